@@ -1,0 +1,3 @@
+"""Weigh a Transformer before you load it."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,94 @@
+"""What weighbridge raises on purpose, and nothing else.
+
+Every error is one message a person can act on: where it happened, what is wrong, the values at hand, what to do next.
+The command line prints it on stderr and exits with 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_LONGEST_VALUE = 60
+
+
+class WeighbridgeError(Exception):
+    """A question that could not be answered.
+
+    Args:
+        what: the rule that does not hold, in one sentence without its full stop.
+        where: the file, model or field it concerns.
+        values: the values at hand, by name; long ones are shortened.
+        hint: what to do next, in one sentence without its full stop.
+
+    Example:
+        >>> print(WeighbridgeError("a size must be a positive integer", where="config.json",
+        ...                        values={"hidden_size": -1}, hint="give hidden_size as 1 or more"))
+        config.json: a size must be a positive integer (hidden_size = -1). Give hidden_size as 1 or more.
+    """
+
+    def __init__(
+        self, what: str, *, where: str = "", values: Mapping[str, object] | None = None, hint: str = ""
+    ) -> None:
+        self.what, self.where, self.values, self.hint = what, where, dict(values or {}), hint
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        bound = ", ".join(f"{name} = {shorten(value)}" for name, value in self.values.items())
+        parts = (
+            f"{shorten(self.where, str, 200)}: " if self.where else "",
+            self.what,
+            f" ({bound})" if bound else "",
+            ".",
+            f" {self.hint[0].upper()}{self.hint[1:]}." if self.hint else "",
+        )
+        return "".join(parts)
+
+
+class UsageError(WeighbridgeError):
+    """The question itself is malformed: an unknown option, format or field."""
+
+
+class ModelError(WeighbridgeError):
+    """No such model, family, class or file."""
+
+
+class ConfigError(WeighbridgeError):
+    """A config that cannot be read, or that describes no buildable model."""
+
+
+class BlueprintError(WeighbridgeError):
+    """A blueprint file that breaks the law of its format."""
+
+
+class ExpressionError(WeighbridgeError):
+    """Text that is not an expression, or an expression that has no value."""
+
+
+class CheckpointError(WeighbridgeError):
+    """A checkpoint whose header cannot be trusted."""
+
+
+def shorten(value: object, show: type[str] | None = None, longest: int = _LONGEST_VALUE) -> str:
+    """Show a value from outside on one line, printable, at most ``longest`` characters.
+
+    Example:
+        >>> shorten(10**100, longest=9)
+        '100000...'
+        >>> shorten("a\\nb")
+        "'a\\\\nb'"
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 4 * longest:
+        return f"an integer of {value.bit_length()} bits"
+    text = value if show is str and isinstance(value, str) else _repr(value, longest)
+    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return text if len(text) <= longest else text[: longest - 3] + "..."
+
+
+def _repr(value: object, longest: int) -> str:
+    """Return ``repr(value)`` without building a huge or deep one: containers are named by their size."""
+    if isinstance(value, str):
+        return repr(value[: longest + 1])
+    if isinstance(value, (list, tuple, dict, set)):
+        kind = {"list": "a list", "tuple": "a tuple", "dict": "an object", "set": "a set"}[type(value).__name__]
+        return f"{kind} of {len(value)}"
+    return {"True": "true", "False": "false", "None": "null"}.get(repr(value), repr(value))

@@ -1,0 +1,132 @@
+"""Units: how wide a dtype is, and how a number is written. The only place that formats one."""
+
+from __future__ import annotations
+
+from weighbridge.errors import UsageError
+
+# Bits of one element, by the name that safetensors gives the dtype.
+# Source: the Dtype enum of the safetensors format, https://github.com/huggingface/safetensors (tensor.rs).
+DTYPE_BITS = {
+    "F64": 64,
+    "F32": 32,
+    "F16": 16,
+    "BF16": 16,
+    "F8_E4M3": 8,
+    "F8_E5M2": 8,
+    "F8_E8M0": 8,
+    "F8_E4M3FNUZ": 8,
+    "F8_E5M2FNUZ": 8,
+    "F6_E2M3": 6,
+    "F6_E3M2": 6,
+    "F4": 4,
+    "C64": 64,
+    "I64": 64,
+    "I32": 32,
+    "I16": 16,
+    "I8": 8,
+    "U64": 64,
+    "U32": 32,
+    "U16": 16,
+    "U8": 8,
+    "BOOL": 8,
+}
+
+_DTYPE_ALIASES = {
+    "FLOAT64": "F64",
+    "DOUBLE": "F64",
+    "FLOAT32": "F32",
+    "FLOAT": "F32",
+    "FP32": "F32",
+    "FLOAT16": "F16",
+    "HALF": "F16",
+    "FP16": "F16",
+    "BFLOAT16": "BF16",
+    "FLOAT8_E4M3FN": "F8_E4M3",
+    "FLOAT8_E5M2": "F8_E5M2",
+    "FP8": "F8_E4M3",
+    "INT64": "I64",
+    "INT32": "I32",
+    "INT16": "I16",
+    "INT8": "I8",
+    "UINT8": "U8",
+}
+
+
+def dtype(name: str) -> str:
+    """Return the one name of a dtype, whatever it was called.
+
+    Raises:
+        UsageError: no such dtype.
+
+    Example:
+        >>> dtype("bfloat16"), dtype("torch.float32"), dtype("f16")
+        ('BF16', 'F32', 'F16')
+    """
+    upper = name.upper().removeprefix("TORCH.")
+    known = _DTYPE_ALIASES.get(upper, upper)
+    if known not in DTYPE_BITS:
+        raise UsageError(
+            "no such dtype", values={"dtype": name}, hint="use one of " + ", ".join(sorted(DTYPE_BITS))
+        )
+    return known
+
+
+def stored_bytes(elements: int, dtype_name: str) -> int:
+    """Return the bytes that so many elements take, the last one rounded up to a whole byte.
+
+    Example:
+        >>> stored_bytes(102_267_648, "F32"), stored_bytes(3, "F4")
+        (409070592, 2)
+    """
+    return -(-elements * DTYPE_BITS[dtype_name] // 8)
+
+
+def count(number: int) -> str:
+    """Write a count in full, in groups of three.
+
+    Example:
+        >>> count(102267648)
+        '102,267,648'
+    """
+    return f"{number:,}"
+
+
+def share(part: int, whole: int) -> str:
+    """Write a part as a percentage of a whole, to one decimal.
+
+    Example:
+        >>> share(16_622_592, 102_267_648), share(1, 102_267_648), share(0, 0)
+        ('16.3%', '<0.1%', '-')
+    """
+    if not whole:
+        return "-"
+    percent = 100 * part / whole
+    return "<0.1%" if 0 < percent < 0.05 else f"{percent:.1f}%"
+
+
+def short(number: int) -> str:
+    """Write a count as people say it: three digits and K, M, B or T (10^3, 10^6, 10^9, 10^12).
+
+    Example:
+        >>> short(102_267_648), short(671_026_404_352), short(768)
+        ('102M', '671B', '768')
+    """
+    return _scaled(number, 1000, ("", "K", "M", "B", "T"))
+
+
+def size(number_of_bytes: int) -> str:
+    """Write a number of bytes in powers of 1024, named so.
+
+    Example:
+        >>> size(409_070_592), size(512)
+        ('390 MiB', '512 B')
+    """
+    return _scaled(number_of_bytes, 1024, (" B", " KiB", " MiB", " GiB", " TiB", " PiB"))
+
+
+def _scaled(number: int, base: int, units: tuple[str, ...]) -> str:
+    value, steps = float(number), 0
+    while value >= base - 0.5 and steps < len(units) - 1:
+        value, steps = value / base, steps + 1
+    digits = 0 if steps == 0 or value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{digits}f}{units[steps]}"
