@@ -6,7 +6,10 @@ The command line prints it on stderr and exits with 2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _LONGEST_VALUE = 60
 
@@ -72,10 +75,8 @@ def shorten(value: object, show: type[str] | None = None, longest: int = _LONGES
     """Show a value from outside on one line, printable, at most ``longest`` characters.
 
     Example:
-        >>> shorten(10**100, longest=9)
-        '100000...'
-        >>> shorten("a\\nb")
-        "'a\\\\nb'"
+        >>> shorten(10**100), shorten("x" * 100, longest=9), shorten([1, 2]), shorten(None)
+        ('an integer of 333 bits', "'xxxxx...", 'a list of 2', 'null')
     """
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 4 * longest:
         return f"an integer of {value.bit_length()} bits"

@@ -1,8 +1,22 @@
-"""The waist: every model and every checkpoint becomes rows of this one kind, and every answer is a fold over them."""
+"""The waist: every model and every checkpoint becomes rows of one kind, and every answer is a fold over them."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge.blueprint import Template, component_of
+from weighbridge.errors import UsageError
+from weighbridge.expr import NUMBERS, evaluate
+from weighbridge.polynomial import Polynomial, symbols
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from weighbridge.blueprint import Blueprint
+    from weighbridge.expr import Meaning
+
+GROUPINGS = ("component", "role", "layer", "tensor")
 
 
 class Row(NamedTuple):
@@ -17,6 +31,243 @@ class Row(NamedTuple):
     dtype: str
     role: str
     dims: tuple[str, ...]
-    count: int
+    count: int  # type: ignore[assignment]  # the word that users know; a tuple's own count() is not missed
     parameters: int
     tied_to: str | None = None
+
+
+class Entry(NamedTuple):
+    """A template bound to numbers: one row, or the same row in each of ``indices``.
+
+    ``indices`` is a range where the tensor stands in every layer, so that an entry's cost does not grow with them.
+    """
+
+    template: Template
+    shape: tuple[int, ...]
+    indices: Sequence[int]
+    tied: bool
+
+    @property
+    def parameters(self) -> int:
+        """What its rows add to the unique parameters."""
+        return 0 if self.tied else prod(self.shape) * len(self.indices)
+
+    def name(self, index: int) -> str:
+        """Return the name of the tensor in this layer."""
+        template = self.template
+        return template.name.replace(f"{{{template.repeat}}}", str(index)) if template.repeat else template.name
+
+
+class Line(NamedTuple):
+    """A group of entries under one name: a component, a role, a layer or a tensor."""
+
+    name: str
+    entries: tuple[Entry, ...]
+
+    @property
+    def parameters(self) -> int:
+        """The unique parameters of the group."""
+        return sum(entry.parameters for entry in self.entries)
+
+    @property
+    def tied(self) -> int:
+        """The elements of the group that are shared with another tensor, and so counted there."""
+        return sum(prod(entry.shape) * len(entry.indices) for entry in self.entries if entry.tied)
+
+
+class Ledger:
+    """What a class of a model holds under one config.
+
+    Example:
+        >>> from weighbridge.blueprint import load
+        >>> bert = load("bert")
+        >>> ledger = bind(bert, "BertModel", {**bert.defaults, "num_labels": 2})
+        >>> ledger.parameters
+        109482240
+        >>> ledger.rows[0].name, ledger.rows[0].shape
+        ('embeddings.word_embeddings.weight', (30522, 768))
+    """
+
+    def __init__(
+        self, blueprint: Blueprint, class_name: str, fields: Mapping[str, Any], entries: tuple[Entry, ...], dtype: str
+    ) -> None:
+        self.blueprint, self.class_name, self.fields = blueprint, class_name, fields
+        self.entries, self.dtype = entries, dtype
+
+    def __repr__(self) -> str:
+        return f"<Ledger of {self.class_name}: {self.parameters} parameters>"
+
+    @property
+    def parameters(self) -> int:
+        """The unique parameters: what ``sum(p.numel() for p in model.parameters())`` gives."""
+        return sum([prod(entry.shape) * len(entry.indices) for entry in self.entries if not entry.tied])
+
+    @property
+    def rows(self) -> list[Row]:
+        """Every tensor in checkpoint order, layer by layer."""
+        return [self._row(entry, index) for entry, index in _in_order(self.entries)]
+
+    def by(self, grouping: str) -> list[Line]:
+        """Return the entries in groups, in the order of their first tensor.
+
+        Args:
+            grouping: ``"component"``, ``"role"``, ``"layer"`` or ``"tensor"``.
+
+        Raises:
+            UsageError: there is no such grouping.
+
+        Example:
+            >>> from weighbridge.blueprint import load
+            >>> bert = load("bert")
+            >>> lines = bind(bert, "BertModel", {**bert.defaults, "num_labels": 2}).by("component")
+            >>> [(line.name, line.parameters) for line in lines if line.name in ("pooler", "attention")]
+            [('attention', 28348416), ('pooler', 590592)]
+        """
+        if grouping not in GROUPINGS:
+            raise UsageError(
+                "cannot group so", values={"by": grouping}, hint=f"group by {', '.join(GROUPINGS[:-1])} or tensor"
+            )
+        groups: dict[str, list[Entry]] = {}
+        for name, entry in self._named(grouping):
+            groups.setdefault(name, []).append(entry)
+        return [Line(name, tuple(entries)) for name, entries in groups.items()]
+
+    def formula(self, **fields: Any) -> Any:
+        """Return the total as a formula, or its value where some fields are other numbers than the config's.
+
+        With no field, every size is a letter and the result a `Polynomial`. With fields, the others keep the config's
+        values, and the result is of the kind given: an integer, or an array of one total an element. It is the same
+        fold over the same expressions each time; conditions and lists keep what the config says.
+
+        Example:
+            >>> from weighbridge.blueprint import load
+            >>> bert = load("bert")
+            >>> ledger = bind(bert, "BertForMultipleChoice", {**bert.defaults, "num_labels": 2})
+            >>> ledger.formula(num_hidden_layers=24)
+            194537473
+            >>> import numpy
+            >>> ledger.formula(num_hidden_layers=numpy.array([12, 24]))
+            array([109483009, 194537473])
+            >>> ledger.formula() == ledger.formula_of(ledger.by("role"))
+            True
+        """
+        bound = {**self.fields, **fields} if fields else self._letters()
+        return _total(self.entries, self.blueprint, bound, NUMBERS if fields else self._symbols())
+
+    def formula_of(self, lines: Iterable[Line]) -> Polynomial:
+        """Return the formula in letters of some groups together."""
+        entries = tuple(entry for line in lines for entry in line.entries)
+        total: Polynomial = Polynomial({}) + _total(entries, self.blueprint, self._letters(), self._symbols())
+        return total
+
+    def buffers(self) -> list[Row]:
+        """Return the tensors that are no parameters, but that some checkpoints store."""
+        found = []
+        for buffer in self.blueprint.buffers(self.class_name):
+            shape = tuple(evaluate(self.blueprint.dims[dim], self.fields) for dim in buffer.dims)
+            found.append(Row(buffer.name, shape, buffer.dtype, "buffer", buffer.dims, prod(shape), 0))
+        return found
+
+    def _row(self, entry: Entry, index: int) -> Row:
+        template, count = entry.template, prod(entry.shape)
+        to = template.tie.to if entry.tied and template.tie else None
+        shared = 0 if entry.tied else count
+        return Row(entry.name(index), entry.shape, self.dtype, template.role, template.dims, count, shared, to)
+
+    def _named(self, grouping: str) -> Iterator[tuple[str, Entry]]:
+        if grouping == "component":
+            yield from ((component_of(entry.template.role), entry) for entry in self.entries)
+        elif grouping == "role":
+            yield from ((entry.template.role, entry) for entry in self.entries)
+        else:
+            for entry, index in _in_order(self.entries):
+                alone = entry._replace(indices=(index,))
+                yield entry.name(index) if grouping == "tensor" else _layer(entry, index), alone
+
+    def _letters(self) -> dict[str, Any]:
+        return {name: Polynomial.of(name) if type(value) is int else value for name, value in self.fields.items()}
+
+    def _symbols(self) -> Meaning:
+        return symbols(self.blueprint.require.values())
+
+
+def bind(blueprint: Blueprint, class_name: str, fields: Mapping[str, Any], dtype: str = "F32") -> Ledger:
+    """Return the ledger of a class where every field of the blueprint has a value.
+
+    The cost does not depend on the number of layers, unless a tensor's shape or presence depends on its layer.
+
+    Raises:
+        ModelError: the family has no such class.
+        ExpressionError: a field is missing, or an expression has no value.
+    """
+    sizes = {dim: evaluate(tree, fields) for dim, tree in blueprint.fixed_dims.items()}
+    layers = {index: range(evaluate(tree, fields)) for index, tree in blueprint.repeat.items()} | {"": range(1)}
+    entries: list[Entry] = []
+    for template in blueprint.templates(class_name):
+        if template.varies:
+            entries.extend(_varying(blueprint, template, layers[template.repeat], fields))
+        elif template.when is None or evaluate(template.when, fields):
+            shape = tuple([sizes[dim] for dim in template.dims])
+            entries.append(Entry(template, shape, layers[template.repeat], _is_tied(template, fields)))
+    return Ledger(blueprint, class_name, fields, tuple(entries), dtype)
+
+
+def _is_tied(template: Template, fields: Mapping[str, Any]) -> bool:
+    tie = template.tie
+    return tie is not None and (tie.when is None or bool(evaluate(tie.when, fields)))
+
+
+def _varying(blueprint: Blueprint, template: Template, layers: range, fields: Mapping[str, Any]) -> list[Entry]:
+    """Return an entry for each shape that a template has over the layers it stands in."""
+    by_shape: dict[tuple[int, ...], list[int]] = {}
+    for index in layers:
+        here = {**fields, template.repeat: index}
+        if template.when is None or evaluate(template.when, here):
+            shape = tuple(evaluate(blueprint.dims[dim], here) for dim in template.dims)
+            by_shape.setdefault(shape, []).append(index)
+    tied = _is_tied(template, fields)
+    return [Entry(template, shape, tuple(indices), tied) for shape, indices in by_shape.items()]
+
+
+def _total(entries: Sequence[Entry], blueprint: Blueprint, bound: Mapping[str, Any], meaning: Meaning) -> Any:
+    """Add up the unique parameters of entries under any meaning of the fields."""
+    total: Any = 0
+    for entry in entries:
+        if entry.tied:
+            continue
+        template, in_every_layer = entry.template, isinstance(entry.indices, range)
+        here = {**bound, template.repeat: entry.indices[0]} if template.varies else bound
+        product: Any = len(entry.indices)
+        if template.repeat and in_every_layer:
+            product = evaluate(blueprint.repeat[template.repeat], bound, meaning)
+        for dim in template.dims:
+            product = product * evaluate(blueprint.dims[dim], here, meaning)
+        total = total + product
+    return total
+
+
+def _stem(entry: Entry) -> str:
+    """Return the path down to the layer's index, ``"encoder.layer."``, or nothing where there is none."""
+    template = entry.template
+    return template.name.partition(f"{{{template.repeat}}}")[0] if template.repeat else ""
+
+
+def _layer(entry: Entry, index: int) -> str:
+    stem = _stem(entry)
+    return f"{stem}{index}" if stem else entry.template.name.rpartition(".")[0].partition(".")[0] or entry.template.name
+
+
+def _in_order(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
+    """Yield entries with their indices in checkpoint order: all of layer 0, then all of layer 1, and so on."""
+    start = 0
+    while start < len(entries):
+        stem, end = _stem(entries[start]), start + 1
+        while end < len(entries) and stem and _stem(entries[end]) == stem:
+            end += 1
+        run = entries[start:end]
+        yield from (
+            sorted(((entry, index) for entry in run for index in entry.indices), key=lambda pair: pair[1])
+            if stem
+            else ((run[0], 0),)
+        )
+        start = end

@@ -65,9 +65,7 @@ def dtype(name: str) -> str:
     upper = name.upper().removeprefix("TORCH.")
     known = _DTYPE_ALIASES.get(upper, upper)
     if known not in DTYPE_BITS:
-        raise UsageError(
-            "no such dtype", values={"dtype": name}, hint="use one of " + ", ".join(sorted(DTYPE_BITS))
-        )
+        raise UsageError("no such dtype", values={"dtype": name}, hint="use one of " + ", ".join(sorted(DTYPE_BITS)))
     return known
 
 

@@ -1,0 +1,302 @@
+"""Arithmetic over names: parsed once, evaluated under any meaning. It knows nothing of models.
+
+A tree is a nested tuple, its first item the kind: ``("name", "hidden_size")``, ``("value", 2)``, or an operator
+followed by its operands. A *meaning* is a table from operator to function, and the names are bound to whatever those
+functions take. The same tree so gives a number, a NumPy sweep, a polynomial, or its own text in LaTeX: a new meaning is
+a new table or a new kind of number, never a branch in `evaluate`.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, Self
+
+from weighbridge.errors import ExpressionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    Meaning = Mapping[str, Callable[..., Any]]
+
+Tree = tuple[Any, ...]
+
+LONGEST = 1000  # characters of one expression
+DEEPEST = 40  # operators inside one another
+HIGHEST_POWER = 8  # exponents are small literals, so that no value can explode
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>\d+)"
+    r"|(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)"
+    r"|(?P<text>\"[^\"\\]*\"|'[^'\\]*')"
+    r"|(?P<operator>\*\*|//|==|!=|<=|>=|[-+*%<>()\[\],]))"
+)
+_CONSTANTS = {"true": True, "false": False, "null": None}
+_FUNCTIONS = {"len": 1, "max": 2, "min": 2}
+
+# How tightly each operator binds, loosest first. Comparisons do not chain, and neither do powers.
+PRECEDENCE = {"or": 1, "and": 2, "not": 3}
+PRECEDENCE |= dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in"), 4)
+PRECEDENCE |= {"+": 5, "-": 5, "*": 6, "//": 6, "%": 6, "neg": 7, "**": 8, "[]": 9}
+_UNCHAINED = (PRECEDENCE["=="], PRECEDENCE["**"])
+
+NUMBERS: Meaning = {
+    "or": operator.or_,
+    "and": operator.and_,
+    "not": operator.not_,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda item, container: item in container,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "neg": operator.neg,
+    "[]": operator.getitem,
+    "len": len,
+    "max": max,
+    "min": min,
+}
+"""Python's own arithmetic: integers in, integers out; arrays in, arrays out."""
+
+
+def evaluate(tree: Tree, names: Mapping[str, Any], meaning: Meaning = NUMBERS) -> Any:
+    """Return the value of a tree where ``names`` are bound so and operators mean that.
+
+    A Python ``True`` or ``False`` on the left settles an ``or`` or ``and`` without looking at the right.
+
+    Raises:
+        ExpressionError: a name is not bound, or an operation has no value (a division by zero, an index out of range).
+
+    Example:
+        >>> tree = parse("num_attention_heads * (hidden_size // num_attention_heads)")
+        >>> evaluate(tree, {"hidden_size": 768, "num_attention_heads": 12})
+        768
+        >>> import numpy
+        >>> evaluate(tree, {"hidden_size": numpy.array([128, 130]), "num_attention_heads": 4})
+        array([128, 128])
+    """
+    try:
+        return fold(tree, names.__getitem__, _itself, meaning)
+    except KeyError as error:
+        raise ExpressionError(f"no field named {error.args[0]}", where=source(tree)) from None
+    except (ArithmeticError, IndexError, TypeError, ValueError) as error:
+        bound = {name: names[name] for name in names_in(tree) if name in names}
+        raise ExpressionError(f"has no value: {error}", where=source(tree), values=bound) from None
+
+
+def fold(tree: Tree, name: Callable[[str], Any], value: Callable[[Any], Any], meaning: Meaning) -> Any:
+    """Return what a tree comes to: ``name`` and ``value`` read its leaves and ``meaning`` joins them."""
+    kind = tree[0]
+    if kind == "name":
+        return name(tree[1])
+    if kind == "value":
+        return value(tree[1])
+    first = fold(tree[1], name, value, meaning)
+    if (kind == "or" and first is True) or (kind == "and" and first is False):
+        return first
+    return meaning[kind](first, *[fold(operand, name, value, meaning) for operand in tree[2:]])
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def names_in(tree: Tree) -> Iterator[str]:
+    """Yield the names in a tree, left to right, as often as they stand there.
+
+    Example:
+        >>> list(names_in(parse("2 * hidden_size + layer_types[i]")))
+        ['hidden_size', 'layer_types', 'i']
+    """
+    if tree[0] == "name":
+        yield tree[1]
+    elif tree[0] != "value":
+        for operand in tree[1:]:
+            yield from names_in(operand)
+
+
+@cache
+def parse(text: str) -> Tree:
+    """Return the tree of an expression.
+
+    Names are config fields, dotted into sub-configs; literals are integers, ``"strings"``, ``true``, ``false`` and
+    ``null``; operators are Python's ``or and not == != < <= > >= in + - * // % **`` and ``list[index]``; functions are
+    ``len``, ``max`` and ``min``.
+
+    Raises:
+        ExpressionError: the text is none, or is longer, deeper or of a higher power than any honest one.
+
+    Example:
+        >>> parse("3 * hidden_size")
+        ('*', ('value', 3), ('name', 'hidden_size'))
+        >>> parse("9 ** 9 ** 9")
+        Traceback (most recent call last):
+        weighbridge.errors.ExpressionError: 9 ** 9 ** 9: an exponent is an integer from 0 to 8.
+    """
+    if len(text) > LONGEST:
+        raise ExpressionError(f"an expression has at most {LONGEST} characters", values={"characters": len(text)})
+    parser = _Parser(text)
+    tree = parser.expression(0)
+    if parser.peek():
+        raise parser.error(f"did not expect {parser.peek()!r}")
+    return tree
+
+
+class _Parser:
+    """Precedence climbing over the tokens of one text."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.tokens, self.depth = text, list(_tokens(text)), 0
+
+    def peek(self) -> str:
+        return self.tokens[0] if self.tokens else ""
+
+    def take(self, wanted: str = "") -> str:
+        if not self.tokens or (wanted and self.tokens[0] != wanted):
+            raise self.error(f"expected {wanted or 'a name or a number'}, found {self.peek() or 'its end'}")
+        return self.tokens.pop(0)
+
+    def error(self, what: str) -> ExpressionError:
+        return ExpressionError(what, where=self.text)
+
+    def expression(self, loosest: int) -> Tree:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise self.error(f"an expression is at most {DEEPEST} deep")
+        left = self.operand()
+        while (strength := PRECEDENCE.get(self.peek(), 0)) > loosest:
+            kind = self.take()
+            right = self.expression(strength)
+            if kind == "**" and (right[0] != "value" or right[1] not in range(HIGHEST_POWER + 1)):
+                raise self.error(f"an exponent is an integer from 0 to {HIGHEST_POWER}")
+            left = (kind, left, right)
+            if strength in _UNCHAINED and PRECEDENCE.get(self.peek()) == strength:
+                if kind == "**":
+                    raise self.error(f"an exponent is an integer from 0 to {HIGHEST_POWER}")
+                raise self.error("comparisons do not chain")
+        self.depth -= 1
+        return left
+
+    def operand(self) -> Tree:
+        token = self.take()
+        if token == "not":
+            return ("not", self.expression(PRECEDENCE["not"]))
+        if token == "-":
+            return ("neg", self.expression(PRECEDENCE["neg"]))
+        if token == "(":
+            inside = self.expression(0)
+            self.take(")")
+            return self.subscripts(inside)
+        if token[0] in "\"'":
+            return ("value", token[1:-1])
+        if token.isdigit():
+            return ("value", int(token))
+        if token in _FUNCTIONS and self.peek() == "(":
+            return (token, *self.arguments(_FUNCTIONS[token]))
+        if token in _CONSTANTS:
+            return ("value", _CONSTANTS[token])
+        if token in PRECEDENCE or not (token[0].isalpha() or token[0] == "_"):
+            raise self.error(f"did not expect {token!r}")
+        return self.subscripts(("name", token))
+
+    def subscripts(self, tree: Tree) -> Tree:
+        while self.peek() == "[":
+            self.take("[")
+            tree = ("[]", tree, self.expression(0))
+            self.take("]")
+        return tree
+
+    def arguments(self, wanted: int) -> list[Tree]:
+        self.take("(")
+        found = [self.expression(0)]
+        while self.peek() == ",":
+            self.take(",")
+            found.append(self.expression(0))
+        self.take(")")
+        if len(found) != wanted:
+            raise self.error(f"a function takes {wanted} argument(s), found {len(found)}")
+        return found
+
+
+def _tokens(text: str) -> Iterator[str]:
+    at = 0
+    text = text.rstrip()
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if not found:
+            raise ExpressionError(f"cannot be read from {text[at : at + 10]!r} on", where=text)
+        yield found[0].strip()
+        at = found.end()
+
+
+def source(tree: Tree) -> str:
+    """Return the text of a tree, with no more parentheses than it needs.
+
+    Example:
+        >>> source(parse("((hidden_size)) * (2 + len(depths))"))
+        'hidden_size * (2 + len(depths))'
+    """
+    return str(show(tree, str, SOURCE))
+
+
+class Shown(str):
+    """A piece of text that knows how tightly it is bound, so that whoever puts it elsewhere can bracket it."""
+
+    strength: int
+    __slots__ = ("strength",)
+
+    def __new__(cls, text: str, strength: int = 10) -> Self:
+        """Return the text, bound so tightly; 10 is an atom."""
+        shown = super().__new__(cls, text)
+        shown.strength = strength
+        return shown
+
+
+def show(tree: Tree, name: Callable[[str], str], meaning: Meaning, value: Callable[[Any], str] | None = None) -> Shown:
+    """Return a tree as text: ``meaning`` joins `Shown` operands, ``name`` and ``value`` write the leaves."""
+    write = value or _literal
+    shown: Shown = fold(tree, lambda leaf: Shown(name(leaf)), lambda leaf: Shown(write(leaf)), meaning)
+    return shown
+
+
+def infix(kind: str, pattern: str, brackets: str = "({})") -> Callable[[Shown, Shown], Shown]:
+    """Return how an operator is written between its operands, each bracketed where its strength asks for it."""
+    strength = PRECEDENCE[kind]
+
+    def write(left: Shown, right: Shown) -> Shown:
+        first = brackets.format(left) if left.strength < strength else left
+        last = brackets.format(right) if right.strength <= strength else right
+        return Shown(pattern.format(first, last), strength)
+
+    return write
+
+
+def prefix(kind: str, pattern: str, brackets: str = "({})") -> Callable[[Shown], Shown]:
+    """Return how an operator is written before its one operand."""
+    strength = PRECEDENCE[kind]
+    return lambda inside: Shown(
+        pattern.format(brackets.format(inside) if inside.strength < strength else inside), strength
+    )
+
+
+def _literal(value: Any) -> str:
+    constants = {id(constant): text for text, constant in _CONSTANTS.items()}
+    return constants.get(id(value)) or (f'"{value}"' if isinstance(value, str) else str(value))
+
+
+SOURCE: Meaning = {
+    **{kind: infix(kind, f"{{}} {kind} {{}}") for kind in PRECEDENCE if kind not in ("not", "neg", "[]")},
+    "not": prefix("not", "not {}"),
+    "neg": prefix("neg", "-{}"),
+    "[]": lambda container, index: Shown(f"{container}[{index}]"),
+    **{name: lambda *operands, name=name: Shown(f"{name}({', '.join(operands)})") for name in _FUNCTIONS},
+}
+"""The text that `parse` reads."""

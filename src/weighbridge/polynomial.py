@@ -1,0 +1,228 @@
+"""Polynomials in config fields: the number type that turns a count into its formula.
+
+Bind every size of a model to its own variable instead of an integer, evaluate the same expressions, and the total that
+comes out is the formula. Exact divisions stay exact: where a model requires ``hidden_size % num_attention_heads == 0``,
+``hidden_size // num_attention_heads`` is the fraction H/A, and A·(H/A) is H.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.expr import NUMBERS, Shown, Tree, evaluate, infix, parse, prefix, show, source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from weighbridge.expr import Meaning
+
+Monomial = tuple[tuple[str, int], ...]  # (factor, power) pairs, sorted; a factor is a field or an opaque expression
+
+
+class Polynomial:
+    """A sum of integer coefficients times powers of fields; powers may be negative where a division is exact.
+
+    Example:
+        >>> V, H = Polynomial.of("vocab_size"), Polynomial.of("hidden_size")
+        >>> H * (V + 2) + H * H - 2 * H
+        Polynomial('hidden_size * vocab_size + hidden_size ** 2')
+        >>> (V + H) * (V - H) == V * V - H * H
+        True
+    """
+
+    __slots__ = ("terms",)
+
+    def __init__(self, terms: Mapping[Monomial, int]) -> None:
+        self.terms = {monomial: coefficient for monomial, coefficient in terms.items() if coefficient}
+
+    @classmethod
+    def of(cls, factor: str) -> Polynomial:
+        """Return the polynomial that is one field, or one expression taken whole."""
+        return cls({((factor, 1),): 1})
+
+    def __add__(self, other: Polynomial | int) -> Polynomial:
+        terms = dict(self.terms)
+        for monomial, coefficient in _polynomial(other).terms.items():
+            terms[monomial] = terms.get(monomial, 0) + coefficient
+        return Polynomial(terms)
+
+    def __mul__(self, other: Polynomial | int) -> Polynomial:
+        terms: dict[Monomial, int] = {}
+        for left, a in self.terms.items():
+            for right, b in _polynomial(other).terms.items():
+                product = _times(left, right)
+                terms[product] = terms.get(product, 0) + a * b
+        return Polynomial(terms)
+
+    def __neg__(self) -> Polynomial:
+        return self * -1
+
+    def __sub__(self, other: Polynomial | int) -> Polynomial:
+        return self + -_polynomial(other)
+
+    def __rsub__(self, other: int) -> Polynomial:
+        return other + -self
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __pow__(self, exponent: int) -> Polynomial:
+        power = _polynomial(1)
+        for _ in range(exponent):
+            power *= self
+        return power
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Polynomial | int) and self.terms == _polynomial(other).terms
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.terms.items()))
+
+    def __repr__(self) -> str:
+        return f"Polynomial({source(self.tree())!r})"
+
+    def __call__(self, **fields: Any) -> Any:
+        """Return the value where the fields have these values: integers or arrays."""
+        return evaluate(self.tree(), fields)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, letters: Mapping[str, str] | None = None, outside: Sequence[str] = ()) -> str:
+        """Return the formula in letters, the fields of ``outside`` taken before a bracket.
+
+        Example:
+            >>> L, H = Polynomial.of("num_hidden_layers"), Polynomial.of("hidden_size")
+            >>> (L * (4 * H * H + 4 * H)).text({"num_hidden_layers": "L", "hidden_size": "H"}, ["num_hidden_layers"])
+            'L·(4H² + 4H)'
+        """
+        named = letters or {}
+        return show(self.tree(outside, tuple(named)), lambda field: named.get(field, field), TEXT)
+
+    def tree(self, outside: Sequence[str] = (), order: Sequence[str] = ()) -> Tree:
+        """Return the expression: terms in the order they came, those that share a field of ``outside`` gathered.
+
+        ``order`` says which factor of a term stands first; factors that it leaves out follow by name.
+        """
+        groups: dict[Monomial, tuple[Monomial, list[tuple[Monomial, int]]]] = {}
+        for monomial, coefficient in self.terms.items():
+            outer = tuple(factor for factor in monomial if factor[0] in outside)[:1]
+            rest = tuple(factor for factor in monomial if factor not in outer)
+            groups.setdefault(outer or monomial, (outer, []))[1].append((rest, coefficient))
+        rank = {factor: position for position, factor in enumerate(order)}
+        return _sum(_group(outer, terms, rank) for outer, terms in groups.values())
+
+
+def symbols(required: Iterable[Tree] = ()) -> Meaning:
+    """Return the meaning under which polynomials are divided: exactly, where ``required`` promises no remainder.
+
+    A division or remainder with no such promise is kept whole, as a factor of its own.
+
+    Example:
+        >>> tree = parse("num_attention_heads * (hidden_size // num_attention_heads)")
+        >>> letters = {name: Polynomial.of(name) for name in ("hidden_size", "num_attention_heads")}
+        >>> evaluate(tree, letters, symbols([parse("hidden_size % num_attention_heads == 0")]))
+        Polynomial('hidden_size')
+        >>> evaluate(tree, letters, symbols())
+        Polynomial('hidden_size // num_attention_heads * num_attention_heads')
+    """
+    exact = {(rule[1][1], rule[1][2]) for rule in required if _is_divisibility(rule)}
+
+    def divide(left: Any, right: Any) -> Any:
+        if (_tree(left), _tree(right)) in exact and isinstance(right, Polynomial) and len(right.terms) == 1:
+            ((divisor, coefficient),) = right.terms.items()
+            if coefficient == 1:
+                return left * Polynomial({tuple((factor, -power) for factor, power in divisor): 1})
+        return _whole("//", left, right)
+
+    opaque = {kind: _opaquely(kind) for kind in ("%", "max", "min")}
+    return {**NUMBERS, **opaque, "//": divide}
+
+
+def _opaquely(kind: str) -> Callable[[Any, Any], Any]:
+    return lambda left, right: _whole(kind, left, right)
+
+
+def _whole(kind: str, left: Any, right: Any) -> Any:
+    if isinstance(left, Polynomial) or isinstance(right, Polynomial):
+        return Polynomial.of(source((kind, _tree(left), _tree(right))))
+    return NUMBERS[kind](left, right)
+
+
+def _is_divisibility(rule: Tree) -> bool:
+    return rule[0] == "==" and rule[1][0] == "%" and bool(rule[2] == ("value", 0))
+
+
+def _tree(value: Any) -> Tree:
+    return value.tree() if isinstance(value, Polynomial) else ("value", value)
+
+
+def _polynomial(value: Polynomial | int) -> Polynomial:
+    return value if isinstance(value, Polynomial) else Polynomial({(): int(value)})
+
+
+def _times(left: Monomial, right: Monomial) -> Monomial:
+    powers = dict(left)
+    for factor, power in right:
+        powers[factor] = powers.get(factor, 0) + power
+    return tuple(sorted((factor, power) for factor, power in powers.items() if power))
+
+
+def _group(outer: Monomial, terms: list[tuple[Monomial, int]], rank: Mapping[str, int]) -> tuple[int, Tree]:
+    """Return the sign and the tree of one term, or of several that share a factor: L·(4H² + 4H)."""
+    if len(terms) == 1:
+        ((monomial, coefficient),) = terms
+        return _term(outer + monomial, coefficient, rank)
+    terms.sort(key=lambda term: -sum(power for _, power in term[0]))
+    return 1, ("*", _power(outer[0]), _sum(_term(*term, rank) for term in terms))
+
+
+def _term(monomial: Monomial, coefficient: int, rank: Mapping[str, int]) -> tuple[int, Tree]:
+    factors = sorted(monomial, key=lambda factor: (rank.get(factor[0], len(rank)), factor[0]))
+    numerator = [_power(factor) for factor in factors if factor[1] > 0]
+    if abs(coefficient) != 1 or not numerator:
+        numerator.insert(0, ("value", abs(coefficient)))
+    tree = numerator[0]
+    for factor in numerator[1:]:
+        tree = ("*", tree, factor)
+    for name, power in factors:
+        if power < 0:
+            tree = ("//", tree, _power((name, -power)))
+    return (1 if coefficient > 0 else -1), tree
+
+
+def _power(factor: tuple[str, int]) -> Tree:
+    name, power = factor
+    base = parse(name)
+    return base if power == 1 else ("**", base, ("value", power))
+
+
+def _sum(signed: Iterable[tuple[int, Tree]]) -> Tree:
+    total: Tree | None = None
+    for sign, tree in signed:
+        first = total is None
+        total = (tree if sign > 0 else ("neg", tree)) if first else ("+" if sign > 0 else "-", total, tree)
+    return total or ("value", 0)
+
+
+def _product(left: Shown, right: Shown) -> Shown:
+    """Write a product as people do: 4H², V·H, 3×512."""
+    pattern = "{}{}" if left.isdigit() and not right[0].isdigit() and right[0] != "(" else "{}·{}"
+    return infix("*", "{}×{}" if left[-1:].isdigit() and right[0].isdigit() else pattern)(left, right)
+
+
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+TEXT: Meaning = {
+    "+": infix("+", "{} + {}"),
+    "-": infix("-", "{} - {}"),
+    "*": _product,
+    "//": infix("//", "{}/{}"),
+    "%": infix("%", "{} mod {}"),
+    "**": lambda base, exponent: infix("**", "{}{}")(base, Shown(exponent.translate(_SUPERSCRIPTS))),
+    "neg": prefix("neg", "-{}"),
+    "[]": lambda container, index: Shown(f"{container}[{index}]"),
+    "max": lambda left, right: Shown(f"max({left}, {right})"),
+    "min": lambda left, right: Shown(f"min({left}, {right})"),
+}
+"""A formula in letters, in plain Unicode."""

