@@ -21,7 +21,7 @@ class WeighbridgeError(Exception):
         what: the rule that does not hold, in one sentence without its full stop.
         where: the file, model or field it concerns.
         values: the values at hand, by name; long ones are shortened.
-        hint: what to do next, in one sentence without its full stop.
+        hint: what to do next, in one sentence without its full stop; a question keeps its mark.
 
     Example:
         >>> print(WeighbridgeError("a size must be a positive integer", where="config.json",
@@ -42,7 +42,7 @@ class WeighbridgeError(Exception):
             self.what,
             f" ({bound})" if bound else "",
             ".",
-            f" {self.hint[0].upper()}{self.hint[1:]}." if self.hint else "",
+            f" {self.hint[0].upper()}{self.hint[1:]}{'' if self.hint.endswith('?') else '.'}" if self.hint else "",
         )
         return "".join(parts)
 

@@ -204,7 +204,7 @@ def _entry(name: str) -> tuple[str, dict[str, Any]]:
     raise ModelError(
         f"{'several models begin' if begun else 'no model, family or file is named'} so",
         where=shorten(name),
-        hint=f"did you mean {', '.join(dict.fromkeys(shown))}?"[:-1]
+        hint=f"did you mean {', '.join(dict.fromkeys(shown))}?"
         if shown
         else "`weighbridge models` lists the names; a config.json can be given by its path",
     )
@@ -306,6 +306,8 @@ def _account(model: Model, name: str) -> str:
         facts = data.read_toml("facts/fields.toml")
         unexplained = "it changed no tensor when the blueprint was proved"
         return f"changes no shape: {facts['reasons'].get(name) or facts['any'].get(name) or unexplained}"
+    if name in model.blueprint.inert:
+        return "unaccounted: of another value than the blueprint was proved for"
     likely = matching(model.blueprint.fields, name, most=1)
     return f"unaccounted: likely a misspelling of {likely[0]}" if likely else "unaccounted"
 
@@ -336,5 +338,5 @@ def _refuse_unknown(model: Model, fields: Config) -> None:
             near = matching(known, name)
             raise UsageError(
                 f"{model.blueprint.family} has no field {shorten(name, str)}",
-                hint=f"did you mean {' or '.join(near)}?"[:-1] if near else f"it has {', '.join(known)}",
+                hint=f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(known)}",
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from weighbridge.expr import NUMBERS, Shown, Tree, evaluate, infix, parse, prefix, show, source
+from weighbridge.expr import NUMBERS, Shown, Tree, evaluate, infix, names_in, parse, prefix, show, source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -87,6 +87,10 @@ class Polynomial:
 
     def __str__(self) -> str:
         return self.text()
+
+    def fields(self) -> set[str]:
+        """Return the names of the fields that it depends on."""
+        return {name for monomial in self.terms for factor, _ in monomial for name in names_in(parse(factor))}
 
     def text(self, letters: Mapping[str, str] | None = None, outside: Sequence[str] = ()) -> str:
         """Return the formula in letters, the fields of ``outside`` taken before a bracket.

@@ -1,8 +1,9 @@
 """Reads the header of a safetensors file.
 
 The format is 8 bytes (the header's length N, little-endian), N bytes of JSON and the tensors' data. The rules are those
-of the reference, https://github.com/huggingface/safetensors (``safetensors/src/tensor.rs`` and the README's "Format"),
-and stricter in four points: duplicate names, unknown keys, null metadata and sizes of 2^63 and over are refused.
+of the reference, https://github.com/huggingface/safetensors (``safetensors/src/tensor.rs`` and the README's "Format").
+Its code lets some pass that are refused here: a space before the header, a name that stands twice, a tensor written as
+a list, keys beside the three, null for metadata, and 2^63 elements and more that a size of 0 multiplies away.
 """
 
 from __future__ import annotations

@@ -1,0 +1,5 @@
+"""``python -m weighbridge`` is ``weighbridge``."""
+
+from weighbridge.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,171 @@
+"""The command line: parse, one library call, report. No arithmetic.
+
+Data goes to stdout, words about it to stderr. The exit status is 0 when done, 1 when the answer is no (verify found a
+difference), 2 when it could not be answered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from weighbridge import __version__
+from weighbridge.errors import UsageError, WeighbridgeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from weighbridge.report.weighing import Weighing
+
+_MODEL = (
+    "a name (bert-base-chinese), the path of a config.json or of a folder holding one, - for stdin, or a family (bert)"
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] not in COMMANDS and (words[0] == "-" or not words[0].startswith("-")):
+        words.insert(0, "weigh")
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        options = _parser().parse_args(words)
+        status: int = options.run(options)
+        sys.stdout.flush()
+    except WeighbridgeError as error:
+        print(f"weighbridge: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("weighbridge: stopped", file=sys.stderr)
+        return 130
+    return status
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint=f"see `{self.prog} --help`")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="weighbridge",
+        description="Weigh a Transformer before you load it. `weighbridge MODEL` alone means `weighbridge weigh MODEL`.",
+    )
+    parser.add_argument("--version", action="version", version=f"weighbridge {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, (describe, run, add_options) in COMMANDS.items():
+        command = commands.add_parser(name, help=describe, description=f"{describe[0].upper()}{describe[1:]}.")
+        add_options(command)
+        command.set_defaults(run=run)
+    return parser
+
+
+def _add_model(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", metavar="MODEL", help=_MODEL)
+    command.add_argument(
+        "--class", dest="class_name", metavar="CLASS", help="the class to weigh; the base class if not given"
+    )
+    command.add_argument(
+        "--set",
+        dest="fields",
+        metavar="FIELD=VALUE",
+        action="append",
+        default=[],
+        help="replace a config field; repeatable",
+    )
+    command.add_argument("--dtype", help="how an element is stored: float32, bf16, int8…")
+    command.add_argument("--strict", action="store_true", help="refuse a config with fields that nobody knows")
+
+
+def _add_lang(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--lang", choices=("en", "zh"), default="en", help="the language of the report")
+
+
+def _weigh(options: argparse.Namespace) -> Weighing:
+    """Weigh what the options name, and tell the notes about its config on stderr."""
+    from weighbridge.report.weighing import weigh
+
+    fields = dict(map(_field, options.fields))
+    weighing = weigh(options.model, options.class_name, fields=fields, dtype=options.dtype, strict=options.strict)
+    for note in weighing.model.notes:
+        print(f"weighbridge: note: {note}", file=sys.stderr)
+    return weighing
+
+
+def _field(text: str) -> tuple[str, Any]:
+    """Read one ``--set``: the value is JSON where it can be, else text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError("--set takes FIELD=VALUE", values={"found": text}, hint="for example --set num_labels=14")
+    import json
+
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value
+
+
+def _add_weigh(command: argparse.ArgumentParser) -> None:
+    _add_model(command)
+    _add_lang(command)
+    command.add_argument(
+        "--by", choices=("component", "role", "layer", "tensor"), default="component", help="what a line stands for"
+    )
+    form = command.add_mutually_exclusive_group()
+    for name in ("json", "markdown", "csv"):
+        form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=f"write {name}")
+
+
+def _run_weigh(options: argparse.Namespace) -> int:
+    weighing = _weigh(options)
+    if options.form == "json":
+        _print_json(weighing.to_dict())
+    elif options.form == "csv":
+        sys.stdout.write(weighing.csv(options.by))
+    elif options.form == "markdown":
+        print(weighing.markdown(options.by, options.lang))
+    else:
+        print(weighing.text(options.by, options.lang))
+    return 0
+
+
+def _add_models(command: argparse.ArgumentParser) -> None:
+    command.add_argument("part", nargs="?", default="", metavar="PART", help="only names that contain this")
+    command.add_argument("--json", action="store_true", help="write json: config, parameters and source of each")
+
+
+def _run_models(options: argparse.Namespace) -> int:
+    from weighbridge.models import released
+
+    found = {name: entry for name, entry in released().items() if options.part.lower() in name.lower()}
+    if not found:
+        raise UsageError("no model has that in its name", values={"part": options.part}, hint="leave it out to see all")
+    if options.json:
+        _print_json(found)
+    else:
+        from weighbridge.report.table import Table, text
+        from weighbridge.units import count
+
+        rows = tuple((name, entry["class"], count(entry["parameters"])) for name, entry in found.items())
+        print(text(Table(("model", "class", "base parameters"), rows, "<<>")))
+    return 0
+
+
+def _print_json(found: object) -> None:
+    import json
+
+    print(json.dumps(found, indent=2, ensure_ascii=False))
+
+
+# Each command: what it does, what runs it, what adds its options.
+COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], int], Callable[[argparse.ArgumentParser], None]]] = {
+    "weigh": ("every parameter of a model, by component, with its formula", _run_weigh, _add_weigh),
+    "models": ("the released models that weighbridge knows by name", _run_models, _add_models),
+}

@@ -1,0 +1,266 @@
+"""A weighing: a model's ledger with its totals, its evidence, and the ways to show it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weighbridge import units
+from weighbridge.errors import ModelError
+from weighbridge.ledger import Ledger, Row, bind
+from weighbridge.models import Model, find, matching
+from weighbridge.report.table import Table, csv, html, markdown, text, wrap
+from weighbridge.report.words import label, letters, meaning_of, words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from weighbridge.polynomial import Polynomial
+
+
+def weigh(
+    model: str | Mapping[str, Any],
+    class_name: str | None = None,
+    *,
+    fields: Mapping[str, Any] | None = None,
+    dtype: str | None = None,
+    strict: bool = False,
+) -> Weighing:
+    """Weigh a class of a model: every tensor, its shape, its role and its parameters.
+
+    Args:
+        model: a name in the catalogue, a path to a ``config.json`` or to a folder that holds one, ``"-"`` for a config
+            on standard input, a family, or a config as a mapping.
+        class_name: which class of the family to weigh; the base class when left out.
+        fields: config fields to replace.
+        dtype: how an element is stored; the config's own when left out, and float32 where it says none.
+        strict: refuse a config with a field that nobody knows.
+
+    Raises:
+        ModelError: there is no such model, family, file or class.
+        ConfigError: the config cannot be read, or describes no buildable model.
+
+    Example:
+        >>> weigh("bert-base-chinese").parameters
+        102267648
+        >>> weigh("bert-base-chinese", "BertForSequenceClassification", fields={"num_labels": 14}).parameters
+        102278414
+    """
+    found = find(model, fields, strict=strict)
+    names = found.blueprint.class_names
+    if class_name is not None and class_name not in names:
+        near = matching(names, class_name) or names
+        raise ModelError(
+            f"{found.blueprint.family} has no class {class_name!r}", hint=f"did you mean {' or '.join(near)}?"
+        )
+    return Weighing(found, class_name or found.blueprint.base_class, _dtype(dtype, found.config))
+
+
+def _dtype(wanted: str | None, config: Mapping[str, Any]) -> str:
+    """Return how elements are stored: as asked for, as the config says, or in the framework's default."""
+    stated = wanted or config.get("dtype") or config.get("torch_dtype")
+    return units.dtype(stated) if isinstance(stated, str) and (wanted or stated != "auto") else "F32"
+
+
+class Weighing:
+    """What `weigh` returns.
+
+    Example:
+        >>> weighing = weigh("bert-base-chinese")
+        >>> weighing.classes
+        {'BertModel': 102267648, 'BertForMaskedLM': 102290312}
+        >>> str(weighing.formula())
+        'V·H + P·H + T·H + 3H + L·(4H² + 2H·F + 9H + F) + H²'
+        >>> print(weighing.text(by="component").splitlines()[2])
+        token embedding      V·H                   16,226,304   15.9%
+    """
+
+    def __init__(self, model: Model, class_name: str, dtype: str) -> None:
+        self.model = model
+        self.class_name = class_name
+        self.ledger: Ledger = bind(model.blueprint, class_name, model.fields, dtype)
+        self.parameters: int = self.ledger.parameters
+        """What ``sum(p.numel() for p in model.parameters())`` gives: unique parameters of the class."""
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    @property
+    def rows(self) -> list[Row]:
+        """Every tensor in checkpoint order."""
+        return self.ledger.rows
+
+    @property
+    def bytes(self) -> int:
+        """What the unique parameters take in this dtype."""
+        return units.stored_bytes(self.parameters, self.ledger.dtype)
+
+    @property
+    def classes(self) -> dict[str, int]:
+        """The unique parameters of the base class, of the class that the config names, and of the one weighed."""
+        blueprint, named = self.model.blueprint, self.model.named_class
+        wanted = dict.fromkeys((blueprint.base_class, named, self.class_name))
+        return {name: bind(blueprint, name, self.model.fields).parameters for name in wanted}
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """How the numbers are known: which blueprint, from what, proved on what, and where the config came from."""
+        blueprint = self.model.blueprint
+        return {
+            "blueprint": blueprint.family,
+            "source": blueprint.source,
+            "proof": dict(blueprint.proof),
+            "config": {"where": self.model.where, "source": self.model.source},
+        }
+
+    def by(self, grouping: str) -> dict[str, int]:
+        """Return the unique parameters by ``"component"``, ``"role"``, ``"layer"`` or ``"tensor"``.
+
+        Example:
+            >>> weigh("bert-base-chinese").by("role")["attention.query"]
+            7087104
+        """
+        return {line.name: line.parameters for line in self.ledger.by(grouping)}
+
+    def formula(self, **fields: Any) -> Any:
+        """Return the total in letters; or, given config fields, its value at other sizes: integers or arrays.
+
+        Example:
+            >>> weigh("bert-base-chinese").formula(vocab_size=30522)
+            109482240
+        """
+        return self.ledger.formula(**fields) if fields else Formula(self.ledger.formula(), self.model)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, ready for JSON."""
+        formula = self.ledger.formula()
+        return {
+            "model": self.model.where,
+            "family": self.model.blueprint.family,
+            "class": self.class_name,
+            "parameters": self.parameters,
+            "dtype": self.ledger.dtype,
+            "bytes": self.bytes,
+            "classes": self.classes,
+            "formula": {"letters": str(Formula(formula, self.model)), "fields": repr_of(formula)},
+            "components": self.by("component"),
+            "rows": [row._asdict() for row in self.rows],
+            "config": {name: self.model.fields[name] for name in sorted(self.model.fields)},
+            "fields": self.model.accounts,
+            "notes": self.model.notes,
+            "evidence": self.evidence,
+        }
+
+    def text(self, by: str = "component", lang: str = "en") -> str:
+        """Write the weighing for a terminal."""
+        heading = f"{self.model.where} · {self.class_name}"
+        return "\n".join([heading, text(self.table(by, lang)), "", *map(wrap, self._notes(by, lang))])
+
+    def markdown(self, by: str = "component", lang: str = "en") -> str:
+        """Write the weighing in Markdown."""
+        notes = (f"- {note}" for note in self._notes(by, lang))
+        heading = f"**{self.model.where} · {self.class_name}**"
+        return "\n".join([heading, "", markdown(self.table(by, lang)), "", *notes])
+
+    def html(self, by: str = "component", lang: str = "en") -> str:
+        """Write the weighing as a piece of HTML."""
+        from html import escape  # noqa: PLC0415
+
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self._notes(by, lang))
+        heading = f"<p><b>{escape(self.model.where)} · {escape(self.class_name)}</b></p>"
+        return f"{heading}\n{html(self.table(by, lang), escape)}\n<ul>{notes}</ul>"
+
+    def csv(self, by: str = "component") -> str:
+        """Write the groups as CSV: one line each, and no total, so that a column adds up."""
+        if by == "tensor":
+            shown = [
+                (row.name, row.role, " ".join(row.dims), "x".join(map(str, row.shape)), row.count, row.parameters)
+                for row in self.rows
+            ]
+            return csv([("tensor", "role", "dims", "shape", "count", "parameters"), *shown])
+        lines = self.ledger.by(by)
+        shown_lines = [(line.name, repr_of(self.ledger.formula_of([line])), line.parameters) for line in lines]
+        return csv([(by, "formula", "parameters"), *shown_lines])
+
+    def table(self, by: str = "component", lang: str = "en") -> Table:
+        """Return the groups as a table: name, formula or shape, unique parameters, share, and the total."""
+        said, lines = words(lang), self.ledger.by(by)
+        middle = "shape" if by == "tensor" else "formula"
+        rows = [
+            (
+                label(line.name, lang),
+                str(list(line.entries[0].shape)) if by == "tensor" else self._letters(self.ledger.formula_of([line])),
+                units.count(line.parameters),
+                units.share(line.parameters, self.parameters),
+            )
+            for line in lines
+        ]
+        total = (said["total"], "", units.count(self.parameters), units.share(self.parameters, self.parameters))
+        header = (said[by], said[middle], said["parameters"], said["share"])
+        return Table(header, (*rows, total), "<<>>", totals=1)
+
+    def _letters(self, formula: Polynomial) -> str:
+        return str(Formula(formula, self.model))
+
+    def _notes(self, by: str, lang: str) -> list[str]:
+        said, evidence = words(lang), self.evidence
+        tied = sum(line.tied for line in self.ledger.by("role"))
+        known = {"family": evidence["blueprint"], "source": evidence["source"], **evidence["proof"]}
+        return [
+            *([] if by == "tensor" else [f"{said['where']} {self._legend(lang)}"]),
+            *([said["tied"].format(count=units.count(tied))] if tied else []),
+            *(self._class_line(name, total, lang) for name, total in self.classes.items()),
+            said["blueprint"].format(**known),
+            said["config"].format(source=evidence["config"]["source"]),
+        ]
+
+    def _legend(self, lang: str) -> str:
+        """Say what the letters of the total's formula are, and their values."""
+        named, fields = letters(), self.model.fields
+        used = [field for field in named if field in self.ledger.formula().fields()]
+        comma = "，" if lang == "zh" else ", "
+        return comma.join(f"{named[field]} = {units.count(fields[field])} {meaning_of(field, lang)}" for field in used)
+
+    def _class_line(self, name: str, total: int, lang: str) -> str:
+        said, blueprint = words(lang), self.model.blueprint
+        marks = {
+            "base_class": name == blueprint.base_class,
+            "named_class": name == self.model.named_class and bool(self.model.config.get("architectures")),
+            "weighed": name == self.class_name,
+        }
+        notes = [said[mark] for mark, holds in marks.items() if holds]
+        dtype = self.ledger.dtype
+        stored = said["stored"].format(size=units.size(units.stored_bytes(total, dtype)), dtype=dtype)
+        return said["class"].format(name=name, count=units.count(total), stored=stored, marks=said["and"].join(notes))
+
+
+class Formula:
+    """A polynomial shown in the letters of a model: what `Weighing.formula` returns; call it with fields for its value.
+
+    Example:
+        >>> formula = weigh("bert-base-chinese").formula()
+        >>> formula(**weigh("bert-base-uncased").model.fields)
+        109482240
+    """
+
+    def __init__(self, polynomial: Polynomial, model: Model) -> None:
+        self.polynomial = polynomial
+        self._model = model
+
+    def __call__(self, **fields: Any) -> Any:
+        """Return the value where the fields have these values: integers or arrays."""
+        return self.polynomial(**fields)
+
+    def __str__(self) -> str:
+        return self.polynomial.text(letters(), sorted(self._model.blueprint.repeats))
+
+    __repr__ = __str__
+
+
+def repr_of(formula: Polynomial) -> str:
+    """Write a formula in field names, in Python."""
+    from weighbridge.expr import source  # noqa: PLC0415
+
+    return source(formula.tree())
