@@ -135,6 +135,7 @@ INDEXES = {
     "shard-path~nul": index(weight_map={"a": "sound.safetensors\0"}),
     "shard-path~empty": index(weight_map={"a": ""}),
     "shard-path~folder": index(weight_map={"a": "."}),
+    "shard-path~other-spelling": index(weight_map={"a": "./sound.safetensors"}),
     "shard-missing": index(weight_map={"a": "model-00001-of-00002.safetensors"}),
 }
 

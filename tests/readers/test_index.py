@@ -50,6 +50,14 @@ def test_an_index_gives_the_rows_of_its_shards_in_their_order(sharded: Path) -> 
     assert (found.duplicates, found.absent, found.unlisted, found.stated_bytes) == ({}, {}, (), 32)
 
 
+def test_the_shards_go_by_name_not_by_the_order_of_the_index(tmp_path: Path) -> None:
+    names = [f"model-{number:05}-of-00009.safetensors" for number in range(1, 10)]
+    for name in names:
+        save_file({name: np.zeros(1)}, tmp_path / name)
+    write_index(tmp_path, {name: name for name in names[4:] + names[:4]})
+    assert [row.name for row in read(tmp_path).rows] == names
+
+
 def test_the_bytes_read_are_those_of_the_index_and_of_each_header(sharded: Path) -> None:
     headers = [8 + int.from_bytes((sharded / name).read_bytes()[:8], "little") for name in (ONE, TWO)]
     assert read(sharded).header_bytes == (sharded / INDEX).stat().st_size + sum(headers)
@@ -225,7 +233,7 @@ def test_a_file_without_suffix_is_known_by_how_it_starts(sharded: Path) -> None:
 def test_another_format_is_one_line_of_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = Header((Row("a", (2,), "F32", "", (), 2, 2),), {}, 1)
     monkeypatch.setitem(readers.FORMATS, ".toy", readers.Format(lambda path: toy, lambda start: start == b"TOY"))
-    (tmp_path / "a.toy").write_bytes(b"TOY")
+    (tmp_path / "a.toy").write_bytes(b"by its suffix")
     (tmp_path / "b").write_bytes(b"TOY")
     write_index(tmp_path, {"a": "a.toy"}, name="model.toy.index.json")
     assert all(read(tmp_path / name).rows == toy.rows for name in ("", "a.toy", "b", "model.toy.index.json"))
@@ -242,7 +250,12 @@ def test_a_path_that_is_not_there_is_refused(sharded: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["pipe", "pipe.safetensors", "pipe.safetensors.index.json"])
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
+    held = os.open(
+        tmp_path / name, os.O_RDWR
+    )  # with a byte in it, a reader that opens the pipe fails and does not hang
+    os.write(held, b"x")
     refused(tmp_path / name, "regular-file")
+    os.close(held)
 
 
 def test_a_device_is_refused() -> None:

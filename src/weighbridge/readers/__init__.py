@@ -114,14 +114,14 @@ def _of_format(names: list[str], suffix: str, folder: str) -> list[str]:
 
 
 def _form(path: str) -> Format:
-    """Return the format of a file by its suffix, or by its first bytes where the suffix says nothing."""
+    """Return the format of a file by its suffix, or by its first bytes where the suffix is not in the table."""
     for suffix, form in FORMATS.items():
         if path.endswith(suffix):
             return form
     with open_file(path) as file:
         start = file.read(9)
     for form in FORMATS.values():
-        if form.recognise(start) and not path.endswith(UNREAD):
+        if form.recognise(start):
             return form
     raise FORMAT.broken(path, starts_with=start)
 
