@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from weighbridge.errors import WeighbridgeError
     from weighbridge.ledger import Row
     from weighbridge.models import released
+    from weighbridge.report.explain import explain
     from weighbridge.report.weighing import Weighing, weigh
 
 # Where each public name lives. It is imported when it is first asked for, so that importing the package costs nothing.
@@ -22,6 +23,7 @@ _HOMES = {
     "Row": "ledger",
     "WeighbridgeError": "errors",
     "Weighing": "report.weighing",
+    "explain": "report.explain",
     "families": "blueprint",
     "released": "models",
     "weigh": "report.weighing",
@@ -32,6 +34,7 @@ __all__ = [
     "WeighbridgeError",
     "Weighing",
     "__version__",
+    "explain",
     "families",
     "released",
     "weigh",

@@ -136,6 +136,21 @@ def _run_weigh(options: argparse.Namespace) -> int:
     return 0
 
 
+def _add_explain(command: argparse.ArgumentParser) -> None:
+    _add_model(command)
+    _add_lang(command)
+    command.add_argument(
+        "--format", choices=("text", "markdown", "latex", "html"), default="text", help="how the article is written"
+    )
+
+
+def _run_explain(options: argparse.Namespace) -> int:
+    from weighbridge.report.explain import article
+
+    print(article(_weigh(options), options.lang, options.format))
+    return 0
+
+
 def _add_models(command: argparse.ArgumentParser) -> None:
     command.add_argument("part", nargs="?", default="", metavar="PART", help="only names that contain this")
     command.add_argument("--json", action="store_true", help="write json: config, parameters and source of each")
@@ -167,5 +182,6 @@ def _print_json(found: object) -> None:
 # Each command: what it does, what runs it, what adds its options.
 COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], int], Callable[[argparse.ArgumentParser], None]]] = {
     "weigh": ("every parameter of a model, by component, with its formula", _run_weigh, _add_weigh),
+    "explain": ("the derivation of the count, step by step, as an article", _run_explain, _add_explain),
     "models": ("the released models that weighbridge knows by name", _run_models, _add_models),
 }

@@ -151,13 +151,13 @@ class Ledger:
             >>> ledger.formula() == ledger.formula_of(ledger.by("role"))
             True
         """
-        bound = {**self.fields, **fields} if fields else self._letters()
-        return _total(self.entries, self.blueprint, bound, NUMBERS if fields else self._symbols())
+        bound = {**self.fields, **fields} if fields else self.letters()
+        return _total(self.entries, self.blueprint, bound, NUMBERS if fields else self.symbols())
 
     def formula_of(self, lines: Iterable[Line]) -> Polynomial:
         """Return the formula in letters of some groups together."""
         entries = tuple(entry for line in lines for entry in line.entries)
-        total: Polynomial = Polynomial({}) + _total(entries, self.blueprint, self._letters(), self._symbols())
+        total: Polynomial = Polynomial({}) + _total(entries, self.blueprint, self.letters(), self.symbols())
         return total
 
     def buffers(self) -> list[Row]:
@@ -184,10 +184,12 @@ class Ledger:
                 alone = entry._replace(indices=(index,))
                 yield entry.name(index) if grouping == "tensor" else _layer(entry, index), alone
 
-    def _letters(self) -> dict[str, Any]:
+    def letters(self) -> dict[str, Any]:
+        """Return the fields with a symbol in place of every integer; flags and lists stay as the config has them."""
         return {name: Polynomial.of(name) if type(value) is int else value for name, value in self.fields.items()}
 
-    def _symbols(self) -> Meaning:
+    def symbols(self) -> Meaning:
+        """Return the meaning under which those symbols are divided as the family's requirements allow."""
         return symbols(self.blueprint.require.values())
 
 

@@ -18,17 +18,22 @@ if TYPE_CHECKING:
     Config = Mapping[str, Any]
 
 LONGEST_CONFIG = 16 * 2**20  # bytes; published ones have a few thousand
+ORIGINS = ("catalogue", "defaults", "file", "given", "stdin")
+"""Where a config may come from."""
+
 _CATALOGUE = "facts/models.toml"
 
 
 class Model(NamedTuple):
     """A blueprint with every field that it needs bound to a checked value.
 
+    ``where`` names it, ``origin`` is one of `ORIGINS`, ``source`` says where the catalogue has the config from.
     ``config`` is what was given, ``fields`` what the blueprint's expressions see, ``named_class`` the class that the
     config names (the base class where it names none), ``unaccounted`` the fields of the config that nobody knows.
     """
 
     where: str
+    origin: str
     source: str
     config: Config
     blueprint: Blueprint
@@ -74,11 +79,11 @@ def find(model: str | Config, fields: Config | None = None, *, strict: bool = Fa
         weighbridge.errors.ConfigError: the config: a bert needs hidden_size % num_attention_heads == 0
         (hidden_size = 770, num_attention_heads = 12). Change one of them.
     """
-    where, source, config = _read(model) if isinstance(model, str) else ("the config", "given", model)
+    where, origin, source, config = _read(model) if isinstance(model, str) else ("the config", "given", "", model)
     if fields:
         config = {**config, **fields}
     blueprint = _blueprint(config, where)
-    found = _bind(where, source, config, blueprint)
+    found = _bind(config, blueprint, where)._replace(origin=origin, source=source)
     if fields:
         _refuse_unknown(found, fields)
     if strict and found.unaccounted:
@@ -113,18 +118,19 @@ def matching(names: Iterable[str], wanted: str, most: int = 3) -> list[str]:
 # Where a config comes from
 
 
-def _read(model: str) -> tuple[str, str, Config]:
-    """Return where a config was found, its source in words, and the config."""
+def _read(model: str) -> tuple[str, str, str, Config]:
+    """Return where a config was found, its origin and source, and the config."""
     if model == "-":
         import sys  # noqa: PLC0415
 
-        return "standard input", "standard input", parse(sys.stdin.buffer.read(LONGEST_CONFIG + 1), "standard input")
+        config = parse(sys.stdin.buffer.read(LONGEST_CONFIG + 1), "standard input")
+        return "standard input", "stdin", "", config
     path = os.path.join(model, "config.json") if os.path.isdir(model) else model
     looks_like_path = model.endswith((".json", os.sep)) or model.startswith((".", os.sep, "~"))
     if os.path.exists(path) or looks_like_path:
-        return path, "file", parse(_bytes(os.path.expanduser(path)), path)
+        return path, "file", "", parse(_bytes(os.path.expanduser(path)), path)
     if model in blueprints.families():
-        return model, "the family's defaults", {"model_type": model}
+        return model, "defaults", "", {"model_type": model}
     return _from_catalogue(model)
 
 
@@ -180,10 +186,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _from_catalogue(name: str) -> tuple[str, str, Config]:
+def _from_catalogue(name: str) -> tuple[str, str, str, Config]:
     full_name, entry = _entry(name)
     config = {**entry["config"], "model_type": entry["family"], "architectures": [entry["class"]]}
-    return full_name, f"catalogue, from {entry['source']}", config
+    return full_name, "catalogue", entry["source"], config
 
 
 def _entry(name: str) -> tuple[str, dict[str, Any]]:
@@ -248,7 +254,7 @@ def _blueprint(config: Config, where: str) -> Blueprint:
     return blueprints.load(family)
 
 
-def _bind(where: str, source: str, config: Config, blueprint: Blueprint) -> Model:
+def _bind(config: Config, blueprint: Blueprint, where: str) -> Model:
     fields = dict(blueprint.defaults)
     unaccounted = []
     for name, value in config.items():
@@ -268,7 +274,8 @@ def _bind(where: str, source: str, config: Config, blueprint: Blueprint) -> Mode
                 values={name: fields[name] for name in dict.fromkeys(names_in(tree))},
                 hint="change one of them",
             )
-    return Model(where, source, config, blueprint, fields, _named_class(config, blueprint), tuple(unaccounted))
+    named = _named_class(config, blueprint)
+    return Model(where, "given", "", config, blueprint, fields, named, tuple(unaccounted))
 
 
 def _is_accounted(name: str, value: Any, blueprint: Blueprint) -> bool:

@@ -209,10 +209,17 @@ def _sum(signed: Iterable[tuple[int, Tree]]) -> Tree:
     return total or ("value", 0)
 
 
-def _product(left: Shown, right: Shown) -> Shown:
-    """Write a product as people do: 4H², V·H, 3×512."""
-    pattern = "{}{}" if left.isdigit() and not right[0].isdigit() and right[0] != "(" else "{}·{}"
-    return infix("*", "{}×{}" if left[-1:].isdigit() and right[0].isdigit() else pattern)(left, right)
+def product(letters: str, numbers: str, coefficient: str) -> Callable[[Shown, Shown], Shown]:
+    """Return how products are written: between letters, between numbers, and after a coefficient: V·H, 3×512, 4H²."""
+
+    def write(left: Shown, right: Shown) -> Shown:
+        if not left[-1:].isdigit():
+            pattern = letters
+        else:
+            pattern = numbers if right[0].isdigit() or right[0] == "(" else coefficient
+        return infix("*", pattern)(left, right)
+
+    return write
 
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -220,7 +227,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 TEXT: Meaning = {
     "+": infix("+", "{} + {}"),
     "-": infix("-", "{} - {}"),
-    "*": _product,
+    "*": product(letters="{}·{}", numbers="{}×{}", coefficient="{}{}"),
     "//": infix("//", "{}/{}"),
     "%": infix("%", "{} mod {}"),
     "**": lambda base, exponent: infix("**", "{}{}")(base, Shown(exponent.translate(_SUPERSCRIPTS))),

@@ -31,7 +31,10 @@ def width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 0 if unicodedata.combining(c) else 1 for c in text)
 
 
-def wrap(paragraph: str, columns: int = 80, indent: str = "  ") -> str:
+COLUMNS = 80  # of a terminal that nobody has widened
+
+
+def wrap(paragraph: str, columns: int = COLUMNS, indent: str = "  ") -> str:
     """Break a paragraph at spaces, and between wide characters, into lines of at most so many terminal columns.
 
     Example:
@@ -90,8 +93,8 @@ def _pad(cell: str, columns: int, side: str) -> str:
     return cell + space if side == "<" else space + cell
 
 
-def markdown(table: Table, cell: Callable[[str], str] = str) -> str:
-    r"""Write a table in GitHub's Markdown; ``cell`` writes what stands in a cell.
+def markdown(table: Table) -> str:
+    r"""Write a table in GitHub's Markdown.
 
     Example:
         >>> print(markdown(Table(("part", "count"), (("a|b", "12"),), "<>")))
@@ -101,7 +104,7 @@ def markdown(table: Table, cell: Callable[[str], str] = str) -> str:
     """
     marks = tuple(":---" if side == "<" else "---:" for side in table.align)
     head = [tuple(map(_escape_pipe, table.header)), marks]
-    body = [tuple(_escape_pipe(cell(found)) for found in row) for row in table.rows]
+    body = [tuple(map(_escape_pipe, row)) for row in table.rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in [*head, *body])
 
 

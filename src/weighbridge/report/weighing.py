@@ -112,7 +112,7 @@ class Weighing:
             "blueprint": blueprint.family,
             "source": blueprint.source,
             "proof": dict(blueprint.proof),
-            "config": {"where": self.model.where, "source": self.model.source},
+            "config": {"where": self.model.where, "origin": self.model.origin, "source": self.model.source},
         }
 
     def by(self, grouping: str) -> dict[str, int]:
@@ -213,7 +213,7 @@ class Weighing:
             *([said["tied"].format(count=units.count(tied))] if tied else []),
             *(self._class_line(name, total, lang) for name, total in self.classes.items()),
             said["blueprint"].format(**known),
-            said["config"].format(source=evidence["config"]["source"]),
+            said[f"from_{self.model.origin}"].format(**evidence["config"]),
         ]
 
     def _legend(self, lang: str) -> str:
