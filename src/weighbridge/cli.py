@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        options = _parser().parse_args(words)
+        options = _parser(words[0] if words else "").parse_args(words)
         status: int = options.run(options)
         sys.stdout.flush()
     except WeighbridgeError as error:
@@ -53,17 +53,19 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message, hint=f"see `{self.prog} --help`")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(wanted: str) -> argparse.ArgumentParser:
+    """Return a parser that knows every command, and the options of the one that is wanted."""
     parser = _Parser(
         prog="weighbridge",
         description="Weigh a Transformer before you load it. `weighbridge MODEL` alone means `weighbridge weigh MODEL`.",
     )
     parser.add_argument("--version", action="version", version=f"weighbridge {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, prog="weighbridge")
     for name, (describe, run, add_options) in COMMANDS.items():
         command = commands.add_parser(name, help=describe, description=f"{describe[0].upper()}{describe[1:]}.")
-        add_options(command)
         command.set_defaults(run=run)
+        if name == wanted:
+            add_options(command)
     return parser
 
 
@@ -73,12 +75,7 @@ def _add_model(command: argparse.ArgumentParser) -> None:
         "--class", dest="class_name", metavar="CLASS", help="the class to weigh; the base class if not given"
     )
     command.add_argument(
-        "--set",
-        dest="fields",
-        metavar="FIELD=VALUE",
-        action="append",
-        default=[],
-        help="replace a config field; repeatable",
+        "--set", dest="fields", metavar="FIELD=VALUE", action="append", default=[], help="replace a config field"
     )
     command.add_argument("--dtype", help="how an element is stored: float32, bf16, int8…")
     command.add_argument("--strict", action="store_true", help="refuse a config with fields that nobody knows")

@@ -246,7 +246,8 @@ def _latex_table(block: Grid, prose: Callable[[str], str]) -> str:
     if block.table.totals:
         lines.insert(len(lines) - block.table.totals, r"\midrule")
     body = "\n".join([r"\toprule", *lines, r"\bottomrule"])
-    return f"\\medskip\n{{\\footnotesize\\noindent\n\\begin{{tabular}}{{@{{}}{columns}@{{}}}}\n{body}\n\\end{{tabular}}\\par}}"
+    table = f"\\begin{{tabular}}{{@{{}}{columns}@{{}}}}\n{body}\n\\end{{tabular}}"
+    return f"\\medskip\n{{\\footnotesize\\noindent\n{table}\\par}}"
 
 
 _LATEX_WHOLE = r"""%% Compile with %s.

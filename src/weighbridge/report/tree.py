@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weighbridge import units
 from weighbridge.errors import UsageError
 from weighbridge.ledger import Line
-from weighbridge.report.table import width, wrap
+from weighbridge.report.table import COLUMNS, width, wrap
 from weighbridge.report.weighing import weigh
 from weighbridge.report.words import words
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from weighbridge.report.weighing import Weighing
 
     Item = tuple[tuple[str, ...], Entry]  # what is left of the name's path below a module, and the tensor
-
-COLUMNS = 80
 
 _WORDS = {
     "en": {
@@ -163,7 +161,7 @@ class Tree:
             said["left_out"],
             *([said["tied"].format(count=units.count(tied))] if tied else []),
             said["blueprint"].format(**known),
-            said["config"].format(source=evidence["config"]["source"]),
+            said[f"from_{self.weighing.model.origin}"].format(**evidence["config"]),
         ]
 
 
