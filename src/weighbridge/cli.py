@@ -49,23 +49,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
+    """Errors are ours, and so is the width of help: asking the terminal costs as much as weighing a model."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=lambda prog: argparse.HelpFormatter(prog, width=80), **options)
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"see `{self.prog} --help`")
 
 
 def _parser(wanted: str) -> argparse.ArgumentParser:
-    """Return a parser that knows every command, and the options of the one that is wanted."""
+    """Return a parser for the command that is wanted, or for all where it is none of them."""
     parser = _Parser(
         prog="weighbridge",
-        description="Weigh a Transformer before you load it. `weighbridge MODEL` alone means `weighbridge weigh MODEL`.",
+        description="Weigh a Transformer before you load it. `weighbridge MODEL` means `weighbridge weigh MODEL`.",
     )
     parser.add_argument("--version", action="version", version=f"weighbridge {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, prog="weighbridge")
-    for name, (describe, run, add_options) in COMMANDS.items():
+    for name in [wanted] if wanted in COMMANDS else COMMANDS:
+        describe, run, add_options = COMMANDS[name]
         command = commands.add_parser(name, help=describe, description=f"{describe[0].upper()}{describe[1:]}.")
         command.set_defaults(run=run)
-        if name == wanted:
-            add_options(command)
+        add_options(command)
     return parser
 
 

@@ -17,6 +17,9 @@ class Table(NamedTuple):
     totals: int = 0
 
 
+_FIRST_WIDE = "\u1100"  # no character below is wide, and formulas use no combining ones
+
+
 def width(text: str) -> int:
     """Return how many terminal columns a text takes: two for each wide East Asian character.
 
@@ -24,7 +27,7 @@ def width(text: str) -> int:
         >>> width("V·H"), width("词嵌入")
         (3, 6)
     """
-    if text.isascii():
+    if not text or max(text) < _FIRST_WIDE:
         return len(text)
     import unicodedata  # noqa: PLC0415  # plain English tables do without it
 

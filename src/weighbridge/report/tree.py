@@ -87,7 +87,8 @@ class Tree:
     where they are alike and follow on each other, and cost no more for being many.
 
     Example:
-        >>> print("\n".join(tree("bert-base-chinese", "BertForMaskedLM").text(depth=2).splitlines()[:6]))
+        >>> print("\n".join(tree("bert-base-chinese", "BertForMaskedLM").text(depth=2).splitlines()[:7]))
+        google-bert/bert-base-chinese
         BertForMaskedLM                                               102,290,312 100.0%
           (bert): BertModel                                           101,677,056  99.4%
             (embeddings): BertEmbeddings                               16,622,592  16.3%
@@ -141,7 +142,8 @@ class Tree:
         """
         _check(depth)
         view = _View(self.root.parameters, depth, _said(lang))
-        return "\n".join([*_lines(self.root, 0, 1, view), "", *map(wrap, self._notes(lang))])
+        lines = _lines(self.root, 0, 1, view)
+        return "\n".join([self.weighing.model.where, *lines, "", *map(wrap, self._notes(lang))])
 
     def html(self, lang: str = "en") -> str:
         """Write the tree as a piece of HTML whose modules open and close."""
@@ -149,8 +151,8 @@ class Tree:
 
         view = _View(self.root.parameters, None, _said(lang))
         notes = "".join(f"<li>{escape(note)}</li>" for note in self._notes(lang))
-        lines = _html(self.root, 0, 1, view)
-        return "\n".join(['<div style="font-family:monospace">', *lines, f"<ul>{notes}</ul></div>"])
+        heading = f'<div style="font-family:monospace"><b>{escape(self.weighing.model.where)}</b>'
+        return "\n".join([heading, *_html(self.root, 0, 1, view), f"<ul>{notes}</ul></div>"])
 
     def _notes(self, lang: str) -> list[str]:
         said, evidence = _said(lang), self.weighing.evidence

@@ -218,8 +218,8 @@ class Weighing:
 
     def _legend(self, lang: str) -> str:
         """Say what the letters of the total's formula are, and their values."""
-        named, fields = letters(), self.model.fields
-        used = [field for field in named if field in self.ledger.formula().fields()]
+        named, fields, mattering = letters(), self.model.fields, self.ledger.formula().fields()
+        used = [field for field in named if field in mattering]
         comma = "，" if lang == "zh" else ", "
         return comma.join(f"{named[field]} = {units.count(fields[field])} {meaning_of(field, lang)}" for field in used)
 
