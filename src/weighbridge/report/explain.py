@@ -9,6 +9,7 @@ from weighbridge.blueprint import component_of
 from weighbridge.errors import UsageError
 from weighbridge.expr import evaluate, fold, source
 from weighbridge.ledger import Line
+from weighbridge.models import find
 from weighbridge.polynomial import Polynomial
 from weighbridge.report.document import (
     FORMATS,
@@ -216,9 +217,20 @@ class _Article:
         config = words(self.lang)[f"from_{self.model.origin}"].format(**evidence["config"])
         yield Heading(2, self.said["known"])
         yield Paragraph(self.said["known_text"].format(config=config, **known))
-        yield Code(
-            "from transformers import AutoConfig, " + self.weighing.class_name + "\n"
-            f"model = {self.weighing.class_name}(AutoConfig.from_pretrained({self.model.where!r}))\n"
+        yield Code(self.check())
+
+    def check(self) -> str:
+        """Return Python that counts the real model, on the meta device, without its weights."""
+        family, name = self.model.blueprint.family, self.weighing.class_name
+        defaults = find(family).fields
+        given = {field: value for field, value in self.model.fields.items() if value != defaults[field]}
+        set_by = "".join(f", {field}={value!r}" for field, value in given.items() if not isinstance(value, list | dict))
+        return (
+            "import torch\n"
+            f"from transformers import AutoConfig, {name}\n\n"
+            f'config = AutoConfig.for_model("{family}"{set_by})\n'
+            'with torch.device("meta"):\n'
+            f"    model = {name}(config)\n"
             f"print(sum(p.numel() for p in model.parameters()))  # {self.weighing.parameters}"
         )
 

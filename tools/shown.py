@@ -1,0 +1,39 @@
+"""For cog: shows a command with what it prints, so that a page can show nothing but the truth.
+
+In a Markdown file::
+
+    <!-- [[[cog
+    from shown import shown
+    shown("weighbridge models chinese")
+    ]]] -->
+    <!-- [[[end]]] -->
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+
+import cog
+
+
+def shown(command: str, lines: int | None = None, expect: int = 0) -> None:
+    """Write a command of ours and its output, its first ``lines`` lines if so many, as a block of Markdown."""
+    program, *arguments = shlex.split(command)
+    if program != "weighbridge":
+        raise SystemExit(f"shown() runs weighbridge, not {program}")
+    done = subprocess.run(
+        [sys.executable, "-m", "weighbridge", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"},
+    )
+    if done.returncode != expect:
+        raise SystemExit(f"{command}: exit {done.returncode}, not {expect}: {done.stderr}")
+    printed = (done.stdout + done.stderr).rstrip().splitlines()
+    if lines is not None and len(printed) > lines:
+        printed = [*printed[:lines], "…"]
+    cog.outl("```console")
+    cog.outl("\n".join(line.rstrip() for line in [f"$ {command}", *printed]))
+    cog.outl("```")
