@@ -17,8 +17,8 @@ import sys
 import cog
 
 
-def shown(command: str, lines: int | None = None, expect: int = 0) -> None:
-    """Write a command of ours and its output, its first ``lines`` lines if so many, as a block of Markdown."""
+def shown(command: str, lines: int | None = None, expect: int = 0, cwd: str | os.PathLike[str] | None = None) -> None:
+    """Write a command of ours, run in ``cwd``, and its output's first ``lines`` lines, as a block of Markdown."""
     program, *arguments = shlex.split(command)
     if program != "weighbridge":
         raise SystemExit(f"shown() runs weighbridge, not {program}")
@@ -27,6 +27,7 @@ def shown(command: str, lines: int | None = None, expect: int = 0) -> None:
         capture_output=True,
         text=True,
         check=False,
+        cwd=cwd,
         env={**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"},
     )
     if done.returncode != expect:

@@ -213,7 +213,7 @@ def _all_dims(raw: Raw) -> Iterator[list[str]]:
         yield text.split()[1:]
 
 
-# The law. Each rule looks at a raw blueprint and yields what breaks it; a rule may trust those above it.
+# The law. Each rule looks at a raw blueprint and yields what breaks it; its docstring is the rule's text.
 
 
 def check(raw: Raw, where: str = "") -> None:
@@ -243,6 +243,7 @@ _PROOF_KEYS = {"by", "against", "configs"}
 
 
 def _keys(raw: Raw) -> Iterator[str]:
+    """No part is missing, and none is unknown."""
     yield from (f"{key} is missing" for key in sorted(_REQUIRED - set(raw)))
     yield from (f"{key} is unknown" for key in sorted(set(raw) - _KEYS))
     for name, of_class in raw.get("classes", {}).items():
@@ -252,11 +253,13 @@ def _keys(raw: Raw) -> Iterator[str]:
 
 
 def _format(raw: Raw) -> Iterator[str]:
+    """The format is one that this version reads."""
     if raw["format"] != FORMAT:
         yield f"this version reads format {FORMAT}, not {raw['format']}"
 
 
 def _types(raw: Raw) -> Iterator[str]:
+    """Texts are texts, lists list texts, tables are tables."""
     yield from (f"{key} is text" for key in _TEXTS if not isinstance(raw.get(key, ""), str))
     yield from (f"{key} is a table" for key in sorted(_TABLES) if not isinstance(raw.get(key, {}), dict))
     yield from (f"{key} lists texts" for key in _LISTS if not _is_texts(raw.get(key, [])))
@@ -275,6 +278,7 @@ def _is_texts(found: Any) -> bool:
 
 
 def _expressions(raw: Raw) -> Iterator[str]:
+    """Every expression can be read."""
     for place, text, _ in _all_expressions(raw):
         try:
             parse(text)
@@ -283,6 +287,7 @@ def _expressions(raw: Raw) -> Iterator[str]:
 
 
 def _names(raw: Raw) -> Iterator[str]:
+    """Every name in an expression is a field with a default, a computed field, or the index of its path."""
     known = set(raw["defaults"]) | set(raw.get("computed", {}))
     for place, text, indices in _all_expressions(raw):
         unknown = sorted(set(names_in(parse(text))) - known - indices)
@@ -290,12 +295,14 @@ def _names(raw: Raw) -> Iterator[str]:
 
 
 def _used(raw: Raw) -> Iterator[str]:
+    """Every field with a default is in some expression, and no inert one is."""
     used = {name for _, text, _ in _all_expressions(raw) for name in names_in(parse(text))}
     yield from (f"{name} is in no expression" for name in raw["defaults"] if name not in used)
     yield from (f"{name} decides something" for name in raw.get("inert", ()) if name in used)
 
 
 def _paths(raw: Raw) -> Iterator[str]:
+    """A tensor's name is a dotted path with at most one index."""
     placeholders = {f"{{{index}}}" for index in raw.get("repeat", {})}
     for name in _tensor_names(raw):
         pieces = name.split(".")
@@ -306,6 +313,7 @@ def _paths(raw: Raw) -> Iterator[str]:
 
 
 def _reached(raw: Raw) -> Iterator[str]:
+    """Every path under `when` and `without` leads to a tensor."""
     names = list(_tensor_names(raw))
     removed = {path for of_class in raw.get("classes", {}).values() for path in of_class.get("without", ())}
     for path in (*raw.get("when", {}), *removed):
@@ -314,12 +322,14 @@ def _reached(raw: Raw) -> Iterator[str]:
 
 
 def _unique(raw: Raw) -> Iterator[str]:
+    """No class has two tensors of one name."""
     for class_name in (raw["class"], *raw.get("classes", {})):
         names = [template.name for template in _class_templates(raw, class_name)]
         yield from (f"{class_name} has {name} twice" for name in names if names.count(name) > 1)
 
 
 def _ties(raw: Raw) -> Iterator[str]:
+    """A tied tensor and the one it shares are tensors of the class with the same dims, and the second is untied."""
     for class_name in (raw["class"], *raw.get("classes", {})):
         templates = {template.name: template for template in _class_templates(raw, class_name)}
         of_class = raw.get("classes", {}).get(class_name, raw)
@@ -334,17 +344,20 @@ def _ties(raw: Raw) -> Iterator[str]:
 
 
 def _dtypes(raw: Raw) -> Iterator[str]:
+    """A buffer begins with a known dtype."""
     for name, text in raw.get("buffers", {}).items():
         if (text.split() or [""])[0] not in DTYPE_BITS:
             yield f"buffers.{name} begins with no dtype"
 
 
 def _roles(raw: Raw) -> Iterator[str]:
+    """Every tensor has a role in `facts/roles.toml`."""
     known = data.read_toml("facts/roles.toml")["roles"]
     yield from (f"facts/roles.toml has none for {name}" for name in _tensor_names(raw) if role_of(name) not in known)
 
 
 def _modules(raw: Raw) -> Iterator[str]:
+    """Every module that holds a tensor has a class, and no other path has."""
     for section in (raw, *raw.get("classes", {}).values()):
         paths, names = section.get("modules", {}), section["tensors"]
         parents = {name.rpartition(".")[0] for name in names}
@@ -353,6 +366,7 @@ def _modules(raw: Raw) -> Iterator[str]:
 
 
 def _defaults_hold(raw: Raw) -> Iterator[str]:
+    """The defaults keep the requirements, and the sizes among them are sizes."""
     fields = dict(raw["defaults"])
     for name, text in raw.get("computed", {}).items():
         fields.setdefault(name, evaluate(parse(text), fields))
