@@ -210,6 +210,7 @@ def test_the_latex_compiles(lang, tmp_path):
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_the_latex_is_balanced(lang):
     text = explain("bert-base-chinese", "BertForPreTraining", lang=lang, form="latex")
+    assert r"layer.\allowbreak{}\{i\}" in text
     plain = re.sub(r"\\[{}]", "", text)
     assert plain.count("{") == plain.count("}")
     assert sorted(re.findall(r"\\begin\{([^}]*)\}", text)) == sorted(re.findall(r"\\end\{([^}]*)\}", text))

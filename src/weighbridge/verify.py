@@ -1,9 +1,9 @@
 """Holds the ledger that a model must have against what a checkpoint has, tensor by tensor. It opens no file.
 
-Names are matched as transformers matches them: as they are, by their current name where an old one is stored, and
-without or with the base class's prefix where the whole checkpoint leaves it out or has it. A difference matters if
-something that the class needs is not there as it must be, if something is there that it does not need, or if the parts of
-a checkpoint contradict each other. All else that deserves a word is a note.
+Names are matched as they are, by their current name where an old one is stored, and without or with the base class's
+prefix where the whole checkpoint leaves it out or has it; transformers loads what is matched so. A difference matters if
+something that the class needs is not there as it must be, if something is there that it does not need, or if the parts
+of a checkpoint contradict each other. All else that deserves a word is a note.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 class Kind(NamedTuple):
     """A kind of difference: whether it matters, and what the differences of one group have in common.
 
-    A group holds one tensor of all layers, or where ``merge`` is true all tensors of a module or a layer; where ``list``
-    is false it holds whatever is ``alike``.
+    A group holds one tensor of all layers, or where ``merge`` is true all tensors of a module or a layer; where
+    ``listed`` is false it holds whatever is ``alike``.
     """
 
     matters: bool
     alike: tuple[str, ...] = ()
     merge: bool = True
-    list: bool = True
+    listed: bool = True
 
 
 KINDS = {
@@ -48,15 +48,15 @@ KINDS = {
     "twice": Kind(matters=True, alike=("about",)),  # stored in several files
     "misplaced": Kind(matters=True, alike=("about",)),  # in another file than the index says
     "unlisted": Kind(matters=True),  # left out of the index
-    "total_size": Kind(matters=True, alike=("about",), list=False),  # the index states another sum
-    "prefix_absent": Kind(matters=False, alike=("name",), list=False),  # all names lack the base class's prefix
-    "prefix_added": Kind(matters=False, alike=("name",), list=False),  # all names have a prefix that the class has not
-    "old_name": Kind(matters=False, alike=("about",), list=False),
+    "total_size": Kind(matters=True, alike=("about",), listed=False),  # the index states another sum
+    "prefix_absent": Kind(matters=False, alike=("name",), listed=False),  # all names lack the base class's prefix
+    "prefix_added": Kind(matters=False, alike=("name",), listed=False),  # all names have one that the class has not
+    "old_name": Kind(matters=False, alike=("about",), listed=False),
     "buffer": Kind(matters=False, alike=("expected_shape", "found_shape", "found_dtype"), merge=False),
     "tied_stored": Kind(matters=False, alike=("about",)),  # stored, and so is the tensor that it is
-    "tied_alone": Kind(matters=False, alike=("about",)),  # stored only under the name of a tensor that is tied to it
-    "stated_dtype": Kind(matters=False, alike=("expected_dtype", "found_dtype")),  # not the dtype that the config states
-    "mixed_dtype": Kind(matters=False, alike=("about", "found_dtype")),  # not the dtype that most have
+    "tied_alone": Kind(matters=False, alike=("about",)),  # stored only under the name of a tensor tied to it
+    "stated_dtype": Kind(matters=False, alike=("expected_dtype", "found_dtype")),  # not the config's dtype
+    "mixed_dtype": Kind(matters=False, alike=("expected_dtype", "found_dtype")),  # not the dtype that most have
 }
 """Every kind of difference, in the order that they are told in."""
 
@@ -64,8 +64,8 @@ KINDS = {
 class Difference(NamedTuple):
     """One thing of one tensor on which the two sides differ, or that deserves a note.
 
-    ``name`` is the class's own name of it, ``stored_as`` the checkpoint's where that is another one. What does not apply
-    is None. ``about`` is what else the kind speaks of: files, names, a dtype or numbers of bytes.
+    ``name`` is the class's own name of it, ``stored_as`` the checkpoint's where that is another one. What does not
+    apply is None. ``about`` is what else the kind speaks of: files, names, a dtype or numbers of bytes.
     """
 
     kind: str
@@ -94,8 +94,8 @@ class Dtype(NamedTuple):
 class Comparison(NamedTuple):
     """A class's ledger held against a checkpoint.
 
-    ``held`` are the stored tensors by the class's own names, buffers among them; ``shared`` are the tied tensors that are
-    not stored, with the one that each is; ``extra`` are the stored tensors that the class does not know.
+    ``held`` are the stored tensors by the class's own names, buffers among them; ``shared`` are the tied tensors that
+    are not stored, with the one that each is; ``extra`` are the stored tensors that the class does not know.
     """
 
     ledger: Ledger
@@ -116,8 +116,13 @@ class Comparison(NamedTuple):
         return [*(row for name, row in self.held.items() if name not in others), *self.extra]
 
     @property
+    def needed(self) -> int:
+        """How many tensors a checkpoint of the class needs to store: all but the tied ones."""
+        return sum(len(entry.indices) for entry in self.ledger.entries if not entry.tied)
+
+    @property
     def parameters(self) -> int:
-        """The elements of those."""
+        """The elements of those that are stored."""
         return sum(row.count for row in self.stored)
 
 
@@ -146,7 +151,8 @@ def compare(ledger: Ledger, found: Found, dtype: Dtype | None = None) -> Compari
         *_other_tensors(sides),
     )
     order = {kind: place for place, kind in enumerate(KINDS)}
-    shared = {row.name: row.tied_to for row in sides.expected.values() if row.tied_to and row.name not in sides.held}
+    ties = {row.name: row.tied_to for row in sides.expected.values() if row.tied_to in sides.held}
+    shared = {name: to for name, to in ties.items() if to and name not in sides.held}
     in_order = sorted(differences, key=lambda difference: order[difference.kind])
     return Comparison(ledger, sides.held, shared, sides.extra, tuple(in_order))
 
@@ -171,12 +177,13 @@ def choose(model: Model, found: Found, class_name: str | None = None, dtype: Dty
         ModelError: the family has no such class.
     """
     base, named = model.blueprint.base_class, named_class(model)
-    first = [name for name in (named, base) if name]
-    candidates: dict[str, Comparison] = {}
-    for name in [class_name] if class_name else dict.fromkeys((*first, *model.blueprint.class_names)):
-        if name not in first and not min(tried.failures for tried in (*candidates.values(), *_NONE)):
-            break
-        candidates[name] = compare(bind(model.blueprint, name, model.fields), found, dtype)
+
+    def held(names: Iterable[str]) -> dict[str, Comparison]:
+        return {name: compare(bind(model.blueprint, name, model.fields), found, dtype) for name in names}
+
+    candidates = held([class_name] if class_name else dict.fromkeys((named or base, base)))
+    if not class_name and all(candidate.failures for candidate in candidates.values()):
+        candidates |= held(name for name in model.blueprint.class_names if name not in candidates)
     failures = {name: candidate.failures for name, candidate in candidates.items()}
     best = min(failures, key=lambda name: failures[name])
     why = "given" if class_name else {base: "base", named: "named"}.get(best, "fits")
@@ -300,7 +307,8 @@ def _unlike(sides: _Sides, dtype: Dtype | None) -> Iterator[Difference]:
     wanted = dtype or (Dtype(most[0][0], asked=False) if most else None)
     for row, found in pairs:
         if wanted and (kind := _unlike_dtype(found.dtype, wanted, of_config=dtype is not None)):
-            yield _difference(kind, row.name, row, found)._replace(expected_dtype=wanted.name)
+            difference = _difference(kind, row.name, row, found)
+            yield difference._replace(expected_dtype=None if kind == "not_float" else wanted.name)
 
 
 def _unlike_dtype(found: str, wanted: Dtype, *, of_config: bool) -> str | None:
@@ -360,12 +368,14 @@ class Group(NamedTuple):
     """Differences of one kind that one line can tell, of tensors that stand in the same ``place``.
 
     ``place`` is a path with the layers in braces: ``encoder.layer.{3-7}``. It is a tensor's whole name where the group
-    holds a single one of each layer, and empty where the kind is not listed by name.
+    holds a single one of each layer, and empty where the kind is not listed by name. The first ``each`` of the
+    differences are those of the first layer.
     """
 
     kind: str
     place: str
     differences: tuple[Difference, ...]
+    each: int
 
 
 def group(differences: Iterable[Difference]) -> list[Group]:
@@ -380,27 +390,27 @@ def group(differences: Iterable[Difference]) -> list[Group]:
     for difference in differences:
         kind = KINDS[difference.kind]
         alike = tuple(getattr(difference, field) for field in kind.alike)
-        pattern = _pattern(difference.name) if kind.list else ""
+        pattern = _pattern(difference.name) if kind.listed else ""
         by_tensor.setdefault((difference.kind, alike, pattern), []).append(difference)
     by_place: dict[object, list[list[Difference]]] = {}
     for key, members in by_tensor.items():
         kind = KINDS[members[0].kind]
         indices = tuple(_indices(member.name) for member in members)
-        merged = (*key[:2], _stem(str(key[2])), indices) if kind.merge and kind.list else key
+        merged = (*key[:2], _stem(str(key[2])), indices) if kind.merge and kind.listed else key
         by_place.setdefault(merged, []).append(members)
     return [_group(tensors) for tensors in by_place.values()]
 
 
 def _group(tensors: list[list[Difference]]) -> Group:
-    members = tuple(difference for tensor in tensors for difference in tensor)
+    members = tuple(difference for layer in zip(*tensors, strict=True) for difference in layer)
     kind, pattern = members[0].kind, _pattern(members[0].name)
-    if not KINDS[kind].list:
-        return Group(kind, "", members)
+    if not KINDS[kind].listed:
+        return Group(kind, "", members, len(members))
     place = pattern if len(tensors) == 1 else _stem(pattern)
     columns = zip(*(_indices(member.name) for member in members), strict=True)
     for numbers in columns:
         place = place.replace("*", ranges(numbers), 1)
-    return Group(kind, place, members)
+    return Group(kind, place, members, len(tensors))
 
 
 def ranges(numbers: Iterable[int]) -> str:
