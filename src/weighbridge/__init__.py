@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from weighbridge.ledger import Row
     from weighbridge.models import released
     from weighbridge.report.explain import explain
+    from weighbridge.report.tree import tree
+    from weighbridge.report.verification import verify
     from weighbridge.report.weighing import Weighing, weigh
 
 # Where each public name lives. It is imported when it is first asked for, so that importing the package costs nothing.
@@ -26,6 +28,8 @@ _HOMES = {
     "explain": "report.explain",
     "families": "blueprint",
     "released": "models",
+    "tree": "report.tree",
+    "verify": "report.verification",
     "weigh": "report.weighing",
 }
 
@@ -37,6 +41,8 @@ __all__ = [
     "explain",
     "families",
     "released",
+    "tree",
+    "verify",
     "weigh",
 ]
 

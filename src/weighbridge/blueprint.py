@@ -80,7 +80,8 @@ class Blueprint:
         self.repeats = frozenset(name for tree in self.repeat.values() for name in names_in(tree))
         """The fields that say how many layers there are."""
         in_dims = (name for tree in self.dims.values() for name in names_in(tree))
-        self.sizes = (self.repeats | frozenset(in_dims)) - frozenset(self.repeat)
+        lists = (name for name, default in self.defaults.items() if isinstance(default, (list, dict)))
+        self.sizes = (self.repeats | frozenset(in_dims)) - frozenset(self.repeat) - frozenset(lists)
         """The fields that are sizes, and so positive integers."""
         flags = (name for name, default in self.defaults.items() if isinstance(default, bool))
         self.never_null = (self.sizes | frozenset(flags)) - frozenset(self.computed)
@@ -228,7 +229,11 @@ def check(raw: Raw, where: str = "") -> None:
         weighbridge.errors.BlueprintError: format: this version reads format 1, not 0.
     """
     for name, rule in LAW.items():
-        for breach in rule(raw):
+        try:
+            breach = next(rule(raw), None)
+        except ExpressionError as error:
+            breach = str(error).removesuffix(".")
+        if breach:
             raise BlueprintError(f"{name}: {breach}", where=where)
 
 
@@ -267,10 +272,19 @@ def _types(raw: Raw) -> Iterator[str]:
     for place, section in sections.items():
         if not isinstance(section, dict):
             yield f"{place[:-1]} is a table"
-            continue
-        for key in _TEXT_TABLES:
-            if not _is_texts([*section.get(key, {}).values()]):
-                yield f"{place}{key} holds texts"
+        else:
+            yield from _section_types(place, section)
+
+
+def _section_types(place: str, section: Raw) -> Iterator[str]:
+    for key in _TEXT_TABLES:
+        table = section.get(key, {})
+        if not isinstance(table, dict) or not _is_texts([*table.values()]):
+            yield f"{place}{key} holds texts"
+    if not isinstance(section.get("prefix", ""), str):
+        yield f"{place}prefix is text"
+    if not _is_texts(section.get("without", [])):
+        yield f"{place}without lists texts"
 
 
 def _is_texts(found: Any) -> bool:
@@ -359,7 +373,7 @@ def _roles(raw: Raw) -> Iterator[str]:
 def _modules(raw: Raw) -> Iterator[str]:
     """Every module that holds a tensor has a class, and no other path has."""
     for section in (raw, *raw.get("classes", {}).values()):
-        paths, names = section.get("modules", {}), section["tensors"]
+        paths, names = section.get("modules", {}), section.get("tensors", {})
         parents = {name.rpartition(".")[0] for name in names}
         yield from (f"{path} has no class" for path in sorted(parents - set(paths) - {""}))
         yield from (f"{path} holds no tensor" for path in paths if not any(n.startswith(f"{path}.") for n in names))

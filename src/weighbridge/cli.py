@@ -17,6 +17,7 @@ from weighbridge.errors import UsageError, WeighbridgeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from weighbridge.models import Model
     from weighbridge.report.weighing import Weighing
 
 _MODEL = (
@@ -94,11 +95,20 @@ def _weigh(options: argparse.Namespace) -> Weighing:
     """Weigh what the options name, and tell the notes about its config on stderr."""
     from weighbridge.report.weighing import weigh
 
-    fields = dict(map(_field, options.fields))
-    weighing = weigh(options.model, options.class_name, fields=fields, dtype=options.dtype, strict=options.strict)
-    for note in weighing.model.notes:
-        print(f"weighbridge: note: {note}", file=sys.stderr)
+    weighing = weigh(options.model, options.class_name, **_given(options))
+    _tell(weighing.model)
     return weighing
+
+
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that every question about a model takes."""
+    return {"fields": dict(map(_field, options.fields)), "dtype": options.dtype, "strict": options.strict}
+
+
+def _tell(model: Model) -> None:
+    """Tell on stderr what the user should know of a config."""
+    for note in model.notes:
+        print(f"weighbridge: note: {note}", file=sys.stderr)
 
 
 def _field(text: str) -> tuple[str, Any]:
@@ -153,6 +163,43 @@ def _run_explain(options: argparse.Namespace) -> int:
     return 0
 
 
+def _add_tree(command: argparse.ArgumentParser) -> None:
+    _add_model(command)
+    _add_lang(command)
+    command.add_argument("--depth", type=int, metavar="N", help="show N levels of modules below the model")
+    command.add_argument("--json", action="store_true", help="write json")
+
+
+def _run_tree(options: argparse.Namespace) -> int:
+    from weighbridge.report.tree import Tree
+
+    tree = Tree(_weigh(options))
+    if options.json:
+        _print_json(tree.to_dict(options.depth))
+    else:
+        print(tree.text(options.depth, options.lang))
+    return 0
+
+
+def _add_verify(command: argparse.ArgumentParser) -> None:
+    _add_model(command)
+    command.add_argument("checkpoint", metavar="CHECKPOINT", help="a safetensors file, an index, or a folder of them")
+    _add_lang(command)
+    command.add_argument("--json", action="store_true", help="write json, with every difference on its own")
+
+
+def _run_verify(options: argparse.Namespace) -> int:
+    from weighbridge.report.verification import verify
+
+    verification = verify(options.model, options.checkpoint, options.class_name, **_given(options))
+    _tell(verification.model)
+    if options.json:
+        _print_json(verification.to_dict())
+    else:
+        print(verification.text(options.lang))
+    return verification.status
+
+
 def _add_models(command: argparse.ArgumentParser) -> None:
     command.add_argument("part", nargs="?", default="", metavar="PART", help="only names that contain this")
     command.add_argument("--json", action="store_true", help="write json: config, parameters and source of each")
@@ -185,5 +232,7 @@ def _print_json(found: object) -> None:
 COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], int], Callable[[argparse.ArgumentParser], None]]] = {
     "weigh": ("every parameter of a model, by component, with its formula", _run_weigh, _add_weigh),
     "explain": ("the derivation of the count, step by step, as an article", _run_explain, _add_explain),
+    "tree": ("the module structure, with the shape and count of every tensor", _run_tree, _add_tree),
+    "verify": ("a checkpoint's header held against the model, tensor by tensor", _run_verify, _add_verify),
     "models": ("the released models that weighbridge knows by name", _run_models, _add_models),
 }

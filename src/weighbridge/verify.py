@@ -1,9 +1,9 @@
 """Holds the ledger that a model must have against what a checkpoint has, tensor by tensor. It opens no file.
 
 Names are matched as they are, by their current name where an old one is stored, and without or with the base class's
-prefix where the whole checkpoint leaves it out or has it; transformers loads what is matched so. A difference matters if
-something that the class needs is not there as it must be, if something is there that it does not need, or if the parts
-of a checkpoint contradict each other. All else that deserves a word is a note.
+prefix where the whole checkpoint leaves it out or has it; transformers loads what is matched so. A difference matters
+if something that the class needs is not there as it must be, if something is there that it does not need, or if the
+parts of a checkpoint contradict each other. All else that deserves a word is a note.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge import units
+from weighbridge import data, units
 from weighbridge.errors import UsageError
 from weighbridge.ledger import Line
 from weighbridge.report.table import COLUMNS, width, wrap
@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     from weighbridge.report.weighing import Weighing
 
     Item = tuple[tuple[str, ...], Entry]  # what is left of the name's path below a module, and the tensor
-
-_WORDS = {
-    "en": {
-        "each": ", {count} each",
-        "alike": "A line marked × N counts one of N modules alike; the line that names all N counts them all.",
-        "left_out": "Modules that hold no tensors, such as dropout and activations, are left out.",
-    },
-    "zh": {
-        "each": "，每层 {count}",
-        "alike": "标有 × N 的行只计 N 个相同模块中的一个；列出全部 N 个的那一行计其总和。",
-        "left_out": "不含张量的模块（如 dropout、激活函数）不列出。",
-    },
-}
 
 
 def tree(
@@ -173,7 +160,7 @@ def _check(depth: int | None) -> None:
 
 
 def _said(lang: str) -> dict[str, str]:
-    return {**words(lang), **_WORDS[lang]}
+    return {**words(lang), **data.read_toml(f"report/words/tree.{lang}.toml")}
 
 
 # From entries to nodes
