@@ -19,6 +19,7 @@ from weighbridge.units import stored_bytes
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from weighbridge.blueprint import Blueprint
     from weighbridge.ledger import Ledger, Row
     from weighbridge.models import Model
     from weighbridge.readers import Found
@@ -171,7 +172,8 @@ class Choice(NamedTuple):
 def choose(model: Model, found: Found, class_name: str | None = None, dtype: Dtype | None = None) -> Choice:
     """Hold a checkpoint against the class given, or else against the one with the fewest differences that matter.
 
-    Among equals, the class that the config names comes first, then the base class, then the others in order.
+    Among equals, the class that the config names comes first, then the base class, then the others in order. Those come
+    into question if the checkpoint holds something of what they add to the base class.
 
     Raises:
         ModelError: the family has no such class.
@@ -183,11 +185,21 @@ def choose(model: Model, found: Found, class_name: str | None = None, dtype: Dty
 
     candidates = held([class_name] if class_name else dict.fromkeys((named or base, base)))
     if not class_name and all(candidate.failures for candidate in candidates.values()):
-        candidates |= held(name for name in model.blueprint.class_names if name not in candidates)
+        candidates |= held(name for name in _with_heads(model.blueprint, found) if name not in candidates)
     failures = {name: candidate.failures for name, candidate in candidates.items()}
     best = min(failures, key=lambda name: failures[name])
     why = "given" if class_name else {base: "base", named: "named"}.get(best, "fits")
     return Choice(candidates[best], why, failures)
+
+
+def _with_heads(blueprint: Blueprint, found: Found) -> Iterator[str]:
+    stored = {_renamed(row.name)[0] for row in found.rows}
+    for name in blueprint.class_names:
+        prefix = blueprint.prefix(name)
+        if any(
+            template.name in stored and not template.name.startswith(prefix) for template in blueprint.templates(name)
+        ):
+            yield name
 
 
 def named_class(model: Model) -> str | None:
