@@ -132,7 +132,7 @@ def csv(rows: Iterable[Sequence[object]]) -> str:
 
 def html(table: Table, cell: Callable[[str], str]) -> str:
     """Write a table in HTML; ``cell`` writes what stands in a cell, and escapes it."""
-    sides = ["" if side == "<" else ' style="text-align:right"' for side in table.align]
+    sides = [f' style="text-align:{"left" if side == "<" else "right"}"' for side in table.align]
 
     def line(cells: Sequence[str], tag: str) -> str:
         return "".join(f"<{tag}{side}>{cell(found)}</{tag}>" for found, side in zip(cells, sides, strict=True))
