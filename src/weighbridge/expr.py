@@ -40,6 +40,8 @@ PRECEDENCE = {"or": 1, "and": 2, "not": 3}
 PRECEDENCE |= dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in"), 4)
 PRECEDENCE |= {"+": 5, "-": 5, "*": 6, "//": 6, "%": 6, "neg": 7, "**": 8, "[]": 9}
 _UNCHAINED = (PRECEDENCE["=="], PRECEDENCE["**"])
+_BINARY = {kind: strength for kind, strength in PRECEDENCE.items() if kind not in ("not", "neg", "[]")}
+_RESERVED = {*_BINARY, "not"}
 
 NUMBERS: Meaning = {
     "or": operator.or_,
@@ -171,30 +173,33 @@ class _Parser:
         self.depth += 1
         if self.depth > DEEPEST:
             raise self.error(f"an expression is at most {DEEPEST} deep")
-        left = self.operand()
-        while (strength := PRECEDENCE.get(self.peek(), 0)) > loosest:
+        left = self.operand(loosest)
+        while (strength := _BINARY.get(self.peek(), 0)) > loosest:
             kind = self.take()
             right = self.expression(strength)
-            if kind == "**" and (right[0] != "value" or right[1] not in range(HIGHEST_POWER + 1)):
+            if kind == "**" and not (right[0] == "value" and type(right[1]) is int and right[1] <= HIGHEST_POWER):
                 raise self.error(f"an exponent is an integer from 0 to {HIGHEST_POWER}")
             left = (kind, left, right)
-            if strength in _UNCHAINED and PRECEDENCE.get(self.peek()) == strength:
+            if strength in _UNCHAINED and _BINARY.get(self.peek()) == strength:
                 if kind == "**":
                     raise self.error(f"an exponent is an integer from 0 to {HIGHEST_POWER}")
                 raise self.error("comparisons do not chain")
         self.depth -= 1
         return left
 
-    def operand(self) -> Tree:
+    def operand(self, loosest: int) -> Tree:
         token = self.take()
-        if token == "not":
+        if token == "not" and loosest <= PRECEDENCE["not"]:
             return ("not", self.expression(PRECEDENCE["not"]))
         if token == "-":
             return ("neg", self.expression(PRECEDENCE["neg"]))
+        return self.subscripts(self.atom(token))
+
+    def atom(self, token: str) -> Tree:
         if token == "(":
             inside = self.expression(0)
             self.take(")")
-            return self.subscripts(inside)
+            return inside
         if token[0] in "\"'":
             return ("value", token[1:-1])
         if token.isdigit():
@@ -203,9 +208,9 @@ class _Parser:
             return (token, *self.arguments(_FUNCTIONS[token]))
         if token in _CONSTANTS:
             return ("value", _CONSTANTS[token])
-        if token in PRECEDENCE or not (token[0].isalpha() or token[0] == "_"):
+        if token in _RESERVED or not (token[0].isalpha() or token[0] == "_"):
             raise self.error(f"did not expect {token!r}")
-        return self.subscripts(("name", token))
+        return ("name", token)
 
     def subscripts(self, tree: Tree) -> Tree:
         while self.peek() == "[":
@@ -270,9 +275,10 @@ def show(tree: Tree, name: Callable[[str], str], meaning: Meaning, value: Callab
 def infix(kind: str, pattern: str, brackets: str = "({})") -> Callable[[Shown, Shown], Shown]:
     """Return how an operator is written between its operands, each bracketed where its strength asks for it."""
     strength = PRECEDENCE[kind]
+    loosest = strength + (strength in _UNCHAINED)
 
     def write(left: Shown, right: Shown) -> Shown:
-        first = brackets.format(left) if left.strength < strength else left
+        first = brackets.format(left) if left.strength < loosest else left
         last = brackets.format(right) if right.strength <= strength else right
         return Shown(pattern.format(first, last), strength)
 
@@ -289,14 +295,15 @@ def prefix(kind: str, pattern: str, brackets: str = "({})") -> Callable[[Shown],
 
 def _literal(value: Any) -> str:
     constants = {id(constant): text for text, constant in _CONSTANTS.items()}
-    return constants.get(id(value)) or (f'"{value}"' if isinstance(value, str) else str(value))
+    quote = "'" if isinstance(value, str) and '"' in value else '"'
+    return constants.get(id(value)) or (f"{quote}{value}{quote}" if isinstance(value, str) else str(value))
 
 
 SOURCE: Meaning = {
     **{kind: infix(kind, f"{{}} {kind} {{}}") for kind in PRECEDENCE if kind not in ("not", "neg", "[]")},
     "not": prefix("not", "not {}"),
     "neg": prefix("neg", "-{}"),
-    "[]": lambda container, index: Shown(f"{container}[{index}]"),
+    "[]": lambda container, index: Shown(f"{container if container.strength == 10 else f'({container})'}[{index}]"),
     **{name: lambda *operands, name=name: Shown(f"{name}({', '.join(operands)})") for name in _FUNCTIONS},
 }
 """The text that `parse` reads."""

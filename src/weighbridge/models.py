@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Config = Mapping[str, Any]
 
-LONGEST_CONFIG = 16 * 2**20  # bytes; published ones have a few thousand
+LONGEST_CONFIG = 2 * 2**20  # bytes; published ones have a few thousand, and each can take thirty in memory
 ORIGINS = ("catalogue", "defaults", "file", "given", "stdin")
 """Where a config may come from."""
 
@@ -125,10 +125,11 @@ def _read(model: str) -> tuple[str, str, str, Config]:
 
         config = parse(sys.stdin.buffer.read(LONGEST_CONFIG + 1), "standard input")
         return "standard input", "stdin", "", config
-    path = os.path.join(model, "config.json") if os.path.isdir(model) else model
+    path = os.path.expanduser(model)
+    path = os.path.join(path, "config.json") if os.path.isdir(path) else path
     looks_like_path = model.endswith((".json", os.sep)) or model.startswith((".", os.sep, "~"))
     if os.path.exists(path) or looks_like_path:
-        return path, "file", "", parse(_bytes(os.path.expanduser(path)), path)
+        return path, "file", "", parse(_bytes(path), path)
     if model in blueprints.families():
         return model, "defaults", "", {"model_type": model}
     return _from_catalogue(model)
@@ -227,7 +228,7 @@ def _cut_out(name: str) -> tuple[str, dict[str, Any]] | None:
     text = data.read_text(_CATALOGUE)
     at = text.find(f'["{name}"]\n' if "/" in name else f'/{name}"]\n')
     start = text.rfind("\n", 0, at) + 1
-    if not name or at < 0 or "\n" in name:
+    if not name or at < 0 or "\n" in name or text[start] != "[":  # another line may end as a header does
         return None
     import tomllib  # noqa: PLC0415
 

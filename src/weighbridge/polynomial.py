@@ -7,6 +7,7 @@ comes out is the formula. Exact divisions stay exact: where a model requires ``h
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from weighbridge.expr import NUMBERS, Shown, Tree, evaluate, infix, names_in, parse, prefix, show, source
@@ -162,7 +163,7 @@ def _tree(value: Any) -> Tree:
 
 
 def _polynomial(value: Polynomial | int) -> Polynomial:
-    return value if isinstance(value, Polynomial) else Polynomial({(): int(value)})
+    return value if isinstance(value, Polynomial) else Polynomial({(): index(value)})
 
 
 def _times(left: Monomial, right: Monomial) -> Monomial:
@@ -213,13 +214,19 @@ def product(letters: str, numbers: str, coefficient: str) -> Callable[[Shown, Sh
     """Return how products are written: between letters, between numbers, and after a coefficient: V·H, 3×512, 4H²."""
 
     def write(left: Shown, right: Shown) -> Shown:
-        if not left[-1:].isdigit():
+        if not _ends_in_number(left):
             pattern = letters
         else:
-            pattern = numbers if right[0].isdigit() or right[0] == "(" else coefficient
+            pattern = numbers if right[0].isdecimal() or right[0] == "(" else coefficient
         return infix("*", pattern)(left, right)
 
     return write
+
+
+def _ends_in_number(text: str) -> bool:
+    """Say whether the last factor is a number: 3 and 12×3, but neither H² nor a field that is called x1."""
+    before = text.rstrip("0123456789,")
+    return before != text and not (before[-1:].isalnum() or before[-1:] == "_")
 
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -231,7 +238,7 @@ TEXT: Meaning = {
     "//": infix("//", "{}/{}"),
     "%": infix("%", "{} mod {}"),
     "**": lambda base, exponent: infix("**", "{}{}")(base, Shown(exponent.translate(_SUPERSCRIPTS))),
-    "neg": prefix("neg", "-{}"),
+    "neg": prefix("*", "-{}"),
     "[]": lambda container, index: Shown(f"{container}[{index}]"),
     "max": lambda left, right: Shown(f"max({left}, {right})"),
     "min": lambda left, right: Shown(f"min({left}, {right})"),

@@ -142,15 +142,13 @@ class Tree:
         return "\n".join([heading, *_html(self.root, 0, 1, view), f"<ul>{notes}</ul></div>"])
 
     def _notes(self, lang: str) -> list[str]:
-        said, evidence = _said(lang), self.weighing.evidence
-        known = {"family": evidence["blueprint"], "source": evidence["source"], **evidence["proof"]}
+        said = _said(lang)
         tied = Line("", self.weighing.ledger.entries).tied
         return [
             *([said["alike"]] if _folds(self.root) else []),
             said["left_out"],
             *([said["tied"].format(count=units.count(tied))] if tied else []),
-            said["blueprint"].format(**known),
-            said[f"from_{self.weighing.model.origin}"].format(**evidence["config"]),
+            *self.weighing.known(lang),
         ]
 
 

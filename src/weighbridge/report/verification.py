@@ -88,6 +88,7 @@ class Verification:
         self.model, self.found, self.choice, self.dtype = model, found, choice, dtype
         self.comparison = choice.comparison
         self.class_name: str = self.comparison.ledger.class_name
+        self.weighing = Weighing(model, self.class_name, self.comparison.ledger.dtype)
         self.differences: tuple[Difference, ...] = self.comparison.differences
         """What differs, and what deserves a note: ``matters`` tells which."""
 
@@ -107,9 +108,9 @@ class Verification:
     @property
     def evidence(self) -> dict[str, Any]:
         """How both sides are known: the model's as for `weigh`, the checkpoint's by the headers that were read."""
-        found, weighing = self.found, Weighing(self.model, self.class_name, "F32")
+        found = self.found
         checkpoint = {"files": list(found.files), "header_bytes": found.header_bytes, "data": "not read"}
-        return {**weighing.evidence, "checkpoint": checkpoint}
+        return {**self.weighing.evidence, "checkpoint": checkpoint}
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, every difference on its own, ready for JSON."""
@@ -187,7 +188,7 @@ class Verification:
         return Table(("", said("parameters"), said("stored_tensors")), rows, "<>>")
 
     def _notes(self, said: _Words) -> Iterator[str]:
-        compared, known, found = self.comparison, self.evidence, self.found
+        compared, found = self.comparison, self.found
         if compared.shared:
             pairs = (said("pair", name=name, target=target) for name, target in compared.shared.items())
             yield said("shared", pairs=said("then").join(pairs))
@@ -195,8 +196,7 @@ class Verification:
         kinds = (said("dtype", tensors=said.count("tensor", number), dtype=dtype) for dtype, number in dtypes)
         yield said("data", size=units.size(self._bytes()), dtypes=said.and_(kinds))
         yield from self._class_notes(said)
-        yield said.table["blueprint"].format(family=known["blueprint"], source=known["source"], **known["proof"])
-        yield said.table[f"from_{self.model.origin}"].format(**known["config"])
+        yield from self.weighing.known(said.lang)
         files = said.count("file", len(found.files))
         yield said("checkpoint", files=files, bytes=units.count(found.header_bytes))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from weighbridge import units
 from weighbridge.errors import ModelError
-from weighbridge.ledger import Ledger, Row, bind
+from weighbridge.ledger import Ledger, Line, Row, bind
 from weighbridge.models import Model, find, matching
 from weighbridge.report.table import Table, csv, html, markdown, text, wrap
 from weighbridge.report.words import label, letters, meaning_of, words
@@ -115,6 +115,13 @@ class Weighing:
             "config": {"where": self.model.where, "origin": self.model.origin, "source": self.model.source},
         }
 
+    def known(self, lang: str) -> list[str]:
+        """Say the evidence: a sentence on the blueprint, and one on the config."""
+        said, evidence = words(lang), self.evidence
+        blueprint = {"family": evidence["blueprint"], "source": evidence["source"], **evidence["proof"]}
+        from_ = said[f"from_{self.model.origin}"]
+        return [said["blueprint"].format(**blueprint), from_.format(**evidence["config"])]
+
     def by(self, grouping: str) -> dict[str, int]:
         """Return the unique parameters by ``"component"``, ``"role"``, ``"layer"`` or ``"tensor"``.
 
@@ -205,15 +212,13 @@ class Weighing:
         return str(Formula(formula, self.model))
 
     def _notes(self, by: str, lang: str) -> list[str]:
-        said, evidence = words(lang), self.evidence
-        tied = sum(line.tied for line in self.ledger.by("role"))
-        known = {"family": evidence["blueprint"], "source": evidence["source"], **evidence["proof"]}
+        said = words(lang)
+        tied = Line("", self.ledger.entries).tied
         return [
             *([] if by == "tensor" else [f"{said['where']} {self._legend(lang)}"]),
             *([said["tied"].format(count=units.count(tied))] if tied else []),
             *(self._class_line(name, total, lang) for name, total in self.classes.items()),
-            said["blueprint"].format(**known),
-            said[f"from_{self.model.origin}"].format(**evidence["config"]),
+            *self.known(lang),
         ]
 
     def _legend(self, lang: str) -> str:
