@@ -107,7 +107,10 @@ def shape(found):
 @pytest.mark.parametrize("kind", ["explain.{}", "{}", "tree.{}", "verify.{}"])
 def test_the_languages_say_the_same_things(kind):
     english, chinese = (data.read_toml(f"report/words/{kind.format(lang)}.toml") for lang in LANGUAGES)
-    assert shape(english) == shape(chinese)
+    grammar = {"one"}  # Chinese has no singular
+    assert shape({key: english[key] for key in english.keys() - grammar}) == shape(
+        {key: chinese[key] for key in chinese.keys() - grammar}
+    )
     braces = re.compile(r"\{(\w+)[^}]*\}")
     for key in english:
         if isinstance(english[key], str):
