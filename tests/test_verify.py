@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weighbridge.blueprint import load
+from weighbridge.comparison import KINDS, Difference, Dtype, compare, group
 from weighbridge.errors import CheckpointError, ConfigError, ModelError, UsageError
 from weighbridge.ledger import Row, bind
 from weighbridge.models import find
@@ -16,7 +17,6 @@ from weighbridge.report.table import width
 from weighbridge.report.verification import MOST_LINES, verify
 from weighbridge.report.words import LANGUAGES
 from weighbridge.units import DTYPE_BITS
-from weighbridge.verify import KINDS, Difference, Dtype, compare, group
 
 CONFIG = {
     "model_type": "bert",

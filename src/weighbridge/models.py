@@ -125,7 +125,7 @@ def _read(model: str) -> tuple[str, str, str, Config]:
 
         config = parse(sys.stdin.buffer.read(LONGEST_CONFIG + 1), "standard input")
         return "standard input", "stdin", "", config
-    path = os.path.expanduser(model)
+    path = model if "\0" in model else os.path.expanduser(model)
     path = os.path.join(path, "config.json") if os.path.isdir(path) else path
     looks_like_path = model.endswith((".json", os.sep)) or model.startswith((".", os.sep, "~"))
     if os.path.exists(path) or looks_like_path:

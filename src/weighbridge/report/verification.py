@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, readers, units
 from weighbridge.blueprint import component_of
+from weighbridge.comparison import KINDS, Choice, Difference, Dtype, Group, choose, group, named_class
 from weighbridge.errors import shorten
 from weighbridge.models import Model, find
 from weighbridge.report.table import COLUMNS, Table, text, width, wrap
 from weighbridge.report.weighing import Weighing
 from weighbridge.report.words import label, words
-from weighbridge.verify import KINDS, Choice, Difference, Dtype, Group, choose, group, named_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -1,0 +1,400 @@
+"""A blueprint file, its law, and how one whose layers differ is bound."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weighbridge import blueprint, data
+from weighbridge.blueprint import LAW, MOST_LAYERS, Blueprint, check, component_of, role_of
+from weighbridge.errors import BlueprintError, ModelError
+from weighbridge.expr import parse
+from weighbridge.ledger import bind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weighbridge.ledger import Ledger
+
+    Raw = dict[str, Any]
+
+unhurried = settings(deadline=None)
+QUERY = "encoder.layer.{i}.attention.self.query"
+
+
+def bert() -> Raw:
+    return deepcopy(data.read_toml("blueprints/bert.toml"))
+
+
+def rules_broken_by(raw: Raw) -> list[str]:
+    return [name for name, rule in LAW.items() if list(rule(raw))]
+
+
+@pytest.mark.parametrize("family", blueprint.families())
+def test_every_shipped_blueprint_keeps_the_law(family: str) -> None:
+    raw = data.read_toml(f"blueprints/{family}.toml")
+    check(raw, family)
+    assert raw["family"] == family
+
+
+# For each rule, changes to bert that break it and no other: a case is a name, what it does, what the error says.
+CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
+    "types": {
+        "a text that is a number": (lambda raw: raw.update(source=5), "source is text"),
+        "a list that is a text": (lambda raw: raw.update(inert="hidden_act"), "inert lists texts"),
+        "a list of numbers": (lambda raw: raw.update(inert=[1]), "inert lists texts"),
+        "dims that are a number": (
+            lambda raw: raw["tensors"].update({"pooler.dense.bias": 768}),
+            "tensors holds texts",
+        ),
+        "a table that is a list": (lambda raw: raw.update(buffers=[]), "buffers is a table"),
+        "a class that is a text": (lambda raw: raw["classes"].update(BertModelToo="bert"), "classes.BertModelToo is a"),
+    },
+    "keys": {
+        "one that is missing": (lambda raw: raw.pop("source"), "source is missing"),
+        "one that nobody knows": (lambda raw: raw.update(colour="red"), "colour is unknown"),
+        "one that no class has": (
+            lambda raw: raw["classes"]["BertForMaskedLM"].update(defaults={}),
+            "classes.BertForMaskedLM.defaults is unknown",
+        ),
+        "a proof that says less": (lambda raw: raw["proof"].pop("configs"), "proof has against, by, configs"),
+    },
+    "format": {"another": (lambda raw: raw.update(format=2), "this version reads format 1, not 2")},
+    "expressions": {
+        "a rule cut short": (lambda raw: raw["require"].append("hidden_size >"), "require: hidden_size >: expected"),
+        "dims that chain powers": (lambda raw: raw["tensors"].update({"pooler.dense.bias": "2**2**2"}), "an exponent"),
+    },
+    "names": {
+        "a field with no default": (lambda raw: raw["require"].append("width > 0"), "require: width has no default"),
+        "an index where nothing repeats": (
+            lambda raw: raw["tensors"].update({"pooler.dense.bias": "hidden_size+i"}),
+            "pooler.dense.bias: i has no default",
+        ),
+    },
+    "fields are used": {
+        "a default for nothing": (lambda raw: raw["defaults"].update(width=1), "width is in no expression"),
+        "an inert field that decides": (
+            lambda raw: raw["inert"].append("hidden_size"),
+            "hidden_size decides something",
+        ),
+    },
+    "paths": {
+        "an unknown index": (
+            lambda raw: (
+                raw["tensors"].update({"pooler.{j}.bias": "2"}) or raw["modules"].update({"pooler.{j}": "Linear"})
+            ),
+            "pooler.{j}.bias is not a dotted path with {i}",
+        ),
+        "two indices": (
+            lambda raw: (
+                raw["tensors"].update({"pooler.{i}.{i}.bias": "2"})
+                or raw["modules"].update({"pooler.{i}.{i}": "Linear"})
+            ),
+            "has more than one index",
+        ),
+    },
+    "paths lead somewhere": {
+        "a condition on nothing": (
+            lambda raw: raw["when"].update({"decoder": "is_decoder"}),
+            "no tensor stands under decoder",
+        ),
+        "a class without nothing": (
+            lambda raw: raw["classes"]["BertForMaskedLM"].update(without=["pooler", "pool"]),
+            "no tensor stands under pool",
+        ),
+    },
+    "names are unique": {
+        "a head's tensor that the base has": (
+            lambda raw: (
+                raw["classes"]["BertForMultipleChoice"]["tensors"].update({"bert.pooler.dense.bias": "1"})
+                or raw["classes"]["BertForMultipleChoice"]["modules"].update({"bert.pooler.dense": "Linear"})
+            ),
+            "BertForMultipleChoice has bert.pooler.dense.bias twice",
+        ),
+    },
+    "ties": {
+        "from nothing": (lambda raw: tie(raw, "cls.decoder", "cls.predictions.bias"), "cls.decoder is no tensor of it"),
+        "to nothing": (lambda raw: tie(raw, "cls.predictions.decoder.bias", "cls.bias"), "cls.bias is no tensor of it"),
+        "to a tied one": (
+            lambda raw: tie(raw, "cls.predictions.transform.dense.bias", "cls.predictions.decoder.bias"),
+            "cls.predictions.decoder.bias is tied itself",
+        ),
+        "between other shapes": (
+            lambda raw: tie(raw, "cls.predictions.decoder.bias", "bert.embeddings.LayerNorm.bias"),
+            "have different dims",
+        ),
+    },
+    "dtypes": {
+        "none": (
+            lambda raw: raw["buffers"].update({"embeddings.position_ids": ""}),
+            "buffers.embeddings.position_ids begins with no dtype",
+        ),
+        "an unknown one": (
+            lambda raw: raw["buffers"].update({"embeddings.position_ids": "I65 1 max_position_embeddings"}),
+            "buffers.embeddings.position_ids begins with no dtype",
+        ),
+    },
+    "roles": {
+        "a tensor of no known part": (
+            lambda raw: raw["tensors"].update({"gate.weight": "hidden_size"}) or raw["modules"].update(gate="Linear"),
+            "facts/roles.toml has none for gate.weight",
+        ),
+    },
+    "modules": {
+        "a tensor in none": (lambda raw: raw["modules"].pop(QUERY), f"{QUERY} has no class"),
+        "one that holds nothing": (lambda raw: raw["modules"].update(decoder="BertDecoder"), "decoder holds no tensor"),
+    },
+    "defaults hold": {
+        "a rule that they break": (
+            lambda raw: raw["defaults"].update(num_attention_heads=7),
+            "hidden_size % num_attention_heads == 0 is false of the defaults",
+        ),
+        "a size of none": (
+            lambda raw: raw["defaults"].update(type_vocab_size=0),
+            "type_vocab_size is a size, and 0 is",
+        ),
+        "a division by zero": (lambda raw: raw["defaults"].update(num_attention_heads=0), "has no value"),
+    },
+}
+
+
+def tie(raw: Raw, name: str, to: str) -> None:
+    raw["classes"]["BertForMaskedLM"]["ties"][name] = to
+
+
+def test_every_rule_of_the_law_has_a_case() -> None:
+    assert list(CASES) == list(LAW)
+
+
+@pytest.mark.parametrize(
+    ("rule", "case"), [pytest.param(rule, case, id=f"{rule}: {case}") for rule in CASES for case in CASES[rule]]
+)
+def test_a_blueprint_that_breaks_a_rule_is_refused_by_the_rule_s_name(rule: str, case: str) -> None:
+    change, said = CASES[rule][case]
+    raw = bert()
+    change(raw)
+    with pytest.raises(BlueprintError) as caught:
+        check(raw, "bert.toml")
+    assert str(caught.value).startswith(f"bert.toml: {rule}: ")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "rule", [rule for rule in LAW if rule not in ("types", "keys", "expressions", "names", "defaults hold")]
+)
+def test_the_cases_break_one_rule_alone(rule: str) -> None:
+    """Not so for those whose breach other rules cannot read past."""
+    for change, _ in CASES[rule].values():
+        raw = bert()
+        change(raw)
+        assert rules_broken_by(raw) == [rule]
+
+
+def places(raw: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Return the path of everything in a raw blueprint."""
+    inside = raw.items() if isinstance(raw, dict) else ()
+    return [path, *[found for key, held in inside for found in places(held, (*path, key))]]
+
+
+junk = st.sampled_from([None, True, 0, -1, 2.5, "", "hidden_size", "a b", " if ", "{i}", [], [1], ["x"], {}, {"x": {}}])
+
+
+@unhurried
+@given(st.sampled_from(places(bert())[1:]), junk)
+def test_whatever_stands_in_a_file_is_accepted_or_refused_as_a_blueprint(path: tuple[str, ...], found: object) -> None:
+    raw = bert()
+    *above, last = path
+    table = raw
+    for key in above:
+        table = table[key]
+    table[last] = found
+    try:
+        check(raw)
+    except BlueprintError:
+        return
+    Blueprint(raw)
+
+
+def test_a_file_that_holds_nothing_is_refused() -> None:
+    with pytest.raises(BlueprintError, match="keys: class is missing"):
+        check({})
+
+
+# Layers that differ
+
+MIXED = {
+    "format": 1,
+    "family": "mixed",
+    "source": "made up",
+    "class": "MixedModel",
+    "require": ["len(layer_types) == depth", "len(sizes) == depth"],
+    "proof": {"by": "nothing", "against": "nothing", "configs": 1},
+    "defaults": {
+        "width": 8,
+        "depth": 4,
+        "first_k": 3,
+        "layer_types": ["full", "sliding", "full", "sliding"],
+        "sizes": [5, 6, 5, 7],
+    },
+    "repeat": {"i": "depth"},
+    "tensors": {
+        "embeddings.word_embeddings.weight": "3 width",
+        "h.{i}.attention.self.query.weight": "width width",
+        "h.{i}.attention.self.key.weight": "width+i width",
+        "h.{i}.intermediate.dense.weight": "sizes[i] width",
+        "h.{i}.output.dense.weight": "width sizes[i]",
+        "h.{i}.output.LayerNorm.weight": "width",
+        "pooler.dense.weight": "width width",
+    },
+    "when": {"h.{i}.attention": 'layer_types[i] == "full"', "h.{i}.intermediate": "i < first_k"},
+    "modules": {
+        "embeddings.word_embeddings": "Embedding",
+        "h.{i}.attention.self.query": "Linear",
+        "h.{i}.attention.self.key": "Linear",
+        "h.{i}.intermediate.dense": "Linear",
+        "h.{i}.output.dense": "Linear",
+        "h.{i}.output.LayerNorm": "LayerNorm",
+        "pooler.dense": "Linear",
+    },
+}
+
+
+def mixed(**fields: Any) -> Ledger:
+    return bind(Blueprint(MIXED), "MixedModel", {**MIXED["defaults"], **fields})
+
+
+def mixed_rows(width: int, types: list[str], sizes: list[int], first_k: int) -> list[tuple[str, tuple[int, ...]]]:
+    """Write the rows of the made-up model as a program would that builds it layer by layer."""
+    rows = [("embeddings.word_embeddings.weight", (3, width))]
+    for i, (kind, size) in enumerate(zip(types, sizes, strict=True)):
+        if kind == "full":
+            rows.append((f"h.{i}.attention.self.query.weight", (width, width)))
+            rows.append((f"h.{i}.attention.self.key.weight", (width + i, width)))
+        if i < first_k:
+            rows.append((f"h.{i}.intermediate.dense.weight", (size, width)))
+        rows.append((f"h.{i}.output.dense.weight", (width, size)))
+        rows.append((f"h.{i}.output.LayerNorm.weight", (width,)))
+    return [*rows, ("pooler.dense.weight", (width, width))]
+
+
+layers = st.lists(st.tuples(st.sampled_from(["full", "sliding"]), st.integers(1, 3)), min_size=1, max_size=6)
+
+
+def test_a_blueprint_whose_layers_differ_keeps_the_law() -> None:
+    check(MIXED)
+    assert Blueprint(MIXED).sizes == {"width", "depth"}
+
+
+@unhurried
+@given(st.integers(1, 9), layers, st.integers(0, 6))
+def test_layers_that_differ_are_bound_one_by_one(width: int, kinds: list[tuple[str, int]], first_k: int) -> None:
+    types, sizes = [kind for kind, _ in kinds], [size for _, size in kinds]
+    ledger = mixed(width=width, depth=len(kinds), layer_types=types, sizes=sizes, first_k=first_k)
+    assert [(row.name, row.shape) for row in ledger.rows] == mixed_rows(width, types, sizes, first_k)
+    assert ledger.parameters == sum(row.parameters for row in ledger.rows)
+    assert ledger.formula(width=width) == ledger.parameters
+    assert ledger.formula(width=2 * width) == mixed(**{**ledger.fields, "width": 2 * width}).parameters
+    for grouping in ("component", "role", "layer", "tensor"):
+        assert sum(line.parameters for line in ledger.by(grouping)) == ledger.parameters
+
+
+def test_layers_that_differ_share_an_entry_where_their_shapes_agree() -> None:
+    shared = {entry.template.name: entry.indices for entry in mixed().entries if entry.shape[-1:] == (5,)}
+    assert shared == {"h.{i}.output.dense.weight": (0, 2)}
+
+
+def test_the_formula_of_layers_that_differ_holds_at_the_config() -> None:
+    ledger = mixed()
+    assert ledger.formula()(**ledger.fields) == ledger.parameters
+
+
+# What a blueprint says of itself
+
+
+def test_bert_says_which_fields_are_sizes() -> None:
+    found = blueprint.load("bert")
+    assert found.sizes == {
+        "vocab_size",
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "intermediate_size",
+        "max_position_embeddings",
+        "type_vocab_size",
+        "num_labels",
+    }
+    assert found.repeats == {"num_hidden_layers"}
+    assert found.fields - found.sizes == {
+        "pad_token_id",
+        "is_decoder",
+        "add_cross_attention",
+        "tie_word_embeddings",
+        "id2label",
+    }
+    assert found.fields - found.never_null == {"pad_token_id", "id2label", "num_labels"}
+
+
+def test_templates_of_a_class_are_made_once() -> None:
+    found = blueprint.load("bert")
+    assert found.templates("BertForMaskedLM") is found.templates("BertForMaskedLM")
+
+
+def test_a_class_has_the_base_under_its_prefix_without_what_it_drops() -> None:
+    found = blueprint.load("bert")
+    base = [f"bert.{template.name}" for template in found.templates("BertModel")]
+    masked = [template.name for template in found.templates("BertForMaskedLM")]
+    kept = [name for name in base if not name.startswith("bert.pooler.")]
+    assert masked[: len(kept)] == kept
+    assert {name.partition(".")[0] for name in masked[len(kept) :]} == {"cls"}
+
+
+def test_a_condition_on_a_module_holds_for_all_in_it_and_for_nothing_that_begins_the_same() -> None:
+    raw = bert()
+    raw["when"] = {"encoder.layer.{i}.attention.self.quer": "is_decoder", QUERY: "add_cross_attention"}
+    conditions = {template.name: template.when for template in Blueprint(raw).templates("BertModel") if template.when}
+    assert conditions == {f"{QUERY}.{part}": parse("add_cross_attention") for part in ("weight", "bias")}
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("bert.embeddings.word_embeddings.weight", "embedding.token"),
+        ("encoder.layer.7.crossattention.self.key.bias", "cross_attention.key"),
+        ("encoder.layer.{i}.attention.output.LayerNorm.weight", "attention.norm"),
+        ("encoder.layer.0.output.LayerNorm.weight", "ffn.norm"),
+        ("classifier.weight", "head.classifier"),
+        ("myclassifier.weight", "other"),
+        ("", "other"),
+    ],
+)
+def test_a_role_is_read_from_whole_pieces_of_a_name(name: str, role: str) -> None:
+    assert role_of(name) == role
+
+
+def test_a_role_goes_under_the_longest_component_that_begins_it() -> None:
+    assert [component_of(role) for role in ("attention.query", "attention.norm", "head.mlm.bias", "other")] == [
+        "attention",
+        "attention.norm",
+        "head.mlm",
+        "other",
+    ]
+
+
+def test_every_role_and_component_has_a_name_in_both_languages_and_every_pattern_a_role() -> None:
+    facts = data.read_toml("facts/roles.toml")
+    assert set(facts["names"].values()) == set(facts["roles"])
+    assert {component_of(role) for role in facts["roles"]} == set(facts["components"])
+    assert all(named.keys() == {"en", "zh"} for part in ("roles", "components") for named in facts[part].values())
+
+
+def test_a_family_without_a_blueprint_is_refused_with_those_that_have_one() -> None:
+    with pytest.raises(ModelError, match=r"no blueprint for the family gpt9\. There is one for bert"):
+        blueprint.load("gpt9")
+
+
+def test_the_number_of_layers_is_bounded_lower_than_a_size() -> None:
+    assert MOST_LAYERS < blueprint.LARGEST_SIZE

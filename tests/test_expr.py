@@ -1,0 +1,346 @@
+"""Expressions: text and tree are one, numbers and arrays agree with Python, and nothing but an expression is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weighbridge.errors import ExpressionError
+from weighbridge.expr import DEEPEST, HIGHEST_POWER, LONGEST, PRECEDENCE, Tree, evaluate, names_in, parse, source
+
+unhurried = settings(deadline=None)
+
+NAMES = ("a", "b", "hidden_size", "text_config.depth", "_x1", "neg", "len", "not_", "aé1")
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=", "in")
+BINARY = ("or", "and", *COMPARISONS, "+", "-", "*", "//", "%", "max", "min", "[]")
+
+names = st.sampled_from([("name", name) for name in NAMES])
+numbers = st.builds(lambda number: ("value", number), st.integers(0, 10**20))
+texts = st.text(st.characters(exclude_characters="\\", exclude_categories=["Cs"]), max_size=8)
+one_quote = texts.filter(lambda text: "'" not in text or '"' not in text)
+literals = numbers | st.builds(lambda value: ("value", value), one_quote | st.sampled_from([True, False, None]))
+
+
+def grow(inside: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
+    """Return trees of one operator more."""
+    return (
+        st.tuples(st.sampled_from(BINARY), inside, inside)
+        | st.tuples(st.sampled_from(("not", "neg", "len")), inside)
+        | st.tuples(st.just("**"), inside, st.tuples(st.just("value"), st.integers(0, HIGHEST_POWER)))
+    )
+
+
+trees = st.recursive(names | literals, grow, max_leaves=10)
+
+
+@unhurried
+@given(trees)
+def test_a_tree_is_read_back_from_its_text(tree: Tree) -> None:
+    assert parse(source(tree)) == tree
+
+
+@unhurried
+@given(trees)
+def test_a_text_has_its_names_in_order(tree: Tree) -> None:
+    assert list(names_in(parse(source(tree)))) == list(leaves(tree))
+
+
+def leaves(tree: Tree) -> list[str]:
+    if tree[0] in ("name", "value"):
+        return [tree[1]] if tree[0] == "name" else []
+    return [name for operand in tree[1:] for name in leaves(operand)]
+
+
+@unhurried
+@given(trees)
+def test_a_text_has_no_parentheses_that_it_could_do_without(tree: Tree) -> None:
+    text = source(tree)
+    for at, end in pairs(text):
+        without = f"{text[:at]} {text[at + 1 : end]} {text[end + 1 :]}"
+        assert not reads_as(without, tree), without
+
+
+def pairs(text: str) -> list[tuple[int, int]]:
+    """Return where each parenthesis that encloses no arguments and no text opens and closes."""
+    found: list[tuple[int, int]] = []
+    opened: list[int] = []
+    quote = ""
+    for at, character in enumerate(text):
+        if quote or character in "\"'":
+            quote = "" if character == quote else quote or character
+        elif character == "(":
+            opened.append(at)
+        elif character == ")":
+            found.append((opened.pop(), at))
+    return [(at, end) for at, end in found if not text[:at].endswith(("len", "max", "min"))]
+
+
+def reads_as(text: str, tree: Tree) -> bool:
+    try:
+        return parse(text) == tree
+    except ExpressionError:
+        return False
+
+
+@unhurried
+@given(trees, st.sampled_from([" ", "  ", "\t", "\n"]))
+def test_space_between_words_means_nothing(tree: Tree, space: str) -> None:
+    spaced = [f"({space}", f"{space})", f"[{space}", f"{space}]", f",{space}", f"+{space}"]
+    text = source(tree)
+    if not any(quote in text for quote in "\"'"):
+        for word in spaced:
+            text = text.replace(word.strip(), word)
+        assert parse(f"{space}{text}{space}") == tree
+
+
+# Meaning: trees of numbers that have a value, and trees of truths about them.
+
+BOUND = ("a", "b", "c")
+
+
+def counts(depth: int) -> st.SearchStrategy[Tree]:
+    leaf = st.sampled_from([("name", name) for name in BOUND]) | st.builds(lambda n: ("value", n), st.integers(0, 9))
+    if not depth:
+        return leaf
+    inside, two = counts(depth - 1), st.just(("value", 2))
+    return (
+        leaf
+        | st.tuples(st.sampled_from(("+", "-", "*", "//", "%")), inside, inside)
+        | st.tuples(st.just("neg"), inside)
+        | st.tuples(st.just("**"), inside, two)
+    )
+
+
+def truths(depth: int) -> st.SearchStrategy[Tree]:
+    compared = st.tuples(st.sampled_from(COMPARISONS[:-1]), counts(depth), counts(depth))
+    if not depth:
+        return compared
+    return compared | st.tuples(st.sampled_from(("or", "and")), truths(depth - 1), truths(depth - 1))
+
+
+values = st.fixed_dictionaries({name: st.integers(-20, 20) for name in BOUND})
+
+
+def valued(tree: Tree, bound: dict[str, Any]) -> Any:
+    """Return the value of a tree, or that it has none."""
+    try:
+        return evaluate(tree, bound)
+    except ExpressionError:
+        return "none"
+
+
+def in_python(tree: Tree, bound: dict[str, Any]) -> Any:
+    try:
+        return eval(source(tree), {"__builtins__": {"max": max, "min": min, "len": len}}, bound)  # noqa: S307  # our text
+    except ZeroDivisionError:
+        return "none"
+
+
+@unhurried
+@given(counts(3) | truths(2), values)
+def test_a_value_is_what_python_says(tree: Tree, bound: dict[str, int]) -> None:
+    assert valued(tree, bound) == in_python(tree, bound)
+
+
+@unhurried
+@given(truths(1), values)
+def test_not_is_what_python_says(tree: Tree, bound: dict[str, int]) -> None:
+    assert valued(("not", tree), bound) == in_python(("not", tree), bound)
+
+
+@unhurried
+@given(st.sampled_from(("max", "min")), counts(2), counts(2), values)
+def test_the_greater_and_the_lesser_are_what_python_says(kind: str, a: Tree, b: Tree, bound: dict[str, int]) -> None:
+    assert valued((kind, a, b), bound) == in_python((kind, a, b), bound)
+
+
+@unhurried
+@given(counts(3) | truths(2), st.lists(values, min_size=1, max_size=5))
+def test_arrays_are_integers_side_by_side(tree: Tree, rows: list[dict[str, int]]) -> None:
+    each = [valued(tree, row) for row in rows]
+    if "none" not in each:
+        columns = {name: np.array([row[name] for row in rows]) for name in BOUND}
+        assert np.broadcast_to(valued(tree, columns), len(rows)).tolist() == each
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2 + 3 * 4", 14),
+        ("-2 ** 2", -4),
+        ("(-2) ** 2", 4),
+        ("7 // 2 * 2", 6),
+        ("7 - 2 - 1", 4),
+        ("-7 // 2", -4),
+        ("-7 % 3", 2),
+        ("not 1 == 2 and true", True),
+        ("false and 1 // 0 == 1 or true", True),
+        ("true or 1 // 0 == 1", True),
+        ("kinds[1] == 'slow'", True),
+        ("kinds[n - 1]", "slow"),
+        ("'slow' in kinds and not 'fast' in kinds[1]", True),
+        ("len(kinds) == n", True),
+        ("max(n, 3) - min(n, 3)", 1),
+        ("config.depth + n", 9),
+        ("nothing == null", True),
+        ("2 ** 0 + 2 ** 8", 257),
+        ("('quick')[0]", "q"),
+        ("٣ + 1", 4),
+    ],
+)
+def test_an_expression_has_this_value(text: str, value: object) -> None:
+    bound = {"kinds": ["quick", "slow"], "n": 2, "config.depth": 7, "nothing": None}
+    assert evaluate(parse(text), bound) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("width + 1", r"width \+ 1: no field named width"),
+        ("n // zero", r"n // zero: has no value: .* \(n = 5, zero = 0\)"),
+        ("n % (zero * 2)", "has no value"),
+        ("kinds[5]", r"kinds\[5\]: has no value: list index out of range \(kinds = a list of 1\)"),
+        ("kinds + n", "has no value"),
+        ("n[0]", "has no value"),
+        ("len(n)", "has no value"),
+        ("1 in n", "has no value"),
+        ("kinds < n", "has no value"),
+        ("n == 5 and word", "has no value"),
+    ],
+)
+def test_an_expression_without_a_value_says_why(text: str, said: str) -> None:
+    with pytest.raises(ExpressionError, match=said):
+        evaluate(parse(text), {"n": 5, "zero": 0, "kinds": ["quick"], "word": "w"})
+
+
+def test_operators_mean_what_the_table_says() -> None:
+    written = {"+": "({} plus {})".format, "*": "({} times {})".format}
+    assert evaluate(parse("2 + a * b"), {"a": "A", "b": "B"}, written) == "(2 plus (A times B))"
+
+
+# What is refused
+
+
+@unhurried
+@given(st.text(max_size=50))
+def test_any_text_is_an_expression_or_refused(text: str) -> None:
+    assert is_read_or_refused(text)
+
+
+words = [
+    *NAMES,
+    *(kind for kind in PRECEDENCE if kind not in ("neg", "[]")),
+    "0",
+    "7",
+    "12",
+    *"()[],",
+    "'x'",
+    "true",
+    "null",
+]
+
+
+@settings(deadline=None, max_examples=1000)
+@given(st.lists(st.sampled_from(words), max_size=14).map(" ".join))
+def test_any_words_in_any_order_are_an_expression_or_refused(text: str) -> None:
+    assert is_read_or_refused(text)
+
+
+def is_read_or_refused(text: str) -> bool:
+    """Say whether a text was read, and so has a text of its own that reads the same, or was refused in one line."""
+    try:
+        tree = parse(text)
+    except ExpressionError as error:
+        return str(error).isprintable()
+    return parse(source(tree)) == tree
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "expected a name or a number, found its end"),
+        ("  ", "expected a name or a number, found its end"),
+        ("a +", "expected a name or a number, found its end"),
+        ("+ a", r"did not expect '\+'"),
+        ("a b", "did not expect 'b'"),
+        ("a not b", "did not expect 'not'"),
+        ("a == not b", "did not expect 'not'"),
+        ("-not a", "did not expect 'not'"),
+        ("a neg b", "did not expect 'neg'"),
+        ("3x", "did not expect 'x'"),
+        ("or", "did not expect 'or'"),
+        ("a or", "found its end"),
+        ("()", r"did not expect '\)'"),
+        ("(a", r"expected \), found its end"),
+        ("a)", r"did not expect '\)'"),
+        ("(a]", r"expected \), found \]"),
+        ("a[1", r"expected \], found its end"),
+        ("a[]", r"did not expect '\]'"),
+        ("a[1, 2]", r"expected \], found ,"),
+        ("a, b", "did not expect ','"),
+        ("1.5", r"cannot be read from '\.5' on"),
+        ("a.", r"cannot be read from '\.' on"),
+        ("a = b", "cannot be read from ' = b' on"),
+        ("a / b", "cannot be read from ' / b' on"),
+        ("a; b", "cannot be read from '; b' on"),
+        ("{a}", "cannot be read from '{a}' on"),
+        ("'a", 'cannot be read from "\'a" on'),
+        (r"'a\n'", "cannot be read from"),
+        ("a < b < c", "comparisons do not chain"),
+        ("a == b in c", "comparisons do not chain"),
+        ("a == (b < c) == d", "comparisons do not chain"),
+        ("a ** b", "an exponent is an integer from 0 to 8"),
+        ("a ** 9", "an exponent is an integer from 0 to 8"),
+        ("a ** -1", "an exponent is an integer from 0 to 8"),
+        ("a ** (1 + 1)", "an exponent is an integer from 0 to 8"),
+        ("a ** true", "an exponent is an integer from 0 to 8"),
+        ("a ** '2'", "an exponent is an integer from 0 to 8"),
+        ("9**9**9", "an exponent is an integer from 0 to 8"),
+        ("2 ** 2 ** 2", "an exponent is an integer from 0 to 8"),
+        ("len()", r"did not expect '\)'"),
+        ("len(a, b)", r"a function takes 1 argument\(s\), found 2"),
+        ("max(a)", r"a function takes 2 argument\(s\), found 1"),
+        ("min(a, b, c)", r"a function takes 2 argument\(s\), found 3"),
+        ("max(a,)", r"did not expect '\)'"),
+        ("exit(0)", r"did not expect '\('"),
+        ("__import__('os')", r"did not expect '\('"),
+        ("a if b else c", "did not expect 'if'"),
+        ("lambda: 0", "cannot be read from ': 0' on"),
+    ],
+)
+def test_what_is_no_expression_is_refused_where_it_ends_to_be_one(text: str, said: str) -> None:
+    with pytest.raises(ExpressionError, match=said):
+        parse(text)
+
+
+def test_an_expression_has_a_longest_length() -> None:
+    longest = "+".join(["a"] * (LONGEST // 2)) + " "
+    assert len(longest) == LONGEST
+    assert evaluate(parse(longest), {"a": 1}) == LONGEST // 2
+    with pytest.raises(ExpressionError, match=r"an expression has at most 1000 characters \(characters = 1001\)"):
+        parse(longest + " ")
+
+
+@pytest.mark.parametrize(
+    ("begun", "inside", "ended"),
+    [("(", "a", ")"), ("-", "a", ""), ("not ", "a", ""), ("a[", "0", "]"), ("len(", "a", ")")],
+)
+def test_an_expression_has_a_deepest_nesting(begun: str, inside: str, ended: str) -> None:
+    def nested(times: int) -> str:
+        return begun * times + inside + ended * times
+
+    assert parse(nested(DEEPEST - 1))
+    with pytest.raises(ExpressionError, match="an expression is at most 40 deep"):
+        parse(nested(DEEPEST))
+
+
+def test_brackets_side_by_side_are_not_deep() -> None:
+    assert parse("+".join(["(a)"] * (2 * DEEPEST)))
+
+
+def test_a_text_is_parsed_once() -> None:
+    assert parse("a + 1") is parse("a + 1")

@@ -1,0 +1,268 @@
+"""Polynomials: a ring, a formula that comes to what the expression comes to, and a text as people write it."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weighbridge.expr import Tree, evaluate, parse, source
+from weighbridge.polynomial import Polynomial, symbols
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+unhurried = settings(deadline=None)
+
+LETTERS = {"num_hidden_layers": "L", "num_attention_heads": "A", "hidden_size": "H", "intermediate_size": "F"}
+L, A, H, F = (Polynomial.of(name) for name in LETTERS)
+FIELDS = ("x", "y", "z")
+
+monomials = st.dictionaries(st.sampled_from(FIELDS), st.integers(1, 3), max_size=3)
+polynomials = st.builds(
+    lambda terms: sum((coefficient * product(powers) for powers, coefficient in terms), Polynomial({})),
+    st.lists(st.tuples(monomials, st.integers(-9, 9)), max_size=4),
+)
+points = st.fixed_dictionaries({name: st.integers(-20, 20) for name in FIELDS})
+constants = st.integers(-9, 9)
+
+
+def product(powers: dict[str, int]) -> Polynomial:
+    result = Polynomial({(): 1})
+    for name, power in powers.items():
+        result = result * Polynomial.of(name) ** power
+    return result
+
+
+def at(polynomial: Polynomial, point: dict[str, int]) -> int:
+    """Return the value of a polynomial from its terms alone, by the definition."""
+    terms = polynomial.terms.items()
+    return sum(coefficient * prod(point[name] ** power for name, power in powers) for powers, coefficient in terms)
+
+
+# A ring
+
+
+@given(polynomials, polynomials, polynomials)
+def test_addition_and_multiplication_are_those_of_a_commutative_ring(
+    p: Polynomial, q: Polynomial, r: Polynomial
+) -> None:
+    assert p + q == q + p
+    assert (p + q) + r == p + (q + r)
+    assert p * q == q * p
+    assert (p * q) * r == p * (q * r)
+    assert p * (q + r) == p * q + p * r
+
+
+@given(polynomials)
+def test_zero_and_one_are_neutral(p: Polynomial) -> None:
+    assert p + 0 == 0 + p == p * 1 == 1 * p == p
+    assert p * 0 == p - p == p + -p == 0
+    assert 0 - (0 - p) == p
+    assert not (p - p).terms
+
+
+@given(polynomials, constants)
+def test_integers_are_polynomials(p: Polynomial, number: int) -> None:
+    assert p - number == -(number - p)
+    assert p + number == number + p == p + Polynomial({(): number})
+    assert Polynomial({(): number}) == number
+
+
+@given(polynomials, st.integers(0, 3))
+def test_a_power_is_a_product(p: Polynomial, exponent: int) -> None:
+    assert p ** (exponent + 1) == p**exponent * p
+    assert p**0 == 1
+
+
+@given(polynomials, polynomials)
+def test_equals_have_one_hash_whatever_the_order_of_their_terms(p: Polynomial, q: Polynomial) -> None:
+    assert hash(p + q) == hash(q + p)
+
+
+@given(polynomials)
+def test_a_polynomial_is_no_text_and_not_nothing(p: Polynomial) -> None:
+    assert p != str(p)
+    assert p is not None
+    assert p != None  # noqa: E711  # the comparison is what is tested
+
+
+# Evaluation
+
+
+@given(polynomials, polynomials, points)
+def test_a_value_of_a_sum_or_product_is_the_sum_or_product_of_the_values(
+    p: Polynomial, q: Polynomial, point: dict[str, int]
+) -> None:
+    assert (p + q)(**point) == p(**point) + q(**point) == at(p, point) + at(q, point)
+    assert (p - q)(**point) == p(**point) - q(**point)
+    assert (p * q)(**point) == p(**point) * q(**point) == at(p, point) * at(q, point)
+
+
+@given(polynomials, st.lists(points, min_size=1, max_size=4))
+def test_a_polynomial_of_arrays_is_one_value_a_point(p: Polynomial, rows: list[dict[str, int]]) -> None:
+    columns = {name: np.array([row[name] for row in rows]) for name in FIELDS}
+    assert np.broadcast_to(p(**columns), len(rows)).tolist() == [at(p, row) for row in rows]
+
+
+@given(polynomials, st.permutations(FIELDS), st.sets(st.sampled_from(FIELDS), max_size=1))
+def test_the_tree_reads_back_as_the_polynomial(p: Polynomial, order: list[str], outside: set[str]) -> None:
+    """Whatever stands first in a term, and whichever field stands before a bracket."""
+    letters = {name: Polynomial.of(name) for name in FIELDS}
+    read = evaluate(parse(source(p.tree(sorted(outside), order))), letters, symbols())
+    assert Polynomial({}) + read == p
+
+
+@given(polynomials)
+def test_the_representation_says_what_the_polynomial_is(p: Polynomial) -> None:
+    text = repr(p).removeprefix("Polynomial('").removesuffix("')")
+    assert Polynomial({}) + evaluate(parse(text), {name: Polynomial.of(name) for name in FIELDS}) == p
+
+
+@given(polynomials)
+def test_the_fields_are_those_it_depends_on(p: Polynomial) -> None:
+    assert p.fields() == {name for monomial in p.terms for name, _ in monomial}
+
+
+# Expressions: under symbols they come to a polynomial that has their value
+
+RULE = "x % y == 0"
+
+
+def grow(inside: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
+    return (
+        st.tuples(st.sampled_from(("+", "-", "*", "max", "min")), inside, inside)
+        | st.tuples(st.sampled_from(("//", "%")), inside, st.sampled_from([("name", "y"), ("value", 3), ("name", "z")]))
+        | st.tuples(st.just("neg"), inside)
+        | st.tuples(st.just("**"), inside, st.just(("value", 2)))
+    )
+
+
+leaf = st.sampled_from([("name", name) for name in FIELDS]) | st.builds(lambda n: ("value", n), st.integers(0, 9))
+expressions = st.recursive(leaf, grow, max_leaves=6)
+heads = st.builds(lambda y, width, z: {"x": y * width, "y": y, "z": z}, *[st.integers(1, 12)] * 3)
+
+
+@unhurried
+@given(expressions, heads, st.sampled_from([(), (RULE,)]))
+def test_an_expression_of_symbols_has_the_value_of_the_expression(
+    tree: Tree, point: dict[str, int], rules: tuple[str, ...]
+) -> None:
+    letters = {name: Polynomial.of(name) for name in FIELDS}
+    found = Polynomial({}) + evaluate(tree, letters, symbols(map(parse, rules)))
+    assert found(**point) == evaluate(tree, point)
+
+
+def of(text: str, *rules: str) -> Any:
+    letters = {name: Polynomial.of(name) for name in (*LETTERS, *FIELDS)}
+    for name, letter in LETTERS.items():
+        text, rules = text.replace(letter, name), tuple(rule.replace(letter, name) for rule in rules)
+    return evaluate(parse(text), letters, symbols(map(parse, rules)))
+
+
+def test_a_division_is_exact_only_where_it_is_promised() -> None:
+    assert of("A * (H // A)", "H % A == 0") == H
+    assert of("A * (H // A)") != H
+    assert of("A * (H // A)", "F % A == 0") != H
+    assert of("A * (H // A)", "A % H == 0") != H
+    assert of("A * (H // A)", "H % A == 1") != H
+    assert of("A * (H // A)", "H % A != 0") != H
+    assert of("A * ((H + 1) // A)", "H % A == 0") != H + 1
+    assert of("2 * (H // 2)", "H % 2 == 0") != 0
+
+
+@unhurried
+@given(st.integers(1, 50), st.integers(1, 50))
+def test_a_division_that_is_not_promised_keeps_its_remainder(size: int, parts: int) -> None:
+    kept = of("A * (H // A) + H % A")
+    assert kept(hidden_size=size, num_attention_heads=parts) == size
+    assert of("A * (H // A)")(hidden_size=size, num_attention_heads=parts) == size // parts * parts
+
+
+def test_an_exact_division_stays_exact_in_sums_and_products() -> None:
+    assert of("3 * A * (H // A) * H", "H % A == 0") == 3 * H * H
+    assert of("(H // A) * (H // A) * A * A", "H % A == 0") == H**2
+    assert of("(H + A) // A", "(H + A) % A == 0") * A == H + A
+    assert of("(H // A)", "H % A == 0")(hidden_size=768, num_attention_heads=12) == 64
+
+
+# Text
+
+
+def text(polynomial: Polynomial, outside: str = "num_hidden_layers") -> str:
+    return polynomial.text(LETTERS, [outside])
+
+
+X1, X2 = Polynomial.of("x1"), Polynomial.of("x2")
+
+
+@pytest.mark.parametrize(
+    ("polynomial", "shown"),
+    [
+        (Polynomial({}), "0"),
+        (Polynomial({(): 7}), "7"),
+        (Polynomial({(): -7}), "-7"),
+        (H, "H"),
+        (-H, "-H"),
+        (-2 * H, "-2H"),
+        (H - F, "H - F"),
+        (F * -1 + H * -3, "-F - 3H"),
+        (F * H, "H·F"),
+        (4 * H * H, "4H²"),
+        (H**12, "H¹²"),
+        (H**2 * F, "H²·F"),
+        (H**2 * F**3, "H²·F³"),
+        (2 * H**2 * F, "2H²·F"),
+        (H + 1, "H + 1"),
+        (1 - H, "-H + 1"),
+        (L * (4 * H * H + 4 * H), "L·(4H² + 4H)"),
+        (L * (4 * H * H - 4 * H), "L·(4H² - 4H)"),
+        (L * H, "L·H"),
+        (2 * L * H, "2L·H"),
+        (L * (2 * H + 2), "L·(2H + 2)"),
+        (L**2 * H + L**2, "L²·(H + 1)"),
+        (3 * L - 3 * L * H, "L·(-3H + 3)"),
+        (F + L * (H + 1) + 5, "F + L·(H + 1) + 5"),
+        (of("A * (H // A)", "H % A == 0"), "H"),
+        (of("H // A", "H % A == 0"), "H/A"),
+        (of("3 * (H // A)", "H % A == 0"), "3H/A"),
+        (of("H * (H // A)", "H % A == 0"), "H²/A"),
+        (of("(H // A) ** 2", "H % A == 0"), "H²/A²"),
+        (of("A * (H // A)"), "A·(H/A)"),
+        (of("A * (H // (A + 1))"), "A·(H/(A + 1))"),
+        (of("H % A + 1"), "H mod A + 1"),
+        (of("max(H, A) + min(H, 3)"), "max(H, A) + min(H, 3)"),
+        (X1 * X2, "x1·x2"),
+        (2 * X1 * X2, "2x1·x2"),
+        (X1 * (X2 + 1), "x1·x2 + x1"),
+    ],
+)
+def test_a_formula_is_written_as_people_write_it(polynomial: Polynomial, shown: str) -> None:
+    assert text(polynomial) == shown
+
+
+@pytest.mark.parametrize(
+    ("polynomial", "shown"),
+    [
+        (Polynomial({}), "0"),
+        (H * F - 2 * H**2, "hidden_size * intermediate_size - 2 * hidden_size ** 2"),
+        (of("H // A", "H % A == 0"), "hidden_size // num_attention_heads"),
+    ],
+)
+def test_without_letters_a_formula_is_written_in_fields(polynomial: Polynomial, shown: str) -> None:
+    assert repr(polynomial) == f"Polynomial('{shown}')"
+    assert source(polynomial.tree()) == shown
+
+
+def test_a_formula_says_its_text_by_itself() -> None:
+    assert str(H * F - 2) == "hidden_size·intermediate_size - 2"
+
+
+@pytest.mark.parametrize("operate", [lambda: H + "1", lambda: H * None, lambda: H - 1.5])
+def test_nothing_but_integers_and_polynomials_is_added_or_multiplied(operate: Callable[[], object]) -> None:
+    with pytest.raises(TypeError):
+        operate()

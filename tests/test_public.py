@@ -1,0 +1,87 @@
+"""The public surface, and what importing it costs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import weighbridge
+
+SURFACE = {
+    "Row",
+    "WeighbridgeError",
+    "Weighing",
+    "__version__",
+    "explain",
+    "families",
+    "released",
+    "tree",
+    "verify",
+    "weigh",
+}
+HEAVY = {"numpy", "torch", "click", "rich", "duckdb", "sympy", "dataclasses"}
+
+
+def test_the_surface_is_these_names_and_small() -> None:
+    assert set(weighbridge.__all__) == SURFACE
+    assert len(weighbridge.__all__) == len(SURFACE) <= 15
+    assert dir(weighbridge) == sorted(weighbridge.__all__)
+
+
+@pytest.mark.parametrize("name", sorted(SURFACE))
+def test_every_name_is_there_and_is_the_one_of_its_home(name: str) -> None:
+    found = getattr(weighbridge, name)
+    assert found is not None
+    if name != "__version__":
+        assert found.__name__ == name
+        assert found.__doc__
+        assert getattr(importlib.import_module(found.__module__), name) is found
+
+
+def test_another_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'weighbridge' has no attribute 'wiegh'"):
+        _ = weighbridge.wiegh
+
+
+def loaded_after(question: str) -> set[str]:
+    """Return the modules that a fresh interpreter has loaded by the time it has answered."""
+    tell = "import json, sys; print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", f"{question}\n{tell}"], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stderr))
+
+
+QUESTIONS = {
+    "import": "import weighbridge",
+    "all names": "from weighbridge import *",
+    "weigh": "from weighbridge.cli import main; main(['weigh', 'bert-base-chinese'])",
+    "weigh in Python": "import weighbridge; print(weighbridge.weigh('bert-base-chinese').formula(vocab_size=30522))",
+    "json": "from weighbridge.cli import main; main(['bert-base-chinese', '--json'])",
+    "models": "from weighbridge.cli import main; main(['models'])",
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_loads_nothing_heavy(question: str) -> None:
+    assert {name.partition(".")[0] for name in loaded_after(QUESTIONS[question])} & HEAVY == set()
+
+
+def test_the_package_alone_loads_nothing_of_itself() -> None:
+    loaded = loaded_after("import weighbridge")
+    assert {name for name in loaded if name.startswith("weighbridge")} == {"weighbridge"}
+
+
+def test_a_name_from_the_catalogue_is_weighed_without_the_readers_or_json() -> None:
+    loaded = loaded_after(QUESTIONS["weigh"].replace("json", ""))
+    assert "weighbridge.ledger" in loaded
+    assert not any(name.startswith("weighbridge.readers") for name in loaded)
+
+
+def test_no_module_takes_the_place_of_a_public_name() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(weighbridge.__path__)}
+    assert "ledger" in modules
+    assert modules & SURFACE == set()
