@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from weighbridge import blueprint, data
 from weighbridge.blueprint import LAW, MOST_LAYERS, Blueprint, check, component_of, role_of
-from weighbridge.errors import BlueprintError, ModelError
+from weighbridge.errors import BlueprintError, ExpressionError, ModelError, UsageError
 from weighbridge.expr import parse
 from weighbridge.ledger import bind
 
@@ -313,6 +313,19 @@ def test_the_formula_of_layers_that_differ_holds_at_the_config() -> None:
 
 
 # What a blueprint says of itself
+
+
+def test_the_number_of_layers_that_differ_cannot_be_replaced_in_a_formula() -> None:
+    ledger = mixed()
+    assert ledger.formula(width=ledger.fields["width"]) == ledger.parameters
+    with pytest.raises(UsageError, match="the layers differ"):
+        ledger.formula(depth=2)
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.0, True, "8"])
+def test_a_size_in_a_list_is_a_positive_integer_too(size: object) -> None:
+    with pytest.raises(ExpressionError, match="a size is a positive integer"):
+        mixed(sizes=[4, size, 4, 4])
 
 
 def test_bert_says_which_fields_are_sizes() -> None:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -54,6 +55,32 @@ def test_a_released_model_is_found_by_every_name_it_has_in_any_case(name: str) -
     for said in (name, name.rpartition("/")[2], *CATALOGUE[name].get("aliases", ())):
         for spelled in (said, said.upper(), said.lower()):
             assert find(spelled).where == name, spelled
+
+
+def test_a_model_may_be_given_as_a_path_object_or_as_any_mapping(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    assert total(find(tmp_path)) == total(find(tmp_path / "config.json")) == total(find("bert"))
+    assert total(find(MappingProxyType({"model_type": "bert"}))) == total(find("bert"))
+
+
+@pytest.mark.parametrize("model", [None, 3, b"bert", ["bert"]])
+def test_what_is_no_model_is_refused(model: Any) -> None:
+    with pytest.raises(WeighbridgeError):
+        find(model)
+
+
+def test_a_field_that_is_not_text_is_refused() -> None:
+    with pytest.raises(ConfigError, match="a field's name is text"):
+        find({**bert(), 1: 2})
+
+
+def test_a_folder_without_a_config_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "bert").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError, match=r"the folder holds no config\.json"):
+        find("model")
+    assert find("bert").origin == "defaults"
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -326,7 +353,7 @@ def test_the_labels_are_counted_as_the_reference_does(said: dict[str, Any], labe
 def test_a_head_must_have_labels() -> None:
     with pytest.raises(ConfigError, match="num_labels must be an integer from 1"):
         find(bert(id2label={}))
-    with pytest.raises(ConfigError, match="id2label must be a list or an object"):
+    with pytest.raises(ConfigError, match="id2label must be an object"):
         find(bert(id2label="no"))
 
 

@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.blueprint import Template, component_of
-from weighbridge.errors import UsageError
+from weighbridge.errors import ExpressionError, UsageError
 from weighbridge.expr import NUMBERS, evaluate
 from weighbridge.polynomial import Polynomial, symbols
 
@@ -151,6 +151,12 @@ class Ledger:
             >>> ledger.formula() == ledger.formula_of(ledger.by("role"))
             True
         """
+        if not self.blueprint.repeats.isdisjoint(fields) and any(entry.template.varies for entry in self.entries):
+            raise UsageError(
+                "the layers differ, so their number cannot be replaced in the formula",
+                values={name: fields[name] for name in self.blueprint.repeats & fields.keys()},
+                hint="weigh the config with that number of layers",
+            )
         bound = {**self.fields, **fields} if fields else self.letters()
         return _total(self.entries, self.blueprint, bound, NUMBERS if fields else self.symbols())
 
@@ -226,6 +232,10 @@ def _varying(blueprint: Blueprint, template: Template, layers: range, fields: Ma
         here = {**fields, template.repeat: index}
         if template.when is None or evaluate(template.when, here):
             shape = tuple(evaluate(blueprint.dims[dim], here) for dim in template.dims)
+            if not all(type(size) is int and size > 0 for size in shape):
+                raise ExpressionError(
+                    "a size is a positive integer", where=template.name, values={"shape": list(shape)}
+                )
             by_shape.setdefault(shape, []).append(index)
     tied = _is_tied(template, fields)
     return [Entry(template, shape, tuple(indices), tied) for shape, indices in by_shape.items()]

@@ -58,7 +58,7 @@ class Model(NamedTuple):
         return {name: _account(self, name) for name in self.config}
 
 
-def find(model: str | Config, fields: Config | None = None, *, strict: bool = False) -> Model:
+def find(model: str | os.PathLike[str] | Config, fields: Config | None = None, *, strict: bool = False) -> Model:
     """Return the model that a user means.
 
     Args:
@@ -79,7 +79,7 @@ def find(model: str | Config, fields: Config | None = None, *, strict: bool = Fa
         weighbridge.errors.ConfigError: the config: a bert needs hidden_size % num_attention_heads == 0
         (hidden_size = 770, num_attention_heads = 12). Change one of them.
     """
-    where, origin, source, config = _read(model) if isinstance(model, str) else ("the config", "given", "", model)
+    where, origin, source, config = _open(model)
     if fields:
         config = {**config, **fields}
     blueprint = _blueprint(config, where)
@@ -118,6 +118,19 @@ def matching(names: Iterable[str], wanted: str, most: int = 3) -> list[str]:
 # Where a config comes from
 
 
+def _open(model: object) -> tuple[str, str, str, Config]:
+    """Return where a config is, its origin and source, and the config, whatever way it was given."""
+    if isinstance(model, dict):
+        return "the config", "given", "", model
+    if isinstance(model, str | os.PathLike):
+        return _read(os.fspath(model))
+    try:
+        return "the config", "given", "", dict(model)  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        hint = "give a name, a path, or a config as a mapping"
+        raise UsageError("a model is no such thing", values={"model": model}, hint=hint) from None
+
+
 def _read(model: str) -> tuple[str, str, str, Config]:
     """Return where a config was found, its origin and source, and the config."""
     if model == "-":
@@ -132,7 +145,12 @@ def _read(model: str) -> tuple[str, str, str, Config]:
         return path, "file", "", parse(_bytes(path), path)
     if model in blueprints.families():
         return model, "defaults", "", {"model_type": model}
-    return _from_catalogue(model)
+    try:
+        return _from_catalogue(model)
+    except ModelError:
+        if os.path.isdir(model):
+            raise ModelError("the folder holds no config.json", where=model, hint="name the file itself") from None
+        raise
 
 
 def _bytes(path: str) -> bytes:
@@ -260,6 +278,8 @@ def _bind(config: Config, blueprint: Blueprint, where: str) -> Model:
     unaccounted = []
     for name, value in config.items():
         if name not in blueprint.fields:
+            if not isinstance(name, str):
+                raise ConfigError("a field's name is text", where=where, values={"found": name})
             if not _is_accounted(name, value, blueprint):
                 unaccounted.append(name)
         elif value is not None or name in blueprint.never_null:
@@ -286,6 +306,16 @@ def _is_accounted(name: str, value: Any, blueprint: Blueprint) -> bool:
     return name in blueprint.inert or name in facts["any"]
 
 
+_KINDS: dict[type, str] = {
+    bool: "true or false",
+    dict: "an object",
+    float: "a number with a point",
+    int: "an integer",
+    list: "a list",
+    str: "text",
+}
+
+
 def _checked(name: str, value: Any, blueprint: Blueprint, where: str) -> Any:
     """Return a field's value if it is of the kind that the field asks for."""
     if name in blueprint.sizes:
@@ -295,9 +325,9 @@ def _checked(name: str, value: Any, blueprint: Blueprint, where: str) -> Any:
         wanted = f"an integer from 1 to {most}"
     else:
         default = blueprint.defaults.get(name)
-        if type(value) is type(default) or (isinstance(default, list) and isinstance(value, dict)):
+        if type(value) is type(default):
             return value
-        wanted = {bool: "true or false", int: "an integer", str: "text", list: "a list or an object"}[type(default)]
+        wanted = _KINDS[type(default)]
     raise ConfigError(f"{name} must be {wanted}", where=where, values={name: value}, hint=f"correct {name}")
 
 

@@ -29,6 +29,7 @@ from weighbridge.report.words import label, letters, meaning_of, words
 from weighbridge.units import count
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Iterator, Mapping
 
     from weighbridge.expr import Tree
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def explain(
-    model: str | Mapping[str, Any],
+    model: str | os.PathLike[str] | Mapping[str, Any],
     class_name: str | None = None,
     *,
     lang: str = "en",

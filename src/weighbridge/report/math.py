@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import units
-from weighbridge.expr import Shown, infix, prefix, show
+from weighbridge.expr import Shown, infix, show
 from weighbridge.polynomial import TEXT, product
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ LATEX = Style(
         "//": infix("//", "{}/{}"),
         "%": infix("%", r"{} \bmod {}"),
         "**": infix("**", "{}^{{{}}}"),
-        "neg": prefix("neg", "-{}"),
         "max": lambda left, right: Shown(rf"\max({left}, {right})"),
         "min": lambda left, right: Shown(rf"\min({left}, {right})"),
     },

@@ -13,6 +13,7 @@ from weighbridge.report.weighing import weigh
 from weighbridge.report.words import words
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.ledger import Entry
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def tree(
-    model: str | Mapping[str, Any],
+    model: str | os.PathLike[str] | Mapping[str, Any],
     class_name: str | None = None,
     *,
     fields: Mapping[str, Any] | None = None,

@@ -28,7 +28,7 @@ _UNKNOWN = "other"  # the role of what no table knows
 
 
 def verify(
-    model: str | Mapping[str, Any],
+    model: str | os.PathLike[str] | Mapping[str, Any],
     checkpoint: str | os.PathLike[str],
     class_name: str | None = None,
     *,

@@ -12,13 +12,14 @@ from weighbridge.report.table import Table, csv, html, markdown, text, wrap
 from weighbridge.report.words import label, letters, meaning_of, words
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
 
     from weighbridge.polynomial import Polynomial
 
 
 def weigh(
-    model: str | Mapping[str, Any],
+    model: str | os.PathLike[str] | Mapping[str, Any],
     class_name: str | None = None,
     *,
     fields: Mapping[str, Any] | None = None,
@@ -192,21 +193,25 @@ class Weighing:
         return csv([(by, "formula", "parameters"), *shown_lines])
 
     def table(self, by: str = "component", lang: str = "en") -> Table:
-        """Return the groups as a table: name, formula or shape, unique parameters, share, and the total."""
-        said, lines = words(lang), self.ledger.by(by)
-        middle = "shape" if by == "tensor" else "formula"
+        """Return the groups as a table: name, formula, unique parameters, share; and the total.
+
+        Tensors have their shape in place of a formula, and no share: a whole name leaves no room for one.
+        """
+        said, whole, of_tensors = words(lang), self.parameters, by == "tensor"
         rows = [
             (
                 label(line.name, lang),
-                str(list(line.entries[0].shape)) if by == "tensor" else self._letters(self.ledger.formula_of([line])),
+                _shape(line.entries[0].shape) if of_tensors else self._letters(self.ledger.formula_of([line])),
                 units.count(line.parameters),
-                units.share(line.parameters, self.parameters),
+                units.share(line.parameters, whole),
             )
-            for line in lines
+            for line in self.ledger.by(by)
         ]
-        total = (said["total"], "", units.count(self.parameters), units.share(self.parameters, self.parameters))
-        header = (said[by], said[middle], said["parameters"], said["share"])
-        return Table(header, (*rows, total), "<<>>", totals=1)
+        total = (said["total"], "", units.count(whole), units.share(whole, whole))
+        header = (said[by], said["shape" if of_tensors else "formula"], said["parameters"], said["share"])
+        columns = 3 if of_tensors else 4
+        cut = tuple(row[:columns] for row in (header, *rows, total))
+        return Table(cut[0], cut[1:], "<<>>"[:columns], totals=1)
 
     def _letters(self, formula: Polynomial) -> str:
         return str(Formula(formula, self.model))
@@ -239,6 +244,11 @@ class Weighing:
         dtype = self.ledger.dtype
         stored = said["stored"].format(size=units.size(units.stored_bytes(total, dtype)), dtype=dtype)
         return said["class"].format(name=name, count=units.count(total), stored=stored, marks=said["and"].join(notes))
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    """Write a shape, a scalar's as 1."""
+    return "×".join(map(str, shape)) or "1"
 
 
 class Formula:
