@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weighbridge import blueprint, data
-from weighbridge.blueprint import LAW, MOST_LAYERS, Blueprint, check, component_of, role_of
+from weighbridge.blueprint import MOST_LAYERS, Blueprint, component_of, role_of
 from weighbridge.errors import BlueprintError, ExpressionError, ModelError, UsageError
 from weighbridge.expr import parse
+from weighbridge.law import LAW, check
 from weighbridge.ledger import bind
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""A blueprint: a model's state dict with its shapes as expressions over its config, and the law of such a file."""
+"""A blueprint: a model's state dict with its shapes as expressions over its config. Its law is in `law.py`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
-from weighbridge.errors import BlueprintError, ExpressionError, ModelError
-from weighbridge.expr import Tree, evaluate, names_in, parse
-from weighbridge.units import DTYPE_BITS
+from weighbridge.errors import ModelError
+from weighbridge.expr import Tree, names_in, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     Raw = Mapping[str, Any]
 
@@ -97,7 +96,7 @@ class Blueprint:
             ModelError: the family has no such class.
         """
         if class_name not in self._templates:
-            self._templates[class_name] = tuple(_templates(self._raw, self._class(class_name)))
+            self._templates[class_name] = tuple(templates_of(self._raw, self._class(class_name)))
         return self._templates[class_name]
 
     def buffers(self, class_name: str) -> list[Buffer]:
@@ -179,11 +178,12 @@ def component_of(role: str) -> str:
     return max(fitting, key=len, default=role)
 
 
-def _templates(raw: Raw, of_class: Raw) -> Iterator[Template]:
+def templates_of(raw: Raw, of_class: Raw) -> Iterator[Template]:
+    """Yield the tensors of a class whose section is ``of_class``, empty for the base class, in checkpoint order."""
     prefix = f"{of_class['prefix']}." if "prefix" in of_class else ""
     without = tuple(f"{path}." for path in of_class.get("without", ()))
     conditions = raw.get("when", {})
-    ties = {name: _tie(text) for name, text in of_class.get("ties", raw.get("ties", {})).items()}
+    ties = {name: parse_tie(text) for name, text in of_class.get("ties", raw.get("ties", {})).items()}
     base = {name: dims for name, dims in raw["tensors"].items() if not name.startswith(without or "\0")}
     for name, dims in [*base.items(), *of_class.get("tensors", {}).items()]:
         condition = next((text for path, text in conditions.items() if f"{name}.".startswith(f"{path}.")), "")
@@ -201,7 +201,8 @@ def _templates(raw: Raw, of_class: Raw) -> Iterator[Template]:
         )
 
 
-def _tie(text: str) -> Tie:
+def parse_tie(text: str) -> Tie:
+    """Read ``"target"`` or ``"target if condition"``."""
     to, _, condition = text.partition(" if ")
     return Tie(to, parse(condition) if condition else None)
 
@@ -212,230 +213,3 @@ def _all_dims(raw: Raw) -> Iterator[list[str]]:
             yield dims.split()
     for text in raw.get("buffers", {}).values():
         yield text.split()[1:]
-
-
-# The law. Each rule looks at a raw blueprint and yields what breaks it; its docstring is the rule's text.
-
-
-def check(raw: Raw, where: str = "") -> None:
-    """Hold a blueprint, as read from its file, against the law.
-
-    Raises:
-        BlueprintError: a rule is broken; the message begins with the rule's name.
-
-    Example:
-        >>> check({**data.read_toml("blueprints/bert.toml"), "format": 0})
-        Traceback (most recent call last):
-        weighbridge.errors.BlueprintError: format: this version reads format 1, not 0.
-    """
-    for name, rule in LAW.items():
-        try:
-            breach = next(rule(raw), None)
-        except ExpressionError as error:
-            breach = str(error).removesuffix(".")
-        if breach:
-            raise BlueprintError(f"{name}: {breach}", where=where)
-
-
-_TEXTS = ("family", "source", "class")
-_LISTS = ("require", "inert")
-_TEXT_TABLES = ("computed", "repeat", "tensors", "ties", "when", "buffers", "modules")
-_TABLES = {*_TEXT_TABLES, "defaults", "classes", "proof"}
-_KEYS = {*_TABLES, *_TEXTS, *_LISTS, "format"}
-_REQUIRED = {"format", "family", "source", "class", "defaults", "tensors", "proof"}
-_CLASS_KEYS = {"prefix", "without", "tensors", "ties", "modules"}
-_PROOF_KEYS = {"by", "against", "configs"}
-
-
-def _keys(raw: Raw) -> Iterator[str]:
-    """No part is missing, and none is unknown."""
-    yield from (f"{key} is missing" for key in sorted(_REQUIRED - set(raw)))
-    yield from (f"{key} is unknown" for key in sorted(set(raw) - _KEYS))
-    for name, of_class in raw.get("classes", {}).items():
-        yield from (f"classes.{name}.{key} is unknown" for key in sorted(set(of_class) - _CLASS_KEYS))
-    if set(raw["proof"]) != _PROOF_KEYS:
-        yield f"proof has {', '.join(sorted(_PROOF_KEYS))}, no more and no less"
-
-
-def _format(raw: Raw) -> Iterator[str]:
-    """The format is one that this version reads."""
-    if raw["format"] != FORMAT:
-        yield f"this version reads format {FORMAT}, not {raw['format']}"
-
-
-def _types(raw: Raw) -> Iterator[str]:
-    """Texts are texts, lists list texts, tables are tables."""
-    yield from (f"{key} is text" for key in _TEXTS if not isinstance(raw.get(key, ""), str))
-    yield from (f"{key} is a table" for key in sorted(_TABLES) if not isinstance(raw.get(key, {}), dict))
-    yield from (f"{key} lists texts" for key in _LISTS if not _is_texts(raw.get(key, [])))
-    sections = {"": raw} | {f"classes.{name}.": of_class for name, of_class in raw.get("classes", {}).items()}
-    for place, section in sections.items():
-        if not isinstance(section, dict):
-            yield f"{place[:-1]} is a table"
-        else:
-            yield from _section_types(place, section)
-
-
-def _section_types(place: str, section: Raw) -> Iterator[str]:
-    for key in _TEXT_TABLES:
-        table = section.get(key, {})
-        if not isinstance(table, dict) or not _is_texts([*table.values()]):
-            yield f"{place}{key} holds texts"
-    if not isinstance(section.get("prefix", ""), str):
-        yield f"{place}prefix is text"
-    if not _is_texts(section.get("without", [])):
-        yield f"{place}without lists texts"
-
-
-def _is_texts(found: Any) -> bool:
-    return isinstance(found, list) and all(isinstance(text, str) for text in found)
-
-
-def _expressions(raw: Raw) -> Iterator[str]:
-    """Every expression can be read."""
-    for place, text, _ in _all_expressions(raw):
-        try:
-            parse(text)
-        except ExpressionError as error:
-            yield f"{place}: {error}"
-
-
-def _names(raw: Raw) -> Iterator[str]:
-    """Every name in an expression is a field with a default, a computed field, or the index of its path."""
-    known = set(raw["defaults"]) | set(raw.get("computed", {}))
-    for place, text, indices in _all_expressions(raw):
-        unknown = sorted(set(names_in(parse(text))) - known - indices)
-        yield from (f"{place}: {name} has no default" for name in unknown)
-
-
-def _used(raw: Raw) -> Iterator[str]:
-    """Every field with a default is in some expression, and no inert one is."""
-    used = {name for _, text, _ in _all_expressions(raw) for name in names_in(parse(text))}
-    yield from (f"{name} is in no expression" for name in raw["defaults"] if name not in used)
-    yield from (f"{name} decides something" for name in raw.get("inert", ()) if name in used)
-
-
-def _paths(raw: Raw) -> Iterator[str]:
-    """A tensor's name is a dotted path with at most one index."""
-    placeholders = {f"{{{index}}}" for index in raw.get("repeat", {})}
-    for name in _tensor_names(raw):
-        pieces = name.split(".")
-        if not all(piece.isidentifier() or piece.isdigit() or piece in placeholders for piece in pieces):
-            yield f"{name} is not a dotted path with {' or '.join(sorted(placeholders)) or 'no index'}"
-        if sum(piece in placeholders for piece in pieces) > 1:
-            yield f"{name} has more than one index"
-
-
-def _reached(raw: Raw) -> Iterator[str]:
-    """Every path under `when` and `without` leads to a tensor."""
-    names = list(_tensor_names(raw))
-    removed = {path for of_class in raw.get("classes", {}).values() for path in of_class.get("without", ())}
-    for path in (*raw.get("when", {}), *removed):
-        if not any(f"{name}.".startswith(f"{path}.") for name in names):
-            yield f"no tensor stands under {path}"
-
-
-def _unique(raw: Raw) -> Iterator[str]:
-    """No class has two tensors of one name."""
-    for class_name in (raw["class"], *raw.get("classes", {})):
-        names = [template.name for template in _class_templates(raw, class_name)]
-        yield from (f"{class_name} has {name} twice" for name in names if names.count(name) > 1)
-
-
-def _ties(raw: Raw) -> Iterator[str]:
-    """A tied tensor and the one it shares are tensors of the class with the same dims, and the second is untied."""
-    for class_name in (raw["class"], *raw.get("classes", {})):
-        templates = {template.name: template for template in _class_templates(raw, class_name)}
-        of_class = raw.get("classes", {}).get(class_name, raw)
-        for name, text in of_class.get("ties", {}).items():
-            to = _tie(text).to
-            if name not in templates or to not in templates:
-                yield f"{class_name}: {name if name not in templates else to} is no tensor of it"
-            elif templates[to].tie:
-                yield f"{class_name}: {to} is tied itself"
-            elif templates[to].dims != templates[name].dims:
-                yield f"{class_name}: {name} and {to} have different dims"
-
-
-def _dtypes(raw: Raw) -> Iterator[str]:
-    """A buffer begins with a known dtype."""
-    for name, text in raw.get("buffers", {}).items():
-        if (text.split() or [""])[0] not in DTYPE_BITS:
-            yield f"buffers.{name} begins with no dtype"
-
-
-def _roles(raw: Raw) -> Iterator[str]:
-    """Every tensor has a role in `facts/roles.toml`."""
-    known = data.read_toml("facts/roles.toml")["roles"]
-    yield from (f"facts/roles.toml has none for {name}" for name in _tensor_names(raw) if role_of(name) not in known)
-
-
-def _modules(raw: Raw) -> Iterator[str]:
-    """Every module that holds a tensor has a class, and no other path has."""
-    for section in (raw, *raw.get("classes", {}).values()):
-        paths, names = section.get("modules", {}), section.get("tensors", {})
-        parents = {name.rpartition(".")[0] for name in names}
-        yield from (f"{path} has no class" for path in sorted(parents - set(paths) - {""}))
-        yield from (f"{path} holds no tensor" for path in paths if not any(n.startswith(f"{path}.") for n in names))
-
-
-def _defaults_hold(raw: Raw) -> Iterator[str]:
-    """The defaults keep the requirements, and the sizes among them are sizes."""
-    fields = dict(raw["defaults"])
-    for name, text in raw.get("computed", {}).items():
-        fields.setdefault(name, evaluate(parse(text), fields))
-    for text in raw.get("require", ()):
-        if evaluate(parse(text), fields) is not True:
-            yield f"{text} is false of the defaults"
-    for name in Blueprint(raw).sizes:
-        if type(fields[name]) is not int or not 1 <= fields[name] <= LARGEST_SIZE:
-            yield f"{name} is a size, and {fields[name]} is none"
-
-
-LAW: dict[str, Callable[[Raw], Iterator[str]]] = {
-    "types": _types,
-    "keys": _keys,
-    "format": _format,
-    "expressions": _expressions,
-    "names": _names,
-    "fields are used": _used,
-    "paths": _paths,
-    "paths lead somewhere": _reached,
-    "names are unique": _unique,
-    "ties": _ties,
-    "dtypes": _dtypes,
-    "roles": _roles,
-    "modules": _modules,
-    "defaults hold": _defaults_hold,
-}
-"""The rules of a blueprint file by name, each trusting those before it."""
-
-
-def _all_expressions(raw: Raw) -> Iterator[tuple[str, str, set[str]]]:
-    """Yield the place and text of every expression, with the indices that it may use."""
-    for section in ("computed", "repeat"):
-        yield from ((f"{section}.{name}", text, set()) for name, text in raw.get(section, {}).items())
-    yield from (("require", text, set()) for text in raw.get("require", ()))
-    yield from ((f"when.{path}", text, _indices(raw, path)) for path, text in raw.get("when", {}).items())
-    for section in (raw, *raw.get("classes", {}).values()):
-        for name, dims in section.get("tensors", {}).items():
-            yield from ((name, dim, _indices(raw, name)) for dim in dims.split())
-        for name, text in section.get("ties", {}).items():
-            if " if " in text:
-                yield f"ties.{name}", text.partition(" if ")[2], set()
-    for name, text in raw.get("buffers", {}).items():
-        yield from ((name, dim, set()) for dim in text.split()[1:])
-
-
-def _indices(raw: Raw, path: str) -> set[str]:
-    return {index for index in raw.get("repeat", {}) if f"{{{index}}}" in path}
-
-
-def _tensor_names(raw: Raw) -> Iterator[str]:
-    yield from raw["tensors"]
-    for of_class in raw.get("classes", {}).values():
-        yield from of_class.get("tensors", {})
-
-
-def _class_templates(raw: Raw, class_name: str) -> list[Template]:
-    return list(_templates(raw, raw.get("classes", {}).get(class_name, {})))
