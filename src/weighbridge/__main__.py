@@ -1,5 +1,5 @@
 """``python -m weighbridge`` is ``weighbridge``."""
 
-from weighbridge.cli import main
+from weighbridge.cli import run
 
-raise SystemExit(main())
+raise SystemExit(run())

@@ -7,6 +7,7 @@ difference), 2 when it could not be answered.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -46,6 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("weighbridge: stopped", file=sys.stderr)
         return 130
+    return status
+
+
+def run() -> int:
+    """Run the command of this process, which ends with it: `main`, and no search for garbage on the way out."""
+    status = main()
+    gc.freeze()
     return status
 
 
