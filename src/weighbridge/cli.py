@@ -96,7 +96,9 @@ def _add_model(command: argparse.ArgumentParser) -> None:
 
 
 def _add_lang(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--lang", choices=("en", "zh"), default="en", help="the language of the report")
+    from weighbridge.report.words import LANGUAGES
+
+    command.add_argument("--lang", choices=LANGUAGES, default=LANGUAGES[0], help="the language of the report")
 
 
 def _weigh(options: argparse.Namespace) -> Weighing:

@@ -146,8 +146,7 @@ class _Article:
         sentences = self.said["component"].get(line.name, {})
         if "text" in sentences:
             tied = sentences.get("tied", "") if line.tied else ""
-            space = "" if self.lang == "zh" else " "
-            yield Paragraph(space.join(filter(None, [sentences["text"], tied])))
+            yield Paragraph(words(self.lang)["between_sentences"].join(filter(None, [sentences["text"], tied])))
         yield self.tensors(line)
         ties = [f"`{e.template.name}` = `{e.template.tie.to}`" for e in line.entries if e.tied and e.template.tie]
         if ties:
@@ -236,7 +235,7 @@ class _Article:
         )
 
     def listed(self, names: list[str]) -> str:
-        return ("、" if self.lang == "zh" else ", ").join(names)
+        return words(self.lang)["and"].join(names)
 
     # Formulas
 

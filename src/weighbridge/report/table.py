@@ -68,8 +68,8 @@ def _words(paragraph: str) -> list[str]:
     return words
 
 
-_NEVER_FIRST = " ，。；：、？！）》」』"
-_NEVER_LAST = "（《「『"
+_NEVER_FIRST = " ，。；：、？！）》」』】”’"
+_NEVER_LAST = "（《「『【“‘"
 
 
 def text(table: Table) -> str:

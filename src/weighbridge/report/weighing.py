@@ -230,8 +230,13 @@ class Weighing:
         """Say what the letters of the total's formula are, and their values."""
         named, fields, mattering = letters(), self.model.fields, self.ledger.formula().fields()
         used = [field for field in named if field in mattering]
-        comma = "，" if lang == "zh" else ", "
-        return comma.join(f"{named[field]} = {units.count(fields[field])} {meaning_of(field, lang)}" for field in used)
+        said = words(lang)
+        return said["comma"].join(
+            said["legend"].format(
+                letter=named[field], value=units.count(fields[field]), meaning=meaning_of(field, lang)
+            )
+            for field in used
+        )
 
     def _class_line(self, name: str, total: int, lang: str) -> str:
         said, blueprint = words(lang), self.model.blueprint
