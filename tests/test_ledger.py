@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weighbridge import blueprint
-from weighbridge.blueprint import component_of
+from weighbridge import blueprint, data
+from weighbridge.blueprint import Blueprint, component_of
 from weighbridge.errors import ExpressionError, ModelError, UsageError
 from weighbridge.ledger import GROUPINGS, Ledger, bind
 
@@ -206,13 +206,88 @@ def test_an_unknown_grouping_is_refused_with_those_there_are() -> None:
 
 
 def test_an_unknown_class_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ModelError, match=r"bert has no class BertForPoetry\. Use one of BertModel, "):
+    with pytest.raises(ModelError, match=r"bert has no class 'BertForPoetry'\. Did you mean BertModel or "):
         bind(BERT, "BertForPoetry", fields())
 
 
 def test_a_missing_field_is_named() -> None:
     with pytest.raises(ExpressionError, match="no field named num_labels"):
-        bind(BERT, "BertModel", dict(BERT.defaults))
+        bind(BERT, "BertForSequenceClassification", dict(BERT.defaults))
+
+
+REFUSED = {
+    "a slip": ({"vocab_sze": 5}, "no field vocab_sze. Did you mean vocab_size"),
+    "a tie": ({"tie_word_embeddings": False}, "decides more than sizes"),
+    "a condition": ({"add_cross_attention": True}, "decides more than sizes"),
+    "a list": ({"id2label": {"0": "a"}}, "decides more than sizes"),
+    "heads that do not divide": ({"hidden_size": 770}, "needs hidden_size % num_attention_heads == 0"),
+    "a negative size": ({"hidden_size": -768}, "needs hidden_size >= 1"),
+    "one of many": ({"hidden_size": np.array([768, 770])}, "needs hidden_size % num_attention_heads == 0"),
+    "one that is not positive": ({"vocab_size": np.array([1, 0])}, "needs vocab_size >= 1"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_formula_is_refused_at_what_is_no_other_size_of_the_same_model(case: str) -> None:
+    replaced, said = REFUSED[case]
+    with pytest.raises(UsageError) as caught:
+        bind(BERT, "BertForMaskedLM", fields()).formula(**replaced)
+    assert said in str(caught.value)
+
+
+TIED = {
+    **data.read_toml("blueprints/bert.toml"),
+    "require": [],
+    "defaults": {"size": 4, "depth": 2, "shared": True},
+    "computed": {},
+    "repeat": {"i": "depth"},
+    "tensors": {
+        "embeddings.word_embeddings.weight": "size size",
+        "layer.{i}.attention.self.query.weight": "size size",
+        "layer.{i}.attention.self.key.weight": "size size",
+        "pooler.dense.weight": "size size",
+    },
+    "ties": {
+        "pooler.dense.weight": "embeddings.word_embeddings.weight if shared",
+        "layer.{i}.attention.self.key.weight": "layer.{i}.attention.self.query.weight",
+    },
+    "when": {},
+    "buffers": {},
+    "modules": {},
+    "only": {},
+    "inert": [],
+    "classes": {
+        "Head": {
+            "prefix": "base",
+            "tensors": {"classifier.weight": "size size"},
+            "ties": {"classifier.weight": "base.embeddings.word_embeddings.weight"},
+        },
+        "Bare": {"prefix": "base", "without": ["pooler"]},
+    },
+}
+
+
+@pytest.mark.parametrize(("class_name", "prefix"), [("BertModel", ""), ("Head", "base."), ("Bare", "base.")])
+def test_a_tie_of_the_base_holds_under_a_prefix_and_in_every_layer(class_name: str, prefix: str) -> None:
+    ledger = bind(Blueprint(TIED), class_name, TIED["defaults"])
+    ties = {row.name: row.tied_to for row in ledger.rows if row.tied_to}
+    expected = {
+        f"{prefix}layer.{i}.attention.self.key.weight": f"{prefix}layer.{i}.attention.self.query.weight"
+        for i in range(2)
+    }
+    if class_name != "Bare":
+        expected[f"{prefix}pooler.dense.weight"] = f"{prefix}embeddings.word_embeddings.weight"
+    if class_name == "Head":
+        expected["classifier.weight"] = "base.embeddings.word_embeddings.weight"
+    assert ties == expected
+    assert ledger.parameters == 16 * 3
+    assert ledger.tied == 16 * len(expected)
+    assert set(expected.values()) <= {row.name for row in ledger.rows}
+
+
+def test_the_modules_outside_of_layers_are_told_apart_under_a_prefix() -> None:
+    lines = [line.name for line in bind(BERT, "BertForSequenceClassification", fields()).by("layer")]
+    assert [name for name in lines if "layer" not in name] == ["bert.embeddings", "bert.pooler", "classifier"]
 
 
 def test_a_ledger_shows_its_class_and_its_parameters() -> None:

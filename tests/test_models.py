@@ -14,10 +14,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from weighbridge import blueprint, data, models
-from weighbridge.errors import ConfigError, ModelError, UsageError, WeighbridgeError
+from weighbridge import blueprint, data, weigh
+from weighbridge.errors import ConfigError, ModelError, UsageError, WeighbridgeError, nearest
 from weighbridge.ledger import bind
-from weighbridge.models import LONGEST_CONFIG, Model, find, matching, parse, released
+from weighbridge.models import LONGEST_CONFIG, Model, find, parse, released
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -466,10 +466,21 @@ def test_every_inert_field_has_a_reason_and_every_reason_a_field() -> None:
 
 
 def test_names_are_matched_by_likeness_nearest_first() -> None:
-    assert matching(["hidden_size", "vocab_size", "hidden_act"], "hidden_siz") == ["hidden_size"]
-    assert matching(["BertModel", "BertForMaskedLM"], "bertmodel") == ["BertModel"]
-    assert matching(["hidden_size"], "colour") == []
+    assert nearest(["hidden_size", "vocab_size", "hidden_act"], "hidden_siz") == ["hidden_size"]
+    assert nearest(["BertModel", "BertForMaskedLM"], "bertmodel") == ["BertModel"]
+    assert nearest(["hidden_size"], "colour") == []
 
 
-def test_a_catalogue_is_shared_and_so_read_once() -> None:
-    assert models.released() is models.released()
+def test_what_a_caller_does_to_an_answer_changes_no_other_answer() -> None:
+    before = weigh("bert").to_dict()
+    config = {"model_type": "bert", "id2label": {"0": "a"}}
+    held = weigh(config)
+    released()["google-bert/bert-base-chinese"]["config"]["hidden_size"] = 12
+    weigh("bert").to_dict()["config"]["id2label"]["9"] = "x"
+    config["id2label"]["1"] = "b"
+    config["hidden_size"] = 24
+    assert weigh("bert").to_dict() == before
+    assert weigh("BERT-base-chinese").parameters == 102_267_648
+    assert held.model.values["hidden_size"] == 768
+    with pytest.raises(TypeError):
+        weigh("bert").model.fields["id2label"]["9"] = "x"

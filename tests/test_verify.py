@@ -372,7 +372,7 @@ def test_classes_that_fit_as_well_are_said(check):
 def test_a_class_that_nobody_has_is_not_named(check):
     verification = check(tensors(), config={**CONFIG, "architectures": ["BertForSinging"]})
     assert (verification.class_name, verification.choice.why) == ("BertModel", "base")
-    with pytest.raises(ModelError, match="no class BertForSinging"):
+    with pytest.raises(ModelError, match="no class 'BertForSinging'"):
         check(tensors(), "BertForSinging")
 
 

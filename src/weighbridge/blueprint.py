@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
-from weighbridge.errors import ModelError
-from weighbridge.expr import Tree, names_in, parse
+from weighbridge.errors import ModelError, nearest
+from weighbridge.expr import Tree, evaluate, names_in, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,26 +68,30 @@ class Blueprint:
         self.proof: Raw = raw["proof"]
         self.base_class: str = raw["class"]
         self.class_names: tuple[str, ...] = (self.base_class, *raw.get("classes", {}))
-        self.defaults: Raw = raw["defaults"]
+        self.defaults: Raw = {name: frozen(value) for name, value in raw["defaults"].items()}
         self.inert: frozenset[str] = frozenset(raw.get("inert", ()))
         self.computed: dict[str, Tree] = {name: parse(text) for name, text in raw.get("computed", {}).items()}
         self.require: dict[str, Tree] = {text: parse(text) for text in raw.get("require", ())}
         self.repeat: dict[str, Tree] = {index: parse(text) for index, text in raw.get("repeat", {}).items()}
         self.dims: dict[str, Tree] = {dim: parse(dim) for dims in _all_dims(raw) for dim in dims}
-        varying = self.repeat.keys()
-        self.fixed_dims = {dim: tree for dim, tree in self.dims.items() if varying.isdisjoint(names_in(tree))}
-        """The dims that are the same in every layer."""
         self.repeats = frozenset(name for tree in self.repeat.values() for name in names_in(tree))
         """The fields that say how many layers there are."""
+        self.kinds = _kinds(raw["defaults"], self.computed)
+        """What a field's value must be: what its default is, or what it comes to at the defaults."""
         in_dims = (name for tree in self.dims.values() for name in names_in(tree))
-        lists = (name for name, default in self.defaults.items() if isinstance(default, (list, dict)))
+        lists = (name for name, kind in self.kinds.items() if kind in (list, dict))
         self.sizes = (self.repeats | frozenset(in_dims)) - frozenset(self.repeat) - frozenset(lists)
         """The fields that are sizes, and so positive integers."""
-        flags = (name for name, default in self.defaults.items() if isinstance(default, bool))
+        flags = (name for name, kind in self.kinds.items() if kind is bool)
         self.never_null = (self.sizes | frozenset(flags)) - frozenset(self.computed)
         """The fields for which null is not a way to leave them out."""
+        self.only: Raw = raw.get("only", {})
+        """Inert fields that are so at one value alone."""
         self.fields = frozenset(self.defaults) | frozenset(self.computed)
         """The fields that decide anything."""
+        conditions = [*raw.get("when", {}).values(), *_tie_conditions(raw)]
+        self.deciding = frozenset(name for text in conditions for name in names_in(parse(text)))
+        """The fields that decide which tensors exist, or are shared."""
         self._templates: dict[str, tuple[Template, ...]] = {}
 
     def templates(self, class_name: str) -> tuple[Template, ...]:
@@ -125,9 +130,8 @@ class Blueprint:
             return {}
         known: Raw | None = self._raw.get("classes", {}).get(class_name)
         if known is None:
-            raise ModelError(
-                f"{self.family} has no class {class_name}", hint=f"use one of {', '.join(self.class_names)}"
-            )
+            near = nearest(self.class_names, class_name) or self.class_names
+            raise ModelError(f"{self.family} has no class {class_name!r}", hint=f"did you mean {' or '.join(near)}?")
         return known
 
 
@@ -149,7 +153,8 @@ def load(family: str) -> Blueprint:
         ModelError: there is none.
     """
     if family not in families():
-        raise ModelError(f"no blueprint for the family {family}", hint=f"there is one for {', '.join(families())}")
+        near = nearest(families(), family) or families()
+        raise ModelError(f"no blueprint for the family {family}", hint=f"there is one for {', '.join(near[:9])}")
     return Blueprint(data.read_toml(f"blueprints/{family}.toml"))
 
 
@@ -181,12 +186,12 @@ def component_of(role: str) -> str:
 def templates_of(raw: Raw, of_class: Raw) -> Iterator[Template]:
     """Yield the tensors of a class whose section is ``of_class``, empty for the base class, in checkpoint order."""
     prefix = f"{of_class['prefix']}." if "prefix" in of_class else ""
-    without = tuple(f"{path}." for path in of_class.get("without", ()))
-    conditions = raw.get("when", {})
-    ties = {name: parse_tie(text) for name, text in of_class.get("ties", raw.get("ties", {})).items()}
-    base = {name: dims for name, dims in raw["tensors"].items() if not name.startswith(without or "\0")}
+    without, conditions = of_class.get("without", ()), raw.get("when", {})
+    ties = {prefix + name: parse_tie(prefix + text) for name, text in raw.get("ties", {}).items()}
+    ties |= {name: parse_tie(text) for name, text in of_class.get("ties", {}).items()}
+    base = {name: dims for name, dims in raw["tensors"].items() if not any(is_under(name, path) for path in without)}
     for name, dims in [*base.items(), *of_class.get("tensors", {}).items()]:
-        condition = next((text for path, text in conditions.items() if f"{name}.".startswith(f"{path}.")), "")
+        condition = next((text for path, text in conditions.items() if is_under(name, path)), "")
         repeat = next((index for index in raw.get("repeat", {}) if f"{{{index}}}" in name), "")
         deciding = [parse(text) for text in (*dims.split(), condition) if text]
         whole_name = prefix + name if name in base else name
@@ -199,6 +204,35 @@ def templates_of(raw: Raw, of_class: Raw) -> Iterator[Template]:
             when=parse(condition) if condition else None,
             tie=ties.get(whole_name),
         )
+
+
+def is_under(name: str, path: str) -> bool:
+    """Whether a tensor is this one, or in the module of this path.
+
+    Example:
+        >>> is_under("pooler.dense.weight", "pooler"), is_under("pooler.dense.weight", "pool")
+        (True, False)
+    """
+    return f"{name}.".startswith(f"{path}.")
+
+
+def _tie_conditions(raw: Raw) -> Iterator[str]:
+    for section in (raw, *raw.get("classes", {}).values()):
+        yield from (text.partition(" if ")[2] for text in section.get("ties", {}).values() if " if " in text)
+
+
+def _kinds(defaults: Raw, computed: Mapping[str, Tree]) -> dict[str, type]:
+    values = dict(defaults)
+    for name, tree in computed.items():
+        values.setdefault(name, evaluate(tree, values))
+    return {name: type(value) for name, value in values.items()}
+
+
+def frozen(value: Any) -> Any:
+    """Return a value that nobody who is handed it can change for others."""
+    if isinstance(value, dict):
+        return MappingProxyType(value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def parse_tie(text: str) -> Tie:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _LONGEST_VALUE = 60
 
@@ -80,7 +80,10 @@ def shorten(value: object, show: type[str] | None = None, longest: int = _LONGES
     """
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 4 * longest:
         return f"an integer of {value.bit_length()} bits"
-    text = value if show is str and isinstance(value, str) else _repr(value, longest)
+    try:
+        text = value if show is str and isinstance(value, str) else _repr(value, longest)
+    except Exception:  # a value's own code may fail in any way, and must not hide what was wrong with it
+        text = f"a {type(value).__name__} that cannot be shown"
     text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
@@ -89,7 +92,26 @@ def _repr(value: object, longest: int) -> str:
     """Return ``repr(value)`` without building a huge or deep one: containers are named by their size."""
     if isinstance(value, str):
         return repr(value[: longest + 1])
-    if isinstance(value, (list, tuple, dict, set)):
-        kind = {"list": "a list", "tuple": "a tuple", "dict": "an object", "set": "a set"}[type(value).__name__]
-        return f"{kind} of {len(value)}"
-    return {"True": "true", "False": "false", "None": "null"}.get(repr(value), repr(value))
+    for kind, name in _CONTAINERS.items():
+        if isinstance(value, kind):
+            return f"{name} of {len(value)}"
+    shown = repr(value)
+    return {"True": "true", "False": "false", "None": "null"}.get(shown, shown)
+
+
+_CONTAINERS: dict[type, str] = {
+    list: "a list", tuple: "a tuple", dict: "an object", set: "a set", frozenset: "a set",
+}  # fmt: skip
+
+
+def nearest(names: Iterable[str], wanted: str, most: int = 3) -> list[str]:
+    """Return the names nearest to one that is not among them, nearest first: what a message suggests.
+
+    Example:
+        >>> nearest(["hidden_size", "vocab_size"], "hiden_size")
+        ['hidden_size']
+    """
+    import difflib  # noqa: PLC0415  # only ever needed for a name that is wrong
+
+    by_lower = {name.lower(): name for name in names}
+    return [by_lower[name] for name in difflib.get_close_matches(wanted[:200].lower(), by_lower, n=most, cutoff=0.75)]

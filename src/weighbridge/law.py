@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data
-from weighbridge.blueprint import FORMAT, LARGEST_SIZE, Blueprint, Template, parse_tie, role_of, templates_of
+from weighbridge.blueprint import FORMAT, LARGEST_SIZE, Blueprint, Template, is_under, role_of, templates_of
 from weighbridge.errors import BlueprintError, ExpressionError
 from weighbridge.expr import evaluate, names_in, parse
 from weighbridge.units import DTYPE_BITS
@@ -42,7 +42,7 @@ def check(raw: Raw, where: str = "") -> None:
 _TEXTS = ("family", "source", "class")
 _LISTS = ("require", "inert")
 _TEXT_TABLES = ("computed", "repeat", "tensors", "ties", "when", "buffers", "modules")
-_TABLES = {*_TEXT_TABLES, "defaults", "classes", "proof"}
+_TABLES = {*_TEXT_TABLES, "defaults", "only", "classes", "proof"}
 _KEYS = {*_TABLES, *_TEXTS, *_LISTS, "format"}
 _REQUIRED = {"format", "family", "source", "class", "defaults", "tensors", "proof"}
 _CLASS_KEYS = {"prefix", "without", "tensors", "ties", "modules"}
@@ -111,10 +111,11 @@ def _names(raw: Raw) -> Iterator[str]:
 
 
 def _used(raw: Raw) -> Iterator[str]:
-    """Every field with a default is in some expression, and no inert one is."""
+    """Every field with a default is in some expression, and no inert one is; only an inert one has an only value."""
     used = {name for _, text, _ in _all_expressions(raw) for name in names_in(parse(text))}
     yield from (f"{name} is in no expression" for name in raw["defaults"] if name not in used)
     yield from (f"{name} decides something" for name in raw.get("inert", ()) if name in used)
+    yield from (f"{name} is not inert" for name in raw.get("only", {}) if name not in raw.get("inert", ()))
 
 
 def _paths(raw: Raw) -> Iterator[str]:
@@ -133,7 +134,7 @@ def _reached(raw: Raw) -> Iterator[str]:
     names = list(_tensor_names(raw))
     removed = {path for of_class in raw.get("classes", {}).values() for path in of_class.get("without", ())}
     for path in (*raw.get("when", {}), *removed):
-        if not any(f"{name}.".startswith(f"{path}.") for name in names):
+        if not any(is_under(name, path) for name in names):
             yield f"no tensor stands under {path}"
 
 
@@ -149,14 +150,17 @@ def _ties(raw: Raw) -> Iterator[str]:
     for class_name in (raw["class"], *raw.get("classes", {})):
         templates = {template.name: template for template in _class_templates(raw, class_name)}
         of_class = raw.get("classes", {}).get(class_name, raw)
-        for name, text in of_class.get("ties", {}).items():
-            to = parse_tie(text).to
-            if name not in templates or to not in templates:
-                yield f"{class_name}: {name if name not in templates else to} is no tensor of it"
-            elif templates[to].tie:
-                yield f"{class_name}: {to} is tied itself"
-            elif templates[to].dims != templates[name].dims:
-                yield f"{class_name}: {name} and {to} have different dims"
+        yield from (
+            f"{class_name}: {name} is no tensor of it" for name in of_class.get("ties", {}) if name not in templates
+        )
+        for template in templates.values():
+            to = templates.get(template.tie.to) if template.tie else None
+            if template.tie and not to:
+                yield f"{class_name}: {template.tie.to} is no tensor of it"
+            elif to and to.tie:
+                yield f"{class_name}: {to.name} is tied itself"
+            elif to and (to.dims, to.repeat or template.repeat) != (template.dims, template.repeat):
+                yield f"{class_name}: {template.name} and {to.name} have different dims or layers"
 
 
 def _dtypes(raw: Raw) -> Iterator[str]:
@@ -178,20 +182,30 @@ def _modules(raw: Raw) -> Iterator[str]:
         paths, names = section.get("modules", {}), section.get("tensors", {})
         parents = {name.rpartition(".")[0] for name in names}
         yield from (f"{path} has no class" for path in sorted(parents - set(paths) - {""}))
-        yield from (f"{path} holds no tensor" for path in paths if not any(n.startswith(f"{path}.") for n in names))
+        yield from (f"{path} holds no tensor" for path in paths if not any(is_under(name, path) for name in names))
 
 
 def _defaults_hold(raw: Raw) -> Iterator[str]:
-    """The defaults keep the requirements, and the sizes among them are sizes."""
+    """At the defaults, requirements and conditions are true or false, requirements true, and sizes sizes."""
     fields = dict(raw["defaults"])
     for name, text in raw.get("computed", {}).items():
         fields.setdefault(name, evaluate(parse(text), fields))
-    for text in raw.get("require", ()):
-        if evaluate(parse(text), fields) is not True:
+    first = {**fields, **dict.fromkeys(raw.get("repeat", {}), 0)}
+    for place, text, _ in _all_expressions(raw):
+        value = evaluate(parse(text), first)
+        if place == "require" and value is not True:
             yield f"{text} is false of the defaults"
+        elif place.startswith(("when.", "ties.")) and type(value) is not bool:
+            yield f"{text} is neither true nor false of the defaults, but {value!r}"
+        elif place.startswith("repeat.") and value != 0 and not _is_size(value):
+            yield f"{text} is a number of layers, and {value!r} is none"
     for name in Blueprint(raw).sizes:
-        if type(fields[name]) is not int or not 1 <= fields[name] <= LARGEST_SIZE:
+        if not _is_size(fields[name]):
             yield f"{name} is a size, and {fields[name]} is none"
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= LARGEST_SIZE
 
 
 LAW: dict[str, Callable[[Raw], Iterator[str]]] = {

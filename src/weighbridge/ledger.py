@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.blueprint import Template, component_of
-from weighbridge.errors import ExpressionError, UsageError
-from weighbridge.expr import NUMBERS, evaluate
+from weighbridge.blueprint import LARGEST_SIZE, MOST_LAYERS, Template, component_of
+from weighbridge.errors import ExpressionError, UsageError, nearest
+from weighbridge.expr import NUMBERS, Tree, evaluate, names_in, source
 from weighbridge.polynomial import Polynomial, symbols
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ class Row(NamedTuple):
     """One tensor, expected or found.
 
     ``count`` is the number of its elements; ``parameters`` is what it adds to the unique parameters of its class: the
-    same, or 0 for a tied tensor (``tied_to`` names the row that holds the weight) and for a buffer.
+    same, or 0 for a tied tensor (``tied_to`` names the row that holds the weight) and for a buffer. A header does not
+    tell one from the other: in a row that a reader found, ``parameters`` is ``count``.
     """
 
     name: str
@@ -54,8 +55,16 @@ class Entry(NamedTuple):
 
     def name(self, index: int) -> str:
         """Return the name of the tensor in this layer."""
-        template = self.template
-        return template.name.replace(f"{{{template.repeat}}}", str(index)) if template.repeat else template.name
+        return self._in_layer(self.template.name, index)
+
+    def tied_to(self, index: int) -> str | None:
+        """Return the name of the tensor that this one is in this layer, if it is another one."""
+        tie = self.template.tie if self.tied else None
+        return self._in_layer(tie.to, index) if tie else None
+
+    def _in_layer(self, name: str, index: int) -> str:
+        repeat = self.template.repeat
+        return name.replace(f"{{{repeat}}}", str(index)) if repeat else name
 
 
 class Line(NamedTuple):
@@ -103,6 +112,11 @@ class Ledger:
         return sum([prod(entry.shape) * len(entry.indices) for entry in self.entries if not entry.tied])
 
     @property
+    def tied(self) -> int:
+        """The elements that are shared with another tensor, and so counted there."""
+        return Line("", self.entries).tied
+
+    @property
     def rows(self) -> list[Row]:
         """Every tensor in checkpoint order, layer by layer."""
         return [self._row(entry, index) for entry, index in _in_order(self.entries)]
@@ -139,6 +153,9 @@ class Ledger:
         values, and the result is of the kind given: an integer, or an array of one total an element. It is the same
         fold over the same expressions each time; conditions and lists keep what the config says.
 
+        Raises:
+            UsageError: a field is no size, or decides which tensors exist; or the family's requirements do not hold.
+
         Example:
             >>> from weighbridge.blueprint import load
             >>> bert = load("bert")
@@ -151,14 +168,32 @@ class Ledger:
             >>> ledger.formula() == ledger.formula_of(ledger.by("role"))
             True
         """
-        if not self.blueprint.repeats.isdisjoint(fields) and any(entry.template.varies for entry in self.entries):
-            raise UsageError(
-                "the layers differ, so their number cannot be replaced in the formula",
-                values={name: fields[name] for name in self.blueprint.repeats & fields.keys()},
-                hint="weigh the config with that number of layers",
-            )
+        if fields:
+            self._check_replaced(fields)
         bound = {**self.fields, **fields} if fields else self.letters()
         return _total(self.entries, self.blueprint, bound, NUMBERS if fields else self.symbols())
+
+    def _check_replaced(self, fields: Mapping[str, Any]) -> None:
+        """Refuse fields for which the same tensors at other sizes are not the answer."""
+        blueprint = self.blueprint
+        varies = any(entry.template.varies for entry in self.entries)
+        sizes = blueprint.sizes - blueprint.deciding - (blueprint.repeats if varies else frozenset())
+        for name in fields:
+            if name not in blueprint.fields:
+                near = nearest(sizes, name) or sorted(sizes)
+                raise UsageError(f"{blueprint.family} has no field {name}", hint=f"did you mean {' or '.join(near)}?")
+            if name not in sizes:
+                hint = "weigh the config with that value"
+                raise UsageError(f"{name} decides more than sizes, so a formula cannot replace it", hint=hint)
+        for name, tree in blueprint.computed.items():
+            if name not in fields and not fields.keys().isdisjoint(names_in(tree)):
+                raise UsageError(f"{name} follows from a field that is replaced", hint=f"give {name} too")
+        bound = {**self.fields, **fields}
+        holds = {f"{name} >= 1": fields[name] >= 1 for name in fields}
+        holds |= {rule: evaluate(tree, bound) for rule, tree in blueprint.require.items()}
+        for rule, found in holds.items():
+            if not (found.all() if hasattr(found, "all") else found):
+                raise UsageError(f"a {blueprint.family} needs {rule}", values=fields, hint="replace other fields too")
 
     def formula_of(self, lines: Iterable[Line]) -> Polynomial:
         """Return the formula in letters of some groups together."""
@@ -176,8 +211,7 @@ class Ledger:
 
     def _row(self, entry: Entry, index: int) -> Row:
         template, count = entry.template, prod(entry.shape)
-        to = template.tie.to if entry.tied and template.tie else None
-        shared = 0 if entry.tied else count
+        shared, to = 0 if entry.tied else count, entry.tied_to(index)
         return Row(entry.name(index), entry.shape, self.dtype, template.role, template.dims, count, shared, to)
 
     def _named(self, grouping: str) -> Iterator[tuple[str, Entry]]:
@@ -186,9 +220,10 @@ class Ledger:
         elif grouping == "role":
             yield from ((entry.template.role, entry) for entry in self.entries)
         else:
+            prefix = self.blueprint.prefix(self.class_name)
             for entry, index in _in_order(self.entries):
                 alone = entry._replace(indices=(index,))
-                yield entry.name(index) if grouping == "tensor" else _layer(entry, index), alone
+                yield entry.name(index) if grouping == "tensor" else _layer(entry, index, prefix), alone
 
     def letters(self) -> dict[str, Any]:
         """Return the fields with a symbol in place of every integer; flags and lists stay as the config has them."""
@@ -208,8 +243,9 @@ def bind(blueprint: Blueprint, class_name: str, fields: Mapping[str, Any], dtype
         ModelError: the family has no such class.
         ExpressionError: a field is missing, or an expression has no value.
     """
-    sizes = {dim: evaluate(tree, fields) for dim, tree in blueprint.fixed_dims.items()}
-    layers = {index: range(evaluate(tree, fields)) for index, tree in blueprint.repeat.items()} | {"": range(1)}
+    sizes = _Sizes(blueprint.dims, fields)
+    layers = {index: range(_size(tree, fields, 0, MOST_LAYERS)) for index, tree in blueprint.repeat.items()}
+    layers[""] = range(1)
     entries: list[Entry] = []
     for template in blueprint.templates(class_name):
         if template.varies:
@@ -218,6 +254,26 @@ def bind(blueprint: Blueprint, class_name: str, fields: Mapping[str, Any], dtype
             shape = tuple([sizes[dim] for dim in template.dims])
             entries.append(Entry(template, shape, layers[template.repeat], _is_tied(template, fields)))
     return Ledger(blueprint, class_name, fields, tuple(entries), dtype)
+
+
+class _Sizes(dict[str, int]):
+    """The value of each dim that some tensor has, worked out when it is first asked for."""
+
+    def __init__(self, dims: Mapping[str, Tree], fields: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.dims, self.fields = dims, fields
+
+    def __missing__(self, dim: str) -> int:
+        self[dim] = size = _size(self.dims[dim], self.fields)
+        return size
+
+
+def _size(tree: Tree, fields: Mapping[str, Any], least: int = 1, most: int = LARGEST_SIZE) -> int:
+    size = evaluate(tree, fields)
+    if type(size) is not int or not least <= size <= most:
+        bound = {name: fields[name] for name in names_in(tree)}
+        raise ExpressionError(f"comes to {size!r}, no integer from {least} to {most}", where=source(tree), values=bound)
+    return size
 
 
 def _is_tied(template: Template, fields: Mapping[str, Any]) -> bool:
@@ -231,11 +287,7 @@ def _varying(blueprint: Blueprint, template: Template, layers: range, fields: Ma
     for index in layers:
         here = {**fields, template.repeat: index}
         if template.when is None or evaluate(template.when, here):
-            shape = tuple(evaluate(blueprint.dims[dim], here) for dim in template.dims)
-            if not all(type(size) is int and size > 0 for size in shape):
-                raise ExpressionError(
-                    "a size is a positive integer", where=template.name, values={"shape": list(shape)}
-                )
+            shape = tuple(_size(blueprint.dims[dim], here) for dim in template.dims)
             by_shape.setdefault(shape, []).append(index)
     tied = _is_tied(template, fields)
     return [Entry(template, shape, tuple(indices), tied) for shape, indices in by_shape.items()]
@@ -264,9 +316,13 @@ def _stem(entry: Entry) -> str:
     return template.name.partition(f"{{{template.repeat}}}")[0] if template.repeat else ""
 
 
-def _layer(entry: Entry, index: int) -> str:
-    stem = _stem(entry)
-    return f"{stem}{index}" if stem else entry.template.name.rpartition(".")[0].partition(".")[0] or entry.template.name
+def _layer(entry: Entry, index: int, prefix: str) -> str:
+    """Return the path of the layer that a tensor is in, or of its first module, the base's prefix aside."""
+    stem, name = _stem(entry), entry.template.name
+    if stem:
+        return f"{stem}{index}"
+    below = name.removeprefix(prefix)
+    return name[: len(name) - len(below)] + below.partition(".")[0]
 
 
 def _in_order(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:

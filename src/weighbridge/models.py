@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import blueprint as blueprints
-from weighbridge import data
-from weighbridge.errors import ConfigError, ModelError, UsageError, shorten
+from weighbridge import data, units
+from weighbridge.errors import ConfigError, ModelError, UsageError, nearest, shorten
 from weighbridge.expr import evaluate, names_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from weighbridge.blueprint import Blueprint
 
@@ -40,6 +40,17 @@ class Model(NamedTuple):
     fields: dict[str, Any]
     named_class: str
     unaccounted: tuple[str, ...]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The value of every field that matters, by name, ready for JSON and the caller's own."""
+        return {name: _thawed(self.fields[name]) for name in sorted(self.fields)}
+
+    @property
+    def stated_dtype(self) -> str | None:
+        """How the config says that elements are stored, if it says so and it is a dtype."""
+        stated = _stated_dtype(self.config)
+        return units.dtype(stated) if isinstance(stated, str) and units.is_dtype(stated) else None
 
     @property
     def notes(self) -> list[str]:
@@ -94,25 +105,15 @@ def find(model: str | os.PathLike[str] | Config, fields: Config | None = None, *
 def released() -> dict[str, dict[str, Any]]:
     """Return the catalogue: for each released model its family, class, config, parameters of the base class, source.
 
+    It is the caller's own: changing it changes no answer.
+
     Example:
         >>> released()["google-bert/bert-base-chinese"]["parameters"]
         102267648
     """
-    return data.read_toml(_CATALOGUE)
+    from copy import deepcopy  # noqa: PLC0415
 
-
-def matching(names: Iterable[str], wanted: str, most: int = 3) -> list[str]:
-    """Return the names nearest to one that is not among them, nearest first.
-
-    Example:
-        >>> matching(["hidden_size", "vocab_size"], "hiden_size")
-        ['hidden_size']
-    """
-    import difflib  # noqa: PLC0415  # only ever needed for a name that is wrong
-
-    by_lower = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(wanted[:200].lower(), by_lower, n=most, cutoff=0.75)
-    return [by_lower[name] for name in near]
+    return deepcopy(data.read_toml(_CATALOGUE))
 
 
 # Where a config comes from
@@ -121,7 +122,7 @@ def matching(names: Iterable[str], wanted: str, most: int = 3) -> list[str]:
 def _open(model: object) -> tuple[str, str, str, Config]:
     """Return where a config is, its origin and source, and the config, whatever way it was given."""
     if isinstance(model, dict):
-        return "the config", "given", "", model
+        return "the config", "given", "", dict(model)
     if isinstance(model, str | os.PathLike):
         return _read(os.fspath(model))
     try:
@@ -216,7 +217,7 @@ def _entry(name: str) -> tuple[str, dict[str, Any]]:
     found = _cut_out(name)
     if found:
         return found
-    catalogue = released()
+    catalogue = data.read_toml(_CATALOGUE)
     by_name = {alias.lower(): full for full in catalogue for alias in _names_of(full, catalogue[full])}
     full_name = by_name.get(name.lower())
     begun = sorted({full for alias, full in by_name.items() if name and alias.startswith(name.lower())})
@@ -224,7 +225,7 @@ def _entry(name: str) -> tuple[str, dict[str, Any]]:
         full_name = begun[0]
     if full_name:
         return full_name, catalogue[full_name]
-    near = begun[:6] or matching(by_name, name) or matching(blueprints.families(), name)
+    near = begun[:6] or nearest(by_name, name) or nearest(blueprints.families(), name)
     shown = [by_name.get(alias, alias) for alias in near]
     raise ModelError(
         f"{'several models begin' if begun else 'no model, family or file is named'} so",
@@ -301,7 +302,8 @@ def _bind(config: Config, blueprint: Blueprint, where: str) -> Model:
 
 def _is_accounted(name: str, value: Any, blueprint: Blueprint) -> bool:
     facts = data.read_toml("facts/fields.toml")
-    if name in facts["only"] and value not in (facts["only"][name], None):
+    only = {**facts["only"], **blueprint.only}
+    if name in only and value not in (only[name], None):
         return False
     return name in blueprint.inert or name in facts["any"]
 
@@ -324,11 +326,17 @@ def _checked(name: str, value: Any, blueprint: Blueprint, where: str) -> Any:
             return value
         wanted = f"an integer from 1 to {most}"
     else:
-        default = blueprint.defaults.get(name)
-        if type(value) is type(default):
-            return value
-        wanted = _KINDS[type(default)]
+        kind = blueprint.kinds[name]
+        if type(value) is kind:
+            return blueprints.frozen(value)
+        wanted = _KINDS.get(kind, f"a {kind.__name__}")
     raise ConfigError(f"{name} must be {wanted}", where=where, values={name: value}, hint=f"correct {name}")
+
+
+def _thawed(value: Any) -> Any:
+    if isinstance(value, bool | int | float | str):
+        return value
+    return dict(value) if hasattr(value, "keys") else list(value)
 
 
 def _named_class(config: Config, blueprint: Blueprint) -> str:
@@ -346,11 +354,19 @@ def _account(model: Model, name: str) -> str:
         return f"changes no shape: {facts['reasons'].get(name) or facts['any'].get(name) or unexplained}"
     if name in model.blueprint.inert:
         return "unaccounted: of another value than the blueprint was proved for"
-    likely = matching(model.blueprint.fields, name, most=1)
+    likely = nearest(model.blueprint.fields, name, most=1)
     return f"unaccounted: likely a misspelling of {likely[0]}" if likely else "unaccounted"
 
 
+def _stated_dtype(config: Config) -> Any:
+    stated = config.get("dtype", config.get("torch_dtype"))
+    return None if stated == "auto" else stated
+
+
 def _notes(model: Model) -> Iterator[str]:
+    stated = _stated_dtype(model.config)
+    if stated is not None and model.stated_dtype is None:
+        yield f"{model.where}: nobody knows the dtype {shorten(stated)}; sizes in bytes are as if it said none."
     if model.unaccounted:
         yield f"{model.where}: {_unknown_fields(model)}; the count is as if they were not there."
     named = model.config.get("architectures")
@@ -373,7 +389,7 @@ def _refuse_unknown(model: Model, fields: Config) -> None:
     for name in model.unaccounted:
         if name in fields and name not in model.blueprint.inert:
             known = sorted(model.blueprint.fields)
-            near = matching(known, name)
+            near = nearest(known, name)
             raise UsageError(
                 f"{model.blueprint.family} has no field {shorten(name, str)}",
                 hint=f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(known)}",

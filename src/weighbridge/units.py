@@ -69,6 +69,17 @@ def dtype(name: str) -> str:
     return known
 
 
+def is_dtype(name: str) -> bool:
+    """Whether `dtype` knows this name.
+
+    Example:
+        >>> is_dtype("torch.bfloat16"), is_dtype("float33")
+        (True, False)
+    """
+    upper = name.upper().removeprefix("TORCH.")
+    return upper in _DTYPE_ALIASES or upper in DTYPE_BITS
+
+
 def stored_bytes(elements: int, dtype_name: str) -> int:
     """Return the bytes that so many elements take, the last one rounded up to a whole byte.
 

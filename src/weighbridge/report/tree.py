@@ -144,7 +144,7 @@ class Tree:
 
     def _notes(self, lang: str) -> list[str]:
         said = _said(lang)
-        tied = Line("", self.weighing.ledger.entries).tied
+        tied = self.weighing.ledger.tied
         return [
             *([said["alike"]] if _folds(self.root) else []),
             said["left_out"],
@@ -189,11 +189,12 @@ def _node(
 
 def _tensors(items: Iterable[Item]) -> Iterator[Tensor]:
     for (name, *rest), entry in items:
-        to = entry.template.tie.to if entry.tied and entry.template.tie else None
         if not rest:
             for index in entry.indices:  # one, unless it is a list of bare tensors
                 one = entry._replace(indices=(index,))
-                yield Tensor(str(index) if name.startswith("{") else name, entry.shape, one.parameters, to)
+                yield Tensor(
+                    str(index) if name.startswith("{") else name, entry.shape, one.parameters, one.tied_to(index)
+                )
 
 
 def _runs(items: Sequence[Item]) -> Iterator[tuple[range, list[Item]]]:

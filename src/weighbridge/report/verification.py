@@ -68,17 +68,16 @@ def verify(
         ('pooler.dense.bias', (2,))
     """
     found_model = find(model, fields, strict=strict)
-    wanted = _dtype(dtype, found_model.config)
+    wanted = _dtype(dtype, found_model)
     found = readers.read(checkpoint)
     return Verification(found_model, found, choose(found_model, found, class_name, wanted), wanted)
 
 
-def _dtype(asked: str | None, config: Mapping[str, Any]) -> Dtype | None:
+def _dtype(asked: str | None, model: Model) -> Dtype | None:
     """Return the dtype that the checkpoint should have: as asked for, or as the config says, if it says one."""
-    stated = config.get("dtype") or config.get("torch_dtype")
     if asked:
         return Dtype(units.dtype(asked), asked=True)
-    return Dtype(units.dtype(stated), asked=False) if isinstance(stated, str) and stated != "auto" else None
+    return Dtype(model.stated_dtype, asked=False) if model.stated_dtype else None
 
 
 class Verification:
@@ -88,7 +87,7 @@ class Verification:
         self.model, self.found, self.choice, self.dtype = model, found, choice, dtype
         self.comparison = choice.comparison
         self.class_name: str = self.comparison.ledger.class_name
-        self.weighing = Weighing(model, self.class_name, self.comparison.ledger.dtype)
+        self.weighing = Weighing(model, self.class_name)
         self.differences: tuple[Difference, ...] = self.comparison.differences
         """What differs, and what deserves a note: ``matters`` tells which."""
 
@@ -137,7 +136,7 @@ class Verification:
             "shared": compared.shared,
             "files": list(self.found.files),
             "header_bytes": self.found.header_bytes,
-            "config": {name: self.model.fields[name] for name in sorted(self.model.fields)},
+            "config": self.model.values,
             "notes": self.model.notes,
             "evidence": self.evidence,
         }

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import units
-from weighbridge.errors import ModelError
-from weighbridge.ledger import Ledger, Line, Row, bind
-from weighbridge.models import Model, find, matching
+from weighbridge.ledger import Ledger, Row, bind
+from weighbridge.models import Model, find
 from weighbridge.report.table import Table, csv, html, markdown, text, wrap
 from weighbridge.report.words import label, letters, meaning_of, words
 
@@ -47,19 +46,10 @@ def weigh(
         102278414
     """
     found = find(model, fields, strict=strict)
-    names = found.blueprint.class_names
-    if class_name is not None and class_name not in names:
-        near = matching(names, class_name) or names
-        raise ModelError(
-            f"{found.blueprint.family} has no class {class_name!r}", hint=f"did you mean {' or '.join(near)}?"
-        )
-    return Weighing(found, class_name or found.blueprint.base_class, _dtype(dtype, found.config))
+    return Weighing(found, class_name or found.blueprint.base_class, units.dtype(dtype) if dtype else None)
 
 
-def _dtype(wanted: str | None, config: Mapping[str, Any]) -> str:
-    """Return how elements are stored: as asked for, as the config says, or in the framework's default."""
-    stated = wanted or config.get("dtype") or config.get("torch_dtype")
-    return units.dtype(stated) if isinstance(stated, str) and (wanted or stated != "auto") else "F32"
+_ASSUMED_DTYPE = "F32"  # what PyTorch makes where nobody says
 
 
 class Weighing:
@@ -75,10 +65,13 @@ class Weighing:
         token embedding      V·H                   16,226,304   15.9%
     """
 
-    def __init__(self, model: Model, class_name: str, dtype: str) -> None:
+    def __init__(self, model: Model, class_name: str, dtype: str | None = None) -> None:
         self.model = model
         self.class_name = class_name
-        self.ledger: Ledger = bind(model.blueprint, class_name, model.fields, dtype)
+        stated = None if dtype else model.stated_dtype
+        self.dtype_is = "asked for" if dtype else "stated" if stated else "assumed"
+        """How the dtype is known: asked for, stated by the config, or assumed, as the framework does."""
+        self.ledger: Ledger = bind(model.blueprint, class_name, model.fields, dtype or stated or _ASSUMED_DTYPE)
         self.parameters: int = self.ledger.parameters
         """What ``sum(p.numel() for p in model.parameters())`` gives: unique parameters of the class."""
 
@@ -114,6 +107,7 @@ class Weighing:
             "source": blueprint.source,
             "proof": dict(blueprint.proof),
             "config": {"where": self.model.where, "origin": self.model.origin, "source": self.model.source},
+            "dtype": self.dtype_is,
         }
 
     def known(self, lang: str) -> list[str]:
@@ -155,7 +149,7 @@ class Weighing:
             "formula": {"letters": str(Formula(formula, self.model)), "fields": repr_of(formula)},
             "components": self.by("component"),
             "rows": [row._asdict() for row in self.rows],
-            "config": {name: self.model.fields[name] for name in sorted(self.model.fields)},
+            "config": self.model.values,
             "fields": self.model.accounts,
             "notes": self.model.notes,
             "evidence": self.evidence,
@@ -218,7 +212,7 @@ class Weighing:
 
     def _notes(self, by: str, lang: str) -> list[str]:
         said = words(lang)
-        tied = Line("", self.ledger.entries).tied
+        tied = self.ledger.tied
         return [
             *([] if by == "tensor" else [f"{said['where']} {self._legend(lang)}"]),
             *([said["tied"].format(count=units.count(tied))] if tied else []),
@@ -247,7 +241,8 @@ class Weighing:
         }
         notes = [said[mark] for mark, holds in marks.items() if holds]
         dtype = self.ledger.dtype
-        stored = said["stored"].format(size=units.size(units.stored_bytes(total, dtype)), dtype=dtype)
+        key = "stored_assumed" if self.dtype_is == "assumed" else "stored"
+        stored = said[key].format(size=units.size(units.stored_bytes(total, dtype)), dtype=dtype)
         return said["class"].format(name=name, count=units.count(total), stored=stored, marks=said["and"].join(notes))
 
 
