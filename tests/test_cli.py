@@ -15,8 +15,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 import weighbridge
-from weighbridge import blueprint
+from weighbridge import blueprint, ledger
 from weighbridge.cli import COMMANDS, main
+from weighbridge.report import document
 from weighbridge.report.table import width
 
 if TYPE_CHECKING:
@@ -180,6 +181,22 @@ def test_a_field_is_set_to_something(run, value: str) -> None:
     assert "--set takes FIELD=VALUE" in said.err
 
 
+@pytest.mark.parametrize("value", ["8", "24.0", "true", "x"])
+def test_a_field_set_twice_to_two_values_is_refused(run, value: str) -> None:
+    said = run("bert", "--set", "hidden_size=24", "--set", "num_labels=3", "--set", f"hidden_size={value}")
+    assert (said.status, said.out) == (2, "")
+    assert said.err == (
+        "weighbridge: --set gives hidden_size twice "
+        f"(first = 'hidden_size=24', then = 'hidden_size={value}'). Keep one of the two.\n"
+    )
+
+
+def test_a_field_may_be_set_twice_to_one_value(run) -> None:
+    once, twice = (run("bert", *(("--set", "hidden_size=24") * times)) for times in (1, 2))
+    assert once.status == 0
+    assert once == twice
+
+
 def test_a_misspelled_field_is_refused(run) -> None:
     said = run("bert", "--set", "hiden_size=24")
     assert (said.status, said.out) == (2, "")
@@ -236,6 +253,13 @@ def test_what_is_no_question_exits_with_2(run, arguments: tuple[str, ...]) -> No
     assert "--help`" in said.err
 
 
+def test_the_choices_are_the_librarys(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "GROUPINGS", (*ledger.GROUPINGS, "toy"))
+    monkeypatch.setitem(document.FORMATS, "toy", document.FORMATS["text"])
+    assert "'tensor', 'toy')" in run("bert", "--by", "colour").err
+    assert "'html', 'toy')" in run("explain", "bert", "--format", "colour").err
+
+
 # The catalogue
 
 
@@ -267,6 +291,12 @@ def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
     return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
 
 
+def closing(stream: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run with a stream closed or full, as a shell writes it."""
+    command = ["sh", "-c", f'exec "$@" {stream}', "sh", sys.executable, "-m", "weighbridge", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize("arguments", [(), *((name,) for name in COMMANDS)], ids=lambda words: " ".join(words) or "all")
 def test_help_fits_80_columns(arguments: tuple[str, ...]) -> None:
     done = process(*arguments, "--help", COLUMNS="80", PYTHONUTF8="1")
@@ -294,6 +324,58 @@ def test_a_reader_that_leaves_early_is_no_error(form: str) -> None:
         writer.stdout.close()
         assert writer.stderr.read() == b""
         assert writer.wait() == 0
+
+
+def test_a_reader_that_leaves_early_does_not_hide_that_there_are_differences(tmp_path: Path) -> None:
+    header = json.dumps({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    question = ["verify", "bert", str(tmp_path), "--set", "num_hidden_layers=2000", "--json"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "weighbridge", *question], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as writer:
+        assert writer.stdout.readline()
+        writer.stdout.close()
+        assert writer.stderr.read() == b""
+        assert writer.wait() == 1
+
+
+ANSWERS = [("models",), ("bert", "--csv", "--by", "tensor"), ("explain", "bert")]
+UNWRITABLE = [(words, unbuffered) for words in ANSWERS for unbuffered in ("", "1")]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize(("arguments", "unbuffered"), [*UNWRITABLE, (("--help",), ""), (("--version",), "")])
+def test_an_answer_that_cannot_be_written_exits_with_2(arguments: tuple[str, ...], unbuffered: str) -> None:
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "weighbridge", *arguments],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment,
+        )  # fmt: skip
+    said = "weighbridge: stdout: cannot be written: No space left on device. Send it where it can be written.\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
+@pytest.mark.parametrize("arguments", ANSWERS, ids=" ".join)
+def test_a_stdout_that_is_closed_exits_with_2(arguments: tuple[str, ...]) -> None:
+    done = closing(">&-", *arguments)
+    said = "weighbridge: stdout: cannot be written: Bad file descriptor. Send it where it can be written.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+@pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full"])
+def test_words_that_nobody_can_read_change_no_answer(stderr: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "bert", "hiden_size": 24}')
+    done, refused = closing(stderr, str(tmp_path)), closing(stderr, "bert", "--colour")
+    assert (done.returncode, refused.returncode, refused.stdout) == (0, 2, "")
+    assert f"{109_482_240:,}" in done.stdout
+    assert "hiden_size" not in done.stdout
+
+
+def test_weighing_loads_no_articles() -> None:
+    code = "import sys, weighbridge.cli as c; c.main(['bert']); print('weighbridge.report.document' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("\nFalse\n")
 
 
 def test_what_a_terminal_cannot_show_is_escaped() -> None:

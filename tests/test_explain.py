@@ -1,5 +1,6 @@
 """The article: every number follows from the ledger, in every format and in both languages."""
 
+import html
 import re
 import shutil
 import subprocess
@@ -11,13 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from test_blueprint import MIXED
 
 from weighbridge import data
-from weighbridge.blueprint import load
+from weighbridge.blueprint import Blueprint, load
 from weighbridge.errors import ModelError, UsageError
+from weighbridge.models import find
+from weighbridge.report.document import Document, Heading, plain, write
 from weighbridge.report.explain import article, explain
 from weighbridge.report.table import width
-from weighbridge.report.weighing import weigh
+from weighbridge.report.weighing import Weighing, weigh
 
 CLASSES = load("bert").class_names
 LANGUAGES = ("en", "zh")
@@ -185,15 +189,45 @@ def test_the_html_is_balanced_and_stands_alone(lang):
     assert "://" not in page.replace("&#x27;", "")
 
 
+def shown(form, text):
+    """Return a text as its reader sees it, on one line."""
+    if form == "html":
+        text = html.unescape(re.sub("<[^>]*>", "", text))
+    elif form == "markdown":
+        inline = [token for token in MarkdownIt("commonmark").parse(text) if token.type == "inline"]
+        text = " ".join(child.content for token in inline for child in token.children)
+    return " ".join(text.split())
+
+
+LATEX = {
+    "a_b&<c>#%{}": r"a\_b\&\textless{}c\textgreater{}\#\%\{\}",
+    "a$V + $b": r"a\$V + \$b",
+    "e$=9$f": r"e\$=9\$f",
+    "x*y**z**": "x*y**z**",
+    "`q` \\w\\": r"\textasciigrave{}q\textasciigrave{} \textbackslash{}w\textbackslash{}",
+    "&lt;~s~|^": r"\&lt;\textasciitilde{}s\textasciitilde{}\textbar{}\textasciicircum{}",
+}
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("name", LATEX)
 @pytest.mark.parametrize("form", FORMATS)
-def test_what_comes_from_outside_is_escaped(form, tmp_path):
-    folder = tmp_path / "a_b&<c>#%{}"
+def test_what_comes_from_outside_is_escaped(form, name, lang, tmp_path):
+    folder = tmp_path / name
     folder.mkdir()
     (folder / "config.json").write_text('{"model_type": "bert"}')
-    text = explain(str(folder), form=form)
+    text = explain(str(folder), lang=lang, form=form)
     assert "109,482,240" in text
-    forbidden = {"html": "<c>", "latex": "b&<", "markdown": "a_b", "text": "\\_"}[form]
-    assert forbidden not in text
+    expected = f"/{LATEX[name] if form == 'latex' else name}/config.json"
+    told = shown(form, text)
+    assert told.count(expected) == (3 if form == "html" else 2), "the title, and where the config is from"
+
+
+@given(st.text(st.sampled_from("\\`*$=#VH9a_{}"), min_size=1))
+def test_what_is_plain_stays_as_it_is_among_marks(outside):
+    marked = f"{plain(outside)}**{plain(outside)}**`H`{plain(outside)}$=V$"
+    written = write(Document((Heading(3, marked),), "en", {"V": 7}), "html")
+    assert f"<h3>{outside}<strong>{outside}</strong><code>H</code>{outside}7</h3>" in written
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -241,3 +275,26 @@ def test_a_wrong_language_format_or_class_is_one_clear_error():
         explain("bert", form="pdf")
     with pytest.raises(ModelError, match="BertForMaskedLM"):
         explain("bert", "BertForMaskdLM")
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_model_of_other_fields_whose_layers_differ_is_told_truly(lang):
+    """Nothing is said of letters that it does not have, or of layers alike; every chain holds."""
+    found = find("bert")._replace(blueprint=Blueprint(MIXED), fields=MIXED["defaults"], where="mixed", config={})
+    weighing = Weighing(found, "MixedModel")
+    text = article(weighing, lang)
+    chained = list(chains(text))
+    for parts in chained:
+        assert len({value_of(part) for part in parts if part}) == 1, parts
+    assert value_of(chained[-1][-1]) == weighing.parameters
+    assert ("are alike" if lang == "en" else "结构完全相同") not in text
+    assert ("are alike" if lang == "en" else "结构完全相同") in explain("bert", lang=lang)
+    assert "h.{0,2}.intermediate.dense.weight" in text
+    assert "h.{2}.attention.self.key.weight" in text
+    assert "(width + 2) × width" in text
+
+
+def test_what_no_class_of_the_family_has_is_not_called_absent():
+    raw = {**MIXED, "tensors": {name: dims for name, dims in MIXED["tensors"].items() if not name.startswith("pooler")}}
+    found = find("bert")._replace(blueprint=Blueprint(raw), fields=MIXED["defaults"], where="mixed", config={})
+    assert "pooler" not in article(Weighing(found, "MixedModel")).replace("the pooler and", "")

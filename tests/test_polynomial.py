@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weighbridge.errors import ExpressionError
 from weighbridge.expr import Tree, evaluate, parse, source
-from weighbridge.polynomial import Polynomial, symbols
+from weighbridge.polynomial import MOST_TERMS, Polynomial, symbols
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,6 +83,11 @@ def test_a_power_is_a_product(p: Polynomial, exponent: int) -> None:
 @given(polynomials, polynomials)
 def test_equals_have_one_hash_whatever_the_order_of_their_terms(p: Polynomial, q: Polynomial) -> None:
     assert hash(p + q) == hash(q + p)
+
+
+@given(constants)
+def test_an_integer_and_the_polynomial_that_equals_it_are_one_key(number: int) -> None:
+    assert {number, Polynomial({(): number}), H + number - H} == {number}
 
 
 @given(polynomials)
@@ -175,6 +181,13 @@ def test_a_division_is_exact_only_where_it_is_promised() -> None:
     assert of("2 * (H // 2)", "H % 2 == 0") != 0
 
 
+@pytest.mark.parametrize("divisor", ["2 * y", "-y", "y + 1", "y * y"])
+def test_a_promised_division_has_its_value_whatever_the_divisor(divisor: str) -> None:
+    assert of(f"x // ({divisor})", f"x % ({divisor}) == 0")(x=36, y=2) == evaluate(
+        parse(f"x // ({divisor})"), {"x": 36, "y": 2}
+    )
+
+
 @unhurried
 @given(st.integers(1, 50), st.integers(1, 50))
 def test_a_division_that_is_not_promised_keeps_its_remainder(size: int, parts: int) -> None:
@@ -188,6 +201,40 @@ def test_an_exact_division_stays_exact_in_sums_and_products() -> None:
     assert of("(H // A) * (H // A) * A * A", "H % A == 0") == H**2
     assert of("(H + A) // A", "(H + A) % A == 0") * A == H + A
     assert of("(H // A)", "H % A == 0")(hidden_size=768, num_attention_heads=12) == 64
+
+
+@pytest.mark.parametrize(
+    "condition", ["x == 3", "x != 3", "3 < x", "x <= y", "x > 3", "3 >= x", "x in sizes", "x - y == 0", "sizes[x] == 1"]
+)
+def test_what_depends_on_a_letter_is_not_decided(condition: str) -> None:
+    letters = {"x": Polynomial.of("x"), "y": Polynomial.of("y"), "sizes": [1, 2]}
+    with pytest.raises(ExpressionError, match="cannot be decided in letters"):
+        evaluate(parse(condition), letters, symbols())
+
+
+def test_what_depends_on_no_letter_is_decided_as_in_numbers() -> None:
+    bound = {"x": Polynomial.of("x"), "deep": True, "sizes": [1, 2], "i": 1}
+    assert evaluate(parse("deep and sizes[i] == 2 and i in sizes and not i > 1"), bound, symbols()) is True
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("(((x + y + z) ** 8) ** 8) ** 8", "a product has at most 10,000 terms"),
+        ("((((9 * x) ** 8) ** 8) ** 8) ** 8", "an integer has at most 4096 bits"),
+    ],
+)
+def test_no_formula_explodes(text: str, said: str) -> None:
+    with pytest.raises(ExpressionError, match=f"has no value: {said}"):
+        of(text)
+
+
+def test_a_product_has_a_most_terms() -> None:
+    hundred = sum((Polynomial.of("x") ** power for power in range(100)), Polynomial({}))
+    others = hundred(x=Polynomial.of("y"))
+    assert len((hundred * others).terms) == MOST_TERMS
+    with pytest.raises(OverflowError, match="a product has at most 10,000 terms"):
+        hundred * (others + Polynomial.of("z"))
 
 
 # Text
@@ -237,7 +284,11 @@ X1, X2 = Polynomial.of("x1"), Polynomial.of("x2")
         (of("H % A + 1"), "H mod A + 1"),
         (of("max(H, A) + min(H, 3)"), "max(H, A) + min(H, 3)"),
         (X1 * X2, "x1·x2"),
-        (2 * X1 * X2, "2x1·x2"),
+        (2 * X1 * X2, "2·x1·x2"),
+        (3 * Polynomial.of("width"), "3·width"),
+        (1 - 3 * H * Polynomial.of("width") ** 2, "-3H·width² + 1"),
+        (3 * Polynomial.of("h_kv"), "3·h_kv"),
+        (of("2 * max(H, A)"), "2·max(H, A)"),
         (X1 * (X2 + 1), "x1·x2 + x1"),
     ],
 )

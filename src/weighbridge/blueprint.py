@@ -76,7 +76,9 @@ class Blueprint:
         self.dims: dict[str, Tree] = {dim: parse(dim) for dims in _all_dims(raw) for dim in dims}
         self.repeats = frozenset(name for tree in self.repeat.values() for name in names_in(tree))
         """The fields that say how many layers there are."""
-        self.kinds = _kinds(raw["defaults"], self.computed)
+        self.at_defaults = _at_defaults(self.defaults, self.computed)
+        """The value of every field of a config that says nothing."""
+        self.kinds = {name: type(raw["defaults"].get(name, value)) for name, value in self.at_defaults.items()}
         """What a field's value must be: what its default is, or what it comes to at the defaults."""
         in_dims = (name for tree in self.dims.values() for name in names_in(tree))
         lists = (name for name, kind in self.kinds.items() if kind in (list, dict))
@@ -221,11 +223,11 @@ def _tie_conditions(raw: Raw) -> Iterator[str]:
         yield from (text.partition(" if ")[2] for text in section.get("ties", {}).values() if " if " in text)
 
 
-def _kinds(defaults: Raw, computed: Mapping[str, Tree]) -> dict[str, type]:
+def _at_defaults(defaults: Raw, computed: Mapping[str, Tree]) -> dict[str, Any]:
     values = dict(defaults)
     for name, tree in computed.items():
         values.setdefault(name, evaluate(tree, values))
-    return {name: type(value) for name, value in values.items()}
+    return values
 
 
 def frozen(value: Any) -> Any:

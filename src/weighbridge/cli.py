@@ -7,19 +7,22 @@ difference), 2 when it could not be answered.
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
 import os
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from weighbridge import __version__
-from weighbridge.errors import UsageError, WeighbridgeError
+from weighbridge.errors import UsageError, WeighbridgeError, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from weighbridge.models import Model
     from weighbridge.report.weighing import Weighing
+
+    _Answer = tuple[int, str]
 
 _MODEL = (
     "a name (bert-base-chinese), the path of a config.json or of a folder holding one, - for stdin, or a family (bert)"
@@ -36,18 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         options = _parser(words[0] if words else "").parse_args(words)
-        status: int = options.run(options)
-        sys.stdout.flush()
+        status, answer = options.run(options)
+        _write(answer if answer.endswith("\n") else f"{answer}\n")
     except WeighbridgeError as error:
-        print(f"weighbridge: {error}", file=sys.stderr)
+        _say(str(error))
         return 2
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except KeyboardInterrupt:
-        print("weighbridge: stopped", file=sys.stderr)
+        _say("stopped")
         return 130
-    return status
+    return int(status)
 
 
 def run() -> int:
@@ -55,6 +55,31 @@ def run() -> int:
     status = main()
     gc.freeze()
     return status
+
+
+def _write(answer: str) -> None:
+    """Write to stdout, to the end; that a reader leaves before it is no error."""
+    try:
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        sys.stdout.write(answer)
+        sys.stdout.flush()
+    except OSError as error:
+        if sys.stdout is not None:  # what it still holds goes nowhere, or Python would try once more as it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise WeighbridgeError(
+                f"cannot be written: {error.strerror}", where="stdout", hint="send it where it can be written"
+            ) from None
+
+
+def _say(words: str) -> None:
+    """Say something about the answer on stderr; where nobody can be told, the exit status says enough."""
+    try:
+        if sys.stderr is not None:  # or print would take stdout
+            print(f"weighbridge: {words}", file=sys.stderr)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 class _Parser(argparse.ArgumentParser):
@@ -65,6 +90,10 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"see `{self.prog} --help`")
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        _write("")  # help and the version are still in its buffer
+        super().exit(status, message)
 
 
 def _parser(wanted: str) -> argparse.ArgumentParser:
@@ -112,13 +141,25 @@ def _weigh(options: argparse.Namespace) -> Weighing:
 
 def _given(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options that every question about a model takes."""
-    return {"fields": dict(map(_field, options.fields)), "dtype": options.dtype, "strict": options.strict}
+    return {"fields": _fields(options.fields), "dtype": options.dtype, "strict": options.strict}
 
 
 def _tell(model: Model) -> None:
     """Tell on stderr what the user should know of a config."""
     for note in model.notes:
-        print(f"weighbridge: note: {note}", file=sys.stderr)
+        _say(f"note: {note}")
+
+
+def _fields(given: Sequence[str]) -> dict[str, Any]:
+    """Read every ``--set``. As in a file, a field said twice with two values is refused."""
+    fields: dict[str, Any] = {}
+    said: dict[str, str] = {}
+    for text in given:
+        name, fields[name] = _field(text)
+        if said.setdefault(name, text) != text:
+            found = {"first": said[name], "then": text}
+            raise UsageError(f"--set gives {shorten(name, str)} twice", values=found, hint="keep one of the two")
+    return fields
 
 
 def _field(text: str) -> tuple[str, Any]:
@@ -135,42 +176,39 @@ def _field(text: str) -> tuple[str, Any]:
 
 
 def _add_weigh(command: argparse.ArgumentParser) -> None:
+    from weighbridge.ledger import GROUPINGS
+
     _add_model(command)
     _add_lang(command)
-    command.add_argument(
-        "--by", choices=("component", "role", "layer", "tensor"), default="component", help="what a line stands for"
-    )
+    command.add_argument("--by", choices=GROUPINGS, default="component", help="what a line stands for")
     form = command.add_mutually_exclusive_group()
     for name in ("json", "markdown", "csv"):
         form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=f"write {name}")
 
 
-def _run_weigh(options: argparse.Namespace) -> int:
+def _run_weigh(options: argparse.Namespace) -> _Answer:
     weighing = _weigh(options)
     if options.form == "json":
-        _print_json(weighing.to_dict())
-    elif options.form == "csv":
-        sys.stdout.write(weighing.csv(options.by))
-    elif options.form == "markdown":
-        print(weighing.markdown(options.by, options.lang))
-    else:
-        print(weighing.text(options.by, options.lang))
-    return 0
+        return 0, _json(weighing.to_dict())
+    if options.form == "csv":
+        return 0, weighing.csv(options.by)
+    if options.form == "markdown":
+        return 0, weighing.markdown(options.by, options.lang)
+    return 0, weighing.text(options.by, options.lang)
 
 
 def _add_explain(command: argparse.ArgumentParser) -> None:
+    from weighbridge.report.document import FORMATS
+
     _add_model(command)
     _add_lang(command)
-    command.add_argument(
-        "--format", choices=("text", "markdown", "latex", "html"), default="text", help="how the article is written"
-    )
+    command.add_argument("--format", choices=tuple(FORMATS), default="text", help="how the article is written")
 
 
-def _run_explain(options: argparse.Namespace) -> int:
+def _run_explain(options: argparse.Namespace) -> _Answer:
     from weighbridge.report.explain import article
 
-    print(article(_weigh(options), options.lang, options.format))
-    return 0
+    return 0, article(_weigh(options), options.lang, options.format)
 
 
 def _add_tree(command: argparse.ArgumentParser) -> None:
@@ -180,15 +218,11 @@ def _add_tree(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="write json")
 
 
-def _run_tree(options: argparse.Namespace) -> int:
+def _run_tree(options: argparse.Namespace) -> _Answer:
     from weighbridge.report.tree import Tree
 
     tree = Tree(_weigh(options))
-    if options.json:
-        _print_json(tree.to_dict(options.depth))
-    else:
-        print(tree.text(options.depth, options.lang))
-    return 0
+    return 0, _json(tree.to_dict(options.depth)) if options.json else tree.text(options.depth, options.lang)
 
 
 def _add_verify(command: argparse.ArgumentParser) -> None:
@@ -198,16 +232,12 @@ def _add_verify(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="write json, with every difference on its own")
 
 
-def _run_verify(options: argparse.Namespace) -> int:
+def _run_verify(options: argparse.Namespace) -> _Answer:
     from weighbridge.report.verification import verify
 
     verification = verify(options.model, options.checkpoint, options.class_name, **_given(options))
     _tell(verification.model)
-    if options.json:
-        _print_json(verification.to_dict())
-    else:
-        print(verification.text(options.lang))
-    return verification.status
+    return verification.status, _json(verification.to_dict()) if options.json else verification.text(options.lang)
 
 
 def _add_models(command: argparse.ArgumentParser) -> None:
@@ -215,31 +245,29 @@ def _add_models(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="write json: config, parameters and source of each")
 
 
-def _run_models(options: argparse.Namespace) -> int:
+def _run_models(options: argparse.Namespace) -> _Answer:
     from weighbridge.models import released
 
     found = {name: entry for name, entry in released().items() if options.part.lower() in name.lower()}
     if not found:
         raise UsageError("no model has that in its name", values={"part": options.part}, hint="leave it out to see all")
     if options.json:
-        _print_json(found)
-    else:
-        from weighbridge.report.table import Table, text
-        from weighbridge.units import count
+        return 0, _json(found)
+    from weighbridge.report.table import Table, text
+    from weighbridge.units import count
 
-        rows = tuple((name, entry["class"], count(entry["parameters"])) for name, entry in found.items())
-        print(text(Table(("model", "class", "base parameters"), rows, "<<>")))
-    return 0
+    rows = tuple((name, entry["class"], count(entry["parameters"])) for name, entry in found.items())
+    return 0, text(Table(("model", "class", "base parameters"), rows, "<<>"))
 
 
-def _print_json(found: object) -> None:
+def _json(found: object) -> str:
     import json
 
-    print(json.dumps(found, indent=2, ensure_ascii=False))
+    return json.dumps(found, indent=2, ensure_ascii=False)
 
 
-# Each command: what it does, what runs it, what adds its options.
-COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], int], Callable[[argparse.ArgumentParser], None]]] = {
+# Each command: what it does, what runs it (and returns the exit status and the answer), what adds its options.
+COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], _Answer], Callable[[argparse.ArgumentParser], None]]] = {
     "weigh": ("every parameter of a model, by component, with its formula", _run_weigh, _add_weigh),
     "explain": ("the derivation of the count, step by step, as an article", _run_explain, _add_explain),
     "tree": ("the module structure, with the shape and count of every tensor", _run_tree, _add_tree),

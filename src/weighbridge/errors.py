@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sized
 
 _LONGEST_VALUE = 60
 
@@ -99,9 +99,13 @@ def _repr(value: object, longest: int) -> str:
     return {"True": "true", "False": "false", "None": "null"}.get(shown, shown)
 
 
-_CONTAINERS: dict[type, str] = {
-    list: "a list", tuple: "a tuple", dict: "an object", set: "a set", frozenset: "a set",
-}  # fmt: skip
+_CONTAINERS: dict[type[Sized], str] = {
+    list: "a list",
+    tuple: "a tuple",
+    dict: "an object",
+    set: "a set",
+    frozenset: "a set",
+}
 
 
 def nearest(names: Iterable[str], wanted: str, most: int = 3) -> list[str]:

@@ -24,7 +24,8 @@ Tree = tuple[Any, ...]
 
 LONGEST = 1000  # characters of one expression
 DEEPEST = 40  # operators inside one another
-HIGHEST_POWER = 8  # exponents are small literals, so that no value can explode
+HIGHEST_POWER = 8  # exponents are small literals
+MOST_BITS = 4096  # of an integer that is a product or a power, so that no value can explode
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+)"
@@ -43,10 +44,55 @@ _UNCHAINED = (PRECEDENCE["=="], PRECEDENCE["**"])
 _BINARY = {kind: strength for kind, strength in PRECEDENCE.items() if kind not in ("not", "neg", "[]")}
 _RESERVED = {*_BINARY, "not"}
 
+_NO_NUMBERS = (str, list, tuple, dict)
+_TOO_LARGE = f"an integer has at most {MOST_BITS} bits"
+
+
+def _arithmetic(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return an operator that takes no text and no list, which Python would repeat, join or fill in."""
+
+    def of_numbers(left: Any, right: Any) -> Any:
+        if type(left) is int is type(right) or not (isinstance(left, _NO_NUMBERS) or isinstance(right, _NO_NUMBERS)):
+            return operate(left, right)
+        raise TypeError("arithmetic is of numbers, not of texts or lists")
+
+    return of_numbers
+
+
+def _times(left: Any, right: Any) -> Any:
+    if isinstance(left, int) and isinstance(right, int) and left.bit_length() + right.bit_length() > MOST_BITS:
+        raise OverflowError(_TOO_LARGE)
+    return left * right
+
+
+def _power(base: Any, exponent: int) -> Any:
+    if isinstance(base, int) and base.bit_length() * exponent > MOST_BITS:
+        raise OverflowError(_TOO_LARGE)
+    return base**exponent
+
+
+def _truth(value: Any) -> Any:
+    """Return what is true or false, or an array of such; of integers, ``&`` and ``|`` would join the bits."""
+    if type(value) is bool or getattr(getattr(value, "dtype", None), "kind", "") == "b":
+        return value
+    raise TypeError("and, or, not are of what is true or false: write a comparison, as in n > 0 and …")
+
+
+def _extreme(of_two: Callable[[Any, Any], Any], beats: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return ``max`` or ``min``, which of arrays is taken element by element."""
+
+    def choose(left: Any, right: Any) -> Any:
+        if hasattr(left, "dtype") or hasattr(right, "dtype"):
+            return left + (right - left) * beats(right, left)
+        return of_two(left, right)
+
+    return choose
+
+
 NUMBERS: Meaning = {
-    "or": operator.or_,
-    "and": operator.and_,
-    "not": operator.not_,
+    "or": lambda left, right: _truth(left) | _truth(right),
+    "and": lambda left, right: _truth(left) & _truth(right),
+    "not": lambda truth: _truth(truth) ^ True,
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -54,19 +100,22 @@ NUMBERS: Meaning = {
     ">": operator.gt,
     ">=": operator.ge,
     "in": lambda item, container: item in container,
-    "+": operator.add,
+    "+": _arithmetic(operator.add),
     "-": operator.sub,
-    "*": operator.mul,
+    "*": _arithmetic(_times),
     "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
+    "%": _arithmetic(operator.mod),
+    "**": _power,
     "neg": operator.neg,
     "[]": operator.getitem,
     "len": len,
-    "max": max,
-    "min": min,
+    "max": _extreme(max, operator.gt),
+    "min": _extreme(min, operator.lt),
 }
-"""Python's own arithmetic: integers in, integers out; arrays in, arrays out."""
+"""Python's own arithmetic, with integers that stay small, and truths that are no numbers.
+
+``in``, ``len`` and ``[]`` are of lists and texts; of arrays, every other operator is taken element by element.
+"""
 
 
 def evaluate(tree: Tree, names: Mapping[str, Any], meaning: Meaning = NUMBERS) -> Any:

@@ -7,6 +7,7 @@ comes out is the formula. Exact divisions stay exact: where a model requires ``h
 
 from __future__ import annotations
 
+import re
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from weighbridge.expr import Meaning
 
 Monomial = tuple[tuple[str, int], ...]  # (factor, power) pairs, sorted; a factor is a field or an opaque expression
+MOST_TERMS = 10_000  # of a product, before like ones are added, so that no formula can explode
 
 
 class Polynomial:
@@ -48,11 +50,13 @@ class Polynomial:
         return Polynomial(terms)
 
     def __mul__(self, other: Polynomial | int) -> Polynomial:
-        terms: dict[Monomial, int] = {}
+        others, terms = _polynomial(other).terms, dict[Monomial, int]()
+        if len(self.terms) * len(others) > MOST_TERMS:
+            raise OverflowError(f"a product has at most {MOST_TERMS:,} terms")
         for left, a in self.terms.items():
-            for right, b in _polynomial(other).terms.items():
+            for right, b in others.items():
                 product = _times(left, right)
-                terms[product] = terms.get(product, 0) + a * b
+                terms[product] = terms.get(product, 0) + NUMBERS["*"](a, b)
         return Polynomial(terms)
 
     def __neg__(self) -> Polynomial:
@@ -77,7 +81,8 @@ class Polynomial:
         return isinstance(other, Polynomial | int) and self.terms == _polynomial(other).terms
 
     def __hash__(self) -> int:
-        return hash(frozenset(self.terms.items()))
+        constant = self.terms.keys() <= {()}  # equals an integer, and so has its hash
+        return hash(self.terms.get((), 0) if constant else frozenset(self.terms.items()))
 
     def __repr__(self) -> str:
         return f"Polynomial({source(self.tree())!r})"
@@ -121,7 +126,8 @@ class Polynomial:
 def symbols(required: Iterable[Tree] = ()) -> Meaning:
     """Return the meaning under which polynomials are divided: exactly, where ``required`` promises no remainder.
 
-    A division or remainder with no such promise is kept whole, as a factor of its own.
+    A division or remainder with no such promise is kept whole, as a factor of its own. What a polynomial is compared
+    with, or looked up in, depends on its fields, so it is refused rather than decided.
 
     Example:
         >>> tree = parse("num_attention_heads * (hidden_size // num_attention_heads)")
@@ -141,11 +147,21 @@ def symbols(required: Iterable[Tree] = ()) -> Meaning:
         return _whole("//", left, right)
 
     opaque = {kind: _opaquely(kind) for kind in ("%", "max", "min")}
-    return {**NUMBERS, **opaque, "//": divide}
+    undecided = {kind: _undecided(kind) for kind in ("==", "!=", "<", "<=", ">", ">=", "in", "[]")}
+    return {**NUMBERS, **opaque, **undecided, "//": divide}
 
 
 def _opaquely(kind: str) -> Callable[[Any, Any], Any]:
     return lambda left, right: _whole(kind, left, right)
+
+
+def _undecided(kind: str) -> Callable[[Any, Any], Any]:
+    def decide(left: Any, right: Any) -> Any:
+        if isinstance(left, Polynomial) or isinstance(right, Polynomial):
+            raise TypeError(f"{kind} cannot be decided in letters")
+        return NUMBERS[kind](left, right)
+
+    return decide
 
 
 def _whole(kind: str, left: Any, right: Any) -> Any:
@@ -211,13 +227,16 @@ def _sum(signed: Iterable[tuple[int, Tree]]) -> Tree:
 
 
 def product(letters: str, numbers: str, coefficient: str) -> Callable[[Shown, Shown], Shown]:
-    """Return how products are written: between letters, between numbers, and after a coefficient: V·H, 3×512, 4H²."""
+    """Return how products are written: between letters, between numbers, and after a coefficient: V·H, 3×512, 4H².
+
+    A name of several letters does not run on from its coefficient: 3·width.
+    """
 
     def write(left: Shown, right: Shown) -> Shown:
-        if not _ends_in_number(left):
-            pattern = letters
+        if _ends_in_number(left) and (right[0].isdecimal() or right[0] == "("):
+            pattern = numbers
         else:
-            pattern = numbers if right[0].isdecimal() or right[0] == "(" else coefficient
+            pattern = coefficient if _ends_in_number(left) and _ONE_LETTER.match(right) else letters
         return infix("*", pattern)(left, right)
 
     return write
@@ -230,6 +249,7 @@ def _ends_in_number(text: str) -> bool:
 
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_ONE_LETTER = re.compile(r"(?:<i>)?[^\W\d_](?!_?[^\W_⁰¹²³⁴⁵⁶⁷⁸⁹])")  # H, H², β, <i>H</i> and H_{0}, but no width or x1
 
 TEXT: Meaning = {
     "+": infix("+", "{} + {}"),

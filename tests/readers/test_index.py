@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -256,6 +257,24 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None
     os.write(held, b"x")
     refused(tmp_path / name, "regular-file")
     os.close(held)
+
+
+def test_a_pipe_put_there_after_the_check_is_refused_and_not_waited_for(
+    sharded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def waited(*_: object) -> None:
+        raise AssertionError("the reader waits for the pipe")
+
+    checked = os.stat(sharded / ONE)
+    os.mkfifo(sharded / "pipe.safetensors")
+    monkeypatch.setattr(os, "stat", lambda *_, **__: checked)
+    before = signal.signal(signal.SIGALRM, waited)
+    signal.setitimer(signal.ITIMER_REAL, 2)
+    try:
+        refused(sharded / "pipe.safetensors", "regular-file")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_device_is_refused() -> None:

@@ -147,7 +147,7 @@ def bytes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     class Counting:
         def __init__(self, *args: object, **kwargs: object) -> None:
-            assert kwargs == {"buffering": 0}, "a buffer would read on into the data"
+            assert kwargs["buffering"] == 0, "a buffer would read on into the data"
             self.file = real_open(*args, **kwargs)
 
         def __enter__(self) -> Self:

@@ -42,10 +42,12 @@ AMBIGUOUS = Rule("which-index", "the folder holds several indexes", "name the on
 class Found(NamedTuple):
     """A checkpoint as its headers tell it.
 
-    ``rows`` go by file and then by the header's own order, and hold each name once. The last four fields are what does
-    not agree; they are facts to report, not errors. ``duplicates`` are the files of each name that stands in several,
-    of which ``rows`` has the first; ``absent`` are the names, with the shard, that the index puts where they are not;
-    ``unlisted`` are the names that the index leaves out; ``stated_bytes`` is the index's total, if it states one.
+    ``rows`` go by file and then by the header's own order, and hold each name once; ``parameters`` of each is its
+    ``count``, since a header tells neither ties nor buffers. The last four fields are what does not agree; they are
+    facts to report, not errors. ``duplicates`` are the files of each name that stands in several, of which ``rows`` has
+    the first; ``absent`` are the names, with the shard, that the index puts in a shard which lacks them, whether or not
+    another file holds them; ``unlisted`` are the names that the index leaves out; ``stated_bytes`` is the index's
+    total, if it states one.
     """
 
     path: str

@@ -19,10 +19,18 @@ if TYPE_CHECKING:
 
 # The digits of 2^64 - 1. No size or offset needs more, and Python takes quadratic time over a long integer.
 _MOST_DIGITS = 20
+# Small values take some forty times the bytes that spell them. 100,000 matrices have 1,200,000 of these marks, 12
+# each. As many as may be take up to 190 MiB and a second, where the names and texts between them are short ASCII.
+MOST_ITEMS = 1_250_000
+_ITEM_MARKS = (b",", b":", b"[", b"{")
 
 
 class Header(NamedTuple):
-    """What one file's header says: rows in the header's own order, its free text, and the bytes read to know it."""
+    """What one file's header says: rows in the header's own order, its free text, and the bytes read to know it.
+
+    A header tells neither ties nor buffers, nor what a tensor is for: each row's ``parameters`` is its ``count``, a
+    buffer's too, and ``role``, ``dims`` and ``tied_to`` are empty.
+    """
 
     rows: tuple[Row, ...]
     metadata: dict[str, str]
@@ -52,6 +60,7 @@ REWRITE = "write it again, or fetch it again"
 MISSING = Rule("missing", "there is no such file", "check the spelling of the path")
 UNREADABLE = Rule("unreadable", "the file cannot be opened", "check its permissions and its links")
 REGULAR = Rule("regular-file", "only a regular file can be read", "give a file, not a folder, a pipe or a device")
+ITEMS = Rule("items", f"the JSON may have at most {MOST_ITEMS:,} commas, colons, [ and {{", FETCH)
 UTF8 = Rule("utf-8", "the JSON must be valid UTF-8", FETCH)
 SYNTAX = Rule("json", "the text must be JSON", FETCH)
 NESTING = Rule("nesting", "the JSON must not nest deeply", FETCH)
@@ -68,13 +77,22 @@ def open_file(path: str) -> BinaryIO:
         CheckpointError: no such file, not a regular one, or one that may not be opened.
     """
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
+        if not stat.S_ISREG(os.stat(path).st_mode):  # before it is opened: to open a device may do something
             raise REGULAR.broken(path)
-        return open(path, "rb", buffering=0)
+        return open(path, "rb", buffering=0, opener=_open_regular)
     except (FileNotFoundError, NotADirectoryError):
         raise MISSING.broken(path) from None
     except (OSError, ValueError) as error:
         raise UNREADABLE.broken(path, reason=getattr(error, "strerror", None) or str(error)) from None
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """Open without waiting, and look again: a pipe may have been put there since the check."""
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has neither the flag nor the wait
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise REGULAR.broken(path)
+    return descriptor
 
 
 def size_of(file: BinaryIO) -> int:
@@ -86,7 +104,8 @@ def parse_object(raw: bytes, path: str) -> dict[str, Any]:
     """Return the JSON object that ``raw`` spells: stricter than Python's own parser, as strict as safetensors'.
 
     Raises:
-        CheckpointError: one of the rules ``utf-8``, ``json``, ``nesting``, ``duplicate``, ``digits``, ``object``.
+        CheckpointError: one of the rules ``items``, ``utf-8``, ``json``, ``nesting``, ``duplicate``, ``digits`` and
+            ``object``.
 
     Example:
         >>> parse_object(b'{"shape": [2, 3]}', "a.safetensors")
@@ -95,6 +114,10 @@ def parse_object(raw: bytes, path: str) -> dict[str, Any]:
         Traceback (most recent call last):
         weighbridge.errors.CheckpointError: a.safetensors: duplicate: a name may stand only once in an object ...
     """
+    # Counted before anything is built. Those inside of names and texts count too, which only refuses a little earlier.
+    items = sum(map(raw.count, _ITEM_MARKS))
+    if items > MOST_ITEMS:
+        raise ITEMS.broken(path, items=items)
     try:
         found = json.loads(
             raw.decode(),

@@ -2,7 +2,7 @@
 
 Prose holds three kinds of marks, in every language the same: ``**strong**``, `` `code` `` and mathematics between
 dollar signs, which is an expression in letters. ``$V*H$`` is shown as a formula, ``$#V*H$`` with numbers put in,
-``$=V*H$`` as its value.
+``$=V*H$`` as its value. A character after a backslash is that character and marks nothing; `plain` writes it so.
 """
 
 from __future__ import annotations
@@ -66,7 +66,19 @@ class Document(NamedTuple):
     values: Mapping[str, Any]
 
 
-_MARKS = re.compile(r"\*\*(?P<strong>.+?)\*\*|`(?P<code>[^`]+)`|\$(?P<math>[^$]+)\$")
+_MARKS = re.compile(
+    r"\\(?P<plain>.)|\*\*(?P<strong>(?:\\.|[^\\])+?)\*\*|`(?P<code>[^`]+)`|\$(?P<math>[^$]+)\$", re.DOTALL
+)
+
+
+def plain(outside: str) -> str:
+    r"""Return prose that says just this: for what comes from outside, where any character may be a mark.
+
+    Example:
+        >>> plain("a$V"), write(Document((Paragraph(plain("a$V + $b")),), "en", {}), "text")
+        ('a\\$V', 'a$V + $b')
+    """
+    return re.sub(r"[\\*`$]", r"\\\g<0>", outside)
 
 
 class Format(NamedTuple):
@@ -120,7 +132,9 @@ def _prose(marked: str, form: Format, values: Mapping[str, Any]) -> str:
     for found in _MARKS.finditer(marked):
         pieces.append(form.escape(marked[at : found.start()]))
         at = found.end()
-        if found["strong"]:
+        if found["plain"]:
+            pieces.append(form.escape(found["plain"]))
+        elif found["strong"]:
             pieces.append(form.strong.format(_prose(found["strong"], form, values)))
         elif found["code"]:
             pieces.append(form.code(found["code"]))
@@ -179,7 +193,7 @@ _TEXT = Format(
 
 
 def _markdown_escape(plain: str) -> str:
-    return re.sub(r"([\\`*_{}\[\]<>$|#])", r"\\\1", plain)
+    return re.sub(r"([\\`*_{}\[\]<>$|#&~])", r"\\\1", plain)
 
 
 def _aligned(block: Equation, mathematic: Callable[[str], str]) -> str:
@@ -209,6 +223,7 @@ _MARKDOWN = Format(
 
 _LATEX_SPECIAL = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "`": r"\textasciigrave{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }  # fmt: skip
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data
 from weighbridge.blueprint import component_of
 from weighbridge.errors import UsageError
-from weighbridge.expr import evaluate, fold, source
-from weighbridge.ledger import Line
-from weighbridge.models import find
+from weighbridge.expr import evaluate, fold, names_in, parse, source
+from weighbridge.ledger import Line, bind
 from weighbridge.polynomial import Polynomial
 from weighbridge.report.document import (
     FORMATS,
@@ -21,6 +21,7 @@ from weighbridge.report.document import (
     Grid,
     Heading,
     Paragraph,
+    plain,
     write,
 )
 from weighbridge.report.table import Table
@@ -111,10 +112,20 @@ class _Article:
             "formula": f"${self.formula(lines)}$",
             "count": f"$={sum(line.parameters for line in lines)}$",
             "total": self.weighing.parameters,
-            "model": self.model.where,
+            "model": plain(self.model.where),
             "class": f"`{self.weighing.class_name}`",
         }
         return sentence.format(**figures, **more)
+
+    def can_say(self, sentence: str) -> bool:
+        """Whether the model has every size that a sentence tells the value of."""
+        told = re.findall(r"\$[=#]([^${]+)\$", sentence)
+        return all(name in self.values for text in told for name in names_in(parse(text)))
+
+    def base_entries(self) -> tuple[Entry, ...]:
+        """Return the base class's entries: what this class may lack."""
+        blueprint = self.model.blueprint
+        return bind(blueprint, blueprint.base_class, self.model.fields).entries
 
     # Sections
 
@@ -132,7 +143,9 @@ class _Article:
         yield Heading(2, title)
         if text:
             yield Paragraph(text)
-        if any(entry.template.repeat for line in lines for entry in line.entries):
+        entries = [entry for line in lines for entry in line.entries]
+        alike = not any(entry.template.varies for entry in entries)
+        if any(entry.template.repeat for entry in entries) and alike and self.can_say(self.said["layers_alike"]):
             yield Paragraph(self.said["layers_alike"])
         for line in lines:
             if len(lines) > 1:
@@ -144,7 +157,7 @@ class _Article:
 
     def component(self, line: Line) -> Iterator[Block]:
         sentences = self.said["component"].get(line.name, {})
-        if "text" in sentences:
+        if "text" in sentences and self.can_say(sentences["text"]):
             tied = sentences.get("tied", "") if line.tied else ""
             yield Paragraph(words(self.lang)["between_sentences"].join(filter(None, [sentences["text"], tied])))
         yield self.tensors(line)
@@ -157,29 +170,32 @@ class _Article:
         """Tabulate a component's tensors: name, shape in letters, elements of one layer's."""
         rows = []
         for entry in line.entries:
-            shape = " × ".join(f"${self.in_letters(self.model.blueprint.dims[dim])}$" for dim in entry.template.dims)
+            sizes = [self.in_letters(dim, entry) for dim in entry.template.dims]
+            shape = " × ".join(f"(${size}$)" if len(sizes) > 1 and _is_sum(size) else f"${size}$" for size in sizes)
             elements = self.said["tied_cell"] if entry.tied else count(_one(entry))
-            rows.append((f"`{entry.template.name}`", shape, elements))
+            rows.append((f"`{_name(entry)}`", shape, elements))
         return Grid(Table(tuple(self.said["tensor_header"]), tuple(rows), "<<>"))
 
     def derivation(self, lines: list[Line]) -> Equation:
         """Return the chain: in letters, in numbers, layers times one layer, the value."""
         formula, value = self.formula(lines), sum(line.parameters for line in lines)
         parts = [formula, f"#{formula}"]
-        layers = {entry.indices for line in lines for entry in line.entries if isinstance(entry.indices, range)}
-        if len(layers) == 1 and len(one := layers.pop()) > 1:
-            parts.append(f"{len(one)}*{value // len(one)}")
+        indices = {entry.indices for line in lines for entry in line.entries}
+        if len(indices) == 1 and len(layers := indices.pop()) > 1 and not formula.replace(" * ", "").isidentifier():
+            parts.append(f"{len(layers)}*{value // len(layers)}")
         return Equation(tuple(dict.fromkeys([*parts, f"={value}"])))
 
     # The rest
 
     def sizes(self) -> Iterator[Block]:
         used = self.ledger.formula().fields() | self.model.blueprint.sizes & set(self.model.config)
-        rows = [
-            (f"${letter}$", f"`{name}`", meaning_of(name, self.lang), f"$={letter}$")
-            for name, letter in self.letters.items()
-            if name in used and letter in self.values
+        told = [
+            name for name in (*self.letters, *sorted(used - self.letters.keys())) if name in used & self.values.keys()
         ]
+        rows = []
+        for name in told:
+            letter = self.letters.get(name, name)
+            rows.append((f"${letter}$", f"`{name}`", meaning_of(name, self.lang), f"$={letter}$"))
         yield Heading(2, self.said["sizes"])
         yield Paragraph(self.said["sizes_intro"])
         yield Grid(Table(tuple(self.said["size_header"]), tuple(rows), "<<<>"))
@@ -195,7 +211,11 @@ class _Article:
         items = []
         for pitfall in self.said["pitfall"]:
             entries = tuple(entry for entry in self.ledger.entries if _picked(entry, pitfall))
-            if bool(entries) != ("absent" in pitfall):
+            if "absent" in pitfall:
+                told = not entries and any(_picked(entry, pitfall) for entry in self.base_entries())
+            else:
+                told = bool(entries)
+            if told and self.can_say(pitfall["text"]):
                 items.append(self.put(pitfall["text"], [Line("", entries)]))
         yield Heading(2, self.said["wrong"])
         yield Bullets(tuple(items))
@@ -214,7 +234,8 @@ class _Article:
     def known(self) -> Iterator[Block]:
         evidence = self.weighing.evidence
         known = {"family": evidence["blueprint"], "source": evidence["source"], **evidence["proof"]}
-        config = words(self.lang)[f"from_{self.model.origin}"].format(**evidence["config"])
+        outside = {name: plain(found) for name, found in evidence["config"].items()}
+        config = words(self.lang)[f"from_{self.model.origin}"].format(**outside)
         yield Heading(2, self.said["known"])
         yield Paragraph(self.said["known_text"].format(config=config, **known))
         yield Code(self.check())
@@ -222,9 +243,11 @@ class _Article:
     def check(self) -> str:
         """Return Python that counts the real model, on the meta device, without its weights."""
         family, name = self.model.blueprint.family, self.weighing.class_name
-        defaults = find(family).fields
+        defaults = self.model.blueprint.at_defaults
         given = {field: value for field, value in self.model.fields.items() if value != defaults[field]}
-        set_by = "".join(f", {field}={value!r}" for field, value in given.items() if not isinstance(value, list | dict))
+        set_by = "".join(
+            f", {field}={value!r}" for field, value in given.items() if isinstance(value, bool | int | str)
+        )
         return (
             "import torch\n"
             f"from transformers import AutoConfig, {name}\n\n"
@@ -244,9 +267,10 @@ class _Article:
         tree = self.ledger.formula_of(lines).tree(sorted(self.model.blueprint.repeats), tuple(self.letters))
         return source(self._renamed(tree))
 
-    def in_letters(self, dim: Tree) -> str:
-        """Return one dimension as mathematics, simplified, in letters."""
-        value = evaluate(dim, self.ledger.letters(), self.ledger.symbols())
+    def in_letters(self, dim: str, entry: Entry) -> str:
+        """Return one dimension as mathematics, simplified, in letters; what the layer decides is a number."""
+        here = {**self.ledger.letters(), entry.template.repeat: entry.indices[0]}
+        value = evaluate(self.model.blueprint.dims[dim], here, self.ledger.symbols())
         return (
             source(self._renamed(value.tree((), tuple(self.letters)))) if isinstance(value, Polynomial) else str(value)
         )
@@ -265,6 +289,24 @@ def _kinds(tree: Tree) -> Iterator[str]:
         yield tree[0]
         for operand in tree[1:]:
             yield from _kinds(operand)
+
+
+def _name(entry: Entry) -> str:
+    """Return a tensor's name with ``{i}`` for every layer, or with the layers that it is in: ``h.{0,2,4-5}.norm``."""
+    if isinstance(entry.indices, range):
+        return entry.template.name
+    runs: list[list[int]] = []
+    for index in entry.indices:
+        if runs and index == runs[-1][-1] + 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    layers = ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+    return entry.template.name.replace(f"{{{entry.template.repeat}}}", f"{{{layers}}}")
+
+
+def _is_sum(mathematics: str) -> bool:
+    return parse(mathematics)[0] in ("+", "-")
 
 
 def _one(entry: Entry) -> int:
