@@ -223,6 +223,9 @@ REFUSED = {
     "heads that do not divide": ({"hidden_size": 770}, "needs hidden_size % num_attention_heads == 0"),
     "a negative size": ({"hidden_size": -768}, "needs hidden_size >= 1"),
     "one of many": ({"hidden_size": np.array([768, 770])}, "needs hidden_size % num_attention_heads == 0"),
+    "text": ({"vocab_size": "x"}, "takes integers"),
+    "a fraction": ({"vocab_size": np.array([1.5])}, "takes integers"),
+    "more than 64 bits": ({"vocab_size": np.array([2**62])}, "does not fit an array's 64 bits"),
     "one that is not positive": ({"vocab_size": np.array([1, 0])}, "needs vocab_size >= 1"),
 }
 
@@ -233,6 +236,13 @@ def test_a_formula_is_refused_at_what_is_no_other_size_of_the_same_model(case: s
     with pytest.raises(UsageError) as caught:
         bind(BERT, "BertForMaskedLM", fields()).formula(**replaced)
     assert said in str(caught.value)
+
+
+def test_a_narrow_array_is_widened_before_it_is_multiplied() -> None:
+    ledger = bind(BERT, "BertModel", fields(num_attention_heads=1))
+    wide = ledger.formula(hidden_size=70_000)
+    assert ledger.formula(hidden_size=np.array([70_000], dtype=np.int32)).tolist() == [wide]
+    assert ledger.formula(vocab_size=np.array([200], dtype=np.uint8)).tolist() == [ledger.formula(vocab_size=200)]
 
 
 TIED = {

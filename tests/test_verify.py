@@ -343,9 +343,23 @@ def test_the_class_that_the_config_names_comes_first_among_equals(class_name, ch
 
 def test_another_class_than_the_one_named_is_said_so(check):
     verification = check(tensors(), config={**CONFIG, "architectures": ["BertForSequenceClassification"]})
-    assert (verification.class_name, verification.status) == ("BertModel", 0)
+    assert (verification.class_name, verification.status) == ("BertForSequenceClassification", 1)
+    assert said(verification)[:2] == [("missing", "classifier.weight"), ("missing", "classifier.bias")]
     assert verification.to_dict()["class_failures"] == {"BertForSequenceClassification": 2, "BertModel": 0}
-    assert "names BertForSequenceClassification; held against that class there would be 2" in flat(verification.text())
+    assert "against BertModel there would be no difference (--class BertModel)" in flat(verification.text())
+
+
+def test_a_checkpoint_that_holds_more_than_the_class_that_is_named_is_held_against_the_one_that_it_is(check):
+    stored = tensors("BertForPreTraining")
+    verification = check(stored, config={**CONFIG, "architectures": ["BertForMaskedLM"]})
+    assert (verification.class_name, verification.status) == ("BertForPreTraining", 0)
+    assert "names BertForMaskedLM; held against that class there would be 4" in flat(verification.text())
+
+
+def test_a_buffer_of_another_shape_is_a_note_that_says_so(check):
+    verification = check(tensors() | {"embeddings.position_ids": ((1, 7), "I64")})
+    assert (verification.status, said(verification)) == (0, [("buffer_shape", "embeddings.position_ids")])
+    assert "[1, 5] expected, [1, 7] I64 found" in flat(verification.text())
 
 
 def test_a_class_that_is_named_is_not_left_for_one_that_fits_no_better(check):
@@ -585,6 +599,7 @@ def everything(tmp_path):
     stored = tensors("BertForMaskedLM") | {
         DECODER: ((11, 4), "F32"),
         "bert.embeddings.position_ids": ((1, 5), "I64"),
+        "bert.embeddings.token_type_ids": ((1, 6), "I64"),
         "bert.embeddings.LayerNorm.gamma": ((4,), "F32"),
         "bert.encoder.layer.0.output.dense.bias": ((5,), "F16"),
         "bert.encoder.layer.1.output.dense.bias": ((4,), "I64"),

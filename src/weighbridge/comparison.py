@@ -54,12 +54,18 @@ KINDS = {
     "prefix_added": Kind(matters=False, alike=("name",), listed=False),  # all names have one that the class has not
     "old_name": Kind(matters=False, alike=("about",), listed=False),
     "buffer": Kind(matters=False, alike=("expected_shape", "found_shape", "found_dtype"), merge=False),
+    "buffer_shape": Kind(matters=False, alike=("expected_shape", "found_shape", "found_dtype"), merge=False),
     "tied_stored": Kind(matters=False, alike=("about",)),  # stored, and so is the tensor that it is
     "tied_alone": Kind(matters=False, alike=("about",)),  # stored only under the name of a tensor tied to it
     "stated_dtype": Kind(matters=False, alike=("expected_dtype", "found_dtype")),  # not the config's dtype
     "mixed_dtype": Kind(matters=False, alike=("expected_dtype", "found_dtype")),  # not the dtype that most have
 }
 """Every kind of difference, in the order that they are told in."""
+
+
+_NO_PARAMETERS = ("buffer", "buffer_shape", "tied_stored")
+LACKING = ("missing", "absent")
+"""The kinds that say that a checkpoint does not hold a tensor."""
 
 
 class Difference(NamedTuple):
@@ -113,7 +119,7 @@ class Comparison(NamedTuple):
     @property
     def stored(self) -> list[Row]:
         """The stored tensors that are parameters, each counted once: no buffers, no second copy of a tied one."""
-        others = {difference.name for difference in self.differences if difference.kind in ("buffer", "tied_stored")}
+        others = {difference.name for difference in self.differences if difference.kind in _NO_PARAMETERS}
         return [*(row for name, row in self.held.items() if name not in others), *self.extra]
 
     @property
@@ -172,8 +178,9 @@ class Choice(NamedTuple):
 def choose(model: Model, found: Found, class_name: str | None = None, dtype: Dtype | None = None) -> Choice:
     """Hold a checkpoint against the class given, or else against the one with the fewest differences that matter.
 
-    Among equals, the class that the config names comes first, then the base class, then the others in order. Those come
-    into question if the checkpoint holds something of what they add to the base class.
+    The class that the config names is taken if the checkpoint lacks a tensor of it, whatever else would fit: a lost
+    head is a loss. Among equals it comes first, then the base class, then the others in order. Those come into question
+    if the checkpoint holds something of what they add to the base class.
 
     Raises:
         ModelError: the family has no such class.
@@ -188,6 +195,8 @@ def choose(model: Model, found: Found, class_name: str | None = None, dtype: Dty
         candidates |= held(name for name in _with_heads(model.blueprint, found) if name not in candidates)
     failures = {name: candidate.failures for name, candidate in candidates.items()}
     best = min(failures, key=lambda name: failures[name])
+    if named in candidates and any(found.kind in LACKING for found in candidates[named].differences):
+        best = named
     why = "given" if class_name else {base: "base", named: "named"}.get(best, "fits")
     return Choice(candidates[best], why, failures)
 
@@ -368,7 +377,8 @@ def _other_tensors(sides: _Sides) -> Iterator[Difference]:
     for name, row in sides.held.items():
         expected = sides.expected.get(name)
         if name in sides.buffers:
-            yield _difference("buffer", name, sides.buffers[name], row)
+            kind = "buffer" if row.shape == sides.buffers[name].shape else "buffer_shape"
+            yield _difference(kind, name, sides.buffers[name], row)
         elif expected and expected.tied_to in sides.held:
             yield _difference("tied_stored", name, expected, row, str(expected.tied_to))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.blueprint import LARGEST_SIZE, MOST_LAYERS, Template, component_of
 from weighbridge.errors import ExpressionError, UsageError, nearest
-from weighbridge.expr import NUMBERS, Tree, evaluate, names_in, source
+from weighbridge.expr import NUMBERS, Tree, evaluate, names_in, parse, source
 from weighbridge.polynomial import Polynomial, symbols
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from weighbridge.blueprint import Blueprint
     from weighbridge.expr import Meaning
 
+LARGEST_TOTAL = 2**63 - 1  # that an array of 64 bits can hold
 GROUPINGS = ("component", "role", "layer", "tensor")
 
 
@@ -169,11 +170,13 @@ class Ledger:
             True
         """
         if fields:
-            self._check_replaced(fields)
+            self._check_sizes(fields)
+            fields = {name: _widened(value) for name, value in fields.items()}
+            self._check_rules(fields)
         bound = {**self.fields, **fields} if fields else self.letters()
         return _total(self.entries, self.blueprint, bound, NUMBERS if fields else self.symbols())
 
-    def _check_replaced(self, fields: Mapping[str, Any]) -> None:
+    def _check_sizes(self, fields: Mapping[str, Any]) -> None:
         """Refuse fields for which the same tensors at other sizes are not the answer."""
         blueprint = self.blueprint
         varies = any(entry.template.varies for entry in self.entries)
@@ -188,12 +191,26 @@ class Ledger:
         for name, tree in blueprint.computed.items():
             if name not in fields and not fields.keys().isdisjoint(names_in(tree)):
                 raise UsageError(f"{name} follows from a field that is replaced", hint=f"give {name} too")
+        if not all(map(_is_whole, fields.values())):
+            raise UsageError("a formula takes integers, or arrays of them", values=fields, hint="round them first")
+
+    def _check_rules(self, fields: Mapping[str, Any]) -> None:
+        """Refuse values that the family does not allow, and arrays whose totals do not fit one."""
         bound = {**self.fields, **fields}
-        holds = {f"{name} >= 1": fields[name] >= 1 for name in fields}
-        holds |= {rule: evaluate(tree, bound) for rule, tree in blueprint.require.items()}
-        for rule, found in holds.items():
-            if not (found.all() if hasattr(found, "all") else found):
-                raise UsageError(f"a {blueprint.family} needs {rule}", values=fields, hint="replace other fields too")
+        rules = {f"{name} >= 1": parse(f"{name} >= 1") for name in fields} | self.blueprint.require
+        for rule, tree in rules.items():
+            holds = evaluate(tree, bound)
+            if not (holds.all() if hasattr(holds, "all") else holds):
+                values = {name: bound[name] for name in names_in(tree)}
+                hint = "replace other fields too"
+                raise UsageError(f"a {self.blueprint.family} needs {rule}", values=values, hint=hint)
+        most = {name: int(value.max()) if _is_array(value) else value for name, value in fields.items()}
+        if any(map(_is_array, fields.values())) and self._total_at(most) > LARGEST_TOTAL:
+            raise UsageError("the total does not fit an array's 64 bits", values=most, hint="use smaller sizes")
+
+    def _total_at(self, fields: Mapping[str, Any]) -> int:
+        total: int = _total(self.entries, self.blueprint, {**self.fields, **fields}, NUMBERS)
+        return total
 
     def formula_of(self, lines: Iterable[Line]) -> Polynomial:
         """Return the formula in letters of some groups together."""
@@ -254,6 +271,20 @@ def bind(blueprint: Blueprint, class_name: str, fields: Mapping[str, Any], dtype
             shape = tuple([sizes[dim] for dim in template.dims])
             entries.append(Entry(template, shape, layers[template.repeat], _is_tied(template, fields)))
     return Ledger(blueprint, class_name, fields, tuple(entries), dtype)
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether a value is an integer or an array of integers."""
+    return type(value) is int or getattr(getattr(value, "dtype", None), "kind", "") in ("i", "u")
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "dtype")
+
+
+def _widened(value: Any) -> Any:
+    """Return an array in 64 bits, where its own may be too few for a product."""
+    return value.astype("int64") if _is_array(value) else value
 
 
 class _Sizes(dict[str, int]):

@@ -206,6 +206,9 @@ class Verification:
         equals = [name for name, failures in choice.failures.items() if failures == self.comparison.failures]
         if choice.why == "fits" and len(equals) > 1:
             yield said("equals", classes=said.and_(name for name in equals if name != self.class_name))
+        agreeing = [name for name, failures in choice.failures.items() if not failures and self.comparison.failures]
+        if agreeing:
+            yield said("would_agree", {"class": agreeing[0]})
         if choice.failures.get(named or "", 0) > self.comparison.failures:
             many = said.count("difference", choice.failures[named or ""])
             yield said("config_names", {"class": named}, differences=many)
@@ -274,10 +277,13 @@ class _Words:
         return self.and_(filter(None, (*named, unknown)))
 
 
+_MOST_SIZES = 8  # of a shape; more than any real tensor has
+
+
 def _shown(value: object) -> str:
     """Write a shape in brackets, a number of bytes in groups, and a name or the end of a path on one line."""
     if isinstance(value, tuple):
-        return str(list(value))
+        return str(list(value)) if len(value) <= _MOST_SIZES else f"[{value[0]}, … {len(value)} …]"
     return units.count(value) if isinstance(value, int) else shorten(os.path.basename(str(value)), str, _LONGEST_NAME)
 
 
