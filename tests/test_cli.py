@@ -263,12 +263,53 @@ def test_the_choices_are_the_librarys(run, monkeypatch: pytest.MonkeyPatch) -> N
 # The catalogue
 
 
-def test_models_are_listed_with_their_class_and_total(run) -> None:
+def test_models_are_listed_with_their_total_in_80_columns(run) -> None:
     said = run("models")
     lines = said.out.splitlines()
     assert (said.status, said.err) == (0, "")
     assert len(lines) == 1 + len(weighbridge.released())
-    assert lines[5].split() == ["google-bert/bert-base-chinese", "BertForMaskedLM", "102,267,648"]
+    assert lines[5].split() == ["google-bert/bert-base-chinese", "102,267,648"]
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_command_that_is_misspelt_is_told_from_a_model(run) -> None:
+    said = run("weihg", "bert")
+    assert (said.status, said.out) == (2, "")
+    assert "did you mean `weighbridge weigh bert`?" in said.err.lower()
+
+
+def test_options_may_stand_before_the_model(run) -> None:
+    assert run("--by", "role", "bert").out == run("bert", "--by", "role").out
+
+
+def test_a_terminal_gets_no_control_character_from_a_path(run, tmp_path: Path) -> None:
+    path = tmp_path / "\x1b[31m\nred.json"
+    path.write_text('{"model_type": "bert", "x": 1}')
+    for command in ("weigh", "tree", "explain"):
+        said = run(command, str(path))
+        assert said.status == 0
+        assert "\x1b" not in said.out + said.err
+
+
+def test_markdown_escapes_what_comes_from_outside(run, tmp_path: Path) -> None:
+    path = tmp_path / "a|b<i>_*.json"
+    path.write_text('{"model_type": "bert"}')
+    assert "<i>" not in run("weigh", str(path), "--markdown").out
+
+
+@pytest.mark.parametrize("arguments", [("--json",), ("--csv",), ("--markdown",)])
+def test_data_is_utf_8_whatever_the_terminal_speaks(arguments: tuple[str, ...]) -> None:
+    plain, ascii_only = (
+        subprocess.run(
+            [sys.executable, "-m", "weighbridge", "bert", *arguments],
+            capture_output=True,
+            check=True,
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+        ).stdout
+        for encoding in ("utf-8", "ascii")
+    )
+    assert plain == ascii_only
+    assert "\\" not in plain.decode() or arguments == ("--markdown",)
 
 
 def test_models_are_those_whose_name_holds_a_part(run) -> None:

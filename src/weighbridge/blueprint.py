@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
-from weighbridge.errors import ModelError, nearest
+from weighbridge.errors import ModelError, nearest, shorten
 from weighbridge.expr import Tree, evaluate, names_in, parse
 
 if TYPE_CHECKING:
@@ -132,8 +132,10 @@ class Blueprint:
             return {}
         known: Raw | None = self._raw.get("classes", {}).get(class_name)
         if known is None:
-            near = nearest(self.class_names, class_name) or self.class_names
-            raise ModelError(f"{self.family} has no class {class_name!r}", hint=f"did you mean {' or '.join(near)}?")
+            near = nearest(self.class_names, str(class_name)) or self.class_names
+            raise ModelError(
+                f"{self.family} has no class {shorten(class_name)}", hint=f"did you mean {' or '.join(near)}?"
+            )
         return known
 
 

@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from weighbridge import __version__
-from weighbridge.errors import UsageError, WeighbridgeError, shorten
+from weighbridge.errors import UsageError, WeighbridgeError, nearest, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,14 +31,14 @@ _MODEL = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if words and words[0] not in COMMANDS and (words[0] == "-" or not words[0].startswith("-")):
-        words.insert(0, "weigh")
+    words = _with_command(list(sys.argv[1:] if arguments is None else arguments))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
         options = _parser(words[0] if words else "").parse_args(words)
+        if _is_data(options) and hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(encoding="utf-8")
         status, answer = options.run(options)
         _write(answer if answer.endswith("\n") else f"{answer}\n")
     except WeighbridgeError as error:
@@ -48,6 +48,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say("stopped")
         return 130
     return int(status)
+
+
+def _with_command(words: list[str]) -> list[str]:
+    """Return the words with the command that is meant where none is named: weigh."""
+    first = words[0] if words else "--help"
+    if first in COMMANDS or first in ("-h", "--help", "--version"):
+        return words
+    return ["weigh", *words]
+
+
+def _is_data(options: argparse.Namespace) -> bool:
+    """Whether the answer is for a program, and so UTF-8 whatever the terminal speaks."""
+    form = getattr(options, "form", None) or getattr(options, "format", "text")
+    return form != "text" or getattr(options, "json", False)
 
 
 def run() -> int:
@@ -90,6 +104,15 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"see `{self.prog} --help`")
+
+    def parse_args(self, words: Any = None, namespace: Any = None) -> Any:
+        """Parse, and where a word is left over say what the first one may have been meant to be."""
+        options, left = self.parse_known_args(words, namespace)
+        if left:
+            near = nearest(COMMANDS, str(getattr(options, "model", "")), most=1)
+            hint = f"did you mean `weighbridge {near[0]} {left[0]}`?" if near else f"see `{self.prog} --help`"
+            raise UsageError("too many words", values={"left over": " ".join(left)}, hint=hint)
+        return options
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         _write("")  # help and the version are still in its buffer
@@ -256,8 +279,8 @@ def _run_models(options: argparse.Namespace) -> _Answer:
     from weighbridge.report.table import Table, text
     from weighbridge.units import count
 
-    rows = tuple((name, entry["class"], count(entry["parameters"])) for name, entry in found.items())
-    return 0, text(Table(("model", "class", "base parameters"), rows, "<<>"))
+    rows = tuple((name, count(entry["parameters"])) for name, entry in found.items())
+    return 0, text(Table(("model", "parameters"), rows, "<>"))
 
 
 def _json(found: object) -> str:

@@ -84,8 +84,18 @@ def shorten(value: object, show: type[str] | None = None, longest: int = _LONGES
         text = value if show is str and isinstance(value, str) else _repr(value, longest)
     except Exception:  # a value's own code may fail in any way, and must not hide what was wrong with it
         text = f"a {type(value).__name__} that cannot be shown"
-    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    text = printable(text)
     return text if len(text) <= longest else text[: longest - 3] + "..."
+
+
+def printable(text: str) -> str:
+    r"""Return a text from outside as a terminal may be shown it: what is no printable character is replaced.
+
+    Example:
+        >>> printable("model\x1b[31m.json")
+        'model�[31m.json'
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _repr(value: object, longest: int) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import blueprint as blueprints
 from weighbridge import data, units
-from weighbridge.errors import ConfigError, ModelError, UsageError, nearest, shorten
+from weighbridge.errors import ConfigError, ModelError, UsageError, nearest, printable, shorten
 from weighbridge.expr import evaluate, names_in
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ LONGEST_CONFIG = 2 * 2**20  # bytes; published ones have a few thousand, and eac
 ORIGINS = ("catalogue", "defaults", "file", "given", "stdin")
 """Where a config may come from."""
 
+_MOST_SHOWN = 6  # names of a suggestion
 _CATALOGUE = "facts/models.toml"
 
 
@@ -91,6 +92,9 @@ def find(model: str | os.PathLike[str] | Config, fields: Config | None = None, *
         (hidden_size = 770, num_attention_heads = 12). Change one of them.
     """
     where, origin, source, config = _open(model)
+    where = printable(where)
+    if fields is not None and not hasattr(fields, "keys"):
+        raise UsageError("fields is a mapping from a field to its value", values={"fields": fields})
     if fields:
         config = {**config, **fields}
     blueprint = _blueprint(config, where)
@@ -156,7 +160,9 @@ def _read(model: str) -> tuple[str, str, str, Config]:
 
 def _bytes(path: str) -> bytes:
     if os.path.isdir(os.path.dirname(path) or ".") and os.path.exists(path) and not os.path.isfile(path):
-        raise ConfigError("is no regular file", where=path, hint="give the path of a config.json")
+        raise ConfigError(
+            "is no regular file", where=path, hint="give the path of a config.json, or - for standard input"
+        )
     try:
         with open(path, "rb") as file:
             return file.read(LONGEST_CONFIG + 1)
@@ -191,6 +197,8 @@ def parse(text: bytes, where: str) -> Config:
     except ConfigError as error:
         raise ConfigError(error.what, where=where, values=error.values, hint="keep one of the two") from None
     except ValueError as error:
+        if "digits" in str(error):
+            raise ConfigError("holds an integer of too many digits", where=where, hint=hint) from None
         raise ConfigError(f"is not JSON: {shorten(str(error), str, 100)}", where=where, hint=hint) from None
     if not isinstance(found, dict):
         raise ConfigError("is not a JSON object", where=where, values={"found": found}, hint=hint)
@@ -220,17 +228,18 @@ def _entry(name: str) -> tuple[str, dict[str, Any]]:
     catalogue = data.read_toml(_CATALOGUE)
     by_name = {alias.lower(): full for full in catalogue for alias in _names_of(full, catalogue[full])}
     full_name = by_name.get(name.lower())
-    begun = sorted({full for alias, full in by_name.items() if name and alias.startswith(name.lower())})
+    begun = sorted({full for alias, full in by_name.items() if name and alias.startswith(name.lower())}, key=len)
     if full_name is None and len(begun) == 1:
         full_name = begun[0]
     if full_name:
         return full_name, catalogue[full_name]
-    near = begun[:6] or nearest(by_name, name) or nearest(blueprints.families(), name)
-    shown = [by_name.get(alias, alias) for alias in near]
+    near = begun[:_MOST_SHOWN] or nearest(by_name, name) or nearest(blueprints.families(), name)
+    shown = list(dict.fromkeys(by_name.get(alias, alias) for alias in near))
+    more = f" or one of {len(begun) - len(near)} more" if len(begun) > len(near) else ""
     raise ModelError(
         f"{'several models begin' if begun else 'no model, family or file is named'} so",
         where=shorten(name),
-        hint=f"did you mean {', '.join(dict.fromkeys(shown))}?"
+        hint=f"did you mean {', '.join(shown)}{more}?"
         if shown
         else "`weighbridge models` lists the names; a config.json can be given by its path",
     )
@@ -368,7 +377,7 @@ def _notes(model: Model) -> Iterator[str]:
     if stated is not None and model.stated_dtype is None:
         yield f"{model.where}: nobody knows the dtype {shorten(stated)}; sizes in bytes are as if it said none."
     if model.unaccounted:
-        yield f"{model.where}: {_unknown_fields(model)}; the count is as if they were not there."
+        yield f"{model.where}: {_unknown_fields(model)}; the count leaves it out."
     named = model.config.get("architectures")
     if isinstance(named, list) and named and named[0] not in model.blueprint.class_names:
         known = ", ".join(model.blueprint.class_names)

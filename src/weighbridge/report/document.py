@@ -192,7 +192,8 @@ _TEXT = Format(
 # Markdown, with the mathematics that GitHub, GitLab and Gitea render
 
 
-def _markdown_escape(plain: str) -> str:
+def escape_markdown(plain: str) -> str:
+    """Escape what Markdown would read as markup."""
     return re.sub(r"([\\`*_{}\[\]<>$|#&~])", r"\\\1", plain)
 
 
@@ -204,7 +205,7 @@ def _aligned(block: Equation, mathematic: Callable[[str], str]) -> str:
 
 _MARKDOWN = Format(
     style=math.LATEX,
-    escape=_markdown_escape,
+    escape=escape_markdown,
     strong="**{}**",
     code="`{}`".format,
     math="$`{}`$",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weighbridge import data, readers, units
 from weighbridge.blueprint import component_of
 from weighbridge.comparison import KINDS, Choice, Difference, Dtype, Group, choose, group, named_class
-from weighbridge.errors import shorten
+from weighbridge.errors import printable, shorten
 from weighbridge.models import Model, find
 from weighbridge.report.table import COLUMNS, Table, text, width, wrap
 from weighbridge.report.weighing import Weighing
@@ -144,7 +144,7 @@ class Verification:
     def text(self, lang: str = "en") -> str:
         """Write the verification for a terminal: the verdict, the differences in groups, the totals, the evidence."""
         said = _Words(lang)
-        names = {"model": self.model.where, "class": self.class_name, "checkpoint": self.found.path}
+        names = {"model": self.model.where, "class": self.class_name, "checkpoint": printable(self.found.path)}
         verdict = said(
             "differs" if self.status else "agrees",
             names,

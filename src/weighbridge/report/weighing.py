@@ -46,7 +46,7 @@ def weigh(
         102278414
     """
     found = find(model, fields, strict=strict)
-    return Weighing(found, class_name or found.blueprint.base_class, units.dtype(dtype) if dtype else None)
+    return Weighing(found, class_name or found.blueprint.base_class, None if dtype is None else units.dtype(dtype))
 
 
 _ASSUMED_DTYPE = "F32"  # what PyTorch makes where nobody says
@@ -162,8 +162,10 @@ class Weighing:
 
     def markdown(self, by: str = "component", lang: str = "en") -> str:
         """Write the weighing in Markdown."""
-        notes = (f"- {note}" for note in self._notes(by, lang))
-        heading = f"**{self.model.where} · {self.class_name}**"
+        from weighbridge.report.document import escape_markdown  # noqa: PLC0415
+
+        notes = (f"- {escape_markdown(note)}" for note in self._notes(by, lang))
+        heading = f"**{escape_markdown(self.model.where)} · {self.class_name}**"
         return "\n".join([heading, "", markdown(self.table(by, lang)), "", *notes])
 
     def html(self, by: str = "component", lang: str = "en") -> str:
@@ -267,6 +269,12 @@ class Formula:
     def __call__(self, **fields: Any) -> Any:
         """Return the value where the fields have these values: integers or arrays."""
         return self.polynomial(**fields)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Formula) and self.polynomial == other.polynomial
+
+    def __hash__(self) -> int:
+        return hash(self.polynomial)
 
     def __str__(self) -> str:
         return self.polynomial.text(letters(), sorted(self._model.blueprint.repeats))
