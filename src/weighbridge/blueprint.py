@@ -146,7 +146,7 @@ def families() -> list[str]:
         >>> "bert" in families()
         True
     """
-    return data.names("blueprints", ".toml")
+    return list(data.names("blueprints", ".toml"))
 
 
 @cache

@@ -28,7 +28,8 @@ def read_toml(path: str) -> dict[str, Any]:
     return tomllib.loads(read_text(path))
 
 
-def names(folder: str, suffix: str) -> list[str]:
+@cache
+def names(folder: str, suffix: str) -> tuple[str, ...]:
     """Return the names, without suffix and sorted, of the files of a data folder."""
     found = os.listdir(os.path.join(ROOT, *folder.split("/")))
-    return sorted(name.removesuffix(suffix) for name in found if name.endswith(suffix))
+    return tuple(sorted(name.removesuffix(suffix) for name in found if name.endswith(suffix)))
