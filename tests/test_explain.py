@@ -1,6 +1,7 @@
 """The article: every number follows from the ledger, in every format and in both languages."""
 
 import html
+import json
 import re
 import shutil
 import subprocess
@@ -292,6 +293,17 @@ def test_a_model_of_other_fields_whose_layers_differ_is_told_truly(lang):
     assert "h.{0,2}.intermediate.dense.weight" in text
     assert "h.{2}.attention.self.key.weight" in text
     assert "(width + 2) × width" in text
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_layers_that_differ_are_not_called_alike_nor_counted_as_if_they_were(lang):
+    lettered = json.loads(json.dumps(MIXED).replace("width", "hidden_size").replace("depth", "num_hidden_layers"))
+    fields = lettered["defaults"] | {"hidden_size": 7}
+    found = find("bert")._replace(blueprint=Blueprint(lettered), fields=fields, where="mixed", config={})
+    text = article(Weighing(found, "MixedModel"), lang)
+    assert ("are alike" if lang == "en" else "结构完全相同") not in text
+    for parts in chains(text):
+        assert len({value_of(part) for part in parts}) == 1, parts
 
 
 def test_what_no_class_of_the_family_has_is_not_called_absent():
