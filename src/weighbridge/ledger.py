@@ -173,8 +173,8 @@ class Ledger:
             self._check_sizes(fields)
             fields = {name: _widened(value) for name, value in fields.items()}
             self._check_rules(fields)
-        bound = {**self.fields, **fields} if fields else self.letters()
-        return _total(self.entries, self.blueprint, bound, NUMBERS if fields else self.symbols())
+        bound = {**self.fields, **fields} if fields else self.variables()
+        return _total(self.entries, self.blueprint, bound, NUMBERS if fields else self.meaning())
 
     def _check_sizes(self, fields: Mapping[str, Any]) -> None:
         """Refuse fields for which the same tensors at other sizes are not the answer."""
@@ -215,7 +215,7 @@ class Ledger:
     def formula_of(self, lines: Iterable[Line]) -> Polynomial:
         """Return the formula in letters of some groups together."""
         entries = tuple(entry for line in lines for entry in line.entries)
-        total: Polynomial = Polynomial({}) + _total(entries, self.blueprint, self.letters(), self.symbols())
+        total: Polynomial = Polynomial({}) + _total(entries, self.blueprint, self.variables(), self.meaning())
         return total
 
     def buffers(self) -> list[Row]:
@@ -242,11 +242,11 @@ class Ledger:
                 alone = entry._replace(indices=(index,))
                 yield entry.name(index) if grouping == "tensor" else _layer(entry, index, prefix), alone
 
-    def letters(self) -> dict[str, Any]:
+    def variables(self) -> dict[str, Any]:
         """Return the fields with a symbol in place of every integer; flags and lists stay as the config has them."""
         return {name: Polynomial.of(name) if type(value) is int else value for name, value in self.fields.items()}
 
-    def symbols(self) -> Meaning:
+    def meaning(self) -> Meaning:
         """Return the meaning under which those symbols are divided as the family's requirements allow."""
         return symbols(self.blueprint.require.values())
 

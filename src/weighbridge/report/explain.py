@@ -269,8 +269,8 @@ class _Article:
 
     def in_letters(self, dim: str, entry: Entry) -> str:
         """Return one dimension as mathematics, simplified, in letters; what the layer decides is a number."""
-        here = {**self.ledger.letters(), entry.template.repeat: entry.indices[0]}
-        value = evaluate(self.model.blueprint.dims[dim], here, self.ledger.symbols())
+        here = {**self.ledger.variables(), entry.template.repeat: entry.indices[0]}
+        value = evaluate(self.model.blueprint.dims[dim], here, self.ledger.meaning())
         return (
             source(self._renamed(value.tree((), tuple(self.letters)))) if isinstance(value, Polynomial) else str(value)
         )
