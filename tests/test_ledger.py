@@ -224,6 +224,7 @@ REFUSED = {
     "a negative size": ({"hidden_size": -768}, "needs hidden_size >= 1"),
     "one of many": ({"hidden_size": np.array([768, 770])}, "needs hidden_size % num_attention_heads == 0"),
     "text": ({"vocab_size": "x"}, "takes integers"),
+    "nothing": ({"vocab_size": np.array([], dtype=int)}, "takes integers"),
     "a fraction": ({"vocab_size": np.array([1.5])}, "takes integers"),
     "more than 64 bits": ({"vocab_size": np.array([2**62])}, "does not fit an array's 64 bits"),
     "one that is not positive": ({"vocab_size": np.array([1, 0])}, "needs vocab_size >= 1"),

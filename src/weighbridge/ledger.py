@@ -274,8 +274,8 @@ def bind(blueprint: Blueprint, class_name: str, fields: Mapping[str, Any], dtype
 
 
 def _is_whole(value: Any) -> bool:
-    """Whether a value is an integer or an array of integers."""
-    return type(value) is int or getattr(getattr(value, "dtype", None), "kind", "") in ("i", "u")
+    """Whether a value is an integer or an array of integers, of at least one."""
+    return type(value) is int or (getattr(getattr(value, "dtype", None), "kind", "") in ("i", "u") and value.size > 0)
 
 
 def _is_array(value: Any) -> bool:
