@@ -278,6 +278,12 @@ def test_a_command_that_is_misspelt_is_told_from_a_model(run) -> None:
     assert "did you mean `weighbridge weigh bert`?" in said.err.lower()
 
 
+def test_an_option_that_is_none_is_named(run) -> None:
+    said = run("tree", "bert", "--jsn")
+    assert (said.status, said.out) == (2, "")
+    assert said.err == "weighbridge: there is no option --jsn. See `weighbridge tree --help`.\n"
+
+
 def test_options_may_stand_before_the_model(run) -> None:
     assert run("--by", "role", "bert").out == run("bert", "--by", "role").out
 

@@ -480,6 +480,7 @@ def test_what_a_caller_does_to_an_answer_changes_no_other_answer() -> None:
     assert weigh("bert").to_dict() == before
     assert weigh("BERT-base-chinese").parameters == 102_267_648
     assert held.model.values["hidden_size"] == 768
+    assert held.model.values["id2label"] == {"0": "a"}
     assert "hidden_size" not in held.model.config
     with pytest.raises(TypeError):
         weigh("bert").model.fields["id2label"]["9"] = "x"

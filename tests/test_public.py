@@ -7,10 +7,14 @@ import json
 import pkgutil
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 import weighbridge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SURFACE = {
     "Row",
@@ -41,6 +45,22 @@ def test_every_name_is_there_and_is_the_one_of_its_home(name: str) -> None:
         assert found.__name__ == name
         assert found.__doc__
         assert getattr(importlib.import_module(found.__module__), name) is found
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda: weighbridge.verify("bert", None),
+        lambda: weighbridge.weigh("bert", 3),
+        lambda: weighbridge.weigh("bert", dtype=3),
+        lambda: weighbridge.weigh("bert", fields=3),
+        lambda: weighbridge.explain("bert", lang=None),
+        lambda: weighbridge.tree("bert").text(depth="x"),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_our_own_error(question: Callable[[], object]) -> None:
+    with pytest.raises(weighbridge.WeighbridgeError):
+        question()
 
 
 def test_another_name_is_an_attribute_error() -> None:

@@ -233,9 +233,9 @@ def _at_defaults(defaults: Raw, computed: Mapping[str, Tree]) -> dict[str, Any]:
 
 
 def frozen(value: Any) -> Any:
-    """Return a value that nobody who is handed it can change for others."""
+    """Return a value that nobody who holds it, or what it was made from, can change for others."""
     if isinstance(value, dict):
-        return MappingProxyType(value)
+        return MappingProxyType(dict(value))
     return tuple(value) if isinstance(value, list) else value
 
 

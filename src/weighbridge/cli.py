@@ -106,11 +106,14 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message, hint=f"see `{self.prog} --help`")
 
     def parse_args(self, words: Any = None, namespace: Any = None) -> Any:
-        """Parse, and where a word is left over say what the first one may have been meant to be."""
+        """Parse, and where something is left over say which: an option that is none, or a word too many."""
         options, left = self.parse_known_args(words, namespace)
         if left:
             near = nearest(COMMANDS, str(getattr(options, "model", "")), most=1)
-            hint = f"did you mean `weighbridge {near[0]} {left[0]}`?" if near else f"see `{self.prog} --help`"
+            help_ = f"see `{self.prog} {words[0]} --help`"
+            if left[0].startswith("-"):
+                raise UsageError(f"there is no option {shorten(left[0], str)}", hint=help_)
+            hint = f"did you mean `weighbridge {near[0]} {left[0]}`?" if near else help_
             raise UsageError("too many words", values={"left over": " ".join(left)}, hint=hint)
         return options
 

@@ -82,6 +82,7 @@ def find(model: str | os.PathLike[str] | Config, fields: Config | None = None, *
     Raises:
         ModelError: there is no such model, family or file.
         ConfigError: the config cannot be read, or describes no buildable model.
+        UsageError: a field to replace is none of the family's, or what is given is no model.
 
     Example:
         >>> find("bert-base-chinese").fields["vocab_size"]

@@ -62,7 +62,7 @@ def dtype(name: str) -> str:
         >>> dtype("bfloat16"), dtype("torch.float32"), dtype("f16")
         ('BF16', 'F32', 'F16')
     """
-    upper = name.upper().removeprefix("TORCH.")
+    upper = str(name).upper().removeprefix("TORCH.")
     known = _DTYPE_ALIASES.get(upper, upper)
     if known not in DTYPE_BITS:
         raise UsageError("no such dtype", values={"dtype": name}, hint="use one of " + ", ".join(sorted(DTYPE_BITS)))

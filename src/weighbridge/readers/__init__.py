@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from weighbridge.errors import UsageError
 from weighbridge.readers import index as indexes
 from weighbridge.readers import safetensors
 from weighbridge.readers.header import UNREADABLE, Header, Rule, open_file
@@ -80,6 +81,8 @@ def read(path: str | os.PathLike[str]) -> Found:
         >>> [(row.name, row.count) for row in found.rows], [os.path.basename(file) for file in found.files]
         ([('pooler.bias', 2)], ['model.safetensors'])
     """
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError("a checkpoint is given by its path", values={"found": path}, hint="name a file or a folder")
     path = os.fspath(path)
     files = _choose(path) if os.path.isdir(path) else [path]
     for suffix, form in FORMATS.items():

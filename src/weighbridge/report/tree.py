@@ -154,7 +154,7 @@ class Tree:
 
 
 def _check(depth: int | None) -> None:
-    if depth is not None and depth < 0:
+    if depth is not None and (type(depth) is not int or depth < 0):
         raise UsageError("a depth is 0 or more", values={"depth": depth}, hint="leave it out to see every level")
 
 
