@@ -163,9 +163,15 @@ def test_ties_change_the_parameters_and_no_row(ledger: Ledger) -> None:
 def test_the_work_does_not_grow_with_the_layers(class_name: str) -> None:
     shallow, deep = (bind(BERT, class_name, fields(num_hidden_layers=layers)) for layers in (2, 2000))
     assert len(deep.entries) == len(shallow.entries)
-    assert all(isinstance(entry.indices, range) for entry in deep.entries)
+    assert all(isinstance(values, range) for entry in deep.entries for values, _ in entry.indices.blocks)
     a_layer = bind(BERT, class_name, fields(num_hidden_layers=3)).parameters - shallow.parameters
     assert deep.parameters == shallow.parameters + 1998 * a_layer
+
+
+def test_the_formula_of_a_layer_is_of_it_alone_even_if_there_is_no_other() -> None:
+    ledger = bind(BERT, "BertModel", fields(num_hidden_layers=1))
+    assert "num_hidden_layers" in ledger.formula().fields()
+    assert all("num_hidden_layers" not in ledger.formula_of([line]).fields() for line in ledger.by("layer"))
 
 
 def test_tied_tensors_are_counted_where_they_are_held() -> None:
@@ -265,7 +271,7 @@ TIED = {
     "when": {},
     "buffers": {},
     "modules": {},
-    "only": {},
+    "values": {},
     "inert": [],
     "classes": {
         "Head": {

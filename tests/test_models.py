@@ -15,7 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from weighbridge import blueprint, data, weigh
+from weighbridge.blueprint import Blueprint
 from weighbridge.errors import ConfigError, ModelError, UsageError, WeighbridgeError, nearest
+from weighbridge.law import check
 from weighbridge.ledger import bind
 from weighbridge.models import LONGEST_CONFIG, Model, find, parse, released
 
@@ -369,7 +371,7 @@ def test_a_class_that_the_family_has_not_is_noted() -> None:
 
 @pytest.mark.parametrize("family", ["gpt9", "", 5, ["bert"], {}, "BERT"])
 def test_a_family_without_a_blueprint_is_refused_with_those_that_have_one(family: object) -> None:
-    with pytest.raises(ModelError, match=r"no blueprint for the model_type .*has blueprints for: bert"):
+    with pytest.raises(ModelError, match=r"no blueprint for the model_type .*`weighbridge families` lists them; --via"):
         find({"model_type": family})
 
 
@@ -461,6 +463,209 @@ def test_every_inert_field_has_a_reason_and_every_reason_a_field() -> None:
     assert inert <= facts["reasons"].keys() | facts["any"].keys()
     assert facts["reasons"].keys() <= inert
     assert facts["only"].keys() <= facts["reasons"].keys() | facts["any"].keys()
+
+
+# Sub-configs, aliases, and the region in which a blueprint was proved
+
+NESTED = {
+    "format": 2,
+    "family": "nested",
+    "source": "made up",
+    "class": "Base",
+    "require": ["text_config.width % text_config.heads == 0"],
+    "inert": ["text_config.act", "n_ctx"],
+    "nullable": ["rank", "pool"],
+    "zero": ["shared"],
+    "values": {"kinds": ["full", "slide"], "pool": ["mean"], "text_config.act": ["gelu"]},
+    "proof": {"by": "nothing", "against": "nothing", "configs": 1},
+    "defaults": {
+        "rank": 3,
+        "shared": 1,
+        "ratio": 2.5,
+        "pool": "mean",
+        "text_config.width": 8,
+        "text_config.heads": 2,
+        "text_config.inner.size": 5,
+        "depths": [2, 1],
+        "both": 2,
+    },
+    "given": {"text_config.width": 6},
+    "configs": {"text_config": "llama", "text_config.inner": ""},
+    "aliases": {"n_shared": "shared", "text_config.d_model": "text_config.width", "n_positions": "n_ctx"},
+    "computed": {
+        "head": "text_config.width // text_config.heads",
+        "low": "null",
+        "both": "shared + 4",
+        "kinds": '["full" if i == 0 else "slide" for i in range(sum(depths))]',
+    },
+    "repeat": {"i": "sum(depths)"},
+    "tensors": {
+        "a.w": "rank",
+        "b.w": "low",
+        "c.w": "text_config.width head text_config.inner.size",
+        "d.w": "shared int(ratio*4)",
+        "e.{i}.w": "1",
+        "f.w": "both",
+    },
+    "when": {
+        "a": "rank != null",
+        "b": "low != null",
+        "e.{i}": 'kinds[i] == "full"',
+        "f": 'pool != null and pool == "mean"',
+    },
+    "modules": {**dict.fromkeys("abcdf", "M"), "e.{i}": "M"},
+}
+
+
+@pytest.fixture
+def nested(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Model]:
+    """Return a finder of configs of a made-up family."""
+    made_up = Blueprint(NESTED)
+    check(NESTED)
+    monkeypatch.setattr(blueprint, "families", lambda: ["bert", "nested"])
+    monkeypatch.setattr(blueprint, "load", {"bert": BERT, "nested": made_up}.__getitem__)
+
+    def finder(fields: dict[str, Any] | None = None, **config: Any) -> Model:
+        return find({"model_type": "nested", **config}, fields)
+
+    return finder
+
+
+def test_a_config_that_says_nothing_is_its_defaults(nested: Callable[..., Model]) -> None:
+    fields = nested().fields
+    assert fields == {
+        **{name: tuple(value) if isinstance(value, list) else value for name, value in NESTED["defaults"].items()},
+        "head": 4,
+        "low": None,
+        "kinds": ("full", "slide", "slide"),
+    }
+    assert nested().values["low"] is None
+    assert [row.name for row in bind(nested().blueprint, "Base", fields).rows] == ["a.w", "c.w", "d.w", "e.0.w", "f.w"]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"text_config": None}, {"text_config.width": 8}),
+        ({"text_config": {}}, {"text_config.width": 6, "text_config.heads": 2, "head": 3}),
+        ({"text_config": {"width": 4}}, {"text_config.width": 4, "head": 2}),
+        ({"text_config": {"inner": {"size": 9}}}, {"text_config.inner.size": 9, "text_config.width": 6}),
+        ({"text_config": {"d_model": 4}}, {"text_config.width": 4}),
+        ({"text_config": {"d_model": 4, "width": 4}}, {"text_config.width": 4}),
+        ({"text_config": {"model_type": "llama"}}, {"text_config.width": 6}),
+        ({"text_config": {"model_type": None, "inner": {"model_type": "any"}}}, {"text_config.width": 6}),
+        ({"rank": None}, {"rank": None}),
+        ({"pool": None}, {"pool": None}),
+        ({"n_shared": 0}, {"shared": 0}),
+        ({"head": None}, {"head": 4}),
+        ({"head": 7}, {"head": 7}),
+        ({"both": None}, {"both": 5}),
+        ({"both": 3}, {"both": 3}),
+        ({"low": 2}, {"low": 2}),
+        ({"ratio": 3}, {"ratio": 3}),
+        ({"depths": [1, 1, 2]}, {"depths": (1, 1, 2), "kinds": ("full", "slide", "slide", "slide")}),
+        ({"kinds": ["slide", "slide", "full"]}, {"kinds": ("slide", "slide", "full")}),
+    ],
+)
+def test_a_config_is_read_as_the_reference_reads_it(
+    nested: Callable[..., Model], config: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    found = nested(**config)
+    assert {name: found.fields[name] for name in expected} == expected
+    assert found.unaccounted == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"text_config": 5}, "text_config must be an object (text_config = 5). Give its fields, or leave it out."),
+        ({"text_config": {"inner": []}}, "text_config.inner must be an object (text_config.inner = a list of 0)."),
+        (
+            {"text_config": {"model_type": "qwen2"}},
+            "a nested was held against the reference with a llama as its text_config alone (text_config.model_type = ",
+        ),
+        ({"text_config.width": 4}, "text_config.width is the field of a sub-config (text_config.width = 4). Give it"),
+        ({"text_config": {"width": 7}}, "a nested needs text_config.width % text_config.heads == 0 (text_config.width"),
+        ({"text_config": {"width": 0}}, "text_config.width must be an integer from 1 to 2147483647"),
+        ({"text_config": {"d_model": 4, "width": 6}}, "says text_config.width twice (text_config.d_model = 4, text_co"),
+        ({"n_shared": 1, "shared": None}, "says shared twice (n_shared = 1, shared = null). Keep one of the two."),
+        ({"shared": None}, "shared must be an integer from 0 to 2147483647 (shared = null)"),
+        ({"shared": -1}, "shared must be an integer from 0 to 2147483647 (shared = -1)"),
+        ({"rank": 0}, "rank must be an integer from 1 to 2147483647 (rank = 0)"),
+        ({"ratio": "2"}, "ratio must be a number (ratio = '2')"),
+        ({"ratio": True}, "ratio must be a number"),
+        ({"ratio": float("nan")}, "ratio must be a number (ratio = nan)"),
+        ({"head": 2.0}, "head must be an integer from 1"),
+        ({"low": [1]}, "low must be an integer from 1"),
+        ({"depths": 3}, "depths must be a list of at most 10000 items (depths = 3)"),
+        ({"depths": [1] * 10_001}, "depths must be a list of at most 10000 items (depths = a list of 10001)"),
+        ({"depths": ["1"]}, 'kinds follows from other fields, and ["full" if'),
+        ({"depths": []}, ""),
+        (
+            {"kinds": ["full", "sparse", "slide"]},
+            "a nested was held against the reference with kinds as 'full' or 'slide' alone (kinds = 'sparse'). Correct",
+        ),
+        ({"pool": "max"}, "a nested was held against the reference with pool as 'mean' alone (pool = 'max')."),
+    ],
+)
+def test_each_way_out_of_the_region_is_told(nested: Callable[..., Model], config: dict[str, Any], said: str) -> None:
+    def question() -> str:
+        return nested(**config).where * 0
+
+    assert answer(question).removeprefix("the config: ").startswith(said)
+    assert bool(answer(question)) == bool(said)
+
+
+def test_fields_of_sub_configs_are_accounted_for_under_their_dotted_names(nested: Callable[..., Model]) -> None:
+    inside = {"width": 4, "act": "gelu", "use_cache": True, "widht": 3, "model_type": "llama"}
+    found = nested(text_config=inside, n_positions=2)
+    assert found.accounts == {
+        "model_type": "changes no shape: names the family",
+        "text_config": "used",
+        "text_config.width": "used",
+        "text_config.act": "changes no shape: it changed no tensor when the blueprint was proved",
+        "text_config.use_cache": "changes no shape: keeps keys and values between steps of generation",
+        "text_config.widht": "unaccounted: likely a misspelling of text_config.width",
+        "text_config.model_type": "changes no shape: names the family",
+        "n_positions": "changes no shape: it changed no tensor when the blueprint was proved",
+    }
+    assert "text_config.widht = 3 (likely a misspelling of text_config.width)" in found.notes[0]
+    assert nested(text_config={"act": "relu"}).unaccounted == ("text_config.act",)
+
+
+def test_a_dotted_field_is_replaced_inside_its_sub_config(nested: Callable[..., Model]) -> None:
+    config = {"text_config": {"width": 4, "inner": {"size": 1}}}
+    found = nested({"text_config.width": 2, "text_config.inner.size": 7}, **config)
+    assert (found.fields["text_config.width"], found.fields["text_config.inner.size"]) == (2, 7)
+    assert config == {"text_config": {"width": 4, "inner": {"size": 1}}}
+    assert nested({"text_config.inner.size": 7}, text_config=None).fields["text_config.width"] == 6
+    assert nested({"text_config": {"width": 2}}, **config).fields["text_config.inner.size"] == 5
+    with pytest.raises(
+        UsageError, match=r"nested has no field text_config\.widht\. Did you mean text_config\.width or"
+    ):
+        nested({"text_config.widht": 2})
+    with pytest.raises(UsageError, match=r"nested has no field text_config\.widht"):
+        nested({"text_config": {"widht": 2}})
+    with pytest.raises(UsageError, match=r"depths holds no fields \(depths = a list of 1, depths\.a = 2\)"):
+        nested({"depths.a": 2}, depths=[1])
+
+
+def test_a_field_set_by_hand_wins_over_another_spelling_of_it(nested: Callable[..., Model]) -> None:
+    assert nested({"n_shared": 4}, shared=2).fields["shared"] == 4
+    assert nested({"shared": 4}, n_shared=2).fields["shared"] == 4
+
+
+def test_a_family_is_told_by_the_nearest_not_by_all(
+    nested: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blueprint, "families", lambda: ["bert", *(f"family_{number}" for number in range(611))])
+    with pytest.raises(ModelError) as caught:
+        find({"model_type": "bertt"})
+    assert str(caught.value) == (
+        "the config: there is no blueprint for the model_type 'bertt'. 612 families have one, the nearest bert; "
+        "`weighbridge families` lists them; --via transformers counts it with transformers itself, if that is "
+        "installed."
+    )
 
 
 def test_names_are_matched_by_likeness_nearest_first() -> None:

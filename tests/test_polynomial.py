@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from weighbridge.errors import ExpressionError
 from weighbridge.expr import Tree, evaluate, parse, source
-from weighbridge.polynomial import MOST_TERMS, Polynomial, symbols
+from weighbridge.polynomial import MOST_TERMS, Opaque, Polynomial, in_letters, symbols
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,14 +143,23 @@ def grow(inside: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
     return (
         st.tuples(st.sampled_from(("+", "-", "*", "max", "min")), inside, inside)
         | st.tuples(st.sampled_from(("//", "%")), inside, st.sampled_from([("name", "y"), ("value", 3), ("name", "z")]))
-        | st.tuples(st.just("neg"), inside)
+        | st.tuples(st.sampled_from(("neg", "abs")), inside)
         | st.tuples(st.just("**"), inside, st.just(("value", 2)))
+        | st.tuples(st.sampled_from(("int", "round", "floor", "ceil")), fractions(inside))
+        | st.tuples(st.just("if"), st.tuples(st.sampled_from(("<", "==")), inside, inside), inside, inside)
+        | st.tuples(st.sampled_from(("max", "min")), inside, inside, inside)
     )
+
+
+def fractions(inside: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
+    scaled = st.tuples(st.just("*"), inside, st.sampled_from([("value", 2.5), ("name", "ratio")]))
+    divided = st.tuples(st.just("/"), inside, st.sampled_from([("value", 7), ("name", "y"), ("name", "ratio")]))
+    return inside | scaled | divided | st.tuples(st.just("+"), scaled, divided)
 
 
 leaf = st.sampled_from([("name", name) for name in FIELDS]) | st.builds(lambda n: ("value", n), st.integers(0, 9))
 expressions = st.recursive(leaf, grow, max_leaves=6)
-heads = st.builds(lambda y, width, z: {"x": y * width, "y": y, "z": z}, *[st.integers(1, 12)] * 3)
+heads = st.builds(lambda y, width, z: {"x": y * width, "y": y, "z": z, "ratio": 1.1}, *[st.integers(1, 12)] * 3)
 
 
 @unhurried
@@ -158,8 +167,8 @@ heads = st.builds(lambda y, width, z: {"x": y * width, "y": y, "z": z}, *[st.int
 def test_an_expression_of_symbols_has_the_value_of_the_expression(
     tree: Tree, point: dict[str, int], rules: tuple[str, ...]
 ) -> None:
-    letters = {name: Polynomial.of(name) for name in FIELDS}
-    found = Polynomial({}) + evaluate(tree, letters, symbols(map(parse, rules)))
+    letters = {**{name: Polynomial.of(name) for name in FIELDS}, "ratio": Opaque(("name", "ratio"))}
+    found = in_letters(tree, letters, symbols(map(parse, rules)), {})
     assert found(**point) == evaluate(tree, point)
 
 
@@ -167,7 +176,7 @@ def of(text: str, *rules: str) -> Any:
     letters = {name: Polynomial.of(name) for name in (*LETTERS, *FIELDS)}
     for name, letter in LETTERS.items():
         text, rules = text.replace(letter, name), tuple(rule.replace(letter, name) for rule in rules)
-    return evaluate(parse(text), letters, symbols(map(parse, rules)))
+    return in_letters(parse(text), letters, symbols(map(parse, rules)), {})
 
 
 def test_a_division_is_exact_only_where_it_is_promised() -> None:
@@ -204,12 +213,53 @@ def test_an_exact_division_stays_exact_in_sums_and_products() -> None:
 
 
 @pytest.mark.parametrize(
-    "condition", ["x == 3", "x != 3", "3 < x", "x <= y", "x > 3", "3 >= x", "x in sizes", "x - y == 0", "sizes[x] == 1"]
+    "condition", ["x == 3", "x != 3", "3 < x", "x <= y", "x > 3", "3 >= x", "x - y == 0", "x / y > 1.5"]
 )
 def test_what_depends_on_a_letter_is_not_decided(condition: str) -> None:
-    letters = {"x": Polynomial.of("x"), "y": Polynomial.of("y"), "sizes": [1, 2]}
-    with pytest.raises(ExpressionError, match="cannot be decided in letters"):
-        evaluate(parse(condition), letters, symbols())
+    letters = {"x": Polynomial.of("x"), "y": Polynomial.of("y")}
+    for text in (condition, f"not {condition}", f"y == 1 or {condition}"):
+        found = evaluate(parse(text), letters, symbols())
+        assert source(found.tree) == text
+        with pytest.raises(TypeError, match="cannot be decided in letters"):
+            assert found
+
+
+@pytest.mark.parametrize("condition", ["x in sizes", "sizes[x] == 1", "count(i < x for i in range(x)) > 0"])
+def test_what_cannot_be_written_in_letters_is_refused(condition: str) -> None:
+    with pytest.raises(ExpressionError, match=r"cannot be written in letters|range is of one integer"):
+        evaluate(parse(condition), {"x": Polynomial.of("x"), "sizes": [1, 2]}, symbols())
+
+
+def test_a_letter_is_not_null() -> None:
+    letters = {"x": Polynomial.of("x"), "nothing": None}
+    assert evaluate(parse("x if x != null and not nothing != null else 3"), letters, symbols()) == letters["x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("int(x * ratio) * y", "int(x * ratio) * y"),
+        ("int(2 * x + y)", "2 * x + y"),
+        ("ceil(x / 8) * 8", "8 * ceil(x / 8)"),
+        ("x if y > 1 else 2 * x", "x if y > 1 else 2 * x"),
+        ("x * (x if flag else y)", "x ** 2"),
+        ("sizes[i] * x + sizes[0] + len(sizes)", "5 * x + 5"),
+        ("sum(sizes) * x", "8 * x"),
+        ("sum([sizes[j] for j in range(2)]) * x", "8 * x"),
+        ("sizes[x - i] * y", "sizes[x - 1] * y"),
+        ("sum([i * y for i in range(x)]) + i", "sum([i * y for i in range(x)]) + 1"),
+        ("x ** y", "x ** y"),
+        ("x ** 9", "x ** 9"),
+        ("2 ** -i * x", "0.5 * x"),
+        ("max(x, y, 3) - abs(x)", "max(x, y, 3) - abs(x)"),
+    ],
+)
+def test_what_is_no_polynomial_is_kept_whole(text: str, kept: str) -> None:
+    letters = {"x": Polynomial.of("x"), "y": Polynomial.of("y"), "ratio": Opaque(("name", "ratio"))}
+    found = in_letters(parse(text), {**letters, "flag": True, "sizes": (3, 5)}, symbols(), {"i": 1})
+    assert source(found.tree()) == source(parse(kept))
+    values = {"x": 2, "y": 3, "ratio": 1.1, "sizes": (3, 5), "flag": True, "i": 1}
+    assert found(**values) == evaluate(parse(text), values)
 
 
 def test_what_depends_on_no_letter_is_decided_as_in_numbers() -> None:
@@ -226,7 +276,8 @@ def test_what_depends_on_no_letter_is_decided_as_in_numbers() -> None:
 )
 def test_no_formula_explodes(text: str, said: str) -> None:
     with pytest.raises(ExpressionError, match=f"has no value: {said}"):
-        of(text)
+        evaluate(parse(text), {name: Polynomial.of(name) for name in FIELDS}, symbols())
+    assert source(of(text).tree()) == text
 
 
 def test_a_product_has_a_most_terms() -> None:
@@ -290,6 +341,13 @@ X1, X2 = Polynomial.of("x1"), Polynomial.of("x2")
         (3 * Polynomial.of("h_kv"), "3·h_kv"),
         (of("2 * max(H, A)"), "2·max(H, A)"),
         (X1 * (X2 + 1), "x1·x2 + x1"),
+        (3 * of("int(H * 2.5)"), "3·int(H·2.5)"),
+        (of("ceil(H / A)"), "ceil(H/A)"),
+        (of("2 ** L"), "2^L"),
+        (of("count(i % 2 == 0 for i in range(L))") * H, "H·count(i mod 2 == 0 for i in range(L))"),
+        (of("sum([max(i, 2) for i in range(L)])"), "sum([max(i, 2) for i in range(L)])"),
+        (of("H if A > 1 else F"), "H if A > 1 else F"),
+        (3 * of("H if A > 1 else F"), "3·(H if A > 1 else F)"),
     ],
 )
 def test_a_formula_is_written_as_people_write_it(polynomial: Polynomial, shown: str) -> None:

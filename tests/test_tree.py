@@ -277,6 +277,25 @@ def test_layers_of_different_shapes_do_not_fold_together():
     assert found.text().count("norm") == 2
 
 
+def test_lists_in_lists_fold_where_all_inside_is_alike():
+    tensors = {"layers.{j}.parts.{k}.weight": "hidden_size", "layers.{j}.down.weight": "hidden_size"}
+    when = {"layers.{j}.down": "j < len(kinds) - 1"}
+    ties = {"layers.{j}.parts.{k}.weight": "layers.0.parts.{k}.weight if j > 0 and depths == 1"}
+    repeat = {"j": "len(kinds)", "k": "kinds[j]"}
+    found = variant(tensors, when, repeat, kinds=[2, 2, 3, 2], depths=2, ties=ties)
+    (layers,) = found.root.modules
+    folded = [
+        (node.name, node.modules[0].modules[0].name, node.parameters, len(node.modules)) for node in layers.modules
+    ]
+    assert folded == [("0-1", "0-1", 24, 2), ("2", "0-2", 16, 2), ("3", "0-1", 8, 1)]
+    assert found.root.parameters == found.weighing.parameters == 48
+    rows = {row.name: row.parameters for row in found.weighing.rows}
+    assert all(count == below(path, rows) for path, _, count in found.named_modules())
+    tied = variant(tensors, when, repeat, kinds=[1, 1], depths=1, ties=ties)
+    parts = [node.modules[0].modules[0].tensors[0] for node in tied.root.modules[0].modules]
+    assert [tensor.tied_to for tensor in parts] == [None, "layers.0.parts.0.weight"]
+
+
 def test_a_run_that_no_tensor_stands_in_is_no_layer():
     found = variant({"layers.{i}.norm.weight": "hidden_size"}, when={"layers.{i}.norm": "i < 2 or i > 3"})
     assert [name for name, _, _ in runs(found)] == ["0-1", "4-5"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,13 +12,16 @@ from weighbridge.errors import ModelError, nearest, shorten
 from weighbridge.expr import Tree, evaluate, names_in, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     Raw = Mapping[str, Any]
 
-FORMAT = 1
+FORMAT = 2
 LARGEST_SIZE = 2**31 - 1  # of one dimension
 MOST_LAYERS = 10_000
+MOST_PLACES = 100_000  # of one tensor: layers times experts
+
+_INDEX = re.compile(r"\{(\w+)\}")
 
 
 class Tie(NamedTuple):
@@ -27,27 +31,29 @@ class Tie(NamedTuple):
     when: Tree | None
 
 
+class Active(NamedTuple):
+    """How many experts a token passes through; the index ``over`` counts them all, or, if empty, the first dim."""
+
+    number: Tree
+    over: str
+
+
 class Template(NamedTuple):
     """One tensor, or the same tensor of every layer: ``name`` holds ``{i}`` where the layer's index goes.
 
-    ``varies`` says that its shape, or whether it exists, depends on that index.
+    ``repeat`` are the indices in the name, outermost first; ``varies`` are those that its shape, its tie, whether it
+    exists, or the count of a further index depends on; all of ``when`` must hold. A buffer has a ``dtype``.
     """
 
     name: str
     dims: tuple[str, ...]
     role: str
-    repeat: str = ""
-    varies: bool = False
-    when: Tree | None = None
+    repeat: tuple[str, ...] = ()
+    varies: frozenset[str] = frozenset()
+    when: tuple[Tree, ...] = ()
     tie: Tie | None = None
-
-
-class Buffer(NamedTuple):
-    """A tensor that is no parameter, but that some checkpoints store."""
-
-    name: str
-    dtype: str
-    dims: tuple[str, ...]
+    active: Active | None = None
+    dtype: str = ""
 
 
 class Blueprint:
@@ -70,29 +76,38 @@ class Blueprint:
         self.class_names: tuple[str, ...] = (self.base_class, *raw.get("classes", {}))
         self.defaults: Raw = {name: frozen(value) for name, value in raw["defaults"].items()}
         self.inert: frozenset[str] = frozenset(raw.get("inert", ()))
+        self.nullable: frozenset[str] = frozenset(raw.get("nullable", ()))
+        """The fields for which null is a value of its own."""
+        self.zero: frozenset[str] = frozenset(raw.get("zero", ()))
+        """The sizes that may be 0."""
+        self.given: Raw = {name: frozen(value) for name, value in raw.get("given", {}).items()}
+        """What a sub-config that is given, but leaves a field out, has there, where that is not its default."""
+        self.configs: Mapping[str, str] = raw.get("configs", {})
+        """The paths of the sub-configs, and the ``model_type`` that each was proved with."""
+        self.aliases: Mapping[str, str] = raw.get("aliases", {})
+        """Other spellings of fields."""
+        self.values: Mapping[str, list[str]] = raw.get("values", {})
+        """The texts at which a field was proved: what decides is refused at others, what is inert is noted."""
         self.computed: dict[str, Tree] = {name: parse(text) for name, text in raw.get("computed", {}).items()}
         self.require: dict[str, Tree] = {text: parse(text) for text in raw.get("require", ())}
         self.repeat: dict[str, Tree] = {index: parse(text) for index, text in raw.get("repeat", {}).items()}
-        self.dims: dict[str, Tree] = {dim: parse(dim) for dims in _all_dims(raw) for dim in dims}
-        self.repeats = frozenset(name for tree in self.repeat.values() for name in names_in(tree))
+        self.dims: dict[str, Tree] = {dim: parse(dim) for dims in all_dims(raw) for dim in dims}
+        counted = {name for tree in self.repeat.values() for name in names_in(tree)}
+        self.repeats = frozenset(counted - self.repeat.keys())
         """The fields that say how many layers there are."""
         self.at_defaults = _at_defaults(self.defaults, self.computed)
         """The value of every field of a config that says nothing."""
         self.kinds = {name: type(raw["defaults"].get(name, value)) for name, value in self.at_defaults.items()}
         """What a field's value must be: what its default is, or what it comes to at the defaults."""
-        in_dims = (name for tree in self.dims.values() for name in names_in(tree))
-        lists = (name for name, kind in self.kinds.items() if kind in (list, dict))
-        self.sizes = (self.repeats | frozenset(in_dims)) - frozenset(self.repeat) - frozenset(lists)
+        in_dims = {name for tree in (*self.dims.values(), *self.repeat.values()) for name in measured(tree)}
+        self.sizes = frozenset(name for name in in_dims & self.kinds.keys() if self.kinds[name] in (int, type(None)))
         """The fields that are sizes, and so positive integers."""
-        flags = (name for name, kind in self.kinds.items() if kind is bool)
-        self.never_null = (self.sizes | frozenset(flags)) - frozenset(self.computed)
+        flags = frozenset(name for name, kind in self.kinds.items() if kind is bool)
+        self.never_null = (self.sizes | flags) - self.computed.keys() - self.nullable
         """The fields for which null is not a way to leave them out."""
-        self.only: Raw = raw.get("only", {})
-        """Inert fields that are so at one value alone."""
         self.fields = frozenset(self.defaults) | frozenset(self.computed)
         """The fields that decide anything."""
-        conditions = [*raw.get("when", {}).values(), *_tie_conditions(raw)]
-        self.deciding = frozenset(name for text in conditions for name in names_in(parse(text)))
+        self.deciding = frozenset(name for text in _conditions(raw) for name in names_in(parse(text)))
         """The fields that decide which tensors exist, or are shared."""
         self._templates: dict[str, tuple[Template, ...]] = {}
 
@@ -106,11 +121,9 @@ class Blueprint:
             self._templates[class_name] = tuple(templates_of(self._raw, self._class(class_name)))
         return self._templates[class_name]
 
-    def buffers(self, class_name: str) -> list[Buffer]:
-        """Return the tensors of a class that are no parameters."""
-        prefix = self.prefix(class_name)
-        words = {prefix + name: text.split() for name, text in self._raw.get("buffers", {}).items()}
-        return [Buffer(name, dtype, tuple(dims)) for name, (dtype, *dims) in words.items()]
+    def buffers(self, class_name: str) -> tuple[Template, ...]:
+        """Return the tensors of a class that are no parameters, but that some checkpoints store."""
+        return tuple(templates_of(self._raw, self._class(class_name), "buffers"))
 
     def modules(self, class_name: str) -> dict[str, str]:
         """Return the class of each module that can hold tensors, by its path with ``{i}`` for a layer's index."""
@@ -118,7 +131,8 @@ class Blueprint:
         modules = {"": class_name}
         if prefix:
             modules[prefix[:-1]] = self.base_class
-        modules |= {prefix + path: kind for path, kind in self._raw.get("modules", {}).items()}
+        if _has_base(raw):
+            modules |= {prefix + path: kind for path, kind in self._raw.get("modules", {}).items()}
         modules.update(raw.get("modules", {}))
         return modules
 
@@ -157,21 +171,74 @@ def load(family: str) -> Blueprint:
         ModelError: there is none.
     """
     if family not in families():
-        near = nearest(families(), family) or families()
-        raise ModelError(f"no blueprint for the family {family}", hint=f"there is one for {', '.join(near[:9])}")
+        raise ModelError(f"no blueprint for the family {shorten(family, str)}", hint=known_families(family))
     return Blueprint(data.read_toml(f"blueprints/{family}.toml"))
 
 
-def role_of(name: str) -> str:
-    """Return what a tensor of this name is for, or ``"other"``.
+def known_families(family: str) -> str:
+    """Return what to say of a family without a blueprint: how many have one, and the nearest of them.
+
+    Example:
+        >>> known_families("bertt").partition(" one, ")[2]
+        'the nearest bert; `weighbridge families` lists them'
+    """
+    known = families()
+    near = nearest(known, family)
+    many = "1 family has" if len(known) == 1 else f"{len(known)} families have"
+    nearby = f", the nearest {' or '.join(near)}" if near else ""
+    return f"{many} one{nearby}; `weighbridge families` lists them"
+
+
+def role_of(name: str, beside: Iterable[str] = ()) -> str:
+    """Return what a tensor of this name is for, or ``"other"``; ``beside`` are the names of those it stands among.
 
     Example:
         >>> role_of("encoder.layer.0.attention.self.query.weight")
         'attention.query'
     """
-    dotted = f".{name}."
-    patterns: dict[str, str] = data.read_toml("facts/roles.toml")["names"]
-    return next((role for pieces, role in patterns.items() if f".{pieces}." in dotted), "other")
+    patterns, pieces, before = _patterns(), ["^", *name.split(".")], ""
+    highest, found = float("inf"), "other"
+    for at, piece in enumerate(pieces):
+        for rank, parents, rest, role in patterns.get(piece, ()):
+            if rank >= highest:
+                break
+            if (not parents or before in parents) and (not rest or _fits(rest, pieces, at, beside)):
+                highest, found = rank, role
+                break
+        before = f"|{piece}|"
+    return found
+
+
+@cache
+def _patterns() -> dict[str, list[tuple[int, str, str, str]]]:
+    """Return the patterns of `facts/roles.toml` by their last piece, the highest of each piece first.
+
+    A pattern is its rank; the pieces that may stand before, each between bars, or nothing where any may; what `_fits`
+    has to look at besides; and its role.
+    """
+    lines = map(str.split, data.read_toml("facts/roles.toml")["names"].splitlines())
+    written = ((role, text) for role, *patterns in filter(None, lines) if role != "#" for text in patterns)
+    found: dict[str, list[tuple[int, str, str, str]]] = {}
+    for rank, (role, text) in enumerate(written):
+        path, slash, beside = text.partition("/")
+        before, _, last = path.rpartition(".")
+        parents = before.rpartition(".")[2]
+        more = slash or parents != before or parents == "*"
+        pattern = (rank, f"|{parents}|" if parents.strip("*") else "", f"{before}/{beside}" if more else "", role)
+        for piece in last.split("|"):
+            found.setdefault(piece, []).append(pattern)
+    return found
+
+
+def _fits(rest: str, pieces: list[str], at: int, beside: Iterable[str]) -> bool:
+    """Whether the pieces before the one at ``at`` are as a pattern wants them, and what it wants is beside that one."""
+    before, _, needed = rest.partition("/")
+    wanted = before.split(".") if before else []
+    run = pieces[max(at - len(wanted), 0) : at]
+    if len(run) < len(wanted) or not all(w == "*" or p in w.split("|") for w, p in zip(wanted, run, strict=True)):
+        return False
+    path = ".".join([*pieces[1:at], needed])
+    return not needed or any(is_under(other, path) for other in beside)
 
 
 @cache
@@ -187,27 +254,114 @@ def component_of(role: str) -> str:
     return max(fitting, key=len, default=role)
 
 
-def templates_of(raw: Raw, of_class: Raw) -> Iterator[Template]:
-    """Yield the tensors of a class whose section is ``of_class``, empty for the base class, in checkpoint order."""
+def templates_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Template]:
+    """Yield the tensors of a class whose section is ``of_class``, empty for the base class, in checkpoint order.
+
+    ``kind`` is ``"tensors"``, or ``"buffers"`` for those that are no parameters.
+    """
     prefix = f"{of_class['prefix']}." if "prefix" in of_class else ""
-    without, conditions = of_class.get("without", ()), raw.get("when", {})
-    ties = {prefix + name: parse_tie(prefix + text) for name, text in raw.get("ties", {}).items()}
-    ties |= {name: parse_tie(text) for name, text in of_class.get("ties", {}).items()}
-    base = {name: dims for name, dims in raw["tensors"].items() if not any(is_under(name, path) for path in without)}
-    for name, dims in [*base.items(), *of_class.get("tensors", {}).items()]:
-        condition = next((text for path, text in conditions.items() if is_under(name, path)), "")
-        repeat = next((index for index in raw.get("repeat", {}) if f"{{{index}}}" in name), "")
-        deciding = [parse(text) for text in (*dims.split(), condition) if text]
-        whole_name = prefix + name if name in base else name
-        yield Template(
-            name=whole_name,
-            dims=tuple(dims.split()),
-            role=role_of(name),
-            repeat=repeat,
-            varies=any(repeat in names_in(tree) for tree in deciding),
-            when=parse(condition) if condition else None,
-            tie=ties.get(whole_name),
-        )
+    ties = {name: parse_tie(text) for name, text in of_class.get("ties", {}).items()}
+    if _has_base(of_class):
+        without = frozenset(of_class.get("without", ()))
+        ties = {prefix + name: parse_tie(prefix + text) for name, text in raw.get("ties", {}).items()} | ties
+        for name in raw.get(kind, {}):
+            if without.isdisjoint(above(name)):
+                yield _template(raw.get("repeat", {}), raw, (kind, prefix, name), ties)
+    for name in of_class.get(kind, {}):
+        yield _template(raw.get("repeat", {}), of_class, (kind, "", name), ties)
+
+
+def _template(counted: Raw, section: Raw, found: tuple[str, str, str], ties: Mapping[str, Tie]) -> Template:
+    """Return a tensor of a section, the base's or a class's; ``found`` is its kind, its prefix and its name there."""
+    kind, prefix, own = found
+    name, paths, dims, dtype = prefix + own, list(above(own)), split_dims(section[kind][own]), ""
+    if kind == "buffers":
+        dtype, *rest = dims
+        dims = tuple(rest)
+    conditions, experts = section.get("when", {}), section.get("active", {})
+    when = tuple([parse(conditions[path]) for path in paths if path in conditions])
+    tie, repeat = ties.get(name), indices_in(name)
+    counts = [parse(counted[index]) for index in repeat]
+    decide = [*map(parse, dims), *when, *counts, *([tie.when] if tie and tie.when else [])]
+    return Template(
+        name=name,
+        dims=dims,
+        role="buffer" if dtype else role_of(own, section[kind]),
+        repeat=repeat,
+        varies=frozenset(repeat).intersection(used for tree in decide for used in names_in(tree)) if repeat else _NONE,
+        when=when,
+        tie=tie,
+        active=next((_active(path, experts[path]) for path in paths if path in experts), None),
+        dtype=dtype,
+    )
+
+
+_NONE: frozenset[str] = frozenset()
+
+
+def _active(path: str, text: str) -> Active:
+    last = _INDEX.fullmatch(path.rpartition(".")[2])
+    return Active(parse(text), last[1] if last else "")
+
+
+def _has_base(of_class: Raw) -> bool:
+    return of_class.get("base", True) is not False
+
+
+def above(name: str) -> Iterator[str]:
+    """Yield the paths that a tensor stands under, its own name the last."""
+    at = name.find(".")
+    while at >= 0:
+        yield name[:at]
+        at = name.find(".", at + 1)
+    yield name
+
+
+def indices_in(name: str) -> tuple[str, ...]:
+    """Return the indices in a name, outermost first.
+
+    Example:
+        >>> indices_in("stages.{i}.blocks.{j}.weight")
+        ('i', 'j')
+    """
+    return tuple(_INDEX.findall(name)) if "{" in name else ()
+
+
+@cache
+def split_dims(text: str) -> tuple[str, ...]:
+    """Return the dims of a tensor, which spaces outside of brackets separate.
+
+    Example:
+        >>> split_dims("(2*width if is_gated else width) hidden_size")
+        ('(2*width if is_gated else width)', 'hidden_size')
+    """
+    if "(" not in text and "[" not in text:
+        return tuple(text.split())
+    found, depth, quote = [""], 0, ""
+    for character in text:
+        if quote or character in "\"'":
+            quote = "" if character == quote else quote or character
+        elif character in "()[]":
+            depth += 1 if character in "([" else -1
+        if character.isspace() and not depth and not quote:
+            found.append("")
+        else:
+            found[-1] += character
+    return tuple(dim for dim in found if dim)
+
+
+_MADE_OF = dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in", "not in"), slice(0))
+_MADE_OF |= {"[]": slice(1), "[:]": slice(1)}
+
+
+def measured(tree: Tree) -> Iterator[str]:
+    """Yield the names that a size is made of: not those that only choose, or say which item.
+
+    Example:
+        >>> list(measured(parse("(2*width if layers > 1 else width) + sizes[first]")))
+        ['width', 'width', 'sizes']
+    """
+    return names_in(tree, _MADE_OF)
 
 
 def is_under(name: str, path: str) -> bool:
@@ -220,9 +374,15 @@ def is_under(name: str, path: str) -> bool:
     return f"{name}.".startswith(f"{path}.")
 
 
-def _tie_conditions(raw: Raw) -> Iterator[str]:
-    for section in (raw, *raw.get("classes", {}).values()):
+def _conditions(raw: Raw) -> Iterator[str]:
+    for section in sections(raw).values():
+        yield from section.get("when", {}).values()
         yield from (text.partition(" if ")[2] for text in section.get("ties", {}).values() if " if " in text)
+
+
+def sections(raw: Raw) -> dict[str, Raw]:
+    """Return the parts of a file that hold tensors, by what stands before their keys: the base's and each class's."""
+    return {"": raw} | {f"classes.{name}.": of_class for name, of_class in raw.get("classes", {}).items()}
 
 
 def _at_defaults(defaults: Raw, computed: Mapping[str, Tree]) -> dict[str, Any]:
@@ -245,9 +405,8 @@ def parse_tie(text: str) -> Tie:
     return Tie(to, parse(condition) if condition else None)
 
 
-def _all_dims(raw: Raw) -> Iterator[list[str]]:
-    for section in (raw, *raw.get("classes", {}).values()):
-        for dims in section.get("tensors", {}).values():
-            yield dims.split()
-    for text in raw.get("buffers", {}).values():
-        yield text.split()[1:]
+def all_dims(raw: Raw) -> Iterator[tuple[str, ...]]:
+    """Yield the dims of every tensor and buffer."""
+    for section in sections(raw).values():
+        yield from map(split_dims, section.get("tensors", {}).values())
+        yield from (split_dims(text)[1:] for text in section.get("buffers", {}).values())

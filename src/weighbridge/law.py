@@ -5,16 +5,29 @@ Each rule looks at a raw blueprint, as TOML gives it, and yields what breaks it;
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data
-from weighbridge.blueprint import FORMAT, LARGEST_SIZE, Blueprint, Template, is_under, role_of, templates_of
+from weighbridge.blueprint import (
+    FORMAT,
+    LARGEST_SIZE,
+    Blueprint,
+    Template,
+    indices_in,
+    is_under,
+    role_of,
+    sections,
+    split_dims,
+    templates_of,
+)
 from weighbridge.errors import BlueprintError, ExpressionError
-from weighbridge.expr import evaluate, names_in, parse
+from weighbridge.expr import Tree, evaluate, names_in, parse, source
 from weighbridge.units import DTYPE_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from weighbridge.blueprint import Raw
 
@@ -28,7 +41,7 @@ def check(raw: Raw, where: str = "") -> None:
     Example:
         >>> check({**data.read_toml("blueprints/bert.toml"), "format": 0})
         Traceback (most recent call last):
-        weighbridge.errors.BlueprintError: format: this version reads format 1, not 0.
+        weighbridge.errors.BlueprintError: format: this version reads format 2, not 0.
     """
     for name, rule in LAW.items():
         try:
@@ -40,12 +53,12 @@ def check(raw: Raw, where: str = "") -> None:
 
 
 _TEXTS = ("family", "source", "class")
-_LISTS = ("require", "inert")
-_TEXT_TABLES = ("computed", "repeat", "tensors", "ties", "when", "buffers", "modules")
-_TABLES = {*_TEXT_TABLES, "defaults", "only", "classes", "proof"}
+_LISTS = ("require", "inert", "nullable", "zero")
+_TEXT_TABLES = ("computed", "repeat", "tensors", "ties", "when", "buffers", "modules", "active", "configs", "aliases")
+_TABLES = {*_TEXT_TABLES, "defaults", "given", "values", "classes", "proof"}
 _KEYS = {*_TABLES, *_TEXTS, *_LISTS, "format"}
 _REQUIRED = {"format", "family", "source", "class", "defaults", "tensors", "proof"}
-_CLASS_KEYS = {"prefix", "without", "tensors", "ties", "modules"}
+_CLASS_KEYS = {"prefix", "base", "without", "tensors", "ties", "modules", "when", "buffers", "active"}
 _PROOF_KEYS = {"by", "against", "configs"}
 
 
@@ -55,8 +68,8 @@ def _keys(raw: Raw) -> Iterator[str]:
     yield from (f"{key} is unknown" for key in sorted(set(raw) - _KEYS))
     for name, of_class in raw.get("classes", {}).items():
         yield from (f"classes.{name}.{key} is unknown" for key in sorted(set(of_class) - _CLASS_KEYS))
-    if set(raw["proof"]) != _PROOF_KEYS:
-        yield f"proof has {', '.join(sorted(_PROOF_KEYS))}, no more and no less"
+    if set(raw["proof"]) - {"holes"} != _PROOF_KEYS:
+        yield f"proof has {', '.join(sorted(_PROOF_KEYS))}, and may have holes"
 
 
 def _format(raw: Raw) -> Iterator[str]:
@@ -70,8 +83,10 @@ def _types(raw: Raw) -> Iterator[str]:
     yield from (f"{key} is text" for key in _TEXTS if not isinstance(raw.get(key, ""), str))
     yield from (f"{key} is a table" for key in sorted(_TABLES) if not isinstance(raw.get(key, {}), dict))
     yield from (f"{key} lists texts" for key in _LISTS if not _is_texts(raw.get(key, [])))
-    sections = {"": raw} | {f"classes.{name}.": of_class for name, of_class in raw.get("classes", {}).items()}
-    for place, section in sections.items():
+    yield from (f"values.{name} lists texts" for name, values in raw.get("values", {}).items() if not _is_texts(values))
+    if isinstance(proof := raw.get("proof", {}), dict) and not _is_texts(proof.get("holes", [])):
+        yield "proof.holes lists texts"
+    for place, section in sections(raw).items():
         if not isinstance(section, dict):
             yield f"{place[:-1]} is a table"
         else:
@@ -83,6 +98,8 @@ def _section_types(place: str, section: Raw) -> Iterator[str]:
         table = section.get(key, {})
         if not isinstance(table, dict) or not _is_texts([*table.values()]):
             yield f"{place}{key} holds texts"
+    if not isinstance(section.get("base", True), bool):
+        yield f"{place}base is true or false"
     if not isinstance(section.get("prefix", ""), str):
         yield f"{place}prefix is text"
     if not _is_texts(section.get("without", [])):
@@ -95,7 +112,7 @@ def _is_texts(found: Any) -> bool:
 
 def _expressions(raw: Raw) -> Iterator[str]:
     """Every expression can be read."""
-    for place, text, _ in _all_expressions(raw):
+    for place, text, _ in all_expressions(raw):
         try:
             parse(text)
         except ExpressionError as error:
@@ -103,86 +120,158 @@ def _expressions(raw: Raw) -> Iterator[str]:
 
 
 def _names(raw: Raw) -> Iterator[str]:
-    """Every name in an expression is a field with a default, a computed field, or the index of its path."""
-    known = set(raw["defaults"]) | set(raw.get("computed", {}))
-    for place, text, indices in _all_expressions(raw):
+    """Every name in an expression is a field with a default, a computed field, or an index of its path."""
+    known = _fields(raw)
+    for place, text, indices in all_expressions(raw):
         unknown = sorted(set(names_in(parse(text))) - known - indices)
         yield from (f"{place}: {name} has no default" for name in unknown)
+    yield from (f"repeat.{index} is a field" for index in raw.get("repeat", {}) if index in known)
+
+
+def _known(raw: Raw) -> Iterator[str]:
+    """Whatever speaks of a field names one that decides or is inert, and of a sub-config one of `configs`."""
+    known = _fields(raw)
+    either = known.union(raw.get("inert", ()))
+    yield from (f"{part}: {name} is no field" for part in ("nullable", "zero") for name in _part(raw, part) - known)
+    yield from (f"values: {name} is no field" for name in raw.get("values", {}) if name not in either)
+    yield from (f"aliases: {name} is no field" for name in raw.get("aliases", {}).values() if name not in either)
+    yield from (f"aliases: {name} is a field itself" for name in raw.get("aliases", {}) if name in either)
+    yield from (f"given: {name} is no field" for name in raw.get("given", {}) if name not in known)
+    paths = raw.get("configs", {})
+    dotted = (name for name in (*sorted(either), *raw.get("aliases", {}), *paths) if "." in name)
+    yield from (f"{name} is in no sub-config" for name in dotted if name.rpartition(".")[0] not in paths)
 
 
 def _used(raw: Raw) -> Iterator[str]:
-    """Every field with a default is in some expression, and no inert one is; only an inert one has an only value."""
-    used = {name for _, text, _ in _all_expressions(raw) for name in names_in(parse(text))}
+    """Every field with a default is in some expression, and no inert one is."""
+    used = {name for _, text, _ in all_expressions(raw) for name in names_in(parse(text))}
     yield from (f"{name} is in no expression" for name in raw["defaults"] if name not in used)
     yield from (f"{name} decides something" for name in raw.get("inert", ()) if name in used)
-    yield from (f"{name} is not inert" for name in raw.get("only", {}) if name not in raw.get("inert", ()))
+
+
+def _placeholder(piece: str) -> str:
+    """Return the placeholder that a piece ends in: all of it, or what follows its stem, as in `expert_{i}`."""
+    stem, brace, index = piece.partition("{")
+    return f"{brace}{index}" if not stem or _PIECE.fullmatch(stem) else piece
 
 
 def _paths(raw: Raw) -> Iterator[str]:
-    """A tensor's name is a dotted path with at most one index."""
-    placeholders = {f"{{{index}}}" for index in raw.get("repeat", {})}
-    for name in _tensor_names(raw):
-        pieces = name.split(".")
-        if not all(piece.isidentifier() or piece.isdigit() or piece in placeholders for piece in pieces):
+    """A name is a dotted path; its indices differ, and what counts one uses only those that stand to its left."""
+    counts = {index: set(names_in(parse(text))) for index, text in raw.get("repeat", {}).items()}
+    placeholders = {f"{{{index}}}" for index in counts}
+    for name in _all_names(raw):
+        if not all(_PIECE.fullmatch(piece) or _placeholder(piece) in placeholders for piece in name.split(".")):
             yield f"{name} is not a dotted path with {' or '.join(sorted(placeholders)) or 'no index'}"
-        if sum(piece in placeholders for piece in pieces) > 1:
-            yield f"{name} has more than one index"
+            continue
+        indices = indices_in(name)
+        for position, index in enumerate(indices):
+            if index in indices[:position]:
+                yield f"{name} has {{{index}}} twice"
+            right = counts[index].intersection(counts).difference(indices[:position])
+            yield from (f"{name}: the number of {{{index}}} needs {{{other}}} to its left" for other in sorted(right))
+
+
+_PIECE = re.compile(r"[\w-]+")
 
 
 def _reached(raw: Raw) -> Iterator[str]:
-    """Every path under `when` and `without` leads to a tensor."""
-    names = list(_tensor_names(raw))
-    removed = {path for of_class in raw.get("classes", {}).values() for path in of_class.get("without", ())}
-    for path in (*raw.get("when", {}), *removed):
-        if not any(is_under(name, path) for name in names):
-            yield f"no tensor stands under {path}"
+    """Every path under `when`, `active` and `without` leads to a tensor or a buffer."""
+    for section in sections(raw).values():
+        names = [*section.get("tensors", {}), *section.get("buffers", {})]
+        paths = [*section.get("when", {}), *section.get("active", {})]
+        yield from _leading_nowhere(paths, names)
+        yield from _leading_nowhere(section.get("without", ()), [*raw["tensors"], *raw.get("buffers", {})])
+
+
+def _leading_nowhere(paths: Iterable[str], names: Iterable[str]) -> Iterator[str]:
+    yield from (f"no tensor stands under {path}" for path in paths if not any(is_under(name, path) for name in names))
 
 
 def _unique(raw: Raw) -> Iterator[str]:
     """No class has two tensors of one name."""
     for class_name in (raw["class"], *raw.get("classes", {})):
-        names = [template.name for template in _class_templates(raw, class_name)]
-        yield from (f"{class_name} has {name} twice" for name in names if names.count(name) > 1)
+        names = [template.name for template in _class_templates(raw, class_name, "tensors", "buffers")]
+        yield from (f"{class_name} has {name} twice" for name, times in Counter(names).items() if times > 1)
 
 
 def _ties(raw: Raw) -> Iterator[str]:
     """A tied tensor and the one it shares are tensors of the class with the same dims, and the second is untied."""
     for class_name in (raw["class"], *raw.get("classes", {})):
-        templates = {template.name: template for template in _class_templates(raw, class_name)}
+        templates = {template.name: template for template in _class_templates(raw, class_name, "tensors")}
         of_class = raw.get("classes", {}).get(class_name, raw)
         yield from (
             f"{class_name}: {name} is no tensor of it" for name in of_class.get("ties", {}) if name not in templates
         )
         for template in templates.values():
-            to = templates.get(template.tie.to) if template.tie else None
-            if template.tie and not to:
-                yield f"{class_name}: {template.tie.to} is no tensor of it"
-            elif to and to.tie:
-                yield f"{class_name}: {to.name} is tied itself"
-            elif to and (to.dims, to.repeat or template.repeat) != (template.dims, template.repeat):
-                yield f"{class_name}: {template.name} and {to.name} have different dims or layers"
+            if template.tie:
+                breach = _tie_breach(template, template.tie.to, templates)
+                yield from [f"{class_name}: {breach}"] if breach else ()
+
+
+def _tie_breach(template: Template, to: str, templates: Mapping[str, Template]) -> str:
+    target, literals = _resolve(to, templates)
+    if target is None:
+        return f"{to} is no tensor of it"
+    if target.tie and _may_be_tied(target.tie.when, literals):
+        return f"{to} is tied itself"
+    if len(target.dims) != len(template.dims) or not set(indices_in(to)) <= set(template.repeat):
+        return f"{template.name} and {to} have different dims or layers"
+    return ""
+
+
+def _resolve(to: str, templates: Mapping[str, Template]) -> tuple[Template | None, dict[str, int]]:
+    """Return the template of a name in which numbers may stand for indices, and those numbers."""
+    if to in templates:
+        return templates[to], {}
+    pieces = to.split(".")
+    for template in templates.values():
+        pairs = list(zip(template.name.split("."), pieces, strict=False))
+        literals = {own[1:-1]: int(said) for own, said in pairs if own.startswith("{") and said.isdecimal()}
+        if template.name.count(".") == len(pieces) - 1 and all(
+            own == said or own[1:-1] in literals for own, said in pairs
+        ):
+            return template, literals
+    return None, {}
+
+
+def _may_be_tied(condition: Tree | None, literals: Mapping[str, int]) -> bool:
+    """Whether a tensor may be tied: not if the numbers that stand in its name rule it out."""
+    if condition is None or not set(names_in(condition)) <= set(literals):
+        return True
+    return bool(evaluate(condition, literals))
+
+
+def _experts(raw: Raw) -> Iterator[str]:
+    """A tensor of experts that no index counts has a first dim, which does."""
+    for class_name in (raw["class"], *raw.get("classes", {})):
+        for template in _class_templates(raw, class_name, "tensors"):
+            if template.active and not template.active.over and not template.dims:
+                yield f"{class_name}: {template.name} has no dims"
 
 
 def _dtypes(raw: Raw) -> Iterator[str]:
     """A buffer begins with a known dtype."""
-    for name, text in raw.get("buffers", {}).items():
-        if (text.split() or [""])[0] not in DTYPE_BITS:
-            yield f"buffers.{name} begins with no dtype"
+    for place, section in sections(raw).items():
+        for name, text in section.get("buffers", {}).items():
+            if (text.split() or [""])[0] not in DTYPE_BITS:
+                yield f"{place}buffers.{name} begins with no dtype"
 
 
 def _roles(raw: Raw) -> Iterator[str]:
-    """Every tensor has a role in `facts/roles.toml`."""
-    known = data.read_toml("facts/roles.toml")["roles"]
-    yield from (f"facts/roles.toml has none for {name}" for name in _tensor_names(raw) if role_of(name) not in known)
+    """Every tensor has a role in `facts/roles.toml`, or is of role `other`."""
+    known = {*data.read_toml("facts/roles.toml")["roles"], "other"}
+    names = (name for section in sections(raw).values() for name in section.get("tensors", {}))
+    yield from (f"facts/roles.toml has none for {name}" for name in names if role_of(name) not in known)
 
 
 def _modules(raw: Raw) -> Iterator[str]:
-    """Every module that holds a tensor has a class, and no other path has."""
-    for section in (raw, *raw.get("classes", {}).values()):
+    """Every module that holds a tensor has a class, and every path that has one holds a tensor or a buffer."""
+    for section in sections(raw).values():
         paths, names = section.get("modules", {}), section.get("tensors", {})
         parents = {name.rpartition(".")[0] for name in names}
         yield from (f"{path} has no class" for path in sorted(parents - set(paths) - {""}))
-        yield from (f"{path} holds no tensor" for path in paths if not any(is_under(name, path) for name in names))
+        held = [*names, *section.get("buffers", {})]
+        yield from (f"{path} holds no tensor" for path in paths if not any(is_under(name, path) for name in held))
 
 
 def _defaults_hold(raw: Raw) -> Iterator[str]:
@@ -190,22 +279,43 @@ def _defaults_hold(raw: Raw) -> Iterator[str]:
     fields = dict(raw["defaults"])
     for name, text in raw.get("computed", {}).items():
         fields.setdefault(name, evaluate(parse(text), fields))
-    first = {**fields, **dict.fromkeys(raw.get("repeat", {}), 0)}
-    for place, text, _ in _all_expressions(raw):
-        value = evaluate(parse(text), first)
-        if place == "require" and value is not True:
+    for text in raw.get("require", ()):
+        if evaluate(parse(text), fields) is not True:
             yield f"{text} is false of the defaults"
-        elif place.startswith(("when.", "ties.")) and type(value) is not bool:
-            yield f"{text} is neither true nor false of the defaults, but {value!r}"
-        elif place.startswith("repeat.") and value != 0 and not _is_size(value):
-            yield f"{text} is a number of layers, and {value!r} is none"
-    for name in Blueprint(raw).sizes:
-        if not _is_size(fields[name]):
+    for class_name in (raw["class"], *raw.get("classes", {})):
+        for template in _class_templates(raw, class_name, "tensors", "buffers"):
+            yield from _first_breach(template, raw, fields)
+    blueprint = Blueprint(raw)
+    for name in blueprint.sizes:
+        if fields[name] is not None and not _is_size(fields[name], 0 if name in blueprint.zero else 1):
             yield f"{name} is a size, and {fields[name]} is none"
 
 
-def _is_size(value: Any) -> bool:
-    return type(value) is int and 1 <= value <= LARGEST_SIZE
+def _first_breach(template: Template, raw: Raw, fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with a tensor in its first layer, if the defaults have one."""
+    here = dict(fields)
+    for index in template.repeat:
+        text = raw["repeat"][index]
+        layers = evaluate(parse(text), here)
+        if not _is_size(layers, 0):
+            yield f"{text} is a number of layers, and {layers!r} is none"
+        if layers == 0:
+            return
+        here[index] = 0
+    conditions = [*template.when, *([template.tie.when] if template.tie and template.tie.when else [])]
+    truths = [evaluate(condition, here) for condition in conditions]
+    for condition, truth in zip(conditions, truths, strict=True):
+        if type(truth) is not bool:
+            yield f"{source(condition)} is neither true nor false of the defaults, but {truth!r}"
+    if False not in truths[: len(template.when)]:
+        for tree in map(parse, template.dims):
+            evaluate(tree, here)
+        if template.active and not _is_size(number := evaluate(template.active.number, here), 0):
+            yield f"{source(template.active.number)} is a number of experts, and {number!r} is none"
+
+
+def _is_size(value: Any, least: int = 1) -> bool:
+    return type(value) is int and least <= value <= LARGEST_SIZE
 
 
 LAW: dict[str, Callable[[Raw], Iterator[str]]] = {
@@ -214,12 +324,14 @@ LAW: dict[str, Callable[[Raw], Iterator[str]]] = {
     "format": _format,
     "expressions": _expressions,
     "names": _names,
+    "fields are known": _known,
     "fields are used": _used,
     "paths": _paths,
     "paths lead somewhere": _reached,
+    "dtypes": _dtypes,
     "names are unique": _unique,
     "ties": _ties,
-    "dtypes": _dtypes,
+    "experts": _experts,
     "roles": _roles,
     "modules": _modules,
     "defaults hold": _defaults_hold,
@@ -227,31 +339,42 @@ LAW: dict[str, Callable[[Raw], Iterator[str]]] = {
 """The rules of a blueprint file by name, each trusting those before it."""
 
 
-def _all_expressions(raw: Raw) -> Iterator[tuple[str, str, set[str]]]:
-    """Yield the place and text of every expression, with the indices that it may use."""
-    for section in ("computed", "repeat"):
-        yield from ((f"{section}.{name}", text, set()) for name, text in raw.get(section, {}).items())
+def _fields(raw: Raw) -> set[str]:
+    return {*raw["defaults"], *raw.get("computed", {})}
+
+
+def _part(raw: Raw, part: str) -> set[str]:
+    return set(raw.get(part, ()))
+
+
+def all_expressions(raw: Raw) -> Iterator[tuple[str, str, set[str]]]:
+    """Yield the place and text of every expression of a blueprint, with the indices that it may use."""
+    repeat = set(raw.get("repeat", {}))
+    yield from ((f"computed.{name}", text, set()) for name, text in raw.get("computed", {}).items())
+    yield from ((f"repeat.{index}", text, repeat - {index}) for index, text in raw.get("repeat", {}).items())
     yield from (("require", text, set()) for text in raw.get("require", ()))
-    yield from ((f"when.{path}", text, _indices(raw, path)) for path, text in raw.get("when", {}).items())
-    for section in (raw, *raw.get("classes", {}).values()):
-        for name, dims in section.get("tensors", {}).items():
-            yield from ((name, dim, _indices(raw, name)) for dim in dims.split())
+    for place, section in sections(raw).items():
+        for part in ("when", "active"):
+            yield from ((f"{place}{part}.{path}", text, _own(path)) for path, text in section.get(part, {}).items())
+        for name, text in section.get("tensors", {}).items():
+            yield from ((name, dim, _own(name)) for dim in split_dims(text))
+        for name, text in section.get("buffers", {}).items():
+            yield from ((name, dim, _own(name)) for dim in split_dims(text)[1:])
         for name, text in section.get("ties", {}).items():
             if " if " in text:
-                yield f"ties.{name}", text.partition(" if ")[2], set()
-    for name, text in raw.get("buffers", {}).items():
-        yield from ((name, dim, set()) for dim in text.split()[1:])
+                yield f"{place}ties.{name}", text.partition(" if ")[2], _own(name)
 
 
-def _indices(raw: Raw, path: str) -> set[str]:
-    return {index for index in raw.get("repeat", {}) if f"{{{index}}}" in path}
+def _own(path: str) -> set[str]:
+    return set(indices_in(path))
 
 
-def _tensor_names(raw: Raw) -> Iterator[str]:
-    yield from raw["tensors"]
-    for of_class in raw.get("classes", {}).values():
-        yield from of_class.get("tensors", {})
+def _all_names(raw: Raw) -> Iterator[str]:
+    for section in sections(raw).values():
+        yield from section.get("tensors", {})
+        yield from section.get("buffers", {})
 
 
-def _class_templates(raw: Raw, class_name: str) -> list[Template]:
-    return list(templates_of(raw, raw.get("classes", {}).get(class_name, {})))
+def _class_templates(raw: Raw, class_name: str, *kinds: str) -> list[Template]:
+    of_class = raw.get("classes", {}).get(class_name, {})
+    return [template for kind in kinds for template in templates_of(raw, of_class, kind)]

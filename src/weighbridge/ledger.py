@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.blueprint import LARGEST_SIZE, MOST_LAYERS, Template, component_of
+from weighbridge.blueprint import LARGEST_SIZE, MOST_LAYERS, MOST_PLACES, Template, component_of, measured
 from weighbridge.errors import ExpressionError, UsageError, nearest
-from weighbridge.expr import NUMBERS, Tree, evaluate, names_in, parse, source
-from weighbridge.polynomial import Polynomial, symbols
+from weighbridge.expr import Tree, evaluate, names_in, parse, source
+from weighbridge.formula import Letters
+from weighbridge.places import ONE, Places, every
+from weighbridge.polynomial import Polynomial
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.blueprint import Blueprint
-    from weighbridge.expr import Meaning
+    from weighbridge.places import Place
+
+    _Form = tuple[tuple[int, ...], bool]  # a shape, and whether it is tied
 
 LARGEST_TOTAL = 2**63 - 1  # that an array of 64 bits can hold
 GROUPINGS = ("component", "role", "layer", "tensor")
@@ -39,33 +45,40 @@ class Row(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A template bound to numbers: one row, or the same row in each of ``indices``.
+    """A template bound to numbers: one row, or the same row in each of the places ``indices``.
 
-    ``indices`` is a range where the tensor stands in every layer, so that an entry's cost does not grow with them.
+    They are held as ranges where the tensor stands in every layer, so that an entry's cost does not grow with them.
+    ``part`` says that they are not all those in which the tensor has this shape, but those of one layer.
     """
 
     template: Template
     shape: tuple[int, ...]
-    indices: Sequence[int]
+    indices: Places
     tied: bool
+    part: bool = False
 
     @property
     def parameters(self) -> int:
         """What its rows add to the unique parameters."""
         return 0 if self.tied else prod(self.shape) * len(self.indices)
 
-    def name(self, index: int) -> str:
-        """Return the name of the tensor in this layer."""
-        return self._in_layer(self.template.name, index)
+    def name(self, place: Place) -> str:
+        """Return the name of the tensor in this place: ``(3, 7)`` are the values of its indices, outermost first."""
+        return self._in(self.template.name, place)
 
-    def tied_to(self, index: int) -> str | None:
-        """Return the name of the tensor that this one is in this layer, if it is another one."""
+    def tied_to(self, place: Place) -> str | None:
+        """Return the name of the tensor that this one is in this place, if it is another one."""
         tie = self.template.tie if self.tied else None
-        return self._in_layer(tie.to, index) if tie else None
+        return self._in(tie.to, place) if tie else None
 
-    def _in_layer(self, name: str, index: int) -> str:
-        repeat = self.template.repeat
-        return name.replace(f"{{{repeat}}}", str(index)) if repeat else name
+    def bound(self, place: Place) -> dict[str, int]:
+        """Return the values of its indices in this place, by their names."""
+        return dict(zip(self.template.repeat, place, strict=True))
+
+    def _in(self, name: str, place: Place) -> str:
+        for index, value in zip(self.template.repeat, place, strict=True):
+            name = name.replace(f"{{{index}}}", str(value))
+        return name
 
 
 class Line(NamedTuple):
@@ -113,6 +126,11 @@ class Ledger:
         return sum([prod(entry.shape) * len(entry.indices) for entry in self.entries if not entry.tied])
 
     @property
+    def active(self) -> int:
+        """The unique parameters that one token passes through: of experts, those of as many as it is sent to."""
+        return sum(self._active(entry) for entry in self.entries if not entry.tied)
+
+    @property
     def tied(self) -> int:
         """The elements that are shared with another tensor, and so counted there."""
         return Line("", self.entries).tied
@@ -120,7 +138,7 @@ class Ledger:
     @property
     def rows(self) -> list[Row]:
         """Every tensor in checkpoint order, layer by layer."""
-        return [self._row(entry, index) for entry, index in _in_order(self.entries)]
+        return [self._row(entry, place) for entry, place in _in_order(self.entries)]
 
     def by(self, grouping: str) -> list[Line]:
         """Return the entries in groups, in the order of their first tensor.
@@ -169,12 +187,24 @@ class Ledger:
             >>> ledger.formula() == ledger.formula_of(ledger.by("role"))
             True
         """
-        if fields:
-            self._check_sizes(fields)
-            fields = {name: _widened(value) for name, value in fields.items()}
-            self._check_rules(fields)
-        bound = {**self.fields, **fields} if fields else self.variables()
-        return _total(self.entries, self.blueprint, bound, NUMBERS if fields else self.meaning())
+        if not fields:
+            return self.formula_of([Line("", self.entries)])
+        self._check_sizes(fields)
+        fields = {name: _widened(value) for name, value in fields.items()}
+        self._check_rules(fields)
+        return self._total_at(fields)
+
+    def active_formula(self) -> Polynomial:
+        """Return `active` as a formula.
+
+        Example:
+            >>> from weighbridge.blueprint import load
+            >>> bert = load("bert")
+            >>> ledger = bind(bert, "BertModel", {**bert.defaults, "num_labels": 2})
+            >>> ledger.active_formula() == ledger.formula()
+            True
+        """
+        return self.formula_of([Line("", self.entries)], active=True)
 
     def _check_sizes(self, fields: Mapping[str, Any]) -> None:
         """Refuse fields for which the same tensors at other sizes are not the answer."""
@@ -197,7 +227,8 @@ class Ledger:
     def _check_rules(self, fields: Mapping[str, Any]) -> None:
         """Refuse values that the family does not allow, and arrays whose totals do not fit one."""
         bound = {**self.fields, **fields}
-        rules = {f"{name} >= 1": parse(f"{name} >= 1") for name in fields} | self.blueprint.require
+        least = {name: f"{name} >= {0 if name in self.blueprint.zero else 1}" for name in fields}
+        rules = {rule: parse(rule) for rule in least.values()} | self.blueprint.require
         for rule, tree in rules.items():
             holds = evaluate(tree, bound)
             if not (holds.all() if hasattr(holds, "all") else holds):
@@ -208,47 +239,88 @@ class Ledger:
         if any(map(_is_array, fields.values())) and self._total_at(most) > LARGEST_TOTAL:
             raise UsageError("the total does not fit an array's 64 bits", values=most, hint="use smaller sizes")
 
-    def _total_at(self, fields: Mapping[str, Any]) -> int:
-        total: int = _total(self.entries, self.blueprint, {**self.fields, **fields}, NUMBERS)
+    def _total_at(self, fields: Mapping[str, Any]) -> Any:
+        bound = {**self.fields, **fields}
+        return sum(_total(entry, self.blueprint, bound) for entry in self.entries if not entry.tied)
+
+    def formula_of(self, lines: Iterable[Line], *, active: bool = False) -> Polynomial:
+        """Return the formula in letters of some groups together, or of what is active of them."""
+        by_template: dict[str, list[Entry]] = {}
+        for line in lines:
+            for entry in line.entries:
+                if not entry.tied:
+                    by_template.setdefault(entry.template.name, []).append(entry)
+        return sum((self._in_letters(entries, active=active) for entries in by_template.values()), Polynomial({}))
+
+    def _in_letters(self, entries: Sequence[Entry], *, active: bool) -> Polynomial:
+        """Return the formula of entries of one template: by the count of its layers, if they are all there."""
+        template, letters = entries[0].template, self.letters
+        places = sum(len(entry.indices) for entry in entries)
+        if not any(entry.part for entry in entries) and places == self._places[template.name]:
+            whole = letters.every(template, active=active)
+            if whole is not None:
+                return whole
+        total = Polynomial({})
+        for entry in entries:
+            if active and template.active:
+                total += self._active(entry)
+                continue
+            for number, indices in _spread(entry, self.blueprint):
+                dims = [letters.of(self.blueprint.dims[dim], indices) for dim in template.dims]
+                total += prod(dims, start=Polynomial({(): number}))
         return total
 
-    def formula_of(self, lines: Iterable[Line]) -> Polynomial:
-        """Return the formula in letters of some groups together."""
-        entries = tuple(entry for line in lines for entry in line.entries)
-        total: Polynomial = Polynomial({}) + _total(entries, self.blueprint, self.variables(), self.meaning())
-        return total
+    @cached_property
+    def letters(self) -> Letters:
+        """The blueprint's expressions in letters, under this config."""
+        return Letters(self.blueprint, self.fields)
+
+    @cached_property
+    def _places(self) -> Counter[str]:
+        """In how many places each template stands untied."""
+        places = Counter[str]()
+        for entry in self.entries:
+            places[entry.template.name] += 0 if entry.tied else len(entry.indices)
+        return places
 
     def buffers(self) -> list[Row]:
         """Return the tensors that are no parameters, but that some checkpoints store."""
-        found = []
-        for buffer in self.blueprint.buffers(self.class_name):
-            shape = tuple(evaluate(self.blueprint.dims[dim], self.fields) for dim in buffer.dims)
-            found.append(Row(buffer.name, shape, buffer.dtype, "buffer", buffer.dims, prod(shape), 0))
-        return found
+        binding = _Binding(self.blueprint, self.fields)
+        entries = [entry for template in self.blueprint.buffers(self.class_name) for entry in binding.entries(template)]
+        return [self._row(entry, place) for entry, place in _in_order(entries)]
 
-    def _row(self, entry: Entry, index: int) -> Row:
+    def _active(self, entry: Entry) -> int:
+        experts = entry.template.active
+        if experts is None:
+            return entry.parameters
+        repeat, places, shape = entry.template.repeat, entry.indices, entry.shape
+        if experts.over:
+            at = repeat.index(experts.over)
+            repeat, places = (*repeat[:at], *repeat[at + 1 :]), places.without(at)
+        else:
+            shape = shape[1:]
+        if _uses(experts.number, repeat):
+            bound = ({**self.fields, **dict(zip(repeat, place, strict=True))} for place in places)
+            return prod(shape) * sum(_size(experts.number, fields, 0) for fields in bound)
+        return prod(shape) * len(places) * _size(experts.number, self.fields, 0)
+
+    def _row(self, entry: Entry, place: Place) -> Row:
         template, count = entry.template, prod(entry.shape)
-        shared, to = 0 if entry.tied else count, entry.tied_to(index)
-        return Row(entry.name(index), entry.shape, self.dtype, template.role, template.dims, count, shared, to)
+        shared = 0 if entry.tied or template.dtype else count
+        dtype, to = template.dtype or self.dtype, entry.tied_to(place)
+        return Row(entry.name(place), entry.shape, dtype, template.role, template.dims, count, shared, to)
 
     def _named(self, grouping: str) -> Iterator[tuple[str, Entry]]:
         if grouping == "component":
             yield from ((component_of(entry.template.role), entry) for entry in self.entries)
         elif grouping == "role":
             yield from ((entry.template.role, entry) for entry in self.entries)
-        else:
+        elif grouping == "layer":
             prefix = self.blueprint.prefix(self.class_name)
-            for entry, index in _in_order(self.entries):
-                alone = entry._replace(indices=(index,))
-                yield entry.name(index) if grouping == "tensor" else _layer(entry, index, prefix), alone
-
-    def variables(self) -> dict[str, Any]:
-        """Return the fields with a symbol in place of every integer; flags and lists stay as the config has them."""
-        return {name: Polynomial.of(name) if type(value) is int else value for name, value in self.fields.items()}
-
-    def meaning(self) -> Meaning:
-        """Return the meaning under which those symbols are divided as the family's requirements allow."""
-        return symbols(self.blueprint.require.values())
+            yield from ((_layer(entry, prefix), entry) for entry in _by_layer(self.entries))
+        else:
+            for entry, place in _in_order(self.entries):
+                yield entry.name(place), entry._replace(indices=_alone(place), part=True)
 
 
 def bind(blueprint: Blueprint, class_name: str, fields: Mapping[str, Any], dtype: str = "F32") -> Ledger:
@@ -260,16 +332,8 @@ def bind(blueprint: Blueprint, class_name: str, fields: Mapping[str, Any], dtype
         ModelError: the family has no such class.
         ExpressionError: a field is missing, or an expression has no value.
     """
-    sizes = _Sizes(blueprint.dims, fields)
-    layers = {index: range(_size(tree, fields, 0, MOST_LAYERS)) for index, tree in blueprint.repeat.items()}
-    layers[""] = range(1)
-    entries: list[Entry] = []
-    for template in blueprint.templates(class_name):
-        if template.varies:
-            entries.extend(_varying(blueprint, template, layers[template.repeat], fields))
-        elif template.when is None or evaluate(template.when, fields):
-            shape = tuple([sizes[dim] for dim in template.dims])
-            entries.append(Entry(template, shape, layers[template.repeat], _is_tied(template, fields)))
+    binding = _Binding(blueprint, fields)
+    entries = [entry for template in blueprint.templates(class_name) for entry in binding.entries(template)]
     return Ledger(blueprint, class_name, fields, tuple(entries), dtype)
 
 
@@ -287,16 +351,95 @@ def _widened(value: Any) -> Any:
     return value.astype("int64") if _is_array(value) else value
 
 
-class _Sizes(dict[str, int]):
-    """The value of each dim that some tensor has, worked out when it is first asked for."""
+class _Binding:
+    """A blueprint's expressions at the values of a config, each worked out once for the indices that it uses."""
 
-    def __init__(self, dims: Mapping[str, Tree], fields: Mapping[str, Any]) -> None:
-        super().__init__()
-        self.dims, self.fields = dims, fields
+    def __init__(self, blueprint: Blueprint, fields: Mapping[str, Any]) -> None:
+        self.blueprint, self.fields = blueprint, dict(fields)
+        self._sizes: dict[str, int] = {}
+        self._truths: dict[Tree, bool] = {}
+        self._every: dict[tuple[str, ...], Places] = {}
+        self._standing: dict[tuple[object, ...], dict[_Form, Places]] = {}
+        self._rounds = 0
 
-    def __missing__(self, dim: str) -> int:
-        self[dim] = size = _size(self.dims[dim], self.fields)
+    def entries(self, template: Template) -> Iterator[Entry]:
+        """Yield an entry for each shape that a template has over the places it stands in."""
+        if not template.varies:
+            if not template.when or all(map(self.holds, template.when)):
+                places = self._every.get(template.repeat) or self.every(template)
+                if places:
+                    yield Entry(template, self.shape(template), places, self.is_tied(template))
+        else:
+            key = (template.repeat, template.dims, template.when, template.tie and template.tie.when)
+            if key not in self._standing:
+                self._rounds = 0
+                self._standing[key] = self.standing(template, template.repeat)
+            found = self._standing[key]
+            _check_places(sum(map(len, found.values())), template)
+            yield from (Entry(template, shape, places, tied) for (shape, tied), places in found.items())
+
+    def standing(self, template: Template, repeat: tuple[str, ...]) -> dict[_Form, Places]:
+        """Return each shape of a template, and whether it is tied, with where it is so over these indices."""
+        if not repeat:
+            return {(self.shape(template), self.is_tied(template)): ONE} if all(map(self.holds, template.when)) else {}
+        index, *inner = repeat
+        layers = self.layers(index)
+        found: dict[_Form, dict[Places, list[int]]] = {}
+        if index not in template.varies:
+            stood = self.standing(template, tuple(inner)) if layers else {}
+            return {form: Places(((layers, inside),)) for form, inside in stood.items()}
+        for value in layers:
+            self.fields[index], self._rounds = value, self._rounds + 1
+            _check_places(self._rounds, template)
+            for form, inside in self.standing(template, tuple(inner)).items():
+                found.setdefault(form, {}).setdefault(inside, []).append(value)
+        self.fields.pop(index, None)
+        return {
+            form: Places(tuple((_values(layers, values), inside) for inside, values in blocks.items()))
+            for form, blocks in found.items()
+        }
+
+    def every(self, template: Template) -> Places:
+        """Return all the places that a template's indices have."""
+        if template.repeat not in self._every:
+            self._every[template.repeat] = places = every(*map(self.layers, template.repeat))
+            _check_places(len(places), template)
+        return self._every[template.repeat]
+
+    def layers(self, index: str) -> range:
+        return range(_size(self.blueprint.repeat[index], self.fields, 0, MOST_LAYERS))
+
+    def shape(self, template: Template) -> tuple[int, ...]:
+        sizes = self._sizes
+        return tuple([sizes[dim] if dim in sizes else self.size(dim) for dim in template.dims])
+
+    def size(self, dim: str) -> int:
+        tree = self.blueprint.dims[dim]
+        size = _size(tree, self.fields, 0 if self.blueprint.zero.intersection(measured(tree)) else 1)
+        if not _uses(tree, self.blueprint.repeat):
+            self._sizes[dim] = size
         return size
+
+    def holds(self, condition: Tree) -> bool:
+        if condition in self._truths:
+            return self._truths[condition]
+        truth = bool(evaluate(condition, self.fields))
+        if not _uses(condition, self.blueprint.repeat):
+            self._truths[condition] = truth
+        return truth
+
+    def is_tied(self, template: Template) -> bool:
+        tie = template.tie
+        return tie is not None and (tie.when is None or self.holds(tie.when))
+
+
+def _values(layers: range, values: list[int]) -> Sequence[int]:
+    return layers if len(values) == len(layers) else tuple(values)
+
+
+def _check_places(places: int, template: Template) -> None:
+    if places > MOST_PLACES:
+        raise ExpressionError(f"stands in more than {MOST_PLACES:,} places", where=template.name)
 
 
 def _size(tree: Tree, fields: Mapping[str, Any], least: int = 1, most: int = LARGEST_SIZE) -> int:
@@ -307,66 +450,110 @@ def _size(tree: Tree, fields: Mapping[str, Any], least: int = 1, most: int = LAR
     return size
 
 
-def _is_tied(template: Template, fields: Mapping[str, Any]) -> bool:
-    tie = template.tie
-    return tie is not None and (tie.when is None or bool(evaluate(tie.when, fields)))
+def _uses(tree: Tree, indices: Iterable[str]) -> bool:
+    return not set(names_in(tree)).isdisjoint(indices)
 
 
-def _varying(blueprint: Blueprint, template: Template, layers: range, fields: Mapping[str, Any]) -> list[Entry]:
-    """Return an entry for each shape that a template has over the layers it stands in."""
-    by_shape: dict[tuple[int, ...], list[int]] = {}
-    for index in layers:
-        here = {**fields, template.repeat: index}
-        if template.when is None or evaluate(template.when, here):
-            shape = tuple(_size(blueprint.dims[dim], here) for dim in template.dims)
-            by_shape.setdefault(shape, []).append(index)
-    tied = _is_tied(template, fields)
-    return [Entry(template, shape, tuple(indices), tied) for shape, indices in by_shape.items()]
-
-
-def _total(entries: Sequence[Entry], blueprint: Blueprint, bound: Mapping[str, Any], meaning: Meaning) -> Any:
-    """Add up the unique parameters of entries under any meaning of the fields."""
-    total: Any = 0
-    for entry in entries:
-        if entry.tied:
-            continue
-        template, in_every_layer = entry.template, isinstance(entry.indices, range)
-        here = {**bound, template.repeat: entry.indices[0]} if template.varies else bound
-        product: Any = len(entry.indices)
-        if template.repeat and in_every_layer:
-            product = evaluate(blueprint.repeat[template.repeat], bound, meaning)
-        for dim in template.dims:
-            product = product * evaluate(blueprint.dims[dim], here, meaning)
-        total = total + product
+def _total(entry: Entry, blueprint: Blueprint, bound: Mapping[str, Any]) -> Any:
+    """Return the elements of an entry where fields have these values, integers or arrays."""
+    template, total = entry.template, 0
+    if not template.varies and not entry.part:
+        counts = [evaluate(blueprint.repeat[index], bound) for index in template.repeat]
+        return prod([*counts, *(evaluate(blueprint.dims[dim], bound) for dim in template.dims)])
+    for number, indices in _spread(entry, blueprint):
+        here = {**bound, **indices}
+        total = total + prod([evaluate(blueprint.dims[dim], here) for dim in template.dims], start=number)
     return total
 
 
-def _stem(entry: Entry) -> str:
-    """Return the path down to the layer's index, ``"encoder.layer."``, or nothing where there is none."""
+def _spread(entry: Entry, blueprint: Blueprint) -> Iterator[tuple[int, dict[str, int]]]:
+    """Yield the values of the indices that the dims of an entry use, with the number of places where they are so."""
     template = entry.template
-    return template.name.partition(f"{{{template.repeat}}}")[0] if template.repeat else ""
+    used = [
+        (position, index)
+        for position, index in enumerate(template.repeat)
+        if index in template.varies and any(index in names_in(blueprint.dims[dim]) for dim in template.dims)
+    ]
+    places: Iterable[Place] = entry.indices if used else ()
+    spread = Counter(tuple((index, place[position]) for position, index in used) for place in places)
+    yield from ((number, dict(indices)) for indices, number in spread.items()) if used else ((len(entry.indices), {}),)
 
 
-def _layer(entry: Entry, index: int, prefix: str) -> str:
+def _alone(place: Place) -> Places:
+    places = ONE
+    for value in reversed(place):
+        places = Places.at(value, places)
+    return places
+
+
+def _layer(entry: Entry, prefix: str) -> str:
     """Return the path of the layer that a tensor is in, or of its first module, the base's prefix aside."""
-    stem, name = _stem(entry), entry.template.name
-    if stem:
-        return f"{stem}{index}"
+    name = entry.template.name
+    if entry.template.repeat:
+        return f"{name.partition('{')[0]}{entry.indices.outermost[0]}"
     below = name.removeprefix(prefix)
     return name[: len(name) - len(below)] + below.partition(".")[0]
 
 
-def _in_order(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
-    """Yield entries with their indices in checkpoint order: all of layer 0, then all of layer 1, and so on."""
+def _stems(name: str) -> list[str]:
+    """Return the pieces of a name down to each of its indices: ``["stages.", ".blocks."]``."""
+    return [piece.rpartition("}")[2] for piece in name.split("{")[:-1]]
+
+
+class _Left(NamedTuple):
+    """What is left of an entry inside a layer: the pieces of its name from there on, and its places there."""
+
+    entry: Entry
+    stems: Sequence[str]
+    places: Places
+
+
+def _runs(left: Sequence[_Left]) -> Iterator[tuple[list[_Left], bool]]:
+    """Cut what follows on each other into runs of layers under one path, and what has no further index."""
     start = 0
-    while start < len(entries):
-        stem, end = _stem(entries[start]), start + 1
-        while end < len(entries) and stem and _stem(entries[end]) == stem:
+    while start < len(left):
+        end = start + 1
+        while end < len(left) and left[start].stems and left[end].stems[:1] == left[start].stems[:1]:
             end += 1
-        run = entries[start:end]
-        yield from (
-            sorted(((entry, index) for entry in run for index in entry.indices), key=lambda pair: pair[1])
-            if stem
-            else ((run[0], 0),)
-        )
+        yield list(left[start:end]), bool(left[start].stems)
         start = end
+
+
+def _layers(run: Iterable[_Left]) -> Iterator[tuple[int, list[_Left]]]:
+    """Yield each layer of a run with what is in it."""
+    layers: dict[int, list[_Left]] = {}
+    for entry, stems, places in run:
+        for values, inside in places.blocks:
+            left = _Left(entry, stems[1:], inside)
+            for value in values:
+                layers.setdefault(value, []).append(left)
+    for value in sorted(layers):
+        yield value, layers[value]
+
+
+def _begun(entries: Iterable[Entry]) -> list[_Left]:
+    return [_Left(entry, _stems(entry.template.name), entry.indices) for entry in entries]
+
+
+def _by_layer(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield entries cut into outermost layers, all of layer 0, then all of layer 1, and so on."""
+    for run, repeats in _runs(_begun(entries)):
+        if repeats:
+            for value, inside in _layers(run):
+                yield from (left.entry._replace(indices=Places.at(value, left.places), part=True) for left in inside)
+        else:
+            yield run[0].entry
+
+
+def _in_order(entries: Iterable[Entry]) -> Iterator[tuple[Entry, Place]]:
+    """Yield entries with their places in checkpoint order: all of layer 0, then all of layer 1, and so on inside."""
+    return _ordered(_begun(entries), ())
+
+
+def _ordered(left: Sequence[_Left], above: Place) -> Iterator[tuple[Entry, Place]]:
+    for run, repeats in _runs(left):
+        if repeats:
+            for value, inside in _layers(run):
+                yield from _ordered(inside, (*above, value))
+        else:
+            yield run[0].entry, above

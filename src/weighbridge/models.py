@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import blueprint as blueprints
 from weighbridge import data, units
-from weighbridge.errors import ConfigError, ModelError, UsageError, nearest, printable, shorten
+from weighbridge.errors import (
+    ConfigError,
+    ExpressionError,
+    ModelError,
+    UsageError,
+    nearest,
+    printable,
+    shorten,
+)
 from weighbridge.expr import evaluate, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from weighbridge.blueprint import Blueprint
+    from weighbridge.expr import Tree
 
     Config = Mapping[str, Any]
 
@@ -22,6 +31,7 @@ ORIGINS = ("catalogue", "defaults", "file", "given", "stdin")
 """Where a config may come from."""
 
 _MOST_SHOWN = 6  # names of a suggestion
+_MOST_FIELDS = 24  # of a family, in a message
 _CATALOGUE = "facts/models.toml"
 
 
@@ -29,14 +39,16 @@ class Model(NamedTuple):
     """A blueprint with every field that it needs bound to a checked value.
 
     ``where`` names it, ``origin`` is one of `ORIGINS`, ``source`` says where the catalogue has the config from.
-    ``config`` is what was given, ``fields`` what the blueprint's expressions see, ``named_class`` the class that the
-    config names (the base class where it names none), ``unaccounted`` the fields of the config that nobody knows.
+    ``config`` is what was given, and ``given`` the same with the fields of sub-configs under dotted names; ``fields``
+    is what the blueprint's expressions see, ``named_class`` the class that the config names (the base class where it
+    names none), ``unaccounted`` the fields of the config that nobody knows.
     """
 
     where: str
     origin: str
     source: str
     config: Config
+    given: Config
     blueprint: Blueprint
     fields: dict[str, Any]
     named_class: str
@@ -67,7 +79,7 @@ class Model(NamedTuple):
             >>> accounts["hidden_size"], accounts["hidden_act"]
             ('used', 'changes no shape: an activation function has no parameters')
         """
-        return {name: _account(self, name) for name in self.config}
+        return {name: _account(self, name) for name in self.given}
 
 
 def find(model: str | os.PathLike[str] | Config, fields: Config | None = None, *, strict: bool = False) -> Model:
@@ -76,7 +88,7 @@ def find(model: str | os.PathLike[str] | Config, fields: Config | None = None, *
     Args:
         model: a name in the catalogue, with or without its organisation; the path of a ``config.json`` or of a folder
             that holds one; ``"-"`` for a config on standard input; a family; or the config itself.
-        fields: fields of the config to replace.
+        fields: fields of the config to replace; ``"text_config.hidden_size"`` is one of a sub-config.
         strict: refuse a config with a field that nobody knows.
 
     Raises:
@@ -97,14 +109,23 @@ def find(model: str | os.PathLike[str] | Config, fields: Config | None = None, *
     if fields is not None and not hasattr(fields, "keys"):
         raise UsageError("fields is a mapping from a field to its value", values={"fields": fields})
     if fields:
-        config = {**config, **fields}
+        config = _replaced(config, fields, where)
     blueprint = _blueprint(config, where)
-    found = _bind(config, blueprint, where)._replace(origin=origin, source=source)
+    found = _bind(config, blueprint, where, frozenset(fields or ()))._replace(origin=origin, source=source)
     if fields:
         _refuse_unknown(found, fields)
     if strict and found.unaccounted:
         raise ConfigError(_unknown_fields(found), where=where, hint="take them out, or leave --strict out")
     return found
+
+
+def bound(config: Config, blueprint: Blueprint, where: str) -> Model:
+    """Return a config read by a blueprint that is given, whatever family either names.
+
+    Raises:
+        ConfigError: the config describes no model that the blueprint was proved for.
+    """
+    return _bind(config, blueprint, where, frozenset())
 
 
 def released() -> dict[str, dict[str, Any]]:
@@ -119,6 +140,21 @@ def released() -> dict[str, dict[str, Any]]:
     from copy import deepcopy  # noqa: PLC0415
 
     return deepcopy(data.read_toml(_CATALOGUE))
+
+
+def _replaced(config: Config, fields: Config, where: str) -> Config:
+    """Return a config with other values of some fields; the one that was given stays as it is."""
+    replaced = dict(config)
+    for name, value in fields.items():
+        inside = replaced
+        *path, last = name.split(".") if isinstance(name, str) else (name,)
+        for piece in path:
+            found = inside.get(piece)
+            if found is not None and not hasattr(found, "keys"):
+                raise UsageError(f"{piece} holds no fields", where=where, values={piece: found, name: value})
+            inside[piece] = inside = dict(found or {})
+        inside[last] = value
+    return replaced
 
 
 # Where a config comes from
@@ -279,72 +315,175 @@ def _blueprint(config: Config, where: str) -> Blueprint:
         raise ModelError(
             f"there is no blueprint for the model_type {shorten(family)}",
             where=where,
-            hint=f"weighbridge has blueprints for: {', '.join(known)}",
+            hint=f"{blueprints.known_families(str(family))}; --via transformers counts it with transformers itself, "
+            "if that is installed",
         )
     return blueprints.load(family)
 
 
-def _bind(config: Config, blueprint: Blueprint, where: str) -> Model:
-    fields = dict(blueprint.defaults)
-    unaccounted = []
-    for name, value in config.items():
-        if name not in blueprint.fields:
-            if not isinstance(name, str):
-                raise ConfigError("a field's name is text", where=where, values={"found": name})
-            if not _is_accounted(name, value, blueprint):
-                unaccounted.append(name)
-        elif value is not None or name in blueprint.never_null:
+def _bind(config: Config, blueprint: Blueprint, where: str, by_hand: frozenset[str]) -> Model:
+    given = dict(_flat(config, blueprint, where))
+    said = _said(given, blueprint, where, by_hand)
+    objects = {path for path in blueprint.configs if given.get(path) is not None}
+    fields = {**blueprint.defaults, **{name: of for name, of in blueprint.given.items() if _above(name) in objects}}
+    for name, value in said.items():
+        if value is None and name in blueprint.computed:
+            fields.pop(name, None)
+        elif value is not None or name in blueprint.nullable or name in blueprint.never_null:
             fields[name] = _checked(name, value, blueprint, where)
     for name, tree in blueprint.computed.items():
         if name not in fields:
-            fields[name] = _checked(name, evaluate(tree, fields), blueprint, where)
+            value = _evaluated(name, tree, fields, where)
+            fields[name] = None if value is None else _checked(name, value, blueprint, where)
     for rule, tree in blueprint.require.items():
-        if evaluate(tree, fields) is not True:
+        if _evaluated("a requirement", tree, fields, where) is not True:
             raise ConfigError(
                 f"a {blueprint.family} needs {rule}",
                 where=where,
                 values={name: fields[name] for name in dict.fromkeys(names_in(tree))},
                 hint="change one of them",
             )
-    named = _named_class(config, blueprint)
-    return Model(where, "given", "", config, blueprint, fields, named, tuple(unaccounted))
+    unaccounted = tuple(name for name, value in given.items() if not _is_accounted(name, value, blueprint))
+    return Model(where, "given", "", config, given, blueprint, fields, _named_class(config, blueprint), unaccounted)
+
+
+def _evaluated(name: str, tree: Tree, fields: Config, where: str) -> Any:
+    try:
+        return evaluate(tree, fields)
+    except ExpressionError as error:
+        what = f"{name} follows from other fields, and {error.where} {error.what}"
+        raise ConfigError(what, where=where, values=error.values, hint="change one of them") from None
+
+
+def _above(name: str) -> str:
+    """Return the path of the sub-config that a field is in."""
+    return name.rpartition(".")[0]
+
+
+def _flat(config: Config, blueprint: Blueprint, where: str, above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a config and its value, those of its sub-configs under dotted names.
+
+    A sub-config that is null is left out; one that is given stands before its fields, as an empty object.
+    """
+    for name, value in config.items():
+        if not isinstance(name, str):
+            raise ConfigError("a field's name is text", where=where, values={"found": name})
+        path = f"{above}{name}"
+        if "." in name and path in blueprint.fields:
+            hint = f"give it inside {_above(path)}"
+            raise ConfigError(f"{path} is the field of a sub-config", where=where, values={name: value}, hint=hint)
+        if path not in blueprint.configs or value is None:
+            yield path, value
+        elif hasattr(value, "keys"):
+            _check_family(path, value.get("model_type"), blueprint, where)
+            yield path, {}
+            yield from _flat(value, blueprint, where, f"{path}.")
+        else:
+            raise ConfigError(
+                f"{path} must be an object", where=where, values={path: value}, hint="give its fields, or leave it out"
+            )
+
+
+def _check_family(path: str, family: object, blueprint: Blueprint, where: str) -> None:
+    proved = blueprint.configs[path]
+    if family not in (None, proved) and proved:
+        raise ConfigError(
+            f"a {blueprint.family} was held against the reference with a {proved} as its {path} alone",
+            where=where,
+            values={f"{path}.model_type": family},
+            hint="count this one with --via transformers, if that is installed",
+        )
+
+
+def _said(given: Config, blueprint: Blueprint, where: str, by_hand: frozenset[str]) -> dict[str, Any]:
+    """Return what a config says of the blueprint's fields, under their own names; what is set by hand goes first."""
+    said: dict[str, Any] = {}
+    by: dict[str, str] = {}
+    for spelled in sorted(given, key=lambda name: name not in by_hand):
+        name, value = blueprint.aliases.get(spelled, spelled), given[spelled]
+        if name not in blueprint.fields or by.get(name) in by_hand:
+            continue
+        if name in said and said[name] != value:
+            values = {by[name]: said[name], spelled: value}
+            raise ConfigError(f"says {name} twice", where=where, values=values, hint="keep one of the two")
+        said[name], by[name] = value, spelled
+    return said
 
 
 def _is_accounted(name: str, value: Any, blueprint: Blueprint) -> bool:
     facts = data.read_toml("facts/fields.toml")
-    only = {**facts["only"], **blueprint.only}
-    if name in only and value not in (only[name], None):
+    name = blueprint.aliases.get(name, name)
+    if name in blueprint.fields or name in blueprint.configs:
+        return True
+    last = name.rpartition(".")[2]
+    if last in facts["only"] and value not in (facts["only"][last], None):
         return False
-    return name in blueprint.inert or name in facts["any"]
+    if _unproved(name, value, blueprint):
+        return False
+    return name in blueprint.inert or last in facts["any"]
+
+
+def _unproved(name: str, value: Any, blueprint: Blueprint) -> list[Any]:
+    """Return the texts of a field, itself or its items, at which it was not proved."""
+    if name not in blueprint.values:
+        return []
+    items = value if isinstance(value, list | tuple) else (value,)
+    return [item for item in items if item is not None and item not in blueprint.values[name]]
 
 
 _KINDS: dict[type, str] = {
     bool: "true or false",
     dict: "an object",
-    float: "a number with a point",
+    float: "a number",
     int: "an integer",
-    list: "a list",
+    list: f"a list of at most {blueprints.MOST_LAYERS} items",
     str: "text",
 }
 
 
 def _checked(name: str, value: Any, blueprint: Blueprint, where: str) -> Any:
-    """Return a field's value if it is of the kind that the field asks for."""
+    """Return a field's value if it is of the kind that the field asks for, and one that it was proved at."""
+    if value is None and name in blueprint.nullable:
+        return None
     if name in blueprint.sizes:
+        least = 0 if name in blueprint.zero else 1
         most = blueprints.MOST_LAYERS if name in blueprint.repeats else blueprints.LARGEST_SIZE
-        if type(value) is int and 1 <= value <= most:
-            return value
-        wanted = f"an integer from 1 to {most}"
+        fits, wanted = type(value) is int and least <= value <= most, f"an integer from {least} to {most}"
     else:
         kind = blueprint.kinds[name]
-        if type(value) is kind:
-            return blueprints.frozen(value)
-        wanted = _KINDS.get(kind, f"a {kind.__name__}")
-    raise ConfigError(f"{name} must be {wanted}", where=where, values={name: value}, hint=f"correct {name}")
+        fits, wanted = _fits(value, kind), _KINDS.get(kind, f"a {kind.__name__}")
+    if not fits:
+        raise ConfigError(f"{name} must be {wanted}", where=where, values={name: value}, hint=f"correct {name}")
+    if _unproved(name, value, blueprint):
+        proved = _either(blueprint.values[name])
+        raise ConfigError(
+            f"a {blueprint.family} was held against the reference with {name} as {proved} alone",
+            where=where,
+            values={name: _unproved(name, value, blueprint)[0]},
+            hint=f"correct {name}, or count with --via transformers, if that is installed",
+        )
+    return blueprints.frozen(value)
+
+
+def _fits(value: Any, kind: type) -> bool:
+    """Whether a value is of a field's kind; of none, where the field is null by default, whatever JSON has will do."""
+    if kind is float:
+        return type(value) in (int, float) and abs(value) < float("inf")
+    if kind is type(None):
+        return type(value) in (*_KINDS, tuple)
+    if kind is list:
+        return type(value) in (list, tuple) and len(value) <= blueprints.MOST_LAYERS
+    return type(value) is kind
+
+
+def _either(texts: list[str]) -> str:
+    shown = [shorten(text) for text in texts[:_MOST_SHOWN]]
+    more = len(texts) - len(shown)
+    return f"{', '.join(shown)} or one of {more} more" if more else " or ".join(shown)
 
 
 def _thawed(value: Any) -> Any:
-    if isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, bool | int | float | str):
         return value
     return dict(value) if hasattr(value, "keys") else list(value)
 
@@ -355,16 +494,18 @@ def _named_class(config: Config, blueprint: Blueprint) -> str:
     return first if isinstance(first, str) and first in blueprint.class_names else blueprint.base_class
 
 
-def _account(model: Model, name: str) -> str:
-    if name in model.blueprint.fields:
+def _account(model: Model, spelled: str) -> str:
+    blueprint = model.blueprint
+    name = blueprint.aliases.get(spelled, spelled)
+    if name in blueprint.fields or name in blueprint.configs:
         return "used"
-    if name not in model.unaccounted:
-        facts = data.read_toml("facts/fields.toml")
+    if spelled not in model.unaccounted:
+        facts, last = data.read_toml("facts/fields.toml"), name.rpartition(".")[2]
         unexplained = "it changed no tensor when the blueprint was proved"
-        return f"changes no shape: {facts['reasons'].get(name) or facts['any'].get(name) or unexplained}"
-    if name in model.blueprint.inert:
+        return f"changes no shape: {facts['reasons'].get(last) or facts['any'].get(last) or unexplained}"
+    if name in blueprint.inert:
         return "unaccounted: of another value than the blueprint was proved for"
-    likely = nearest(model.blueprint.fields, name, most=1)
+    likely = nearest([*blueprint.fields, *blueprint.aliases], name, most=1)
     return f"unaccounted: likely a misspelling of {likely[0]}" if likely else "unaccounted"
 
 
@@ -389,7 +530,7 @@ def _unknown_fields(model: Model) -> str:
     shown = []
     for name in model.unaccounted[:8]:
         account = _account(model, name).removeprefix("unaccounted").removeprefix(": ")
-        shown.append(f"{shorten(name, str)} = {shorten(model.config[name])}{f' ({account})' if account else ''}")
+        shown.append(f"{shorten(name, str)} = {shorten(model.given[name])}{f' ({account})' if account else ''}")
     more = len(model.unaccounted) - len(shown)
     return f"nobody knows what to make of {', '.join(shown)}{f' and {more} more' if more else ''}"
 
@@ -397,10 +538,16 @@ def _unknown_fields(model: Model) -> str:
 def _refuse_unknown(model: Model, fields: Config) -> None:
     """A field that a user sets by hand must mean something: a slip there is an error, not a note."""
     for name in model.unaccounted:
-        if name in fields and name not in model.blueprint.inert:
+        set_by_hand = any(path in fields for path in blueprints.above(name))
+        if set_by_hand and name not in model.blueprint.inert:
             known = sorted(model.blueprint.fields)
             near = nearest(known, name)
             raise UsageError(
                 f"{model.blueprint.family} has no field {shorten(name, str)}",
-                hint=f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(known)}",
+                hint=f"did you mean {' or '.join(near)}?" if near else f"it has {_among(known)}",
             )
+
+
+def _among(names: list[str]) -> str:
+    shown = ", ".join(names[:_MOST_FIELDS])
+    return f"{shown} and {len(names) - _MOST_FIELDS} more" if len(names) > _MOST_FIELDS else shown

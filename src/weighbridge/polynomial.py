@@ -2,7 +2,8 @@
 
 Bind every size of a model to its own variable instead of an integer, evaluate the same expressions, and the total that
 comes out is the formula. Exact divisions stay exact: where a model requires ``hidden_size % num_attention_heads == 0``,
-``hidden_size // num_attention_heads`` is the fraction H/A, and A·(H/A) is H.
+``hidden_size // num_attention_heads`` is the fraction H/A, and A·(H/A) is H. What is no polynomial, such as
+``int(hidden_size * mlp_ratio)``, is kept whole, as a factor of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +12,22 @@ import re
 from operator import index
 from typing import TYPE_CHECKING, Any
 
-from weighbridge.expr import NUMBERS, Shown, Tree, evaluate, infix, names_in, parse, prefix, show, source
+from weighbridge.errors import ExpressionError
+from weighbridge.expr import (
+    NUMBERS,
+    PRECEDENCE,
+    SOURCE,
+    Shown,
+    Tree,
+    evaluate,
+    infix,
+    names_in,
+    parse,
+    prefix,
+    show,
+    source,
+    substitute,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +36,7 @@ if TYPE_CHECKING:
 
 Monomial = tuple[tuple[str, int], ...]  # (factor, power) pairs, sorted; a factor is a field or an opaque expression
 MOST_TERMS = 10_000  # of a product, before like ones are added, so that no formula can explode
+MOST_EXPANDED = 8  # powers above this are kept whole
 
 
 class Polynomial:
@@ -42,6 +59,17 @@ class Polynomial:
     def of(cls, factor: str) -> Polynomial:
         """Return the polynomial that is one field, or one expression taken whole."""
         return cls({((factor, 1),): 1})
+
+    @classmethod
+    def whole(cls, tree: Tree) -> Polynomial:
+        """Return the polynomial that is one expression taken whole.
+
+        Raises:
+            ExpressionError: its text would be longer or deeper than any that is read.
+        """
+        text = source(tree)
+        parse(text)
+        return cls.of(text)
 
     def __add__(self, other: Polynomial | int) -> Polynomial:
         terms = dict(self.terms)
@@ -89,7 +117,8 @@ class Polynomial:
 
     def __call__(self, **fields: Any) -> Any:
         """Return the value where the fields have these values: integers or arrays."""
-        return evaluate(self.tree(), fields)
+        terms = (_term(monomial, coefficient, {}) for monomial, coefficient in self.terms.items())
+        return sum(sign * evaluate(tree, fields) for sign, tree in terms)
 
     def __str__(self) -> str:
         return self.text()
@@ -123,11 +152,40 @@ class Polynomial:
         return _sum(_group(outer, terms, rank) for outer, terms in groups.values())
 
 
+class Opaque:
+    """What is no polynomial in letters, kept as its expression: a fraction, a truth, something looked up."""
+
+    __slots__ = ("tree",)
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"{source(self.tree)} cannot be decided in letters")
+
+
+def in_letters(tree: Tree, bound: Mapping[str, Any], meaning: Meaning, indices: Mapping[str, int]) -> Polynomial:
+    """Return what a count comes to in letters, under the meaning of `symbols`; where that fails, it is kept whole.
+
+    Example:
+        >>> letters = {"width": Polynomial.of("width"), "ratio": Opaque(("name", "ratio")), "sizes": (3, 5)}
+        >>> in_letters(parse("int(width * ratio) * sizes[i]"), letters, symbols(), {"i": 1})
+        Polynomial('5 * int(width * ratio)')
+    """
+    try:
+        value = evaluate(tree, {**bound, **indices}, meaning)
+        return Polynomial.whole(value.tree) if isinstance(value, Opaque) else _polynomial(value)
+    except (ExpressionError, TypeError):
+        return Polynomial.whole(
+            substitute(tree, lambda name: _tree(indices[name]) if name in indices else ("name", name))
+        )
+
+
 def symbols(required: Iterable[Tree] = ()) -> Meaning:
     """Return the meaning under which polynomials are divided: exactly, where ``required`` promises no remainder.
 
-    A division or remainder with no such promise is kept whole, as a factor of its own. What a polynomial is compared
-    with, or looked up in, depends on its fields, so it is refused rather than decided.
+    A division or remainder with no such promise is kept whole, as a factor of its own. What is no polynomial, such as
+    a comparison with a letter, comes to something `Opaque`, and what cannot be written in letters is refused.
 
     Example:
         >>> tree = parse("num_attention_heads * (hidden_size // num_attention_heads)")
@@ -140,34 +198,78 @@ def symbols(required: Iterable[Tree] = ()) -> Meaning:
     exact = {(rule[1][1], rule[1][2]) for rule in required if _is_divisibility(rule)}
 
     def divide(left: Any, right: Any) -> Any:
-        if (_tree(left), _tree(right)) in exact and isinstance(right, Polynomial) and len(right.terms) == 1:
+        if isinstance(right, Polynomial) and len(right.terms) == 1:
             ((divisor, coefficient),) = right.terms.items()
-            if coefficient == 1:
+            if coefficient == 1 and (_tree(left), _tree(right)) in exact:
                 return left * Polynomial({tuple((factor, -power) for factor, power in divisor): 1})
-        return _whole("//", left, right)
+        return _of_integers("//")(left, right)
 
-    opaque = {kind: _opaquely(kind) for kind in ("%", "max", "min")}
-    undecided = {kind: _undecided(kind) for kind in ("==", "!=", "<", "<=", ">", ">=", "in", "[]")}
-    return {**NUMBERS, **opaque, **undecided, "//": divide}
-
-
-def _opaquely(kind: str) -> Callable[[Any, Any], Any]:
-    return lambda left, right: _whole(kind, left, right)
-
-
-def _undecided(kind: str) -> Callable[[Any, Any], Any]:
-    def decide(left: Any, right: Any) -> Any:
-        if isinstance(left, Polynomial) or isinstance(right, Polynomial):
-            raise TypeError(f"{kind} cannot be decided in letters")
-        return NUMBERS[kind](left, right)
-
-    return decide
+    return {
+        **NUMBERS,
+        **{kind: _kept(kind) for kind in ("or", "and", "not", "<", "<=", ">", ">=", "in", "not in", "[]", "[:]")},
+        **{kind: _kept(kind) for kind in ("/", "sqrt", "log2")},
+        **{kind: _compared(kind) for kind in ("==", "!=")},
+        **{kind: _in_ring(kind) for kind in ("+", "-", "*", "**", "neg")},
+        **{kind: _of_integers(kind) for kind in ("%", "max", "min", "abs")},
+        **{kind: _made_integer(kind) for kind in ("int", "round", "floor", "ceil")},
+        "//": divide,
+        "if": lambda truth, then, otherwise: _of_integers("if")(then, otherwise, truth=truth),
+    }
 
 
-def _whole(kind: str, left: Any, right: Any) -> Any:
-    if isinstance(left, Polynomial) or isinstance(right, Polynomial):
-        return Polynomial.of(source((kind, _tree(left), _tree(right))))
-    return NUMBERS[kind](left, right)
+def _kept(kind: str) -> Callable[..., Any]:
+    """Return an operator that letters come under only as they are written."""
+
+    def keep(*operands: Any) -> Any:
+        if any(isinstance(operand, Polynomial | Opaque) for operand in operands):
+            return Opaque((kind, *map(_tree, operands)))
+        return NUMBERS[kind](*operands)
+
+    return keep
+
+
+def _compared(kind: str) -> Callable[[Any, Any], Any]:
+    def compare(left: Any, right: Any) -> Any:
+        if isinstance(left, Polynomial) and right is None:  # a letter stands for an integer
+            return kind == "!="
+        return _kept(kind)(left, right)
+
+    return compare
+
+
+def _in_ring(kind: str) -> Callable[..., Any]:
+    def operate(*operands: Any) -> Any:
+        expands = kind != "**" or (type(operands[1]) is int and 0 <= operands[1] <= MOST_EXPANDED)
+        if expands and not any(map(_is_opaque, operands)):
+            return NUMBERS[kind](*operands)
+        return _kept(kind)(*operands)
+
+    return operate
+
+
+def _of_integers(kind: str) -> Callable[..., Any]:
+    """Return an operator that of integers gives an integer, kept whole where letters come under it."""
+
+    def keep(*operands: Any, **first: Any) -> Any:
+        found = _kept(kind)(*first.values(), *operands)
+        whole = isinstance(found, Opaque) and all(isinstance(operand, int | Polynomial) for operand in operands)
+        return Polynomial.whole(found.tree) if whole else found
+
+    return keep
+
+
+def _made_integer(kind: str) -> Callable[[Any], Any]:
+    def make(operand: Any) -> Any:
+        if isinstance(operand, Polynomial):
+            return operand
+        return Polynomial.whole((kind, operand.tree)) if isinstance(operand, Opaque) else NUMBERS[kind](operand)
+
+    return make
+
+
+def _is_opaque(value: Any) -> bool:
+    """Whether a value takes arithmetic out of the ring: what is kept as it is, or a fraction."""
+    return isinstance(value, Opaque | float)
 
 
 def _is_divisibility(rule: Tree) -> bool:
@@ -175,7 +277,13 @@ def _is_divisibility(rule: Tree) -> bool:
 
 
 def _tree(value: Any) -> Tree:
-    return value.tree() if isinstance(value, Polynomial) else ("value", value)
+    if isinstance(value, Polynomial):
+        return value.tree()
+    if isinstance(value, Opaque):
+        return value.tree
+    if not isinstance(value, int | float | str | None):
+        raise TypeError(f"a {type(value).__name__} cannot be written in letters")
+    return ("neg", ("value", -value)) if isinstance(value, int | float) and value < 0 else ("value", value)
 
 
 def _polynomial(value: Polynomial | int) -> Polynomial:
@@ -236,7 +344,8 @@ def product(letters: str, numbers: str, coefficient: str) -> Callable[[Shown, Sh
         if _ends_in_number(left) and (right[0].isdecimal() or right[0] == "("):
             pattern = numbers
         else:
-            pattern = coefficient if _ends_in_number(left) and _ONE_LETTER.match(right) else letters
+            runs_on = right.strength >= PRECEDENCE["*"] and _ONE_LETTER.match(right)
+            pattern = coefficient if _ends_in_number(left) and runs_on else letters
         return infix("*", pattern)(left, right)
 
     return write
@@ -251,16 +360,23 @@ def _ends_in_number(text: str) -> bool:
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ONE_LETTER = re.compile(r"(?:<i>)?[^\W\d_](?!_?[^\W_⁰¹²³⁴⁵⁶⁷⁸⁹])")  # H, H², β, <i>H</i> and H_{0}, but no width or x1
 
+
+def _raised(base: Shown, exponent: Shown) -> Shown:
+    """Write a power: H², and 2^n where the exponent is no number."""
+    if exponent.isdecimal():
+        return infix("**", "{}{}")(base, Shown(exponent.translate(_SUPERSCRIPTS)))
+    return infix("**", "{}^{}")(base, exponent)
+
+
 TEXT: Meaning = {
+    **SOURCE,
     "+": infix("+", "{} + {}"),
     "-": infix("-", "{} - {}"),
     "*": product(letters="{}·{}", numbers="{}×{}", coefficient="{}{}"),
+    "/": infix("/", "{}/{}"),
     "//": infix("//", "{}/{}"),
     "%": infix("%", "{} mod {}"),
-    "**": lambda base, exponent: infix("**", "{}{}")(base, Shown(exponent.translate(_SUPERSCRIPTS))),
+    "**": _raised,
     "neg": prefix("*", "-{}"),
-    "[]": lambda container, index: Shown(f"{container}[{index}]"),
-    "max": lambda left, right: Shown(f"max({left}, {right})"),
-    "min": lambda left, right: Shown(f"min({left}, {right})"),
 }
 """A formula in letters, in plain Unicode."""

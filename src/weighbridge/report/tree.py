@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, units
 from weighbridge.errors import UsageError
 from weighbridge.ledger import Line
+from weighbridge.places import ONE
 from weighbridge.report.table import COLUMNS, width, wrap
 from weighbridge.report.weighing import weigh
 from weighbridge.report.words import words
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from weighbridge.ledger import Entry
     from weighbridge.report.weighing import Weighing
 
-    Item = tuple[tuple[str, ...], Entry]  # what is left of the name's path below a module, and the tensor
+    Item = tuple[tuple[str, ...], Entry]  # what is left of the name's path, and of its places, below a module
 
 
 def tree(
@@ -166,7 +168,12 @@ def _said(lang: str) -> dict[str, str]:
 
 
 def _node(
-    name: str, path: tuple[str, ...], items: Sequence[Item], classes: Mapping[str, str], indices: range | None = None
+    name: str,
+    path: tuple[str, ...],
+    items: Sequence[Item],
+    classes: Mapping[str, str],
+    at: tuple[int, ...] = (),
+    indices: range | None = None,
 ) -> Node:
     """Return the module at this path, of the tensors below it; those of a run of layers are given as one layer's."""
     below: dict[str, list[Item]] = {}
@@ -178,23 +185,22 @@ def _node(
         inner = (*path, first)
         if first.startswith("{"):
             runs = ((_run_name(run), one, run) for run, one in _runs(inside))
-            modules.extend(_node(run_name, inner, one, classes, run) for run_name, one, run in runs)
+            modules.extend(_node(run_name, inner, one, classes, (*at, run[0]), run) for run_name, one, run in runs)
         else:
-            modules.append(_node(first, inner, inside, classes))
-    each = Line(name, tuple(entry for _, entry in items))
-    every = each if indices is None else Line(name, tuple(entry._replace(indices=indices) for _, entry in items))
+            modules.append(_node(first, inner, inside, classes, at))
+    each = Line(name, tuple(entry for _, entry in items)).parameters
+    every = each if indices is None else each * len(indices)
     class_name = classes.get(".".join(path), "Module")
-    return Node(name, class_name, every.parameters, each.parameters, tuple(_tensors(items)), tuple(modules), indices)
+    return Node(name, class_name, every, each, tuple(_tensors(items, at)), tuple(modules), indices)
 
 
-def _tensors(items: Iterable[Item]) -> Iterator[Tensor]:
+def _tensors(items: Iterable[Item], at: tuple[int, ...]) -> Iterator[Tensor]:
     for (name, *rest), entry in items:
         if not rest:
-            for index in entry.indices:  # one, unless it is a list of bare tensors
-                one = entry._replace(indices=(index,))
-                yield Tensor(
-                    str(index) if name.startswith("{") else name, entry.shape, one.parameters, one.tied_to(index)
-                )
+            one = entry._replace(indices=ONE)
+            for place in entry.indices:  # one, unless it is a list of bare tensors
+                called = str(place[0]) if name.startswith("{") else name
+                yield Tensor(called, entry.shape, one.parameters, one.tied_to((*at, *place)))
 
 
 def _runs(items: Sequence[Item]) -> Iterator[tuple[range, list[Item]]]:
@@ -202,15 +208,20 @@ def _runs(items: Sequence[Item]) -> Iterator[tuple[range, list[Item]]]:
 
     Where a tensor appears, changes its shape or ends, a run ends; between such places all layers are alike.
     """
-    stretches = [list(_stretches(entry.indices)) for _, entry in items]
-    ends = sorted({end for found in stretches for stretch in found for end in (stretch.start, stretch.stop)})
-    layers = [entry.indices if isinstance(entry.indices, range) else frozenset(entry.indices) for _, entry in items]
+    stretches = [
+        sorted(
+            ((stretch, inside) for values, inside in entry.indices.blocks for stretch in _stretches(values)),
+            key=lambda pair: pair[0].start,
+        )
+        for _, entry in items
+    ]
+    ends = sorted({end for found in stretches for stretch, _ in found for end in (stretch.start, stretch.stop)})
     for start, stop in pairwise(ends):
-        here = [
-            (path, entry._replace(indices=(start,)))
-            for (path, entry), within in zip(items, layers, strict=True)
-            if start in within
-        ]
+        here = []
+        for (path, entry), found in zip(items, stretches, strict=True):
+            last = bisect_right(found, start, key=lambda pair: pair[0].start) - 1
+            if last >= 0 and start in found[last][0]:
+                here.append((path, entry._replace(indices=found[last][1])))
         if here:
             yield range(start, stop), here
 
