@@ -1,0 +1,232 @@
+"""How the reference fills in a config: defaults, fields that follow from others, what a given sub-config assumes.
+
+A config is looked at as a model is: the fields that it works out are its tensors, and what its code asked, its
+conditions.
+"""
+
+from __future__ import annotations
+
+from ast import literal_eval
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge.derive.generalize import generalize
+from weighbridge.derive.probe import Probe, Tensor
+from weighbridge.derive.symbolic import plain, tree_of
+from weighbridge.derive.trees import LEAVES, NULL, names, replaced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from weighbridge.derive.generalize import Draft
+    from weighbridge.derive.subject import Subject
+    from weighbridge.expr import Tree
+
+
+class Filled(NamedTuple):
+    """What a config's fields are when its file says nothing of them."""
+
+    defaults: dict[str, Any]
+    given: dict[str, Any]
+    computed: dict[str, Tree]
+    nullable: set[str]
+    unknown: list[str]
+
+
+def fill(subject: Subject, used: Iterable[str], probes: Sequence[Probe], implied: Mapping[str, Tree]) -> Filled:
+    """Return where each field that matters comes from, and each field that those need; ``implied`` is known already."""
+    default = subject.fields(subject.config(subject.start))
+    given = subject.fields_of_given()
+    filled = Filled({}, {}, {}, set(), [])
+    waiting, seen = list(dict.fromkeys(used)), set[str]()
+    while waiting:
+        name = waiting.pop(0)
+        if name in seen:
+            continue
+        seen.add(name)
+        tree = implied.get(name) or _rule(subject, name, probes, default)
+        if tree is not None:
+            filled.computed[name] = tree
+            waiting.extend(sorted(names(tree)))
+        elif default.get(name) is not None:
+            filled.defaults[name] = default[name]
+            instead = _if_null(subject, name, probes)
+            if instead is not None:
+                filled.computed[name] = instead
+                waiting.extend(sorted(names(instead)))
+            if given.get(name) is not None and given[name] != default[name]:
+                filled.given[name] = given[name]
+        else:
+            filled.unknown.append(f"what {name} is by default")
+        null = [probe for probe in probes if name in probe.fields and probe.fields[name] is None]
+        if tree == NULL or any(name in probe.changes for probe in null):
+            filled.nullable.add(name)
+    return filled
+
+
+def _if_null(subject: Subject, name: str, probes: Sequence[Probe]) -> Tree | None:
+    """Return what the reference makes of a null in place of a field that has a default, where it makes something."""
+    null = [probe for probe in probes if name in probe.changes and probe.changes[name] is None]
+    made = [probe for probe in null if probe.fields.get(name) is not None]
+    return _derived(subject, name, made) if made and len(made) == len(null) else None
+
+
+def _rule(subject: Subject, name: str, probes: Sequence[Probe], default: Mapping[str, Any]) -> Tree | None:
+    """Return how a field follows from others; None where it has a value of its own by default."""
+    if name.rpartition(".")[2] == "num_labels" and name.removesuffix("num_labels") + "id2label" in default:
+        return ("len", ("name", name.removesuffix("num_labels") + "id2label"))
+    if name.rpartition(".")[2] == "id2label":
+        return None
+    free = [probe for probe in probes if name not in probe.changes and name in probe.fields]
+    values = [probe.fields[name] for probe in free]
+    own = subject.stated.get(name) is not None
+    if not values or (own and all(_same(value, values[0]) for value in values)):
+        return None
+    if all(value is None for value in values):
+        return NULL
+    if all(value == [] for value in values):
+        return ("list",)
+    return _derived(subject, name, free)
+
+
+def settle(drafts: Sequence[Draft]) -> dict[str, Tree]:
+    """Take out of dims what they say of null fields alike, and return it: `d if d != null else h // a` is `d`.
+
+    A field that the code replaces by one and the same expression wherever it is null is one that follows from others.
+    """
+    dims = [tree for draft in drafts for tensor in draft.tensors.values() for tree in tensor.dims or ()]
+    elsewhere = {
+        name
+        for draft in drafts
+        for tree in (*draft.conditions.values(), *draft.repeats.values(), *_tie_conditions(draft))
+        if tree is not None
+        for name in names(tree)
+    }
+    settled: dict[str, Tree] = {}
+    for name in sorted({name for tree in dims for name in names(tree)} - elsewhere):
+        instead = {found for tree in dims if name in names(tree) for found in _instead(tree, name)}
+        if len(instead) == 1 and None not in instead:
+            settled[name] = instead.pop()  # type: ignore[assignment]
+    if settled:
+        for draft in drafts:
+            for key, tensor in draft.tensors.items():
+                kept = None if tensor.dims is None else tuple(_settled(tree, settled) for tree in tensor.dims)
+                draft.tensors[key] = tensor._replace(dims=kept)
+    return settled
+
+
+def _tie_conditions(draft: Draft) -> list[Tree]:
+    return [condition for tensor in draft.tensors.values() for _, condition in tensor.ties]
+
+
+def _null_test(tree: Tree) -> tuple[str, Tree, Tree] | None:
+    """Return the field that a choice asks to be null, what it is then, and what otherwise."""
+    if tree[0] == "if" and tree[1][0] in ("==", "!=") and tree[1][1][0] == "name" and tree[1][2] == NULL:
+        null, other = (tree[2], tree[3]) if tree[1][0] == "==" else (tree[3], tree[2])
+        return tree[1][1][1], null, other
+    return None
+
+
+def _instead(tree: Tree, name: str) -> Iterator[Tree | None]:
+    """Yield what stands in a field's place where it is null; None where the field stands without a choice."""
+    asked = _null_test(tree)
+    if asked and asked[0] == name:
+        yield _matched(asked[2], asked[1], name)
+    elif tree == ("name", name):
+        yield None
+    elif tree[0] not in LEAVES:
+        for operand in tree[1:]:
+            if not isinstance(operand, str):
+                yield from _instead(operand, name)
+
+
+def _matched(pattern: Tree, tree: Tree, name: str) -> Tree | None:
+    """Return what a field must be replaced with in one tree for it to be the other."""
+    if pattern == ("name", name):
+        return tree
+    if pattern[0] != tree[0] or pattern[0] in LEAVES or len(pattern) != len(tree):
+        return None
+    found = {_matched(one, other, name) for one, other in zip(pattern[1:], tree[1:], strict=True) if one != other}
+    return found.pop() if len(found) == 1 else None
+
+
+def _settled(tree: Tree, settled: Mapping[str, Tree]) -> Tree:
+    asked = _null_test(tree)
+    if asked and asked[0] in settled:
+        return _settled(asked[2], settled)
+    if tree[0] in LEAVES:
+        return tree
+    return (tree[0], *[operand if isinstance(operand, str) else _settled(operand, settled) for operand in tree[1:]])
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)
+
+
+def _derived(subject: Subject, name: str, probes: Sequence[Probe]) -> Tree | None:
+    """Return a field's value as an expression over the others."""
+    texts: dict[str, int] = {}
+    draft = generalize([_as_probe(subject, name, probe, texts) for probe in probes])
+    words = {code: text for text, code in texts.items()}
+    if draft.unknown:
+        return None
+    if name in draft.repeats:
+        return _list(draft, name, words)
+    items = [tensor.dims for key, tensor in draft.tensors.items() if key.startswith(f"{name}.")]
+    if items:
+        trees = [_worded(dims[0], words) for dims in items if dims]
+        return None if draft.conditions else ("list", *trees)
+    dims = draft.tensors[name].dims
+    condition = draft.conditions.get(name)
+    if not dims:
+        return None
+    tree = _worded(dims[0], words)
+    return tree if condition is None else ("if", condition, tree, NULL)
+
+
+def _list(draft: Draft, name: str, words: Mapping[int, str]) -> Tree | None:
+    item, count = draft.tensors[f"{name}.{{0}}"].dims, draft.repeats[name]
+    if not item or count is None or draft.conditions:
+        return None
+    return (
+        "for",
+        "i",
+        count,
+        replaced(_worded(item[0], words), lambda leaf: ("name", "i") if leaf[0] == "index" else leaf),
+    )
+
+
+_CODES = 700_000_001  # of texts and flags: far from any size and from each other, so that none is taken for another
+
+
+def _as_probe(subject: Subject, name: str, probe: Probe, texts: dict[str, int]) -> Probe:
+    """Return the config of a probe as if the field were its only tensor, or a list of them."""
+    made, trace = subject.remembered(probe)
+    value = made.get(name, probe.fields[name])
+    fields = {
+        field: known
+        for field, known in probe.fields.items()
+        if field != name and (subject.stated.get(field) is not None or field in probe.changes)
+    }
+    tensors, lengths = {}, {}
+    if isinstance(value, list | tuple):
+        lengths[name] = len(value)
+        tensors = {f"{name}.{at}": _coded(item, texts) for at, item in enumerate(value)}
+    elif value is not None:
+        tensors[name] = _coded(value, texts)
+    return Probe(probe.changes, fields, tensors, {}, lengths, {}, trace)
+
+
+def _coded(value: Any, texts: dict[str, int]) -> Tensor:
+    number = plain(value)
+    if type(number) is int:
+        return Tensor((number,), (tree_of(value),))
+    code = texts.setdefault(repr(number), _CODES * (len(texts) + 1) ** 2)
+    tree = tree_of(value)
+    return Tensor((code,), (tree if tree[0] == "name" else ("value", code),))
+
+
+def _worded(tree: Tree, words: Mapping[int, str]) -> Tree:
+    """Return a tree with texts and flags in place of their codes."""
+    return replaced(
+        tree, lambda leaf: ("value", literal_eval(words[leaf[1]])) if leaf[0] == "value" and leaf[1] in words else leaf
+    )

@@ -1,0 +1,126 @@
+"""Holds a blueprint against the reference: the same config, read and bound here and built there, tensor by tensor."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge import models
+from weighbridge.derive.probe import quick_building
+from weighbridge.errors import WeighbridgeError
+from weighbridge.ledger import bind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from weighbridge.blueprint import Blueprint
+    from weighbridge.derive.probe import Probe
+    from weighbridge.derive.subject import Subject
+
+
+class Held(NamedTuple):
+    """What came of holding a class against the reference: how many configs it was held on, and what differed."""
+
+    class_name: str
+    configs: int
+    differences: list[str]
+
+
+def held(
+    blueprint: Blueprint, subject: Subject, class_name: str, configs: Iterable[Mapping[str, Any]], most: int = 25
+) -> Held:
+    """Hold a class on configs, given as changes by dotted path, until ``most`` were built; it may refuse some.
+
+    Every parameter's name, shape and order, every tie and the total must agree.
+    """
+    count, differences = 0, []
+    with quick_building():
+        for changes in configs:
+            if count == most:
+                break
+            try:
+                probe = subject.probe(class_name, changes, labels=False)
+            except Exception:  # noqa: S112  # whatever a model's own code raises is its way to refuse
+                continue
+            count += 1
+            differences += [
+                f"{class_name} on {dict(changes)}: {difference}"
+                for difference in _differences(blueprint, subject, class_name, changes, probe)
+            ]
+    return Held(class_name, count, differences)
+
+
+def _differences(
+    blueprint: Blueprint, subject: Subject, class_name: str, changes: Mapping[str, Any], probe: Probe
+) -> Iterator[str]:
+    config = {"model_type": subject.family, **subject.nested(changes)}
+    try:
+        fields = models.bound(config, blueprint, "the config").fields
+        ledger = bind(blueprint, class_name, fields)
+    except WeighbridgeError as error:
+        yield str(error)
+        return
+    expected = {row.name: (row.shape, row.tied_to) for row in ledger.rows}
+    built = {name: (tensor.shape, tensor.tied_to) for name, tensor in probe.tensors.items()}
+    for name in {**expected, **built}:
+        if expected.get(name) != built.get(name):
+            yield f"{name} is {built.get(name, 'not there')}, not {expected.get(name, 'expected')}"
+            return
+    total = sum(_elements(tensor.shape) for tensor in probe.tensors.values() if tensor.tied_to is None)
+    if ledger.parameters != total:
+        yield f"{total} parameters, not {ledger.parameters}"
+
+
+def _elements(shape: Iterable[int]) -> int:
+    product = 1
+    for size in shape:
+        product *= size
+    return product
+
+
+def draws(blueprint: Blueprint, seed: str, tries: int) -> Iterator[dict[str, Any]]:
+    """Yield random small configs inside a blueprint's region, as changes by dotted path."""
+    dice = random.Random(f"{blueprint.family} {seed}")  # noqa: S311
+    for chance in [chance for _ in range(tries) for chance in (0.4, 0.2, 0.1, 0.05)][:tries]:
+        changes = dict(_drawn(blueprint, dice, chance))
+        try:
+            models.bound({"model_type": blueprint.family, **_nested(changes, blueprint)}, blueprint, "a random config")
+        except WeighbridgeError:
+            continue
+        yield changes
+
+
+def _drawn(blueprint: Blueprint, dice: random.Random, chance: float) -> Iterator[tuple[str, Any]]:
+    for name in sorted(blueprint.fields):
+        value = blueprint.defaults.get(name)
+        if name in blueprint.repeats and type(value) is int:
+            yield name, dice.randint(min(value, 2), min(value, 5))
+        elif dice.random() < chance:
+            yield from ((name, other) for other in [_other(blueprint, name, value, dice)] if other is not value)
+
+
+def _other(blueprint: Blueprint, name: str, value: Any, dice: random.Random) -> Any:
+    """Return another value for a field, of the kinds that it was proved with."""
+    if name in blueprint.nullable and dice.random() < 0.5:
+        return None
+    if isinstance(value, bool):
+        return not value
+    if type(value) is int:
+        return max(1, dice.choice((value * 2, value // 2, value * 3, value + 1)))
+    if name in blueprint.values:
+        letters = blueprint.values[name]
+        return [dice.choice(letters) for _ in value] if isinstance(value, list | tuple) else dice.choice(letters)
+    return value
+
+
+def _nested(changes: Mapping[str, Any], blueprint: Blueprint) -> dict[str, Any]:
+    """Return changes by dotted path as a JSON file has them."""
+    top: dict[str, Any] = {}
+    for path, value in changes.items():
+        *above, name = path.split(".")
+        here = top
+        for depth, piece in enumerate(above):
+            kind = blueprint.configs.get(".".join(above[: depth + 1]))
+            here = here.setdefault(piece, {"model_type": kind} if kind else {})
+        here[name] = value
+    return top

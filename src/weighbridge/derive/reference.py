@@ -1,0 +1,394 @@
+"""The model types of transformers: their configs, which of a config's fields can be turned, and their classes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import re
+import sys
+import tomllib
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import transformers
+from transformers.configuration_utils import PreTrainedConfig
+from transformers.models.auto import configuration_auto, modeling_auto
+
+from weighbridge.derive import probe as probes
+from weighbridge.derive.subject import Knob
+from weighbridge.derive.symbolic import Trace, lift, plain, tracing
+from weighbridge.errors import ModelError, nearest, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from torch import nn
+
+_GENERIC = frozenset(field.name for field in dataclasses.fields(PreTrainedConfig))
+_LABELS = ("id2label", "label2id")
+
+
+class Subject:
+    """A model type of transformers as something to derive.
+
+    Example:
+        >>> bert = Subject("bert")
+        >>> bert.base_class, bert.fields(bert.config({"hidden_size": 24}))["hidden_size"]
+        ('BertModel', 24)
+    """
+
+    def __init__(self, family: str) -> None:
+        check_family(family)
+        self.family = family
+        self.config_class: type[PreTrainedConfig] = configuration_auto.CONFIG_MAPPING[family]
+        named = modeling_auto.MODEL_MAPPING_NAMES[family]
+        self.base_class: str = named if isinstance(named, str) else named[0]
+        self._class = {self.base_class: getattr(transformers, self.base_class)}
+        self._module = sys.modules[self._class[self.base_class].__module__]
+
+    @property
+    def start(self) -> dict[str, Any]:
+        """What a config must say for the base class to be built at all, or to be small enough."""
+        return dict(_starts().get(self.family, {}))
+
+    @property
+    def reference(self) -> str:
+        """The package and version that the blueprint is held against."""
+        return f"transformers {transformers.__version__}"
+
+    def prefix(self, class_name: str) -> str:
+        """Return the name that a class has for the base model in it."""
+        return str(getattr(self._class[class_name], "base_model_prefix", ""))
+
+    @property
+    def source(self) -> str:
+        """What the blueprint is derived from."""
+        modeling = self._module.__name__.rpartition(".")[2]
+        return f"transformers {transformers.__version__}: {self.config_class.__name__}, {modeling}.py"
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """Other spellings of fields that the config class reads, at every level."""
+        return dict(_aliases(self.config({}), ""))
+
+    def task_classes(self) -> list[str]:
+        """Return the other public classes that take this config, in the order of the modeling file."""
+        found = {}
+        for name in getattr(self._module, "__all__", []):
+            kind = getattr(self._module, name, None)
+            if inspect.isclass(kind) and getattr(kind, "config_class", None) is self.config_class:
+                found[name] = kind
+        for table in dir(modeling_auto):
+            names = getattr(modeling_auto, table)
+            if table.startswith("MODEL_") and table.endswith("_MAPPING_NAMES") and self.family in names:
+                listed = names[self.family]
+                for name in [listed] if isinstance(listed, str) else listed:
+                    with contextlib.suppress(AttributeError, ImportError, ModuleNotFoundError):
+                        found.setdefault(name, getattr(transformers, name))
+        self._class |= found
+        abstract = ("PreTrainedModel", "PretrainedModel")
+        return [name for name in found if name != self.base_class and not name.endswith(abstract)]
+
+    def check_class(self, class_name: str) -> None:
+        """See that there is such a task class.
+
+        Raises:
+            ModelError: there is none.
+        """
+        known = self.task_classes()
+        if class_name not in known:
+            near = nearest(known, class_name) or known[:6]
+            hint = f"did you mean {' or '.join(near)}?" if near else "leave --class out"
+            raise ModelError(f"{self.family} has no class {shorten(class_name, str)}", hint=hint)
+
+    def config(self, changes: Mapping[str, Any]) -> PreTrainedConfig:
+        """Return the config of a JSON file that says no more than these fields, by dotted path."""
+        config = self._made(self.nested(changes))
+        for name, value in self.unlisted.items():
+            if value is not None:
+                vars(config).setdefault(name, value)
+        return config
+
+    @cached_property
+    def unlisted(self) -> dict[str, bool | None]:
+        """Fields that the model's code asks for though the config class has none: `getattr(config, "name", False)`.
+
+        The value is what the code takes in place of one that is absent; None where that is not always the same flag.
+        """
+        code = inspect.getsource(self._module)
+        asked = re.findall(r"getattr\((?:self\.)?config, ['\"](\w+)['\"], ([^()]*)", code)
+        known = {*dir(self.config_class), *vars(self.config_class()), *self.config_class.attribute_map}
+        defaults: dict[str, set[str]] = {}
+        for name, value in asked:
+            if name not in known and not name.startswith("_"):
+                defaults.setdefault(name, set()).add(value)
+        flags = {"True": True, "False": False}
+        return {name: flags.get(" or ".join(values)) for name, values in defaults.items()}
+
+    def _made(self, said: dict[str, Any]) -> PreTrainedConfig:
+        made: Any = self.config_class
+        config: PreTrainedConfig = made(**said)
+        return config
+
+    def nested(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return changes as a JSON file has them: sub-configs as objects that say what model they are of."""
+        top = {path: value for path, value in changes.items() if "." not in path}
+        below: dict[str, dict[str, Any]] = {}
+        for path, value in changes.items():
+            if "." in path:
+                place, _, name = path.rpartition(".")
+                below.setdefault(place, {})[name] = value
+        for place, values in sorted(below.items()):
+            here = top
+            for depth, piece in enumerate(place.split(".")):
+                at = ".".join(place.split(".")[: depth + 1])
+                here = here.setdefault(piece, self._named(at))
+            here.update(values)
+        return top
+
+    def _named(self, place: str) -> dict[str, Any]:
+        model_type = self.sub_configs.get(place)
+        return {"model_type": model_type} if model_type else {}
+
+    @cached_property
+    def sub_configs(self) -> dict[str, str]:
+        """The model type of each sub-config, by dotted path; ``""`` where it has none."""
+        return dict(_sub_configs(self.config_class(), ""))
+
+    @cached_property
+    def stated(self) -> dict[str, Any]:
+        """What each field is by default where its class says so, before any is worked out."""
+        return {**self.unlisted, **dict(_stated(self.config_class(), ""))}
+
+    def fields_of_given(self) -> dict[str, Any]:
+        """Return what the fields of sub-configs are where those are given but say nothing."""
+        given: dict[str, Any] = {}
+        for place in self.sub_configs:
+            if "." not in place:
+                with contextlib.suppress(Exception):
+                    given |= {
+                        name: value
+                        for name, value in self.fields(self._made({place: self._named(place)})).items()
+                        if name.startswith(f"{place}.")
+                    }
+        return given
+
+    def remembered(self, probe: probes.Probe) -> tuple[dict[str, Any], Trace]:
+        """Return a probe's fields as its config class makes them of values that remember, and what it asked."""
+        said = {
+            name: lift(value, ("name", name))
+            for name, value in probe.fields.items()
+            if name in probe.changes or (self.stated.get(name) is not None and not isinstance(value, dict))
+        }
+        probes.install_stand_ins("transformers.models.")
+        with tracing() as trace, _any_type():
+            try:
+                config = self.config(said)
+            except Exception:  # code that does not bear such values is asked without
+                return dict(probe.fields), trace
+        return dict(_walked(config, "")), trace
+
+    def knobs(self, changes: Mapping[str, Any]) -> list[Knob]:
+        """Return every field that a config may set, with the value that it has here."""
+        return [
+            *_knobs(self.config(changes), ""),
+            *[
+                Knob(name, value, "bool" if value is not None else "int | None")
+                for name, value in self.unlisted.items()
+            ],
+        ]
+
+    def fields(self, config: PreTrainedConfig) -> dict[str, Any]:
+        """Return the value of every field by dotted path, remembering nothing."""
+        return {**dict.fromkeys(self.unlisted), **dict(_flat(config, ""))}
+
+    def build(self, class_name: str, config: PreTrainedConfig) -> nn.Module:
+        """Build a class on a config."""
+        module: nn.Module = self._class[class_name](config)
+        return module
+
+    def probe(self, class_name: str, changes: Mapping[str, Any], *, labels: bool = True) -> probes.Probe:
+        """Run the reference code of a class on the config of these changes.
+
+        Raises:
+            Exception: whatever the reference code raises on a config that it refuses.
+        """
+        config = self.config(changes)
+        fields = self.fields(config)
+        if labels:
+            _remember(config, "")
+            probes.install_stand_ins(
+                "transformers.models.", "transformers.modeling_layers", "transformers.pytorch_utils"
+            )
+        with _labels_remembered():
+            return probes.take(lambda: self.build(class_name, config), changes, fields, labels=labels)
+
+    def files(self) -> set[str]:
+        """Return the files of model code that have been loaded."""
+        return {
+            module.__file__
+            for name, module in list(sys.modules.items())
+            if name.startswith("transformers.models.") and ".modeling_" in name and module.__file__
+        }
+
+    @cached_property
+    def code(self) -> str:
+        """The text of the modules that hold the model and its config."""
+        modules = {self.config_class.__module__, self._module.__name__}
+        return "\n".join(inspect.getsource(sys.modules[module]) for module in sorted(modules))
+
+    @property
+    def command(self) -> str:
+        """The command that derives it."""
+        return f"weighbridge derive {self.family}"
+
+    @property
+    def config_name(self) -> str:
+        """The name of the class that has the defaults."""
+        return self.config_class.__name__
+
+
+@cache
+def _starts() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(Path(__file__).with_name("starts.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def families() -> tuple[str, ...]:
+    """Return every model type that has a base class, in the order of transformers' own table."""
+    return tuple(modeling_auto.MODEL_MAPPING_NAMES)
+
+
+def check_family(family: str) -> None:
+    """See that there is such a model type.
+
+    Raises:
+        ModelError: there is none.
+    """
+    if family not in families():
+        near = nearest(families(), family)
+        hint = f"did you mean {' or '.join(near)}?" if near else "give a model type, or module:Class of your own"
+        what = f"transformers {transformers.__version__} has no model type {shorten(family, str)}"
+        raise ModelError(what, hint=hint)
+
+
+def _sub_configs(config: PreTrainedConfig, above: str) -> Iterator[tuple[str, str]]:
+    for name, value in vars(config).items():
+        if isinstance(value, PreTrainedConfig) and not name.startswith("_"):
+            yield above + name, value.model_type or ""
+            yield from _sub_configs(value, f"{above}{name}.")
+
+
+def _stated(config: PreTrainedConfig, above: str) -> Iterator[tuple[str, Any]]:
+    for field in dataclasses.fields(type(config)):
+        value = vars(config).get(field.name)
+        name = above + type(config).attribute_map.get(field.name, field.name)
+        if isinstance(value, PreTrainedConfig):
+            yield from _stated(value, f"{above}{field.name}.")
+        elif field.default is not dataclasses.MISSING:
+            yield name, field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            yield name, field.default_factory()
+
+
+def _walked(config: PreTrainedConfig, above: str) -> Iterator[tuple[str, Any]]:
+    for name, value in vars(config).items():
+        if isinstance(value, PreTrainedConfig):
+            yield from _walked(value, f"{above}{name}.")
+        else:
+            yield above + name, value
+
+
+def _aliases(config: PreTrainedConfig, above: str) -> Iterator[tuple[str, str]]:
+    for alias, name in type(config).attribute_map.items():
+        yield above + alias, above + name
+    for name, value in vars(config).items():
+        if isinstance(value, PreTrainedConfig) and not name.startswith("_"):
+            yield from _aliases(value, f"{above}{name}.")
+
+
+def _knobs(config: PreTrainedConfig, above: str) -> Iterator[Knob]:
+    for field in dataclasses.fields(type(config)):
+        name = type(config).attribute_map.get(field.name, field.name)
+        value = vars(config).get(name)
+        if isinstance(value, PreTrainedConfig):
+            yield from _knobs(value, f"{above}{name}.")
+        elif not name.startswith("_") and name not in _GENERIC:
+            yield Knob(above + name, value, str(field.type))
+
+
+def _flat(config: PreTrainedConfig, above: str) -> Iterator[tuple[str, Any]]:
+    for name, value in vars(config).items():
+        if name.startswith("_") and name != "_sliding_window_pattern":
+            continue
+        if isinstance(value, PreTrainedConfig):
+            yield from _flat(value, f"{above}{name}.")
+        elif name in _LABELS:
+            yield above + name, {str(key): item for key, item in (value or {}).items()}
+        elif isinstance(value, dict):
+            yield from _flat_dict(value, f"{above}{name}.")
+        elif value is None or isinstance(value, bool | int | float | str | list | tuple):
+            yield above + name, plain(value)
+    with contextlib.suppress(Exception):
+        yield above + "num_labels", int(config.num_labels)  # type: ignore[arg-type]
+
+
+def _flat_dict(values: Mapping[Any, Any], above: str) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if not isinstance(name, str):
+            continue
+        if isinstance(value, dict):
+            yield from _flat_dict(value, f"{above}{name}.")
+        elif value is None or isinstance(value, bool | int | float | str | list | tuple):
+            yield above + name, plain(value)
+
+
+def _remember(config: PreTrainedConfig, above: str) -> None:
+    """Let every value of a config remember its field."""
+    vars(config)["_weighbridge_path"] = above
+    for name, value in vars(config).items():
+        if name.startswith("_") or name in _LABELS or name.endswith("dtype"):
+            continue
+        if isinstance(value, PreTrainedConfig):
+            _remember(value, f"{above}{name}.")
+        elif isinstance(value, dict):
+            vars(config)[name] = _remembering(value, f"{above}{name}.")
+        else:
+            vars(config)[name] = lift(value, ("name", above + name))
+
+
+def _remembering(values: Mapping[Any, Any], above: str) -> dict[Any, Any]:
+    return {
+        name: _remembering(value, f"{above}{name}.")
+        if isinstance(value, dict)
+        else lift(value, ("name", f"{above}{name}"))
+        if isinstance(name, str) and name.isidentifier()
+        else value
+        for name, value in values.items()
+    }
+
+
+@contextlib.contextmanager
+def _labels_remembered() -> Iterator[None]:
+    """Let ``config.num_labels``, a property, remember its field."""
+    counted: Any = PreTrainedConfig.num_labels
+
+    def num_labels(self: PreTrainedConfig) -> Any:
+        path = vars(self).get("_weighbridge_path")
+        number = counted.fget(self)
+        return number if path is None else lift(number, ("name", f"{path}num_labels"))
+
+    with mock.patch.object(PreTrainedConfig, "num_labels", property(num_labels, counted.fset)), _any_type():
+        yield
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+def _any_type() -> contextlib.AbstractContextManager[Any]:
+    """Let configs take values that remember where their class wants Python's own types."""
+    return mock.patch("huggingface_hub.dataclasses.type_validator", new=_nothing)

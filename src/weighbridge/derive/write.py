@@ -1,0 +1,224 @@
+"""From drafts to a blueprint, as data and as the text of its file."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.derive.generalize import list_above
+from weighbridge.derive.trees import leaves, names, replaced
+from weighbridge.expr import PRECEDENCE, SOURCE, Shown, infix, show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from weighbridge.derive.generalize import Draft, Drafted
+    from weighbridge.expr import Meaning, Tree
+
+_LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
+_TIGHT: Meaning = {**SOURCE, **{kind: infix(kind, f"{{}}{kind}{{}}") for kind in ("+", "-", "*", "/", "//", "%", "**")}}
+
+
+class Letters:
+    """The letters of indices: lists of the same number of modules, in the same place, share one; none is a field's."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._free = [letter for letter in _LETTERS if letter not in set(taken)]
+        self._of: dict[tuple[str, str, int], str] = {}
+        self.counts: dict[str, str] = {}
+
+    def of(self, draft: Draft, path: str) -> str:
+        """Return the letter of a list's index."""
+        above = self.chain(draft, list_above(path))
+        count = draft.repeats[path]
+        tree = count if count is not None else ("value", 0)
+        text = expression(tree, above)
+        outer = "".join(above[: 1 + max((leaf[1] for leaf in leaves(tree) if leaf[0] == "index"), default=-1)])
+        key = (outer, text, len(above))
+        if key not in self._of:
+            self._of[key] = self._free[len(self._of)]
+            self.counts[self._of[key]] = text
+        return self._of[key]
+
+    def chain(self, draft: Draft, path: str) -> list[str]:
+        """Return the letters of the lists that stand one in another down to this one."""
+        return [*self.chain(draft, list_above(path)), self.of(draft, path)] if path else []
+
+    def named(self, draft: Draft, template: str) -> str:
+        """Return a name with its letters."""
+        return template.format(*[f"{{{letter}}}" for letter in self.chain(draft, list_above(template))])
+
+
+def expression(tree: Tree, letters: Iterable[str] = ()) -> str:
+    """Return the text of a tree, its indices by their letters.
+
+    Example:
+        >>> expression(("<", ("index", 0), ("name", "first_k_dense_replace")), "i")
+        'i < first_k_dense_replace'
+    """
+    return str(show(_lettered(tree, list(letters)), str, SOURCE))
+
+
+def dim(tree: Tree, letters: Iterable[str] = ()) -> str:
+    """Return the text of one dim, with spaces inside brackets only.
+
+    Example:
+        >>> dim(("*", ("value", 2), ("+", ("name", "a"), ("name", "b"))))
+        '2*(a+b)'
+    """
+    shown: Shown = show(_lettered(tree, list(letters)), str, _TIGHT)
+    return f"({shown})" if shown.strength <= max(PRECEDENCE["=="], PRECEDENCE["if"]) else str(shown)
+
+
+def _lettered(tree: Tree, letters: list[str]) -> Tree:
+    if tree[0] == "for":
+        return ("for", tree[1], _lettered(tree[2], letters), _lettered(tree[3], letters))
+    return replaced(tree, lambda leaf: ("name", letters[leaf[1]]) if leaf[0] == "index" else leaf)
+
+
+def section(draft: Draft, letters: Letters, only: Iterable[str] | None = None) -> dict[str, dict[str, str]]:
+    """Return a draft's tensors, ties, conditions and buffers as the tables of a blueprint.
+
+    ``only`` names the templates to write down; conditions are kept that one of them stands under.
+    """
+    kept = set(draft.tensors if only is None else only)
+    tables: dict[str, dict[str, str]] = {"tensors": {}, "when": {}, "ties": {}, "buffers": {}}
+    for template, tensor in draft.tensors.items():
+        if template in kept:
+            chain = letters.chain(draft, list_above(template))
+            tables["tensors"][letters.named(draft, template)] = " ".join(dim(tree, chain) for tree in tensor.dims or ())
+            _tie(draft, letters, tensor, chain, tables["ties"])
+    for template, buffer in draft.buffers.items():
+        if only is None and buffer.dims is not None:
+            chain = letters.chain(draft, list_above(template))
+            words = [DTYPES.get(buffer.dtype, buffer.dtype), *[dim(tree, chain) for tree in buffer.dims]]
+            tables["buffers"][letters.named(draft, template)] = " ".join(words)
+    for path, condition in draft.conditions.items():
+        if condition is not None and any(f"{name}.".startswith(f"{path}.") for name in kept):
+            tables["when"][letters.named(draft, path)] = expression(condition, letters.chain(draft, list_above(path)))
+    return {name: table for name, table in tables.items() if table}
+
+
+def _tie(draft: Draft, letters: Letters, tensor: Drafted, chain: list[str], ties: dict[str, str]) -> None:
+    for to, condition in tensor.ties[:1]:
+        target = to.format(*[f"{{{letter}}}" for letter in chain])
+        always = condition == ("value", True)
+        ties[letters.named(draft, tensor.name)] = target if always else f"{target} if {expression(condition, chain)}"
+
+
+DTYPES = {
+    "float32": "F32",
+    "float64": "F64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint8": "U8",
+    "bool": "BOOL",
+}
+
+
+def fields_in(draft: Draft, only: Iterable[str] | None = None) -> list[str]:
+    """Return the fields that a draft's expressions name, in the order in which its tensors do."""
+    kept = set(draft.tensors if only is None else only)
+    trees: list[Tree] = []
+    for path, count in draft.repeats.items():
+        if count is not None and any(name.startswith(f"{path}.") for name in kept):
+            trees.append(count)
+    for template, tensor in draft.tensors.items():
+        if template in kept:
+            trees += [*(tensor.dims or ()), *[condition for _, condition in tensor.ties]]
+    trees += [
+        condition
+        for path, condition in draft.conditions.items()
+        if condition is not None and any(f"{name}.".startswith(f"{path}.") for name in kept)
+    ]
+    if only is None:
+        trees += [tree for buffer in draft.buffers.values() for tree in buffer.dims or ()]
+    return list(dict.fromkeys(name for tree in trees for name in sorted(names(tree))))
+
+
+# The text of the file
+
+_NOTES = {
+    "values": "texts, and what a field of texts may be for the blueprint to hold",
+    "defaults": "what {config} assumes when a config leaves a field out",
+    "given": "and where a sub-config is given but leaves the field out",
+    "configs": "sub-configs, and the model each is of",
+    "aliases": "other spellings that the reference reads",
+    "computed": "fields that, left out or null, follow from others",
+    "repeat": "an index runs 0, 1, … below it",
+    "tensors": "checkpoint names, whole, in checkpoint order",
+    "when": "tensors, or modules whole, that exist only on a condition",
+    "ties": "tensors that are another one",
+    "buffers": "not parameters; checkpoints may store them: dtype and dims",
+    "active": "of how many experts one token takes the way",
+    "modules": "the classes of the modules that hold tensors",
+}
+_ORDER = (
+    "values",
+    "proof",
+    "defaults",
+    "given",
+    "configs",
+    "aliases",
+    "computed",
+    "repeat",
+    "tensors",
+    "when",
+    "ties",
+    "buffers",
+    "active",
+    "stored",
+    "modules",
+)
+
+
+def toml(raw: Mapping[str, Any], config: str) -> str:
+    """Return the text of a blueprint's file."""
+    lines = [
+        f"# {raw['class']}: {raw['source']}, derived and proved on {raw['proof']['configs']} unseen configs.",
+        f"# `{raw['proof']['by']}` writes this file; do not edit it.",
+        *[f"{key} = {_literal(raw[key])}" for key in ("format", "family", "source", "class")],
+    ]
+    for key in ("require", "inert", "nullable", "zero"):
+        if raw.get(key):
+            lines += [f"{key} = [", *[f"    {_literal(item)}," for item in raw[key]], "]"]
+    for key in _ORDER:
+        if raw.get(key):
+            lines += ["", *_table(key, raw[key], _NOTES.get(key, "").format(config=config))]
+    for name, of_class in raw.get("classes", {}).items():
+        lines += ["", "", f"[classes.{name}]"]
+        lines += [f"{key} = {_literal(of_class[key])}" for key in ("base", "prefix", "without") if key in of_class]
+        for key in _ORDER:
+            if of_class.get(key):
+                lines += ["", *_table(f"classes.{name}.{key}", of_class[key], "")]
+    return "\n".join(lines) + "\n"
+
+
+def _table(name: str, table: Mapping[str, Any], note: str) -> Iterator[str]:
+    yield f"[{name}]{' ' * max(1, 34 - len(name))}# {note}" if note else f"[{name}]"
+    bare = not any(part in name for part in ("tensors", "when", "ties", "buffers", "modules", "active", "stored"))
+    for key, value in table.items():
+        shown = key if bare and key.replace("_", "a").isalnum() else json.dumps(key, ensure_ascii=False)
+        yield f"{shown} = {_literal(value)}"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, dict):
+        return (
+            "{ " + ", ".join(f"{_key(key)} = {_literal(item)}" for key, item in value.items()) + " }" if value else "{}"
+        )
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_literal(item) for item in value)}]"
+    if isinstance(value, str):
+        return f"'{value}'" if '"' in value and "'" not in value else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value)
+
+
+def _key(key: str) -> str:
+    return key if key.replace("_", "a").replace("-", "a").isalnum() and key.isascii() else json.dumps(key)
