@@ -59,8 +59,12 @@ CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
             "classes.BertForMaskedLM.base is true or false",
         ),
         "values that are one text": (
-            lambda raw: raw["values"].update(position_embedding_type="absolute"),
-            "values.position_embedding_type lists texts",
+            lambda raw: raw.update(values={"hidden_act": "gelu"}),
+            "values.hidden_act lists texts",
+        ),
+        "other words that are a text": (
+            lambda raw: raw.update(spelled={"hidden_act": "gelu"}),
+            "spelled.hidden_act is a table of texts",
         ),
         "holes that are a text": (lambda raw: raw["proof"].update(holes="none"), "proof.holes lists texts"),
     },
@@ -101,7 +105,11 @@ CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
     "fields are known": {
         "null for no field": (lambda raw: raw.update(nullable=["width"]), "nullable: width is no field"),
         "zero for no field": (lambda raw: raw.update(zero=["width"]), "zero: width is no field"),
-        "values of no field": (lambda raw: raw["values"].update(width=["a"]), "values: width is no field"),
+        "values of no field": (lambda raw: raw.update(values={"width": ["a"]}), "values: width is no field"),
+        "other words of no field": (
+            lambda raw: raw.update(spelled={"width": {"a": "b"}}),
+            "spelled: width is no field",
+        ),
         "an alias of no field": (lambda raw: raw.update(aliases={"dim": "width"}), "aliases: width is no field"),
         "an alias that is a field": (
             lambda raw: raw.update(aliases={"hidden_size": "vocab_size"}),
@@ -197,7 +205,7 @@ CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
             "cls.predictions.decoder.bias is tied itself",
         ),
         "between other shapes": (
-            lambda raw: tie(raw, "cls.predictions.decoder.bias", "bert.embeddings.LayerNorm.bias"),
+            lambda raw: tie(raw, "cls.predictions.decoder.bias", "bert.embeddings.word_embeddings.weight"),
             "have different dims",
         ),
         "to a layer that is tied itself": (
@@ -245,6 +253,17 @@ CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
         "experts of a fraction": (
             lambda raw: raw.update(active={"pooler": "hidden_size / 5"}),
             "hidden_size / 5 is a number of experts, and 153.6 is none",
+        ),
+    },
+    "stored": {
+        "with fewer elements": (
+            lambda raw: raw.update(stored={"pooler.dense.bias": ["bias: hidden_size-1"]}),
+            "files hold 767 elements in place of the 768 of pooler.dense.bias",
+        ),
+        "in place of nothing": (lambda raw: raw.update(stored={"pool": ["a"]}), "no tensor stands under pool"),
+        "under one name": (
+            lambda raw: raw.update(stored={"pooler.dense.bias": ["a"], "pooler.dense.weight": ["a"]}),
+            "BertModel: pooler.dense.weight and pooler.dense.bias are stored under names that are not all different",
         ),
     },
 }

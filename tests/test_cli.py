@@ -110,7 +110,7 @@ def test_json_has_everything(run) -> None:
     assert found["config"]["vocab_size"] == 21128
     assert found["fields"]["vocab_size"] == "used"
     assert found["notes"] == []
-    assert found["evidence"]["proof"]["configs"] == 240
+    assert found["evidence"]["proof"]["configs"] == 24
     assert found["evidence"]["config"]["where"] == "google-bert/bert-base-chinese"
 
 

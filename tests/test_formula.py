@@ -156,7 +156,7 @@ def text(ledger: Ledger, name: str) -> str:
             "stages.{j}.down.weight",
             "sum([width * 2 ** (j + 1) * (width * 2 ** j) if j < len(depths) - 1 else 0 for j in range(len(depths))])",
         ),
-        ("shared", "blocks.{i}.parts.{g}.w", "count(not i > 0 for i in range(layers)) * groups * width"),
+        ("shared", "blocks.{i}.parts.{g}.w", "groups * width"),
         ("shared", "encoder.{i}.b", "sum([max(i, width) for i in range(layers)])"),
         ("shared", "encoder.{i}.w", "layers * width ** 2"),
     ],

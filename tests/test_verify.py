@@ -624,7 +624,7 @@ def test_the_text_fits_a_terminal_and_says_every_kind(lang, tmp_path):
 
     verification = everything(tmp_path)
     kinds = {kind for kind, _ in said(verification)}
-    assert kinds == set(KINDS) - {"dtype", "stated_dtype", "prefix_absent", "prefix_added"}
+    assert kinds == set(KINDS) - {"dtype", "stated_dtype", "in_memory", "prefix_absent", "prefix_added"}
     text = verification.text(lang)
     written = data.read_toml(f"report/words/verify.{lang}.toml")["kinds"]
     assert all(written[kind].partition("{")[0] in text.replace("\n  ", " " * (lang == "en")) for kind in kinds)

@@ -56,6 +56,13 @@ class Template(NamedTuple):
     dtype: str = ""
 
 
+class Stored(NamedTuple):
+    """What files hold in place of a tensor: a name, and dims, or None where they are the tensor's own."""
+
+    name: str
+    dims: tuple[str, ...] | None
+
+
 class Blueprint:
     """A family's tensors as expressions, bound to no config yet.
 
@@ -67,8 +74,10 @@ class Blueprint:
         ('vocab_size', 'hidden_size')
     """
 
-    def __init__(self, raw: Raw) -> None:
+    def __init__(self, raw: Raw, where: str = "") -> None:
         self._raw = raw
+        self.where = where
+        """The file that it is from; nothing for one that this package ships."""
         self.family: str = raw["family"]
         self.source: str = raw["source"]
         self.proof: Raw = raw["proof"]
@@ -87,20 +96,29 @@ class Blueprint:
         self.aliases: Mapping[str, str] = raw.get("aliases", {})
         """Other spellings of fields."""
         self.values: Mapping[str, list[str]] = raw.get("values", {})
+        self.spelled: Mapping[str, Mapping[str, str]] = raw.get("spelled", {})
+        """Other words for the texts of a field; ``"null"`` for one that says that the field is left out."""
         """The texts at which a field was proved: what decides is refused at others, what is inert is noted."""
         self.computed: dict[str, Tree] = {name: parse(text) for name, text in raw.get("computed", {}).items()}
         self.require: dict[str, Tree] = {text: parse(text) for text in raw.get("require", ())}
         self.repeat: dict[str, Tree] = {index: parse(text) for index, text in raw.get("repeat", {}).items()}
         self.dims: dict[str, Tree] = {dim: parse(dim) for dims in all_dims(raw) for dim in dims}
-        counted = {name for tree in self.repeat.values() for name in names_in(tree)}
+        layers = {index for name in all_names(raw) for index in indices_in(name)}
+        counted = {name for index, tree in self.repeat.items() if index in layers for name in names_in(tree)}
         self.repeats = frozenset(counted - self.repeat.keys())
         """The fields that say how many layers there are."""
         self.at_defaults = _at_defaults(self.defaults, self.computed)
         """The value of every field of a config that says nothing."""
         self.kinds = {name: type(raw["defaults"].get(name, value)) for name, value in self.at_defaults.items()}
         """What a field's value must be: what its default is, or what it comes to at the defaults."""
-        in_dims = {name for tree in (*self.dims.values(), *self.repeat.values()) for name in measured(tree)}
-        self.sizes = frozenset(name for name in in_dims & self.kinds.keys() if self.kinds[name] in (int, type(None)))
+        made_of = (*self.dims.values(), *self.repeat.values())
+        in_dims = {name for tree in made_of for name in measured(tree)}
+        whole = {name for tree in made_of for name in names_in(tree, _WHOLE)}
+        self.sizes = frozenset(
+            name
+            for name in in_dims & self.kinds.keys()
+            if self.kinds[name] is int or (self.kinds[name] is type(None) and name in whole)
+        )
         """The fields that are sizes, and so positive integers."""
         flags = frozenset(name for name, kind in self.kinds.items() if kind is bool)
         self.never_null = (self.sizes | flags) - self.computed.keys() - self.nullable
@@ -109,21 +127,38 @@ class Blueprint:
         """The fields that decide anything."""
         self.deciding = frozenset(name for text in _conditions(raw) for name in names_in(parse(text)))
         """The fields that decide which tensors exist, or are shared."""
-        self._templates: dict[str, tuple[Template, ...]] = {}
+        self._templates: dict[tuple[str, str, bool], tuple[Template, ...]] = {}
 
-    def templates(self, class_name: str) -> tuple[Template, ...]:
-        """Return a class's tensors in checkpoint order.
+    def templates(self, class_name: str, *, stored: bool = False) -> tuple[Template, ...]:
+        """Return a class's tensors in checkpoint order, or those that files hold in their place.
 
         Raises:
             ModelError: the family has no such class.
         """
-        if class_name not in self._templates:
-            self._templates[class_name] = tuple(templates_of(self._raw, self._class(class_name)))
-        return self._templates[class_name]
+        return self._found(class_name, "tensors", stored=stored)
 
-    def buffers(self, class_name: str) -> tuple[Template, ...]:
+    def buffers(self, class_name: str, *, stored: bool = False) -> tuple[Template, ...]:
         """Return the tensors of a class that are no parameters, but that some checkpoints store."""
-        return tuple(templates_of(self._raw, self._class(class_name), "buffers"))
+        return self._found(class_name, "buffers", stored=stored)
+
+    def is_stored_otherwise(self, class_name: str) -> bool:
+        """Whether files hold other tensors than the class does, or call them otherwise."""
+        of_class = self._class(class_name)
+        return "stored" in of_class or ("stored" in self._raw and _has_base(of_class))
+
+    def renamed(self, class_name: str) -> dict[str, str]:
+        """Return the paths that older files of a class have, and what files call them now."""
+        of_class = self._class(class_name)
+        base, prefix = self._raw.get("renamed", {}) if _has_base(of_class) else {}, of_class.get("prefix", "")
+        of_base = {joined(prefix, old): joined(prefix, new) for old, new in base.items()}
+        return {**of_base, **of_class.get("renamed", {})}
+
+    def _found(self, class_name: str, kind: str, *, stored: bool) -> tuple[Template, ...]:
+        of_class, key = self._class(class_name), (class_name, kind, stored)
+        if key not in self._templates:
+            found = (stored_of if stored else templates_of)(self._raw, of_class, kind)
+            self._templates[key] = tuple(found)
+        return self._templates[key]
 
     def modules(self, class_name: str) -> dict[str, str]:
         """Return the class of each module that can hold tensors, by its path with ``{i}`` for a layer's index."""
@@ -237,8 +272,8 @@ def _fits(rest: str, pieces: list[str], at: int, beside: Iterable[str]) -> bool:
     run = pieces[max(at - len(wanted), 0) : at]
     if len(run) < len(wanted) or not all(w == "*" or p in w.split("|") for w, p in zip(wanted, run, strict=True)):
         return False
-    path = ".".join([*pieces[1:at], needed])
-    return not needed or any(is_under(other, path) for other in beside)
+    paths = [".".join([*pieces[1:at], piece]) for piece in needed.split("|")]
+    return not needed or any(is_under(other, path) for other in beside for path in paths)
 
 
 @cache
@@ -288,12 +323,17 @@ def _template(counted: Raw, section: Raw, found: tuple[str, str, str], ties: Map
         dims=dims,
         role="buffer" if dtype else role_of(own, section[kind]),
         repeat=repeat,
-        varies=frozenset(repeat).intersection(used for tree in decide for used in names_in(tree)) if repeat else _NONE,
+        varies=_varying(repeat, decide),
         when=when,
         tie=tie,
         active=next((_active(path, experts[path]) for path in paths if path in experts), None),
         dtype=dtype,
     )
+
+
+def _varying(repeat: tuple[str, ...], decide: Iterable[Tree]) -> frozenset[str]:
+    """Return the indices that what decides on a tensor depends on."""
+    return frozenset(repeat).intersection(used for tree in decide for used in names_in(tree)) if repeat else _NONE
 
 
 _NONE: frozenset[str] = frozenset()
@@ -306,6 +346,89 @@ def _active(path: str, text: str) -> Active:
 
 def _has_base(of_class: Raw) -> bool:
     return of_class.get("base", True) is not False
+
+
+def stored_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Template]:
+    """Yield what files hold in place of the tensors of a class: the same parameters, as other tensors or other names.
+
+    A tensor of a file that holds several of the class's stands where the first of them does.
+    """
+    held = {template.name: template for template in templates_of(raw, of_class, kind)}
+    stored = {name: stored_as(name, raw, of_class) for name in held}
+    beside = [tensor.name for tensors in stored.values() for tensor in tensors]
+    done = set[str]()
+    for name, template in held.items():
+        ties = stored_as(template.tie.to, raw, of_class) if template.tie else []
+        for at, tensor in enumerate(stored[name]):
+            if tensor.name not in done:
+                done.add(tensor.name)
+                tie = template.tie and template.tie._replace(to=ties[min(at, len(ties) - 1)].name)
+                yield _in_file(template._replace(tie=tie), tensor, raw, beside)
+
+
+def _in_file(template: Template, stored: Stored, raw: Raw, beside: Iterable[str]) -> Template:
+    """Return what a file holds in place of a tensor as a tensor of its own."""
+    if stored.dims is None:
+        return template._replace(name=stored.name)
+    repeat, role = indices_in(stored.name), role_of(stored.name, beside)
+    counts = [parse(raw["repeat"][index]) for index in repeat]
+    tie = [template.tie.when] if template.tie and template.tie.when else []
+    own, active = [index for index in repeat if index not in template.repeat], template.active
+    return template._replace(
+        name=stored.name,
+        dims=stored.dims,
+        role=template.role if template.dtype or role == "other" else role,
+        repeat=repeat,
+        varies=_varying(repeat, [*map(parse, stored.dims), *template.when, *counts, *tie]),
+        active=active._replace(over=own[0]) if active and own and not active.over else active,
+    )
+
+
+def stored_as(name: str, raw: Raw, of_class: Raw) -> list[Stored]:
+    """Return what files hold in place of a tensor of a class; under its own name where nothing says otherwise.
+
+    What the class says goes before what the base class says, and a tensor's whole name before a path above it.
+    """
+    prefix = of_class.get("prefix", "")
+    sections = [("", of_class), *([(prefix, raw)] if _has_base(of_class) else [])]
+    for above_it, section in sections:
+        if "stored" in section and (not above_it or is_under(name, above_it)):
+            own = name.removeprefix(f"{above_it}.") if above_it else name
+            for path in reversed([*above(own)]):
+                found = _texts(section["stored"], path)
+                if found is not None:
+                    return [_stored(above_it, text, own[len(path) + 1 :]) for text in found]
+    return [Stored(name, None)]
+
+
+def _texts(stored: Raw, path: str) -> list[str] | None:
+    """Return what is said of a path, in which a number may stand for an index."""
+    if path in stored or not any(map(str.isdecimal, path.split("."))):
+        found: list[str] | None = stored.get(path)
+        return found
+    for known, texts in stored.items():
+        pairs = list(zip(known.split("."), path.split("."), strict=False))
+        numbers = {own: said for own, said in pairs if own != said}
+        if known.count(".") == path.count(".") and all(own[0] == "{" and numbers[own].isdecimal() for own in numbers):
+            for index, number in numbers.items():
+                texts = [text.replace(index, number) for text in texts]  # noqa: PLW2901
+            return list(texts)
+    return None
+
+
+def _stored(above_it: str, text: str, below: str) -> Stored:
+    name, colon, dims = text.partition(":")
+    return Stored(joined(above_it, name, below), split_dims(dims) if colon else None)
+
+
+def joined(*paths: str) -> str:
+    """Return paths that follow on each other as one.
+
+    Example:
+        >>> joined("model", "", "layers.0")
+        'model.layers.0'
+    """
+    return ".".join(filter(None, paths))
 
 
 def above(name: str) -> Iterator[str]:
@@ -352,6 +475,7 @@ def split_dims(text: str) -> tuple[str, ...]:
 
 _MADE_OF = dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in", "not in"), slice(0))
 _MADE_OF |= {"[]": slice(1), "[:]": slice(1)}
+_WHOLE = {**_MADE_OF, **dict.fromkeys(("int", "round", "floor", "ceil"), slice(0))}  # what is rounded may be no integer
 
 
 def measured(tree: Tree) -> Iterator[str]:
@@ -385,6 +509,19 @@ def sections(raw: Raw) -> dict[str, Raw]:
     return {"": raw} | {f"classes.{name}.": of_class for name, of_class in raw.get("classes", {}).items()}
 
 
+def stored_texts(section: Raw) -> Iterator[str]:
+    """Yield what a section says that files hold in place of tensors: names, and dims where they are others."""
+    for texts in section.get("stored", {}).values():
+        yield from texts
+
+
+def all_names(raw: Raw) -> Iterator[str]:
+    """Yield the names of every tensor and buffer, as they stand in the file."""
+    for section in sections(raw).values():
+        yield from section.get("tensors", {})
+        yield from section.get("buffers", {})
+
+
 def _at_defaults(defaults: Raw, computed: Mapping[str, Tree]) -> dict[str, Any]:
     values = dict(defaults)
     for name, tree in computed.items():
@@ -409,4 +546,5 @@ def all_dims(raw: Raw) -> Iterator[tuple[str, ...]]:
     """Yield the dims of every tensor and buffer."""
     for section in sections(raw).values():
         yield from map(split_dims, section.get("tensors", {}).values())
+        yield from (split_dims(text.partition(":")[2]) for text in stored_texts(section))
         yield from (split_dims(text)[1:] for text in section.get("buffers", {}).values())

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     _Answer = tuple[int, str]
 
 _MODEL = (
-    "a name (bert-base-chinese), the path of a config.json or of a folder holding one, - for stdin, or a family (bert)"
+    "a name (bert-base-chinese), the path of a config.json or of a folder holding one, - for stdin, a family (bert), "
+    "or a blueprint (mymodel.toml)"
+)
+_DERIVE = (
+    "Derive a blueprint by running a model's code on values that remember, and hold it on configs not seen before. "
+    "A family is one of transformers. A class of your own is named as Python imports it, mypackage.mymodel:MyModel: "
+    "this imports and runs the code that you name, again and again, with other values in its config. It runs in a "
+    "process of its own, on torch's meta device, and needs torch; families need transformers too."
 )
 
 
@@ -132,7 +139,8 @@ def _parser(wanted: str) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, prog="weighbridge")
     for name in [wanted] if wanted in COMMANDS else COMMANDS:
         describe, run, add_options = COMMANDS[name]
-        command = commands.add_parser(name, help=describe, description=f"{describe[0].upper()}{describe[1:]}.")
+        described = _DERIVE if name == "derive" else f"{describe[0].upper()}{describe[1:]}."
+        command = commands.add_parser(name, help=describe, description=described)
         command.set_defaults(run=run)
         add_options(command)
     return parser
@@ -145,6 +153,14 @@ def _add_model(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--set", dest="fields", metavar="FIELD=VALUE", action="append", default=[], help="replace a config field"
+    )
+    command.add_argument(
+        "--blueprint", metavar="FILE", help="read the config by this blueprint, in place of a shipped one"
+    )
+    command.add_argument(
+        "--via",
+        choices=("transformers",),
+        help="have transformers itself build the config, on the meta device: slow, but it knows every model type",
     )
     command.add_argument("--dtype", help="how an element is stored: float32, bf16, int8…")
     command.add_argument("--strict", action="store_true", help="refuse a config with fields that nobody knows")
@@ -167,7 +183,27 @@ def _weigh(options: argparse.Namespace) -> Weighing:
 
 def _given(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options that every question about a model takes."""
-    return {"fields": _fields(options.fields), "dtype": options.dtype, "strict": options.strict}
+    return {
+        "fields": _fields(options.fields),
+        "dtype": options.dtype,
+        "strict": options.strict,
+        "blueprint": _blueprint(options),
+    }
+
+
+def _blueprint(options: argparse.Namespace) -> Any:
+    """Return what to read the config by: a file, or what has transformers build it."""
+    if not options.via:
+        return options.blueprint
+    if options.blueprint:
+        raise UsageError("--via builds the model, so no --blueprint says what it holds", hint="leave one of them out")
+    from weighbridge.derive.runs import check_installed, reference
+
+    check_installed(own=False)
+    reference()
+    from weighbridge.derive.via import counted
+
+    return counted
 
 
 def _tell(model: Model) -> None:
@@ -215,7 +251,7 @@ def _add_weigh(command: argparse.ArgumentParser) -> None:
 def _run_weigh(options: argparse.Namespace) -> _Answer:
     weighing = _weigh(options)
     if options.form == "json":
-        return 0, _json(weighing.to_dict())
+        return 0, _json(weighing.to_dict(options.by))
     if options.form == "csv":
         return 0, weighing.csv(options.by)
     if options.form == "markdown":
@@ -235,6 +271,22 @@ def _run_explain(options: argparse.Namespace) -> _Answer:
     from weighbridge.report.explain import article
 
     return 0, article(_weigh(options), options.lang, options.format)
+
+
+def _add_formula(command: argparse.ArgumentParser) -> None:
+    from weighbridge.report.formula import FORMS, GROUPINGS, NAMES
+
+    _add_model(command)
+    _add_lang(command)
+    command.add_argument("--by", choices=GROUPINGS, default="total", help="what has a formula of its own")
+    command.add_argument("--format", choices=tuple(FORMS), default="text", help="how the formula is written")
+    command.add_argument("--names", choices=NAMES, help="what stands in it; text has it in both, code in fields")
+
+
+def _run_formula(options: argparse.Namespace) -> _Answer:
+    from weighbridge.report.formula import closed_form
+
+    return 0, closed_form(_weigh(options), options.format, by=options.by, names=options.names, lang=options.lang)
 
 
 def _add_tree(command: argparse.ArgumentParser) -> None:
@@ -266,6 +318,60 @@ def _run_verify(options: argparse.Namespace) -> _Answer:
     return verification.status, _json(verification.to_dict()) if options.json else verification.text(options.lang)
 
 
+def _add_derive(command: argparse.ArgumentParser) -> None:
+    from weighbridge.derive.runs import LIMIT_SECONDS
+
+    command.set_defaults(form="toml")
+    command.add_argument(
+        "subjects",
+        nargs="+",
+        metavar="FAMILY",
+        help="families of transformers, all, or one class: package.module:Class",
+    )
+    command.add_argument(
+        "--config", metavar="MODULE:NAME", help="the config of your class: a class, an object or a dict"
+    )
+    command.add_argument(
+        "--set", dest="fields", metavar="FIELD=VALUE", action="append", default=[], help="give your config a value"
+    )
+    command.add_argument(
+        "--family", metavar="NAME", help="the family of your class; its name in snake_case if not given"
+    )
+    command.add_argument(
+        "--class", dest="classes", metavar="CLASS", action="append", help="derive this task class too, and no others"
+    )
+    command.add_argument(
+        "--output",
+        metavar="PATH",
+        help="the file to write; of several families the folder. Otherwise one family goes to stdout, a class of your "
+        "own to FAMILY.toml, and several to the blueprints of a checkout",
+    )
+    command.add_argument("--jobs", type=int, default=1, metavar="N", help="how many to derive at a time")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="draw other random configs")
+    command.add_argument(
+        "--limit", type=float, default=LIMIT_SECONDS, metavar="SECONDS", help=f"for each; {LIMIT_SECONDS} if not given"
+    )
+    command.add_argument("--again", action="store_true", help="derive what is there and would come out the same too")
+
+
+def _run_derive(options: argparse.Namespace) -> _Answer:
+    from weighbridge.derive.command import Wish, derive
+
+    wish = Wish(
+        subjects=options.subjects,
+        config=options.config,
+        fields=_fields(options.fields),
+        family=options.family,
+        classes=options.classes,
+        output=options.output,
+        jobs=options.jobs,
+        seed=options.seed,
+        limit_seconds=options.limit,
+        again=options.again,
+    )
+    return derive(wish, _say)
+
+
 def _add_models(command: argparse.ArgumentParser) -> None:
     command.add_argument("part", nargs="?", default="", metavar="PART", help="only names that contain this")
     command.add_argument("--json", action="store_true", help="write json: config, parameters and source of each")
@@ -286,6 +392,19 @@ def _run_models(options: argparse.Namespace) -> _Answer:
     return 0, text(Table(("model", "parameters"), rows, "<>"))
 
 
+def _add_families(command: argparse.ArgumentParser) -> None:
+    command.add_argument("part", nargs="?", default="", metavar="PART", help="only names that contain this")
+    command.add_argument("--json", action="store_true", help="write json: classes, source, configs and holes of each")
+
+
+def _run_families(options: argparse.Namespace) -> _Answer:
+    from weighbridge.report.families import listed, report
+
+    if options.json:
+        return 0, _json([family.to_dict() for family in listed(options.part)])
+    return 0, report(options.part)
+
+
 def _json(found: object) -> str:
     import json
 
@@ -296,7 +415,10 @@ def _json(found: object) -> str:
 COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], _Answer], Callable[[argparse.ArgumentParser], None]]] = {
     "weigh": ("every parameter of a model, by component, with its formula", _run_weigh, _add_weigh),
     "explain": ("the derivation of the count, step by step, as an article", _run_explain, _add_explain),
+    "formula": ("the count in closed form: letters, fields, LaTeX, Python or SQL", _run_formula, _add_formula),
     "tree": ("the module structure, with the shape and count of every tensor", _run_tree, _add_tree),
     "verify": ("a checkpoint's header held against the model, tensor by tensor", _run_verify, _add_verify),
     "models": ("the released models that weighbridge knows by name", _run_models, _add_models),
+    "families": ("the families that have a blueprint, each with its evidence", _run_families, _add_families),
+    "derive": ("a blueprint, from the code of a model: transformers' or your own", _run_derive, _add_derive),
 }

@@ -1,7 +1,8 @@
 """Holds the ledger that a model must have against what a checkpoint has, tensor by tensor. It opens no file.
 
-Names are matched as they are, by their current name where an old one is stored, and without or with the base class's
-prefix where the whole checkpoint leaves it out or has it; transformers loads what is matched so. A difference matters
+A checkpoint may have the tensors that transformers saves, or those of the modules in memory where they are others, but
+no mixture. Names are matched as they are, by their current name where an old one is stored, and without or with the
+base class's prefix where the whole checkpoint leaves it out or has it; transformers loads what is matched so. A difference matters
 if something that the class needs is not there as it must be, if something is there that it does not need, or if the
 parts of a checkpoint contradict each other. All else that deserves a word is a note.
 """
@@ -12,12 +13,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge import data
-from weighbridge.blueprint import role_of
+from weighbridge.blueprint import is_under, joined, role_of
 from weighbridge.ledger import bind
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from weighbridge.blueprint import Blueprint
     from weighbridge.ledger import Ledger, Row
@@ -50,6 +51,7 @@ KINDS = {
     "misplaced": Kind(matters=True, alike=("about",)),  # in another file than the index says
     "unlisted": Kind(matters=True),  # left out of the index
     "total_size": Kind(matters=True, alike=("about",), listed=False),  # the index states another sum
+    "in_memory": Kind(matters=False, listed=False),  # the tensors of the modules, not those that transformers saves
     "prefix_absent": Kind(matters=False, alike=("name",), listed=False),  # all names lack the base class's prefix
     "prefix_added": Kind(matters=False, alike=("name",), listed=False),  # all names have one that the class has not
     "old_name": Kind(matters=False, alike=("about",), listed=False),
@@ -99,7 +101,7 @@ class Dtype(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A class's ledger held against a checkpoint.
+    """A class's ledger held against a checkpoint: what files hold of the class, or what its modules do.
 
     ``held`` are the stored tensors by the class's own names, buffers among them; ``shared`` are the tied tensors that
     are not stored, with the one that each is; ``extra`` are the stored tensors that the class does not know.
@@ -148,12 +150,13 @@ def compare(ledger: Ledger, found: Found, dtype: Dtype | None = None) -> Compari
         >>> [(difference.kind, difference.name) for difference in compare(ledger, found).differences]
         [('missing', 'pooler.dense.bias')]
     """
-    sides = _sides(ledger, found)
+    sides = _nearest(ledger, found)
     differences = (
         *_missing(sides),
         *_unlike(sides, dtype),
         *(_difference("extra", row.name, None, row) for row in sides.extra),
         *_contradictions(sides),
+        *([] if sides.ledger is ledger.stored else [Difference("in_memory", ledger.class_name)]),
         *_other_names(sides),
         *_other_tensors(sides),
     )
@@ -161,7 +164,7 @@ def compare(ledger: Ledger, found: Found, dtype: Dtype | None = None) -> Compari
     ties = {row.name: row.tied_to for row in sides.expected.values() if row.tied_to in sides.held}
     shared = {name: to for name, to in ties.items() if to and name not in sides.held}
     in_order = sorted(differences, key=lambda difference: order[difference.kind])
-    return Comparison(ledger, sides.held, shared, sides.extra, tuple(in_order))
+    return Comparison(sides.ledger, sides.held, shared, sides.extra, tuple(in_order))
 
 
 class Choice(NamedTuple):
@@ -202,11 +205,13 @@ def choose(model: Model, found: Found, class_name: str | None = None, dtype: Dty
 
 
 def _with_heads(blueprint: Blueprint, found: Found) -> Iterator[str]:
-    stored = {_renamed(row.name)[0] for row in found.rows}
     for name in blueprint.class_names:
-        prefix = blueprint.prefix(name)
+        prefix, paths = blueprint.prefix(name), blueprint.renamed(name)
+        stored = {_renamed(row.name, paths)[0] for row in found.rows}
         if any(
-            template.name in stored and not template.name.startswith(prefix) for template in blueprint.templates(name)
+            template.name in stored and not template.name.startswith(prefix)
+            for as_stored in (True, False)
+            for template in blueprint.templates(name, stored=as_stored)
         ):
             yield name
 
@@ -231,6 +236,7 @@ class _Match(NamedTuple):
 class _Sides(NamedTuple):
     """Both sides by the class's own names, and what each name in the checkpoint or its index stands for."""
 
+    ledger: Ledger
     expected: dict[str, Row]
     buffers: dict[str, Row]
     held: dict[str, Row]
@@ -241,21 +247,30 @@ class _Sides(NamedTuple):
     prefix: str
 
 
+def _nearest(ledger: Ledger, found: Found) -> _Sides:
+    """Return both sides with what files hold of the class, or its modules if more of the checkpoint's names are theirs."""
+    sides = [_sides(each, found) for each in dict.fromkeys((ledger.stored, ledger))]
+    return max(sides, key=lambda each: len(each.held))
+
+
 def _sides(ledger: Ledger, found: Found) -> _Sides:
     expected = {row.name: row for row in ledger.rows}
     buffers = {row.name: row for row in ledger.buffers()}
     known, stored = {*expected, *buffers}, {row.name: row for row in found.rows}
-    drop, add = _shift(ledger, known, stored)
-    matches = {name: _match(name, known, drop, add) for name in (*stored, *found.absent)}
+    paths = ledger.blueprint.renamed(ledger.class_name)
+    drop, add = _shift(ledger, known, stored, paths)
+    matches = {name: _match(name, known, paths, (drop, add)) for name in (*stored, *found.absent)}
     held: dict[str, Row] = {}
     for row in sorted(found.rows, key=lambda row: row.name not in known):  # a current name goes before an old one
         if matches[row.name].name in known:
             held.setdefault(matches[row.name].name, row)
     extra = tuple(row for row in found.rows if matches[row.name].name not in known)
-    return _Sides(expected, buffers, held, extra, found, stored, matches, drop or add)
+    return _Sides(ledger, expected, buffers, held, extra, found, stored, matches, drop or add)
 
 
-def _shift(ledger: Ledger, known: Collection[str], stored: Collection[str]) -> tuple[str, str]:
+def _shift(
+    ledger: Ledger, known: Collection[str], stored: Collection[str], paths: Mapping[str, str]
+) -> tuple[str, str]:
     """Return the prefix to take off all names, and the one to put before them, so that they are the class's own.
 
     The class's prefix is put before them if no name has it. One of another class is taken off where the class has none
@@ -267,25 +282,34 @@ def _shift(ledger: Ledger, known: Collection[str], stored: Collection[str]) -> t
         return "", "" if any(name.startswith(own) for name in stored) else own
     prefixes = {blueprint.prefix(name) for name in blueprint.class_names} - {""}
     worn = [prefix for prefix in sorted(prefixes) if any(name.startswith(prefix) for name in stored)]
-    as_it_stands = any(name in known or _renamed(name)[0] in known for name in stored) if worn else True
+    as_it_stands = any(name in known or _renamed(name, paths)[0] in known for name in stored) if worn else True
     return "" if as_it_stands else worn[0], ""
 
 
-def _match(name: str, known: Collection[str], drop: str, add: str) -> _Match:
-    for here, rename in ((name, ()), _renamed(name)):
+def _match(name: str, known: Collection[str], paths: Mapping[str, str], shift: tuple[str, str]) -> _Match:
+    drop, add = shift
+    for here, rename in ((name, ()), _renamed(name, paths)):
         shifted = add + here.removeprefix(drop)
         if here in known or shifted in known:
             return _Match(here if here in known else shifted, rename, here not in known)
     return _Match(name)
 
 
-def _renamed(name: str) -> tuple[str, tuple[str, ...]]:
-    """Return the current name of a tensor, with the old run of pieces and the new one if it is an old name."""
+def _renamed(name: str, paths: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """Return the current name of a tensor, with the old run of pieces and the new one if it is an old name.
+
+    Runs are those of all families, wherever they stand, and the ``paths`` of the class, at the beginning.
+    """
     dotted = f".{name}."
-    renames: dict[str, str] = data.read_toml("facts/renames.toml")["names"]
-    for old, new in renames.items():
+    runs: dict[str, str] = data.read_toml("facts/renames.toml")["names"]
+    for old, new in runs.items():
         if f".{old}." in dotted:
-            return dotted.replace(f".{old}.", f".{new}.")[1:-1], (old, new)
+            return _renamed(dotted.replace(f".{old}.", f".{new}.")[1:-1], paths)[0], (old, new)
+    for old, new in paths.items():
+        if is_under(name, old):
+            below = name[len(old) + 1 :]
+            piece = "" if new else below.partition(".")[0]
+            return joined(new, below), (joined(old, piece), joined(new, piece))
     return name, ()
 
 

@@ -22,8 +22,8 @@ def read_toml(path: str) -> dict[str, Any]:
     """Return a TOML data file as nested dicts, in the file's order. Shared: do not change it.
 
     Example:
-        >>> read_toml("facts/symbols.toml")["hidden_size"]["letter"]
-        'H'
+        >>> read_toml("facts/fields.toml")["any"]["problem_type"]
+        'chooses the loss'
     """
     return tomllib.loads(read_text(path))
 

@@ -10,7 +10,7 @@ from weighbridge.expr import Tree, evaluate, names_in
 from weighbridge.polynomial import Opaque, Polynomial, in_letters, symbols
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from weighbridge.blueprint import Blueprint, Template
 
@@ -92,15 +92,28 @@ class Letters:
         return self._numbers[tree]
 
     def _closed(self, index: str, rounds: Tree, holds: Tree) -> Polynomial | None:
-        """Return ``f`` for ``count(i < f for i in range(n))`` and ``n - f`` for ``i >= f``, where f is from 0 to n."""
+        """Return ``f`` for ``count(i < f for i in range(n))``, 1 for ``i == f`` and so on, where f is from 0 to n."""
         kind, *operands = holds[1] if holds[0] == "not" else holds
-        if kind not in ("<", ">=") or operands[0] != ("name", index) or index in names_in(operands[1]):
+        if kind not in _COUNTED or operands[0] != ("name", index) or index in names_in(operands[1]):
             return None
         first = evaluate(operands[1], self.fields)
-        if type(first) is not int or not 0 <= first <= evaluate(rounds, self.fields):
+        most = evaluate(rounds, self.fields) - (kind not in ("<", ">="))
+        if type(first) is not int or not 0 <= first <= most:
             return None
-        before = (kind == "<") != (holds[0] == "not")
-        return self.of(operands[1]) if before else self.of(rounds) - self.of(operands[1])
+        every = self.of(rounds)
+        number = _COUNTED[kind](self.of(operands[1]), every)
+        return every - number if holds[0] == "not" else number
+
+
+_COUNTED: dict[str, Callable[[Polynomial, Polynomial], Polynomial]] = {
+    "<": lambda first, _: first,
+    "<=": lambda first, _: first + 1,
+    ">": lambda first, every: every - first - 1,
+    ">=": lambda first, every: every - first,
+    "==": lambda *_: _ONE,
+    "!=": lambda _, every: every - 1,
+}
+"""For how many of so many indices a comparison with one of them holds."""
 
 
 def _conditions(template: Template) -> Iterable[Tree]:

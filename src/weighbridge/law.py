@@ -1,35 +1,102 @@
 """The law of a blueprint file: a table of rules, each with one error. It is data's own type check, and knows no family.
 
+A file of the user's is read here too, and held against the law before anything else sees it.
+
 Each rule looks at a raw blueprint, as TOML gives it, and yields what breaks it; its docstring is the rule's text.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data
 from weighbridge.blueprint import (
     FORMAT,
     LARGEST_SIZE,
+    MOST_PLACES,
     Blueprint,
     Template,
+    all_names,
     indices_in,
     is_under,
     role_of,
     sections,
     split_dims,
+    stored_as,
+    stored_texts,
     templates_of,
 )
-from weighbridge.errors import BlueprintError, ExpressionError
+from weighbridge.errors import BlueprintError, ExpressionError, printable, shorten
 from weighbridge.expr import Tree, evaluate, names_in, parse, source
 from weighbridge.units import DTYPE_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from weighbridge.blueprint import Raw
+    from weighbridge.blueprint import Raw, Stored
+
+
+LONGEST_BLUEPRINT = 2 * 2**20  # bytes; the longest that is shipped has a twentieth
+
+
+def read(path: str | os.PathLike[str]) -> Blueprint:
+    """Return the blueprint in a file of the user's.
+
+    Raises:
+        BlueprintError: the file cannot be read, is too long, is no TOML, holds what cannot be shown, or breaks the law.
+
+    Example:
+        >>> read(os.path.join(data.ROOT, "blueprints", "bert.toml")).base_class
+        'BertModel'
+    """
+    import tomllib  # noqa: PLC0415  # most questions are about a blueprint that is shipped
+
+    path = os.fspath(path)
+    where = printable(path)
+    try:
+        raw = tomllib.loads(_text_of(path))
+        unshown = next((text for text in _all_texts(raw) if not text.isprintable()), None)
+        if unshown is not None:
+            raise BlueprintError("holds text that cannot be shown", values={"found": unshown})
+    except BlueprintError as error:
+        raise BlueprintError(error.what, where=where, values=error.values, hint=_HINT) from None
+    except UnicodeDecodeError:
+        raise BlueprintError("is not UTF-8 text", where=where, hint=_HINT) from None
+    except RecursionError:
+        raise BlueprintError("is nested too deeply", where=where, hint=_HINT) from None
+    except ValueError as error:
+        raise BlueprintError(f"is not TOML: {shorten(str(error), str, 100)}", where=where, hint=_HINT) from None
+    check(raw, where)
+    return Blueprint(raw, where)
+
+
+_HINT = "`weighbridge derive` writes blueprints"
+
+
+def _text_of(path: str) -> str:
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise BlueprintError("is no regular file")
+        with open(path, "rb") as file:
+            text = file.read(LONGEST_BLUEPRINT + 1)
+    except (OSError, ValueError) as error:
+        raise BlueprintError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(text) > LONGEST_BLUEPRINT:
+        raise BlueprintError(f"is longer than {LONGEST_BLUEPRINT} bytes")
+    return text.decode()
+
+
+def _all_texts(found: Any) -> Iterator[str]:
+    """Yield every text in a file, keys too."""
+    if isinstance(found, str):
+        yield found
+    elif isinstance(found, dict | list):
+        for inside in (*found, *found.values()) if isinstance(found, dict) else found:
+            yield from _all_texts(inside)
 
 
 def check(raw: Raw, where: str = "") -> None:
@@ -54,11 +121,12 @@ def check(raw: Raw, where: str = "") -> None:
 
 _TEXTS = ("family", "source", "class")
 _LISTS = ("require", "inert", "nullable", "zero")
-_TEXT_TABLES = ("computed", "repeat", "tensors", "ties", "when", "buffers", "modules", "active", "configs", "aliases")
-_TABLES = {*_TEXT_TABLES, "defaults", "given", "values", "classes", "proof"}
+_OF_A_CLASS = ("tensors", "when", "ties", "buffers", "active", "renamed", "modules")
+_TEXT_TABLES = ("computed", "repeat", "configs", "aliases", *_OF_A_CLASS)
+_TABLES = {*_TEXT_TABLES, "defaults", "given", "values", "spelled", "classes", "proof", "stored"}
 _KEYS = {*_TABLES, *_TEXTS, *_LISTS, "format"}
 _REQUIRED = {"format", "family", "source", "class", "defaults", "tensors", "proof"}
-_CLASS_KEYS = {"prefix", "base", "without", "tensors", "ties", "modules", "when", "buffers", "active"}
+_CLASS_KEYS = {"prefix", "base", "without", "stored", *_OF_A_CLASS}
 _PROOF_KEYS = {"by", "against", "configs"}
 
 
@@ -83,6 +151,9 @@ def _types(raw: Raw) -> Iterator[str]:
     yield from (f"{key} is text" for key in _TEXTS if not isinstance(raw.get(key, ""), str))
     yield from (f"{key} is a table" for key in sorted(_TABLES) if not isinstance(raw.get(key, {}), dict))
     yield from (f"{key} lists texts" for key in _LISTS if not _is_texts(raw.get(key, [])))
+    for name, words in raw.get("spelled", {}).items():
+        if not isinstance(words, dict) or not _is_texts([*words.values()]):
+            yield f"spelled.{name} is a table of texts"
     yield from (f"values.{name} lists texts" for name, values in raw.get("values", {}).items() if not _is_texts(values))
     if isinstance(proof := raw.get("proof", {}), dict) and not _is_texts(proof.get("holes", [])):
         yield "proof.holes lists texts"
@@ -98,6 +169,9 @@ def _section_types(place: str, section: Raw) -> Iterator[str]:
         table = section.get(key, {})
         if not isinstance(table, dict) or not _is_texts([*table.values()]):
             yield f"{place}{key} holds texts"
+    stored = section.get("stored", {})
+    if not isinstance(stored, dict) or not all(texts and _is_texts(texts) for texts in stored.values()):
+        yield f"{place}stored holds lists of texts"
     if not isinstance(section.get("base", True), bool):
         yield f"{place}base is true or false"
     if not isinstance(section.get("prefix", ""), str):
@@ -133,6 +207,7 @@ def _known(raw: Raw) -> Iterator[str]:
     known = _fields(raw)
     either = known.union(raw.get("inert", ()))
     yield from (f"{part}: {name} is no field" for part in ("nullable", "zero") for name in _part(raw, part) - known)
+    yield from (f"spelled: {name} is no field" for name in raw.get("spelled", {}) if name not in either)
     yield from (f"values: {name} is no field" for name in raw.get("values", {}) if name not in either)
     yield from (f"aliases: {name} is no field" for name in raw.get("aliases", {}).values() if name not in either)
     yield from (f"aliases: {name} is a field itself" for name in raw.get("aliases", {}) if name in either)
@@ -159,7 +234,7 @@ def _paths(raw: Raw) -> Iterator[str]:
     """A name is a dotted path; its indices differ, and what counts one uses only those that stand to its left."""
     counts = {index: set(names_in(parse(text))) for index, text in raw.get("repeat", {}).items()}
     placeholders = {f"{{{index}}}" for index in counts}
-    for name in _all_names(raw):
+    for name in [*all_names(raw), *_all_stored(raw)]:
         if not all(_PIECE.fullmatch(piece) or _placeholder(piece) in placeholders for piece in name.split(".")):
             yield f"{name} is not a dotted path with {' or '.join(sorted(placeholders)) or 'no index'}"
             continue
@@ -169,9 +244,18 @@ def _paths(raw: Raw) -> Iterator[str]:
                 yield f"{name} has {{{index}}} twice"
             right = counts[index].intersection(counts).difference(indices[:position])
             yield from (f"{name}: the number of {{{index}}} needs {{{other}}} to its left" for other in sorted(right))
+    for old, new in (pair for section in sections(raw).values() for pair in section.get("renamed", {}).items()):
+        if not all(map(_PIECE.fullmatch, (*old.split("."), *filter(None, new.split("."))))):
+            yield f"{old}, now {new}, is not a dotted path without indices"
 
 
 _PIECE = re.compile(r"[\w-]+")
+
+
+def _all_stored(raw: Raw) -> Iterator[str]:
+    for section in sections(raw).values():
+        yield from section.get("stored", {})
+        yield from (text.partition(":")[0] for text in stored_texts(section))
 
 
 def _reached(raw: Raw) -> Iterator[str]:
@@ -291,6 +375,83 @@ def _defaults_hold(raw: Raw) -> Iterator[str]:
             yield f"{name} is a size, and {fields[name]} is none"
 
 
+def _stored(raw: Raw) -> Iterator[str]:
+    """What files hold in place of tensors has, at the defaults, as many elements, and its names are all different."""
+    fields = Blueprint(raw).at_defaults
+    for class_name in (raw["class"], *raw.get("classes", {})):
+        of_class = raw.get("classes", {}).get(class_name, {})
+        templates = {template.name: template for template in _class_templates(raw, class_name, "tensors", "buffers")}
+        yield from _leading_nowhere((of_class or raw).get("stored", {}), templates)
+        found = {name: stored_as(name, raw, of_class) for name in templates}
+        for names in _together(found):
+            texts = {tensor for name in names for tensor in found[name]}
+            dims = {tensor.name: tensor.dims for tensor in texts if tensor.dims is not None}
+            if len(dims) == len(texts):
+                yield from _other_elements([templates[name] for name in names], dims, raw, fields)
+            elif len(names) + len(texts) > 2:
+                yield f"{class_name}: {' and '.join(names[:2])} are stored under names that are not all different"
+
+
+def _together(found: Mapping[str, Sequence[Stored]]) -> list[list[str]]:
+    """Return the names of tensors in groups of those that files hold in the same ones."""
+    groups: dict[str, dict[str, None]] = {}
+    for name, stored in found.items():
+        largest = {name: None}
+        for group in [groups[tensor.name] for tensor in stored if tensor.name in groups]:
+            group, largest = sorted((group, largest), key=len)  # noqa: PLW2901
+            largest |= group
+        groups |= {tensor.name: largest for member in largest for tensor in found[member]}
+    order = {name: at for at, name in enumerate(found)}
+    return [sorted(group, key=lambda name: order[name]) for group in {id(each): each for each in groups.values()}.values()]
+
+
+def _other_elements(
+    templates: Sequence[Template], stored: Mapping[str, tuple[str, ...]], raw: Raw, fields: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield what is wrong with what files hold in place of tensors, in the first place where these are."""
+    tensors = [(template.name, template.dims) for template in templates]
+    indices = [set(indices_in(name)) for name in (*dict(tensors), *stored)]
+    shared = indices[0].intersection(*indices)
+    deciding = {name for tree in templates[0].when for name in names_in(tree)}
+    if lost := sorted(deciding & indices[0] - shared):
+        yield f"whether {templates[0].name} exists depends on {{{lost[0]}}}, which what files hold does not have"
+    for place in _places(templates[0].repeat, raw, fields):
+        if all(evaluate(condition, {**fields, **place}) is True for condition in templates[0].when):
+            here = {**fields, **{index: place[index] for index in shared}}
+            held = sum(_elements(name, dims, raw, here) for name, dims in tensors)
+            found = sum(_elements(name, dims, raw, here) for name, dims in stored.items())
+            if held != found:
+                yield f"files hold {found} elements in place of the {held} of {templates[0].name}"
+            return
+
+
+def _elements(name: str, dims: tuple[str, ...], raw: Raw, fields: Mapping[str, Any]) -> int:
+    """Return the elements of a tensor in all places of those of its indices that have no value yet."""
+    free = [index for index in indices_in(name) if index not in fields]
+    return sum(
+        prod(_at_least_0(parse(dim), {**fields, **place}) for dim in dims) for place in _places(free, raw, fields)
+    )
+
+
+def _places(repeat: Iterable[str], raw: Raw, fields: Mapping[str, Any]) -> list[dict[str, int]]:
+    """Return the values of these indices in every place."""
+    places: list[dict[str, int]] = [{}]
+    for index in repeat:
+        tree = parse(raw["repeat"][index])
+        layers = [_at_least_0(tree, {**fields, **place}) for place in places]
+        if sum(layers) > MOST_PLACES:
+            raise ExpressionError(f"comes to more than {MOST_PLACES:,} places", where=source(tree))
+        places = [{**place, index: at} for place, number in zip(places, layers, strict=True) for at in range(number)]
+    return places
+
+
+def _at_least_0(tree: Tree, fields: Mapping[str, Any]) -> int:
+    size = evaluate(tree, fields)
+    if not _is_size(size, 0):
+        raise ExpressionError(f"comes to {size!r}, which is no size", where=source(tree))
+    return int(size)
+
+
 def _first_breach(template: Template, raw: Raw, fields: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with a tensor in its first layer, if the defaults have one."""
     here = dict(fields)
@@ -310,7 +471,8 @@ def _first_breach(template: Template, raw: Raw, fields: Mapping[str, Any]) -> It
     if False not in truths[: len(template.when)]:
         for tree in map(parse, template.dims):
             evaluate(tree, here)
-        if template.active and not _is_size(number := evaluate(template.active.number, here), 0):
+        number = evaluate(template.active.number, here) if template.active else None
+        if template.active and number is not None and not _is_size(number, 0):
             yield f"{source(template.active.number)} is a number of experts, and {number!r} is none"
 
 
@@ -335,6 +497,7 @@ LAW: dict[str, Callable[[Raw], Iterator[str]]] = {
     "roles": _roles,
     "modules": _modules,
     "defaults hold": _defaults_hold,
+    "stored": _stored,
 }
 """The rules of a blueprint file by name, each trusting those before it."""
 
@@ -360,6 +523,8 @@ def all_expressions(raw: Raw) -> Iterator[tuple[str, str, set[str]]]:
             yield from ((name, dim, _own(name)) for dim in split_dims(text))
         for name, text in section.get("buffers", {}).items():
             yield from ((name, dim, _own(name)) for dim in split_dims(text)[1:])
+        for name, _, dims in (text.partition(":") for text in stored_texts(section)):
+            yield from ((name, dim, _own(name)) for dim in split_dims(dims))
         for name, text in section.get("ties", {}).items():
             if " if " in text:
                 yield f"{place}ties.{name}", text.partition(" if ")[2], _own(name)
@@ -367,12 +532,6 @@ def all_expressions(raw: Raw) -> Iterator[tuple[str, str, set[str]]]:
 
 def _own(path: str) -> set[str]:
     return set(indices_in(path))
-
-
-def _all_names(raw: Raw) -> Iterator[str]:
-    for section in sections(raw).values():
-        yield from section.get("tensors", {})
-        yield from section.get("buffers", {})
 
 
 def _class_templates(raw: Raw, class_name: str, *kinds: str) -> list[Template]:

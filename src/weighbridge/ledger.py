@@ -111,11 +111,20 @@ class Ledger:
         ('embeddings.word_embeddings.weight', (30522, 768))
     """
 
-    def __init__(
-        self, blueprint: Blueprint, class_name: str, fields: Mapping[str, Any], entries: tuple[Entry, ...], dtype: str
+    def __init__(  # noqa: PLR0913  # what `bind` was given, and what came of it
+        self,
+        blueprint: Blueprint,
+        class_name: str,
+        fields: Mapping[str, Any],
+        entries: tuple[Entry, ...],
+        dtype: str,
+        *,
+        is_stored: bool = False,
     ) -> None:
         self.blueprint, self.class_name, self.fields = blueprint, class_name, fields
         self.entries, self.dtype = entries, dtype
+        self.is_stored = is_stored
+        """Whether it is what files hold, where that is not what the class itself has."""
 
     def __repr__(self) -> str:
         return f"<Ledger of {self.class_name}: {self.parameters} parameters>"
@@ -131,6 +140,11 @@ class Ledger:
         return sum(self._active(entry) for entry in self.entries if not entry.tied)
 
     @property
+    def has_experts(self) -> bool:
+        """Whether a token passes through some of its tensors only in part."""
+        return any(entry.template.active for entry in self.entries)
+
+    @property
     def tied(self) -> int:
         """The elements that are shared with another tensor, and so counted there."""
         return Line("", self.entries).tied
@@ -139,6 +153,23 @@ class Ledger:
     def rows(self) -> list[Row]:
         """Every tensor in checkpoint order, layer by layer."""
         return [self._row(entry, place) for entry, place in _in_order(self.entries)]
+
+    @property
+    def tensors(self) -> int:
+        """How many tensors there are, tied ones too."""
+        return sum(len(entry.indices) for entry in self.entries)
+
+    @cached_property
+    def stored(self) -> Ledger:
+        """The same parameters as files hold them: one tensor for each expert, say, where the class has all in one."""
+        if self.is_stored or not self.blueprint.is_stored_otherwise(self.class_name):
+            return self
+        return bind(self.blueprint, self.class_name, self.fields, self.dtype, stored=True)
+
+    @property
+    def stored_rows(self) -> list[Row]:
+        """Every tensor as files hold it: what ``save_pretrained`` writes."""
+        return self.stored.rows
 
     def by(self, grouping: str) -> list[Line]:
         """Return the entries in groups, in the order of their first tensor.
@@ -286,7 +317,8 @@ class Ledger:
     def buffers(self) -> list[Row]:
         """Return the tensors that are no parameters, but that some checkpoints store."""
         binding = _Binding(self.blueprint, self.fields)
-        entries = [entry for template in self.blueprint.buffers(self.class_name) for entry in binding.entries(template)]
+        buffers = self.blueprint.buffers(self.class_name, stored=self.is_stored)
+        entries = [entry for template in buffers for entry in binding.entries(template)]
         return [self._row(entry, place) for entry, place in _in_order(entries)]
 
     def _active(self, entry: Entry) -> int:
@@ -323,8 +355,10 @@ class Ledger:
                 yield entry.name(place), entry._replace(indices=_alone(place), part=True)
 
 
-def bind(blueprint: Blueprint, class_name: str, fields: Mapping[str, Any], dtype: str = "F32") -> Ledger:
-    """Return the ledger of a class where every field of the blueprint has a value.
+def bind(
+    blueprint: Blueprint, class_name: str, fields: Mapping[str, Any], dtype: str = "F32", *, stored: bool = False
+) -> Ledger:
+    """Return the ledger of a class, or of what files hold of it, where every field of the blueprint has a value.
 
     The cost does not depend on the number of layers, unless a tensor's shape or presence depends on its layer.
 
@@ -333,8 +367,9 @@ def bind(blueprint: Blueprint, class_name: str, fields: Mapping[str, Any], dtype
         ExpressionError: a field is missing, or an expression has no value.
     """
     binding = _Binding(blueprint, fields)
-    entries = [entry for template in blueprint.templates(class_name) for entry in binding.entries(template)]
-    return Ledger(blueprint, class_name, fields, tuple(entries), dtype)
+    templates = blueprint.templates(class_name, stored=stored)
+    entries = [entry for template in templates for entry in binding.entries(template)]
+    return Ledger(blueprint, class_name, fields, tuple(entries), dtype, is_stored=stored)
 
 
 def _is_whole(value: Any) -> bool:
@@ -364,6 +399,8 @@ class _Binding:
 
     def entries(self, template: Template) -> Iterator[Entry]:
         """Yield an entry for each shape that a template has over the places it stands in."""
+        if template.active and self.fields.get(source(template.active.number), 0) is None:
+            template = template._replace(active=None)  # a config that does not say how many experts are active
         if not template.varies:
             if not template.when or all(map(self.holds, template.when)):
                 places = self._every.get(template.repeat) or self.every(template)

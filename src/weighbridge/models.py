@@ -19,12 +19,13 @@ from weighbridge.errors import (
 from weighbridge.expr import evaluate, names_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from weighbridge.blueprint import Blueprint
     from weighbridge.expr import Tree
 
     Config = Mapping[str, Any]
+    Reading = Callable[[Config, str], Blueprint]
 
 LONGEST_CONFIG = 2 * 2**20  # bytes; published ones have a few thousand, and each can take thirty in memory
 ORIGINS = ("catalogue", "defaults", "file", "given", "stdin")
@@ -82,18 +83,28 @@ class Model(NamedTuple):
         return {name: _account(self, name) for name in self.given}
 
 
-def find(model: str | os.PathLike[str] | Config, fields: Config | None = None, *, strict: bool = False) -> Model:
+def find(
+    model: str | os.PathLike[str] | Config,
+    fields: Config | None = None,
+    *,
+    strict: bool = False,
+    blueprint: str | os.PathLike[str] | Reading | None = None,
+) -> Model:
     """Return the model that a user means.
 
     Args:
         model: a name in the catalogue, with or without its organisation; the path of a ``config.json`` or of a folder
-            that holds one; ``"-"`` for a config on standard input; a family; or the config itself.
+            that holds one; ``"-"`` for a config on standard input; a family; a blueprint's ``.toml`` file, for its
+            defaults; or the config itself.
         fields: fields of the config to replace; ``"text_config.hidden_size"`` is one of a sub-config.
         strict: refuse a config with a field that nobody knows.
+        blueprint: the file of a blueprint to read the config by, in place of a shipped one; or what makes a blueprint of
+            a config and where it is from.
 
     Raises:
         ModelError: there is no such model, family or file.
         ConfigError: the config cannot be read, or describes no buildable model.
+        BlueprintError: the blueprint cannot be read, or breaks the law of its format.
         UsageError: a field to replace is none of the family's, or what is given is no model.
 
     Example:
@@ -104,14 +115,22 @@ def find(model: str | os.PathLike[str] | Config, fields: Config | None = None, *
         weighbridge.errors.ConfigError: the config: a bert needs hidden_size % num_attention_heads == 0
         (hidden_size = 770, num_attention_heads = 12). Change one of them.
     """
-    where, origin, source, config = _open(model)
-    where = printable(where)
+    making = blueprint if callable(blueprint) else None
+    own = None if making else _own_blueprint(model if blueprint is None else blueprint, given=blueprint is not None)
+    if own is not None and blueprint is None:
+        where, origin, source, config = _of_blueprint(own)
+    else:
+        where, origin, source, config = _open(model)
+        where = printable(where)
     if fields is not None and not hasattr(fields, "keys"):
         raise UsageError("fields is a mapping from a field to its value", values={"fields": fields})
     if fields:
         config = _replaced(config, fields, where)
-    blueprint = _blueprint(config, where)
-    found = _bind(config, blueprint, where, frozenset(fields or ()))._replace(origin=origin, source=source)
+    if making:
+        read_by = making(config, where)
+    else:
+        read_by = _blueprint(config, where) if own is None else _of_family(own, config, where)
+    found = _bind(config, read_by, where, frozenset(fields or ()))._replace(origin=origin, source=source)
     if fields:
         _refuse_unknown(found, fields)
     if strict and found.unaccounted:
@@ -321,12 +340,43 @@ def _blueprint(config: Config, where: str) -> Blueprint:
     return blueprints.load(family)
 
 
+def _own_blueprint(path: object, *, given: bool) -> Blueprint | None:
+    """Return the blueprint in a file of the user's; None where a model is none, and so may be anything else."""
+    if not isinstance(path, str | os.PathLike):
+        if given:
+            raise UsageError("a blueprint is a path", values={"blueprint": path}, hint="give the path of a .toml file")
+        return None
+    if not given and not os.fspath(path).endswith(".toml"):
+        return None
+    from weighbridge import law  # noqa: PLC0415  # what is shipped keeps it
+
+    return law.read(os.path.expanduser(path))
+
+
+def _of_blueprint(blueprint: Blueprint) -> tuple[str, str, str, Config]:
+    """Return what `_open` does, for the config of a user's blueprint that says nothing."""
+    return blueprint.where, "defaults", "", {}
+
+
+def _of_family(blueprint: Blueprint, config: Config, where: str) -> Blueprint:
+    """Return a blueprint if a config is of its family, or says no family."""
+    if config.get("model_type") not in (None, blueprint.family):
+        raise ConfigError(
+            f"is of another family than {blueprint.where}",
+            where=where,
+            values={"model_type": config["model_type"], "family": blueprint.family},
+            hint="take model_type out of the config if it is of that family all the same",
+        )
+    return blueprint
+
+
 def _bind(config: Config, blueprint: Blueprint, where: str, by_hand: frozenset[str]) -> Model:
     given = dict(_flat(config, blueprint, where))
     said = _said(given, blueprint, where, by_hand)
     objects = {path for path in blueprint.configs if given.get(path) is not None}
     fields = {**blueprint.defaults, **{name: of for name, of in blueprint.given.items() if _above(name) in objects}}
-    for name, value in said.items():
+    for name, spelled in said.items():
+        value = _respelled(spelled, blueprint.spelled.get(name, {}))
         if value is None and name in blueprint.computed:
             fields.pop(name, None)
         elif value is not None or name in blueprint.nullable or name in blueprint.never_null:
@@ -345,6 +395,14 @@ def _bind(config: Config, blueprint: Blueprint, where: str, by_hand: frozenset[s
             )
     unaccounted = tuple(name for name, value in given.items() if not _is_accounted(name, value, blueprint))
     return Model(where, "given", "", config, given, blueprint, fields, _named_class(config, blueprint), unaccounted)
+
+
+def _respelled(value: Any, words: Mapping[str, str]) -> Any:
+    """Return a text, or a list of them, in the words that the blueprint has for it; ``"null"`` stands for none."""
+    if isinstance(value, list | tuple):
+        return [_respelled(item, words) for item in value] if words else value
+    word = words.get(value, value) if isinstance(value, str) else value
+    return None if word == "null" and word is not value else word
 
 
 def _evaluated(name: str, tree: Tree, fields: Config, where: str) -> Any:

@@ -127,8 +127,28 @@ class Polynomial:
         """Return the names of the fields that it depends on."""
         return {name for monomial in self.terms for factor, _ in monomial for name in names_in(parse(factor))}
 
+    def rewritten(self, factor: Callable[[Tree], str | int]) -> Polynomial:
+        """Return the same with what ``factor`` says in place of each factor: another one's text, or a number.
+
+        Example:
+            >>> width = Polynomial.of("width")
+            >>> (3 * width * Polynomial.of("sum(depths)")).rewritten(lambda tree: "w" if tree[0] == "name" else 7)
+            Polynomial('21 * w')
+        """
+        total = Polynomial({})
+        for monomial, coefficient in self.terms.items():
+            term = Polynomial({(): coefficient})
+            for name, power in monomial:
+                found = factor(parse(name))
+                if isinstance(found, int) and power > 0:
+                    term *= found**power
+                else:
+                    term *= Polynomial({((str(found), power),): 1})
+            total += term
+        return total
+
     def text(self, letters: Mapping[str, str] | None = None, outside: Sequence[str] = ()) -> str:
-        """Return the formula in letters, the fields of ``outside`` taken before a bracket.
+        """Return the formula in letters, the fields of ``outside`` taken before a bracket; ⌊⌋ where a rest may be left.
 
         Example:
             >>> L, H = Polynomial.of("num_hidden_layers"), Polynomial.of("hidden_size")
@@ -136,7 +156,8 @@ class Polynomial:
             'L·(4H² + 4H)'
         """
         named = letters or {}
-        return show(self.tree(outside, tuple(named)), lambda field: named.get(field, field), TEXT)
+        exact = self.rewritten(lambda tree: source(floored(tree)))
+        return show(exact.tree(outside, tuple(named)), lambda field: named.get(field, field), TEXT)
 
     def tree(self, outside: Sequence[str] = (), order: Sequence[str] = ()) -> Tree:
         """Return the expression: terms in the order they came, those that share a field of ``outside`` gathered.
@@ -184,8 +205,9 @@ def in_letters(tree: Tree, bound: Mapping[str, Any], meaning: Meaning, indices: 
 def symbols(required: Iterable[Tree] = ()) -> Meaning:
     """Return the meaning under which polynomials are divided: exactly, where ``required`` promises no remainder.
 
-    A division or remainder with no such promise is kept whole, as a factor of its own. What is no polynomial, such as
-    a comparison with a letter, comes to something `Opaque`, and what cannot be written in letters is refused.
+    So is what has the divisor as a factor. Another division or remainder is kept whole, as a factor of its own. What
+    is no polynomial, such as a comparison with a letter, comes to something `Opaque`, and what cannot be written in
+    letters is refused.
 
     Example:
         >>> tree = parse("num_attention_heads * (hidden_size // num_attention_heads)")
@@ -200,8 +222,10 @@ def symbols(required: Iterable[Tree] = ()) -> Meaning:
     def divide(left: Any, right: Any) -> Any:
         if isinstance(right, Polynomial) and len(right.terms) == 1:
             ((divisor, coefficient),) = right.terms.items()
-            if coefficient == 1 and (_tree(left), _tree(right)) in exact:
+            if coefficient == 1 and (_has_factor(left, divisor) or (_tree(left), _tree(right)) in exact):
                 return left * Polynomial({tuple((factor, -power) for factor, power in divisor): 1})
+        if isinstance(right, Polynomial) and left == right:
+            return 1
         return _of_integers("//")(left, right)
 
     return {
@@ -267,6 +291,13 @@ def _made_integer(kind: str) -> Callable[[Any], Any]:
     return make
 
 
+def _has_factor(value: Any, divisor: Monomial) -> bool:
+    """Whether every term of a polynomial has this factor, so that dividing by it leaves no rest."""
+    return isinstance(value, Polynomial) and all(
+        all(dict(monomial).get(factor, 0) >= power for factor, power in divisor) for monomial in value.terms
+    )
+
+
 def _is_opaque(value: Any) -> bool:
     """Whether a value takes arithmetic out of the ring: what is kept as it is, or a fraction."""
     return isinstance(value, Opaque | float)
@@ -284,6 +315,22 @@ def _tree(value: Any) -> Tree:
     if not isinstance(value, int | float | str | None):
         raise TypeError(f"a {type(value).__name__} cannot be written in letters")
     return ("neg", ("value", -value)) if isinstance(value, int | float) and value < 0 else ("value", value)
+
+
+def floored(tree: Tree) -> Tree:
+    """Return a tree with ``floor(a / b)`` for each ``a // b``: as people write a division that may leave a rest.
+
+    Example:
+        >>> source(floored(parse("(image_size // patch_size) ** 2")))
+        'floor(image_size / patch_size) ** 2'
+    """
+    try:
+        return parse(show(tree, str, _FLOORED))
+    except ExpressionError:  # it is too long so
+        return tree
+
+
+_FLOORED: Meaning = {**SOURCE, "//": lambda left, right: Shown(f"floor({SOURCE['/'](left, right)})")}
 
 
 def _polynomial(value: Polynomial | int) -> Polynomial:
@@ -378,5 +425,7 @@ TEXT: Meaning = {
     "%": infix("%", "{} mod {}"),
     "**": _raised,
     "neg": prefix("*", "-{}"),
+    "floor": lambda inside: Shown(f"⌊{inside}⌋"),
+    "ceil": lambda inside: Shown(f"⌈{inside}⌉"),
 }
 """A formula in letters, in plain Unicode."""

@@ -100,6 +100,16 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def number(value: float) -> str:
+    """Write a number of a config: an integer as a count, a fraction as it is.
+
+    Example:
+        >>> number(21128), number(2.5)
+        ('21,128', '2.5')
+    """
+    return count(value) if isinstance(value, int) else str(value)
+
+
 def share(part: int, whole: int) -> str:
     """Write a part as a percentage of a whole, to one decimal.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weighbridge.derive.generalize import generalize
 from weighbridge.derive.probe import Probe, Tensor
 from weighbridge.derive.symbolic import plain, tree_of
-from weighbridge.derive.trees import LEAVES, NULL, names, replaced
+from weighbridge.derive.trees import LEAVES, NULL, names, replaced, simplified
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -78,14 +78,17 @@ def _rule(subject: Subject, name: str, probes: Sequence[Probe], default: Mapping
         return None
     free = [probe for probe in probes if name not in probe.changes and name in probe.fields]
     values = [probe.fields[name] for probe in free]
+    place = name.rpartition(".")[0]
+    alone = [probe.fields[name] for probe in free if not any(path.startswith(f"{place}.") for path in probe.changes)]
+    given = [probe.fields[name] for probe in free if any(path.startswith(f"{place}.") for path in probe.changes)]
     own = subject.stated.get(name) is not None
-    if not values or (own and all(_same(value, values[0]) for value in values)):
+    if own and all(_same(value, group[0]) for group in (alone, given) for value in group):
         return None
-    if all(value is None for value in values):
+    if values and all(value is None for value in values):
         return NULL
-    if all(value == [] for value in values):
+    if values and all(value == [] for value in values):
         return ("list",)
-    return _derived(subject, name, free)
+    return _derived(subject, name, free) if values else None
 
 
 def settle(drafts: Sequence[Draft]) -> dict[str, Tree]:
@@ -112,6 +115,61 @@ def settle(drafts: Sequence[Draft]) -> dict[str, Tree]:
                 kept = None if tensor.dims is None else tuple(_settled(tree, settled) for tree in tensor.dims)
                 draft.tensors[key] = tensor._replace(dims=kept)
     return settled
+
+
+def overruled(subject: Subject, drafts: Sequence[Draft], probes: Sequence[Probe]) -> None:
+    """Write fields that the config class works out whatever a config says as what they are worked out from."""
+    given = [(name, probe.changes[name], probe.fields.get(name)) for probe in probes for name in probe.changes]
+    words = spelled(subject, probes)
+    names_of = sorted(
+        {name for name, said, made in given if None not in (said, made) and not _alike(said, made)} - words.keys()
+    )
+    floats = frozenset(name for probe in probes for name, value in probe.fields.items() if isinstance(value, float))
+    rules = {name: _derived(subject, name, [probe for probe in probes if name in probe.fields]) for name in names_of}
+    instead = {name: tree for name, tree in rules.items() if tree is not None and name not in names(tree)}
+    if not instead:
+        return
+
+    def written(tree: Tree) -> Tree:
+        return replaced(tree, lambda leaf: instead.get(leaf[1], leaf) if leaf[0] == "name" else leaf)
+
+    for draft in drafts:
+        for key, tensor in draft.tensors.items():
+            dims = None if tensor.dims is None else tuple(simplified(written(tree), floats) for tree in tensor.dims)
+            ties = tuple((to, written(condition)) for to, condition in tensor.ties)
+            draft.tensors[key] = tensor._replace(dims=dims, ties=ties)
+        draft.conditions = {path: tree and written(tree) for path, tree in draft.conditions.items()}
+        draft.repeats = {path: tree and written(tree) for path, tree in draft.repeats.items()}
+
+
+def spelled(subject: Subject, probes: Sequence[Probe]) -> dict[str, dict[str, str]]:
+    """Return the texts that the config class reads as others, by field; ``"null"`` for one that it works out itself."""
+    found: dict[str, dict[str, str]] = {}
+    mixed: set[str] = set()
+    for probe in probes:
+        for name, made in probe.fields.items():
+            said = probe.changes.get(name, subject.stated.get(name))
+            if isinstance(said, str) and not isinstance(made, str) and made is not None:
+                found.setdefault(name, {})[said] = "null"
+            for one, other in zip(_texts(said), _texts(made), strict=False) if name in probe.changes else ():
+                words = found.setdefault(name, {})
+                mixed |= {name} if words.setdefault(one, other) != other else set()
+    return {
+        name: {one: other for one, other in sorted(words.items()) if one != other}
+        for name, words in sorted(found.items())
+        if name not in mixed and any(one != other for one, other in words.items())
+    }
+
+
+def _texts(value: Any) -> list[str]:
+    items = value if isinstance(value, list | tuple) else [value]
+    return list(items) if all(isinstance(item, str) for item in items) else []
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return list(one) == list(other)
+    return bool(one == other)
 
 
 def _tie_conditions(draft: Draft) -> list[Tree]:
@@ -165,7 +223,7 @@ def _same(one: Any, other: Any) -> bool:
 def _derived(subject: Subject, name: str, probes: Sequence[Probe]) -> Tree | None:
     """Return a field's value as an expression over the others."""
     texts: dict[str, int] = {}
-    draft = generalize([_as_probe(subject, name, probe, texts) for probe in probes])
+    draft = generalize([_as_probe(subject, name, probe, texts) for probe in probes], guess=False)
     words = {code: text for text, code in texts.items()}
     if draft.unknown:
         return None
@@ -205,7 +263,7 @@ def _as_probe(subject: Subject, name: str, probe: Probe, texts: dict[str, int]) 
     fields = {
         field: known
         for field, known in probe.fields.items()
-        if field != name and (subject.stated.get(field) is not None or field in probe.changes)
+        if field != name and (subject.stated.get(field) is not None or field in probe.changes or known is None)
     }
     tensors, lengths = {}, {}
     if isinstance(value, list | tuple):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import law
 from weighbridge.blueprint import FORMAT, Blueprint, role_of
-from weighbridge.derive import prove, write
+from weighbridge.derive import prove, stored, write
 from weighbridge.derive.completeness import Line, Runs
-from weighbridge.derive.computed import fill, settle
+from weighbridge.derive.computed import fill, overruled, settle, spelled
 from weighbridge.derive.explore import Explorer
 from weighbridge.derive.generalize import Draft, generalize, predicted
 from weighbridge.derive.probe import quick_building
@@ -19,10 +19,12 @@ from weighbridge.errors import BlueprintError
 from weighbridge.expr import names_in, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from weighbridge.derive.computed import Filled
     from weighbridge.derive.probe import Probe
+    from weighbridge.derive.prove import Difference
+    from weighbridge.derive.stored import Filed
     from weighbridge.derive.subject import Subject
     from weighbridge.expr import Tree
 
@@ -93,10 +95,13 @@ def _complete(explorer: Explorer, runs: Runs, most: int | None) -> list[Line]:
     return missed
 
 
-def blueprint(subject: Subject, base: Learned, tasks: Sequence[Learned]) -> dict[str, Any]:
+def blueprint(subject: Subject, base: Learned, tasks: Sequence[Learned], filed: Mapping[str, Filed]) -> dict[str, Any]:
     """Return the blueprint of a family, as its file holds it; its proof is still to come."""
     kin = {task.class_name: _kinship(subject, base, task) for task in tasks}
-    implied = settle([base.draft, *[task.draft for task in tasks]])
+    drafts = [base.draft, *[task.draft for task in tasks]]
+    probes = [probe for learned in (base, *tasks) for probe in learned.probes]
+    overruled(subject, drafts, probes)
+    implied = settle(drafts)
     letters = Letters(knob.path for knob in subject.knobs({}))
     tables: dict[str, Any] = section(base.draft, letters)
     tables["modules"] = _modules(base, letters, base.draft.tensors)
@@ -114,9 +119,11 @@ def blueprint(subject: Subject, base: Learned, tasks: Sequence[Learned]) -> dict
             own_active = _active(task, letters, own)
             classes[task.class_name]["active"] = {path: expression(tree) for path, tree in own_active.items()}
             used += [name for tree in own_active.values() for name in sorted(names(tree))]
+    tables |= {"repeat": letters.counts, "classes": classes}
+    used += stored.add(tables, filed, {learned.class_name: learned.draft for learned in (base, *tasks)}, letters)
     required = base.explorer.requirements(used)
+    required += [("==", ("name", path), ("value", value)) for path, value in base.explorer.fixed.items()]
     used += [name for tree in (*required, *implied.values()) for name in sorted(names(tree))]
-    probes = [probe for learned in (base, *tasks) for probe in learned.probes]
     filled = fill(subject, used, probes, implied)
     raw = {
         "format": FORMAT,
@@ -131,7 +138,6 @@ def blueprint(subject: Subject, base: Learned, tasks: Sequence[Learned]) -> dict
             "configs": 0,
             "holes": filled.unknown,
         },
-        "repeat": letters.counts,
         **tables,
         "active": {path: expression(tree) for path, tree in active.items()},
         "classes": {name: {key: value for key, value in part.items() if value != {}} for name, part in classes.items()},
@@ -143,20 +149,30 @@ def _config(subject: Subject, filled: Filled, probes: Sequence[Probe]) -> dict[s
     """Return what a blueprint says of its family's config."""
     fields = {**filled.defaults, **filled.computed}
     knobs = [knob.path for knob in subject.knobs(subject.start)]
-    zero = {name for probe in probes for name, value in probe.fields.items() if type(value) is int and value == 0}
+    zero = {name for probe in probes for name, value in probe.fields.items() if _holds_zero(value)}
     return {
         "inert": sorted(set(knobs) - fields.keys()),
         "nullable": sorted(name for name in filled.nullable if filled.computed.get(name, NULL) == NULL),
         "zero": sorted(zero & fields.keys()),
         "values": _values(fields, probes),
+        "spelled": {name: words for name, words in spelled(subject, probes).items() if name in fields},
         "defaults": {name: filled.defaults[name] for name in _as_declared(filled.defaults, knobs)},
         "given": filled.given,
         "configs": subject.sub_configs,
-        "aliases": {
-            alias: name for alias, name in subject.aliases.items() if name in fields and alias not in {*fields, *knobs}
-        },
+        "aliases": _aliases(subject, fields, knobs),
         "computed": {name: expression(tree) for name, tree in _in_order(filled.computed)},
     }
+
+
+def _aliases(subject: Subject, fields: Mapping[str, Any], knobs: Sequence[str]) -> dict[str, str]:
+    """Return every other name under which a config may hold a field."""
+    found = subject.aliases(fields)
+    return {alias: name for alias, name in found.items() if name in fields and alias not in {*fields, *knobs}}
+
+
+def _holds_zero(value: Any) -> bool:
+    items = value if isinstance(value, list) else [value]
+    return any(type(item) is int and item == 0 for item in items)
 
 
 def _kinship(subject: Subject, base: Learned, task: Learned) -> tuple[dict[str, Any], list[str]]:
@@ -310,23 +326,49 @@ class Derived(NamedTuple):
 def derive(subject: Subject, *, classes: Sequence[str] | None = None, seed: int = 0) -> Derived:
     """Return a family's blueprint: learned, written, and then held against the reference on configs not seen before.
 
-    A task class that the reference does not build here, or that does not hold, is left out and said to be.
+    What such a config shows to be wrong is learned from, and the blueprint is held on others. A task class that the
+    reference does not build here, or that does not hold, is left out and said to be.
 
     Raises:
         Exception: whatever the reference code raises where its base class cannot be built.
     """
     base = learn(subject, subject.base_class, seed=seed)
-    tasks, holes = _tasks(subject, base, classes, seed)
+    tasks, unbuilt = _tasks(subject, base, classes, seed)
     base = _corrected(base, tasks)
-    raw = blueprint(subject, base, tasks)
-    holes += _outlaws(raw)
-    if raw["proof"]["holes"] or base.holes:
-        return Derived(_text(subject, raw), exact=False, holes=[*base.holes, *raw["proof"]["holes"], *holes])
-    differences = _prove(subject, raw, [base, *tasks])
-    raw["proof"]["holes"] = list(
-        dict.fromkeys([*holes, *base.missed, *[line for task in tasks for line in task.missed]])
-    )
-    return Derived(_text(subject, raw), exact=not differences, holes=[*differences, *raw["proof"]["holes"]])
+    for again in (True, True, False):
+        filed = {
+            each.class_name: stored.learn(subject, each.class_name, each.draft, each.probes) for each in (base, *tasks)
+        }
+        raw = blueprint(subject, base, tasks, filed)
+        holes = [*unbuilt, *[hole for found in filed.values() for hole in found.holes], *_outlaws(raw)]
+        if raw["proof"]["holes"] or base.holes:
+            return Derived(_text(subject, raw), exact=False, holes=[*base.holes, *raw["proof"]["holes"], *holes])
+        wrong = _prove(subject, raw, [base, *tasks])
+        if not wrong or not again:
+            break
+        base, *tasks = [_taught(learned, wrong.get(learned.class_name, ())) for learned in (base, *tasks)]
+    if in_files := [each.text for differences in wrong.values() for each in differences if each.in_files]:
+        stored.forget(raw)
+        holes.append(f"what files hold was not found: {in_files[0]}")
+        wrong = {name: kept for name, found in wrong.items() if (kept := [each for each in found if not each.in_files])}
+    for class_name in wrong.keys() & raw["classes"].keys():
+        del raw["classes"][class_name]
+        holes.append(f"{class_name}: {wrong[class_name][0].text}")
+    _forget_unused(raw)
+    differences = [difference.text for difference in wrong.get(base.class_name, ())]
+    missed = [line for learned in (base, *tasks) for line in learned.missed]
+    raw["proof"]["holes"] = list(dict.fromkeys([*holes, *missed]))
+    return Derived(_text(subject, raw), exact=not differences, holes=[*differences[:3], *raw["proof"]["holes"]])
+
+
+def _taught(learned: Learned, differences: Iterable[Difference]) -> Learned:
+    """Return a class learned anew with the configs that its blueprint did not give."""
+    with quick_building():
+        for difference in differences:
+            probe = learned.explorer.try_out(difference.changes)
+            if probe is not None:
+                learned.explorer.keep(probe)
+    return learned._replace(draft=generalize(learned.probes))
 
 
 def _tasks(
@@ -384,7 +426,7 @@ def _forget_unused(raw: dict[str, Any]) -> None:
         unused = [name for name in (*raw["defaults"], *raw.get("computed", {})) if name not in used]
         if not unused:
             return
-        for key in ("defaults", "computed", "values", "given"):
+        for key in ("defaults", "computed", "values", "spelled", "given"):
             if key in raw:
                 raw[key] = {name: value for name, value in raw[key].items() if name not in unused}
         for key in ("nullable", "zero"):
@@ -394,9 +436,10 @@ def _forget_unused(raw: dict[str, Any]) -> None:
         raw["aliases"] = {alias: name for alias, name in raw.get("aliases", {}).items() if name not in unused}
 
 
-def _prove(subject: Subject, raw: dict[str, Any], learned: Sequence[Learned]) -> list[str]:
-    """Hold the classes on configs that they were not learned from; return how the base differs."""
+def _prove(subject: Subject, raw: dict[str, Any], learned: Sequence[Learned]) -> dict[str, list[Difference]]:
+    """Hold the classes on configs that they were not learned from; return where they differ, by class."""
     written = Blueprint(_reread(raw))
+    wrong = {}
     for each in learned:
         if each.class_name not in written.class_names:
             continue
@@ -405,13 +448,9 @@ def _prove(subject: Subject, raw: dict[str, Any], learned: Sequence[Learned]) ->
         found = prove.held(written, subject, each.class_name, configs, most=count + 1)
         if each is learned[0]:
             raw["proof"]["configs"] = found.configs - 1
-            if found.differences:
-                return found.differences[:3]
-        elif found.differences:
-            del raw["classes"][each.class_name]
-            _forget_unused(raw)
-            raw["proof"]["holes"].append(found.differences[0])
-    return []
+        if found.differences:
+            wrong[each.class_name] = found.differences
+    return wrong
 
 
 def _reread(raw: dict[str, Any]) -> dict[str, Any]:

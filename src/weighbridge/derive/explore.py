@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.derive.symbolic import counted
-from weighbridge.derive.trees import NULL, compiled, joined, leaves, names, negated, simplified
+from weighbridge.derive.trees import NULL, ZERO, compiled, joined, leaves, names, negated, simplified
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
@@ -90,6 +90,8 @@ class Explorer:
         else:
             self._shrink()
         self.knobs = {knob.path: knob for knob in self.subject.knobs(self.base)}
+        if not like:
+            self._turn_together()
         for path in self._in_order() if not like else self._unseen(like):
             if self.left < 0.4:
                 break
@@ -103,6 +105,27 @@ class Explorer:
             probe = self.sample()
             if probe:
                 self.keep(probe)
+
+    def _turn_together(self) -> None:
+        """Turn the fields that are known to be taken together only."""
+        for group in self.subject.together:
+            probe = self.try_out({**self.base, **group})
+            if probe is not None:
+                self.groups.append(dict(group))
+                self.active |= group.keys()
+                if self.is_new(probe):
+                    self.keep(probe)
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """The fields, with their values, of which the reference code took no other value."""
+        turned = {*self.turns, *[path for group in (*self.groups, *self.together) for path in group], *self.alphabets}
+        stated = self.subject.stated
+        return {
+            path: knob.value
+            for path, knob in self.knobs.items()
+            if path not in turned and stated.get(path) == knob.value and isinstance(knob.value, bool | int | str)
+        }
 
     def _follow(self, like: Explorer) -> None:
         """Begin with what was learned of another class."""
@@ -281,6 +304,8 @@ class Explorer:
             if self.left < 0.35:
                 return
             fields = sorted(names(tree))
+            if len(fields) == 2 and tree[0] in ("==", "!="):
+                self._make_equal(*fields)
             if len(fields) != 1 or fields[0] not in self.knobs or fields[0] in self.active:
                 continue
             for value in _values_about(tree):
@@ -292,6 +317,17 @@ class Explorer:
                     self._add(knob.path, value)
                     self.active.add(knob.path)
                     self.keep(probe)
+
+    def _make_equal(self, one: str, other: str) -> None:
+        """Try two fields that the code compares at the same value."""
+        usual = self.probes[0].fields
+        for name, value in ((one, usual.get(other)), (other, usual.get(one))):
+            if name not in self.knobs or type(value) is not int or usual.get(name) == value:
+                continue
+            probe = self.try_out({**self.base, name: value})
+            if probe is not None and repr(probe.changes) not in {repr(known.changes) for known in self.probes}:
+                self._add(name, value)
+                self.keep(probe)
 
     def _add(self, path: str, value: Any) -> None:
         turn = self.turns.get(path) or Turn(self.base.get(path, self.knobs[path].value), [], free=False)
@@ -444,7 +480,8 @@ class Explorer:
 
     def _refused_questions(self) -> Iterator[Tree]:
         seen: set[Tree] = set()
-        for tree in list(dict.fromkeys(simplified(tree) for probe in self.probes for tree in probe.trace.asked)):
+        asked = dict.fromkeys(simplified(tree) for probe in self.probes for tree in probe.trace.asked)
+        for tree in list(dict.fromkeys([*asked, *self._asked_below_zero(asked)])):
             if (
                 len(names(tree)) != 2
                 or not names(tree) <= self.knobs.keys()
@@ -462,6 +499,14 @@ class Explorer:
                     name for name in names(rule) if any(probe.fields.get(name) is None for probe in self.probes)
                 )
                 yield joined("or", [*[("==", ("name", name), NULL) for name in nulls], rule])
+
+    def _asked_below_zero(self, asked: Iterable[Tree]) -> Iterator[Tree]:
+        """Yield what is asked where a field that the code compares with 0 is less."""
+        compared = {tree[1][1] for tree in asked if tree[0] in ("<", ">") and tree[1][0] == "name" and tree[2] == ZERO}
+        for name in sorted(compared & self.knobs.keys()):
+            if type(self.knobs[name].value) is int:
+                probe = self.try_out({**self.base, name: -1})
+                yield from (simplified(tree) for tree in probe.trace.asked) if probe else ()
 
     def _is_enforced(self, rule: Tree) -> bool:
         """Whether configs that break a rule are refused."""

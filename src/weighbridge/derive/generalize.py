@@ -95,9 +95,12 @@ def environment(probes: Sequence[Probe], place: Place) -> dict[str, Any]:
     return {**probes[probe].fields, **{f"@{depth}": index for depth, index in enumerate(indices)}}
 
 
-def generalize(probes: Sequence[Probe]) -> Draft:
-    """Return the draft that gives each of these probes back."""
-    return _Generalizer(probes).draft
+def generalize(probes: Sequence[Probe], *, guess: bool = True) -> Draft:
+    """Return the draft that gives each of these probes back.
+
+    Where the expression of a number was lost, sums and products of fields are tried too if it may ``guess``.
+    """
+    return _Generalizer(probes, guess=guess).draft
 
 
 _NUMBERED = re.compile(r"(.*\D)?(\d+)")
@@ -124,11 +127,11 @@ def templated(path: str, repeats: Callable[[str], bool]) -> tuple[str, tuple[int
 
 
 class _Generalizer:
-    def __init__(self, probes: Sequence[Probe]) -> None:
+    def __init__(self, probes: Sequence[Probe], *, guess: bool) -> None:
         self.probes = probes
         self.draft = Draft()
         self.questions = Questions(probes)
-        self.values = Values(probes)
+        self.values = Values(probes, guess=guess)
         self.floats = frozenset(
             name for probe in probes for name, value in probe.fields.items() if isinstance(value, float)
         )
@@ -528,6 +531,8 @@ def _index_questions(
             texts = {item for value in values if isinstance(value, list) for item in value if isinstance(item, str)}
             for text in sorted(texts):
                 yield ("==", ("[]", ("name", name), index), ("value", text)), 4
+                around: Tree = ("%", index, ("len", ("name", name)))
+                yield ("==", ("[]", ("name", name), around), ("value", text)), 4.5
 
 
 def _resolutions(tree: Tree, depth: int) -> Iterator[Tree]:
@@ -642,8 +647,8 @@ def _grown(costs: NDArray[np.float64], table: Flags, wanted: Flags, left: Flags,
 class Values:
     """Finds the expression of numbers whose expression was lost."""
 
-    def __init__(self, probes: Sequence[Probe]) -> None:
-        self.probes = probes
+    def __init__(self, probes: Sequence[Probe], *, guess: bool) -> None:
+        self.probes, self.guess = probes, guess
 
     @cached_property
     def bounds(self) -> list[Tree]:
@@ -672,7 +677,9 @@ class Values:
         goal, candidates = np.array(wanted), self.candidates(envs)
         exact = (tree for tree, given in candidates if (given == goal).all())
         found = next(exact, None) or next(self._agreeing(self.computed, wanted, envs), None)
-        return found or _affine(candidates, goal) or _combined(candidates, goal)
+        if found or not self.guess:
+            return found
+        return _affine(candidates, goal) or _combined(candidates, goal)
 
     def _agreeing(
         self, trees: Sequence[Tree], wanted: Sequence[int], envs: Sequence[Mapping[str, Any]], *, least: bool = False

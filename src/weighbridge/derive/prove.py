@@ -16,6 +16,24 @@ if TYPE_CHECKING:
     from weighbridge.blueprint import Blueprint
     from weighbridge.derive.probe import Probe
     from weighbridge.derive.subject import Subject
+    from weighbridge.ledger import Ledger
+
+
+class Difference(NamedTuple):
+    """A config, as changes by dotted path, on which a class is not as its blueprint says, and how.
+
+    ``in_files`` says that only what files hold is otherwise.
+    """
+
+    changes: Mapping[str, Any]
+    what: str
+    in_files: bool = False
+
+    @property
+    def text(self) -> str:
+        """The difference as a sentence."""
+        said = ", ".join(f"{name} = {value!r}" for name, value in self.changes.items())
+        return f"{self.what}, where {said or 'a config says nothing'}"
 
 
 class Held(NamedTuple):
@@ -23,7 +41,7 @@ class Held(NamedTuple):
 
     class_name: str
     configs: int
-    differences: list[str]
+    differences: list[Difference]
 
 
 def held(
@@ -31,7 +49,8 @@ def held(
 ) -> Held:
     """Hold a class on configs, given as changes by dotted path, until ``most`` were built; it may refuse some.
 
-    Every parameter's name, shape and order, every tie and the total must agree.
+    Every parameter's name, shape and order, every tie and the total must agree; on the first few configs, what files
+    hold too.
     """
     count, differences = 0, []
     with quick_building():
@@ -43,32 +62,55 @@ def held(
             except Exception:  # noqa: S112  # whatever a model's own code raises is its way to refuse
                 continue
             count += 1
-            differences += [
-                f"{class_name} on {dict(changes)}: {difference}"
-                for difference in _differences(blueprint, subject, class_name, changes, probe)
-            ]
+            found = next(_differences(blueprint, subject, probe, class_name, in_files=count <= _FEW), None)
+            differences += [found] if found else []
     return Held(class_name, count, differences)
 
 
+_FEW = 5
+_MOST_STORED = 3000  # tensors of a file; what has more is not worth the time
+
+
 def _differences(
-    blueprint: Blueprint, subject: Subject, class_name: str, changes: Mapping[str, Any], probe: Probe
-) -> Iterator[str]:
-    config = {"model_type": subject.family, **subject.nested(changes)}
+    blueprint: Blueprint, subject: Subject, probe: Probe, class_name: str, *, in_files: bool
+) -> Iterator[Difference]:
+    config = {"model_type": subject.family, **subject.nested(probe.changes)}
     try:
         fields = models.bound(config, blueprint, "the config").fields
         ledger = bind(blueprint, class_name, fields)
     except WeighbridgeError as error:
-        yield str(error)
+        yield Difference(probe.changes, str(error))
         return
     expected = {row.name: (row.shape, row.tied_to) for row in ledger.rows}
     built = {name: (tensor.shape, tensor.tied_to) for name, tensor in probe.tensors.items()}
     for name in {**expected, **built}:
         if expected.get(name) != built.get(name):
-            yield f"{name} is {built.get(name, 'not there')}, not {expected.get(name, 'expected')}"
+            what = f"{name} is {built.get(name, 'not there')}, not {expected.get(name, 'expected')}"
+            yield Difference(probe.changes, what)
             return
     total = sum(_elements(tensor.shape) for tensor in probe.tensors.values() if tensor.tied_to is None)
     if ledger.parameters != total:
-        yield f"{total} parameters, not {ledger.parameters}"
+        yield Difference(probe.changes, f"{total} parameters, not {ledger.parameters}")
+    if in_files and ledger.stored is not ledger and ledger.stored.tensors <= _MOST_STORED:
+        yield from _differences_in_files(ledger, probe, subject)
+
+
+def _differences_in_files(ledger: Ledger, probe: Probe, subject: Subject) -> Iterator[Difference]:
+    """Yield how what files hold of parameters, and of the buffers that are known, is not what is expected."""
+    try:
+        files = subject.in_files(ledger.class_name, probe.changes)
+    except Exception:  # what the reference cannot turn back cannot be compared
+        return
+    known = {*probe.tensors, *(row.name for row in ledger.buffers())}
+    tensors = files.tensors if files else {}
+    found = {name: tensor.shape for name, tensor in tensors.items() if known.issuperset(tensor.of)}
+    expected = {row.name: row.shape for row in ledger.stored.rows}
+    expected |= {row.name: row.shape for row in ledger.stored.buffers() if row.name in found}
+    for name in {**expected, **found}:
+        if expected.get(name) != found.get(name):
+            what = f"{name} is {found.get(name, 'not there')} in files, not {expected.get(name, 'expected')}"
+            yield Difference(probe.changes, what, in_files=True)
+            return
 
 
 def _elements(shape: Iterable[int]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import inspect
 import re
 import sys
@@ -13,20 +14,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+import torch
+
+from weighbridge.derive import extras  # noqa: F401  # before transformers: afterwards it is too late
+
+# isort: split
 import transformers
 from transformers.configuration_utils import PreTrainedConfig
-from transformers.models.auto import configuration_auto, modeling_auto
+from transformers.models.auto import AutoConfig, configuration_auto, modeling_auto
 
 from weighbridge.derive import probe as probes
+from weighbridge.derive.reversal import Files, files_of
 from weighbridge.derive.subject import Knob
 from weighbridge.derive.symbolic import Trace, lift, plain, tracing
 from weighbridge.errors import ModelError, nearest, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from torch import nn
 
+_UNUSUAL = 2304  # a value that many numbers divide, and no config has by default
+_TOGETHER = "together"
 _GENERIC = frozenset(field.name for field in dataclasses.fields(PreTrainedConfig))
 _LABELS = ("id2label", "label2id")
 
@@ -46,13 +55,19 @@ class Subject:
         self.config_class: type[PreTrainedConfig] = configuration_auto.CONFIG_MAPPING[family]
         named = modeling_auto.MODEL_MAPPING_NAMES[family]
         self.base_class: str = named if isinstance(named, str) else named[0]
-        self._class = {self.base_class: getattr(transformers, self.base_class)}
+        self._class = {self.base_class: _class_of(family, self.base_class)}
         self._module = sys.modules[self._class[self.base_class].__module__]
+        self._saved_as_it_is: set[str] = set()
 
     @property
     def start(self) -> dict[str, Any]:
         """What a config must say for the base class to be built at all, or to be small enough."""
-        return dict(_starts().get(self.family, {}))
+        return {name: value for name, value in _starts().get(self.family, {}).items() if name != _TOGETHER}
+
+    @property
+    def together(self) -> list[dict[str, Any]]:
+        """Fields that can be turned together only, with values that go together."""
+        return list(_starts().get(self.family, {}).get(_TOGETHER, []))
 
     @property
     def reference(self) -> str:
@@ -69,10 +84,9 @@ class Subject:
         modeling = self._module.__name__.rpartition(".")[2]
         return f"transformers {transformers.__version__}: {self.config_class.__name__}, {modeling}.py"
 
-    @property
-    def aliases(self) -> dict[str, str]:
+    def aliases(self, fields: Iterable[str]) -> dict[str, str]:
         """Other spellings of fields that the config class reads, at every level."""
-        return dict(_aliases(self.config({}), ""))
+        return {**dict(_aliases(self.config({}), "")), **self._older(fields), **self._flat(fields)}
 
     def task_classes(self) -> list[str]:
         """Return the other public classes that take this config, in the order of the modeling file."""
@@ -163,6 +177,32 @@ class Subject:
         """What each field is by default where its class says so, before any is worked out."""
         return {**self.unlisted, **dict(_stated(self.config_class(), ""))}
 
+    def _flat(self, fields: Iterable[str]) -> dict[str, str]:
+        """Return fields of sub-configs that are read from the top of a config too, as older files have them."""
+        found: dict[str, str] = {}
+        usual = self.fields(self.config(self.start))
+        for name in fields:
+            place, _, last = name.rpartition(".")
+            value: Any = usual.get(name)
+            if place not in self.sub_configs or last in usual or type(value) not in (int, bool):
+                continue
+            other = not value if isinstance(value, bool) else 2 * value
+            with contextlib.suppress(Exception):
+                if self.fields(self.config({**self.start, last: other})).get(name) == other:
+                    found[last] = name
+        return found
+
+    def _older(self, fields: Iterable[str]) -> dict[str, str]:
+        """Return the names that the config class takes out of a file's other fields, `kwargs.pop("n_embed", None)`."""
+        code = inspect.getsource(sys.modules[self.config_class.__module__])
+        usual, found = self.fields(self.config(self.start)), dict[str, str]()
+        for old in sorted(set(re.findall(r"kwargs\.(?:pop|get)\(['\"](\w+)['\"]", code)) - usual.keys()):
+            with contextlib.suppress(Exception):
+                made = self.fields(self.config({**self.start, old: _UNUSUAL}))
+                hit = [name for name in fields if made.get(name) == _UNUSUAL != usual.get(name)]
+                found |= {old: hit[0]} if len(hit) == 1 else {}
+        return found
+
     def fields_of_given(self) -> dict[str, Any]:
         """Return what the fields of sub-configs are where those are given but say nothing."""
         given: dict[str, Any] = {}
@@ -179,7 +219,7 @@ class Subject:
     def remembered(self, probe: probes.Probe) -> tuple[dict[str, Any], Trace]:
         """Return a probe's fields as its config class makes them of values that remember, and what it asked."""
         said = {
-            name: lift(value, ("name", name))
+            name: lift(value if name in probe.changes else self._before(name, value), ("name", name))
             for name, value in probe.fields.items()
             if name in probe.changes or (self.stated.get(name) is not None and not isinstance(value, dict))
         }
@@ -190,6 +230,11 @@ class Subject:
             except Exception:  # code that does not bear such values is asked without
                 return dict(probe.fields), trace
         return dict(_walked(config, "")), trace
+
+    def _before(self, name: str, value: Any) -> Any:
+        """Return a field's value before the config class worked on it: what it states, if that is of another kind."""
+        stated = self.stated[name]
+        return value if isinstance(value, type(stated)) else stated
 
     def knobs(self, changes: Mapping[str, Any]) -> list[Knob]:
         """Return every field that a config may set, with the value that it has here."""
@@ -226,6 +271,20 @@ class Subject:
         with _labels_remembered():
             return probes.take(lambda: self.build(class_name, config), changes, fields, labels=labels)
 
+    def in_files(self, class_name: str, changes: Mapping[str, Any]) -> Files | None:
+        """Build a class on the config of these changes, and return what files hold of it, where that is otherwise.
+
+        Raises:
+            Exception: whatever the reference code raises where it cannot turn back what it does when it loads.
+        """
+        if class_name in self._saved_as_it_is:
+            return None
+        with torch.device("meta"):
+            found = files_of(self.build(class_name, self.config(changes)))
+        if found is None:
+            self._saved_as_it_is.add(class_name)
+        return found
+
     def files(self) -> set[str]:
         """Return the files of model code that have been loaded."""
         return {
@@ -249,6 +308,15 @@ class Subject:
     def config_name(self) -> str:
         """The name of the class that has the defaults."""
         return self.config_class.__name__
+
+
+def _class_of(family: str, name: str) -> Any:
+    """Return a model class by its name; transformers does not offer all of them at its top."""
+    found = getattr(transformers, name, None)
+    if found is None:
+        package = configuration_auto.model_type_to_module_name(family)
+        found = getattr(importlib.import_module(f"transformers.models.{package}.modeling_{package}"), name)
+    return found
 
 
 @cache
@@ -278,7 +346,9 @@ def check_family(family: str) -> None:
 def _sub_configs(config: PreTrainedConfig, above: str) -> Iterator[tuple[str, str]]:
     for name, value in vars(config).items():
         if isinstance(value, PreTrainedConfig) and not name.startswith("_"):
-            yield above + name, value.model_type or ""
+            spec = config.sub_configs_defaults.get(name)
+            free = spec is None or spec.config_class is AutoConfig
+            yield above + name, (value.model_type or "") if free else ""
             yield from _sub_configs(value, f"{above}{name}.")
 
 
@@ -317,7 +387,7 @@ def _knobs(config: PreTrainedConfig, above: str) -> Iterator[Knob]:
         if isinstance(value, PreTrainedConfig):
             yield from _knobs(value, f"{above}{name}.")
         elif not name.startswith("_") and name not in _GENERIC:
-            yield Knob(above + name, value, str(field.type))
+            yield Knob(above + name, value if isinstance(value, tuple) else plain(value), str(field.type))
 
 
 def _flat(config: PreTrainedConfig, above: str) -> Iterator[tuple[str, Any]]:

@@ -492,7 +492,9 @@ class _Math:
         function = getattr(math, name)
         if name not in ("sqrt", "log2", "floor", "ceil"):
             return function
-        return lambda value: lift(function(plain(value)), (name, tree_of(value)))
+        return lambda value: (
+            lift(function(plain(value)), (name, value.tree)) if isinstance(value, Symbolic) else function(value)
+        )
 
     @staticmethod
     def prod(values: Any, start: Any = 1) -> Any:

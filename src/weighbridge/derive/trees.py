@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 LEAVES = ("name", "value", "loop", "index")
 NULL: Tree = ("value", None)
+ZERO: Tree = ("value", 0)
+ONE: Tree = ("value", 1)
 _FUNCTIONS = {
     "int": int,
     "round": round,
@@ -136,9 +138,8 @@ def _constant(tree: Tree, _: frozenset[str]) -> Tree | None:
     return None
 
 
-_ONE, _ZERO = ("value", 1), ("value", 0)
-_LEFT = {("*", _ONE), ("//", _ONE), ("**", _ONE), ("/", _ONE), ("+", _ZERO), ("-", _ZERO)}  # a * 1 is a
-_RIGHT = {("*", _ONE), ("+", _ZERO)}  # 1 * a is a
+_LEFT = {("*", ONE), ("//", ONE), ("**", ONE), ("/", ONE), ("+", ZERO), ("-", ZERO)}  # a * 1 is a
+_RIGHT = {("*", ONE), ("+", ZERO)}  # 1 * a is a
 
 
 def _neutral(tree: Tree, _: frozenset[str]) -> Any:
@@ -169,8 +170,8 @@ def _asked(tree: Tree, _: frozenset[str]) -> Any:
     kind, *operands = tree
     if kind == "not":
         return negated(operands[0])
-    if kind == "!=" and operands[0][0] == "if" and operands[1] == _ZERO:
+    if kind == "!=" and operands[0][0] == "if" and operands[1] == ZERO:
         return operands[0][1]  # a flag taken for a number, and asked whether it is 0
     if kind in ("==", "!=") and operands[0][0] == "*" and operands[0][1] == ("//", operands[1], operands[0][2]):
-        return (kind, ("%", operands[1], operands[0][2]), _ZERO)  # a // b * b == a
+        return (kind, ("%", operands[1], operands[0][2]), ZERO)  # a // b * b == a
     return None

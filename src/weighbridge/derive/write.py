@@ -10,7 +10,7 @@ from weighbridge.derive.trees import leaves, names, replaced
 from weighbridge.expr import PRECEDENCE, SOURCE, Shown, infix, show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.derive.generalize import Draft, Drafted
     from weighbridge.expr import Meaning, Tree
@@ -29,9 +29,11 @@ class Letters:
 
     def of(self, draft: Draft, path: str) -> str:
         """Return the letter of a list's index."""
-        above = self.chain(draft, list_above(path))
         count = draft.repeats[path]
-        tree = count if count is not None else ("value", 0)
+        return self.counting(count if count is not None else ("value", 0), self.chain(draft, list_above(path)))
+
+    def counting(self, tree: Tree, above: Sequence[str]) -> str:
+        """Return the letter of an index that runs up to this, inside others of these letters."""
         text = expression(tree, above)
         outer = "".join(above[: 1 + max((leaf[1] for leaf in leaves(tree) if leaf[0] == "index"), default=-1)])
         key = (outer, text, len(above))
@@ -144,6 +146,7 @@ def fields_in(draft: Draft, only: Iterable[str] | None = None) -> list[str]:
 
 _NOTES = {
     "values": "texts, and what a field of texts may be for the blueprint to hold",
+    "spelled": "other words for these texts; null where one says that the field is left out",
     "defaults": "what {config} assumes when a config leaves a field out",
     "given": "and where a sub-config is given but leaves the field out",
     "configs": "sub-configs, and the model each is of",
@@ -155,10 +158,13 @@ _NOTES = {
     "ties": "tensors that are another one",
     "buffers": "not parameters; checkpoints may store them: dtype and dims",
     "active": "of how many experts one token takes the way",
+    "stored": "what files hold in place of a tensor, or of all under a path",
+    "renamed": "paths that older files have, and what files call them now",
     "modules": "the classes of the modules that hold tensors",
 }
 _ORDER = (
     "values",
+    "spelled",
     "proof",
     "defaults",
     "given",
@@ -172,6 +178,7 @@ _ORDER = (
     "buffers",
     "active",
     "stored",
+    "renamed",
     "modules",
 )
 
@@ -200,10 +207,15 @@ def toml(raw: Mapping[str, Any], config: str) -> str:
 
 def _table(name: str, table: Mapping[str, Any], note: str) -> Iterator[str]:
     yield f"[{name}]{' ' * max(1, 34 - len(name))}# {note}" if note else f"[{name}]"
-    bare = not any(part in name for part in ("tensors", "when", "ties", "buffers", "modules", "active", "stored"))
+    bare = not any(
+        part in name for part in ("tensors", "when", "ties", "buffers", "modules", "active", "stored", "renamed")
+    )
     for key, value in table.items():
         shown = key if bare and key.replace("_", "a").isalnum() else json.dumps(key, ensure_ascii=False)
-        yield f"{shown} = {_literal(value)}"
+        if name.endswith("stored") and len(value) > 1:
+            yield from (f"{shown} = [", *[f"    {_literal(item)}," for item in value], "]")
+        else:
+            yield f"{shown} = {_literal(value)}"
 
 
 def _literal(value: Any) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import expr
 from weighbridge.report import math
-from weighbridge.report.table import COLUMNS, Table, html, markdown, text, width, wrap
+from weighbridge.report.table import COLUMNS, LATEX, Table, html, lines_of, markdown, text, width, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -168,8 +168,9 @@ _UNDERLINES = {1: "=", 2: "-"}
 
 
 def _text_equation(block: Equation, mathematic: Callable[[str], str]) -> str:
-    first, *rest = map(mathematic, block.parts)
-    return "\n".join([f"    {first}", *(f"      = {part}" for part in rest)])
+    first, *rest = (lines_of(mathematic(part), COLUMNS - len("      = ")) for part in block.parts)
+    further = "\n" + " " * len("      = ")
+    return "\n".join([f"    {further.join(first)}", *(f"      = {further.join(part)}" for part in rest)])
 
 
 _TEXT = Format(
@@ -198,9 +199,20 @@ def escape_markdown(plain: str) -> str:
 
 
 def _aligned(block: Equation, mathematic: Callable[[str], str]) -> str:
-    first, *rest = map(mathematic, block.parts)
-    lines = [first, *(rf"\quad = {part}" for part in rest)]
+    lines = _latex_lines(block, mathematic)
     return "\\begin{gathered}\n" + " \\\\\n".join(lines) + "\n\\end{gathered}"
+
+
+def _latex_lines(block: Equation, mathematic: Callable[[str], str]) -> list[str]:
+    """Write a chain of equalities, and what is too long for a line on several."""
+    first, *rest = (lines_of(mathematic(part), _LATEX_COLUMNS, LATEX) for part in block.parts)
+    lines = [first[0], *(rf"\qquad {line}" for line in first[1:])]
+    for part in rest:
+        lines += [rf"\quad = {part[0]}", *(rf"\qquad {line}" for line in part[1:])]
+    return lines
+
+
+_LATEX_COLUMNS = 100  # of its source, which come to about a line of its page
 
 
 _MARKDOWN = Format(
@@ -222,20 +234,10 @@ _MARKDOWN = Format(
 
 # LaTeX
 
-_LATEX_SPECIAL = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "`": r"\textasciigrave{}",
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-}  # fmt: skip
-
-
-def _latex_escape(plain: str) -> str:
-    return "".join(_LATEX_SPECIAL.get(character, character) for character in plain)
-
 
 def _latex_code(plain: str) -> str:
     """Write code that may be broken after its dots and underscores."""
-    escaped = _latex_escape(plain)
+    escaped = math.escape_latex(plain)
     return r"\texttt{" + escaped.replace(".", r".\allowbreak{}").replace(r"\_", r"\_\allowbreak{}") + "}"
 
 
@@ -250,8 +252,7 @@ def _latex_bullets(block: Bullets, prose: Callable[[str], str]) -> str:
 
 
 def _latex_equation(block: Equation, mathematic: Callable[[str], str]) -> str:
-    first, *rest = map(mathematic, block.parts)
-    lines = [f"& {first}", *(rf"& \quad = {part}" for part in rest)]
+    lines = [f"& {line}" for line in _latex_lines(block, mathematic)]
     return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
 
 
@@ -287,7 +288,7 @@ def _latex_whole(body: str, document: Document) -> str:
 
 _LATEX = Format(
     style=math.LATEX,
-    escape=_latex_escape,
+    escape=math.escape_latex,
     strong="\\textbf{{{}}}",
     code=_latex_code,
     math="${}$",

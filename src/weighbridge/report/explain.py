@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
 from weighbridge.blueprint import component_of
 from weighbridge.errors import UsageError
-from weighbridge.expr import evaluate, fold, names_in, parse, source
+from weighbridge.expr import parse, source
 from weighbridge.ledger import Line, bind
-from weighbridge.polynomial import Polynomial
+from weighbridge.places import ONE
 from weighbridge.report.document import (
     FORMATS,
     Block,
@@ -24,9 +24,10 @@ from weighbridge.report.document import (
     plain,
     write,
 )
+from weighbridge.report.sentences import Teller, picked, shown
 from weighbridge.report.table import Table
 from weighbridge.report.weighing import Weighing, weigh
-from weighbridge.report.words import label, letters, meaning_of, words
+from weighbridge.report.words import label, meaning_of, words
 from weighbridge.units import count
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from weighbridge.ledger import Entry
 
 
-def explain(
+def explain(  # noqa: PLR0913  # each is a word of its own for the user
     model: str | os.PathLike[str] | Mapping[str, Any],
     class_name: str | None = None,
     *,
@@ -45,6 +46,7 @@ def explain(
     form: str = "text",
     fields: Mapping[str, Any] | None = None,
     strict: bool = False,
+    blueprint: str | os.PathLike[str] | None = None,
 ) -> str:
     """Derive a model's parameter count step by step, as an article.
 
@@ -56,6 +58,7 @@ def explain(
             compiles) or ``"html"`` (a page that stands alone).
         fields: as for `weigh`.
         strict: as for `weigh`.
+        blueprint: as for `weigh`.
 
     Raises:
         ModelError, ConfigError: as for `weigh`.
@@ -67,7 +70,7 @@ def explain(
     """
     if form not in FORMATS:
         raise UsageError("no such format", values={"format": form}, hint=f"use one of {', '.join(FORMATS)}")
-    return article(weigh(model, class_name, fields=fields, strict=strict), lang, form)
+    return article(weigh(model, class_name, fields=fields, strict=strict, blueprint=blueprint), lang, form)
 
 
 def article(weighing: Weighing, lang: str = "en", form: str = "text") -> str:
@@ -83,44 +86,49 @@ class _Article:
         self.weighing, self.lang = weighing, lang
         self.ledger, self.model = weighing.ledger, weighing.model
         self.said = data.read_toml(f"report/words/explain.{lang}.toml")
-        self.lines = {line.name: line for line in self.ledger.by("component")}
-        self.letters = letters()
-        sizes = {name: value for name, value in self.model.fields.items() if type(value) is int}
-        self.values = {**sizes, **{self.letters[name]: value for name, value in sizes.items() if name in self.letters}}
+        self.teller = Teller(self.ledger)
+        self.letters, self.values = self.teller.letters, self.teller.values
+        self.everything = [Line("", self.ledger.entries)]
 
     def document(self) -> Document:
         sections = list(self.sections())
         blocks: list[Block] = [
             Heading(1, self.fill("title")),
-            Paragraph(self.fill("opening")),
+            self.opening(),
             *self.sizes(),
-            *(block for title, text, lines in sections for block in self.section(title, text, lines)),
-            *self.total([lines for _, _, lines in sections]),
+            *(block for section in sections for block in self.section(section)),
+            *self.total([section.lines for section in sections]),
             *self.pitfalls(),
             *self.left_out(),
             *self.known(),
         ]
         return Document(tuple(blocks), self.lang, self.values)
 
+    def opening(self) -> Paragraph:
+        first = self.fill("opening" if len(self.formula(self.everything)) <= _LONGEST_IN_TEXT else "opening_long")
+        active = self.fill("opening_active") if self.ledger.active < self.ledger.parameters else ""
+        return Paragraph(self.joined([first, active]))
+
     def fill(self, key: str, **more: Any) -> str:
         """Return a sentence with the whole class's figures, and more, put into its braces."""
-        return self.put(self.said[key], self.lines.values(), **more)
+        text: str = self.said[key]
+        return text.format(**self.figures(self.everything), **more)
 
-    def put(self, sentence: str, lines: Iterable[Line], **more: Any) -> str:
-        lines = list(lines)
-        figures = {
-            "formula": f"${self.formula(lines)}$",
+    def figures(self, lines: list[Line]) -> dict[str, Any]:
+        """Return what braces are filled in with, of some lines together."""
+        formula = self.formula(lines)
+        return {
+            **({"formula": f"${formula}$"} if len(formula) <= _LONGEST_FORMULA else {}),
             "count": f"$={sum(line.parameters for line in lines)}$",
+            "active": f"$={self.ledger.formula_of(lines, active=True)(**self.ledger.fields)}$",
+            "tied": f"$={sum(line.tied for line in lines)}$",
             "total": self.weighing.parameters,
             "model": plain(self.model.where),
             "class": f"`{self.weighing.class_name}`",
         }
-        return sentence.format(**figures, **more)
 
-    def can_say(self, sentence: str) -> bool:
-        """Whether the model has every size that a sentence tells the value of."""
-        told = re.findall(r"\$[=#]([^${]+)\$", sentence)
-        return all(name in self.values for text in told for name in names_in(parse(text)))
+    def joined(self, sentences: Iterable[str]) -> str:
+        return words(self.lang)["between_sentences"].join(filter(None, sentences))
 
     def base_entries(self) -> tuple[Entry, ...]:
         """Return the base class's entries: what this class may lack."""
@@ -129,37 +137,74 @@ class _Article:
 
     # Sections
 
-    def sections(self) -> Iterator[tuple[str, str, list[Line]]]:
-        """Yield the title, the introduction and the components of each section that has any."""
-        left = dict(self.lines)
-        for section in self.said["section"]:
-            lines = [left.pop(name) for name in section["components"] if name in left]
-            if lines:
-                yield section["title"], section["text"], lines
-        for name, line in left.items():
-            yield label(name, self.lang), "", [line]
+    def sections(self) -> Iterator[_Section]:
+        """Yield each section that has any tensors: of what all parts share, of each part, and of what follows them."""
+        parts: dict[str, list[Entry]] = {"": []}
+        for entry in self.ledger.entries:
+            parts.setdefault(self.tower(entry), []).append(entry)
+        if len(parts) <= 2:  # what is in no part, and one part, which is the model
+            parts = {"": list(self.ledger.entries)}
+        shared, *towers = [list(self.sections_of(tower, entries)) for tower, entries in parts.items()]
+        first = [section for section in shared if section.rank <= _LAYERS]
+        yield from (*first, *(section for tower in towers for section in tower), *shared[len(first) :])
 
-    def section(self, title: str, text: str, lines: list[Line]) -> Iterator[Block]:
-        yield Heading(2, title)
-        if text:
-            yield Paragraph(text)
-        entries = [entry for line in lines for entry in line.entries]
-        alike = not any(entry.template.varies for entry in entries)
-        if any(entry.template.repeat for entry in entries) and alike and self.can_say(self.said["layers_alike"]):
-            yield Paragraph(self.said["layers_alike"])
-        for line in lines:
-            if len(lines) > 1:
+    def tower(self, entry: Entry) -> str:
+        """Return the part of the model that a tensor is in; none for a head's and for what several parts share."""
+        if not entry.template.role.startswith("head"):
+            for piece in entry.template.name.split("."):
+                for tower in self.said["tower"]:
+                    if piece in tower["pieces"]:
+                        return str(tower["title"])
+        return ""
+
+    def sections_of(self, tower: str, entries: list[Entry]) -> Iterator[_Section]:
+        """Yield the sections of one part of the model, each with its components."""
+        components: dict[str, list[Entry]] = {}
+        for entry in entries:
+            components.setdefault(component_of(entry.template.role), []).append(entry)
+        lines = {name: Line(name, tuple(of_component)) for name, of_component in components.items()}
+        for rank, section in enumerate(self.said["section"]):
+            here = [lines[name] for name in section["components"] if name in lines]
+            if here:
+                title = section["title"]
+                if tower:
+                    title = self.said["in_tower"].format(tower=tower, within=section["within"])
+                told = self.teller.tell(section["say"], _entries(here), entries, **self.figures(here))
+                yield _Section(rank, title, self.joined(told), here, entries)
+
+    def section(self, section: _Section) -> Iterator[Block]:
+        yield Heading(2, section.title)
+        if section.text:
+            yield Paragraph(section.text)
+        if layers := self.layers(_entries(section.lines)):
+            yield Paragraph(layers)
+        for line in section.lines:
+            if len(section.lines) > 1:
                 yield Heading(3, label(line.name, self.lang))
-            yield from self.component(line)
-        if len(lines) > 1:
+            yield from self.component(line, section.around)
+        if len(section.lines) > 1:
             yield Paragraph(self.said["subtotal"])
-            yield self.derivation(lines)
+            yield self.derivation(section.lines)
 
-    def component(self, line: Line) -> Iterator[Block]:
-        sentences = self.said["component"].get(line.name, {})
-        if "text" in sentences and self.can_say(sentences["text"]):
-            tied = sentences.get("tied", "") if line.tied else ""
-            yield Paragraph(words(self.lang)["between_sentences"].join(filter(None, [sentences["text"], tied])))
+    def layers(self, entries: list[Entry]) -> str:
+        """Return what is to be said of layers that are alike, or are not; nothing where there are none."""
+        repeated = [entry for entry in entries if entry.template.repeat]
+        outer = {entry.template.repeat[0] for entry in repeated}
+        if not repeated:
+            return ""
+        index = min(outer)
+        if len(outer) > 1 or any(entry.template.varies for entry in repeated):
+            text: str = self.said["layers_differ"]
+            return text.format(index=index)
+        number = self.in_letters(self.model.blueprint.repeat[index])
+        text = self.said["layers_alike" if number.startswith("L") else "repeats_alike"]
+        return text.format(index=index, layers=f"${number}$", last=f"$={number}-1$")
+
+    def component(self, line: Line, around: list[Entry]) -> Iterator[Block]:
+        sentences = self.said["component"].get(line.name, ())
+        told = self.joined(self.teller.tell(sentences, line.entries, around, **self.figures([line])))
+        if told:
+            yield Paragraph(told)
         yield self.tensors(line)
         ties = [f"`{e.template.name}` = `{e.template.tie.to}`" for e in line.entries if e.tied and e.template.tie]
         if ties:
@@ -170,16 +215,16 @@ class _Article:
         """Tabulate a component's tensors: name, shape in letters, elements of one layer's."""
         rows = []
         for entry in line.entries:
-            sizes = [self.in_letters(dim, entry) for dim in entry.template.dims]
-            shape = " × ".join(f"(${size}$)" if len(sizes) > 1 and _is_sum(size) else f"${size}$" for size in sizes)
             elements = self.said["tied_cell"] if entry.tied else count(_one(entry))
-            rows.append((f"`{_name(entry)}`", shape, elements))
+            rows.append((f"`{_name(entry)}`", shown(self.teller.dims(entry)), elements))
         return Grid(Table(tuple(self.said["tensor_header"]), tuple(rows), "<<>"))
 
     def derivation(self, lines: list[Line]) -> Equation:
         """Return the chain: in letters, in numbers, layers times one layer, the value."""
         formula, value = self.formula(lines), sum(line.parameters for line in lines)
-        parts = [formula, f"#{formula}"]
+        parts = [formula] if len(formula) <= _LONGEST_FORMULA else []
+        if parts and _is_arithmetic(tree := parse(formula)) and tree[0] != "name":
+            parts.append(f"#{formula}")
         indices = {entry.indices for line in lines for entry in line.entries}
         if len(indices) == 1 and len(layers := indices.pop()) > 1 and not formula.replace(" * ", "").isidentifier():
             parts.append(f"{len(layers)}*{value // len(layers)}")
@@ -195,33 +240,36 @@ class _Article:
         rows = []
         for name in told:
             letter = self.letters.get(name, name)
-            rows.append((f"${letter}$", f"`{name}`", meaning_of(name, self.lang), f"$={letter}$"))
+            meaning = meaning_of(name, self.lang) if name in self.letters else ""
+            rows.append((f"${letter}$", f"`{name}`", meaning, f"$={letter}$"))
         yield Heading(2, self.said["sizes"])
         yield Paragraph(self.said["sizes_intro"])
         yield Grid(Table(tuple(self.said["size_header"]), tuple(rows), "<<<>"))
 
     def total(self, sections: list[list[Line]]) -> Iterator[Block]:
-        everything = list(self.lines.values())
         parts = " + ".join(str(sum(line.parameters for line in lines)) for lines in sections)
         yield Heading(2, self.said["total"])
         yield Paragraph(self.said["total_intro"])
-        yield Equation(tuple(dict.fromkeys((self.formula(everything), parts, f"={self.weighing.parameters}"))))
+        formula = self.formula(self.everything)
+        chain = ([formula] if len(formula) <= _LONGEST_FORMULA else []) + [parts, f"={self.weighing.parameters}"]
+        yield Equation(tuple(dict.fromkeys(chain)))
 
     def pitfalls(self) -> Iterator[Block]:
-        items = []
+        every = self.ledger.entries
+        items: list[str] = []
         for pitfall in self.said["pitfall"]:
-            entries = tuple(entry for entry in self.ledger.entries if _picked(entry, pitfall))
+            entries = [entry for entry in every if _picked(entry, pitfall)]
             if "absent" in pitfall:
-                told = not entries and any(_picked(entry, pitfall) for entry in self.base_entries())
-            else:
-                told = bool(entries)
-            if told and self.can_say(pitfall["text"]):
-                items.append(self.put(pitfall["text"], [Line("", entries)]))
+                entries = [] if entries else [entry for entry in self.base_entries() if _picked(entry, pitfall)]
+            if entries:
+                figures = self.figures([Line("", tuple(entries))])
+                items.extend(self.teller.tell([pitfall], entries, every, **figures))
         yield Heading(2, self.said["wrong"])
         yield Bullets(tuple(items))
 
     def left_out(self) -> Iterator[Block]:
-        buffers = [f"`{row.name}` ({' × '.join(map(count, row.shape))})" for row in self.ledger.buffers()]
+        rows = {(re.sub(r"(?<=\.)\d+(?=\.)", "*", row.name), row.shape) for row in self.ledger.buffers()}
+        buffers = [f"`{name}` ({' × '.join(map(count, shape))})" for name, shape in sorted(rows)]
         others = [f"`{name}`" for name in self.model.blueprint.class_names if name != self.weighing.class_name]
         items = [self.said["nothing"]]
         if buffers:
@@ -243,11 +291,7 @@ class _Article:
     def check(self) -> str:
         """Return Python that counts the real model, on the meta device, without its weights."""
         family, name = self.model.blueprint.family, self.weighing.class_name
-        defaults = self.model.blueprint.at_defaults
-        given = {field: value for field, value in self.model.fields.items() if value != defaults[field]}
-        set_by = "".join(
-            f", {field}={value!r}" for field, value in given.items() if isinstance(value, bool | int | str)
-        )
+        set_by = "".join(f", {field}={value!r}" for field, value in self.to_set().items())
         return (
             "import torch\n"
             f"from transformers import AutoConfig, {name}\n\n"
@@ -257,6 +301,22 @@ class _Article:
             f"print(sum(p.numel() for p in model.parameters()))  # {self.weighing.parameters}"
         )
 
+    def to_set(self) -> dict[str, Any]:
+        """Return the fields that are not as the reference has them by itself, those of a sub-config in its own dict."""
+        blueprint, fields = self.model.blueprint, self.model.fields
+        changed = {field for field, value in fields.items() if value != blueprint.at_defaults[field]}
+        configs = {path for path in blueprint.configs if any(field.startswith(f"{path}.") for field in changed)}
+        found: dict[str, Any] = {}
+        for path in sorted(configs):
+            kind = blueprint.configs[path]
+            _put(found, path, {"model_type": kind} if kind else {})
+        for field, value in fields.items():
+            inside = field.rpartition(".")[0] in configs
+            usual = blueprint.given.get(field, blueprint.at_defaults[field]) if inside else blueprint.at_defaults[field]
+            if value != usual and isinstance(value, bool | int | float | str | tuple | None):
+                _put(found, field, list(value) if isinstance(value, tuple) else value)
+        return found
+
     def listed(self, names: list[str]) -> str:
         return words(self.lang)["and"].join(names)
 
@@ -265,62 +325,72 @@ class _Article:
     def formula(self, lines: Iterable[Line]) -> str:
         """Return the formula of some lines as mathematics, in letters."""
         tree = self.ledger.formula_of(lines).tree(sorted(self.model.blueprint.repeats), tuple(self.letters))
-        return source(self._renamed(tree))
+        return source(self.teller.renamed(tree))
 
-    def in_letters(self, dim: str, entry: Entry) -> str:
-        """Return one dimension as mathematics, simplified, in letters; what the layer decides is a number."""
-        here = {**self.ledger.variables(), entry.template.repeat: entry.indices[0]}
-        value = evaluate(self.model.blueprint.dims[dim], here, self.ledger.meaning())
-        return (
-            source(self._renamed(value.tree((), tuple(self.letters)))) if isinstance(value, Polynomial) else str(value)
-        )
-
-    def _renamed(self, tree: Tree) -> Tree:
-        def name(field: str) -> Tree:
-            return ("name", self.letters.get(field, field))
-
-        kinds = {kind: (lambda *operands, kind=kind: (kind, *operands)) for kind in _kinds(tree)}
-        renamed: Tree = fold(tree, name, lambda value: ("value", value), kinds)
-        return renamed
+    def in_letters(self, tree: Tree) -> str:
+        """Return an expression as mathematics, simplified, in letters."""
+        return source(self.teller.renamed(self.ledger.letters.of(tree).tree((), tuple(self.letters))))
 
 
-def _kinds(tree: Tree) -> Iterator[str]:
-    if tree[0] not in ("name", "value"):
-        yield tree[0]
-        for operand in tree[1:]:
-            yield from _kinds(operand)
+class _Section(NamedTuple):
+    """A section of the article: its place, its title, what introduces it, its components, and the part they are in."""
+
+    rank: int
+    title: str
+    text: str
+    lines: list[Line]
+    around: list[Entry]
+
+
+_LAYERS = 1  # the rank of the section of the layers: what comes after them comes after those of every part
+_LONGEST_FORMULA = 1_000  # in characters of its source: one that is longer explains nothing
+_LONGEST_IN_TEXT = 160
+
+
+def _put(found: dict[str, Any], dotted: str, value: Any) -> None:
+    """Set a field of nested configs by its dotted name."""
+    *path, last = dotted.split(".")
+    for piece in path:
+        found = found.setdefault(piece, {})
+    found[last] = value
+
+
+def _entries(lines: Iterable[Line]) -> list[Entry]:
+    return [entry for line in lines for entry in line.entries]
+
+
+def _is_arithmetic(tree: Tree) -> bool:
+    """Whether a formula has numbers, letters and the four operations only, so that it can be shown in numbers."""
+    return tree[0] in ("name", "value") or (tree[0] in _OPERATIONS and all(map(_is_arithmetic, tree[1:])))
+
+
+_OPERATIONS = ("+", "-", "*", "//", "**", "neg")
 
 
 def _name(entry: Entry) -> str:
     """Return a tensor's name with ``{i}`` for every layer, or with the layers that it is in: ``h.{0,2,4-5}.norm``."""
-    if isinstance(entry.indices, range):
+    if all(isinstance(values, range) for values, _ in entry.indices.blocks):
         return entry.template.name
     runs: list[list[int]] = []
-    for index in entry.indices:
+    for index in entry.indices.outermost:
         if runs and index == runs[-1][-1] + 1:
             runs[-1].append(index)
         else:
             runs.append([index])
     layers = ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
-    return entry.template.name.replace(f"{{{entry.template.repeat}}}", f"{{{layers}}}")
-
-
-def _is_sum(mathematics: str) -> bool:
-    return parse(mathematics)[0] in ("+", "-")
+    return entry.template.name.replace(f"{{{entry.template.repeat[0]}}}", f"{{{layers}}}")
 
 
 def _one(entry: Entry) -> int:
-    return entry._replace(indices=range(1), tied=False).parameters
+    return entry._replace(indices=ONE, tied=False).parameters
 
 
 def _picked(entry: Entry, pitfall: Mapping[str, Any]) -> bool:
     """Whether a pitfall is about this tensor."""
-    role, name = entry.template.role, entry.template.name
-    roles = (*pitfall.get("roles", ()), *pitfall.get("absent", ()))
+    asked = (*pitfall.get("of", ()), *pitfall.get("absent", ())) or ("",)
+    is_norm = "norm" in entry.template.role
     return (
-        (not roles or role in roles or component_of(role) in roles)
-        and name.endswith(pitfall.get("ends", ""))
-        and pitfall.get("contains", "") in role
-        and ("except" not in pitfall or pitfall["except"] not in role)
-        and (pitfall.get("tied", False) is False or entry.tied)
+        any(picked(entry, of) for of in asked)
+        and pitfall.get("norms", is_norm) == is_norm
+        and (not pitfall.get("tied") or entry.tied)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import units
-from weighbridge.expr import Shown, infix, show
+from weighbridge.expr import PRECEDENCE, Shown, infix, prefix, show, source
 from weighbridge.polynomial import TEXT, product
 
 if TYPE_CHECKING:
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class Style(NamedTuple):
-    """How operators, names, numbers and the sign of equality are written."""
+    """How operators, names, numbers and texts are written."""
 
     meaning: Meaning
     name: Callable[[str], str]
     number: Callable[[str], str]
-    equals: str = " = "
+    text: Callable[[str], str] = str
 
 
 _GREEK = {"beta": "β", "gamma": "γ"}
@@ -35,8 +35,26 @@ def _latex_name(name: str) -> str:
     if name in _GREEK:
         return f"\\{name}"
     if len(letter) == 1:
-        return f"{letter}_{{{index}}}" if index else letter
-    return r"\mathit{" + name.replace("_", r"\_") + "}"
+        return f"{letter}_{{{escape_latex(index)}}}" if index else letter
+    return rf"\mathit{{{escape_latex(name)}}}"
+
+
+_LATEX_SPECIAL = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "`": r"\textasciigrave{}",
+    "Δ": r"\ensuremath{\Delta}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}  # fmt: skip
+
+
+def escape_latex(plain: str) -> str:
+    r"""Escape what LaTeX would read as markup.
+
+    Example:
+        >>> print(escape_latex("50% of x_1"))
+        50\% of x\_1
+    """
+    return "".join(_LATEX_SPECIAL.get(character, character) for character in plain)
 
 
 def _html_name(name: str) -> str:
@@ -44,6 +62,24 @@ def _html_name(name: str) -> str:
     subscript = f"<sub>{index}</sub>" if index and len(letter) == 1 else ""
     return f"<i>{letter if subscript else _unicode_name(name)}</i>{subscript}"
 
+
+def _html_text(plain: str) -> str:
+    return plain.translate({ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"})
+
+
+def _index(container: str) -> str:
+    """Return how an index is written after this in LaTeX, where one subscript cannot follow another."""
+    return "_{{{}}}" if container[-1:] == "}" and "}_{" not in container else "[{}]"
+
+
+def _function(name: str) -> Callable[..., Shown]:
+    return lambda *operands: Shown(rf"\operatorname{{{name}}}({', '.join(operands)})")
+
+
+_LATEX_SIGNS = {
+    "==": "=", "!=": r"\ne", "<=": r"\le", ">=": r"\ge", "in": r"\in", "not in": r"\notin",
+    "and": r"\land", "or": r"\lor",
+}  # fmt: skip
 
 UNICODE = Style(TEXT, _unicode_name, str)
 LATEX = Style(
@@ -53,13 +89,32 @@ LATEX = Style(
         "//": infix("//", "{}/{}"),
         "%": infix("%", r"{} \bmod {}"),
         "**": infix("**", "{}^{{{}}}"),
-        "max": lambda *operands: Shown(rf"\max({', '.join(operands)})"),
-        "min": lambda *operands: Shown(rf"\min({', '.join(operands)})"),
+        **{kind: infix(kind, f"{{}} {sign} {{}}") for kind, sign in _LATEX_SIGNS.items()},
+        "not": prefix("not", r"\lnot {}"),
+        "if": lambda truth, then, otherwise: Shown(rf"({then} \text{{ if }} {truth} \text{{ else }} {otherwise})"),
+        "[]": lambda container, at: Shown(f"{container}{_index(container).format(at)}"),
+        "sqrt": lambda inside: Shown(rf"\sqrt{{{inside}}}"),
+        "floor": lambda inside: Shown(rf"\lfloor {inside} \rfloor"),
+        "ceil": lambda inside: Shown(rf"\lceil {inside} \rceil"),
+        "for": lambda index, rounds, each: Shown(rf"({each(Shown(index))})_{{0 \le {index} < {rounds}}}"),
+        "count": lambda index, rounds, holds: Shown(rf"\#\{{0 \le {index} < {rounds} \mid {holds(Shown(index))}\}}"),
+        "sum": lambda items: Shown(rf"\textstyle\sum {items}", PRECEDENCE["*"]),
+        **{kind: _function(kind) for kind in ("abs", "int", "len", "log2", "max", "min", "round")},
     },
     _latex_name,
     lambda number: number.replace(",", "{,}"),
+    lambda text: rf"\text{{\texttt{{{escape_latex(text)}}}}}",
 )
-HTML = Style({**TEXT, "**": infix("**", "{}<sup>{}</sup>")}, _html_name, str)
+HTML = Style(
+    {
+        **TEXT,
+        "**": infix("**", "{}<sup>{}</sup>"),
+        **{kind: infix(kind, f"{{}} {_html_text(kind)} {{}}") for kind in ("<", "<=", ">", ">=")},
+    },
+    _html_name,
+    str,
+    _html_text,
+)
 
 
 def formula(tree: Tree, style: Style) -> str:
@@ -71,7 +126,7 @@ def formula(tree: Tree, style: Style) -> str:
         >>> formula(tree, UNICODE), formula(tree, LATEX)
         ('L·(4H² + 4H)', 'L\\,(4H^{2} + 4H)')
     """
-    return show(tree, style.name, style.meaning, lambda value: style.number(_number(value)))
+    return show(tree, style.name, style.meaning, lambda value: _literal(value, style))
 
 
 def numbers(tree: Tree, style: Style, values: Mapping[str, Any]) -> str:
@@ -84,10 +139,13 @@ def numbers(tree: Tree, style: Style, values: Mapping[str, Any]) -> str:
     """
 
     def name(leaf: str) -> str:
-        return style.number(_number(values[leaf])) if leaf in values else style.name(leaf)
+        return _literal(values[leaf], style) if leaf in values else style.name(leaf)
 
-    return show(tree, name, style.meaning, lambda value: style.number(_number(value)))
+    return show(tree, name, style.meaning, lambda value: _literal(value, style))
 
 
-def _number(value: Any) -> str:
-    return units.count(value) if isinstance(value, int) else str(value)
+def _literal(value: Any, style: Style) -> str:
+    """Write what stands for itself; a text in its quotes, which mark it off from a name."""
+    if isinstance(value, bool | str | None):
+        return style.text(source(("value", value)))
+    return style.number(units.count(value) if isinstance(value, int) else str(value))

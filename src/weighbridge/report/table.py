@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 class Table(NamedTuple):
@@ -40,18 +42,24 @@ COLUMNS = 80  # of a terminal that nobody has widened
 def wrap(paragraph: str, columns: int = COLUMNS, indent: str = "  ") -> str:
     """Break a paragraph at spaces, and between wide characters, into lines of at most so many terminal columns.
 
+    A formula without a space in so many columns is broken after its factors; what else is so long, a path, stays whole.
+
     Example:
         >>> print(wrap("one two three", columns=9))
         one two
           three
     """
     lines, line = [], ""
-    for word in _words(paragraph):
+    for word in (piece for whole in _words(paragraph) for piece in _factors(whole, columns)):
         if line.strip() and width(line + word.rstrip()) > columns:
             lines.append(line.rstrip())
             line = indent
         line += word
     return "\n".join([*lines, line.rstrip()])
+
+
+def _factors(word: str, columns: int) -> list[str]:
+    return [word] if width(word) <= columns else re.split(r"(?<=·)", word)
 
 
 def _words(paragraph: str) -> list[str]:
@@ -72,8 +80,49 @@ _NEVER_FIRST = " ，。；：、？！）》」』】”’"
 _NEVER_LAST = "（《「『【“‘"
 
 
+_ADDITION = r"(?= [+-] )"
+FORMULA = (_ADDITION, r"(?= \* )|(?<=[·×])", r"(?<= )", r"(?<=[._/])")
+"""Where a formula may be broken: before an addition, else at a factor, else after a word, else inside a name."""
+LATEX = (_ADDITION, r"(?<=\\,)")
+CODE = (_ADDITION,)
+
+
+def lines_of(formula: str, columns: int, breaks: Sequence[str] = FORMULA) -> list[str]:
+    """Break a formula into lines of so many columns, outside of the braces of LaTeX.
+
+    A piece between two of the first breaks that is too long for a line is broken at the next ones, on lines of its own.
+
+    Example:
+        >>> lines_of("V·H + L·(4H² + 4H) + H²", 11)
+        ['V·H', '+ L·(4H²', '+ 4H) + H²']
+        >>> lines_of("V·H + text_width·vision_width + H²", 14)
+        ['V·H', '+ text_width·', 'vision_width', '+ H²']
+    """
+    lines, alone = [""], False
+    for piece in _pieces(formula, breaks[0]):
+        if breaks[1:] and width(piece.strip()) > columns:
+            lines += lines_of(piece.lstrip(), columns, breaks[1:])
+            alone = True
+        elif alone or width(lines[-1] + piece.rstrip()) > columns:
+            lines.append(piece.lstrip())
+            alone = False
+        else:
+            lines[-1] += piece
+    return [line.rstrip() for line in lines if line.strip()] or [""]
+
+
+def _pieces(formula: str, at: str) -> list[str]:
+    pieces, depth = list[str](), 0
+    for piece in re.split(at, formula):
+        pieces[-1:] = [pieces[-1] + piece] if depth else [*pieces[-1:], piece]
+        depth += piece.count("{") - piece.count("}")
+    return pieces
+
+
 def text(table: Table) -> str:
-    """Write a table for a terminal, columns two spaces apart.
+    """Write a table for a terminal, columns two spaces apart, and in as many lines as its 80 columns ask for.
+
+    Numbers stay whole, and so does a name at the head of a row: if it is too long for its column, the rest is below it.
 
     Example:
         >>> print(text(Table(("part", "count"), (("V·H", "12"), ("total", "12")), "<>", totals=1)))
@@ -82,13 +131,43 @@ def text(table: Table) -> str:
         ------------
         total     12
     """
-    lines = [table.header, *table.rows]
-    widths = [max(width(line[column]) for line in lines) for column in range(len(table.header))]
-    rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
-    written = ["  ".join(map(_pad, line, widths, table.align)).rstrip() for line in lines]
+    rows = [table.header, *table.rows]
+    widths = _fitting([max(width(row[column]) for row in rows) for column in range(len(table.header))], table.align)
+    written = ["\n".join(_lines(row, widths, table.align)) for row in rows]
     if table.totals:
-        written.insert(len(written) - table.totals, rule)
+        written.insert(len(written) - table.totals, "-" * (sum(widths) + _GAP * (len(widths) - 1)))
     return "\n".join(written)
+
+
+_GAP = 2
+
+
+def _fitting(widths: list[int], align: str) -> list[int]:
+    """Return the widths with the widest columns of text made as narrow as the terminal asks for."""
+    fitting = list(widths)
+    texts = [column for column, side in enumerate(align) if side == "<"]
+    while sum(fitting) + _GAP * (len(fitting) - 1) > COLUMNS and texts:
+        widest = max(texts, key=fitting.__getitem__)
+        if fitting[widest] <= _NARROWEST:
+            break
+        fitting[widest] -= 1
+    return fitting
+
+
+_NARROWEST = 8  # of a column of text
+
+
+def _lines(row: Sequence[str], widths: Sequence[int], align: str) -> Iterator[str]:
+    """Yield a row's lines: most often one."""
+    first, *rest = row
+    cells = [lines_of(cell, room) if width(cell) > room else [cell] for cell, room in zip(row, widths, strict=True)]
+    if width(first) > widths[0] and " " not in first:
+        yield first
+        cells[0] = [""]
+        if not any(rest):
+            return
+    for line in zip_longest(*cells, fillvalue=""):
+        yield "  ".join(map(_pad, line, widths, align)).rstrip()
 
 
 def _pad(cell: str, columns: int, side: str) -> str:

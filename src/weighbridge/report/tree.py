@@ -31,6 +31,7 @@ def tree(
     fields: Mapping[str, Any] | None = None,
     dtype: str | None = None,
     strict: bool = False,
+    blueprint: str | os.PathLike[str] | None = None,
 ) -> Tree:
     """Return the tree of a model's modules; the arguments and the errors are those of `weigh`.
 
@@ -38,7 +39,7 @@ def tree(
         >>> tree("bert-base-chinese").root.modules[1].modules[0].modules[0].name
         '0-11'
     """
-    return Tree(weigh(model, class_name, fields=fields, dtype=dtype, strict=strict))
+    return Tree(weigh(model, class_name, fields=fields, dtype=dtype, strict=strict, blueprint=blueprint))
 
 
 class Tensor(NamedTuple):
@@ -328,7 +329,10 @@ def _fits(left: str, right: str) -> bool:
 
 
 def _line(left: str, right: str) -> str:
-    return left + " " * max(2, COLUMNS - width(left) - width(right)) + right
+    """Write a line with its figures on the right, and what has no room beside them below it."""
+    indent = " " * (len(left) - len(left.lstrip()) + 4)
+    first, *rest = wrap(left, COLUMNS - width(right) - 2, indent).split("\n")
+    return "\n".join([first + " " * max(2, COLUMNS - width(first) - width(right)) + right, *rest])
 
 
 def _html(node: Node, level: int, copies: int, view: _View) -> Iterator[str]:

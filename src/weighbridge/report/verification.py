@@ -27,7 +27,7 @@ _FEW = 4  # tensors of a group that are told one by one
 _UNKNOWN = "other"  # the role of what no table knows
 
 
-def verify(
+def verify(  # noqa: PLR0913  # each is a word of its own for the user
     model: str | os.PathLike[str] | Mapping[str, Any],
     checkpoint: str | os.PathLike[str],
     class_name: str | None = None,
@@ -35,6 +35,7 @@ def verify(
     fields: Mapping[str, Any] | None = None,
     dtype: str | None = None,
     strict: bool = False,
+    blueprint: str | os.PathLike[str] | None = None,
 ) -> Verification:
     """Hold a checkpoint against its model, tensor by tensor: names, shapes and dtypes. No weights are read.
 
@@ -49,6 +50,7 @@ def verify(
         fields: config fields to replace.
         dtype: the dtype that every weight must have; any floating-point one when left out.
         strict: refuse a config with a field that nobody knows.
+        blueprint: as for `weigh`.
 
     Raises:
         ModelError: there is no such model, family, file or class.
@@ -67,7 +69,7 @@ def verify(
         >>> verification.differences[-1].name, verification.differences[-1].found_shape
         ('pooler.dense.bias', (2,))
     """
-    found_model = find(model, fields, strict=strict)
+    found_model = find(model, fields, strict=strict, blueprint=blueprint)
     wanted = _dtype(dtype, found_model)
     found = readers.read(checkpoint)
     return Verification(found_model, found, choose(found_model, found, class_name, wanted), wanted)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import units
-from weighbridge.ledger import Ledger, Row, bind
+from weighbridge.ledger import Ledger, Line, Row, bind
 from weighbridge.models import Model, find
+from weighbridge.report.lettering import Lettering
 from weighbridge.report.table import Table, csv, html, markdown, text, wrap
-from weighbridge.report.words import label, letters, meaning_of, words
+from weighbridge.report.words import label, letters_of, words
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
+    from weighbridge.models import Reading
     from weighbridge.polynomial import Polynomial
 
 
@@ -24,20 +27,25 @@ def weigh(
     fields: Mapping[str, Any] | None = None,
     dtype: str | None = None,
     strict: bool = False,
+    blueprint: str | os.PathLike[str] | Reading | None = None,
 ) -> Weighing:
     """Weigh a class of a model: every tensor, its shape, its role and its parameters.
 
     Args:
         model: a name in the catalogue, a path to a ``config.json`` or to a folder that holds one, ``"-"`` for a config
-            on standard input, a family, or a config as a mapping.
+            on standard input, a family, a blueprint's ``.toml`` file, or a config as a mapping.
         class_name: which class of the family to weigh; the base class when left out.
         fields: config fields to replace.
         dtype: how an element is stored; the config's own when left out, and float32 where it says none.
         strict: refuse a config with a field that nobody knows.
+        blueprint: the file of a blueprint to read the config by; `weighbridge derive` writes one for a class of yours.
+            Or what makes one of the config and of where it is from: `weighbridge.derive.via.counted` has transformers
+            build it.
 
     Raises:
         ModelError: there is no such model, family, file or class.
         ConfigError: the config cannot be read, or describes no buildable model.
+        BlueprintError: the blueprint cannot be read, or breaks the law of its format.
 
     Example:
         >>> weigh("bert-base-chinese").parameters
@@ -45,7 +53,7 @@ def weigh(
         >>> weigh("bert-base-chinese", "BertForSequenceClassification", fields={"num_labels": 14}).parameters
         102278414
     """
-    found = find(model, fields, strict=strict)
+    found = find(model, fields, strict=strict, blueprint=blueprint)
     return Weighing(found, class_name or found.blueprint.base_class, None if dtype is None else units.dtype(dtype))
 
 
@@ -83,8 +91,13 @@ class Weighing:
 
     @property
     def rows(self) -> list[Row]:
-        """Every tensor in checkpoint order."""
+        """Every tensor of the model in checkpoint order, as ``model.named_parameters()`` names it."""
         return self.ledger.rows
+
+    @property
+    def stored_rows(self) -> list[Row]:
+        """Every tensor as files hold it, under the names that ``save_pretrained`` writes; mostly these are `rows`."""
+        return self.ledger.stored_rows
 
     @property
     def bytes(self) -> int:
@@ -103,7 +116,7 @@ class Weighing:
         """How the numbers are known: which blueprint, from what, proved on what, and where the config came from."""
         blueprint = self.model.blueprint
         return {
-            "blueprint": blueprint.family,
+            "blueprint": blueprint.where or blueprint.family,
             "source": blueprint.source,
             "proof": dict(blueprint.proof),
             "config": {"where": self.model.where, "origin": self.model.origin, "source": self.model.source},
@@ -124,7 +137,11 @@ class Weighing:
             >>> weigh("bert-base-chinese").by("role")["attention.query"]
             7087104
         """
-        return {line.name: line.parameters for line in self.ledger.by(grouping)}
+        return {line.name: line.parameters for line in self._lines(grouping)}
+
+    def _lines(self, grouping: str) -> list[Line]:
+        """Return the groups; a tensor is one of a file."""
+        return (self.ledger.stored if grouping == "tensor" else self.ledger).by(grouping)
 
     def formula(self, **fields: Any) -> Any:
         """Return the total in letters; or, given config fields, its value at other sizes: integers or arrays.
@@ -135,20 +152,22 @@ class Weighing:
         """
         return self.ledger.formula(**fields) if fields else Formula(self.ledger.formula(), self.model)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything, ready for JSON."""
+    def to_dict(self, by: str = "component") -> dict[str, Any]:
+        """Return everything, ready for JSON; by tensor also what files hold, which may be very many rows."""
         formula = self.ledger.formula()
         return {
             "model": self.model.where,
             "family": self.model.blueprint.family,
             "class": self.class_name,
             "parameters": self.parameters,
+            **({"active": self.ledger.active} if self.ledger.has_experts else {}),
             "dtype": self.ledger.dtype,
             "bytes": self.bytes,
             "classes": self.classes,
             "formula": {"letters": str(Formula(formula, self.model)), "fields": repr_of(formula)},
             "components": self.by("component"),
             "rows": [row._asdict() for row in self.rows],
+            **({"stored_rows": [row._asdict() for row in self.stored_rows]} if by == "tensor" else {}),
             "config": self.model.values,
             "fields": self.model.accounts,
             "notes": self.model.notes,
@@ -181,10 +200,10 @@ class Weighing:
         if by == "tensor":
             shown = [
                 (row.name, row.role, " ".join(row.dims), "x".join(map(str, row.shape)), row.count, row.parameters)
-                for row in self.rows
+                for row in self.stored_rows
             ]
             return csv([("tensor", "role", "dims", "shape", "count", "parameters"), *shown])
-        lines = self.ledger.by(by)
+        lines = self._lines(by)
         shown_lines = [(line.name, repr_of(self.ledger.formula_of([line])), line.parameters) for line in lines]
         return csv([(by, "formula", "parameters"), *shown_lines])
 
@@ -197,41 +216,53 @@ class Weighing:
         rows = [
             (
                 label(line.name, lang),
-                _shape(line.entries[0].shape) if of_tensors else self._letters(self.ledger.formula_of([line])),
+                _shape(line.entries[0].shape) if of_tensors else self._lettering.text(self.ledger.formula_of([line])),
                 units.count(line.parameters),
                 units.share(line.parameters, whole),
             )
-            for line in self.ledger.by(by)
+            for line in self._lines(by)
         ]
-        total = (said["total"], "", units.count(whole), units.share(whole, whole))
+        totals = [(said["total"], "", units.count(whole), units.share(whole, whole))]
+        if self.ledger.has_experts:
+            active = self.ledger.active
+            totals.append((said["active"], "", units.count(active), units.share(active, whole)))
         header = (said[by], said["shape" if of_tensors else "formula"], said["parameters"], said["share"])
         columns = 3 if of_tensors else 4
-        cut = tuple(row[:columns] for row in (header, *rows, total))
-        return Table(cut[0], cut[1:], "<<>>"[:columns], totals=1)
+        cut = tuple(row[:columns] for row in (header, *rows, *totals))
+        return Table(cut[0], cut[1:], "<<>>"[:columns], totals=len(totals))
 
-    def _letters(self, formula: Polynomial) -> str:
-        return str(Formula(formula, self.model))
+    @cached_property
+    def _lettering(self) -> Lettering:
+        return Lettering(self.ledger)
 
     def _notes(self, by: str, lang: str) -> list[str]:
         said = words(lang)
         tied = self.ledger.tied
         return [
-            *([] if by == "tensor" else [f"{said['where']} {self._legend(lang)}"]),
+            *([] if by == "tensor" else [f"{said['where']} {self._legend(by, lang)}"]),
             *([said["tied"].format(count=units.count(tied))] if tied else []),
+            *([self._in_files(lang)] if by == "tensor" and self.ledger.stored is not self.ledger else []),
             *(self._class_line(name, total, lang) for name, total in self.classes.items()),
             *self.known(lang),
         ]
 
-    def _legend(self, lang: str) -> str:
-        """Say what the letters of the total's formula are, and their values."""
-        named, fields, mattering = letters(), self.model.fields, self.ledger.formula().fields()
-        used = [field for field in named if field in mattering]
-        said = words(lang)
+    def _in_files(self, lang: str) -> str:
+        """Say that the tensors are those of files, and how many the class itself has."""
+        stored, held = (units.count(each.tensors) for each in (self.ledger.stored, self.ledger))
+        return words(lang)["in_files"].format(stored=stored, held=held, **{"class": self.class_name})
+
+    def _legend(self, by: str, lang: str) -> str:
+        """Say what the letters of the total's formula are, what the names in this table's are, and their values."""
+        said, written, formula = words(lang), self._lettering, self.ledger.formula()
+        sizes = [size for size in written.sizes([formula]) if size.letter != size.field]
+        shown = [(size.letter, size.value, size.meaning(lang)) for size in sizes]
+        written.named(formula)
+        for line in self.ledger.by(by) if written.parts else ():
+            written.named(self.ledger.formula_of([line]))
+        shown += [(name, written.value(name), written.part(name)) for name in written.parts]
         return said["comma"].join(
-            said["legend"].format(
-                letter=named[field], value=units.count(fields[field]), meaning=meaning_of(field, lang)
-            )
-            for field in used
+            said["legend"].format(letter=letter, value=units.number(value), meaning=meaning)
+            for letter, value, meaning in shown
         )
 
     def _class_line(self, name: str, total: int, lang: str) -> str:
@@ -277,7 +308,8 @@ class Formula:
         return hash(self.polynomial)
 
     def __str__(self) -> str:
-        return self.polynomial.text(letters(), sorted(self._model.blueprint.repeats))
+        blueprint = self._model.blueprint
+        return self.polynomial.text(letters_of(blueprint), sorted(blueprint.repeats))
 
     __repr__ = __str__
 

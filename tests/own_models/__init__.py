@@ -1,0 +1,1 @@
+"""Small torch modules as users write them, one a kind of config, to be derived."""

@@ -1,0 +1,88 @@
+"""Every shipped blueprint against transformers: on random configs, seeded by the day, and on real ones.
+
+`WEIGHBRIDGE_SEED` repeats a day's draw: a failure prints it.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from weighbridge import blueprint, law, ledger, models
+from weighbridge.data import read_text, read_toml
+from weighbridge.derive.derivation import derive
+from weighbridge.derive.prove import draws, held
+from weighbridge.derive.reference import Subject
+from weighbridge.errors import WeighbridgeError
+
+DATA = Path(__file__).parent / "data"
+SEED = os.environ.get("WEIGHBRIDGE_SEED") or datetime.datetime.now(datetime.UTC).date().isoformat()
+FAMILIES = blueprint.families()
+HELD = 3  # random configs a class
+DERIVED_ANEW = 3  # families a day
+QUICK = 60_000  # characters of a blueprint that is derived in seconds
+
+with (DATA / "real.tsv").open(encoding="utf-8", newline="") as file:
+    TRUTH = [row for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if row["base_parameters"] or row["arch_parameters"]]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_blueprint_keeps_the_law(family: str) -> None:
+    law.check(read_toml(f"blueprints/{family}.toml"), family)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_blueprint_gives_what_the_reference_builds(family: str) -> None:
+    ours = blueprint.load(family)
+    subject = Subject(family)
+    subject.task_classes()
+    configs = list(draws(ours, SEED, 12))
+    for class_name in ours.class_names:
+        found = held(ours, subject, class_name, [{**subject.start, **changes} for changes in configs], most=HELD)
+        assert not found.differences, f"seed {SEED}, {class_name}: {found.differences[0].text}"
+        assert found.configs or class_name != ours.base_class, f"seed {SEED}: no config of {family} was built"
+
+
+def _anew() -> list[str]:
+    """Return the families of the day: quick ones, that need no package that is not there."""
+    quick = [name for name in FAMILIES if len(read_text(f"blueprints/{name}.toml")) < QUICK]
+    quick = [name for name in quick if "timm" not in read_text(f"blueprints/{name}.toml")]
+    return random.Random(SEED).sample(quick, min(DERIVED_ANEW, len(quick)))
+
+
+@pytest.mark.parametrize("family", _anew())
+def test_a_blueprint_is_derived_again_byte_for_byte(family: str) -> None:
+    assert derive(Subject(family)).text == read_text(f"blueprints/{family}.toml"), f"seed {SEED}"
+
+
+def _read(row: dict[str, str]) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads((DATA / "real" / row["file"]).read_text(encoding="utf-8"))
+    return config
+
+
+@pytest.mark.parametrize("row", TRUTH, ids=lambda row: row["model_id"])
+def test_a_real_config_weighs_what_transformers_counts(row: dict[str, str]) -> None:
+    config = _read(row)
+    if config.get("model_type") not in FAMILIES:
+        pytest.skip(f"there is no blueprint for {config.get('model_type')}")
+    try:
+        found = models.find(config)
+    except WeighbridgeError as error:
+        pytest.fail(str(error))
+    expected = {row["base_class"]: row["base_parameters"], row["arch_class"]: row["arch_parameters"]}
+    for class_name, parameters in expected.items():
+        if parameters and class_name in found.blueprint.class_names:
+            assert ledger.bind(found.blueprint, class_name, found.fields).parameters == int(parameters), class_name

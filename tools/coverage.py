@@ -1,0 +1,45 @@
+"""What the shipped blueprints cover, by kind of model, as a Markdown table for the docs.
+
+    python tools/coverage.py
+"""
+
+from __future__ import annotations
+
+import re
+
+from weighbridge.report.families import Covered, listed
+
+# The first kind whose class a family has is its kind; what a class does stands in its name.
+KINDS = {
+    "encoder-decoder or multimodal": r"ForConditionalGeneration$|ForImageTextToText$|ForVision2Seq$",
+    "causal language model": r"ForCausalLM$|LMHeadModel$",
+    "text encoder": r"ForMaskedLM$|ForSequenceClassification$|ForQuestionAnswering$|ForTokenClassification$",
+    "audio": r"ForCTC$|ForAudio|ForSpeech|ForTextToWaveform$|ForXVector$",
+    "vision": r"ForImage|ForObject|ForSemantic|ForInstance|ForUniversal|ForDepth|ForMasked|Backbone$|Vision|ForVideo",
+    "other": r"",
+}
+
+
+def kind_of(family: Covered) -> str:
+    """Return the kind of a family, by the names of its classes."""
+    return next(kind for kind, pattern in KINDS.items() if any(re.search(pattern, name) for name in family.classes))
+
+
+def table() -> str:
+    """Return the table."""
+    by_kind: dict[str, list[Covered]] = {kind: [] for kind in KINDS}
+    for family in listed():
+        by_kind[kind_of(family)].append(family)
+    lines = ["| kind | families | classes | with holes | unseen configs |", "| --- | ---: | ---: | ---: | ---: |"]
+    lines += [_line(kind, found) for kind, found in by_kind.items() if found]
+    return "\n".join([*lines, _line("all", listed())])
+
+
+def _line(kind: str, found: list[Covered]) -> str:
+    classes, configs = sum(len(one.classes) for one in found), sum(one.configs for one in found)
+    holes = sum(bool(one.holes) for one in found)
+    return f"| {kind} | {len(found)} | {classes} | {holes} | {configs:,} |"
+
+
+if __name__ == "__main__":
+    print(table())
