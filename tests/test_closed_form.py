@@ -26,7 +26,7 @@ from weighbridge.report import math
 from weighbridge.report.code import identifiers, python, sql
 from weighbridge.report.formula import FORMS, GROUPINGS, NAMES, closed_form
 from weighbridge.report.lettering import Lettering
-from weighbridge.report.table import CODE, LATEX, lines_of, width
+from weighbridge.report.table import CODE, LATEX, Table, lines_of, text, width, wrap
 from weighbridge.report.tree import Tree
 from weighbridge.report.weighing import Weighing, weigh
 from weighbridge.report.words import LANGUAGES, letters, letters_of
@@ -55,6 +55,7 @@ LONG = blueprint(
         "order": 6,
         "conv_kernel": 3,
         "gated": True,
+        "wide": False,
     },
     configs={"text_config": "", "vision_config": ""},
     repeat={"i": "text_config.num_hidden_layers", "k": "vision_config.num_hidden_layers"},
@@ -65,7 +66,7 @@ LONG = blueprint(
         "vision.patch.weight": "(vision_config.image_size//vision_config.patch_size)**2 vision_config.hidden_size",
         "vision.blocks.{k}.mlp.weight": "int(vision_config.hidden_size*vision_config.mlp_ratio) conv_kernel",
         "vision.frames": "vision_config.temporal_patch_size_of_every_frame*2 text_config_hidden_size",
-        "gate": "(order if gated else lambda)",
+        "gate": "(order if gated else lambda) (2 if wide else 1)",
         "lm_head.weight": "text_config.vocab_size text_config.hidden_size",
     },
     when={"layers.{i}.window": 'text_config.layer_types[i] == "slide & co"'},
@@ -139,8 +140,8 @@ def test_the_python_returns_the_total_at_other_sizes(ledger: Ledger, size: int) 
 def test_the_sql_comes_to_the_ledgers_numbers(ledger: Ledger) -> None:
     query, numbers = sql(Lettering(ledger), formulas(ledger))
     assert ask(query) == (ledger.parameters, ledger.active)
-    for text, number in numbers.items():
-        assert evaluate(parse(text), ledger.fields) == number
+    for wordless, number in numbers.items():
+        assert evaluate(parse(wordless), ledger.fields) == number
 
 
 @pytest.mark.parametrize("form", ["python", "sql"])
@@ -218,6 +219,14 @@ def test_what_sql_can_say_it_says(dim: str, a: int, b: int, ratio: float) -> Non
     assert (found, type(found)) == (ledger.parameters, int)
 
 
+def test_what_a_cast_may_round_is_taken_down_again() -> None:
+    ledger = single("int(a*ratio)", 3, 1, 1.3)  # SQLite casts 3.9 to 3; DuckDB and PostgreSQL cast it to 4
+    query, _ = sql(Lettering(ledger), {"parameters": ledger.formula()})
+    assert "(CAST(a * ratio AS BIGINT) - CASE WHEN CAST(a * ratio AS BIGINT) > a * ratio THEN 1 ELSE 0 END)" in flat(
+        query
+    )
+
+
 @pytest.mark.parametrize("dim", WORDLESS)
 def test_what_sql_cannot_say_is_a_number_and_told(dim: str) -> None:
     ledger = single(dim, 3, 2, 1.3)
@@ -258,6 +267,13 @@ def test_text_has_both_names_the_legend_and_the_value() -> None:
     assert closed_form(weighing(EXPERTS), names="fields").count("·") == 1  # of its heading
 
 
+def test_a_constant_is_its_value() -> None:
+    raw = blueprint("constant", defaults={}, tensors={"w": "3 4"})
+    assert closed_form(weighing(raw)).startswith("constant · Base\n\nparameters\n    = 12\n\nAt this config")
+    assert ask(closed_form(weighing(raw), "sql")) == (12,)
+    assert run(closed_form(weighing(raw), "python"))["parameters"]() == 12
+
+
 def test_the_legend_has_each_letter_its_field_its_meaning_and_its_value() -> None:
     written = closed_form(weighing())
     assert re.search(r"^H_t +text_config\.hidden_size +hidden size \(text_config\) +12$", written, re.MULTILINE)
@@ -282,7 +298,7 @@ def test_a_tied_tensor_is_told_with_what_it_would_add() -> None:
 
 
 def test_what_decided_the_tensors_is_told() -> None:
-    assert "as decided by gated = true, text_config.layer_types." in flat(closed_form(weighing()))
+    assert "as decided by gated = true, text_config.layer_types, wide = false." in flat(closed_form(weighing()))
 
 
 def test_a_division_that_leaves_no_rest_is_told_with_the_rule_that_says_so() -> None:
@@ -476,6 +492,21 @@ def test_a_weighing_and_a_tree_stay_in_80_columns(raw: dict[str, Any], by: str, 
 def test_a_name_of_a_loop_is_told_below_the_table() -> None:
     written = weighing(EXPERTS).text("role")
     assert "n_1 = 1 count(kinds[i] ==" in flat(written)
+
+
+def test_a_name_too_long_for_its_column_stands_above_the_rest_of_its_row() -> None:
+    name = "model." + "layers." * 10 + "weight"
+    written = text(Table(("tensor", "shape", "count"), ((name, "12×12", "144"), ("b", "12", "12")), "<<>"))
+    header, first, rest, second = written.splitlines()
+    assert (header.split(), first, rest.split()) == (["tensor", "shape", "count"], name, ["12×12", "144"])
+    assert second.index("12") == rest.index("12×12") == header.index("shape")
+    assert width(header) == width(rest) == 80
+
+
+def test_a_formula_in_prose_is_broken_after_a_factor() -> None:
+    written = wrap("It has " + "·".join(["hidden_size"] * 10) + " parameters.", 40)
+    assert [line for line in written.splitlines() if width(line) > 40] == []
+    assert wrap("at /" + "long/" * 20) == "at\n  /" + "long/" * 20
 
 
 @given(st.text("ab ·+-_.*", min_size=1), st.integers(4, 30))

@@ -166,6 +166,34 @@ def test_a_formula_says_in_how_many_layers_a_tensor_stands(family: str, name: st
     assert found == formula or formula in found
 
 
+CLOSED = {
+    "i < part": "7 * part",
+    "i <= part": "7 * part + 7",
+    "i > part": "7 * layers - 7 * part - 7",
+    "i >= part": "7 * layers - 7 * part",
+    "i == part": "7",
+    "i != part": "7 * layers - 7",
+    "not i == part": "7 * layers - 7",
+    "not i <= part": "7 * layers - 7 * part - 7",
+}
+
+
+@pytest.mark.parametrize("condition", CLOSED)
+@pytest.mark.parametrize("part", [-1, 0, 3, 4, 5])
+def test_the_layers_before_and_after_one_are_counted_without_a_loop(condition: str, part: int) -> None:
+    raw = blueprint(
+        "part",
+        defaults={"layers": 4, "part": part},
+        repeat={"i": "layers"},
+        tensors={"a.{i}.w": "7"},
+        when={"a.{i}": condition},
+    )
+    ledger = bind(Blueprint(raw), "Base", raw["defaults"])
+    assert ledger.formula()(**ledger.fields) == ledger.parameters
+    if 0 <= part < 4 and ledger.parameters:
+        assert source(ledger.formula().tree()) == CLOSED[condition]
+
+
 def test_a_count_that_the_config_does_not_allow_is_not_closed() -> None:
     ledger = bound("experts", {"first_dense": 9})
     assert "count(i < first_dense for i in range(layers))" in text(ledger, "layers.{i}.mlp.dense.weight")

@@ -331,6 +331,11 @@ X1, X2 = Polynomial.of("x1"), Polynomial.of("x2")
         (of("H * (H // A)", "H % A == 0"), "H²/A"),
         (of("(H // A) ** 2", "H % A == 0"), "H²/A²"),
         (of("A * (H // A)"), "A·⌊H/A⌋"),
+        (of("H // H"), "1"),
+        (of("(H + A) // (H + A)"), "1"),
+        (of("(2*H*A + A**2) // A"), "2H + A"),
+        (of("(H*A + H) // A"), "⌊(H·A + H)/A⌋"),
+        (of("(A + 1) // A**2"), "⌊(A + 1)/A²⌋"),
         (of("A * (H // (A + 1))"), "A·⌊H/(A + 1)⌋"),
         (of("H % A + 1"), "H mod A + 1"),
         (of("max(H, A) + min(H, 3)"), "max(H, A) + min(H, 3)"),
@@ -375,3 +380,9 @@ def test_a_formula_says_its_text_by_itself() -> None:
 def test_nothing_but_integers_and_polynomials_is_added_or_multiplied(operate: Callable[[], object]) -> None:
     with pytest.raises(TypeError):
         operate()
+
+
+def test_a_number_in_place_of_a_factor_is_raised_as_the_factor_was() -> None:
+    a, b = Polynomial.of("a"), Polynomial.of("b")
+    assert (5 * a**2 * b).rewritten(lambda tree: 3 if tree == ("name", "a") else "c") == 45 * Polynomial.of("c")
+    assert (a * b).rewritten(lambda _: "c") == Polynomial.of("c") ** 2

@@ -379,8 +379,8 @@ def test_only_classes_with_something_of_their_own_come_into_question(check):
 
 def test_classes_that_fit_as_well_are_said(check):
     verification = check(tensors("BertForMaskedLM"))
-    assert verification.class_name == "BertLMHeadModel"
-    assert "BertForMaskedLM would fit as well." in flat(verification.text())
+    assert verification.class_name == "BertForMaskedLM"
+    assert "BertLMHeadModel would fit as well." in flat(verification.text())
 
 
 def test_a_class_that_nobody_has_is_not_named(check):

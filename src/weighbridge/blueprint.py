@@ -12,7 +12,7 @@ from weighbridge.errors import ModelError, nearest, shorten
 from weighbridge.expr import Tree, evaluate, names_in, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     Raw = Mapping[str, Any]
 
@@ -358,12 +358,27 @@ def stored_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Templa
     beside = [tensor.name for tensors in stored.values() for tensor in tensors]
     done = set[str]()
     for name, template in held.items():
-        ties = stored_as(template.tie.to, raw, of_class) if template.tie else []
+        ties = _targets(template.tie.to, stored) if template.tie else []
         for at, tensor in enumerate(stored[name]):
             if tensor.name not in done:
                 done.add(tensor.name)
-                tie = template.tie and template.tie._replace(to=ties[min(at, len(ties) - 1)].name)
+                tie = template.tie and template.tie._replace(to=ties[min(at, len(ties) - 1)])
                 yield _in_file(template._replace(tie=tie), tensor, raw, beside)
+
+
+def _targets(to: str, stored: Mapping[str, Sequence[Stored]]) -> list[str]:
+    """Return what files call the tensor that others share; numbers may stand for indices in its name."""
+    if to in stored:
+        return [tensor.name for tensor in stored[to]]
+    said = to.split(".")
+    for name, tensors in stored.items():
+        pieces = name.split(".")
+        others = [(piece, number) for piece, number in zip(pieces, said, strict=False) if piece != number]
+        if len(pieces) == len(said) and all(_INDEX.fullmatch(piece) for piece, _ in others):
+            kept = {index: f"{{{index}}}" for tensor in tensors for index in indices_in(tensor.name)}
+            numbers = {**kept, **{piece[1:-1]: number for piece, number in others}}
+            return [tensor.name.format(**numbers) for tensor in tensors]
+    return [to]
 
 
 def _in_file(template: Template, stored: Stored, raw: Raw, beside: Iterable[str]) -> Template:
@@ -395,25 +410,10 @@ def stored_as(name: str, raw: Raw, of_class: Raw) -> list[Stored]:
         if "stored" in section and (not above_it or is_under(name, above_it)):
             own = name.removeprefix(f"{above_it}.") if above_it else name
             for path in reversed([*above(own)]):
-                found = _texts(section["stored"], path)
-                if found is not None:
-                    return [_stored(above_it, text, own[len(path) + 1 :]) for text in found]
+                if path in section["stored"]:
+                    below = own[len(path) + 1 :]
+                    return [_stored(above_it, text, below) for text in section["stored"][path]]
     return [Stored(name, None)]
-
-
-def _texts(stored: Raw, path: str) -> list[str] | None:
-    """Return what is said of a path, in which a number may stand for an index."""
-    if path in stored or not any(map(str.isdecimal, path.split("."))):
-        found: list[str] | None = stored.get(path)
-        return found
-    for known, texts in stored.items():
-        pairs = list(zip(known.split("."), path.split("."), strict=False))
-        numbers = {own: said for own, said in pairs if own != said}
-        if known.count(".") == path.count(".") and all(own[0] == "{" and numbers[own].isdecimal() for own in numbers):
-            for index, number in numbers.items():
-                texts = [text.replace(index, number) for text in texts]  # noqa: PLW2901
-            return list(texts)
-    return None
 
 
 def _stored(above_it: str, text: str, below: str) -> Stored:

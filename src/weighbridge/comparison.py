@@ -2,9 +2,9 @@
 
 A checkpoint may have the tensors that transformers saves, or those of the modules in memory where they are others, but
 no mixture. Names are matched as they are, by their current name where an old one is stored, and without or with the
-base class's prefix where the whole checkpoint leaves it out or has it; transformers loads what is matched so. A difference matters
-if something that the class needs is not there as it must be, if something is there that it does not need, or if the
-parts of a checkpoint contradict each other. All else that deserves a word is a note.
+base class's prefix where the whole checkpoint leaves it out or has it; transformers loads what is matched so. A
+difference matters if something that the class needs is not there as it must be, if something is there that it does not
+need, or if the parts of a checkpoint contradict each other. All else that deserves a word is a note.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class _Sides(NamedTuple):
 
 
 def _nearest(ledger: Ledger, found: Found) -> _Sides:
-    """Return both sides with what files hold of the class, or its modules if more of the checkpoint's names are theirs."""
+    """Return both sides with what files hold of the class, or with its modules, if more of the names are theirs."""
     sides = [_sides(each, found) for each in dict.fromkeys((ledger.stored, ledger))]
     return max(sides, key=lambda each: len(each.held))
 

@@ -402,7 +402,8 @@ def _together(found: Mapping[str, Sequence[Stored]]) -> list[list[str]]:
             largest |= group
         groups |= {tensor.name: largest for member in largest for tensor in found[member]}
     order = {name: at for at, name in enumerate(found)}
-    return [sorted(group, key=lambda name: order[name]) for group in {id(each): each for each in groups.values()}.values()]
+    once = {id(group): group for group in groups.values()}
+    return [sorted(group, key=lambda name: order[name]) for group in once.values()]
 
 
 def _other_elements(

@@ -111,7 +111,7 @@ class Ledger:
         ('embeddings.word_embeddings.weight', (30522, 768))
     """
 
-    def __init__(  # noqa: PLR0913  # what `bind` was given, and what came of it
+    def __init__(
         self,
         blueprint: Blueprint,
         class_name: str,

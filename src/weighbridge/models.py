@@ -98,8 +98,8 @@ def find(
             defaults; or the config itself.
         fields: fields of the config to replace; ``"text_config.hidden_size"`` is one of a sub-config.
         strict: refuse a config with a field that nobody knows.
-        blueprint: the file of a blueprint to read the config by, in place of a shipped one; or what makes a blueprint of
-            a config and where it is from.
+        blueprint: the file of a blueprint to read the config by, in place of a shipped one; or what makes one of a
+            config and where it is from.
 
     Raises:
         ModelError: there is no such model, family or file.

@@ -98,7 +98,7 @@ def _source(path: str) -> list[str]:
 
 @cache
 def _statements(path: str) -> dict[int, list[tuple[ast.stmt, str, tuple[str, ...]]]]:
-    """Return what can decide a tensor in each ``__init__`` of a file, by its first line: statement, method, conditions."""
+    """Return what can decide a tensor in each ``__init__``, by its first line: statement, method, conditions."""
     found = {}
     for kind in ast.walk(ast.parse("\n".join(_source(path)))):
         if isinstance(kind, ast.ClassDef):

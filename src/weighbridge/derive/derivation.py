@@ -397,6 +397,9 @@ def _outlaws(raw: dict[str, Any]) -> list[str]:
         else:
             return found
         culprit = next((name for name in raw["classes"] if name in breach), None) or _culprit(raw)
+        if culprit is None and stored.forget(raw):
+            found.append(breach)
+            continue
         if culprit is None:
             raw["proof"]["holes"].append(breach)
             return found

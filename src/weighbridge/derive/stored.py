@@ -127,6 +127,9 @@ class _Part(NamedTuple):
     numbers: list[int]
 
 
+_PATH = re.compile(r"[\w-]+(\.[\w-]+)*")  # transformers saves one name with a `*` in it
+
+
 class _Filing:
     """Tells what files hold in place of each tensor."""
 
@@ -149,7 +152,7 @@ class _Filing:
             held = {**self.probes[at].buffers, **self.probes[at].tensors}
             for name, tensor in files.tensors.items():
                 of = [templated(each, draft.repeats.__contains__) for each in tensor.of]
-                if all(template in self.dims for template, _ in of):
+                if all(template in self.dims for template, _ in of) and _PATH.fullmatch(name):
                     templates = tuple(dict.fromkeys(template for template, _ in of))
                     as_it_is = len(of) == 1 and held[tensor.of[0]].shape == tensor.shape
                     rows.setdefault(templates, []).append(_Row((at, of[0][1]), name, tensor.shape, as_it_is))
@@ -214,11 +217,18 @@ class _Filing:
 
     def _number(self, wanted: Mapping[Place, int], likely: Sequence[Tree]) -> Tree:
         envs = [environment(self.probes, place) for place in wanted]
-        exact = [tree for tree in likely if tree[0] != "//" or not any(compiled(("%", *tree[1:]))(env) for env in envs)]
+        exact = [tree for tree in likely if tree[0] != "//" or _leaves_nothing(tree, envs)]
         tree = self.values.number(list(wanted.values()), envs, exact)
         if tree is None:
             raise _UnclearError(f"no expression comes to {sorted(set(wanted.values()))[:3]}")
         return simplified(tree)
+
+
+def _leaves_nothing(quotient: Tree, envs: Iterable[Mapping[str, Any]]) -> bool:
+    try:
+        return not any(compiled(("%", *quotient[1:]))(env) for env in envs)
+    except (ArithmeticError, IndexError, KeyError, TypeError, ValueError):
+        return False
 
 
 def _sum(trees: Sequence[Tree]) -> Tree:
@@ -368,11 +378,11 @@ def add(raw: dict[str, Any], filed: Mapping[str, Filed], drafts: Mapping[str, Dr
     return _fields(raw, letters)
 
 
-def forget(raw: dict[str, Any]) -> None:
-    """Take out what is written of files."""
-    for section in sections(raw).values():
-        section.pop("stored", None)  # type: ignore[attr-defined]
-        section.pop("renamed", None)  # type: ignore[attr-defined]
+def forget(raw: dict[str, Any]) -> bool:
+    """Take out what is written of files; return whether there was anything."""
+    parts = (raw, *raw["classes"].values())
+    taken = [section.pop(key, None) for section in parts for key in ("stored", "renamed")]
+    return any(taken)
 
 
 def _has(draft: Draft, template: str) -> bool:

@@ -1,4 +1,4 @@
-"""Counts one config with transformers itself, where there is no blueprint, or the config is outside what it was proved for.
+"""Counts one config with transformers itself, where there is no blueprint or the config is outside its region.
 
 The answer is a blueprint without letters: the tensors that transformers builds, on the meta device, with their sizes as
 numbers. Everything that is asked of a model can so be asked of it, but a formula.
@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import torch
+
 from weighbridge.blueprint import FORMAT, Blueprint
 from weighbridge.derive import probe, reference
 from weighbridge.errors import ModelError, shorten
@@ -58,7 +59,8 @@ def _built(subject: reference.Subject, class_name: str, config: Mapping[str, Any
             return probe.take(lambda: subject.build(class_name, made), {}, {}, labels=False)
     except Exception as error:
         raise ModelError(
-            f"{subject.reference} does not build {class_name} of it: {type(error).__name__}: {shorten(str(error), str, 300)}",
+            f"{subject.reference} does not build {class_name} of it: "
+            f"{type(error).__name__}: {shorten(str(error), str, 300)}",
             where=where,
             hint="correct the config",
         ) from None

@@ -15,7 +15,7 @@ _CLASS = re.compile(r"^\[classes\.(\w+)\]$", re.MULTILINE)
 
 
 class Covered(NamedTuple):
-    """A family with its evidence: what its blueprint was derived from, on how many unseen configs it held, its holes."""
+    """A family with its evidence: what it was derived from, on how many unseen configs it held, its holes."""
 
     family: str
     classes: tuple[str, ...]

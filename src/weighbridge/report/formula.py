@@ -171,13 +171,13 @@ def _is_many(value: object) -> bool:
 def _text(closed: _Closed) -> str:
     blocks = [closed.heading]
     wanted = [names for names in NAMES if closed.names in (names, None)]
-    for name, title, _, value in closed.every:
-        chain = [*(closed.shown[name][names] for names in wanted), count(value)]
+    for name, title, formula, value in closed.every:
+        chain = [*(closed.shown[name][names] for names in wanted if formula.fields()), count(value)]
         parts = ["\n      ".join(lines_of(part, COLUMNS - 6)) for part in dict.fromkeys(chain)]
         blocks.append("\n".join([title, *(f"    = {part}" for part in parts)]))
     sizes = closed.written.sizes(formula.formula for formula in closed.every)
     rows = tuple((_letter(size), size.field, size.meaning(closed.lang), number(size.value)) for size in sizes)
-    blocks.append(text(Table(tuple(closed.said["header"]), rows, "<<<>")))
+    blocks += [text(Table(tuple(closed.said["header"]), rows, "<<<>"))] if rows else []
     parts = [wrap(f"{name} = {value} = {shown['letters']}", indent="    ") for name, value, shown in _parts(closed)]
     return "\n\n".join([*blocks, *["\n".join(parts)] * bool(parts), "\n".join(map(wrap, closed.notes()))])
 

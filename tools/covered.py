@@ -1,6 +1,6 @@
 """What the shipped blueprints cover, by kind of model, as a Markdown table for the docs.
 
-    python tools/coverage.py
+python tools/covered.py
 """
 
 from __future__ import annotations
