@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _UNUSUAL = 2304  # a value that many numbers divide, and no config has by default
 _TOGETHER = "together"
+_ABSTRACT = re.compile(r"Pre[Tt]rained(\w*)Model$")  # a class that others are built on, with no tensors of its own
 _GENERIC = frozenset(field.name for field in dataclasses.fields(PreTrainedConfig))
 _LABELS = ("id2label", "label2id")
 
@@ -103,8 +104,7 @@ class Subject:
                     with contextlib.suppress(AttributeError, ImportError, ModuleNotFoundError):
                         found.setdefault(name, getattr(transformers, name))
         self._class |= found
-        abstract = ("PreTrainedModel", "PretrainedModel")
-        return [name for name in found if name != self.base_class and not name.endswith(abstract)]
+        return [name for name in found if name != self.base_class and not _ABSTRACT.search(name)]
 
     def check_class(self, class_name: str) -> None:
         """See that there is such a task class.
