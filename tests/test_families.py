@@ -23,6 +23,7 @@ from weighbridge.derive.probe import quick_building
 from weighbridge.derive.prove import draws, held
 from weighbridge.derive.reference import Subject
 from weighbridge.errors import WeighbridgeError
+from weighbridge.report.explain import explain
 
 DATA = Path(__file__).parent / "data"
 SEED = os.environ.get("WEIGHBRIDGE_SEED") or dt.datetime.now(dt.UTC).date().isoformat()
@@ -108,3 +109,18 @@ def test_a_real_config_weighs_what_transformers_counts(row: dict[str, str]) -> N
     for class_name, parameters in expected.items():
         if parameters and class_name in found.blueprint.class_names:
             assert ledger.bind(found.blueprint, class_name, found.fields).parameters == int(parameters), class_name
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_class_is_weighed_at_its_defaults_as_its_formula_says(family: str) -> None:
+    found = models.find(family)
+    for class_name in found.blueprint.class_names:
+        weighed = ledger.bind(found.blueprint, class_name, found.fields)
+        assert weighed.formula()(**found.fields) == weighed.parameters, class_name
+        assert weighed.stored.parameters == weighed.parameters, class_name
+        assert all(row.parameters == 0 for row in weighed.buffers()), class_name
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_is_explained(family: str) -> None:
+    assert f"{models.find(family).blueprint.base_class}" in explain(family)
