@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Raw = Mapping[str, Any]
 
 FORMAT = 2
+LEFT_OUT = "null"  # in place of a value: as if a config did not say the field, so that it follows from others
 LARGEST_SIZE = 2**31 - 1  # of one dimension
 MOST_LAYERS = 10_000
 MOST_PLACES = 100_000  # of one tensor: layers times experts
@@ -90,15 +91,18 @@ class Blueprint:
         self.zero: frozenset[str] = frozenset(raw.get("zero", ()))
         """The sizes that may be 0."""
         self.given: Raw = {name: frozen(value) for name, value in raw.get("given", {}).items()}
-        """What a sub-config that is given, but leaves a field out, has there, where that is not its default."""
+        """What a sub-config that is given, but leaves a field out, has there, where that is not its default.
+
+        ``LEFT_OUT`` stands for what follows from other fields.
+        """
         self.configs: Mapping[str, str] = raw.get("configs", {})
         """The paths of the sub-configs, and the ``model_type`` that each was proved with."""
         self.aliases: Mapping[str, str] = raw.get("aliases", {})
         """Other spellings of fields."""
         self.values: Mapping[str, list[str]] = raw.get("values", {})
-        self.spelled: Mapping[str, Mapping[str, str]] = raw.get("spelled", {})
-        """Other words for the texts of a field; ``"null"`` for one that says that the field is left out."""
         """The texts at which a field was proved: what decides is refused at others, what is inert is noted."""
+        self.spelled: Mapping[str, Mapping[str, str]] = raw.get("spelled", {})
+        """Other words for the texts of a field; ``LEFT_OUT`` for one that says that the field is left out."""
         self.computed: dict[str, Tree] = {name: parse(text) for name, text in raw.get("computed", {}).items()}
         self.require: dict[str, Tree] = {text: parse(text) for text in raw.get("require", ())}
         self.repeat: dict[str, Tree] = {index: parse(text) for index, text in raw.get("repeat", {}).items()}
@@ -128,6 +132,11 @@ class Blueprint:
         self.deciding = frozenset(name for text in _conditions(raw) for name in names_in(parse(text)))
         """The fields that decide which tensors exist, or are shared."""
         self._templates: dict[tuple[str, str, bool], tuple[Template, ...]] = {}
+
+    @property
+    def counts(self) -> frozenset[str]:
+        """The fields that are a number of layers themselves."""
+        return frozenset(tree[1] for tree in self.repeat.values() if tree[0] == "name")
 
     def templates(self, class_name: str, *, stored: bool = False) -> tuple[Template, ...]:
         """Return a class's tensors in checkpoint order, or those that files hold in their place.

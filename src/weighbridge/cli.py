@@ -199,7 +199,7 @@ def _blueprint(options: argparse.Namespace) -> Any:
         raise UsageError("--via builds the model, so no --blueprint says what it holds", hint="leave one of them out")
     from weighbridge.derive.runs import check_installed, reference
 
-    check_installed(own=False)
+    check_installed(own=False, why="--via transformers builds the model")
     reference()
     from weighbridge.derive.via import counted
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import blueprint as blueprints
 from weighbridge import data, units
+from weighbridge.blueprint import LEFT_OUT
 from weighbridge.errors import (
     ConfigError,
     ExpressionError,
@@ -374,7 +375,9 @@ def _bind(config: Config, blueprint: Blueprint, where: str, by_hand: frozenset[s
     given = dict(_flat(config, blueprint, where))
     said = _said(given, blueprint, where, by_hand)
     objects = {path for path in blueprint.configs if given.get(path) is not None}
-    fields = {**blueprint.defaults, **{name: of for name, of in blueprint.given.items() if _above(name) in objects}}
+    assumed = {name: of for name, of in blueprint.given.items() if _above(name) in objects}
+    follow = [name for name, of in assumed.items() if of == LEFT_OUT]
+    fields = {name: of for name, of in {**blueprint.defaults, **assumed}.items() if name not in follow}
     for name, spelled in said.items():
         value = _respelled(spelled, blueprint.spelled.get(name, {}))
         if value is None and name in blueprint.computed:
@@ -398,11 +401,11 @@ def _bind(config: Config, blueprint: Blueprint, where: str, by_hand: frozenset[s
 
 
 def _respelled(value: Any, words: Mapping[str, str]) -> Any:
-    """Return a text, or a list of them, in the words that the blueprint has for it; ``"null"`` stands for none."""
+    """Return a text, or a list of them, in the words that the blueprint has for it; ``LEFT_OUT`` stands for none."""
     if isinstance(value, list | tuple):
         return [_respelled(item, words) for item in value] if words else value
     word = words.get(value, value) if isinstance(value, str) else value
-    return None if word == "null" and word is not value else word
+    return None if word == LEFT_OUT and word is not value else word
 
 
 def _evaluated(name: str, tree: Tree, fields: Config, where: str) -> Any:
@@ -505,7 +508,7 @@ def _checked(name: str, value: Any, blueprint: Blueprint, where: str) -> Any:
         return None
     if name in blueprint.sizes:
         least = 0 if name in blueprint.zero else 1
-        most = blueprints.MOST_LAYERS if name in blueprint.repeats else blueprints.LARGEST_SIZE
+        most = blueprints.MOST_LAYERS if name in blueprint.counts else blueprints.LARGEST_SIZE
         fits, wanted = type(value) is int and least <= value <= most, f"an integer from {least} to {most}"
     else:
         kind = blueprint.kinds[name]

@@ -9,13 +9,14 @@ from __future__ import annotations
 from ast import literal_eval
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from weighbridge.blueprint import LEFT_OUT
 from weighbridge.derive.generalize import generalize
 from weighbridge.derive.probe import Probe, Tensor
 from weighbridge.derive.symbolic import plain, tree_of
-from weighbridge.derive.trees import LEAVES, NULL, names, replaced, simplified
+from weighbridge.derive.trees import LEAVES, NULL, compiled, names, replaced, simplified
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.derive.generalize import Draft
     from weighbridge.derive.subject import Subject
@@ -32,8 +33,22 @@ class Filled(NamedTuple):
     unknown: list[str]
 
 
-def fill(subject: Subject, used: Iterable[str], probes: Sequence[Probe], implied: Mapping[str, Tree]) -> Filled:
-    """Return where each field that matters comes from, and each field that those need; ``implied`` is known already."""
+def fill(  # noqa: C901  # where a field comes from, one way after the other
+    subject: Subject,
+    used: Iterable[str],
+    probes: Sequence[Probe],
+    implied: Mapping[str, Tree],
+    never_kept: Container[str] = (),
+) -> Filled:
+    """Return where each field that matters comes from, and each field that those need.
+
+    Args:
+        subject: what has the config.
+        used: the fields that matter.
+        probes: configs that show what is made of them.
+        implied: what the model makes of fields that are null, as `settle` found it.
+        never_kept: the fields that the config class replaces whatever a config says, as `overruled` found them.
+    """
     default = subject.fields(subject.config(subject.start))
     given = subject.fields_of_given()
     filled = Filled({}, {}, {}, set(), [])
@@ -43,24 +58,43 @@ def fill(subject: Subject, used: Iterable[str], probes: Sequence[Probe], implied
         if name in seen:
             continue
         seen.add(name)
-        tree = implied.get(name) or _rule(subject, name, probes, default)
+        rule = _rule(subject, name, probes, default)
+        tree = implied.get(name, rule)
+        if name in never_kept and subject.stated.get(name) is not None:
+            filled.defaults[name], tree = subject.stated[name], None  # whoever names it means what a config says
+        elif tree is not None:
+            if rule is None and default.get(name) is not None:
+                filled.defaults[name] = default[name]
+            elif _is_assumed(name, tree, default, given):
+                filled.defaults[name], filled.given[name] = default[name], LEFT_OUT
+        elif default.get(name) is not None:
+            filled.defaults[name] = default[name]
+            if given.get(name) is not None and given[name] != default[name]:
+                filled.given[name] = given[name]
+            tree = _if_null(subject, name, probes)
+        else:
+            filled.unknown.append(f"what {name} is by default")
         if tree is not None:
             filled.computed[name] = tree
             waiting.extend(sorted(names(tree)))
-        elif default.get(name) is not None:
-            filled.defaults[name] = default[name]
-            instead = _if_null(subject, name, probes)
-            if instead is not None:
-                filled.computed[name] = instead
-                waiting.extend(sorted(names(instead)))
-            if given.get(name) is not None and given[name] != default[name]:
-                filled.given[name] = given[name]
-        else:
-            filled.unknown.append(f"what {name} is by default")
-        null = [probe for probe in probes if name in probe.fields and probe.fields[name] is None]
-        if tree == NULL or any(name in probe.changes for probe in null):
+        if tree == NULL or any(name in probe.changes and probe.fields.get(name, name) is None for probe in probes):
             filled.nullable.add(name)
     return filled
+
+
+def _is_assumed(name: str, tree: Tree, default: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """Whether a sub-config that is not given has another value of a field than follows from its others."""
+    if type(default.get(name)) is not int or type(given.get(name)) is not int:
+        return False
+    follows, follows_given = (_come_to(tree, fields) for fields in (default, given))
+    return bool(default[name] != follows and given[name] == follows_given)
+
+
+def _come_to(tree: Tree, fields: Mapping[str, Any]) -> Any:
+    try:
+        return compiled(tree)(fields)
+    except (ArithmeticError, IndexError, KeyError, TypeError, ValueError):
+        return None
 
 
 def _if_null(subject: Subject, name: str, probes: Sequence[Probe]) -> Tree | None:
@@ -84,6 +118,10 @@ def _rule(subject: Subject, name: str, probes: Sequence[Probe], default: Mapping
     own = subject.stated.get(name) is not None
     if own and all(_same(value, group[0]) for group in (alone, given) for value in group):
         return None
+    nulled = [probe.fields.get(name) for probe in probes if probe.changes.get(name, name) is None]
+    usual = default.get(name) is not None and all(_same(value, default[name]) for value in values)
+    if usual and any(not _same(value, default[name]) for value in nulled):
+        return None  # a null is not its default, but something else
     if values and all(value is None for value in values):
         return NULL
     if values and all(value == [] for value in values):
@@ -117,8 +155,12 @@ def settle(drafts: Sequence[Draft]) -> dict[str, Tree]:
     return settled
 
 
-def overruled(subject: Subject, drafts: Sequence[Draft], probes: Sequence[Probe]) -> None:
-    """Write fields that the config class works out whatever a config says as what they are worked out from."""
+def overruled(subject: Subject, drafts: Sequence[Draft], probes: Sequence[Probe]) -> set[str]:
+    """Write fields that the config class works out whatever a config says as what they are worked out from.
+
+    Returns:
+        Those fields.
+    """
     given = [(name, probe.changes[name], probe.fields.get(name)) for probe in probes for name in probe.changes]
     words = spelled(subject, probes)
     names_of = sorted(
@@ -128,7 +170,7 @@ def overruled(subject: Subject, drafts: Sequence[Draft], probes: Sequence[Probe]
     rules = {name: _derived(subject, name, [probe for probe in probes if name in probe.fields]) for name in names_of}
     instead = {name: tree for name, tree in rules.items() if tree is not None and name not in names(tree)}
     if not instead:
-        return
+        return set()
 
     def written(tree: Tree) -> Tree:
         return replaced(tree, lambda leaf: instead.get(leaf[1], leaf) if leaf[0] == "name" else leaf)
@@ -140,17 +182,21 @@ def overruled(subject: Subject, drafts: Sequence[Draft], probes: Sequence[Probe]
             draft.tensors[key] = tensor._replace(dims=dims, ties=ties)
         draft.conditions = {path: tree and written(tree) for path, tree in draft.conditions.items()}
         draft.repeats = {path: tree and written(tree) for path, tree in draft.repeats.items()}
+    return set(instead)
 
 
 def spelled(subject: Subject, probes: Sequence[Probe]) -> dict[str, dict[str, str]]:
-    """Return the texts that the config class reads as others, by field; ``"null"`` for one that it works out itself."""
+    """Return the texts that the config class reads as others, by field.
+
+    ``LEFT_OUT`` stands for one that it works out itself.
+    """
     found: dict[str, dict[str, str]] = {}
     mixed: set[str] = set()
     for probe in probes:
         for name, made in probe.fields.items():
             said = probe.changes.get(name, subject.stated.get(name))
             if isinstance(said, str) and not isinstance(made, str) and made is not None:
-                found.setdefault(name, {})[said] = "null"
+                found.setdefault(name, {})[said] = LEFT_OUT
             for one, other in zip(_texts(said), _texts(made), strict=False) if name in probe.changes else ():
                 words = found.setdefault(name, {})
                 mixed |= {name} if words.setdefault(one, other) != other else set()
@@ -225,14 +271,15 @@ def _derived(subject: Subject, name: str, probes: Sequence[Probe]) -> Tree | Non
     texts: dict[str, int] = {}
     draft = generalize([_as_probe(subject, name, probe, texts) for probe in probes], guess=False)
     words = {code: text for text, code in texts.items()}
-    if draft.unknown:
+    if draft.unknown or any("{" in text for text in words.values()):  # no expression says a dict
         return None
     if name in draft.repeats:
         return _list(draft, name, words)
     items = [tensor.dims for key, tensor in draft.tensors.items() if key.startswith(f"{name}.")]
     if items:
-        trees = [_worded(dims[0], words) for dims in items if dims]
-        return None if draft.conditions else ("list", *trees)
+        made: Tree = ("list", *[_worded(dims[0], words) for dims in items if dims])
+        exists = draft.conditions.get(name)
+        return None if draft.conditions.keys() - {name} else made if exists is None else ("if", exists, made, NULL)
     dims = draft.tensors[name].dims
     condition = draft.conditions.get(name)
     if not dims:
@@ -286,5 +333,10 @@ def _coded(value: Any, texts: dict[str, int]) -> Tensor:
 def _worded(tree: Tree, words: Mapping[int, str]) -> Tree:
     """Return a tree with texts and flags in place of their codes."""
     return replaced(
-        tree, lambda leaf: ("value", literal_eval(words[leaf[1]])) if leaf[0] == "value" and leaf[1] in words else leaf
+        tree, lambda leaf: _said(literal_eval(words[leaf[1]])) if leaf[0] == "value" and leaf[1] in words else leaf
     )
+
+
+def _said(value: Any) -> Tree:
+    """Return a value as a tree, lists item by item."""
+    return ("list", *map(_said, value)) if isinstance(value, list | tuple) else ("value", value)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import law
-from weighbridge.blueprint import FORMAT, Blueprint, role_of
+from weighbridge.blueprint import FORMAT, Blueprint, above, role_of
 from weighbridge.derive import prove, stored, write
 from weighbridge.derive.completeness import Line, Runs
 from weighbridge.derive.computed import fill, overruled, settle, spelled
 from weighbridge.derive.explore import Explorer
 from weighbridge.derive.generalize import Draft, generalize, predicted
 from weighbridge.derive.probe import quick_building
+from weighbridge.derive.symbolic import tree_of
 from weighbridge.derive.trees import NULL, names
 from weighbridge.derive.write import Letters, expression, fields_in, section
 from weighbridge.errors import BlueprintError
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 IN_A_ROW = 20  # random configs that a draft must give before it is believed
 IN_A_ROW_AFTER = 8  # and that of a class which is explored after another of the same config
 _PATIENCE = 6  # drafts in a row that leave the same thing unknown
+_MOST_PINNABLE = 24  # fields that may be held at their defaults
 
 
 class Learned(NamedTuple):
@@ -57,29 +60,65 @@ def learn(subject: Subject, class_name: str, *, like: Learned | None = None, see
     Raises:
         Exception: whatever the reference code raises where its default config cannot be built.
     """
-    explorer = Explorer(subject, class_name, seed)
     runs = like.runs if like else Runs(subject)
-    wanted = IN_A_ROW_AFTER if like else IN_A_ROW
+    explorer = Explorer(subject, class_name, seed, pinned=subject.pinned)
     with quick_building():
-        explorer.explore(subject.start, like.explorer if like else None)
-        missed = _complete(explorer, runs, most=4 if like else None)
-        draft = generalize(explorer.probes)
-        in_a_row = stuck = 0
-        while in_a_row < wanted and stuck < _PATIENCE and explorer.left > 0:
-            probe = explorer.sample()
-            if probe is None:
-                break
-            if draft.gives(probe):
-                in_a_row += 1
-                continue
-            in_a_row, before = 0, draft.unknown
-            explorer.keep(probe)
-            draft = generalize(explorer.probes)
-            stuck = stuck + 1 if before and draft.unknown == before else 0
-    holes = [f"{class_name}: {unknown} was not found" for unknown in draft.unknown]
+        learned = _learned(explorer, runs, like)
+        for path in explorer.shrunk if learned.draft.unknown and not like else ():
+            other = Explorer(subject, class_name, seed, pinned=[*subject.pinned, path])
+            again = _learned(other, runs)
+            if not again.draft.unknown:
+                return again
+    return learned
+
+
+def _learned(explorer: Explorer, runs: Runs, like: Learned | None = None) -> Learned:
+    """Return what an explorer finds; where it is not enough, with some fields held at their defaults."""
+    wanted = IN_A_ROW_AFTER if like else IN_A_ROW
+    explorer.explore(explorer.subject.start, like.explorer if like else None)
+    missed = _complete(explorer, runs, most=4 if like else None)
+    draft, in_a_row = _believed(explorer, wanted)
+    while draft.unknown and not like and (path := _in_the_way(explorer, draft)):
+        explorer.pin(path)
+        draft, in_a_row = _believed(explorer, wanted)
+    holes = _unknown(explorer, draft)
     if in_a_row < wanted and not holes:
-        holes.append(f"{class_name}: no draft gave {wanted} random configs in a row")
-    return Learned(class_name, draft, explorer, runs, holes, [str(line) for line in missed])
+        holes.append(f"{explorer.class_name}: no draft gave {wanted} random configs in a row")
+    return Learned(explorer.class_name, draft, explorer, runs, holes, [str(line) for line in missed])
+
+
+def _unknown(explorer: Explorer, draft: Draft) -> list[str]:
+    return [f"{explorer.class_name}: {unknown} was not found" for unknown in draft.unknown]
+
+
+def _believed(explorer: Explorer, wanted: int) -> tuple[Draft, int]:
+    """Return a draft that so many random configs in a row did not contradict, or the best there is, and how many."""
+    draft = generalize(explorer.probes)
+    in_a_row = stuck = 0
+    while in_a_row < wanted and stuck < _PATIENCE and explorer.left > 0:
+        probe = explorer.sample()
+        if probe is None:
+            break
+        if draft.gives(probe):
+            in_a_row += 1
+            continue
+        in_a_row, before = 0, draft.unknown
+        explorer.keep(probe)
+        draft = generalize(explorer.probes)
+        stuck = stuck + 1 if before and draft.unknown == before else 0
+    return draft, in_a_row
+
+
+def _in_the_way(explorer: Explorer, draft: Draft) -> str | None:
+    """Return the field that, held at its default, leaves fewer things unknown than any other; None where none helps."""
+    best, fewest = None, len(draft.unknown)
+    for path in explorer.pinnable[:_MOST_PINNABLE]:
+        unknown = len(generalize(explorer.without(path)).unknown)
+        if unknown < fewest:
+            best, fewest = path, unknown
+        if not unknown:
+            break
+    return best
 
 
 def _complete(explorer: Explorer, runs: Runs, most: int | None) -> list[Line]:
@@ -100,7 +139,7 @@ def blueprint(subject: Subject, base: Learned, tasks: Sequence[Learned], filed: 
     kin = {task.class_name: _kinship(subject, base, task) for task in tasks}
     drafts = [base.draft, *[task.draft for task in tasks]]
     probes = [probe for learned in (base, *tasks) for probe in learned.probes]
-    overruled(subject, drafts, probes)
+    never_kept = overruled(subject, drafts, probes)
     implied = settle(drafts)
     letters = Letters(knob.path for knob in subject.knobs({}))
     tables: dict[str, Any] = section(base.draft, letters)
@@ -121,10 +160,11 @@ def blueprint(subject: Subject, base: Learned, tasks: Sequence[Learned], filed: 
             used += [name for tree in own_active.values() for name in sorted(names(tree))]
     tables |= {"repeat": letters.counts, "classes": classes}
     used += stored.add(tables, filed, {learned.class_name: learned.draft for learned in (base, *tasks)}, letters)
+    used += [name for count in letters.counts.values() for name in names_in(parse(count)) if name not in letters.counts]
     required = base.explorer.requirements(used)
-    required += [("==", ("name", path), ("value", value)) for path, value in base.explorer.fixed.items()]
+    required += [("==", ("name", path), tree_of(value)) for path, value in base.explorer.fixed.items()]
     used += [name for tree in (*required, *implied.values()) for name in sorted(names(tree))]
-    filled = fill(subject, used, probes, implied)
+    filled = fill(subject, used, probes, implied, never_kept)
     raw = {
         "format": FORMAT,
         "family": subject.family,
@@ -158,10 +198,16 @@ def _config(subject: Subject, filled: Filled, probes: Sequence[Probe]) -> dict[s
         "spelled": {name: words for name, words in spelled(subject, probes).items() if name in fields},
         "defaults": {name: filled.defaults[name] for name in _as_declared(filled.defaults, knobs)},
         "given": filled.given,
-        "configs": subject.sub_configs,
+        "configs": {**subject.sub_configs, **_dicts(subject, fields)},
         "aliases": _aliases(subject, fields, knobs),
         "computed": {name: expression(tree) for name, tree in _in_order(filled.computed)},
     }
+
+
+def _dicts(subject: Subject, fields: Iterable[str]) -> dict[str, str]:
+    """Return the paths of the dicts, no sub-configs, that these fields are in."""
+    places = {place for name in fields for place in above(name) if place != name}
+    return dict.fromkeys(sorted(places - subject.sub_configs.keys()), "")
 
 
 def _aliases(subject: Subject, fields: Mapping[str, Any], knobs: Sequence[str]) -> dict[str, str]:
@@ -178,32 +224,32 @@ def _holds_zero(value: Any) -> bool:
 def _kinship(subject: Subject, base: Learned, task: Learned) -> tuple[dict[str, Any], list[str]]:
     """Return how a class is built on the base, as its part of a blueprint says it, and the templates of its own."""
     prefix = subject.prefix(task.class_name)
-    for above in dict.fromkeys((f"{prefix}." if prefix else "", "")):
-        differs = _differs(base, task, above)
+    for inside in dict.fromkeys((f"{prefix}." if prefix else "", "")):
+        differs = _differs(base, task, inside)
         if differs is not None:
             without, own = differs
-            part = {"prefix": above[:-1], "without": without}
+            part = {"prefix": inside[:-1], "without": without}
             return {key: value for key, value in part.items() if value}, [
                 name for name in task.draft.tensors if name in own
             ]
     return {"base": False}, list(task.draft.tensors)
 
 
-def _differs(base: Learned, task: Learned, above: str) -> tuple[list[str], set[str]] | None:
+def _differs(base: Learned, task: Learned, inside: str) -> tuple[list[str], set[str]] | None:
     """Return the paths of the base that a class lacks and the templates it adds; None where it is no such class."""
     absent: dict[str, bool] = {}
     own: dict[str, bool] = {}
     for probe in task.probes:
         shapes, ties = predicted(base.draft, probe.fields)
-        expected = {above + name: shape for name, shape in shapes.items()}
+        expected = {inside + name: shape for name, shape in shapes.items()}
         for name, shape in expected.items():
-            template = base.draft.template(name[len(above) :])
+            template = base.draft.template(name[len(inside) :])
             missing = name not in probe.tensors
             if absent.setdefault(template, missing) != missing:
                 return None
             if not missing:
-                tied = ties.get(name[len(above) :])
-                if probe.tensors[name].shape != shape or probe.tensors[name].tied_to != (tied and above + tied):
+                tied = ties.get(name[len(inside) :])
+                if probe.tensors[name].shape != shape or probe.tensors[name].tied_to != (tied and inside + tied):
                     return None
         for name in probe.tensors:
             template = task.draft.template(name)
@@ -313,6 +359,7 @@ def _corrected(base: Learned, tasks: Sequence[Learned]) -> Learned:
 
 UNSEEN = 24  # random configs, none of them learned from, that the written base class is held against
 UNSEEN_AFTER = 8  # and each task class
+ATTEMPTS = 6  # times that a blueprint is written; each but the first has learned from where the one before was wrong
 
 
 class Derived(NamedTuple):
@@ -335,7 +382,7 @@ def derive(subject: Subject, *, classes: Sequence[str] | None = None, seed: int 
     base = learn(subject, subject.base_class, seed=seed)
     tasks, unbuilt = _tasks(subject, base, classes, seed)
     base = _corrected(base, tasks)
-    for again in (True, True, False):
+    for attempt in range(ATTEMPTS):
         filed = {
             each.class_name: stored.learn(subject, each.class_name, each.draft, each.probes) for each in (base, *tasks)
         }
@@ -344,31 +391,41 @@ def derive(subject: Subject, *, classes: Sequence[str] | None = None, seed: int 
         if raw["proof"]["holes"] or base.holes:
             return Derived(_text(subject, raw), exact=False, holes=[*base.holes, *raw["proof"]["holes"], *holes])
         wrong = _prove(subject, raw, [base, *tasks])
-        if not wrong or not again:
+        if not wrong or attempt == ATTEMPTS - 1:
             break
         base, *tasks = [_taught(learned, wrong.get(learned.class_name, ())) for learned in (base, *tasks)]
-    if in_files := [each.text for differences in wrong.values() for each in differences if each.in_files]:
+    beside = [each for differences in wrong.values() for each in differences if each.of != "tensors"]
+    if in_files := [each.text for each in beside if each.of == "files"]:
         stored.forget(raw)
         holes.append(f"what files hold was not found: {in_files[0]}")
-        wrong = {name: kept for name, found in wrong.items() if (kept := [each for each in found if not each.in_files])}
+    if buffers := {name: each.text for each in beside for name in each.names}:
+        _forget_buffers(raw, buffers)
+        holes += list(dict.fromkeys(buffers.values()))[:1]
+    wrong = {name: kept for name, found in wrong.items() if (kept := [each for each in found if each not in beside])}
     for class_name in wrong.keys() & raw["classes"].keys():
         del raw["classes"][class_name]
         holes.append(f"{class_name}: {wrong[class_name][0].text}")
     _forget_unused(raw)
     differences = [difference.text for difference in wrong.get(base.class_name, ())]
-    missed = [line for learned in (base, *tasks) for line in learned.missed]
+    missed = [f"{path} has one value only" for path in base.explorer.pinned]
+    missed += [line for learned in (base, *tasks) for line in learned.missed]
     raw["proof"]["holes"] = list(dict.fromkeys([*holes, *missed]))
     return Derived(_text(subject, raw), exact=not differences, holes=[*differences[:3], *raw["proof"]["holes"]])
 
 
 def _taught(learned: Learned, differences: Iterable[Difference]) -> Learned:
     """Return a class learned anew with the configs that its blueprint did not give."""
+    explorer = learned.explorer
     with quick_building():
         for difference in differences:
-            probe = learned.explorer.try_out(difference.changes)
+            probe = explorer.try_out(difference.changes)
             if probe is not None:
-                learned.explorer.keep(probe)
-    return learned._replace(draft=generalize(learned.probes))
+                explorer.keep(probe)
+        draft = generalize(explorer.probes)
+        while draft.unknown and (path := _in_the_way(explorer, draft)):
+            explorer.pin(path)
+            draft = generalize(explorer.probes)
+    return learned._replace(draft=draft, holes=_unknown(explorer, draft))
 
 
 def _tasks(
@@ -388,6 +445,7 @@ def _tasks(
 
 def _outlaws(raw: dict[str, Any]) -> list[str]:
     """Take the classes out that break the law of blueprints, and say what each broke; the base's breach is a hole."""
+    _forget_unused(raw)
     found: list[str] = []
     while True:
         try:
@@ -420,6 +478,15 @@ def _culprit(raw: dict[str, Any]) -> str | None:
             continue
         return name
     return None
+
+
+def _forget_buffers(raw: dict[str, Any], wrong: Iterable[str]) -> None:
+    """Take the buffers out that stand under these names in some class."""
+    for part in (raw, *raw["classes"].values()):
+        for path in list(part.get("buffers", ())):
+            pattern = r"\d+".join(map(re.escape, re.split(r"\{\w\}", path)))
+            if any(re.fullmatch(rf"(.*\.)?{pattern}", name) for name in wrong):
+                del part["buffers"][path]
 
 
 def _forget_unused(raw: dict[str, Any]) -> None:

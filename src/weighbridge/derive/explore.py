@@ -8,7 +8,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.derive.symbolic import counted
+from weighbridge.derive.symbolic import counted, plain
 from weighbridge.derive.trees import NULL, ZERO, compiled, joined, leaves, names, negated, simplified
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Changes = dict[str, Any]
 FEW_LAYERS = (4, 3, 5)
 MOST_TRIED = 700  # configs of one class
+_MORE = 80  # that are tried after a field is pinned
 _BIG = 1200  # tensors of a model that is not worth building again and again
 
 
@@ -39,7 +40,7 @@ class Explorer:
     It tries so many configs at most, so that it comes to the same end on a slow machine and on a fast one.
     """
 
-    def __init__(self, subject: Subject, class_name: str, seed: int = 0) -> None:
+    def __init__(self, subject: Subject, class_name: str, seed: int = 0, pinned: Iterable[str] = ()) -> None:
         self.subject, self.class_name = subject, class_name
         self.random = random.Random(f"{subject.family} {class_name} {seed}")  # noqa: S311
         self.probes: list[Probe] = []
@@ -53,23 +54,29 @@ class Explorer:
         self.start: Changes = {}
         self.knobs: dict[str, Knob] = {}
         self.error = ""
+        fields = subject.fields(subject.config(subject.start)) if pinned else {}
+        self.pinned = {path: fields[path] for path in pinned}
+        self.most_tried = MOST_TRIED
         self.base: Changes = {}
         self._seen: set[str] = set()
 
     @property
     def left(self) -> float:
         """The part that is left of the configs to try."""
-        return 1 - self.tried / MOST_TRIED
+        return 1 - self.tried / self.most_tried
 
     def try_out(self, changes: Mapping[str, Any], *, labels: bool = True) -> Probe | None:
         """Return the probe of these changes, or None where the reference code refuses them."""
         self.tried += 1
         try:
-            return self.subject.probe(self.class_name, changes, labels=labels)
+            probe = self.subject.probe(self.class_name, changes, labels=labels)
+            if all(probe.fields.get(path) == self.pinned[path] for path in self.pinned):
+                return probe
+            self.error = ""
         except Exception as error:  # whatever a model's own code raises is its way to refuse
-            self.refused += 1
             self.error = f"{type(error).__name__}: {error}"
-            return None
+        self.refused += 1
+        return None
 
     def keep(self, probe: Probe) -> None:
         """Learn from a probe."""
@@ -80,11 +87,51 @@ class Explorer:
         """Whether no kept probe has the same tensors."""
         return repr(probe.outline) not in self._seen
 
+    # Fields that are held at their defaults
+
+    @property
+    def pinnable(self) -> list[str]:
+        """The fields that decide what there is and could be held at their defaults: what loops run up to goes first."""
+        fields, given = self.subject.fields(self.subject.config(self.base)), self.subject.fields_of_given()
+        bounds, asked = (
+            {name for probe in self.probes for tree in getattr(probe.trace, kind) for name in names(tree)}
+            for kind in ("bounds", "asked")
+        )
+        found = [
+            path
+            for path in sorted(self.active & self.knobs.keys() & (bounds | asked))
+            if (path not in self.base or path in self.start)
+            and plain(self.knobs[path].value) == fields.get(path) == plain(given.get(path, fields.get(path)))
+        ]
+        return sorted(found, key=lambda path: (path not in bounds, not isinstance(fields[path], list)))
+
+    @property
+    def shrunk(self) -> list[str]:
+        """The fields that were made less for a small model, but whose names do not say that they count layers."""
+        return [path for path in self.base if path not in self.start and not _DEPTH.search(path)]
+
+    def without(self, path: str) -> list[Probe]:
+        """Return the probes of configs that have a field at its default."""
+        usual = self.probes[0].fields[path]
+        return [probe for probe in self.probes if probe.fields[path] == usual]
+
+    def pin(self, path: str) -> None:
+        """Hold a field at its default: what it decides is not told, and configs that have it otherwise are refused."""
+        self.pinned[path] = self.probes[0].fields[path]
+        self.probes = self.without(path)
+        self.most_tried = max(self.most_tried, self.tried + _MORE)
+        self.active.discard(path)
+        self.turns.pop(path, None)
+        self.alphabets.pop(path, None)
+        self.groups = [group for group in self.groups if path not in group]
+        self.together = [group for group in self.together if path not in group]
+
     # The walk
 
     def explore(self, start: Mapping[str, Any], like: Explorer | None = None) -> None:
         """Look at every field, then at pairs; after another class of the same config, at what is new in this one."""
         self.start = dict(start)
+        self.knobs = {knob.path: knob for knob in self.subject.knobs(self.start)}
         if like:
             self._follow(like)
         else:
@@ -118,13 +165,16 @@ class Explorer:
 
     @property
     def fixed(self) -> dict[str, Any]:
-        """The fields, with their values, of which the reference code took no other value."""
+        """The fields, with their values, that are pinned, or of which the reference code took no other value."""
         turned = {*self.turns, *[path for group in (*self.groups, *self.together) for path in group], *self.alphabets}
-        stated = self.subject.stated
-        return {
+        stated, given = self.subject.stated, self.subject.fields_of_given()
+        return self.pinned | {
             path: knob.value
             for path, knob in self.knobs.items()
-            if path not in turned and stated.get(path) == knob.value and isinstance(knob.value, bool | int | str)
+            if path not in turned
+            and stated.get(path) == knob.value == given.get(path, knob.value)
+            and all(probe.fields.get(path, knob.value) == knob.value for probe in self.probes)
+            and isinstance(knob.value, bool | int | str)
         }
 
     def _follow(self, like: Explorer) -> None:
@@ -132,6 +182,7 @@ class Explorer:
         self.base, self.is_cheap = dict(like.base), like.is_cheap
         self.turns, self.active, self.groups = dict(like.turns), set(like.active), list(like.groups)
         self.together, self.alphabets = list(like.together), dict(like.alphabets)
+        self.pinned = dict(like.pinned)
         self.keep(self.subject.probe(self.class_name, self.base))
         for known in like.probes[1:]:
             probe = self.try_out(known.changes)
@@ -150,7 +201,8 @@ class Explorer:
         best = default
         for name in self._depths(default):
             value = default.fields.get(name)
-            if name in self.base or (isinstance(value, list) and self.subject.stated.get(name) is None):
+            worked_out = isinstance(value, list) and self.subject.stated.get(name) is None
+            if worked_out or name in {*self.base, *self.pinned}:
                 continue  # a list that is worked out follows from what it is worked out of
             for fewer in _fewer(value):
                 probe = self.try_out({**self.base, name: fewer})
@@ -342,7 +394,7 @@ class Explorer:
             if path not in self.knobs or not texts:
                 continue
             letters = set(value)
-            for letter in self._compared_items(path):
+            for letter in self._compared_items(path, letters):
                 for at in dict.fromkeys((0, len(value) - 1)):
                     changed = [*value[:at], letter, *value[at + 1 :]]
                     probe = self.try_out({**self.base, path: changed})
@@ -354,7 +406,7 @@ class Explorer:
                         break
             self.alphabets[path] = sorted(letters)
 
-    def _compared_items(self, path: str) -> list[str]:
+    def _compared_items(self, path: str, letters: Container[str]) -> list[str]:
         asked = {
             tree[2][1]
             for probe in self.probes
@@ -380,7 +432,8 @@ class Explorer:
             "hybrid",
         }
         allowed = {*getattr(sys.modules.get("transformers.configuration_utils"), "ALLOWED_LAYER_TYPES", ()), *known}
-        return sorted(asked | {text for text in allowed if re.search(rf"['\"]{text}['\"]", self._code())})
+        found = asked | {text for text in allowed if re.search(rf"['\"]{text}['\"]", self._code())}
+        return sorted(found | {old for old, new in self.subject.older_words.items() if new in letters})
 
     def _lengths(self) -> None:
         """Lengthen and shorten lists that belong together: one item a stage."""
@@ -570,7 +623,8 @@ class Explorer:
                 odds = min(1.0, of_choices * chance / 0.4)
             if self.random.random() < odds:
                 changes[path] = self._value(turn)
-        return self._with_letters(changes)
+        drawn = self._with_letters(changes)
+        return {path: value for path, value in drawn.items() if path not in self.pinned or path in self.start}
 
     def _value(self, turn: Turn) -> Any:
         if turn.free and self.random.random() < 0.8:

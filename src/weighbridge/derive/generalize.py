@@ -170,9 +170,17 @@ class _Generalizer:
             return
         if count is None:
             count = self._piecewise(parent, present, counted, self.values.bounds)
+        count = count and self._or_none(count, parent, places)
         below = [(probe, (*indices, at)) for probe, indices in present for at in range(places[probe, indices])]
         self.draft.repeats[template] = count
         self.nodes[template] = Node(template, below, self.probes, places)
+
+    def _or_none(self, count: Tree, parent: Node, places: Mapping[Place, int]) -> Tree:
+        """Return a number of modules that is 0 where it is null."""
+        absent = [environment(self.probes, place) for place in parent.places if not places.get(place)]
+        nulls = sorted({name for env in absent for name in names(count) if env.get(name) is None})
+        given = joined("and", [("!=", ("name", name), NULL) for name in nulls]) if nulls else None
+        return count if given is None else ("if", given, count, ("value", 0))
 
     def template(self, path: str) -> tuple[str, tuple[int, ...]]:
         """Return a path with ``{0}``, ``{1}`` in place of the indices into lists that repeat, and those indices."""
@@ -296,8 +304,25 @@ class _Generalizer:
             return self.values.number(numbers, [environment(self.probes, place) for place in places])
         if first[0] in ("name", "index"):
             return first
+        if first[0] == "[]" and first[1][0] == "name" and first[2][0] == "value":
+            from_end = self._from_end(first[1], [tree[2][1] for tree in trees], places)
+            if from_end is not None:
+                return ("[]", first[1], from_end)
         operands = [self._united([tree[at] for tree in trees], places) for at in range(1, len(first))]
         return None if None in operands else (first[0], *operands)
+
+    def _from_end(self, field: Tree, numbers: list[Any], places: list[Place]) -> Tree | None:
+        """Return the index from a list's end that these numbers follow where a loop runs through it in reverse."""
+        lists = [environment(self.probes, place).get(field[1]) for place in places]
+        lengths = [len(each) for each in lists if isinstance(each, list)]
+        if len(lengths) < len(lists) or not all(type(number) is int for number in numbers):
+            return None
+        for depth in range(len(places[0][1])):
+            indices = [indices[depth] for _, indices in places]
+            rest = {number + index - length for number, index, length in zip(numbers, indices, lengths, strict=True)}
+            if len(rest) == 1 and len(set(indices)) > 1:
+                return ("-", ("value", rest.pop()), ("index", depth))
+        return None
 
     def _ties(self, node: Node, tensors: Mapping[Place, Tensor]) -> tuple[tuple[str, Tree], ...]:
         targets: dict[str | None, list[Place]] = {}
@@ -630,6 +655,8 @@ def _factored(alternatives: list[list[Tree]]) -> Tree:
 def _grown(costs: NDArray[np.float64], table: Flags, wanted: Flags, left: Flags, seed: int) -> list[int]:
     """Return a few rows that are all true at a place and nowhere that is not wanted; none if there are none."""
     options = np.where(table[:, seed])[0]
+    if not len(options):
+        return []
     inside = np.ones(table.shape[1], dtype=bool)
     picked: list[int] = []
     while (inside & ~wanted).any() and len(picked) < 4:
@@ -679,7 +706,15 @@ class Values:
         found = next(exact, None) or next(self._agreeing(self.computed, wanted, envs), None)
         if found or not self.guess:
             return found
-        return _affine(candidates, goal) or _combined(candidates, goal)
+        return _affine(candidates, goal) or self._affine_bound(first, goal, envs) or _combined(candidates, goal)
+
+    def _affine_bound(
+        self, bounds: Sequence[Tree], goal: NDArray[np.int64], envs: Sequence[Mapping[str, Any]]
+    ) -> Tree | None:
+        """Return what comes of so many rounds of a loop: ``k*bound + c``."""
+        depth = sum(f"@{at}" in envs[0] for at in range(4))
+        rows = [(tree, [_value(tree, env) for env in envs]) for bound in bounds for tree in _resolutions(bound, depth)]
+        return _affine([(tree, np.array(row)) for tree, row in rows if all(type(each) is int for each in row)], goal)
 
     def _agreeing(
         self, trees: Sequence[Tree], wanted: Sequence[int], envs: Sequence[Mapping[str, Any]], *, least: bool = False

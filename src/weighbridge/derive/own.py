@@ -117,6 +117,16 @@ class OwnSubject:
         return {}
 
     @property
+    def pinned(self) -> list[str]:
+        """Fields to be held at their defaults: none that can be told."""
+        return []
+
+    @property
+    def older_words(self) -> dict[str, str]:
+        """Words that older configs have in lists of texts: none that can be told."""
+        return {}
+
+    @property
     def together(self) -> list[dict[str, Any]]:
         """Fields that can be turned together only: none that can be told."""
         return []

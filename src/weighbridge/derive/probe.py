@@ -209,9 +209,13 @@ def install_stand_ins(*prefixes: str) -> None:
         module = sys.modules[name]
         if module is not None and name.startswith(prefixes):
             symbolic.install(module.__dict__, without=_as_dtypes(name))
+            module.__dict__.update({table: made for table, made in _TABLES.items() if table in module.__dict__})
 
 
 _seen: set[str] = set()  # names of modules that were looked at
+_TABLES: dict[str, Any] = {  # functions that work out a million numbers, one by one, of a tensor that is no parameter
+    "get_sinusoid_encoding_table": lambda positions, size: torch.empty(1, positions, size),
+}
 
 
 @contextmanager

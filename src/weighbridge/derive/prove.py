@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 class Difference(NamedTuple):
     """A config, as changes by dotted path, on which a class is not as its blueprint says, and how.
 
-    ``in_files`` says that only what files hold is otherwise.
+    ``of`` says what is otherwise: its ``"tensors"``, or only what ``"files"`` hold, or only ``"buffers"``, with the
+    names of these.
     """
 
     changes: Mapping[str, Any]
     what: str
-    in_files: bool = False
+    of: str = "tensors"
+    names: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -49,8 +51,8 @@ def held(
 ) -> Held:
     """Hold a class on configs, given as changes by dotted path, until ``most`` were built; it may refuse some.
 
-    Every parameter's name, shape and order, every tie and the total must agree; on the first few configs, what files
-    hold too.
+    Every parameter's name and shape, every tie and the total must agree, and every buffer that is known; on the first
+    few configs, what files hold too.
     """
     count, differences = 0, []
     with quick_building():
@@ -79,6 +81,8 @@ def _differences(
         fields = models.bound(config, blueprint, "the config").fields
         ledger = bind(blueprint, class_name, fields)
     except WeighbridgeError as error:
+        if any(0 in tensor.shape for tensor in probe.tensors.values()):
+            return  # built, but with nothing in it: refused with reason
         yield Difference(probe.changes, str(error))
         return
     expected = {row.name: (row.shape, row.tied_to) for row in ledger.rows}
@@ -91,8 +95,18 @@ def _differences(
     total = sum(_elements(tensor.shape) for tensor in probe.tensors.values() if tensor.tied_to is None)
     if ledger.parameters != total:
         yield Difference(probe.changes, f"{total} parameters, not {ledger.parameters}")
+    yield from _differences_of_buffers(ledger, probe)
     if in_files and ledger.stored is not ledger and ledger.stored.tensors <= _MOST_STORED:
         yield from _differences_in_files(ledger, probe, subject)
+
+
+def _differences_of_buffers(ledger: Ledger, probe: Probe) -> Iterator[Difference]:
+    built = {name: tensor.shape for name, tensor in probe.buffers.items()}
+    wrong = {name: shape for name, shape in _buffers(ledger).items() if built.get(name) != shape}
+    for name, shape in wrong.items():
+        what = f"the buffer {name} is {built.get(name, 'not there')}, not {shape}"
+        yield Difference(probe.changes, what, "buffers", tuple(wrong))
+        return
 
 
 def _differences_in_files(ledger: Ledger, probe: Probe, subject: Subject) -> Iterator[Difference]:
@@ -109,7 +123,7 @@ def _differences_in_files(ledger: Ledger, probe: Probe, subject: Subject) -> Ite
     for name in {**expected, **found}:
         if expected.get(name) != found.get(name):
             what = f"{name} is {found.get(name, 'not there')} in files, not {expected.get(name, 'expected')}"
-            yield Difference(probe.changes, what, in_files=True)
+            yield Difference(probe.changes, what, "files")
             return
 
 

@@ -20,6 +20,7 @@ from weighbridge.derive import extras  # noqa: F401  # before transformers: afte
 
 # isort: split
 import transformers
+from transformers import configuration_utils
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.models.auto import AutoConfig, configuration_auto, modeling_auto
 
@@ -30,12 +31,12 @@ from weighbridge.derive.symbolic import Trace, lift, plain, tracing
 from weighbridge.errors import ModelError, nearest, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
     from torch import nn
 
 _UNUSUAL = 2304  # a value that many numbers divide, and no config has by default
-_TOGETHER = "together"
+_NO_FIELDS = (_TOGETHER, _PINNED) = ("together", "pinned")  # of starts.toml
 _ABSTRACT = re.compile(r"Pre[Tt]rained(\w*)Model$")  # a class that others are built on, with no tensors of its own
 _GENERIC = frozenset(field.name for field in dataclasses.fields(PreTrainedConfig))
 _LABELS = ("id2label", "label2id")
@@ -57,18 +58,23 @@ class Subject:
         named = modeling_auto.MODEL_MAPPING_NAMES[family]
         self.base_class: str = named if isinstance(named, str) else named[0]
         self._class = {self.base_class: _class_of(family, self.base_class)}
-        self._module = sys.modules[self._class[self.base_class].__module__]
+        self._module = importlib.import_module(self._class[self.base_class].__module__)
         self._saved_as_it_is: set[str] = set()
 
     @property
     def start(self) -> dict[str, Any]:
         """What a config must say for the base class to be built at all, or to be small enough."""
-        return {name: value for name, value in _starts().get(self.family, {}).items() if name != _TOGETHER}
+        return {name: value for name, value in _starts().get(self.family, {}).items() if name not in _NO_FIELDS}
 
     @property
     def together(self) -> list[dict[str, Any]]:
         """Fields that can be turned together only, with values that go together."""
         return list(_starts().get(self.family, {}).get(_TOGETHER, []))
+
+    @property
+    def pinned(self) -> list[str]:
+        """Fields to be held at their defaults: what they decide is no arithmetic."""
+        return list(_starts().get(self.family, {}).get(_PINNED, []))
 
     @property
     def reference(self) -> str:
@@ -172,6 +178,11 @@ class Subject:
         """The model type of each sub-config, by dotted path; ``""`` where it has none."""
         return dict(_sub_configs(self.config_class(), ""))
 
+    @property
+    def older_words(self) -> dict[str, str]:
+        """Words that older configs have for kinds of layers, with what they are now."""
+        return dict(getattr(configuration_utils, "_LEGACY_LAYER_TYPE_REMAP", {}))
+
     @cached_property
     def stated(self) -> dict[str, Any]:
         """What each field is by default where its class says so, before any is worked out."""
@@ -223,6 +234,7 @@ class Subject:
             for name, value in probe.fields.items()
             if name in probe.changes or (self.stated.get(name) is not None and not isinstance(value, dict))
         }
+        said |= dict.fromkeys(name for name, value in probe.changes.items() if value is None)
         probes.install_stand_ins("transformers.models.")
         with tracing() as trace, _any_type():
             try:
@@ -264,7 +276,7 @@ class Subject:
         config = self.config(changes)
         fields = self.fields(config)
         if labels:
-            _remember(config, "")
+            _remember(config, "", self._asked_by_identity)
             probes.install_stand_ins(
                 "transformers.models.", "transformers.modeling_layers", "transformers.pytorch_utils"
             )
@@ -298,6 +310,11 @@ class Subject:
         """The text of the modules that hold the model and its config."""
         modules = {self.config_class.__module__, self._module.__name__}
         return "\n".join(inspect.getsource(sys.modules[module]) for module in sorted(modules))
+
+    @cached_property
+    def _asked_by_identity(self) -> frozenset[str]:
+        """Fields that the code asks for by identity: `config.gating is True`, which no value that remembers is."""
+        return frozenset(re.findall(r"\bconfig\.(\w+) is (?:not )?(?:True|False)\b", self.code))
 
     @property
     def command(self) -> str:
@@ -416,14 +433,16 @@ def _flat_dict(values: Mapping[Any, Any], above: str) -> Iterator[tuple[str, Any
             yield above + name, plain(value)
 
 
-def _remember(config: PreTrainedConfig, above: str) -> None:
-    """Let every value of a config remember its field."""
+def _remember(config: PreTrainedConfig, above: str, by_identity: Container[str]) -> None:
+    """Let every value of a config remember its field, but for flags that are asked for by identity."""
     vars(config)["_weighbridge_path"] = above
     for name, value in vars(config).items():
         if name.startswith("_") or name in _LABELS or name.endswith("dtype"):
             continue
         if isinstance(value, PreTrainedConfig):
-            _remember(value, f"{above}{name}.")
+            _remember(value, f"{above}{name}.", by_identity)
+        elif isinstance(value, bool) and name in by_identity:
+            continue
         elif isinstance(value, dict):
             vars(config)[name] = _remembering(value, f"{above}{name}.")
         else:

@@ -210,8 +210,12 @@ def _is_plain(value: Any) -> bool:
 # What it needs
 
 
-def check_installed(*, own: bool) -> None:
-    """See that what deriving runs is there.
+def check_installed(*, own: bool, why: str = "deriving runs the model's code") -> None:
+    """See that what runs a model's code is there.
+
+    Args:
+        own: the model is a user's own, and no family of transformers.
+        why: what needs it, for the message.
 
     Raises:
         UsageError: torch, NumPy or, for a family, transformers is missing.
@@ -220,7 +224,7 @@ def check_installed(*, own: bool) -> None:
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(
-            f"deriving runs the model's code, which needs {' and '.join(missing)}",
+            f"{why}, which needs {' and '.join(missing)}",
             hint="`pip install torch==2.13.0`, then `pip install 'weighbridge[derive]'`",
         )
 

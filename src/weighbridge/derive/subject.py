@@ -57,12 +57,20 @@ class Subject(Protocol):
     def together(self) -> list[dict[str, Any]]:
         """Fields that can be turned together only, with values that go together."""
 
+    @property
+    def pinned(self) -> list[str]:
+        """Fields to be held at their defaults: what they decide is no arithmetic."""
+
     def aliases(self, fields: Iterable[str]) -> dict[str, str]:
         """Other spellings of fields that the config reads, at every level."""
 
     @property
     def sub_configs(self) -> dict[str, str]:
         """The model type of each sub-config, by dotted path; ``""`` where it has none."""
+
+    @property
+    def older_words(self) -> dict[str, str]:
+        """Words that older configs have in lists of texts, with what they are now."""
 
     @property
     def stated(self) -> dict[str, Any]:

@@ -409,7 +409,7 @@ def _extreme(kind: str, of_plain: Callable[..., Any]) -> Callable[..., Any]:
             return lift(of_plain(plain(list(_items(values[0])))), (kind, values[0].tree))
         compared = list(values[0]) if len(values) == 1 else list(values)
         if options or not any(isinstance(value, _Number) for value in compared) or not all(map(_is_number, compared)):
-            return of_plain(*values, **options)
+            return of_plain(compared, **options)
         tree = tree_of(compared[0])
         for value in compared[1:]:
             tree = (kind, tree, tree_of(value))
@@ -477,12 +477,23 @@ def _numbered(values: Any, start: int, site: str) -> Iterator[tuple[Any, Any]]:
         yield lift(at + start, ("+", counter, tree_of(start)) if start else counter), item
 
 
-def _zip(*sequences: Any, strict: bool = False) -> Iterator[tuple[Any, ...]]:
-    site = _site()
-    lengths: list[Tree] = [("len", values.tree) for values in sequences if isinstance(values, _Sequence)]
-    if len(lengths) > 1:
-        _bounded(("min", *lengths))
-    return builtins.zip(*[_walk(values, site) for values in sequences], strict=strict)
+class _Zip:
+    """A zip that writes down how often it can be asked for the next items, as far as the lengths are known."""
+
+    def __init__(self, *sequences: Any, strict: bool = False) -> None:
+        site = _site()
+        lengths: list[Tree] = [("len", values.tree) for values in sequences if isinstance(values, _Sequence)]
+        lengths += [values.length for values in sequences if isinstance(values, _Zip) and values.length]
+        self.length: Tree | None = ("min", *lengths) if len(lengths) > 1 else lengths[0] if lengths else None
+        if len(lengths) > 1:
+            _bounded(("min", *lengths))
+        self._items = builtins.zip(*[_walk(values, site) for values in sequences], strict=strict)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return self._items
+
+    def __next__(self) -> tuple[Any, ...]:
+        return next(self._items)
 
 
 class _Math:
@@ -512,7 +523,7 @@ STAND_INS: dict[str, Any] = {
     "sum": _sum,
     "range": _Range,
     "enumerate": _enumerate,
-    "zip": _zip,
+    "zip": _Zip,
 }
 MATH = _Math()
 

@@ -124,7 +124,7 @@ def is_whole(tree: Tree) -> bool:
 
 def simplified(tree: Tree, floats: frozenset[str] = frozenset()) -> Tree:
     """Return a tree of the same value with less in it; ``floats`` are the fields that are no integers."""
-    if tree[0] in LEAVES:
+    if tree[0] in LEAVES or len(tree) == 1:
         return tree
     made = (tree[0], *[simplified(operand, floats) for operand in tree[1:]])
     found = (rule(made, floats) for rule in (_constant, _neutral, _whole, _asked))

@@ -91,9 +91,9 @@ def section(draft: Draft, letters: Letters, only: Iterable[str] | None = None) -
             tables["tensors"][letters.named(draft, template)] = " ".join(dim(tree, chain) for tree in tensor.dims or ())
             _tie(draft, letters, tensor, chain, tables["ties"])
     for template, buffer in draft.buffers.items():
-        if only is None and buffer.dims is not None:
+        if only is None and buffer.dims is not None and buffer.dtype in DTYPES:
             chain = letters.chain(draft, list_above(template))
-            words = [DTYPES.get(buffer.dtype, buffer.dtype), *[dim(tree, chain) for tree in buffer.dims]]
+            words = [DTYPES[buffer.dtype], *[dim(tree, chain) for tree in buffer.dims]]
             tables["buffers"][letters.named(draft, template)] = " ".join(words)
     for path, condition in draft.conditions.items():
         if condition is not None and any(f"{name}.".startswith(f"{path}.") for name in kept):
@@ -127,7 +127,7 @@ def fields_in(draft: Draft, only: Iterable[str] | None = None) -> list[str]:
     kept = set(draft.tensors if only is None else only)
     trees: list[Tree] = []
     for path, count in draft.repeats.items():
-        if count is not None and any(name.startswith(f"{path}.") for name in kept):
+        if count is not None and any(name.startswith((f"{path}.", f"{path}{{")) for name in kept):
             trees.append(count)
     for template, tensor in draft.tensors.items():
         if template in kept:
