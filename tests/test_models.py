@@ -479,6 +479,7 @@ NESTED = {
     "inert": ["text_config.act", "n_ctx"],
     "nullable": ["rank", "pool"],
     "zero": ["shared"],
+    "beyond": ["old_ratios", "text_config.old"],
     "values": {"kinds": ["full", "slide"], "pool": ["mean"], "text_config.act": ["gelu"]},
     "proof": {"by": "nothing", "against": "nothing", "configs": 1},
     "defaults": {
@@ -596,6 +597,12 @@ def test_a_config_is_read_as_the_reference_reads_it(
             "a nested was held against the reference with a llama as its text_config alone (text_config.model_type = ",
         ),
         ({"text_config.width": 4}, "text_config.width is the field of a sub-config (text_config.width = 4). Give it"),
+        ({"old_ratios": [4]}, "says old_ratios, which the reference reads, and the blueprint of nested does not (old_"),
+        (
+            {"per_layer_config": {"0": {}}},
+            "says per_layer_config, which the reference reads, and the blueprint of nested",
+        ),
+        ({"text_config": {"old": 0}}, "says text_config.old, which the reference reads, and the blueprint of nested"),
         ({"text_config": {"width": 7}}, "a nested needs text_config.width % text_config.heads == 0 (text_config.width"),
         ({"text_config": {"width": 0}}, "text_config.width must be an integer from 1 to 2147483647"),
         ({"text_config": {"d_model": 4, "width": 6}}, "says text_config.width twice (text_config.d_model = 4, text_co"),

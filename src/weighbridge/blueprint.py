@@ -134,6 +134,12 @@ class Blueprint:
         self._templates: dict[tuple[str, str, bool], tuple[Template, ...]] = {}
 
     @property
+    def beyond(self) -> Sequence[str]:
+        """Names in configs, of no field, that the reference reads in a way that is not told here."""
+        found: Sequence[str] = self._raw.get("beyond", ())
+        return found
+
+    @property
     def counts(self) -> frozenset[str]:
         """The fields that are a number of layers themselves."""
         return frozenset(tree[1] for tree in self.repeat.values() if tree[0] == "name")

@@ -120,7 +120,7 @@ def check(raw: Raw, where: str = "") -> None:
 
 
 _TEXTS = ("family", "source", "class")
-_LISTS = ("require", "inert", "nullable", "zero")
+_LISTS = ("require", "inert", "nullable", "zero", "beyond")
 _OF_A_CLASS = ("tensors", "when", "ties", "buffers", "active", "renamed", "modules")
 _TEXT_TABLES = ("computed", "repeat", "configs", "aliases", *_OF_A_CLASS)
 _TABLES = {*_TEXT_TABLES, "defaults", "given", "values", "spelled", "classes", "proof", "stored"}
@@ -211,6 +211,7 @@ def _known(raw: Raw) -> Iterator[str]:
     yield from (f"values: {name} is no field" for name in raw.get("values", {}) if name not in either)
     yield from (f"aliases: {name} is no field" for name in raw.get("aliases", {}).values() if name not in either)
     yield from (f"aliases: {name} is a field itself" for name in raw.get("aliases", {}) if name in either)
+    yield from (f"beyond: {name} is a field" for name in raw.get("beyond", ()) if name in either)
     yield from (f"given: {name} is no field" for name in raw.get("given", {}) if name not in known)
     paths = raw.get("configs", {})
     dotted = (name for name in (*sorted(either), *raw.get("aliases", {}), *paths) if "." in name)

@@ -374,6 +374,7 @@ def _of_family(blueprint: Blueprint, config: Config, where: str) -> Blueprint:
 def _bind(config: Config, blueprint: Blueprint, where: str, by_hand: frozenset[str]) -> Model:
     given = dict(_flat(config, blueprint, where))
     said = _said(given, blueprint, where, by_hand)
+    _check_beyond(given, blueprint, where)
     objects = {path for path in blueprint.configs if given.get(path) is not None}
     assumed = {name: of for name, of in blueprint.given.items() if _above(name) in objects}
     follow = [name for name, of in assumed.items() if of == LEFT_OUT]
@@ -398,6 +399,16 @@ def _bind(config: Config, blueprint: Blueprint, where: str, by_hand: frozenset[s
             )
     unaccounted = tuple(name for name, value in given.items() if not _is_accounted(name, value, blueprint))
     return Model(where, "given", "", config, given, blueprint, fields, _named_class(config, blueprint), unaccounted)
+
+
+def _check_beyond(given: Config, blueprint: Blueprint, where: str) -> None:
+    """See that a config says nothing that the reference reads in a way that the blueprint does not know."""
+    anywhere = data.read_toml("facts/fields.toml")["beyond"]
+    for name, value in given.items():
+        if value is not None and (name in blueprint.beyond or name.rpartition(".")[2] in anywhere):
+            what = f"says {name}, which the reference reads, and the blueprint of {blueprint.family} does not"
+            hint = "count this one with --via transformers, if that is installed"
+            raise ConfigError(what, where=where, values={name: value}, hint=hint)
 
 
 def _respelled(value: Any, words: Mapping[str, str]) -> Any:

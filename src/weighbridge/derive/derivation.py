@@ -194,6 +194,7 @@ def _config(subject: Subject, filled: Filled, probes: Sequence[Probe]) -> dict[s
         "inert": sorted(set(knobs) - fields.keys()),
         "nullable": sorted(name for name in filled.nullable if filled.computed.get(name, NULL) == NULL),
         "zero": sorted(zero & fields.keys()),
+        "beyond": subject.beyond,
         "values": _values(fields, probes),
         "spelled": {name: words for name, words in spelled(subject, probes).items() if name in fields},
         "defaults": {name: filled.defaults[name] for name in _as_declared(filled.defaults, knobs)},
@@ -487,6 +488,7 @@ def _forget_buffers(raw: dict[str, Any], wrong: Iterable[str]) -> None:
             pattern = r"\d+".join(map(re.escape, re.split(r"\{\w\}", path)))
             if any(re.fullmatch(rf"(.*\.)?{pattern}", name) for name in wrong):
                 del part["buffers"][path]
+                part.get("stored", {}).pop(path, None)
 
 
 def _forget_unused(raw: dict[str, Any]) -> None:

@@ -122,6 +122,11 @@ class OwnSubject:
         return []
 
     @property
+    def beyond(self) -> list[str]:
+        """Names in configs that are read in a way that is not told: none."""
+        return []
+
+    @property
     def older_words(self) -> dict[str, str]:
         """Words that older configs have in lists of texts: none that can be told."""
         return {}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 _UNUSUAL = 2304  # a value that many numbers divide, and no config has by default
-_NO_FIELDS = (_TOGETHER, _PINNED) = ("together", "pinned")  # of starts.toml
+_NO_FIELDS = (_TOGETHER, _PINNED, _BEYOND) = ("together", "pinned", "beyond")  # of starts.toml
 _ABSTRACT = re.compile(r"Pre[Tt]rained(\w*)Model$")  # a class that others are built on, with no tensors of its own
 _GENERIC = frozenset(field.name for field in dataclasses.fields(PreTrainedConfig))
 _LABELS = ("id2label", "label2id")
@@ -75,6 +75,11 @@ class Subject:
     def pinned(self) -> list[str]:
         """Fields to be held at their defaults: what they decide is no arithmetic."""
         return list(_starts().get(self.family, {}).get(_PINNED, []))
+
+    @property
+    def beyond(self) -> list[str]:
+        """Names in configs, of no field, that the config class reads in a way that is not told."""
+        return list(_starts().get(self.family, {}).get(_BEYOND, []))
 
     @property
     def reference(self) -> str:

@@ -61,6 +61,10 @@ class Subject(Protocol):
     def pinned(self) -> list[str]:
         """Fields to be held at their defaults: what they decide is no arithmetic."""
 
+    @property
+    def beyond(self) -> list[str]:
+        """Names in configs, of no field, that are read in a way that is not told."""
+
     def aliases(self, fields: Iterable[str]) -> dict[str, str]:
         """Other spellings of fields that the config reads, at every level."""
 

@@ -190,7 +190,7 @@ def toml(raw: Mapping[str, Any], config: str) -> str:
         f"# `{raw['proof']['by']}` writes this file; do not edit it.",
         *[f"{key} = {_literal(raw[key])}" for key in ("format", "family", "source", "class")],
     ]
-    for key in ("require", "inert", "nullable", "zero"):
+    for key in ("require", "inert", "nullable", "zero", "beyond"):
         if raw.get(key):
             lines += [f"{key} = [", *[f"    {_literal(item)}," for item in raw[key]], "]"]
     for key in _ORDER:

@@ -70,7 +70,8 @@ def report(part: str = "") -> str:
 _SUMMARY = (
     "{families} families, {classes} classes. Each blueprint was derived by running the reference code, and then gave "
     "every parameter's name, shape and tie of so many random configs that it was not learned from. A hole is a class "
-    "that could not be built, or code that no config reached: `weighbridge families NAME` lists them."
+    "that could not be built, code that no config reached, or a field that must have its default, as what it decides "
+    "was not told: `weighbridge families NAME` lists them."
 )
 
 
