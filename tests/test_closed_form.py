@@ -199,7 +199,7 @@ PORTABLE = [
     "ceil(a/b)",
     "int(a*ratio) // b + 1",
 ]
-WORDLESS = ["round(a*ratio)", "int(sqrt(a)) + 1", "2**a", "a**9", "int(a*ratio // 1)", "sizes[a % 2]", "len(sizes)*a"]
+WORDLESS = ["round(a*ratio)", "int(sqrt(a)) + 1", "2**a", "a**17", "int(a*ratio // 1)", "sizes[a % 2]", "len(sizes)*a"]
 
 
 def single(dim: str, a: int, b: int, ratio: float) -> Ledger:
@@ -451,7 +451,8 @@ def test_every_family_has_a_closed_form(family: str) -> None:
     assert ask(closed_form(found, "sql"))[0] == found.parameters
     assert run(closed_form(found, "python"))["parameters"]() == found.parameters
     for written in (closed_form(found), found.text(), Tree(found).text()):
-        assert [line for line in written.splitlines() if width(line) > 80 and " " in line.strip()] == []
+        long = [line.strip().removeprefix("= ") for line in written.splitlines() if width(line) > 80]
+        assert [line for line in long if " " in line] == []  # a name is not cut
 
 
 def test_the_first_layers_are_taken_from_the_rest_once() -> None:

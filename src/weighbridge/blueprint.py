@@ -230,7 +230,7 @@ def known_families(family: str) -> str:
 
     Example:
         >>> known_families("bertt").partition(" one, ")[2]
-        'the nearest bert; `weighbridge families` lists them'
+        'the nearest bert or ibert; `weighbridge families` lists them'
     """
     known = families()
     near = nearest(known, family)

@@ -208,7 +208,7 @@ def _multiplied(base: Shown, exponent: Shown) -> Shown:
     return product
 
 
-_MOST_FACTORS = 8
+_MOST_FACTORS = 16
 
 
 def _chosen(sign: str) -> Callable[..., Shown]:
