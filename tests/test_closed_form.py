@@ -451,8 +451,9 @@ def test_every_family_has_a_closed_form(family: str) -> None:
     assert ask(closed_form(found, "sql"))[0] == found.parameters
     assert run(closed_form(found, "python"))["parameters"]() == found.parameters
     for written in (closed_form(found), found.text(), Tree(found).text()):
-        long = [line.strip().removeprefix("= ") for line in written.splitlines() if width(line) > 80]
-        assert [line for line in long if " " in line] == []  # a name is not cut
+        long = [line.strip() for line in written.splitlines() if width(line) > 80]
+        names = [line for line in long if " " not in line.removeprefix("= ")]  # of tensors: they are not cut
+        assert [line for line in long if line not in names or (line.startswith("=") and width(line) <= 80)] == []
 
 
 def test_the_first_layers_are_taken_from_the_rest_once() -> None:

@@ -314,7 +314,8 @@ def _tensor_lines(tensor: Tensor, indent: str, figures: str) -> Iterator[str]:
     shape, equals, tied_to = whole.partition(" = ")
     if equals and not _fits(whole, figures):
         yield _line(shape, figures)
-        yield f"{indent}  = {tied_to}"
+        shared, room = f"= {tied_to}", COLUMNS - width(f"= {tied_to}")
+        yield f"{indent}  "[: room if room >= 0 else None] + shared  # a long name goes to the left if that helps
     else:
         yield _line(whole, figures)
 
