@@ -115,6 +115,14 @@ CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
             lambda raw: raw.update(aliases={"hidden_size": "vocab_size"}),
             "aliases: hidden_size is a field itself",
         ),
+        "a field that is read in a way not told": (
+            lambda raw: raw.update(beyond=["hidden_size"]),
+            "beyond: hidden_size is a field",
+        ),
+        "an inert field that is read in a way not told": (
+            lambda raw: raw.update(beyond=["hidden_act"]),
+            "beyond: hidden_act is a field",
+        ),
         "what is given for no field": (
             lambda raw: raw.update(given={"text.width": 1}),
             "given: text.width is no field",

@@ -32,6 +32,7 @@ class Config(NamedTuple):
     makes: Callable[[Fields], Fields]
     given: Fields = {}  # noqa: RUF012
     start: Fields = {}  # noqa: RUF012
+    optional: dict[str, str] = {}  # noqa: RUF012
 
     def config(self, changes: Mapping[str, Any]) -> Fields:
         return {**self.stated, **changes}

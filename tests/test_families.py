@@ -32,10 +32,6 @@ FAMILIES = blueprint.families()
 HELD = 4  # configs a class: the default one, and random ones
 DERIVED_ANEW = 3  # families a day
 QUICK = 60_000  # characters of a blueprint that is derived in seconds
-REFUSED = {  # and should not be
-    "google/gemma-4-26B-A4B": "layers of full attention take their head size from a field that has another name",
-    "deepseek-ai/DeepSeek-V4-Pro": "an earlier config, which the reference turns into kinds of layers",
-}
 BASE_TYPES = 545  # of transformers' model types have a blueprint at least
 TASKS = (  # transformers' tables of task classes, nearly all of which have one where their base has
     "CAUSAL_LM",
@@ -121,13 +117,7 @@ def _read(row: dict[str, str]) -> dict[str, Any]:
     return config
 
 
-def _case(row: dict[str, str]) -> Any:
-    """Return a row as a case; one that is refused, and should not be, must go on failing until it is not."""
-    why = REFUSED.get(row["model_id"])
-    return pytest.param(row, id=row["model_id"], marks=pytest.mark.xfail(reason=why, strict=True) if why else ())
-
-
-@pytest.mark.parametrize("row", [_case(row) for row in TRUTH])
+@pytest.mark.parametrize("row", TRUTH, ids=lambda row: row["model_id"])
 def test_a_real_config_weighs_what_transformers_counts(row: dict[str, str]) -> None:
     config = _read(row)
     if config.get("model_type") not in FAMILIES:

@@ -146,6 +146,16 @@ def tied_in_layers(fields: Fields) -> Holds:
     return Holds(names, {"layers": fields["n"]}, ("tie",), ("n",), ties=ties)
 
 
+def three_ways(fields: Fields, i: int) -> str:
+    """Return what stands for the dim of a layer: what an override of the same number does not replace stays."""
+    if fields["kinds"][i] != "f":
+        return "h"
+    other = "g" if fields["m"] is None else "m"
+    return "h" if fields[other] == fields["h"] else other
+
+
+IS_FULL = "kinds[i] == 'f'"
+KINDS = [["f", "s"], ["s", "s", "f"], ["f", "s", "s", "f", "f"]]
 DEPTHS = [[2, 1, 3], [1, 2], [3, 3, 1, 2]]
 
 MADE = {
@@ -253,6 +263,33 @@ MADE = {
         every(n=[2, 3], m=[5, 7], w=[8, 9]),
         every(n=[1, 4], m=[11], w=[20]),
         Said({"layers": "n"}, {"layers.{0}.w": "w if i != 0 else m"}),
+    ),
+    "a dim for which another of the same number was taken": Made(
+        lambda fields: layers(
+            fields, lambda i: "g" if fields["kinds"][i] == "f" and fields["g"] != fields["h"] else "h", asked=(IS_FULL,)
+        ),
+        [{**fields, "n": len(fields["kinds"])} for fields in every(kinds=KINDS, g=[5, 8], h=[8, 9])],
+        [{**fields, "n": len(fields["kinds"])} for fields in every(kinds=[["f"], ["s", "f"]], g=[3, 4], h=[4, 7])],
+        Said({"layers": "n"}, {"layers.{0}.w": 'h if kinds[i] != "f" else g'}),
+    ),
+    "three dims, each taken for another of the same number": Made(
+        lambda fields: layers(fields, lambda i: three_ways(fields, i), asked=(IS_FULL, "m != null")),
+        [{**fields, "n": len(fields["kinds"])} for fields in every(kinds=KINDS, g=[5, 8], h=[8, 9], m=[None, 5, 9])],
+        [
+            {**fields, "n": len(fields["kinds"])}
+            for fields in every(kinds=[["f", "s"]], g=[3, 4], h=[4], m=[None, 3, 4])
+        ],
+        Said({"layers": "n"}, {"layers.{0}.w": 'h if kinds[i] != "f" else m if m != null else g'}),
+    ),
+    "what is left of the same number tells what decides between the others": Made(
+        lambda fields: layers(fields, lambda i: three_ways(fields, i), asked=(IS_FULL, "on", "m != null")),
+        [
+            {"kinds": kinds, "n": len(kinds), "g": 5, "h": 8, **rest}
+            for kinds in KINDS
+            for rest in ({"m": None, "on": False}, {"m": 9, "on": True}, {"m": 8, "on": False})
+        ],
+        [{"kinds": ["f"], "n": 1, "g": 5, "h": 8, "m": 4, "on": on} for on in (True, False)],
+        Said({"layers": "n"}, {"layers.{0}.w": 'h if kinds[i] != "f" else g if m == null else m'}),
     ),
     "a dim in place of a null": Made(
         lambda fields: Holds({"w": "d" if fields["d"] else "w//h"}, asked=("d == null",)),
@@ -427,7 +464,6 @@ class Inside(NamedTuple):
     found: str | None
 
 
-KINDS = [["f", "s"], ["s", "s", "f"], ["f", "s", "s", "f", "f"]]
 PATTERNS = every(pattern=[["f", "s"], ["s", "s", "f"]], n=[4, 7])
 
 INSIDE = {
@@ -455,6 +491,10 @@ INSIDE = {
         "pattern[i % len(pattern)] == 's'", (), PATTERNS, 'pattern[i % len(pattern)] != "f"'
     ),
     "one of a list, not asked": Inside("i in which", (), every(n=[4, 5], which=[[0, 2], [1], [3, 0]]), "i in which"),
+    "the first few, not asked": Inside("i < 3", (), every(n=[4, 6]), "i < 3"),
+    "the first few, by a field that may be null": Inside(
+        "i < (first or 0)", (), every(n=[4, 5], first=[None, 1, 2, 4]), "first != null and i < first"
+    ),
     "the first, not asked": Inside("i == 0", (), every(n=[4, 5]), "i == 0"),
     "all but the last, not asked": Inside("i < n - 1", (), every(n=[2, 4, 5]), "i != n - 1"),
     "every other, not asked": Inside("i % 2 == 1", (), every(n=[6, 5]), "i % 2 != 0"),

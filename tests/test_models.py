@@ -481,6 +481,7 @@ NESTED = {
     "zero": ["shared"],
     "beyond": ["old_ratios", "text_config.old"],
     "values": {"kinds": ["full", "slide"], "pool": ["mean"], "text_config.act": ["gelu"]},
+    "spelled": {"kinds": {"f": "full", "s": "slide", "0": "full", "4": "slide", "sliding": "slide"}},
     "proof": {"by": "nothing", "against": "nothing", "configs": 1},
     "defaults": {
         "rank": 3,
@@ -497,7 +498,12 @@ NESTED = {
     },
     "given": {"text_config.width": 6, "text_config.wide": "null"},
     "configs": {"text_config": "llama", "text_config.inner": ""},
-    "aliases": {"n_shared": "shared", "text_config.d_model": "text_config.width", "n_positions": "n_ctx"},
+    "aliases": {
+        "n_shared": "shared",
+        "text_config.d_model": "text_config.width",
+        "n_positions": "n_ctx",
+        "pattern": "kinds",
+    },
     "computed": {
         "head": "text_config.width // text_config.heads",
         "low": "null",
@@ -577,6 +583,10 @@ def test_a_config_that_says_nothing_is_its_defaults(nested: Callable[..., Model]
         ({"ratio": 3}, {"ratio": 3}),
         ({"depths": [1, 1, 2]}, {"depths": (1, 1, 2), "kinds": ("full", "slide", "slide", "slide")}),
         ({"kinds": ["slide", "slide", "full"]}, {"kinds": ("slide", "slide", "full")}),
+        ({"kinds": ["slide", "sliding", "full"]}, {"kinds": ("slide", "slide", "full")}),
+        ({"pattern": "sfs"}, {"kinds": ("slide", "full", "slide")}),
+        ({"pattern": [4, 0, 4]}, {"kinds": ("slide", "full", "slide")}),
+        ({"pattern": "ssf", "kinds": ["slide", "sliding", "full"]}, {"kinds": ("slide", "slide", "full")}),
     ],
 )
 def test_a_config_is_read_as_the_reference_reads_it(
@@ -623,6 +633,15 @@ def test_a_config_is_read_as_the_reference_reads_it(
             {"kinds": ["full", "sparse", "slide"]},
             "a nested was held against the reference with kinds as 'full' or 'slide' alone (kinds = 'sparse'). Correct",
         ),
+        (
+            {"pattern": "fx"},
+            "a nested was held against the reference with kinds as 'full' or 'slide' alone (kinds = 'x",
+        ),
+        (
+            {"pattern": [0, 5]},
+            "a nested was held against the reference with kinds as 'full' or 'slide' alone (kinds = 5",
+        ),
+        ({"pattern": "fs", "kinds": ["slide"]}, "says kinds twice (pattern = 'fs', kinds = a list of 1). Keep one of"),
         ({"pool": "max"}, "a nested was held against the reference with pool as 'mean' alone (pool = 'max')."),
     ],
 )

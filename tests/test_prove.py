@@ -165,6 +165,7 @@ def test_a_config_with_a_tensor_of_size_0_is_no_difference_where_it_is_refused()
     empty = {"extra": 0}
     assert differences(Blueprint(RIGHT), empty) == []
     assert differences(Blueprint({**RIGHT, "zero": ["extra"]}), empty) == []
+    assert held(Blueprint(RIGHT), subject(), "Tiny", [empty, {}, empty, {"depth": 3}], most=2) == ("Tiny", 2, [])
     (found,) = differences(changed("tensors", {"extra": "extra+1 width"}, {**RIGHT, "zero": ["extra"]}), empty)
     assert found.what == "extra is ((0, 6), None), not ((1, 6), None)"
 

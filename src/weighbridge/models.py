@@ -379,8 +379,7 @@ def _bind(config: Config, blueprint: Blueprint, where: str, by_hand: frozenset[s
     assumed = {name: of for name, of in blueprint.given.items() if _above(name) in objects}
     follow = [name for name, of in assumed.items() if of == LEFT_OUT]
     fields = {name: of for name, of in {**blueprint.defaults, **assumed}.items() if name not in follow}
-    for name, spelled in said.items():
-        value = _respelled(spelled, blueprint.spelled.get(name, {}))
+    for name, value in said.items():
         if value is None and name in blueprint.computed:
             fields.pop(name, None)
         elif value is not None or name in blueprint.nullable or name in blueprint.never_null:
@@ -411,11 +410,18 @@ def _check_beyond(given: Config, blueprint: Blueprint, where: str) -> None:
             raise ConfigError(what, where=where, values={name: value}, hint=hint)
 
 
+def _in_words(name: str, value: Any, blueprint: Blueprint) -> Any:
+    """Return a field's value in the blueprint's own words; a list may be spelled as a text, a letter an item: "M-*"."""
+    words = blueprint.spelled.get(name, {})
+    one_by_one = words and isinstance(value, str) and blueprint.kinds[name] in (list, tuple)
+    return _respelled(list(value) if one_by_one else value, words)
+
+
 def _respelled(value: Any, words: Mapping[str, str]) -> Any:
     """Return a text, or a list of them, in the words that the blueprint has for it; ``LEFT_OUT`` stands for none."""
     if isinstance(value, list | tuple):
         return [_respelled(item, words) for item in value] if words else value
-    word = words.get(value, value) if isinstance(value, str) else value
+    word = words.get(str(value), value) if isinstance(value, str | int) else value
     return None if word == LEFT_OUT and word is not value else word
 
 
@@ -472,11 +478,12 @@ def _said(given: Config, blueprint: Blueprint, where: str, by_hand: frozenset[st
     said: dict[str, Any] = {}
     by: dict[str, str] = {}
     for spelled in sorted(given, key=lambda name: name not in by_hand):
-        name, value = blueprint.aliases.get(spelled, spelled), given[spelled]
+        name = blueprint.aliases.get(spelled, spelled)
         if name not in blueprint.fields or by.get(name) in by_hand:
             continue
+        value = _in_words(name, given[spelled], blueprint)
         if name in said and said[name] != value:
-            values = {by[name]: said[name], spelled: value}
+            values = {by[name]: given[by[name]], spelled: given[spelled]}
             raise ConfigError(f"says {name} twice", where=where, values=values, hint="keep one of the two")
         said[name], by[name] = value, spelled
     return said

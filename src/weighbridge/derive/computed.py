@@ -49,7 +49,8 @@ def fill(  # noqa: C901  # where a field comes from, one way after the other
         implied: what the model makes of fields that are null, as `settle` found it.
         never_kept: the fields that the config class replaces whatever a config says, as `overruled` found them.
     """
-    default = subject.fields(subject.config(subject.start))
+    with_all = {**subject.start, **{place: {} for place in subject.optional}}
+    default = {**subject.fields(subject.config(with_all)), **subject.fields(subject.config(subject.start))}
     given = subject.fields_of_given()
     filled = Filled({}, {}, {}, set(), [])
     waiting, seen = list(dict.fromkeys(used)), set[str]()
@@ -110,6 +111,8 @@ def _rule(subject: Subject, name: str, probes: Sequence[Probe], default: Mapping
         return ("len", ("name", name.removesuffix("num_labels") + "id2label"))
     if name.rpartition(".")[2] == "id2label":
         return None
+    if name in subject.optional:
+        return NULL
     free = [probe for probe in probes if name not in probe.changes and name in probe.fields]
     values = [probe.fields[name] for probe in free]
     place = name.rpartition(".")[0]

@@ -21,7 +21,7 @@ from weighbridge.errors import BlueprintError
 from weighbridge.expr import names_in, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
     from weighbridge.derive.computed import Filled
     from weighbridge.derive.probe import Probe
@@ -171,7 +171,7 @@ def blueprint(subject: Subject, base: Learned, tasks: Sequence[Learned], filed: 
         "source": subject.source,
         "class": base.class_name,
         "require": [expression(tree) for tree in required],
-        **_config(subject, filled, probes),
+        **_config(subject, filled, probes, base.explorer.turned),
         "proof": {
             "by": subject.command,
             "against": subject.reference,
@@ -185,22 +185,28 @@ def blueprint(subject: Subject, base: Learned, tasks: Sequence[Learned], filed: 
     return {key: value for key, value in raw.items() if value or key in ("tensors", "defaults", "classes")}
 
 
-def _config(subject: Subject, filled: Filled, probes: Sequence[Probe]) -> dict[str, Any]:
+def _config(subject: Subject, filled: Filled, probes: Sequence[Probe], turned: Container[str]) -> dict[str, Any]:
     """Return what a blueprint says of its family's config."""
     fields = {**filled.defaults, **filled.computed}
-    knobs = [knob.path for knob in subject.knobs(subject.start)]
+    knobs = [knob.path for knob in subject.knobs({**subject.start, **{place: {} for place in subject.optional}})]
+    beyond = sorted(path for path in subject.taken if path not in fields and path not in turned)
+    words = [subject.words, spelled(subject, probes)]
     zero = {name for probe in probes for name, value in probe.fields.items() if _holds_zero(value)}
     return {
-        "inert": sorted(set(knobs) - fields.keys()),
+        "inert": sorted(set(knobs) - fields.keys() - set(beyond)),
         "nullable": sorted(name for name in filled.nullable if filled.computed.get(name, NULL) == NULL),
         "zero": sorted(zero & fields.keys()),
-        "beyond": subject.beyond,
+        "beyond": beyond,
         "values": _values(fields, probes),
-        "spelled": {name: words for name, words in spelled(subject, probes).items() if name in fields},
+        "spelled": {
+            name: {**words[0].get(name, {}), **words[1].get(name, {})}
+            for name in sorted({*words[0], *words[1]})
+            if name in fields
+        },
         "defaults": {name: filled.defaults[name] for name in _as_declared(filled.defaults, knobs)},
         "given": filled.given,
         "configs": {**subject.sub_configs, **_dicts(subject, fields)},
-        "aliases": _aliases(subject, fields, knobs),
+        "aliases": _aliases(subject, {*fields, *knobs}.difference(beyond)),
         "computed": {name: expression(tree) for name, tree in _in_order(filled.computed)},
     }
 
@@ -211,10 +217,11 @@ def _dicts(subject: Subject, fields: Iterable[str]) -> dict[str, str]:
     return dict.fromkeys(sorted(places - subject.sub_configs.keys()), "")
 
 
-def _aliases(subject: Subject, fields: Mapping[str, Any], knobs: Sequence[str]) -> dict[str, str]:
-    """Return every other name under which a config may hold a field."""
-    found = subject.aliases(fields)
-    return {alias: name for alias, name in found.items() if name in fields and alias not in {*fields, *knobs}}
+def _aliases(subject: Subject, known: Collection[str]) -> dict[str, str]:
+    """Return every other name under which a config may hold one of these fields."""
+    return {
+        alias: name for alias, name in subject.aliases(sorted(known)).items() if name in known and alias not in known
+    }
 
 
 def _holds_zero(value: Any) -> bool:
@@ -482,13 +489,17 @@ def _culprit(raw: dict[str, Any]) -> str | None:
 
 
 def _forget_buffers(raw: dict[str, Any], wrong: Iterable[str]) -> None:
-    """Take the buffers out that stand under these names in some class."""
+    """Take the buffers out that stand under these names in some class, and the conditions of what is empty then."""
     for part in (raw, *raw["classes"].values()):
         for path in list(part.get("buffers", ())):
             pattern = r"\d+".join(map(re.escape, re.split(r"\{\w\}", path)))
             if any(re.fullmatch(rf"(.*\.)?{pattern}", name) for name in wrong):
                 del part["buffers"][path]
                 part.get("stored", {}).pop(path, None)
+                left = [*part.get("tensors", ()), *part["buffers"]]
+                for empty in [place for place in part.get("when", ()) if f"{path}.".startswith(f"{place}.")]:
+                    if not any(f"{name}.".startswith(f"{empty}.") for name in left):
+                        del part["when"][empty]
 
 
 def _forget_unused(raw: dict[str, Any]) -> None:
@@ -505,7 +516,6 @@ def _forget_unused(raw: dict[str, Any]) -> None:
             if key in raw:
                 raw[key] = [name for name in raw[key] if name not in unused]
         raw["inert"] = sorted({*raw.get("inert", ()), *unused})
-        raw["aliases"] = {alias: name for alias, name in raw.get("aliases", {}).items() if name not in unused}
 
 
 def _prove(subject: Subject, raw: dict[str, Any], learned: Sequence[Learned]) -> dict[str, list[Difference]]:

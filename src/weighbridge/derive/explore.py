@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Changes = dict[str, Any]
 FEW_LAYERS = (4, 3, 5)
+TAKEN = "int | list[int] | None"  # how a name is annotated that is taken on the side, and is null by default
 MOST_TRIED = 700  # configs of one class
 _MORE = 80  # that are tried after a field is pinned
 _BIG = 1200  # tensors of a model that is not worth building again and again
@@ -164,9 +165,14 @@ class Explorer:
                     self.keep(probe)
 
     @property
+    def turned(self) -> set[str]:
+        """The fields of which the reference code took another value."""
+        return {*self.turns, *[path for group in (*self.groups, *self.together) for path in group], *self.alphabets}
+
+    @property
     def fixed(self) -> dict[str, Any]:
         """The fields, with their values, that are pinned, or of which the reference code took no other value."""
-        turned = {*self.turns, *[path for group in (*self.groups, *self.together) for path in group], *self.alphabets}
+        turned = self.turned
         stated, given = self.subject.stated, self.subject.fields_of_given()
         return self.pinned | {
             path: knob.value
@@ -195,9 +201,12 @@ class Explorer:
         return [path for path in self.knobs if path in used and path not in like.active]
 
     def _shrink(self) -> None:
-        default = self.subject.probe(self.class_name, self.start)
-        self.is_cheap = len(default.tensors) < _BIG
         self.base = dict(self.start)
+        for place in self.subject.optional:
+            if self.try_out({**self.base, place: {}}) is not None:
+                self.base[place] = {}
+        default = self.subject.probe(self.class_name, dict(self.base))
+        self.is_cheap = len(default.tensors) < _BIG
         best = default
         for name in self._depths(default):
             value = default.fields.get(name)
@@ -269,7 +278,7 @@ class Explorer:
         probe = self.try_out({**self.base, path: value})
         if probe is None or probe.outline == self.probes[0].outline:
             return False
-        if any(0 in tensor.shape for tensor in probe.tensors.values()):
+        if any(0 in tensor.shape for tensor in (*probe.tensors.values(), *probe.buffers.values())):
             return False
         self.active.add(path)
         self.keep(probe)
@@ -319,6 +328,8 @@ class Explorer:
     def _instead_of_null(self, annotation: str, knob: Knob) -> Iterator[Any]:
         if "bool" in annotation:
             yield from (True, False)
+        if annotation == TAKEN:
+            yield from (2, 1)  # a name taken on the side may well count layers, of which there are few here
         if "int" in annotation and "list" not in annotation.partition("int")[0]:
             yield from (16, 8, 4, 2, 1, 24, 64)
         if "str" in annotation:
@@ -570,6 +581,8 @@ class Explorer:
             if type(value) is not int:
                 continue
             for other in _breaking(rule, name, fields):
+                if other < 0 and self.try_out({**self.base, name: -1}, labels=False) is None:
+                    continue  # no negative number is taken, whatever the rule
                 broken += 1
                 if self.try_out({**self.base, name: other}, labels=False) is not None:
                     return False
@@ -727,8 +740,9 @@ def _breaking(rule: Tree, name: str, fields: Mapping[str, Any]) -> list[int]:
     """Return a few values of a field, others as they are, that break a rule."""
     value = fields[name]
     sizes = [other for path in names(rule) for other in (fields.get(path),) if type(other) is int]
-    tries = [value + 1, *[other + step for other in sizes for step in (0, 1)], *[-other - 1 for other in sizes]]
-    return [other for other in dict.fromkeys(tries) if _answer(rule, {**fields, name: other}) is False][:2]
+    tries = [value + 1, *[other + step for other in sizes for step in (0, 1)], 16 * value]
+    tries += [*[16 * other + 1 for other in sizes], *[-other - 1 for other in sizes]]
+    return [other for other in dict.fromkeys(tries) if _answer(rule, {**fields, name: other}) is False][:3]
 
 
 def _used(probe: Probe) -> set[str]:

@@ -178,7 +178,7 @@ class _Generalizer:
     def _or_none(self, count: Tree, parent: Node, places: Mapping[Place, int]) -> Tree:
         """Return a number of modules that is 0 where it is null."""
         absent = [environment(self.probes, place) for place in parent.places if not places.get(place)]
-        nulls = sorted({name for env in absent for name in names(count) if env.get(name) is None})
+        nulls = sorted({name for env in absent for name in names(count) if env.get(name, count) is None})
         given = joined("and", [("!=", ("name", name), NULL) for name in nulls]) if nulls else None
         return count if given is None else ("if", given, count, ("value", 0))
 
@@ -262,7 +262,7 @@ class _Generalizer:
             if found is None:
                 return None
             made.append((found, list(places)))
-        return self._chosen(node, made)
+        return self._chosen(node, made, {place: number for place, (number, _) in seen.items()})
 
     def _made(self, places: list[Place], seen: Mapping[Place, tuple[int, Tree]]) -> Tree | None:
         """Return the one expression of a dim at these places, read off or found by value."""
@@ -273,18 +273,56 @@ class _Generalizer:
             [seen[place][0] for place in places], [environment(self.probes, place) for place in places]
         )
 
-    def _chosen(self, node: Node, made: list[tuple[Tree, list[Place]]]) -> Tree | None:
+    def _chosen(self, node: Node, made: list[tuple[Tree, list[Place]]], sizes: Mapping[Place, int]) -> Tree | None:
         """Return one expression for dims that are made in several ways."""
-        left = _flags(node, [node.position[place] for _, places in made for place in places])
+        waiting = [(tree, list(places)) for tree, places in made]
         pieces: list[tuple[Tree, Tree]] = []
-        for tree, places in made:
-            here = _flags(node, [node.position[place] for place in places])
-            condition = self._learn(node, here, left)
+        while waiting:
+            tree, here = waiting.pop(0)
+            condition = self._between(node, here, [place for _, places in waiting for place in places])
+            if condition is None or condition[0] in ("and", "or"):
+                condition = self._where_they_differ(node, tree, here, waiting, sizes) or condition
             if condition is None:
                 return None
             pieces.append((tree, condition))
-            left = left & ~here
         return _conditional(pieces)
+
+    def _where_they_differ(
+        self,
+        node: Node,
+        tree: Tree,
+        here: Iterable[Place],
+        waiting: list[tuple[Tree, list[Place]]],
+        sizes: Mapping[Place, int],
+    ) -> Tree | None:
+        """Return one question that tells a way to make a dim from the others wherever they come to other numbers.
+
+        Where they come to the same, code may have taken the one for the other. What the question leaves of such places
+        goes to the others.
+        """
+
+        def gives(way: Tree, place: Place) -> bool:
+            return self._gives(way, {place: sizes[place]})
+
+        others = [place for _, places in waiting for place in places]
+        either = {place for place in here if any(gives(way, place) for way, _ in waiting)}
+        either |= {place for place in others if gives(tree, place)}
+        apart = ([place for place in places if place not in either] for places in (here, others))
+        question = self._between(node, *apart)
+        if question is None or question[0] in ("and", "or", "value"):
+            return None
+        taken = {place for place in either if _value(question, environment(self.probes, place))}
+        left = [place for place in here if place in either - taken]
+        for way, places in waiting:
+            places[:] = [place for place in places if place not in taken] + [
+                place for place in left if gives(way, place)
+            ]
+        return question
+
+    def _between(self, node: Node, here: Iterable[Place], others: Iterable[Place]) -> Tree | None:
+        """Return a condition that holds at these places, and not at the others."""
+        wanted, rest = (_flags(node, [node.position[place] for place in places]) for places in (here, others))
+        return self._learn(node, wanted, wanted | rest)
 
     def _gives(self, tree: Tree, sizes: Mapping[Place, int]) -> bool:
         return all(_value(tree, environment(self.probes, place)) == number for place, number in sizes.items())
@@ -540,6 +578,7 @@ def _index_questions(
         index: Tree = ("index", at)
         for number in range(3):
             yield ("==", index, ("value", number)), 5 + number
+            yield ("<", index, ("value", number + 2)), 6 + number
         count = counts.get(paths[depth - 1 - at]) if node.path else None
         if count is not None:
             yield ("==", index, ("-", count, ("value", 1))), 5
@@ -547,7 +586,7 @@ def _index_questions(
             yield ("==", ("%", index, ("value", number)), ("value", 0)), 6
             yield ("==", ("%", index, ("value", number)), ("value", 1)), 6.2
         for name, values in columns.items():
-            if all(type(value) is int for value in values):
+            if {type(value) for value in values} in ({int}, {int, type(None)}):
                 yield ("<", index, ("name", name)), 6
             elif any(
                 isinstance(value, list) and value and all(type(item) is int for item in value) for value in values

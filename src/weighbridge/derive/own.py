@@ -122,9 +122,19 @@ class OwnSubject:
         return []
 
     @property
-    def beyond(self) -> list[str]:
-        """Names in configs that are read in a way that is not told: none."""
-        return []
+    def taken(self) -> dict[str, Any]:
+        """Names, of no field, that the config takes all the same: none that can be told."""
+        return {}
+
+    @property
+    def words(self) -> dict[str, dict[str, str]]:
+        """The words that older names have for the texts of a field: none that can be told."""
+        return {}
+
+    @property
+    def optional(self) -> dict[str, str]:
+        """Sub-configs that are null by default and can be given: none that can be told."""
+        return {}
 
     @property
     def older_words(self) -> dict[str, str]:

@@ -49,8 +49,8 @@ class Probe(NamedTuple):
 
     @property
     def outline(self) -> dict[str, tuple[tuple[int, ...], str | None]]:
-        """What two probes of the same tensors have in common."""
-        return {name: (tensor.shape, tensor.tied_to) for name, tensor in self.tensors.items()}
+        """What two probes of the same tensors and buffers have in common."""
+        return {name: (tensor.shape, tensor.tied_to) for name, tensor in (*self.tensors.items(), *self.buffers.items())}
 
 
 class Labels(TorchFunctionMode):
@@ -93,27 +93,40 @@ def _label(name: str, made: torch.Tensor, args: Any, kwargs: Any) -> tuple[Tree,
 
 @contextmanager
 def quick_building() -> Iterator[None]:
-    """Build modules without working out initial values, and keep labels through `torch.nn.Parameter`."""
-    made = nn.Parameter.__new__
+    """Build modules without working out initial values or tables, and keep labels through `torch.nn.Parameter`."""
+    new = nn.Parameter.__new__
 
     def labelled(cls: Any, data: Any = None, requires_grad: Any = True, *rest: Any, **options: Any) -> Any:  # noqa: FBT002
-        parameter = made(cls, data, bool(requires_grad), *rest, **options)
+        parameter = new(cls, data, bool(requires_grad), *rest, **options)
         label = getattr(data, "_weighbridge_dims", None)
         if label is not None:
             parameter._weighbridge_dims = label
         return parameter
 
     with ExitStack() as patches:
-        for kind in _subclasses(nn.Module):
-            if kind.__module__.startswith("torch.nn.modules"):
-                for name in ("reset_parameters", "_reset_parameters"):
-                    if name in kind.__dict__:
-                        patches.enter_context(mock.patch.object(kind, name, _nothing))
-        for name, function in vars(nn.init).items():
-            if name.endswith("_") and not name.startswith("_") and inspect.isfunction(function):
-                patches.enter_context(mock.patch.object(nn.init, name, _as_it_is))
+        for holder, name, instead in _without_values():
+            patches.enter_context(mock.patch.object(holder, name, instead))
         patches.enter_context(mock.patch.object(nn.Parameter, "__new__", staticmethod(labelled)))
         yield
+
+
+def _without_values() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
+    """Yield what fills tensors with values, as an object and a name in it, and what to put in its place."""
+    for kind in _subclasses(nn.Module):
+        if kind.__module__.startswith("torch.nn.modules"):
+            yield from (
+                (kind, name, _nothing) for name in ("reset_parameters", "_reset_parameters") if name in kind.__dict__
+            )
+    for name, function in vars(nn.init).items():
+        if name.endswith("_") and not name.startswith("_") and inspect.isfunction(function):
+            yield nn.init, name, _as_it_is
+    for module in list(sys.modules.values()):
+        yield from ((module, name, table) for name, table in _TABLES.items() if name in getattr(module, "__dict__", {}))
+
+
+_TABLES: dict[str, Any] = {  # functions that work out a million numbers, one by one, of a tensor that is no parameter
+    "get_sinusoid_encoding_table": lambda positions, size: torch.empty(1, positions, size),
+}
 
 
 def _nothing(_module: nn.Module) -> None:
@@ -209,13 +222,9 @@ def install_stand_ins(*prefixes: str) -> None:
         module = sys.modules[name]
         if module is not None and name.startswith(prefixes):
             symbolic.install(module.__dict__, without=_as_dtypes(name))
-            module.__dict__.update({table: made for table, made in _TABLES.items() if table in module.__dict__})
 
 
 _seen: set[str] = set()  # names of modules that were looked at
-_TABLES: dict[str, Any] = {  # functions that work out a million numbers, one by one, of a tensor that is no parameter
-    "get_sinusoid_encoding_table": lambda positions, size: torch.empty(1, positions, size),
-}
 
 
 @contextmanager

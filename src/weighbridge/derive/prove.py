@@ -63,12 +63,14 @@ def held(
                 probe = subject.probe(class_name, changes, labels=False)
             except Exception:  # noqa: S112  # whatever a model's own code raises is its way to refuse
                 continue
-            count += 1
-            found = next(_differences(blueprint, subject, probe, class_name, in_files=count <= _FEW), None)
-            differences += [found] if found else []
+            found = next(_differences(blueprint, subject, probe, class_name, in_files=count < _FEW), None)
+            if found is not _NOTHING:
+                count += 1
+                differences += [found] if found else []
     return Held(class_name, count, differences)
 
 
+_NOTHING = Difference({}, "a tensor of size 0", "nothing")
 _FEW = 5
 _MOST_STORED = 3000  # tensors of a file; what has more is not worth the time
 
@@ -82,7 +84,8 @@ def _differences(
         ledger = bind(blueprint, class_name, fields)
     except WeighbridgeError as error:
         if any(0 in tensor.shape for tensor in probe.tensors.values()):
-            return  # built, but with nothing in it: refused with reason
+            yield _NOTHING  # built, but with nothing in it: refused with reason
+            return
         yield Difference(probe.changes, str(error))
         return
     expected = {row.name: (row.shape, row.tied_to) for row in ledger.rows}

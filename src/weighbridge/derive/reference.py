@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import importlib
 import inspect
+import itertools
 import re
 import sys
 import tomllib
@@ -25,6 +27,7 @@ from transformers.configuration_utils import PreTrainedConfig
 from transformers.models.auto import AutoConfig, configuration_auto, modeling_auto
 
 from weighbridge.derive import probe as probes
+from weighbridge.derive.explore import TAKEN
 from weighbridge.derive.reversal import Files, files_of
 from weighbridge.derive.subject import Knob
 from weighbridge.derive.symbolic import Trace, lift, plain, tracing
@@ -35,8 +38,21 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-_UNUSUAL = 2304  # a value that many numbers divide, and no config has by default
+_LONG = 200  # items, more than any config has layers by default
+_UNUSUAL = (  # two values of each kind, which no config has by default
+    (2304, 4608),
+    (True, False),
+    (0.2304, 0.4608),
+    ("gelu", "relu"),
+    ([2304, 1], [4608, 2]),
+    ([0.0, 0.1], [0.0, 0.2]),
+)
 _NO_FIELDS = (_TOGETHER, _PINNED, _BEYOND) = ("together", "pinned", "beyond")  # of starts.toml
+_TAKEN = re.compile(r"kwargs\.(?:pop|get)\(\s*['\"](\w+)['\"](?:,\s*([^()]*)\))?")
+# Names for what decides no tensor, for what older files say beside what says the same, and for dicts.
+_NO_SIZE = re.compile(r"theta|rope_(scaling|param|local)|rotary|base_freq|dtype|model_type|is_causal|_token_id")
+_SAID_TWICE = re.compile(r"backbone|_dict$|out_features$")
+_OBJECT = re.compile(r"(config|setting)s?$")
 _ABSTRACT = re.compile(r"Pre[Tt]rained(\w*)Model$")  # a class that others are built on, with no tensors of its own
 _GENERIC = frozenset(field.name for field in dataclasses.fields(PreTrainedConfig))
 _LABELS = ("id2label", "label2id")
@@ -77,8 +93,8 @@ class Subject:
         return list(_starts().get(self.family, {}).get(_PINNED, []))
 
     @property
-    def beyond(self) -> list[str]:
-        """Names in configs, of no field, that the config class reads in a way that is not told."""
+    def _untried(self) -> list[str]:
+        """Names taken, of no field, of which no value is tried."""
         return list(_starts().get(self.family, {}).get(_BEYOND, []))
 
     @property
@@ -98,7 +114,13 @@ class Subject:
 
     def aliases(self, fields: Iterable[str]) -> dict[str, str]:
         """Other spellings of fields that the config class reads, at every level."""
-        return {**dict(_aliases(self.config({}), "")), **self._older(fields), **self._flat(fields)}
+        older = {
+            old: hit[0]
+            for old, hits in self._handed_on.items()
+            if len(hit := [*filter(set(fields).__contains__, hits)]) == 1
+        }
+        rewritten = {old: name for old, (name, _) in self._rewritten.items()}
+        return {**dict(_aliases(self.config({}), "")), **older, **rewritten, **self._flat(fields)}
 
     def task_classes(self) -> list[str]:
         """Return the other public classes that take this config, in the order of the modeling file."""
@@ -135,6 +157,10 @@ class Subject:
         for name, value in self.unlisted.items():
             if value is not None:
                 vars(config).setdefault(name, value)
+        for path, value in self.taken.items():
+            place, _, name = path.rpartition(".")
+            if (holder := _inside(config, place)) is not None:
+                vars(holder).setdefault(name, changes.get(path, value))
         return config
 
     @cached_property
@@ -160,11 +186,12 @@ class Subject:
 
     def nested(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Return changes as a JSON file has them: sub-configs as objects that say what model they are of."""
-        top = {path: value for path, value in changes.items() if "." not in path}
+        given = {path: self._named(path) for path in self.optional if changes.get(path) is not None}
+        top = {path: value for path, value in changes.items() if "." not in path} | given
         below: dict[str, dict[str, Any]] = {}
         for path, value in changes.items():
-            if "." in path:
-                place, _, name = path.rpartition(".")
+            place, _, name = path.rpartition(".")
+            if place and changes.get(place.partition(".")[0], {}) is not None:  # what is null has no fields
                 below.setdefault(place, {})[name] = value
         for place, values in sorted(below.items()):
             here = top
@@ -181,7 +208,28 @@ class Subject:
     @cached_property
     def sub_configs(self) -> dict[str, str]:
         """The model type of each sub-config, by dotted path; ``""`` where it has none."""
-        return dict(_sub_configs(self.config_class(), ""))
+        return dict(_sub_configs(self._with_all, ""))
+
+    @cached_property
+    def optional(self) -> dict[str, str]:
+        """The sub-configs that are null by default, and the model type of each, if it is one alone."""
+        return {name: kind.model_type for name, kind in self._null_by_default if kind is not AutoConfig}
+
+    @cached_property
+    def _null_by_default(self) -> list[tuple[str, Any]]:
+        config = self.config_class()
+        return [
+            (name, spec.config_class)
+            for name, spec in config.sub_configs_defaults.items()
+            if vars(config).get(name, config) is None
+        ]
+
+    @cached_property
+    def _with_all(self) -> PreTrainedConfig:
+        """The config with every sub-config that can be given."""
+        made: Any = self.config_class
+        config: PreTrainedConfig = made(**{name: {"model_type": kind} for name, kind in self.optional.items()})
+        return config
 
     @property
     def older_words(self) -> dict[str, str]:
@@ -191,7 +239,7 @@ class Subject:
     @cached_property
     def stated(self) -> dict[str, Any]:
         """What each field is by default where its class says so, before any is worked out."""
-        return {**self.unlisted, **dict(_stated(self.config_class(), ""))}
+        return {**self.unlisted, **self.taken, **dict.fromkeys(self.optional), **dict(_stated(self._with_all, ""))}
 
     def _flat(self, fields: Iterable[str]) -> dict[str, str]:
         """Return fields of sub-configs that are read from the top of a config too, as older files have them."""
@@ -208,15 +256,97 @@ class Subject:
                     found[last] = name
         return found
 
-    def _older(self, fields: Iterable[str]) -> dict[str, str]:
-        """Return the names that the config class takes out of a file's other fields, `kwargs.pop("n_embed", None)`."""
-        code = inspect.getsource(sys.modules[self.config_class.__module__])
-        usual, found = self.fields(self.config(self.start)), dict[str, str]()
-        for old in sorted(set(re.findall(r"kwargs\.(?:pop|get)\(['\"](\w+)['\"]", code)) - usual.keys()):
+    @cached_property
+    def taken(self) -> dict[str, Any]:
+        """Names, of no field, that a config class takes out of what a file says besides: `kwargs.pop("name", 4)`.
+
+        The value is what it takes for one that is absent; None where that is no constant. Names whose value becomes a
+        field's are none of them.
+        """
+        free = [name for name, kind in self._null_by_default if kind is AutoConfig]
+        return dict.fromkeys(free) | {
+            path: default
+            for path, default in self._popped.items()
+            if not self._handed_on.get(path)
+            and path not in self._rewritten
+            and not _NO_SIZE.search(path)
+            and not _SAID_TWICE.search(path)
+            and not self._is_property(path)
+        }
+
+    def _is_property(self, path: str) -> bool:
+        place, _, name = path.rpartition(".")
+        return hasattr(type(_inside(self._made(self.nested(self.start)), place)), name)
+
+    @cached_property
+    def _popped(self) -> dict[str, Any]:
+        """Names that config classes take out of what a file says besides, with what stands for one that is absent."""
+        config = self._made(self.nested(self.start))
+        found: dict[str, Any] = {}
+        for place in ("", *self.sub_configs):
+            holder = _inside(config, place)
+            if holder is not None:
+                known = {*type(holder).attribute_map, *_GENERIC}
+                known |= {name for name, value in vars(holder).items() if type(value) is not int}
+                known |= {field.name for field in dataclasses.fields(type(holder))}
+                asked = _asked_besides(type(holder))
+                found |= {f"{place}.{name}".strip("."): value for name, value in asked.items() if name not in known}
+        return found
+
+    @cached_property
+    def _handed_on(self) -> dict[str, list[str]]:
+        """The fields that become what a file says under an older name, by that: `kwargs.pop("n_embed", None)`."""
+        found: dict[str, list[str]] = {}
+        in_code = _TAKEN.findall(inspect.getsource(sys.modules[self.config_class.__module__]))
+        for old in sorted({*[name for name, _ in in_code], *self._popped} - self._usual.keys()):
+            for pair in _UNUSUAL:
+                with contextlib.suppress(Exception):
+                    made = [self.fields(self._made(self.nested({**self.start, old: value}))) for value in pair]
+                    hits = [
+                        name
+                        for name in made[0]
+                        if name != old
+                        and all(_same(each.get(name), value) for each, value in zip(made, pair, strict=True))
+                    ]
+                    if hits:
+                        found[old] = hits
+                        break
+        return found
+
+    @cached_property
+    def _usual(self) -> dict[str, Any]:
+        return self.fields(self._made(self.nested(self.start)))
+
+    @cached_property
+    def _rewritten(self) -> dict[str, tuple[str, dict[str, str]]]:
+        """The field, a list of texts, that an older name is turned into, and its words for them, by that name.
+
+        ``"M-*"``, or ``[0, 4, 128]``, and a table in the code that says what each is.
+        """
+        found: dict[str, tuple[str, dict[str, str]]] = {}
+        lists = {name: value for name, value in self._usual.items() if isinstance(value, list) and value}
+        tables = _tables_of_texts(inspect.getsource(sys.modules[self.config_class.__module__]))
+        for old, table, length in itertools.product(
+            self._popped, tables, dict.fromkeys([_LONG, *map(len, lists.values())])
+        ):
+            said = list(itertools.islice(itertools.cycle(table), length))
+            one_by_one = all(isinstance(word, str) and len(word) == 1 for word in table)
             with contextlib.suppress(Exception):
-                made = self.fields(self.config({**self.start, old: _UNUSUAL}))
-                hit = [name for name in fields if made.get(name) == _UNUSUAL != usual.get(name)]
-                found |= {old: hit[0]} if len(hit) == 1 else {}
+                made = self.fields(
+                    self._made(self.nested({**self.start, old: "".join(map(str, said)) if one_by_one else said}))
+                )
+                expected = [table[word] for word in said]
+                for name, usual in lists.items():
+                    if len(made[name]) >= len(table) and usual != made[name] == expected[: len(made[name])]:
+                        found.setdefault(old, (name, {str(word): text for word, text in table.items()}))
+        return found
+
+    @property
+    def words(self) -> dict[str, dict[str, str]]:
+        """The words that older names have for the texts of a field, by that field."""
+        found: dict[str, dict[str, str]] = {}
+        for name, words in self._rewritten.values():
+            found.setdefault(name, {}).update(words)
         return found
 
     def fields_of_given(self) -> dict[str, Any]:
@@ -255,17 +385,25 @@ class Subject:
 
     def knobs(self, changes: Mapping[str, Any]) -> list[Knob]:
         """Return every field that a config may set, with the value that it has here."""
+        config = self.config(changes)
         return [
-            *_knobs(self.config(changes), ""),
+            *[knob for knob in _knobs(config, "") if knob.path not in self.optional],
+            *[Knob(place, None if vars(config).get(place) is None else {}, "dict | None") for place in self.optional],
             *[
                 Knob(name, value, "bool" if value is not None else "int | None")
                 for name, value in self.unlisted.items()
+            ],
+            *[
+                Knob(path, changes.get(path, value), TAKEN if value is None else type(value).__name__)
+                for path, value in self.taken.items()
+                if not _OBJECT.search(path) and path not in self._untried
             ],
         ]
 
     def fields(self, config: PreTrainedConfig) -> dict[str, Any]:
         """Return the value of every field by dotted path, remembering nothing."""
-        return {**dict.fromkeys(self.unlisted), **dict(_flat(config, ""))}
+        given: dict[str, Any] = {place: {} for place in self.optional if vars(config).get(place) is not None}
+        return {**dict.fromkeys(self.unlisted), **dict(_flat(config, "")), **given}
 
     def build(self, class_name: str, config: PreTrainedConfig) -> nn.Module:
         """Build a class on a config."""
@@ -281,12 +419,24 @@ class Subject:
         config = self.config(changes)
         fields = self.fields(config)
         if labels:
+            config = self._with_taken(config, changes, fields)
             _remember(config, "", self._asked_by_identity)
             probes.install_stand_ins(
                 "transformers.models.", "transformers.modeling_layers", "transformers.pytorch_utils"
             )
         with _labels_remembered():
             return probes.take(lambda: self.build(class_name, config), changes, fields, labels=labels)
+
+    def _with_taken(
+        self, config: PreTrainedConfig, changes: Mapping[str, Any], fields: Mapping[str, Any]
+    ) -> PreTrainedConfig:
+        """Return a config that was made of names taken whose values remember; the same one where it bears none."""
+        said = {path: lift(fields[path], ("name", path)) for path in self.taken if fields.get(path) is not None}
+        if said:
+            with contextlib.suppress(Exception), _any_type():
+                made = self.config({**changes, **said})
+                return made if plain(self.fields(made)) == fields else config
+        return config
 
     def in_files(self, class_name: str, changes: Mapping[str, Any]) -> Files | None:
         """Build a class on the config of these changes, and return what files hold of it, where that is otherwise.
@@ -330,6 +480,49 @@ class Subject:
     def config_name(self) -> str:
         """The name of the class that has the defaults."""
         return self.config_class.__name__
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)
+
+
+def _inside(config: Any, place: str) -> PreTrainedConfig | None:
+    """Return the sub-config at a dotted path; None where there is none."""
+    for piece in place.split(".") if place else ():
+        config = vars(config).get(piece)
+        if not isinstance(config, PreTrainedConfig):
+            return None
+    return config  # type: ignore[no-any-return]
+
+
+def _asked_besides(kind: type) -> dict[str, Any]:
+    """Return the names that a config class and those that it is built on take out of their keyword arguments."""
+    defaults: dict[str, set[str]] = {}
+    for each in kind.__mro__:
+        if each.__module__.startswith("transformers.models."):
+            for name, default in _TAKEN.findall(inspect.getsource(each)):
+                defaults.setdefault(name, set()).add(default)
+    return {name: _constant(" or ".join(texts)) for name, texts in defaults.items()}
+
+
+def _constant(text: str) -> bool | int | float | str | None:
+    """Return the value of a literal; None for what is no flag, number or text."""
+    with contextlib.suppress(ValueError, SyntaxError):
+        value = ast.literal_eval(text.strip())
+        return value if isinstance(value, bool | int | float | str) else None
+    return None
+
+
+def _tables_of_texts(code: str) -> list[dict[str | int, str]]:
+    """Return the dicts of code whose keys are words or numbers and whose values are texts."""
+    found: list[dict[str | int, str]] = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Dict) and len(node.keys) > 1:
+            with contextlib.suppress(ValueError):
+                table = ast.literal_eval(node)
+                if all(isinstance(word, str | int) and isinstance(text, str) for word, text in table.items()):
+                    found.append(table)
+    return found
 
 
 def _class_of(family: str, name: str) -> Any:

@@ -62,8 +62,12 @@ class Subject(Protocol):
         """Fields to be held at their defaults: what they decide is no arithmetic."""
 
     @property
-    def beyond(self) -> list[str]:
-        """Names in configs, of no field, that are read in a way that is not told."""
+    def taken(self) -> dict[str, Any]:
+        """Names, of no field, that the config takes all the same, with what it takes for one that is absent."""
+
+    @property
+    def words(self) -> dict[str, dict[str, str]]:
+        """The words that older names have for the texts of a field, by that field."""
 
     def aliases(self, fields: Iterable[str]) -> dict[str, str]:
         """Other spellings of fields that the config reads, at every level."""
@@ -71,6 +75,10 @@ class Subject(Protocol):
     @property
     def sub_configs(self) -> dict[str, str]:
         """The model type of each sub-config, by dotted path; ``""`` where it has none."""
+
+    @property
+    def optional(self) -> dict[str, str]:
+        """The sub-configs that are null by default and can be given, and the model type of each."""
 
     @property
     def older_words(self) -> dict[str, str]:

@@ -301,7 +301,8 @@ class _Sequence(Symbolic):
         items = list(_items(self))
         if isinstance(at, slice):
             bounds = [tree_of(bound) for bound in (at.start, at.stop)]
-            return lift([plain(item) for item in items[at]], ("[:]", self.tree, *bounds)) if not at.step else items[at]
+            kind = tuple if isinstance(self, tuple) else list
+            return lift(kind(map(plain, items[at])), ("[:]", self.tree, *bounds)) if not at.step else kind(items[at])
         return lift(items[at], ("[]", self.tree, tree_of(at)))
 
     def __contains__(self, item: object) -> bool:
@@ -441,7 +442,8 @@ class _Range:
         self.step = tree_of(bounds[2]) if len(bounds) > 2 else ("value", 1)
         length = ("-", tree_of(bounds[min(1, len(bounds) - 1)]), self.start)
         if self.step != ("value", 1):
-            length = ("//", ("-", ("+", length, self.step), ("value", 1)), self.step)
+            towards = "-" if self.range.step > 0 else "+"
+            length = ("//", (towards, ("+", length, self.step), ("value", 1)), self.step)
         _bounded(length)
 
     def _counter(self, at: int) -> Any:

@@ -135,6 +135,12 @@ def _constant(tree: Tree, _: frozenset[str]) -> Tree | None:
     kind, *operands = tree
     if kind in ("+", "-", "*", "//", "neg", "**") and all(operand[0] == "value" for operand in operands):
         return ("value", compiled(tree)({}))
+    if (
+        kind == "+"
+        and operands[0][0] == "+"
+        and all(type(each[-1]) is int and each[0] == "value" for each in (operands[0][2], operands[1]))
+    ):
+        return ("+", operands[0][1], ("value", operands[0][2][1] + operands[1][1]))  # a + 1 + 1 is a + 2
     return None
 
 

@@ -83,7 +83,7 @@ def section(draft: Draft, letters: Letters, only: Iterable[str] | None = None) -
 
     ``only`` names the templates to write down; conditions are kept that one of them stands under.
     """
-    kept = set(draft.tensors if only is None else only)
+    kept = _kept(draft, only)
     tables: dict[str, dict[str, str]] = {"tensors": {}, "when": {}, "ties": {}, "buffers": {}}
     for template, tensor in draft.tensors.items():
         if template in kept:
@@ -91,14 +91,24 @@ def section(draft: Draft, letters: Letters, only: Iterable[str] | None = None) -
             tables["tensors"][letters.named(draft, template)] = " ".join(dim(tree, chain) for tree in tensor.dims or ())
             _tie(draft, letters, tensor, chain, tables["ties"])
     for template, buffer in draft.buffers.items():
-        if only is None and buffer.dims is not None and buffer.dtype in DTYPES:
+        if template in kept:
             chain = letters.chain(draft, list_above(template))
-            words = [DTYPES[buffer.dtype], *[dim(tree, chain) for tree in buffer.dims]]
+            words = [DTYPES[buffer.dtype], *[dim(tree, chain) for tree in buffer.dims or ()]]
             tables["buffers"][letters.named(draft, template)] = " ".join(words)
     for path, condition in draft.conditions.items():
         if condition is not None and any(f"{name}.".startswith(f"{path}.") for name in kept):
             tables["when"][letters.named(draft, path)] = expression(condition, letters.chain(draft, list_above(path)))
     return {name: table for name, table in tables.items() if table}
+
+
+def _kept(draft: Draft, only: Iterable[str] | None) -> set[str]:
+    """Return the templates to write down: these tensors, or all of them and the buffers that are known."""
+    if only is not None:
+        return set(only)
+    return {
+        *draft.tensors,
+        *[name for name, buffer in draft.buffers.items() if buffer.dims is not None and buffer.dtype in DTYPES],
+    }
 
 
 def _tie(draft: Draft, letters: Letters, tensor: Drafted, chain: list[str], ties: dict[str, str]) -> None:
@@ -124,7 +134,7 @@ DTYPES = {
 
 def fields_in(draft: Draft, only: Iterable[str] | None = None) -> list[str]:
     """Return the fields that a draft's expressions name, in the order in which its tensors do."""
-    kept = set(draft.tensors if only is None else only)
+    kept = _kept(draft, only)
     trees: list[Tree] = []
     for path, count in draft.repeats.items():
         if count is not None and any(name.startswith((f"{path}.", f"{path}{{")) for name in kept):
@@ -137,8 +147,7 @@ def fields_in(draft: Draft, only: Iterable[str] | None = None) -> list[str]:
         for path, condition in draft.conditions.items()
         if condition is not None and any(f"{name}.".startswith(f"{path}.") for name in kept)
     ]
-    if only is None:
-        trees += [tree for buffer in draft.buffers.values() for tree in buffer.dims or ()]
+    trees += [tree for name, buffer in draft.buffers.items() if name in kept for tree in buffer.dims or ()]
     return list(dict.fromkeys(name for tree in trees for name in sorted(names(tree))))
 
 
