@@ -23,6 +23,7 @@ SURFACE = {
     "__version__",
     "explain",
     "families",
+    "inspect",
     "released",
     "tree",
     "verify",

@@ -90,7 +90,7 @@ def rows(stored: Iterable[Row]) -> dict[str, tuple[int, ...]]:
 
 
 def found(stored: Iterable[Row]) -> Found:
-    return Found("model.safetensors", tuple(stored), {}, ("model.safetensors",), 0, {}, {}, (), None)
+    return Found("model.safetensors", "safetensors", tuple(stored), {}, ("model.safetensors",), 0, {}, {}, (), None)
 
 
 def untied(stored: Iterable[Row]) -> list[Row]:

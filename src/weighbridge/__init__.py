@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from weighbridge.ledger import Row
     from weighbridge.models import released
     from weighbridge.report.explain import explain
+    from weighbridge.report.inspection import inspect
     from weighbridge.report.tree import tree
     from weighbridge.report.verification import verify
     from weighbridge.report.weighing import Weighing, weigh
@@ -27,6 +28,7 @@ _HOMES = {
     "Weighing": "report.weighing",
     "explain": "report.explain",
     "families": "blueprint",
+    "inspect": "report.inspection",
     "released": "models",
     "tree": "report.tree",
     "verify": "report.verification",
@@ -40,6 +42,7 @@ __all__ = [
     "__version__",
     "explain",
     "families",
+    "inspect",
     "released",
     "tree",
     "verify",

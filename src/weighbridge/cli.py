@@ -305,7 +305,7 @@ def _run_tree(options: argparse.Namespace) -> _Answer:
 
 def _add_verify(command: argparse.ArgumentParser) -> None:
     _add_model(command)
-    command.add_argument("checkpoint", metavar="CHECKPOINT", help="a safetensors file, an index, or a folder of them")
+    command.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint file, an index, or a folder of them")
     _add_lang(command)
     command.add_argument("--json", action="store_true", help="write json, with every difference on its own")
 
@@ -316,6 +316,32 @@ def _run_verify(options: argparse.Namespace) -> _Answer:
     verification = verify(options.model, options.checkpoint, options.class_name, **_given(options))
     _tell(verification.model)
     return verification.status, _json(verification.to_dict()) if options.json else verification.text(options.lang)
+
+
+def _add_inspect(command: argparse.ArgumentParser) -> None:
+    from weighbridge.report.inspection import GROUPINGS
+
+    command.add_argument(
+        "checkpoint", metavar="PATH", help="a safetensors, GGUF, PyTorch, ONNX or NumPy file, an index, or a folder"
+    )
+    _add_lang(command)
+    command.add_argument("--by", choices=GROUPINGS, default="component", help="what a line stands for")
+    form = command.add_mutually_exclusive_group()
+    for name in ("json", "markdown", "csv"):
+        form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=f"write {name}")
+
+
+def _run_inspect(options: argparse.Namespace) -> _Answer:
+    from weighbridge.report.inspection import inspect
+
+    inspection = inspect(options.checkpoint)
+    if options.form == "json":
+        return 0, _json(inspection.to_dict())
+    if options.form == "csv":
+        return 0, inspection.csv(options.by)
+    if options.form == "markdown":
+        return 0, inspection.markdown(options.by, options.lang)
+    return 0, inspection.text(options.by, options.lang)
 
 
 def _add_derive(command: argparse.ArgumentParser) -> None:
@@ -417,6 +443,7 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], _Answer], Callable
     "explain": ("the derivation of the count, step by step, as an article", _run_explain, _add_explain),
     "formula": ("the count in closed form: letters, fields, LaTeX, Python or SQL", _run_formula, _add_formula),
     "tree": ("the module structure, with the shape and count of every tensor", _run_tree, _add_tree),
+    "inspect": ("what a checkpoint holds, from its header: tensors, dtypes, roles, bytes", _run_inspect, _add_inspect),
     "verify": ("a checkpoint's header held against the model, tensor by tensor", _run_verify, _add_verify),
     "models": ("the released models that weighbridge knows by name", _run_models, _add_models),
     "families": ("the families that have a blueprint, each with its evidence", _run_families, _add_families),

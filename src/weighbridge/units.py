@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from math import gcd
+from typing import NamedTuple
+
 from weighbridge.errors import UsageError
+
+
+class Dtype(NamedTuple):
+    """How elements are stored: so many in a block of so many bytes."""
+
+    elements: int
+    bytes: int
+
 
 # Bits of one element, by the name that safetensors gives the dtype.
 # Source: the Dtype enum of the safetensors format, https://github.com/huggingface/safetensors (tensor.rs).
@@ -30,6 +41,41 @@ DTYPE_BITS = {
     "U8": 8,
     "BOOL": 8,
 }
+
+# ggml's types that store elements in blocks, scales beside them.
+# Source: https://github.com/ggml-org/ggml (gguf-py, GGML_QUANT_SIZES of gguf 0.19.0).
+_BLOCKS = {
+    "Q1_0": (128, 18),
+    "Q4_0": (32, 18),
+    "Q4_1": (32, 20),
+    "Q5_0": (32, 22),
+    "Q5_1": (32, 24),
+    "Q8_0": (32, 34),
+    "Q8_1": (32, 40),
+    "Q2_K": (256, 84),
+    "Q3_K": (256, 110),
+    "Q4_K": (256, 144),
+    "Q5_K": (256, 176),
+    "Q6_K": (256, 210),
+    "Q8_K": (256, 292),
+    "IQ1_S": (256, 50),
+    "IQ1_M": (256, 56),
+    "IQ2_XXS": (256, 66),
+    "IQ2_XS": (256, 74),
+    "IQ2_S": (256, 82),
+    "IQ3_XXS": (256, 98),
+    "IQ3_S": (256, 110),
+    "IQ4_NL": (32, 18),
+    "IQ4_XS": (256, 136),
+    "TQ1_0": (256, 54),
+    "TQ2_0": (256, 66),
+    "MXFP4": (32, 17),
+    "NVFP4": (64, 36),
+}
+DTYPES = {name: Dtype(8 // gcd(8, bits), bits // gcd(8, bits)) for name, bits in DTYPE_BITS.items()}
+DTYPES |= {"C128": Dtype(1, 16)}  # of PyTorch and NumPy
+DTYPES |= {"I4": Dtype(2, 1), "U4": Dtype(2, 1), "I2": Dtype(4, 1), "U2": Dtype(4, 1)}  # of ONNX
+DTYPES |= {name: Dtype(*block) for name, block in _BLOCKS.items()}
 
 _DTYPE_ALIASES = {
     "FLOAT64": "F64",
@@ -84,10 +130,11 @@ def stored_bytes(elements: int, dtype_name: str) -> int:
     """Return the bytes that so many elements take, the last one rounded up to a whole byte.
 
     Example:
-        >>> stored_bytes(102_267_648, "F32"), stored_bytes(3, "F4")
-        (409070592, 2)
+        >>> stored_bytes(102_267_648, "F32"), stored_bytes(3, "F4"), stored_bytes(64, "Q4_0")
+        (409070592, 2, 36)
     """
-    return -(-elements * DTYPE_BITS[dtype_name] // 8)
+    block = DTYPES[dtype_name]
+    return -(-elements * block.bytes // block.elements)
 
 
 def count(number: int) -> str:

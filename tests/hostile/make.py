@@ -5,8 +5,17 @@ Each is kept, so that anyone can hold another reader against it. ``python tests/
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import pickle
+import struct
+import zipfile
+import zlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -139,8 +148,382 @@ INDEXES = {
     "shard-missing": index(weight_map={"a": "model-00001-of-00002.safetensors"}),
 }
 
+
+# GGUF
+
+
+def text(of: str | bytes, length: int | None = None) -> bytes:
+    """Return a text behind its length."""
+    raw = of.encode() if isinstance(of, str) else of
+    return struct.pack("<Q", len(raw) if length is None else length) + raw
+
+
+def key(name: str | bytes, kind: int, value: bytes) -> bytes:
+    """Return a key with its value."""
+    return text(name) + struct.pack("<I", kind) + value
+
+
+def array(kind: int, length: int, items: bytes = b"") -> bytes:
+    """Return an array of so many items of a type, whatever stands in it."""
+    return struct.pack("<IQ", kind, length) + items
+
+
+def block(
+    name: str | bytes = "a", sizes: Sequence[int] = (2,), kind: int = 0, offset: int = 0, rank: int | None = None
+) -> bytes:
+    """Return what a header says of one tensor: 2 elements of F32 unless told."""
+    sizes_ = struct.pack(f"<{len(sizes)}Q", *sizes)
+    return (
+        text(name) + struct.pack("<I", len(sizes) if rank is None else rank) + sizes_ + struct.pack("<IQ", kind, offset)
+    )
+
+
+def gguf(*parts: bytes, tensors: int = 0, keys: int = 0, version: int = 3, data: int = 8) -> bytes:
+    """Return a GGUF file: its head, then keys and tensors, then padding and so many zero bytes of data."""
+    header = b"GGUF" + struct.pack("<IQQ", version, tensors, keys) + b"".join(parts)
+    return header + bytes(-len(header) % 32) + bytes(data)
+
+
+GGUF = {
+    "gguf-magic~other": b"GGML" + gguf()[4:],
+    "gguf-magic~cut": b"GGUF\x03",
+    "gguf-version~1": gguf(version=1),
+    "gguf-version~99": gguf(version=99),
+    "gguf-version~99-turned-round": b"GGUF\x00\x00\x00\x63" + bytes(64),
+    "gguf-cut~head": gguf()[:20],
+    "gguf-cut~name": gguf(text("abc", 100), bytes(30), tensors=1)[:60],
+    "gguf-count~tensors-2^60": gguf(tensors=2**60),
+    "gguf-count~keys-2^60": gguf(keys=2**60),
+    "gguf-count~numbers-2^40": gguf(key("a", 9, array(4, 2**40)), keys=1),
+    "gguf-count~texts-2^40": gguf(key("a", 9, array(8, 2**40)), keys=1),
+    "gguf-count~arrays-2^40": gguf(key("a", 9, array(9, 2**40)), keys=1),
+    "gguf-cut~text-2^60": gguf(key("a", 8, text("b", 2**60)), keys=1),
+    "gguf-cut~text-2^64-1": gguf(key("a", 8, text("b", 2**64 - 1)), keys=1),
+    "gguf-cut~text-in-array": gguf(key("a", 9, array(8, 2, text("b") + text("c", 2**63))), keys=1),
+    "gguf-text~name-2^60": gguf(text("a", 2**60) + bytes(40), tensors=1),
+    "gguf-text~key-2^60": gguf(text("a", 2**60) + bytes(40), keys=1),
+    "gguf-text~no-utf-8": gguf(block(b"\xff"), tensors=1),
+    "gguf-value~13": gguf(key("a", 13, bytes(8)), keys=1),
+    "gguf-value~2^32-1": gguf(key("a", 2**32 - 1, bytes(8)), keys=1),
+    "gguf-value~array-of-13": gguf(key("a", 9, array(13, 1, bytes(8))), keys=1),
+    "gguf-value~nesting": gguf(key("a", 9, array(9, 1) * 1000), keys=1),
+    "gguf-twice~key": gguf(key("a", 4, bytes(4)), key("a", 4, bytes(4)), keys=2),
+    "gguf-twice~tensor": gguf(block(), block(offset=32), tensors=2, data=40),
+    "gguf-alignment~0": gguf(key("general.alignment", 4, struct.pack("<I", 0)), block(), keys=1, tensors=1),
+    "gguf-alignment~24": gguf(key("general.alignment", 4, struct.pack("<I", 24)), block(), keys=1, tensors=1),
+    "gguf-alignment~text": gguf(key("general.alignment", 8, text("32")), block(), keys=1, tensors=1),
+    "gguf-dims~5": gguf(block(sizes=(1, 1, 1, 1, 2)), tensors=1),
+    "gguf-dims~2^32-1": gguf(block(rank=2**32 - 1), tensors=1),
+    "gguf-dims~negative": gguf(block(sizes=(2**64 - 2,)), tensors=1),
+    "gguf-dims~product": gguf(block(sizes=(2**32, 2**31)), tensors=1),
+    "gguf-dims~after-zero": gguf(block(sizes=(0, 2**63)), tensors=1),
+    "gguf-type~removed": gguf(block(kind=4), tensors=1),
+    "gguf-type~unknown": gguf(block(kind=200), tensors=1),
+    "gguf-blocks": gguf(block(sizes=(33,), kind=2), tensors=1, data=36),
+    "gguf-offset~backwards": gguf(block(), block("b", offset=0), tensors=2, data=40),
+    "gguf-offset~overlap": gguf(block(sizes=(16,)), block("b", offset=32), tensors=2, data=128),
+    "gguf-offset~hole": gguf(block(), block("b", offset=64), tensors=2, data=128),
+    "gguf-offset~not-aligned": gguf(block(), block("b", offset=8), tensors=2, data=40),
+    "gguf-offset~2^64-1": gguf(block(offset=2**64 - 1), tensors=1),
+    "gguf-short~by-one": gguf(block(), tensors=1, data=7),
+    "gguf-short~past-the-end": gguf(block(sizes=(2**40,)), tensors=1),
+    "gguf-split~missing-00001-of-00002": gguf(key("split.count", 2, struct.pack("<H", 2)), block(), keys=1, tensors=1),
+    "gguf-split~other-count-00001-of-00003": gguf(key("split.count", 2, struct.pack("<H", 2)), keys=1),
+}
+
+# PyTorch
+
+
+def saved(pickled: bytes, storages: Mapping[str, bytes] | None = None, **other: bytes) -> bytes:
+    """Return an archive as torch.save writes it: a pickle, and storages."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, content in {
+            "data.pkl": pickled,
+            **{f"data/{name}": raw for name, raw in (storages or {}).items()},
+            **other,
+        }.items():
+            archive.writestr(zipfile.ZipInfo(f"archive/{name}"), content)
+    return made.getvalue()
+
+
+def member(  # noqa: PLR0913  # each is a field that a file can lie about
+    name: str | bytes,
+    data: bytes = b"\x80\x02}.",
+    *,
+    local: str | bytes | None = None,
+    method: int = 0,
+    flags: int = 0,
+    size: int | None = None,
+    packed_bytes: int | None = None,
+    offset: int | None = None,
+) -> tuple[bytes, bytes, int | None]:
+    """Return a member as it stands in an archive, its entry in the directory, and where that says it begins."""
+    raw, said = (each.encode() if isinstance(each, str) else each for each in (name, name if local is None else local))
+    sizes = (len(data) if packed_bytes is None else packed_bytes, len(data) if size is None else size)
+    start = struct.pack("<4s5H3L2H", b"PK\x03\x04", 20, flags, method, 0, 0, 0, *sizes, len(said), 0)
+    entry = struct.pack("<4s6H3L5H1L", b"PK\x01\x02", 20, 20, flags, method, 0, 0, 0, *sizes, len(raw), 0, 0, 0, 0, 0)
+    return start + said + data, entry + b"%s" + raw, offset
+
+
+def packed(
+    *members: tuple[bytes, bytes, int | None],
+    count: int | None = None,
+    directory_bytes: int | None = None,
+    start: int | None = None,
+    large: tuple[int, int, int] | None = None,
+) -> bytes:
+    """Return an archive of these, whose end says of the directory what it should, unless told."""
+    body, directory = b"", b""
+    for content, entry, offset in members:
+        directory += entry.replace(b"%s", struct.pack("<L", len(body) if offset is None else offset), 1)
+        body += content
+    body = body or b"PK\x03\x04"
+    ends = b""
+    if large:
+        ends = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, large[0], *large)
+        ends += struct.pack("<4sLQL", b"PK\x06\x07", 0, len(body) + len(directory), 1)
+    told = (
+        0xFFFF if large else len(members) if count is None else count,
+        len(directory) if directory_bytes is None else directory_bytes,
+        len(body) if start is None else start,
+    )
+    return body + directory + ends + struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, told[0], *told, 0)
+
+
+def short(of: str) -> bytes:
+    """Return the instruction that pushes a text."""
+    return b"X" + struct.pack("<I", len(of)) + of.encode()
+
+
+def whole(number: int) -> bytes:
+    """Return the instruction that pushes an integer."""
+    raw = number.to_bytes(number.bit_length() // 8 + 1, "little", signed=True)
+    return b"\x8a" + bytes([len(raw)]) + raw
+
+
+def rebuilt(
+    *,
+    kind: str = "FloatStorage",
+    storage: str = "0",
+    elements: int = 2,
+    offset: int = 0,
+    shape: Sequence[int] = (2,),
+    strides: Sequence[int] = (1,),
+) -> bytes:
+    """Return a pickle of a dict with one tensor, of 2 elements of F32 unless told."""
+    sizes = b"(" + b"".join(map(whole, shape)) + b"t(" + b"".join(map(whole, strides)) + b"t"
+    held = (
+        b"("
+        + short("storage")
+        + b"ctorch\n"
+        + kind.encode()
+        + b"\n"
+        + short(storage)
+        + short("cpu")
+        + whole(elements)
+        + b"tQ"
+    )
+    return (
+        b"\x80\x02}"
+        + short("a")
+        + b"ctorch._utils\n_rebuild_tensor_v2\n("
+        + held
+        + whole(offset)
+        + sizes
+        + b"\x89}tRs."
+    )
+
+
+def named(module: str, name: str) -> bytes:
+    """Return a pickle that would call something."""
+    return b"\x80\x02c" + module.encode() + b"\n" + name.encode() + b"\n(" + short("true") + b"tR."
+
+
+EIGHT = {"0": bytes(8)}
+DEEP = b"\x80\x02" + b"}" + (b"q\x00" + short("k") + b"}") * 40 + b"s" * 40 + b"."
+TIMES = b"]q\x00" + b"".join(b"](" + (b"h" + bytes([at])) * 100 + b"eq" + bytes([at + 1]) for at in range(6))
+MULTIPLIED = b"\x80\x02" + TIMES + b"."  # lists of one list a hundred times, six deep
+
+PYTORCH = {
+    "pickle-global~os.system": saved(named("posix", "system")),
+    "pickle-global~eval": saved(named("builtins", "eval")),
+    "pickle-global~unknown": saved(named("my.own", "Class")),
+    "pickle-global~stack": saved(b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R."),
+    "pickle-step~unknown": saved(b"\x80\x02\xff."),
+    "pickle-step~instance": saved(b"\x80\x02(ios\nsystem\n."),
+    "pickle-step~extension": saved(b"\x80\x02\x82\x01."),
+    "pickle-step~empty-stack": saved(b"\x80\x02."),
+    "pickle-step~no-mark": saved(b"\x80\x02Nt."),
+    "pickle-step~no-memo": saved(b"\x80\x02j\xff\xff\xff\xff."),
+    "pickle-step~digits": saved(b"\x80\x02I" + b"9" * 5000 + b"\n."),
+    "pickle-cut~no-stop": saved(b"\x80\x02}"),
+    "pickle-cut~bytes-2^60": saved(b"\x80\x05\x96" + struct.pack("<Q", 2**60) + b"."),
+    "pickle-cut~text-2^60": saved(b"\x80\x05\x8d" + struct.pack("<Q", 2**60) + b"."),
+    "pickle-key": saved(b"\x80\x02}(Nt" + b"Ns."),
+    "torch-deep": saved(DEEP),
+    "torch-deep~multiplied": saved(MULTIPLIED),
+    "torch-pickle": saved(b"", **{"other.pkl": b""})[:-22] + b"PK\x05\x06" + bytes(18),
+    "torch-storage~missing": saved(rebuilt()),
+    "torch-storage~other-size": saved(rebuilt(), {"0": bytes(7)}),
+    "torch-storage~other-kind": saved(rebuilt(kind="Tensor"), EIGHT),
+    "pickle-global~storage": saved(rebuilt(kind="OtherStorage"), EIGHT),
+    "torch-tensor~no-sizes": saved(rebuilt().replace(b"(\x8a\x01\x02t(", b"\x8a\x01\x02(", 1), EIGHT),
+    "torch-tensor~negative": saved(rebuilt(shape=(-2,)), EIGHT),
+    "torch-tensor~negative-offset": saved(rebuilt(offset=-1), EIGHT),
+    "torch-tensor~ranks": saved(rebuilt(shape=(1, 2)), EIGHT),
+    "torch-elements": saved(rebuilt(shape=(2**62, 2), strides=(0, 0)), EIGHT),
+    "torch-beyond~shape": saved(rebuilt(shape=(3,)), EIGHT),
+    "torch-beyond~offset": saved(rebuilt(offset=1), EIGHT),
+    "torch-beyond~stride": saved(rebuilt(strides=(2**60,)), EIGHT),
+    "zip-end~cut": saved(rebuilt(), EIGHT)[:-1],
+    "torch-pickle~two": packed(member("a/data.pkl"), member("b/data.pkl")),
+    "torch-limit~bomb": packed(member("a/data.pkl", zlib.compress(bytes(1000))[2:-4], method=8, size=2**31 - 1)),
+    "torch-file": pickle.dumps(1, 2) * 5,
+    "zip-limit": packed(directory_bytes=2**31),
+    "zip-limit~2^63": packed(large=(1, 2**63, 0)),
+    "zip-directory~begins-past-the-end": packed(member("a/data.pkl"), start=2**31),
+    "zip-directory~more-members": packed(member("a/data.pkl"), count=2),
+    "zip-directory~2^60-members": packed(member("a/data.pkl"), large=(2**60, 50, 0)),
+    "zip-directory~member-past-the-end": packed(member("a/data.pkl", packed_bytes=2**30)),
+    "zip-name~up": packed(member("../../etc/passwd")),
+    "zip-name~absolute": packed(member("/etc/passwd")),
+    "zip-name~backslash": packed(member("a\\data.pkl")),
+    "zip-name~empty": packed(member("")),
+    "zip-name~no-utf-8": packed(member(b"\xff")),
+    "zip-twice": packed(member("a/data.pkl"), member("a/data.pkl")),
+    "zip-member~other-name": packed(member("a/data.pkl", local="b/data.pkl")),
+    "zip-member~elsewhere": packed(member("a/data.pkl", offset=5)),
+    "zip-method~bzip2": packed(member("a/data.pkl", method=12)),
+    "zip-method~encrypted": packed(member("a/data.pkl", flags=1)),
+    "zip-deflate~no-deflate": packed(member("a/data.pkl", b"\xff" * 40, method=8)),
+    "zip-deflate~too-short": packed(member("a/data.pkl", zlib.compress(b"abc")[2:-4], method=8, size=50)),
+    "zip-end~comment": b"PK\x03\x04" + bytes(100),
+}
+
+
+# ONNX
+
+
+def varint(number: int) -> bytes:
+    """Return an integer of 7 bits a byte."""
+    raw = b""
+    while number > 0x7F:
+        raw, number = raw + bytes([number & 0x7F | 0x80]), number >> 7
+    return raw + bytes([number])
+
+
+def field(number: int, value: int | bytes, length: int | None = None) -> bytes:
+    """Return a field of a message: an integer, or bytes behind their length."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value) if length is None else length) + value
+
+
+def pair(name: str, value: str) -> bytes:
+    """Return what says where an initializer's data is."""
+    return field(13, field(1, name.encode()) + field(2, value.encode()))
+
+
+def initializer(
+    *more: bytes, name: bytes = b"a", kind: int = 1, dims: Sequence[int] = (2,), data: bytes | None = bytes(8)
+) -> bytes:
+    """Return a tensor: 2 elements of F32 unless told."""
+    sizes = b"".join(field(1, size) for size in dims)
+    return sizes + field(2, kind) + field(8, name) + (b"" if data is None else field(9, data)) + b"".join(more)
+
+
+def onnx(*tensors: bytes) -> bytes:
+    """Return a model with these initializers."""
+    return field(1, 7) + field(7, b"".join(field(5, tensor) for tensor in tensors))
+
+
+def outside(location: str, offset: str = "0", length: str = "8") -> bytes:
+    """Return a model whose one tensor has its data in another file."""
+    told = pair("location", location) + pair("offset", offset) + pair("length", length)
+    return onnx(initializer(told, field(14, 1), data=None))
+
+
+ONNX = {
+    "onnx-message~cut": onnx(initializer())[:-1],
+    "onnx-message~length-2^60": field(1, 7) + field(7, b"", length=2**60),
+    "onnx-message~longer-than-its-message": onnx(field(9, b"", length=100)),
+    "onnx-message~kind": field(1, 7) + b"\x0b\x0c",
+    "onnx-message~integer-without-end": field(1, 7) + b"\x38" + b"\xff" * 40,
+    "onnx-graph~none": field(1, 7),
+    "onnx-graph~empty": b"",
+    "onnx-text": onnx(initializer(name=b"\xff")),
+    "onnx-text~long": onnx(initializer(name=b"a" * 70_000)),
+    "onnx-type~text": onnx(initializer(kind=8)),
+    "onnx-type~99": onnx(initializer(kind=99)),
+    "onnx-shape~negative": onnx(initializer(dims=(2**64 - 2,))),
+    "onnx-shape~product": onnx(initializer(dims=(2**32, 2**31))),
+    "onnx-shape~dims": onnx(initializer(dims=(1,) * 65)),
+    "onnx-size~less": onnx(initializer(dims=(3,))),
+    "onnx-size~more": onnx(initializer(dims=(1,))),
+    "onnx-twice": onnx(initializer(), initializer()),
+    "onnx-path~up": outside("../../etc/passwd"),
+    "onnx-path~absolute": outside("/etc/passwd"),
+    "onnx-path~none": outside(""),
+    "onnx-missing": outside("weights.bin"),
+    "onnx-beyond~offset": outside("sound.safetensors", offset=str(2**60)),
+    "onnx-beyond~digits": outside("sound.safetensors", offset="9" * 5000),
+    "onnx-beyond~negative": outside("sound.safetensors", offset="-8"),
+    "onnx-beyond~length": outside("sound.safetensors", length="9"),
+}
+
+# NumPy
+
+
+def npy(
+    told: str = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }",
+    data: int = 8,
+    version: int = 1,
+    length: int | None = None,
+) -> bytes:
+    """Return an array's file: 2 elements of F32 unless told."""
+    lengths = struct.pack("<H" if version == 1 else "<I", len(told) if length is None else length)
+    return b"\x93NUMPY" + bytes([version, 0]) + lengths + told.encode() + bytes(data)
+
+
+def npz(array: bytes, name: str = "a.npy") -> bytes:
+    """Return an archive of one array."""
+    return packed(member(name, array))
+
+
+def shaped(shape: str, descr: str = "'<f4'") -> bytes:
+    """Return an archive of an array of this shape and dtype."""
+    return npz(npy(f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}"))
+
+
+NPZ = {
+    "npz-member~name": npz(npy(), "a.txt"),
+    "npz-member~magic": npz(b"\x92" + npy()[1:]),
+    "npz-member~empty": npz(b""),
+    "npz-version": npz(npy(version=4)),
+    "npz-limit~longer-than-the-member": npz(npy(length=60_000)),
+    "npz-limit~2^32-1": npz(npy(version=2, length=2**32 - 1)),
+    "npz-header~call": npz(npy("__import__('os').system('true')")),
+    "npz-header~nested": npz(npy("[" * 5000)),
+    "npz-header~keys": npz(npy("{'descr': '<f4'}")),
+    "npz-dtype~object": shaped("(2,)", "'|O'"),
+    "npz-dtype~text": shaped("(2,)", "'<U9'"),
+    "npz-dtype~structure": shaped("(2,)", "[('a', '<f4')]"),
+    "npz-shape~negative": shaped("(-2,)"),
+    "npz-shape~number": shaped("2"),
+    "npz-shape~float": shaped("(2.0,)"),
+    "npz-shape~product": shaped("(4294967296, 2147483648)"),
+    "npz-size~less": shaped("(3,)"),
+    "npz-size~more": shaped("(1,)"),
+}
+
+
 FILES = {
     SHARD: SOUND,
+    **{f"{name}.onnx": content for name, content in ONNX.items()},
+    **{f"{name}.npz": content for name, content in NPZ.items()},
+    **{f"{name}.gguf": content for name, content in GGUF.items()},
+    **{f"{name}.pt": content for name, content in PYTORCH.items()},
     **{f"{name}.safetensors": content for name, content in SAFETENSORS.items()},
     **{f"{name}.safetensors.index.json": content for name, content in INDEXES.items()},
 }

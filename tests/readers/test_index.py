@@ -217,11 +217,13 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     refused(tmp_path, "no-checkpoint")
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.gguf", "model.onnx"])
+@pytest.mark.parametrize("name", ["tf_model.h5", "flax_model.msgpack", "model.tflite"])
 def test_a_format_with_no_reader_yet_is_named(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(b"GGUF")
+    (tmp_path / name).write_bytes(b"other")
     assert name in refused(tmp_path, "format")
-    assert "only .safetensors is read so far" in refused(tmp_path / name, "format")
+    assert "only .safetensors, .gguf, .bin, .pt, .pth, .ckpt, .onnx, .npz are read so far" in refused(
+        tmp_path / name, "format"
+    )
 
 
 def test_a_file_without_suffix_is_known_by_how_it_starts(sharded: Path) -> None:
@@ -233,7 +235,7 @@ def test_a_file_without_suffix_is_known_by_how_it_starts(sharded: Path) -> None:
 
 def test_another_format_is_one_line_of_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = Header((Row("a", (2,), "F32", "", (), 2, 2),), {}, 1)
-    monkeypatch.setitem(readers.FORMATS, ".toy", readers.Format(lambda path: toy, lambda start: start == b"TOY"))
+    monkeypatch.setitem(readers.FORMATS, ".toy", readers.Format("toy", lambda path: toy, lambda start: start == b"TOY"))
     (tmp_path / "a.toy").write_bytes(b"by its suffix")
     (tmp_path / "b").write_bytes(b"TOY")
     write_index(tmp_path, {"a": "a.toy"}, name="model.toy.index.json")

@@ -10,8 +10,8 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.errors import UsageError
+from weighbridge.readers import gguf, npz, onnx, pytorch, safetensors
 from weighbridge.readers import index as indexes
-from weighbridge.readers import safetensors
 from weighbridge.readers.header import UNREADABLE, Header, Rule, open_file
 
 if TYPE_CHECKING:
@@ -21,21 +21,33 @@ if TYPE_CHECKING:
 
 
 class Format(NamedTuple):
-    """How a format's header is read, and whether a file's first 9 bytes look like it."""
+    """A format's name, how its header is read, and whether a file's first 9 bytes look like it.
 
+    ``parts`` names the files that a checkpoint is split into, of one of which it is given the path and the header.
+    """
+
+    name: str
     read: Callable[[str], Header]
     recognise: Callable[[bytes], bool]
+    parts: Callable[[str, Header], list[str]] | None = None
 
 
 FORMATS = {
-    ".safetensors": Format(safetensors.read, safetensors.recognise),
+    ".safetensors": Format("safetensors", safetensors.read, safetensors.recognise),
+    ".gguf": Format("GGUF", gguf.read, gguf.recognise, gguf.parts),
+    ".bin": Format("PyTorch", pytorch.read, pytorch.recognise),
+    ".pt": Format("PyTorch", pytorch.read, pytorch.recognise),
+    ".pth": Format("PyTorch", pytorch.read, pytorch.recognise),
+    ".ckpt": Format("PyTorch", pytorch.read, pytorch.recognise),
+    ".onnx": Format("ONNX", onnx.read, onnx.recognise),
+    ".npz": Format("NumPy", npz.read, npz.recognise),
 }
 # Suffixes of formats that hold weights too and have no reader yet.
-UNREAD = (".bin", ".ckpt", ".gguf", ".h5", ".msgpack", ".npz", ".onnx", ".pdparams", ".pt", ".pth", ".tflite")
+UNREAD = (".h5", ".msgpack", ".pdparams", ".tflite")
 _READ = ", ".join(FORMATS)
 _INDEX = ".index.json"
 
-FORMAT = Rule("format", f"only {_READ} is read so far", f"give a {_READ} file, its index, or a folder that holds one")
+FORMAT = Rule("format", f"only {_READ} are read so far", "give such a file, its index, or a folder that holds one")
 EMPTY = Rule("no-checkpoint", "the folder holds no checkpoint", f"give a folder that holds {_READ} files")
 AMBIGUOUS = Rule("which-index", "the folder holds several indexes", "name the one that is meant")
 
@@ -52,6 +64,7 @@ class Found(NamedTuple):
     """
 
     path: str
+    format: str
     rows: tuple[Row, ...]
     metadata: dict[str, str]
     files: tuple[str, ...]
@@ -89,7 +102,10 @@ def read(path: str | os.PathLike[str]) -> Found:
         if files[0].endswith(suffix + _INDEX):
             index = indexes.read(files[0])
             return _found(path, list(index.shards.values()), form, index)
-    return _found(path, files, _form(files[0]), None)
+    form = _form(files[0])
+    if form.parts and len(files) == 1:
+        files = form.parts(files[0], form.read(files[0]))
+    return _found(path, files, form, None)
 
 
 def _choose(folder: str) -> list[str]:
@@ -143,6 +159,7 @@ def _found(path: str, files: list[str], form: Format, index: indexes.Index | Non
     listed = index.paths() if index else {name: held[0] for name, held in holders.items()}
     return Found(
         path=path,
+        format=form.name,
         rows=tuple(rows.values()),
         metadata={key: value for header in reversed(headers) for key, value in header.metadata.items()},
         files=tuple(files),

@@ -100,6 +100,58 @@ def size_of(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size
 
 
+def read_at(file: BinaryIO, offset: int, length: int) -> bytes:
+    """Return so many bytes from there on, or as many as the file has."""
+    if offset + length > size_of(file):
+        length = max(0, size_of(file) - offset)
+    if not length:
+        return b""
+    file.seek(offset)
+    pieces = []
+    while length > 0 and (piece := file.read(length)):
+        pieces.append(piece)
+        length -= len(piece)
+    return b"".join(pieces)
+
+
+def inside(folder: str, name: str, path: str, wrong: Rule, missing: Rule) -> str:
+    """Return the path of a file that ``path`` names in its folder. It may lead nowhere else, whatever links there are.
+
+    Raises:
+        CheckpointError: the name is no plain path or leads out of the folder, or there is no such file.
+    """
+    if not _is_plain(name):
+        raise wrong.broken(path, shard=name)
+    found = os.path.join(folder, name)
+    if not os.path.lexists(found):
+        raise missing.broken(path, shard=name)
+    target = os.path.realpath(found)
+    if not any(target.startswith(os.path.join(home, "")) for home in _homes(os.path.realpath(folder))):
+        raise wrong.broken(path, shard=name, leads_to=target)
+    return found
+
+
+def _is_plain(shard: str) -> bool:
+    r"""Tell whether a file name is relative and goes only downwards, on any operating system.
+
+    Example:
+        >>> [_is_plain(name) for name in ("a.safetensors", "b/a.safetensors", "../a", "/a", "C:a", "b\\a", "")]
+        [True, True, False, False, False, False, False]
+    """
+    return shard.isprintable() and not {"\\", ":"} & set(shard) and not {"", ".", ".."} & set(shard.split("/"))
+
+
+def _homes(folder: str) -> list[str]:
+    """Return where the links of a folder may lead: into itself, and from a hub cache's snapshot into its blobs.
+
+    Example:
+        >>> _homes("/cache/models--a--b/snapshots/0123")
+        ['/cache/models--a--b/snapshots/0123', '/cache/models--a--b/blobs']
+    """
+    repository, snapshots, _ = os.path.join(folder, "").rpartition("/snapshots/")
+    return [folder, repository + "/blobs"] if snapshots else [folder]
+
+
 def parse_object(raw: bytes, path: str) -> dict[str, Any]:
     """Return the JSON object that ``raw`` spells: stricter than Python's own parser, as strict as safetensors'.
 

@@ -9,7 +9,17 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-from weighbridge.readers.header import FETCH, REWRITE, Rule, check_text, is_size, open_file, parse_object, size_of
+from weighbridge.readers.header import (
+    FETCH,
+    REWRITE,
+    Rule,
+    check_text,
+    inside,
+    is_size,
+    open_file,
+    parse_object,
+    size_of,
+)
 
 LONGEST_INDEX_BYTES = 100_000_000
 
@@ -59,7 +69,10 @@ def read(path: str) -> Index:
         raw = file.read(index_bytes)
     found = parse_object(raw, path)
     weight_map = _weight_map(found.get("weight_map"), path)
-    shards = {shard: _shard(shard, path) for shard in sorted(set(weight_map.values()))}
+    folder = os.path.dirname(path)
+    shards = {
+        shard: inside(folder, shard, path, SHARD_PATH, SHARD_MISSING) for shard in sorted(set(weight_map.values()))
+    }
     return Index(_total(found.get("metadata"), path), weight_map, shards, len(raw))
 
 
@@ -81,38 +94,3 @@ def _total(metadata: Any, path: str) -> int | None:
     if total is not None and not is_size(total):
         raise TOTAL_SIZE.broken(path, total_size=total)
     return total
-
-
-def _shard(shard: str, path: str) -> str:
-    """Return the path of a shard, which the index at ``path`` may name only inside its own folder."""
-    folder = os.path.dirname(path)
-    if not _is_plain(shard):
-        raise SHARD_PATH.broken(path, shard=shard)
-    found = os.path.join(folder, shard)
-    if not os.path.lexists(found):
-        raise SHARD_MISSING.broken(path, shard=shard)
-    target = os.path.realpath(found)
-    if not any(target.startswith(os.path.join(home, "")) for home in _homes(os.path.realpath(folder))):
-        raise SHARD_PATH.broken(path, shard=shard, leads_to=target)
-    return found
-
-
-def _is_plain(shard: str) -> bool:
-    r"""Tell whether a file name is relative and goes only downwards, on any operating system.
-
-    Example:
-        >>> [_is_plain(name) for name in ("a.safetensors", "b/a.safetensors", "../a", "/a", "C:a", "b\\a", "")]
-        [True, True, False, False, False, False, False]
-    """
-    return shard.isprintable() and not {"\\", ":"} & set(shard) and not {"", ".", ".."} & set(shard.split("/"))
-
-
-def _homes(folder: str) -> list[str]:
-    """Return where the links of a folder may lead: into itself, and from a hub cache's snapshot into its blobs.
-
-    Example:
-        >>> _homes("/cache/models--a--b/snapshots/0123")
-        ['/cache/models--a--b/snapshots/0123', '/cache/models--a--b/blobs']
-    """
-    repository, snapshots, _ = os.path.join(folder, "").rpartition("/snapshots/")
-    return [folder, repository + "/blobs"] if snapshots else [folder]

@@ -45,7 +45,7 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
 
     Args:
         model: as for `weigh`; the checkpoint's own folder, if a ``config.json`` lies in it.
-        checkpoint: a ``.safetensors`` file, the index of several, or a folder with either.
+        checkpoint: a checkpoint file, the index of several, or a folder with either.
         class_name: the class to hold it against; the one that fits best when left out.
         fields: config fields to replace.
         dtype: the dtype that every weight must have; any floating-point one when left out.
@@ -161,7 +161,7 @@ class Verification:
         return "\n\n".join(block for block in blocks if block)
 
     def _bytes(self) -> int:
-        return sum(units.stored_bytes(row.count, row.dtype) for row in self.found.rows)
+        return sum(units.stored_bytes(row.parameters, row.dtype) for row in self.found.rows)
 
     def _kind_lines(self, kind: str, said: _Words) -> Iterator[str]:
         """Say what there is of one kind, a line each group."""

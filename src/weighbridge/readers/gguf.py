@@ -1,0 +1,359 @@
+"""Reads the header of a GGUF file.
+
+A header is the magic, a version, how many tensors and how many keys there are; then the keys with their values; then
+each tensor's name, sizes, type and offset. Nothing says how long it is, and a vocabulary of a million texts may stand
+in it, so it is read in pieces, and what no answer needs is stepped over. The rules are those of
+https://github.com/ggml-org/ggml (``docs/gguf.md`` and ``src/gguf.cpp``), whose code demands the same order of offsets.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from struct import Struct
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from weighbridge.ledger import Row
+from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, open_file, size_of
+from weighbridge.units import DTYPES, stored_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAGIC = b"GGUF"
+VERSIONS = (2, 3)
+LONGEST_HEADER_BYTES = 500_000_000
+LONGEST_NAME_BYTES = 65_535
+MOST_DIMS = 4
+_LIMIT = 2**63
+_PIECE = 1 << 18  # bytes that are read at a time, at least
+_DEFAULT_ALIGNMENT = 32
+_LEAST_KEY, _LEAST_TENSOR = 8 + 4 + 1, 8 + 4 + 4 + 8  # bytes that one takes at least
+_DEEPEST = 8  # arrays in arrays
+_LONGEST_TEXT = 1 << 16  # bytes of a value's text that are kept
+
+MAGIC_WRONG = Rule("gguf-magic", "a GGUF file starts with GGUF and a version", FETCH)
+VERSION = Rule("gguf-version", f"only versions {' and '.join(map(str, VERSIONS))} are read", "convert it to GGUF 3")
+CUT = Rule("gguf-cut", "the header must end before the file does", FETCH)
+LIMIT = Rule("gguf-limit", f"a header may have at most {LONGEST_HEADER_BYTES:,} bytes", FETCH)
+COUNT = Rule("gguf-count", "a file has room for as many entries as it says that it has", FETCH)
+TEXT = Rule("gguf-text", f"a name must be UTF-8 of at most {LONGEST_NAME_BYTES:,} bytes", REWRITE)
+VALUE = Rule("gguf-value", "a value must be of one of the 13 types, and arrays nest at most 8 deep", FETCH)
+TWICE = Rule("gguf-twice", "a key or a tensor's name may stand only once", REWRITE)
+ALIGNMENT = Rule("gguf-alignment", "general.alignment must be a power of two, of type uint32", REWRITE)
+DIMS = Rule("gguf-dims", f"a tensor has at most {MOST_DIMS} dims, and fewer than 2^63 elements", REWRITE)
+TYPE = Rule("gguf-type", "a tensor's type must be one that ggml has", "update weighbridge, or convert it again")
+BLOCKS = Rule("gguf-blocks", "the rows of a tensor must be whole blocks of its type", REWRITE)
+OFFSET = Rule("gguf-offset", "each tensor must begin where the one before it ends, aligned", REWRITE)
+SPLIT = Rule("gguf-split", "a split model is in as many files as its name and its header say", "fetch the others")
+SHORT = Rule("gguf-short", "the tensors must end before the file does", FETCH)
+
+# ggml's types by number; those that are missing were removed.
+# Source: enum ggml_type of https://github.com/ggml-org/ggml (include/ggml.h).
+TYPES = {
+    **dict(enumerate(("F32", "F16", "Q4_0", "Q4_1"))),
+    **dict(enumerate(("Q5_0", "Q5_1", "Q8_0", "Q8_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K"), 6)),
+    **dict(enumerate(("IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS"), 16)),
+    **dict(enumerate(("I8", "I16", "I32", "I64", "F64", "IQ1_M", "BF16"), 24)),
+    **dict(enumerate(("TQ1_0", "TQ2_0"), 34)),
+    **dict(enumerate(("MXFP4", "NVFP4", "Q1_0"), 39)),
+}
+
+# The types of values, by number: how struct calls each.
+_SCALARS = dict(enumerate("BbHhIif?")) | dict(enumerate("Qqd", 10))
+_TEXT, _ARRAY, _U32 = 8, 9, 4
+_NAMES = (
+    *("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "bool"),
+    *("text", "array", "uint64", "int64", "float64"),
+)
+
+
+def recognise(start: bytes) -> bool:
+    r"""Tell whether a file's first bytes look like GGUF.
+
+    Example:
+        >>> recognise(b"GGUF\x03\x00\x00\x00"), recognise(b"ggml")
+        (True, False)
+    """
+    return start[:4] == MAGIC
+
+
+def read(path: str) -> Header:
+    """Return what the header says of each tensor, in the header's order: names as they stand, sizes outermost first.
+
+    The metadata are the keys with their values as texts; of an array, its length.
+
+    Raises:
+        CheckpointError: the file breaks a rule of the format; the message starts with the rule's name.
+
+    Example:
+        >>> import os, struct, tempfile
+        >>> header = b"GGUF" + struct.pack("<IQQ", 3, 1, 0)
+        >>> header += struct.pack("<Q6sI2QIQ", 6, b"weight", 2, 32, 3, 2, 0)  # 32 columns of Q4_0 in 3 rows
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "model.gguf")
+        ...     with open(path, "wb") as file:
+        ...         _ = file.write(header.ljust(96, b"-") + bytes(3 * 18))
+        ...     read(path).rows[0][:3]
+        ('weight', (3, 32), 'Q4_0')
+    """
+    with open_file(path) as file:
+        return _Reader(file, path).header()
+
+
+_PART = re.compile(r"-\d{5}-of-(\d{5})\.gguf$")
+
+
+def parts(path: str, header: Header) -> list[str]:
+    """Return the files that a split model is in, if this is one of them: `model-00001-of-00003.gguf`.
+
+    Raises:
+        CheckpointError: one of the others is not there.
+    """
+    named, stated = _PART.search(path), header.metadata.get("split.count", "1")
+    if not named or stated in ("0", "1"):
+        return [path]
+    if int(named[1]) != int(stated):
+        raise SPLIT.broken(path, **{"split.count": stated})
+    found = [f"{path[: named.start()]}-{number:05d}-of-{named[1]}.gguf" for number in range(1, int(named[1]) + 1)]
+    for each in found:
+        if not os.path.exists(each):
+            raise SPLIT.broken(path, missing=os.path.basename(each))
+    return found
+
+
+class _Reader:
+    """Goes through a header from its start to its end; holds no more of it than a piece."""
+
+    def __init__(self, file: BinaryIO, path: str) -> None:
+        self.path, self._file = path, file
+        self.file_bytes = size_of(file)
+        self._piece, self._at, self._before = b"", 0, 0
+        self._order = "<"
+
+    # Bytes
+
+    @property
+    def position(self) -> int:
+        """Bytes from the start of the file."""
+        return self._before + self._at
+
+    @property
+    def left(self) -> int:
+        """Bytes from here to the end of the file."""
+        return self.file_bytes - self.position
+
+    def _need(self, length: int) -> int:
+        """See that so many bytes are at hand, and return where they begin; nothing is read that is not there."""
+        if self._at + length > len(self._piece):
+            if length > self.left:
+                raise CUT.broken(self.path, at=self.position, needs=length, file_bytes=self.file_bytes)
+            if self.position + length > LONGEST_HEADER_BYTES:
+                raise LIMIT.broken(self.path, at=self.position, needs=length)
+            rest = self._piece[self._at :]
+            self._before, self._at = self.position, 0
+            self._piece = rest + _all_of(self._file, max(length, _PIECE) - len(rest))
+            if len(self._piece) < length:
+                raise CUT.broken(self.path, at=self.position, needs=length, file_bytes=self.file_bytes)
+        at = self._at
+        self._at += length
+        return at
+
+    def _skip(self, length: int) -> None:
+        """Step over bytes, without reading those that are not at hand."""
+        if length > self.left:
+            raise CUT.broken(self.path, at=self.position, needs=length, file_bytes=self.file_bytes)
+        if self.position + length > LONGEST_HEADER_BYTES:
+            raise LIMIT.broken(self.path, at=self.position, needs=length)
+        beyond = self._at + length - len(self._piece)
+        if beyond <= 0:
+            self._at += length
+            return
+        self._before += len(self._piece) + beyond
+        self._piece, self._at = b"", 0
+        self._file.seek(self._before)
+
+    def _unpack(self, form: str) -> tuple[Any, ...]:
+        packed = Struct(self._order + form)
+        at = self._need(packed.size)
+        return packed.unpack_from(self._piece, at)
+
+    def _text(self, most: int, what: str) -> str:
+        (length,) = self._unpack("Q")
+        if length > most:
+            raise TEXT.broken(self.path, of=what, bytes=length)
+        at = self._need(length)
+        try:
+            return self._piece[at : at + length].decode()
+        except UnicodeDecodeError as error:
+            raise TEXT.broken(self.path, of=what, byte=error.start) from None
+
+    # The header
+
+    def header(self) -> Header:
+        tensors, keys = self._start()
+        metadata = dict(self._metadata(keys))
+        alignment = self._alignment(metadata.get("general.alignment"))
+        described = list(self._described(tensors))
+        header_bytes = self.position
+        rows = tuple(self._row(tensor) for tensor in described)
+        self._check_layout(described, rows, -(-header_bytes // alignment) * alignment, alignment)
+        return Header(rows, {key: value.text for key, value in metadata.items()}, header_bytes)
+
+    def _start(self) -> tuple[int, int]:
+        """Return how many tensors and keys there are. A version that reads backwards tells of big-endian numbers."""
+        at = self._need(len(MAGIC)) if self.file_bytes >= len(MAGIC) + 4 else 0
+        if self._piece[at : at + len(MAGIC)] != MAGIC:
+            raise MAGIC_WRONG.broken(self.path, file_bytes=self.file_bytes)
+        (version,) = self._unpack("I")
+        if version not in VERSIONS and version & 0xFFFF == 0:
+            self._order = ">"
+            version = int.from_bytes(version.to_bytes(4, "little"), "big")
+        if version not in VERSIONS:
+            raise VERSION.broken(self.path, version=version)
+        tensors, keys = self._unpack("QQ")
+        least = tensors * _LEAST_TENSOR + keys * _LEAST_KEY
+        if least > self.left:
+            raise COUNT.broken(self.path, tensors=tensors, keys=keys, needs=least, left=self.left)
+        return tensors, keys
+
+    def _metadata(self, keys: int) -> Iterator[tuple[str, _Value]]:
+        seen: set[str] = set()
+        for _ in range(keys):
+            key = self._text(LONGEST_NAME_BYTES, "a key")
+            if key in seen:
+                raise TWICE.broken(self.path, key=key)
+            seen.add(key)
+            (kind,) = self._unpack("I")
+            yield key, _Value(kind, self._value(key, kind))
+
+    def _value(self, key: str, kind: int) -> Any:
+        if kind in _SCALARS:
+            return self._unpack(_SCALARS[kind])[0]
+        if kind == _TEXT:
+            (length,) = self._unpack("Q")
+            at = self._need(min(length, _LONGEST_TEXT))
+            text = self._piece[at : at + length].decode(errors="replace")
+            self._skip(length - min(length, _LONGEST_TEXT))
+            return text
+        if kind == _ARRAY:
+            return self._array(key, 1)
+        raise VALUE.broken(self.path, key=key, type=kind)
+
+    def _array(self, key: str, depth: int) -> _Array:
+        """Step over an array, and return what it is of and how long."""
+        kind, length = self._unpack("IQ")
+        least = length * {_TEXT: 8, _ARRAY: 12}.get(kind, 0 if kind not in _SCALARS else Struct(_SCALARS[kind]).size)
+        if least > self.left:
+            raise COUNT.broken(self.path, key=key, items=length, needs=least, left=self.left)
+        if kind in _SCALARS:
+            self._skip(least)
+        elif kind == _TEXT:
+            self._skip_texts(length)
+        elif kind == _ARRAY and depth < _DEEPEST:
+            for _ in range(length):
+                self._array(key, depth + 1)
+        else:
+            raise VALUE.broken(self.path, key=key, type=kind, depth=depth)
+        return _Array(kind, length)
+
+    def _skip_texts(self, count: int) -> None:
+        """Step over texts, which may be a vocabulary of a million: only their lengths are looked at."""
+        length_of = Struct(self._order + "Q").unpack_from
+        while count:
+            self._at = self._need(8)
+            piece, at, last = self._piece, self._at, len(self._piece) - 8
+            while count and at <= last:
+                at += 8 + length_of(piece, at)[0]
+                count -= 1
+            self._skip(at - self._at)
+
+    @staticmethod
+    def _is_power_of_two(number: int) -> bool:
+        return number > 0 and number & (number - 1) == 0
+
+    def _alignment(self, stated: _Value | None) -> int:
+        if stated is None:
+            return _DEFAULT_ALIGNMENT
+        if stated.kind != _U32 or not self._is_power_of_two(stated.value):
+            raise ALIGNMENT.broken(self.path, found=stated.text)
+        return int(stated.value)
+
+    def _described(self, tensors: int) -> Iterator[_Described]:
+        seen: set[str] = set()
+        for _ in range(tensors):
+            name = self._text(LONGEST_NAME_BYTES, "a tensor's name")
+            if name in seen:
+                raise TWICE.broken(self.path, tensor=name)
+            seen.add(name)
+            (rank,) = self._unpack("I")
+            if rank > MOST_DIMS:
+                raise DIMS.broken(self.path, tensor=name, dims=rank)
+            *sizes, kind, offset = self._unpack(f"{rank}QIQ")
+            yield _Described(name, tuple(reversed(sizes)), kind, offset)
+
+    def _row(self, tensor: _Described) -> Row:
+        if tensor.kind not in TYPES:
+            raise TYPE.broken(self.path, tensor=tensor.name, type=tensor.kind)
+        dtype = TYPES[tensor.kind]
+        count = 1
+        for size in tensor.shape:
+            count *= size
+            if max(count, size) >= _LIMIT:
+                raise DIMS.broken(self.path, tensor=tensor.name, shape=tensor.shape)
+        block = DTYPES[dtype].elements
+        if tensor.shape and tensor.shape[-1] % block:
+            raise BLOCKS.broken(self.path, tensor=tensor.name, row=tensor.shape[-1], type=dtype, block=block)
+        return Row(tensor.name, tensor.shape, dtype, role="", dims=(), count=count, parameters=count)
+
+    def _check_layout(self, tensors: list[_Described], rows: tuple[Row, ...], start: int, alignment: int) -> None:
+        """Hold the tensors to lie end to end, each aligned, from where the data starts to where the file ends."""
+        expected = end = 0
+        for tensor, row in zip(tensors, rows, strict=True):
+            if tensor.offset != expected:
+                raise OFFSET.broken(self.path, tensor=row.name, begins=tensor.offset, should_begin=expected)
+            end = expected + stored_bytes(row.count, row.dtype)
+            expected = -(-end // alignment) * alignment
+        if rows and start + end > self.file_bytes:
+            raise SHORT.broken(self.path, last=rows[-1].name, ends=start + end, file_bytes=self.file_bytes)
+
+
+class _Array(NamedTuple):
+    """An array that was stepped over."""
+
+    kind: int
+    length: int
+
+
+class _Value(NamedTuple):
+    """The value of a key, and the number of its type."""
+
+    kind: int
+    value: Any
+
+    @property
+    def text(self) -> str:
+        """The value as a text: of an array, what it is of and how long."""
+        if isinstance(self.value, _Array):
+            return f"{self.value.length} x {_NAMES[self.value.kind]}"
+        if isinstance(self.value, bool):
+            return "true" if self.value else "false"
+        return str(self.value)
+
+
+class _Described(NamedTuple):
+    """A tensor as the header has it, its sizes turned round."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: int
+    offset: int
+
+
+def _all_of(file: BinaryIO, length: int) -> bytes:
+    """Return so many bytes, or as many as there are: one read of a file without a buffer may return fewer."""
+    pieces = []
+    while length > 0 and (piece := file.read(length)):
+        pieces.append(piece)
+        length -= len(piece)
+    return b"".join(pieces)

@@ -1,0 +1,110 @@
+"""Reads what a NumPy archive holds: the header of each array in it.
+
+An ``.npz`` file is a zip archive of ``.npy`` files, each of which begins with its dtype and shape, spelled as a dict of
+Python. The format is told in https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html. Arrays of objects
+are pickles: they are refused.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from weighbridge.ledger import Row
+from weighbridge.readers import archive
+from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, is_size, open_file
+from weighbridge.units import stored_bytes
+
+if TYPE_CHECKING:
+    from weighbridge.readers.archive import Member
+
+LONGEST_HEADER_BYTES = 10_000  # as numpy itself has it
+_LIMIT = 2**63
+_MAGIC = b"\x93NUMPY"
+_SUFFIX = ".npy"
+_LENGTHS = {1: 2, 2: 4, 3: 4}  # bytes of the header's length, by version
+
+MEMBER = Rule("npz-member", f"each member of an npz archive must be an array, NAME{_SUFFIX}", REWRITE)
+VERSION = Rule("npz-version", "an array's header must be of version 1, 2 or 3", FETCH)
+LIMIT = Rule("npz-limit", f"an array's header may have at most {LONGEST_HEADER_BYTES:,} bytes", FETCH)
+HEADER = Rule("npz-header", "an array's header must be a dict of descr, fortran_order and shape", REWRITE)
+DTYPE = Rule("npz-dtype", "an array must be of numbers or flags, of a size that NumPy has", "save it as numbers")
+SHAPE = Rule("npz-shape", "a shape must be of non-negative integers, of fewer than 2^63 elements", REWRITE)
+SIZE = Rule("npz-size", "an array's data must be as long as its shape and dtype take", FETCH)
+
+_DTYPES = {
+    "f2": "F16",
+    "f4": "F32",
+    "f8": "F64",
+    "i1": "I8",
+    "i2": "I16",
+    "i4": "I32",
+    "i8": "I64",
+    "u1": "U8",
+    "u2": "U16",
+    "u4": "U32",
+    "u8": "U64",
+    "b1": "BOOL",
+    "c8": "C64",
+    "c16": "C128",
+}
+
+
+def recognise(_start: bytes) -> bool:
+    """Tell nothing by a file's first bytes: any zip archive begins so."""
+    return False
+
+
+def read(path: str) -> Header:
+    """Return each array in an archive, in the archive's order.
+
+    Raises:
+        CheckpointError: the file breaks a rule of the format; the message starts with the rule's name.
+    """
+    with open_file(path) as file:
+        members = archive.members(file, path)
+        found = [_row(file, member, path) for member in members.values()]
+    return Header(tuple(row for row, _ in found), {}, sum(header_bytes for _, header_bytes in found))
+
+
+def _row(file: BinaryIO, member: Member, path: str) -> tuple[Row, int]:
+    """Return the row of an array, and the bytes of its header."""
+    if not member.name.endswith(_SUFFIX):
+        raise MEMBER.broken(path, member=member.name)
+    name = member.name.removesuffix(_SUFFIX)
+    start = archive.content(file, member, path, LONGEST_HEADER_BYTES)
+    if start[: len(_MAGIC)] != _MAGIC or len(start) < len(_MAGIC) + 2:
+        raise MEMBER.broken(path, member=member.name, starts_with=start[:8])
+    version = start[len(_MAGIC)]
+    if version not in _LENGTHS:
+        raise VERSION.broken(path, member=member.name, version=version)
+    at = len(_MAGIC) + 2
+    begin = at + _LENGTHS[version]
+    length = int.from_bytes(start[at:begin], "little")
+    if begin + length > len(start):
+        raise LIMIT.broken(path, member=member.name, header_bytes=length, bytes=member.size)
+    dtype, shape = _told(start[begin : begin + length], name, path)
+    count = 1
+    for size in shape:
+        count *= size
+        if max(count, size) >= _LIMIT:
+            raise SHAPE.broken(path, member=member.name, shape=shape)
+    if begin + length + stored_bytes(count, dtype) != member.size:
+        raise SIZE.broken(path, member=member.name, shape=shape, dtype=dtype, bytes=member.size - begin - length)
+    return Row(name, shape, dtype, role="", dims=(), count=count, parameters=count), begin + length
+
+
+def _told(raw: bytes, name: str, path: str) -> tuple[str, tuple[int, ...]]:
+    """Return the dtype and the shape that a header tells. It is a literal: nothing of it is run."""
+    try:
+        found: Any = ast.literal_eval(raw.decode("utf-8").strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise HEADER.broken(path, member=name, found=raw) from None
+    if not isinstance(found, dict) or set(found) != {"descr", "fortran_order", "shape"}:
+        raise HEADER.broken(path, member=name, found=raw)
+    descr, shape = found["descr"], found["shape"]
+    if not isinstance(descr, str) or descr[1:] not in _DTYPES:
+        raise DTYPE.broken(path, member=name, descr=descr)
+    if not isinstance(shape, tuple) or not all(map(is_size, shape)):
+        raise SHAPE.broken(path, member=name, shape=shape)
+    return _DTYPES[descr[1:]], shape

@@ -1,0 +1,262 @@
+"""Reads the initializers of an ONNX model: its weights.
+
+A model is a Protocol Buffers message: fields one behind the other, each its number, its kind and its value, and those
+that are messages again are of the same make. What holds data is stepped over by its length. Which fields there are is
+told in https://github.com/onnx/onnx (``onnx/onnx.proto``); data that stands in other files is looked up, and not read.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from weighbridge.ledger import Row
+from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, inside, open_file, read_at, size_of
+from weighbridge.units import stored_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOST_DIMS = 64
+_LIMIT = 2**63
+_PIECE = 1 << 12
+_LONGEST_TEXT = 1 << 16
+
+MESSAGE = Rule("onnx-message", "an ONNX model must be a message of fields, each inside the one that holds it", FETCH)
+GRAPH = Rule("onnx-graph", "an ONNX model must have a graph", FETCH)
+TEXT = Rule("onnx-text", "a name must be UTF-8", REWRITE)
+TYPE = Rule("onnx-type", "an initializer must be of numbers, of a type that ONNX has", "update weighbridge")
+SHAPE = Rule(
+    "onnx-shape", f"an initializer has at most {MOST_DIMS} dims, none negative, and fewer than 2^63 elements", REWRITE
+)
+SIZE = Rule("onnx-size", "an initializer's data must be as long as its shape and type take", FETCH)
+TWICE = Rule("onnx-twice", "an initializer's name may stand only once", REWRITE)
+PATH = Rule("onnx-path", "data must be in a file inside the model's folder", "do not trust this checkpoint")
+MISSING = Rule("onnx-missing", "data is in a file that is not there", "fetch the missing file")
+BEYOND = Rule("onnx-beyond", "data must lie inside the file that holds it", FETCH)
+
+# Source: TensorProto.DataType of onnx/onnx.proto.
+_TYPES = {
+    1: "F32",
+    2: "U8",
+    3: "I8",
+    4: "U16",
+    5: "I16",
+    6: "I32",
+    7: "I64",
+    9: "BOOL",
+    10: "F16",
+    11: "F64",
+    12: "U32",
+    13: "U64",
+    14: "C64",
+    15: "C128",
+    16: "BF16",
+    17: "F8_E4M3",
+    18: "F8_E4M3FNUZ",
+    19: "F8_E5M2",
+    20: "F8_E5M2FNUZ",
+    21: "U4",
+    22: "I4",
+    23: "F4",
+    24: "F8_E8M0",
+    25: "U2",
+    26: "I2",
+    27: "F6_E2M3",
+    28: "F6_E3M2",
+}
+
+# Numbers of fields.
+_GRAPH, _METADATA = 7, 14  # of a model
+_INITIALIZER = 5  # of a graph
+_DIMS, _DATA_TYPE, _NAME, _RAW, _EXTERNAL, _LOCATION = 1, 2, 8, 9, 13, 14  # of a tensor
+_KEY, _VALUE = 1, 2  # of a pair of texts
+_VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5  # kinds of values
+
+
+class _Field(NamedTuple):
+    """A field of a message: its number, and an integer or the place of its bytes."""
+
+    number: int
+    value: int
+    begin: int = 0
+    end: int = 0
+
+
+class _Tensor(NamedTuple):
+    """An initializer as the model has it."""
+
+    name: str
+    kind: int
+    shape: tuple[int, ...]
+    raw_bytes: int | None
+    outside: dict[str, str]
+
+
+def recognise(start: bytes) -> bool:
+    r"""Tell whether a file's first 9 bytes look like ONNX: its first field is the version, and it is small.
+
+    Example:
+        >>> recognise(b"\x08\x07\x12\x07pytorch"[:9]), recognise(b"GGUF\x03\x00\x00\x00\x00")
+        (True, False)
+    """
+    return start[:1] == b"\x08" and start[1:2] < b"\x40" and start[2:3] in (b"\x12", b"\x1a", b"\x22", b"\x3a", b"\x42")
+
+
+def read(path: str) -> Header:
+    """Return each initializer of a model's graph, in the order in which they stand there.
+
+    Raises:
+        CheckpointError: the file breaks a rule of the format; the message starts with the rule's name.
+    """
+    with open_file(path) as file:
+        reader = _Reader(file, path)
+        graphs, metadata = [], dict[str, str]()
+        for field in reader.fields(0, reader.file_bytes):
+            if field.number == _GRAPH:
+                graphs.append(field)
+            elif field.number == _METADATA:
+                metadata.update([reader.pair(field)])
+        if not graphs:
+            raise GRAPH.broken(path, file_bytes=reader.file_bytes)
+        tensors = [
+            reader.tensor(field)
+            for graph in graphs
+            for field in reader.fields(graph.begin, graph.end)
+            if field.number == _INITIALIZER
+        ]
+        header_bytes = reader.read
+    rows: dict[str, Row] = {}
+    for tensor in tensors:
+        if tensor.name in rows:
+            raise TWICE.broken(path, tensor=tensor.name)
+        rows[tensor.name] = _row(tensor, path)
+    return Header(tuple(rows.values()), metadata, header_bytes)
+
+
+class _Reader:
+    """Goes through messages by the places of their fields; what is not asked for is not read."""
+
+    def __init__(self, file: BinaryIO, path: str) -> None:
+        self._file, self.path = file, path
+        self.file_bytes = size_of(file)
+        self.read = 0
+        self._piece, self._before = b"", 0
+
+    def _byte(self, at: int, end: int) -> int:
+        if at >= end:
+            raise MESSAGE.broken(self.path, at=at, ends=end)
+        if not 0 <= at - self._before < len(self._piece):
+            self._piece, self._before = read_at(self._file, at, _PIECE), at
+            self.read += len(self._piece)
+        return self._piece[at - self._before]
+
+    def _varint(self, at: int, end: int) -> tuple[int, int]:
+        """Return an integer of 7 bits a byte, and where what follows begins."""
+        value = shift = 0
+        while True:
+            byte = self._byte(at, end)
+            at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value, at
+            shift += 7
+            if shift > 63:
+                raise MESSAGE.broken(self.path, at=at, problem="an integer of more than 64 bits")
+
+    def fields(self, at: int, end: int) -> Iterator[_Field]:
+        """Yield the fields of a message that stands there."""
+        while at < end:
+            tag, at = self._varint(at, end)
+            number, kind = tag >> 3, tag & 7
+            if kind == _VARINT:
+                value, at = self._varint(at, end)
+                yield _Field(number, value)
+                continue
+            if kind == _BYTES:
+                length, at = self._varint(at, end)
+            elif kind in (_FIXED_64, _FIXED_32):
+                length = 8 if kind == _FIXED_64 else 4
+            else:
+                raise MESSAGE.broken(self.path, at=at, kind=kind)
+            if length > end - at:
+                raise MESSAGE.broken(self.path, at=at, bytes=length, ends=end)
+            yield _Field(number, 0, at, at + length)
+            at += length
+
+    def text(self, field: _Field) -> str:
+        """Return the text of a field."""
+        if field.end - field.begin > _LONGEST_TEXT:
+            raise TEXT.broken(self.path, bytes=field.end - field.begin)
+        raw = read_at(self._file, field.begin, field.end - field.begin)
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            raise TEXT.broken(self.path, found=raw) from None
+
+    def pair(self, field: _Field) -> tuple[str, str]:
+        """Return a key and its value."""
+        found = {
+            each.number: self.text(each)
+            for each in self.fields(field.begin, field.end)
+            if each.number in (_KEY, _VALUE)
+        }
+        return found.get(_KEY, ""), found.get(_VALUE, "")
+
+    def _numbers(self, field: _Field) -> Iterator[int]:
+        """Yield the integers of a field, of which several may stand in one."""
+        if not field.end:
+            yield field.value
+        at = field.begin
+        while at < field.end:
+            value, at = self._varint(at, field.end)
+            yield value
+
+    def tensor(self, message: _Field) -> _Tensor:
+        """Return what a message says of a tensor."""
+        name, kind, shape, raw_bytes, outside, elsewhere = "", 0, list[int](), None, dict[str, str](), False
+        for field in self.fields(message.begin, message.end):
+            if field.number == _NAME:
+                name = self.text(field)
+            elif field.number == _DATA_TYPE:
+                kind = field.value
+            elif field.number == _DIMS:
+                for size in self._numbers(field):
+                    shape.append(size)
+                    if len(shape) > MOST_DIMS:
+                        raise SHAPE.broken(self.path, tensor=name, dims=len(shape))
+            elif field.number == _RAW:
+                raw_bytes = field.end - field.begin
+            elif field.number == _EXTERNAL:
+                outside.update([self.pair(field)])
+            elif field.number == _LOCATION:
+                elsewhere = field.value == 1
+        return _Tensor(name, kind, tuple(shape), raw_bytes, outside if elsewhere else {})
+
+
+def _row(tensor: _Tensor, path: str) -> Row:
+    if tensor.kind not in _TYPES:
+        raise TYPE.broken(path, tensor=tensor.name, type=tensor.kind)
+    dtype, count = _TYPES[tensor.kind], 1
+    for size in tensor.shape:
+        count *= size
+        if max(count, size) >= _LIMIT:
+            raise SHAPE.broken(path, tensor=tensor.name, shape=tensor.shape)
+    taken = stored_bytes(count, dtype)
+    if tensor.raw_bytes is not None and tensor.raw_bytes != taken:
+        raise SIZE.broken(path, tensor=tensor.name, bytes=tensor.raw_bytes, shape_takes=taken)
+    if tensor.outside:
+        _check_outside(tensor, taken, path)
+    return Row(tensor.name, tensor.shape, dtype, role="", dims=(), count=count, parameters=count)
+
+
+def _check_outside(tensor: _Tensor, taken: int, path: str) -> None:
+    """See that data in another file is there, whole: a file inside the model's folder."""
+    place: dict[str, Any] = {key: tensor.outside.get(key, "0") for key in ("offset", "length")}
+    if not all(number.isascii() and number.isdigit() and len(number) <= 20 for number in place.values()):
+        raise BEYOND.broken(path, tensor=tensor.name, **place)
+    offset, length = int(place["offset"]), int(place["length"]) or taken
+    other = inside(os.path.dirname(path), tensor.outside.get("location", ""), path, PATH, MISSING)
+    with open_file(other) as file:
+        if length != taken or offset + length > size_of(file):
+            raise BEYOND.broken(path, tensor=tensor.name, file=other, begins=offset, bytes=length, takes=taken)

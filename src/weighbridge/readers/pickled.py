@@ -1,0 +1,452 @@
+"""Reads a pickle as data: what it would build, with nothing imported, called or set.
+
+A pickle is a program for a stack machine. This machine builds lists, dicts, tuples, numbers and texts as Python's own
+does. What would be imported becomes a `Global`, what would be called a `Called`, and neither does anything: to make
+sense of them is the reader's task. The instructions are those of Python's ``pickletools``, protocols 0 to 5.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge.readers.header import FETCH, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable
+
+_MOST_DIGITS = 20
+
+STEP = Rule("pickle-step", "a pickle must be made of known instructions, each with what it needs", FETCH)
+CUT = Rule("pickle-cut", "a pickle must end with a stop", FETCH)
+GLOBAL = Rule("pickle-global", "a pickle may name only what checkpoints need", "do not load this checkpoint")
+KEY = Rule("pickle-key", "a key must be a text, a number or null", FETCH)
+
+
+class Global(NamedTuple):
+    """What a pickle would import."""
+
+    module: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        """Module and name in one."""
+        return f"{self.module}.{self.name}"
+
+
+class Called:
+    """What a pickle would call, or make an object of, with what; ``state`` is what it would set on it then."""
+
+    __slots__ = ("arguments", "state", "what")
+
+    def __init__(self, what: Any, arguments: Any) -> None:
+        self.what, self.arguments, self.state = what, arguments, None
+
+
+class Reference(NamedTuple):
+    """What a pickle says to be stored outside of it."""
+
+    told: Any
+
+
+def load(raw: bytes, path: str, start: int = 0, *, known: Container[str] | None = None) -> tuple[Any, int]:
+    """Return what the pickle that begins there would build, and where it ends; it may name only what is known.
+
+    Raises:
+        CheckpointError: it is no pickle, or one that is cut off, or it names something else.
+
+    Example:
+        >>> import os, pickle
+        >>> load(pickle.dumps({"a": [1, 2.5, None]}), "a.pkl")[0]
+        {'a': [1, 2.5, None]}
+        >>> load(pickle.dumps(os.getcwd), "a.pkl")[0].path
+        'posix.getcwd'
+    """
+    machine = _Machine(raw, path, known)
+    at = start
+    try:
+        while (step := raw[at]) != _STOP:
+            at = _DO[step](machine, at + 1)
+        return machine.stack.pop(), at + 1
+    except _WRONG as error:
+        cut = at >= len(raw) or isinstance(error, _CutOffError | struct.error)
+        rule = CUT if cut else STEP
+        problem = {} if cut else {"problem": f"{type(error).__name__}: {error}"}
+        raise rule.broken(path, at=at, bytes=len(raw), **problem) from None
+
+
+class _CutOffError(Exception):
+    """More bytes are asked for than there are."""
+
+
+_STOP = b"."[0]
+_WRONG = (_CutOffError, struct.error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+class _Machine:
+    """What the instructions work on. One of them takes the machine and its place, and returns the next one's place."""
+
+    __slots__ = ("known", "marks", "memo", "path", "raw", "stack")
+
+    def __init__(self, raw: bytes, path: str, known: Container[str] | None) -> None:
+        self.raw, self.path, self.known = raw, path, known
+        self.stack: list[Any] = []
+        self.marks: list[int] = []
+        self.memo: dict[int, Any] = {}
+
+    def taken(self, at: int, length: int) -> bytes:
+        """Return so many bytes from there on."""
+        if length > len(self.raw) - at:
+            raise _CutOffError
+        return self.raw[at : at + length]
+
+    def line(self, at: int) -> tuple[bytes, int]:
+        """Return the bytes up to the end of the line, and where the next one begins."""
+        end = self.raw.find(b"\n", at)
+        if end < 0:
+            raise _CutOffError
+        return self.raw[at:end], end + 1
+
+    def since_mark(self) -> list[Any]:
+        """Take from the stack what stands above the last mark."""
+        mark = self.marks.pop()
+        found = self.stack[mark:]
+        del self.stack[mark:]
+        return found
+
+    def set_in(self, into: Any, pairs: Iterable[tuple[Any, Any]]) -> None:
+        """Put pairs into a dict; what is put into anything else is left out."""
+        for key, value in pairs:
+            if not isinstance(key, _KEYS):
+                raise KEY.broken(self.path, found=type(key).__name__)
+            if isinstance(into, dict):
+                into[key] = value
+
+    def named(self, module: str, name: str) -> Global:
+        """Return what would be imported, if it may be named."""
+        found = Global(module, name)
+        if self.known is not None and found.path not in self.known:
+            raise GLOBAL.broken(self.path, names=found.path)
+        return found
+
+
+_KEYS = (str, int, float, bytes, type(None))
+_DICTS = {"collections.OrderedDict", "collections.defaultdict", "builtins.dict", "__builtin__.dict"}
+
+
+# Instructions of one kind each
+
+
+def _skip(length: int) -> Callable[[_Machine, int], int]:
+    def step(_machine: _Machine, at: int) -> int:
+        return at + length
+
+    return step
+
+
+def _push(make: Callable[[], Any]) -> Callable[[_Machine, int], int]:
+    def step(machine: _Machine, at: int) -> int:
+        machine.stack.append(make())
+        return at
+
+    return step
+
+
+def _number(form: str) -> Callable[[_Machine, int], int]:
+    packed = struct.Struct(form)
+
+    def step(machine: _Machine, at: int) -> int:
+        machine.stack.append(packed.unpack_from(machine.raw, at)[0])
+        return at + packed.size
+
+    return step
+
+
+def _counted(form: str, make: Callable[[bytes], Any]) -> Callable[[_Machine, int], int]:
+    """Return an instruction that pushes what is made of bytes behind their number."""
+    packed = struct.Struct(form)
+
+    def step(machine: _Machine, at: int) -> int:
+        length = packed.unpack_from(machine.raw, at)[0]
+        begin = at + packed.size
+        machine.stack.append(make(machine.taken(begin, length)))
+        return int(begin + length)
+
+    return step
+
+
+def _lined(make: Callable[[bytes], Any]) -> Callable[[_Machine, int], int]:
+    """Return an instruction that pushes what is made of a line."""
+
+    def step(machine: _Machine, at: int) -> int:
+        line, at = machine.line(at)
+        machine.stack.append(make(line))
+        return at
+
+    return step
+
+
+def _put(form: str) -> Callable[[_Machine, int], int]:
+    packed = struct.Struct(form)
+
+    def step(machine: _Machine, at: int) -> int:
+        machine.memo[packed.unpack_from(machine.raw, at)[0]] = machine.stack[-1]
+        return at + packed.size
+
+    return step
+
+
+def _get(form: str) -> Callable[[_Machine, int], int]:
+    packed = struct.Struct(form)
+
+    def step(machine: _Machine, at: int) -> int:
+        machine.stack.append(machine.memo[packed.unpack_from(machine.raw, at)[0]])
+        return at + packed.size
+
+    return step
+
+
+def _tuple_of(length: int) -> Callable[[_Machine, int], int]:
+    def step(machine: _Machine, at: int) -> int:
+        stack = machine.stack
+        if len(stack) < length:
+            raise IndexError("too little on the stack")
+        stack[-length:] = [tuple(stack[-length:])]
+        return at
+
+    return step
+
+
+def _marked(make: Callable[[list[Any]], Any]) -> Callable[[_Machine, int], int]:
+    """Return an instruction that pushes what is made of all above the mark."""
+
+    def step(machine: _Machine, at: int) -> int:
+        machine.stack.append(make(machine.since_mark()))
+        return at
+
+    return step
+
+
+def _called(extra: int) -> Callable[[_Machine, int], int]:
+    """Return an instruction that pushes what stands for a call; a dict is the one thing that is made."""
+
+    def step(machine: _Machine, at: int) -> int:
+        stack = machine.stack
+        for _ in range(extra):
+            stack.pop()
+        arguments, what = stack.pop(), stack.pop()
+        if type(what) is Global and what.path in _DICTS:
+            made: dict[Any, Any] = {}
+            if arguments and isinstance(arguments[-1], list | tuple):
+                machine.set_in(made, ((pair[0], pair[1]) for pair in arguments[-1]))
+            stack.append(made)
+        else:
+            stack.append(Called(what, arguments))
+        return at
+
+    return step
+
+
+# Instructions that are alone in their kind
+
+
+def _mark(machine: _Machine, at: int) -> int:
+    machine.marks.append(len(machine.stack))
+    return at
+
+
+def _pop(machine: _Machine, at: int) -> int:
+    if machine.marks and machine.marks[-1] == len(machine.stack):
+        machine.marks.pop()
+    else:
+        machine.stack.pop()
+    return at
+
+
+def _pop_mark(machine: _Machine, at: int) -> int:
+    machine.since_mark()
+    return at
+
+
+def _duplicate(machine: _Machine, at: int) -> int:
+    machine.stack.append(machine.stack[-1])
+    return at
+
+
+def _append(machine: _Machine, at: int) -> int:
+    item = machine.stack.pop()
+    if isinstance(machine.stack[-1], list):
+        machine.stack[-1].append(item)
+    return at
+
+
+def _appends(machine: _Machine, at: int) -> int:
+    items = machine.since_mark()
+    if isinstance(machine.stack[-1], list):
+        machine.stack[-1].extend(items)
+    return at
+
+
+def _set_item(machine: _Machine, at: int) -> int:
+    value, key = machine.stack.pop(), machine.stack.pop()
+    machine.set_in(machine.stack[-1], [(key, value)])
+    return at
+
+
+def _set_items(machine: _Machine, at: int) -> int:
+    items = machine.since_mark()
+    machine.set_in(machine.stack[-1], zip(items[::2], items[1::2], strict=True))
+    return at
+
+
+def _dict(machine: _Machine, at: int) -> int:
+    items = machine.since_mark()
+    machine.stack.append({})
+    machine.set_in(machine.stack[-1], zip(items[::2], items[1::2], strict=True))
+    return at
+
+
+def _global(machine: _Machine, at: int) -> int:
+    module, at = machine.line(at)
+    name, at = machine.line(at)
+    machine.stack.append(machine.named(module.decode(), name.decode()))
+    return at
+
+
+def _global_of_stack(machine: _Machine, at: int) -> int:
+    name, module = machine.stack.pop(), machine.stack.pop()
+    machine.stack.append(machine.named(str(module), str(name)))
+    return at
+
+
+def _build(machine: _Machine, at: int) -> int:
+    state = machine.stack.pop()
+    if isinstance(machine.stack[-1], Called):
+        machine.stack[-1].state = state
+    return at
+
+
+def _put_line(machine: _Machine, at: int) -> int:
+    line, at = machine.line(at)
+    machine.memo[_integer(line)] = machine.stack[-1]
+    return at
+
+
+def _get_line(machine: _Machine, at: int) -> int:
+    line, at = machine.line(at)
+    machine.stack.append(machine.memo[_integer(line)])
+    return at
+
+
+def _memoize(machine: _Machine, at: int) -> int:
+    machine.memo[len(machine.memo)] = machine.stack[-1]
+    return at
+
+
+def _refer(machine: _Machine, at: int) -> int:
+    machine.stack.append(Reference(machine.stack.pop()))
+    return at
+
+
+def _unknown(machine: _Machine, at: int) -> int:
+    raise ValueError(f"no instruction {machine.raw[at - 1 : at]!r}")
+
+
+# What is made of bytes
+
+
+def _integer(text: bytes) -> int:
+    if text in (b"00", b"01"):
+        return text == b"01"
+    if len(text) > _MOST_DIGITS:
+        raise ValueError("an integer of too many digits")
+    return int(text)
+
+
+def _long(text: bytes) -> int:
+    return _integer(text.rstrip(b"L"))
+
+
+def _signed(raw: bytes) -> int:
+    return int.from_bytes(raw, "little", signed=True)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogatepass")
+
+
+def _old_text(raw: bytes) -> str:
+    return raw.decode("latin-1")
+
+
+def _quoted(raw: bytes) -> str:
+    return _old_text(raw.strip(b"'\""))
+
+
+def _escaped(raw: bytes) -> str:
+    return raw.decode("raw-unicode-escape")
+
+
+_STEPS: dict[bytes, Callable[[_Machine, int], int]] = {
+    b"\x80": _skip(1),  # the protocol
+    b"\x95": _skip(8),  # a frame
+    b"(": _mark,
+    b"0": _pop,
+    b"1": _pop_mark,
+    b"2": _duplicate,
+    b"N": _push(lambda: None),
+    b"\x88": _push(lambda: True),
+    b"\x89": _push(lambda: False),
+    b"]": _push(list),
+    b"}": _push(dict),
+    b")": _push(tuple),
+    b"\x8f": _push(list),  # an empty set
+    b"K": _number("<B"),
+    b"M": _number("<H"),
+    b"J": _number("<i"),
+    b"G": _number(">d"),
+    b"I": _lined(_integer),
+    b"L": _lined(_long),
+    b"F": _lined(float),
+    b"\x8a": _counted("<B", _signed),
+    b"\x8b": _counted("<I", _signed),
+    b"S": _lined(_quoted),
+    b"V": _lined(_escaped),
+    b"U": _counted("<B", _old_text),
+    b"T": _counted("<I", _old_text),
+    b"X": _counted("<I", _text),
+    b"\x8c": _counted("<B", _text),
+    b"\x8d": _counted("<Q", _text),
+    b"C": _counted("<B", bytes),
+    b"B": _counted("<I", bytes),
+    b"\x8e": _counted("<Q", bytes),
+    b"\x96": _counted("<Q", bytes),
+    b"a": _append,
+    b"e": _appends,
+    b"\x90": _appends,
+    b"l": _marked(list),
+    b"t": _marked(tuple),
+    b"\x91": _marked(tuple),  # a frozen set
+    b"\x85": _tuple_of(1),
+    b"\x86": _tuple_of(2),
+    b"\x87": _tuple_of(3),
+    b"d": _dict,
+    b"s": _set_item,
+    b"u": _set_items,
+    b"c": _global,
+    b"\x93": _global_of_stack,
+    b"R": _called(0),
+    b"\x81": _called(0),
+    b"\x92": _called(1),
+    b"b": _build,
+    b"p": _put_line,
+    b"q": _put("<B"),
+    b"r": _put("<I"),
+    b"\x94": _memoize,
+    b"g": _get_line,
+    b"h": _get("<B"),
+    b"j": _get("<I"),
+    b"Q": _refer,
+}
+_DO = [_STEPS.get(bytes([code]), _unknown) for code in range(256)]
