@@ -379,6 +379,8 @@ PYTORCH = {
     "zip-end~cut": saved(rebuilt(), EIGHT)[:-1],
     "torch-pickle~two": packed(member("a/data.pkl"), member("b/data.pkl")),
     "torch-limit~bomb": packed(member("a/data.pkl", zlib.compress(bytes(1000))[2:-4], method=8, size=2**31 - 1)),
+    "torch-file~words": b"no checkpoint",
+    "torch-file~empty": b"",
     "torch-file": pickle.dumps(1, 2) * 5,
     "zip-limit": packed(directory_bytes=2**31),
     "zip-limit~2^63": packed(large=(1, 2**63, 0)),

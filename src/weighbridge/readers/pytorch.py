@@ -192,6 +192,8 @@ def _of_pickles(file: BinaryIO, path: str) -> tuple[Any, dict[str, int], int]:
     file_bytes, length = size_of(file), _FIRST_PIECE
     while True:
         raw = read_at(file, 0, length)
+        if raw[:1] != _OLD_START[:1]:
+            raise NOT_ONE.broken(path, starts_with=raw[:8])
         try:
             magic, at = pickled.load(raw, path)
             if magic != _MAGIC_NUMBER:
