@@ -146,7 +146,7 @@ def compare(ledger: Ledger, found: Found, dtype: Dtype | None = None) -> Compari
         >>> bert = load("bert")
         >>> ledger = bind(bert, "BertModel", {**bert.defaults, "num_labels": 2})
         >>> rows = tuple(row for row in ledger.rows if row.name != "pooler.dense.bias")
-        >>> found = Found("model.safetensors", rows, {}, ("model.safetensors",), 0, {}, {}, (), None)
+        >>> found = Found("a.gguf", "GGUF", rows, {}, ("a.gguf",), 0, {}, {}, (), None)
         >>> [(difference.kind, difference.name) for difference in compare(ledger, found).differences]
         [('missing', 'pooler.dense.bias')]
     """
