@@ -119,9 +119,7 @@ def _read(row: dict[str, str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("row", TRUTH, ids=lambda row: row["model_id"])
 def test_a_real_config_weighs_what_transformers_counts(row: dict[str, str]) -> None:
-    config = _read(row)
-    if config.get("model_type") not in FAMILIES:
-        pytest.skip(f"there is no blueprint for {config.get('model_type')}")
+    config = {**_read(row), "model_type": row["model_type"]}  # of one, Kimi-K2, the truth was counted as another type
     try:
         found = models.find(config)
     except WeighbridgeError as error:
