@@ -228,6 +228,8 @@ GGUF = {
     "gguf-short~by-one": gguf(block(), tensors=1, data=7),
     "gguf-short~past-the-end": gguf(block(sizes=(2**40,)), tensors=1),
     "gguf-split~missing-00001-of-00002": gguf(key("split.count", 2, struct.pack("<H", 2)), block(), keys=1, tensors=1),
+    "gguf-split~text-00001-of-00002": gguf(key("split.count", 8, text("two")), keys=1),
+    "gguf-split~array-00001-of-00002": gguf(key("split.count", 9, array(4, 1, bytes(4))), keys=1),
     "gguf-split~other-count-00001-of-00003": gguf(key("split.count", 2, struct.pack("<H", 2)), keys=1),
 }
 

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from weighbridge.ledger import Row
-from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, open_file, size_of
+from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, open_file, read_on, size_of
 from weighbridge.units import DTYPES, stored_bytes
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def parts(path: str, header: Header) -> list[str]:
     named, stated = _PART.search(path), header.metadata.get("split.count", "1")
     if not named or stated in ("0", "1"):
         return [path]
-    if int(named[1]) != int(stated):
+    if int(named[1]) != (int(stated) if stated.isascii() and stated.isdigit() else None):
         raise SPLIT.broken(path, **{"split.count": stated})
     found = [f"{path[: named.start()]}-{number:05d}-of-{named[1]}.gguf" for number in range(1, int(named[1]) + 1)]
     for each in found:
@@ -152,7 +152,7 @@ class _Reader:
                 raise LIMIT.broken(self.path, at=self.position, needs=length)
             rest = self._piece[self._at :]
             self._before, self._at = self.position, 0
-            self._piece = rest + _all_of(self._file, max(length, _PIECE) - len(rest))
+            self._piece = rest + read_on(self._file, max(length, _PIECE) - len(rest))
             if len(self._piece) < length:
                 raise CUT.broken(self.path, at=self.position, needs=length, file_bytes=self.file_bytes)
         at = self._at
@@ -348,12 +348,3 @@ class _Described(NamedTuple):
     shape: tuple[int, ...]
     kind: int
     offset: int
-
-
-def _all_of(file: BinaryIO, length: int) -> bytes:
-    """Return so many bytes, or as many as there are: one read of a file without a buffer may return fewer."""
-    pieces = []
-    while length > 0 and (piece := file.read(length)):
-        pieces.append(piece)
-        length -= len(piece)
-    return b"".join(pieces)

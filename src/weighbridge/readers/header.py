@@ -107,6 +107,11 @@ def read_at(file: BinaryIO, offset: int, length: int) -> bytes:
     if not length:
         return b""
     file.seek(offset)
+    return read_on(file, length)
+
+
+def read_on(file: BinaryIO, length: int) -> bytes:
+    """Return so many bytes from where the file stands, or as many as it has: one read without a buffer may give fewer."""
     pieces = []
     while length > 0 and (piece := file.read(length)):
         pieces.append(piece)
