@@ -111,7 +111,7 @@ def read_at(file: BinaryIO, offset: int, length: int) -> bytes:
 
 
 def read_on(file: BinaryIO, length: int) -> bytes:
-    """Return so many bytes from where the file stands, or as many as it has: one read without a buffer may give fewer."""
+    """Return so many bytes from where the file stands, or as many as it has: one read may give fewer."""
     pieces = []
     while length > 0 and (piece := file.read(length)):
         pieces.append(piece)
