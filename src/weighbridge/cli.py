@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from weighbridge.models import Model
+    from weighbridge.report.inspection import Inspection
     from weighbridge.report.weighing import Weighing
 
     _Answer = tuple[int, str]
@@ -242,21 +243,29 @@ def _add_weigh(command: argparse.ArgumentParser) -> None:
 
     _add_model(command)
     _add_lang(command)
-    command.add_argument("--by", choices=GROUPINGS, default="component", help="what a line stands for")
+    _add_forms(command, GROUPINGS)
+
+
+def _add_forms(command: argparse.ArgumentParser, groupings: Sequence[str]) -> None:
+    command.add_argument("--by", choices=groupings, default="component", help="what a line stands for")
     form = command.add_mutually_exclusive_group()
     for name in ("json", "markdown", "csv"):
         form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=f"write {name}")
 
 
 def _run_weigh(options: argparse.Namespace) -> _Answer:
-    weighing = _weigh(options)
+    return 0, _written(_weigh(options), options)
+
+
+def _written(report: Weighing | Inspection, options: argparse.Namespace) -> str:
+    """Write a report that can be grouped, in the form that is asked for."""
     if options.form == "json":
-        return 0, _json(weighing.to_dict(options.by))
+        return _json(report.to_dict(options.by))
     if options.form == "csv":
-        return 0, weighing.csv(options.by)
+        return report.csv(options.by)
     if options.form == "markdown":
-        return 0, weighing.markdown(options.by, options.lang)
-    return 0, weighing.text(options.by, options.lang)
+        return report.markdown(options.by, options.lang)
+    return report.text(options.by, options.lang)
 
 
 def _add_explain(command: argparse.ArgumentParser) -> None:
@@ -325,23 +334,13 @@ def _add_inspect(command: argparse.ArgumentParser) -> None:
         "checkpoint", metavar="PATH", help="a safetensors, GGUF, PyTorch, ONNX or NumPy file, an index, or a folder"
     )
     _add_lang(command)
-    command.add_argument("--by", choices=GROUPINGS, default="component", help="what a line stands for")
-    form = command.add_mutually_exclusive_group()
-    for name in ("json", "markdown", "csv"):
-        form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=f"write {name}")
+    _add_forms(command, GROUPINGS)
 
 
 def _run_inspect(options: argparse.Namespace) -> _Answer:
     from weighbridge.report.inspection import inspect
 
-    inspection = inspect(options.checkpoint)
-    if options.form == "json":
-        return 0, _json(inspection.to_dict())
-    if options.form == "csv":
-        return 0, inspection.csv(options.by)
-    if options.form == "markdown":
-        return 0, inspection.markdown(options.by, options.lang)
-    return 0, inspection.text(options.by, options.lang)
+    return 0, _written(inspect(options.checkpoint), options)
 
 
 def _add_derive(command: argparse.ArgumentParser) -> None:

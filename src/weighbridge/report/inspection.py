@@ -90,8 +90,8 @@ class Inspection:
         """How it is known: from which headers."""
         return {"files": list(self.found.files), "header_bytes": self.found.header_bytes, "data": "not read"}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything, ready for JSON."""
+    def to_dict(self, by: str = "component") -> dict[str, Any]:  # noqa: ARG002  # asked as a weighing is
+        """Return everything, ready for JSON, whatever the text would be grouped by."""
         return {
             "checkpoint": self.found.path,
             "format": self.found.format,
