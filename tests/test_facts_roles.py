@@ -596,7 +596,8 @@ def test_a_role_needs_no_index_to_be_a_placeholder() -> None:
 
 
 def test_every_role_and_component_has_a_name_in_both_languages_and_belongs_somewhere() -> None:
-    assert {role for role, _ in PATTERNS} | {"other"} == set(FACTS["roles"])
+    of_readers = {f"quantization.{role}" for role in ("scale", "zero", "index", "table")} | {"constant"}
+    assert {role for role, _ in PATTERNS} | {"other"} | of_readers == set(FACTS["roles"])
     assert {component_of(role) for role in FACTS["roles"]} == set(FACTS["components"])
     for part in ("roles", "components"):
         assert all(named.keys() == {"en", "zh"} and all(named.values()) for named in FACTS[part].values())

@@ -61,7 +61,7 @@ def test_the_totals_are_those_of_the_tensors(checkpoint: Path) -> None:
 
 def test_tensors_are_grouped_by_each_of_the_ways(checkpoint: Path) -> None:
     found = wb.inspect(checkpoint)
-    assert found.by("dtype") == {"F32": (2, 44, 176), "BF16": (6, 96, 192), "I64": (1, 3, 24)}
+    assert found.by("dtype") == {"F32": (2, 44, 44, 176), "BF16": (6, 96, 96, 192), "I64": (1, 3, 3, 24)}
     components = {"embedding.token": 40, "attention": 48, "ffn": 48, "pooler": 4, "other": 3}
     assert {name: weight.parameters for name, weight in found.by("component").items()} == components
     assert sorted(found.by("layer")) == [
@@ -84,7 +84,7 @@ def test_a_tensor_that_is_shared_is_counted_once(tmp_path: Path) -> None:
     torch.save({"a": shared, "b": shared, "c": torch.zeros(3)}, tmp_path / "a.pt")
     found = wb.inspect(tmp_path / "a.pt")
     assert (found.parameters, found.bytes) == (13, 52)
-    assert found.by("tensor")["b"] == (1, 0, 0)
+    assert found.by("tensor")["b"] == (1, 0, 0, 0)
     assert "b is a" in found.text()
 
 
@@ -93,7 +93,7 @@ def test_json_has_everything(checkpoint: Path, run: Run) -> None:
     found = json.loads(out)
     assert (status, err) == (0, "")
     assert (found["format"], found["tensors"], found["parameters"]) == ("safetensors", 9, 143)
-    assert found["dtypes"]["BF16"] == {"tensors": 6, "parameters": 96, "bytes": 192}
+    assert found["dtypes"]["BF16"] == {"tensors": 6, "parameters": 96, "elements": 96, "bytes": 192}
     assert {row["name"]: row["bytes"] for row in found["rows"]} == {
         name: tensor.nbytes for name, tensor in TENSORS.items()
     }

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from weighbridge import data
 from weighbridge.blueprint import is_under, joined, role_of
 from weighbridge.ledger import bind
-from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -380,7 +379,7 @@ def _contradictions(sides: _Sides) -> Iterator[Difference]:
         own = sides.matches[name].name
         difference = _difference(kind, own, expected.get(own), sides.stored.get(name), *about)
         yield difference._replace(stored_as=None if own == name else name)
-    held_bytes = sum(stored_bytes(row.parameters, row.dtype) for row in found.rows)
+    held_bytes = sum(row.bytes for row in found.rows)
     if found.stated_bytes is not None and found.stated_bytes != held_bytes:
         yield Difference("total_size", "metadata.total_size", about=(found.stated_bytes, held_bytes))
 

@@ -13,6 +13,7 @@ from weighbridge.expr import Tree, evaluate, names_in, parse, source
 from weighbridge.formula import Letters
 from weighbridge.places import ONE, Places, every
 from weighbridge.polynomial import Polynomial
+from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ class Row(NamedTuple):
 
     ``count`` is the number of its elements; ``parameters`` is what it adds to the unique parameters of its class: the
     same, or 0 for a tied tensor (``tied_to`` names the row that holds the weight) and for a buffer. A header does not
-    tell one from the other: in a row that a reader found, ``parameters`` is ``count``.
+    tell a buffer from a parameter; of a quantised weight, ``parameters`` are the elements that it stands for.
     """
 
     name: str
@@ -42,6 +43,11 @@ class Row(NamedTuple):
     count: int  # type: ignore[assignment]  # the word that users know; a tuple's own count() is not missed
     parameters: int
     tied_to: str | None = None
+
+    @property
+    def bytes(self) -> int:
+        """What its elements take where they are stored: nothing, if it is another tensor."""
+        return 0 if self.tied_to else stored_bytes(self.count, self.dtype)
 
 
 class Entry(NamedTuple):

@@ -37,6 +37,7 @@ NOT_KEPT = {
     "no-checkpoint",
     "which-index",
     "items",
+    "config-limit",
     "gguf-limit",
 }
 

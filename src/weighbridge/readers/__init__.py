@@ -7,17 +7,19 @@ nothing that a header says is believed before it is checked.
 from __future__ import annotations
 
 import os
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.errors import UsageError
-from weighbridge.readers import gguf, npz, onnx, pytorch, safetensors
+from weighbridge.readers import gguf, npz, onnx, packing, pytorch, safetensors
 from weighbridge.readers import index as indexes
 from weighbridge.readers.header import UNREADABLE, Header, Rule, open_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from weighbridge.ledger import Row
+    from weighbridge.readers.packing import Packed
 
 
 class Format(NamedTuple):
@@ -55,12 +57,15 @@ AMBIGUOUS = Rule("which-index", "the folder holds several indexes", "name the on
 class Found(NamedTuple):
     """A checkpoint as its headers tell it.
 
-    ``rows`` go by file and then by the header's own order, and hold each name once; ``parameters`` of each is its
-    ``count``, since a header tells neither ties nor buffers. The last four fields are what does not agree; they are
-    facts to report, not errors. ``duplicates`` are the files of each name that stands in several, of which ``rows`` has
-    the first; ``absent`` are the names, with the shard, that the index puts in a shard which lacks them, whether or not
-    another file holds them; ``unlisted`` are the names that the index leaves out; ``stated_bytes`` is the index's
-    total, if it states one.
+    ``rows`` go by file and then by the header's own order, and hold each name once. ``parameters`` of each is its
+    ``count``, since a header does not tell buffers; but a tensor that is another one adds nothing, one that packs a
+    weight adds the elements that this has, and the scales beside it add nothing. ``packed`` are those weights, by the
+    name that they are stored under; ``called`` are the weights that others are whose names do not tell it.
+
+    The four fields from ``duplicates`` on are what does not agree; they are facts to report, not errors. They are the
+    files of each name that stands in several, of which ``rows`` has the first; in ``absent`` the names, with the shard,
+    that the index puts in a shard which lacks them, whether or not another file holds them; in ``unlisted`` the names
+    that the index leaves out; in ``stated_bytes`` the index's total, if it states one.
     """
 
     path: str
@@ -73,6 +78,8 @@ class Found(NamedTuple):
     absent: dict[str, str]
     unlisted: tuple[str, ...]
     stated_bytes: int | None
+    packed: Mapping[str, Packed] = MappingProxyType({})
+    called: Mapping[str, str] = MappingProxyType({})
 
 
 def read(path: str | os.PathLike[str]) -> Found:
@@ -156,6 +163,7 @@ def _found(path: str, files: list[str], form: Format, index: indexes.Index | Non
         for row in header.rows:
             rows.setdefault(row.name, row)
             holders[row.name] = (*holders.get(row.name, ()), file)
+    rows, packed = packing.unpack(rows, os.path.dirname(files[0]))
     listed = index.paths() if index else {name: held[0] for name, held in holders.items()}
     return Found(
         path=path,
@@ -168,4 +176,6 @@ def _found(path: str, files: list[str], form: Format, index: indexes.Index | Non
         absent={name: file for name, file in listed.items() if file not in holders.get(name, ())},
         unlisted=tuple(name for name in rows if name not in listed),
         stated_bytes=index.total_bytes if index else None,
+        packed=packed,
+        called={name: weight for header in headers for name, weight in header.called.items()},
     )

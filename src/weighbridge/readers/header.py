@@ -10,11 +10,14 @@ import os
 import stat
 from collections import Counter
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from weighbridge.errors import CheckpointError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from weighbridge.ledger import Row
 
 # The digits of 2^64 - 1. No size or offset needs more, and Python takes quadratic time over a long integer.
@@ -22,19 +25,23 @@ _MOST_DIGITS = 20
 # Small values take some forty times the bytes that spell them. 100,000 matrices have 1,200,000 of these marks, 12
 # each. As many as may be take up to 190 MiB and a second, where the names and texts between them are short ASCII.
 MOST_ITEMS = 1_250_000
+LONGEST_CONFIG_BYTES = 2 * 2**20
+ELEMENTS_LIMIT = 2**63  # of one tensor; it has fewer
 _ITEM_MARKS = (b",", b":", b"[", b"{")
 
 
 class Header(NamedTuple):
     """What one file's header says: rows in the header's own order, its free text, and the bytes read to know it.
 
-    A header tells neither ties nor buffers, nor what a tensor is for: each row's ``parameters`` is its ``count``, a
-    buffer's too, and ``role``, ``dims`` and ``tied_to`` are empty.
+    Most headers tell neither ties nor buffers, nor what a tensor is for: each row's ``parameters`` is its ``count``, a
+    buffer's too, and ``role``, ``dims`` and ``tied_to`` are empty. ``called`` are the weights that tensors are whose
+    names do not tell it, where something else in the header does.
     """
 
     rows: tuple[Row, ...]
     metadata: dict[str, str]
     header_bytes: int
+    called: Mapping[str, str] = MappingProxyType({})
 
 
 class Rule(NamedTuple):
@@ -66,6 +73,7 @@ SYNTAX = Rule("json", "the text must be JSON", FETCH)
 NESTING = Rule("nesting", "the JSON must not nest deeply", FETCH)
 DUPLICATE = Rule("duplicate", "a name may stand only once in an object", REWRITE)
 DIGITS = Rule("digits", f"an integer may have at most {_MOST_DIGITS} digits", REWRITE)
+CONFIG_LIMIT = Rule("config-limit", f"a config may have at most {LONGEST_CONFIG_BYTES:,} bytes", FETCH)
 OBJECT = Rule("object", "the JSON must be one object", REWRITE)
 SURROGATE = Rule("surrogate", "a name or text must be writable as UTF-8: half a surrogate pair is not", REWRITE)
 
@@ -155,6 +163,23 @@ def _homes(folder: str) -> list[str]:
     """
     repository, snapshots, _ = os.path.join(folder, "").rpartition("/snapshots/")
     return [folder, repository + "/blobs"] if snapshots else [folder]
+
+
+def is_there(path: str) -> bool:
+    """Tell whether a file is there, whatever it holds."""
+    return os.path.exists(path)
+
+
+def read_object(path: str) -> dict[str, Any]:
+    """Return the JSON object that a config holds.
+
+    Raises:
+        CheckpointError: the rule ``config-limit``, or one of those of `parse_object`.
+    """
+    with open_file(path) as file:
+        if size_of(file) > LONGEST_CONFIG_BYTES:
+            raise CONFIG_LIMIT.broken(path, config_bytes=size_of(file))
+        return parse_object(read_on(file, LONGEST_CONFIG_BYTES), path)
 
 
 def parse_object(raw: bytes, path: str) -> dict[str, Any]:

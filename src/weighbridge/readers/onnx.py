@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+from weighbridge.blueprint import role_of
 from weighbridge.ledger import Row
 from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, inside, open_file, read_at, size_of
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 MOST_DIMS = 64
 _LIMIT = 2**63
@@ -68,9 +69,15 @@ _TYPES = {
 
 # Numbers of fields.
 _GRAPH, _METADATA = 7, 14  # of a model
-_INITIALIZER = 5  # of a graph
+_NODE, _INITIALIZER = 1, 5  # of a graph
+_INPUT, _OUTPUT, _NODE_NAME, _OPERATION = 1, 2, 3, 4  # of a node
 _DIMS, _DATA_TYPE, _NAME, _RAW, _EXTERNAL, _LOCATION = 1, 2, 8, 9, 13, 14  # of a tensor
 _KEY, _VALUE = 1, 2  # of a pair of texts
+_MATRIX = 2  # dims
+_MOST_FIELDS = 500_000  # of a graph that are looked at for the names of its matrices
+_OF_THE_GRAPH = ("I64", "I32", "BOOL")
+_ON_THE_WAY = ("Cast", "DequantizeLinear", "Mul", "Transpose", "MatMul", "MatMulInteger", "Identity", "Add")
+_LONGEST_WAY = 8  # operations
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5  # kinds of values
 
 
@@ -81,6 +88,18 @@ class _Field(NamedTuple):
     value: int
     begin: int = 0
     end: int = 0
+
+
+class _Node(NamedTuple):
+    """An operation of the graph: what goes into it, what comes out, and its name."""
+
+    inputs: tuple[str, ...]
+    output: str
+    name: str
+    operation: str
+
+
+_NONE = _Node((), "", "", "")
 
 
 class _Tensor(NamedTuple):
@@ -106,6 +125,9 @@ def recognise(start: bytes) -> bool:
 def read(path: str) -> Header:
     """Return each initializer of a model's graph, in the order in which they stand there.
 
+    Exporters put sizes, indices and single numbers of the computation among them, which are constants, and store the
+    transposed matrix of a linear layer under a name of no meaning: ``called`` says by the graph which weight it is.
+
     Raises:
         CheckpointError: the file breaks a rule of the format; the message starts with the rule's name.
     """
@@ -119,19 +141,19 @@ def read(path: str) -> Header:
                 metadata.update([reader.pair(field)])
         if not graphs:
             raise GRAPH.broken(path, file_bytes=reader.file_bytes)
-        tensors = [
-            reader.tensor(field)
-            for graph in graphs
-            for field in reader.fields(graph.begin, graph.end)
-            if field.number == _INITIALIZER
-        ]
+        fields = [field for graph in graphs for field in reader.fields(graph.begin, graph.end)]
+        tensors = [reader.tensor(field) for field in fields if field.number == _INITIALIZER]
+        nameless = {
+            tensor.name for tensor in tensors if len(tensor.shape) == _MATRIX and role_of(tensor.name) == "other"
+        }
+        nodes = [reader.node(field) for field in fields[:_MOST_FIELDS] if field.number == _NODE] if nameless else []
         header_bytes = reader.read
     rows: dict[str, Row] = {}
     for tensor in tensors:
         if tensor.name in rows:
             raise TWICE.broken(path, tensor=tensor.name)
         rows[tensor.name] = _row(tensor, path)
-    return Header(tuple(rows.values()), metadata, header_bytes)
+    return Header(tuple(rows.values()), metadata, header_bytes, _called(nameless, nodes, rows))
 
 
 class _Reader:
@@ -186,9 +208,12 @@ class _Reader:
 
     def text(self, field: _Field) -> str:
         """Return the text of a field."""
-        if field.end - field.begin > _LONGEST_TEXT:
-            raise TEXT.broken(self.path, bytes=field.end - field.begin)
-        raw = read_at(self._file, field.begin, field.end - field.begin)
+        length = field.end - field.begin
+        if length > _LONGEST_TEXT:
+            raise TEXT.broken(self.path, bytes=length)
+        at = field.begin - self._before
+        inside_piece = 0 <= at <= len(self._piece) - length
+        raw = self._piece[at : at + length] if inside_piece else read_at(self._file, field.begin, length)
         try:
             return raw.decode()
         except UnicodeDecodeError:
@@ -211,6 +236,16 @@ class _Reader:
         while at < field.end:
             value, at = self._varint(at, field.end)
             yield value
+
+    def node(self, message: _Field) -> _Node:
+        """Return what a message says of an operation."""
+        inputs, texts = list[str](), dict[int, str]()
+        for field in self.fields(message.begin, message.end):
+            if field.number == _INPUT:
+                inputs.append(self.text(field))
+            elif field.number in (_OUTPUT, _NODE_NAME, _OPERATION):
+                texts.setdefault(field.number, self.text(field))
+        return _Node(tuple(inputs), *(texts.get(number, "") for number in (_OUTPUT, _NODE_NAME, _OPERATION)))
 
     def tensor(self, message: _Field) -> _Tensor:
         """Return what a message says of a tensor."""
@@ -247,7 +282,10 @@ def _row(tensor: _Tensor, path: str) -> Row:
         raise SIZE.broken(path, tensor=tensor.name, bytes=tensor.raw_bytes, shape_takes=taken)
     if tensor.outside:
         _check_outside(tensor, taken, path)
-    return Row(tensor.name, tensor.shape, dtype, role="", dims=(), count=count, parameters=count)
+    row = Row(tensor.name, tensor.shape, dtype, role="", dims=(), count=count, parameters=count)
+    if dtype in _OF_THE_GRAPH or (not tensor.shape and role_of(tensor.name) == "other"):
+        return row._replace(role="constant", parameters=0)
+    return row
 
 
 def _check_outside(tensor: _Tensor, taken: int, path: str) -> None:
@@ -260,3 +298,35 @@ def _check_outside(tensor: _Tensor, taken: int, path: str) -> None:
     with open_file(other) as file:
         if length != taken or offset + length > size_of(file):
             raise BEYOND.broken(path, tensor=tensor.name, file=other, begins=offset, bytes=length, takes=taken)
+
+
+def _called(nameless: Collection[str], nodes: Iterable[_Node], rows: Mapping[str, Row]) -> dict[str, str]:
+    """Return which weight each matrix is whose name does not tell it.
+
+    Its product is added to the bias of its layer; or the operation's own name is the path of its module.
+    """
+    takers: dict[str, list[_Node]] = {}
+    for node in nodes:
+        for name in node.inputs:
+            takers.setdefault(name, []).append(node)
+    found: dict[str, str] = {}
+    for name in sorted(nameless, key=lambda name: -rows[name].count):  # a matrix goes before its scales
+        if (called := _weight(name, takers, rows)) and called not in rows and called not in found.values():
+            found[name] = called
+    return found
+
+
+def _weight(name: str, takers: Mapping[str, Sequence[_Node]], rows: Mapping[str, Row]) -> str | None:
+    """Follow a matrix through the graph until its product meets a bias."""
+    by_path = None
+    for _ in range(_LONGEST_WAY):
+        node, *others = takers.get(name) or [_NONE]
+        if others or node.operation not in _ON_THE_WAY:
+            return by_path
+        if node.operation == "Add":
+            biases = [other for other in node.inputs if other in rows and other.endswith(".bias")]
+            return f"{biases[0].removesuffix('bias')}weight" if len(biases) == 1 else by_path
+        if "/" in node.name and node.operation.startswith("MatMul"):
+            by_path = f"{'.'.join(node.name.strip('/').split('/')[:-1])}.weight"
+        name = node.output
+    return by_path

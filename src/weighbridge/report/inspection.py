@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, readers, units
@@ -13,7 +14,7 @@ from weighbridge.report.words import label, words
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from weighbridge.ledger import Row
     from weighbridge.readers import Found
@@ -47,24 +48,32 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
 
 
 class Weight(NamedTuple):
-    """What some tensors weigh: how many they are, their elements, and the bytes that these take."""
+    """What some tensors weigh: how many they are, the parameters that they stand for, and what is stored of them.
+
+    ``elements`` are those in the files, where a scale is one and several packed parameters are too, and ``bytes`` what
+    they take.
+    """
 
     tensors: int
     parameters: int
+    elements: int
     bytes: int
 
 
 class Inspection:
     """What `inspect` returns.
 
-    ``parameters`` are logical: of a type that packs elements into blocks, those that a block stands for. A header does
-    not tell buffers from parameters, so that they count too.
+    ``parameters`` are logical: of a type or a tensor that packs them, those that it stands for; a scale is none. A
+    header does not tell buffers from parameters, so that they count too.
     """
 
     def __init__(self, found: Found) -> None:
         self.found = found
-        beside = [row.name for row in found.rows]
-        self.rows: tuple[Row, ...] = tuple(row._replace(role=role_of(row.name, beside)) for row in found.rows)
+        own = {row.name: found.called.get(row.name, row.name) for row in found.rows if not row.role}
+        beside = list(own.values())
+        self.rows: tuple[Row, ...] = tuple(
+            row._replace(role=role_of(own[row.name], beside)) if row.name in own else row for row in found.rows
+        )
         self.total = _weight(self.rows)
         self.parameters, self.bytes = self.total.parameters, self.total.bytes
 
@@ -82,7 +91,8 @@ class Inspection:
             raise UsageError("cannot group so", values={"by": grouping}, hint=hint)
         groups: dict[str, list[Row]] = {}
         for row in self.rows:
-            groups.setdefault(_KEYS[grouping](row), []).append(row)
+            name = self.found.called.get(row.name, row.name) if grouping == "layer" else row.name
+            groups.setdefault(_KEYS[grouping](row._replace(name=name)), []).append(row)
         return {name: _weight(rows) for name, rows in groups.items()}
 
     @property
@@ -100,7 +110,8 @@ class Inspection:
                 f"{grouping}s": {name: weight._asdict() for name, weight in self.by(grouping).items()}
                 for grouping in GROUPINGS[:-1]
             },
-            "rows": [{**row._asdict(), "bytes": _bytes(row)} for row in self.rows],
+            "rows": [{**row._asdict(), "bytes": row.bytes} for row in self.rows],
+            "packed": {name: of._asdict() for name, of in self.found.packed.items()},
             "metadata": self.found.metadata,
             "evidence": self.evidence,
         }
@@ -109,7 +120,7 @@ class Inspection:
         """Write the groups as CSV, or every tensor with its shape, dtype and role: one line each, and no total."""
         if by == "tensor":
             header = ("tensor", "role", "dtype", "shape", "parameters", "bytes")
-            shown = [(row.name, row.role, row.dtype, _shape(row), row.parameters, _bytes(row)) for row in self.rows]
+            shown = [(row.name, row.role, row.dtype, _shape(row), row.parameters, row.bytes) for row in self.rows]
             return csv([header, *shown])
         return csv([(by, *Weight._fields), *((name, *weight) for name, weight in self.by(by).items())])
 
@@ -124,11 +135,12 @@ class Inspection:
             return Table(
                 (said["tensor"], said["dtype"], said["shape"], said["parameters"]), (*of_each, totals), "<<<>", 1
             )
-        rows: tuple[tuple[str, ...], ...] = tuple(
+        heading: tuple[str, ...] = (said[by], said["tensors"], said["parameters"], said["share"], said["bytes"])
+        rows: list[tuple[str, ...]] = [
             (label(printable(name), lang), *_cells(weight, self.total))
             for name, weight in [*self.by(by).items(), (said["total"], self.total)]
-        )
-        return Table((said[by], said["tensors"], said["parameters"], said["share"], said["bytes"]), rows, "<>>>>", 1)
+        ]
+        return Table(heading, tuple(rows), "<>>>>", 1)
 
     def text(self, by: str = "component", lang: str = "en") -> str:
         """Write the inspection for a terminal."""
@@ -143,6 +155,20 @@ class Inspection:
         notes = (f"- {escape_markdown(note)}" for note in self._notes(lang))
         return "\n".join([heading, "", markdown(self.table(by, lang)), "", *notes])
 
+    def _packed(self, said: Mapping[str, str]) -> Iterator[str]:
+        """Say which weights stand packed, in which way, and what they stand for."""
+        ways = Counter((of.packing, _bits(of.bits)) for of in self.found.packed.values() if of.elements is not None)
+        if ways:
+            named = said["and"].join(
+                said["way" if bits else "way_of_many"].format(name=name, bits=bits, tensors=units.count(tensors))
+                for (name, bits), tensors in ways.most_common()
+            )
+            elements, parameters = units.count(self.total.elements), units.count(self.parameters)
+            yield said["packed"].format(ways=named, elements=elements, parameters=parameters)
+        unknown = Counter(of.packing for of in self.found.packed.values() if of.elements is None)
+        for name, tensors in unknown.items():
+            yield said["unknown_bits"].format(name=name, tensors=units.count(tensors))
+
     def _notes(self, lang: str) -> Iterable[str]:
         said = _words(lang)
         dtypes = sorted(self.by("dtype").items(), key=lambda item: -item[1].parameters)
@@ -152,6 +178,7 @@ class Inspection:
                 for name, weight in dtypes
             )
         )
+        yield from self._packed(said)
         shared = {row.name: row.tied_to for row in self.rows if row.tied_to}
         if shared:
             pairs = [said["pair"].format(name=printable(name), target=printable(to)) for name, to in shared.items()]
@@ -169,14 +196,14 @@ class Inspection:
         yield said["evidence"].format(files=files, bytes=units.count(self.found.header_bytes))
 
 
+def _bits(bits: float | None) -> str:
+    return units.number(round(bits, 1)).removesuffix(".0") if bits else ""
+
+
 def _weight(rows: Iterable[Row]) -> Weight:
     found = list(rows)
-    return Weight(len(found), sum(row.parameters for row in found), sum(map(_bytes, found)))
-
-
-def _bytes(row: Row) -> int:
-    """Return what a tensor takes in its file: nothing, if it is another one."""
-    return units.stored_bytes(row.parameters, row.dtype)
+    elements = sum(row.count for row in found if not row.tied_to)
+    return Weight(len(found), sum(row.parameters for row in found), elements, sum(row.bytes for row in found))
 
 
 def _cells(weight: Weight, whole: Weight) -> tuple[str, str, str, str]:

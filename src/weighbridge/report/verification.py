@@ -161,7 +161,7 @@ class Verification:
         return "\n\n".join(block for block in blocks if block)
 
     def _bytes(self) -> int:
-        return sum(units.stored_bytes(row.parameters, row.dtype) for row in self.found.rows)
+        return sum(row.bytes for row in self.found.rows)
 
     def _kind_lines(self, kind: str, said: _Words) -> Iterator[str]:
         """Say what there is of one kind, a line each group."""

@@ -1,0 +1,206 @@
+"""What quantised tensors stand for: the weights that checkpoints pack into others, and the scales beside them.
+
+How each library does it is data, `facts/packings.toml`. All is told by names, dtypes and shapes, and where these leave
+the bits of an element open, by the config beside the checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge import data
+from weighbridge.errors import ExpressionError
+from weighbridge.expr import evaluate, parse
+from weighbridge.readers.header import ELEMENTS_LIMIT, is_there, read_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from weighbridge.expr import Tree
+    from weighbridge.ledger import Row
+
+    Rows = Mapping[str, Row]
+
+_PARTS = {"scales": "scale", "zeros": "zero", "indices": "index", "tables": "table"}
+_CONFIGS = ("config.json", "quantize_config.json")
+
+
+class Packed(NamedTuple):
+    """A weight that stands packed in a tensor: its own name and shape, and the tensors that stand beside for its sake.
+
+    ``shape`` is None where the headers tell only how many elements there are; ``elements`` and ``bits`` are None where
+    they do not tell that either.
+    """
+
+    packing: str
+    name: str
+    shape: tuple[int, ...] | None
+    elements: int | None
+    bits: float | None
+    beside: tuple[str, ...]
+
+
+class _Packing(NamedTuple):
+    """An entry of the table: what `facts/packings.toml` says there of each key."""
+
+    name: str
+    weight: str
+    dtypes: frozenset[str]
+    needs: tuple[str, ...]
+    any: tuple[str, ...]
+    lacks: tuple[str, ...]
+    holds: Tree
+    shape: tuple[Tree, ...]
+    elements: Tree | None
+    bits: Tree
+    roles: dict[str, str]
+    called: str
+
+    def fits(self, row: Row, rows: Rows) -> bool:
+        """Whether the tensors that this way of packing writes are there."""
+        if row.dtype not in self.dtypes or not row.name.endswith(self.weight):
+            return False
+        base = self.base(row.name)
+        return (
+            all(base + ending in rows for ending in self.needs)
+            and (not self.any or any(base + ending in rows for ending in self.any))
+            and not any(base + ending in rows for ending in self.lacks)
+        )
+
+    def base(self, name: str) -> str:
+        return name.removesuffix(self.weight) if self.weight else name
+
+
+def unpack(rows: Rows, folder: str) -> tuple[dict[str, Row], dict[str, Packed]]:
+    """Return rows that count what they stand for, and the packed weights by the name that they are stored under.
+
+    A scale, a zero, an index or a table has a role of its own, and adds nothing to the parameters. ``folder`` is where
+    a config may say how many bits an element takes; it is not looked at where the shapes tell.
+
+    Raises:
+        CheckpointError: the config is needed, and cannot be read.
+
+    Example:
+        >>> from weighbridge.ledger import Row
+        >>> shapes = {"up.qweight": (512, 64), "up.qzeros": (32, 8), "up.scales": (32, 64)}
+        >>> sizes = {name: prod(shape) for name, shape in shapes.items()}
+        >>> rows = {name: Row(name, shapes[name], "I32", "", (), size, size) for name, size in sizes.items()}
+        >>> found, packed = unpack(rows, "")
+        >>> packed["up.qweight"].packing, packed["up.qweight"].name, packed["up.qweight"].shape
+        ('GPTQ', 'up.weight', (64, 4096))
+        >>> [(row.count, row.parameters, row.role) for row in found.values()]
+        [(32768, 262144, ''), (256, 0, 'quantization.zero'), (2048, 0, 'quantization.scale')]
+    """
+    found, packed, bits = dict(rows), dict[str, Packed](), _Bits(folder)
+    for row in _likely(rows):
+        for packing in _packings():
+            if packing.fits(row, rows) and (of_row := _packed(row, packing, rows, bits)):
+                packed[row.name] = of_row
+                base = packing.base(row.name)
+                for ending, role in packing.roles.items():
+                    if beside := rows.get(base + ending):
+                        found[beside.name] = beside._replace(role=role, parameters=0)
+                if of_row.elements is not None:
+                    found[row.name] = row._replace(role="", parameters=of_row.elements)
+                break
+    return found, packed
+
+
+def _likely(rows: Rows) -> Iterator[Row]:
+    """Yield the rows of a dtype that weights are packed into; most checkpoints have none."""
+    dtypes = frozenset[str]().union(*(packing.dtypes for packing in _packings()))
+    return (row for row in rows.values() if row.dtype in dtypes)
+
+
+def _packed(row: Row, packing: _Packing, rows: Rows, bits: _Bits) -> Packed | None:
+    """Return what a tensor stands for under a way of packing; None where the shapes do not agree with it."""
+    base = packing.base(row.name)
+    beside = tuple(base + ending for ending in packing.roles if base + ending in rows)
+    endings = {packing.weight, *packing.needs, *packing.any}
+    shapes: dict[str, Any] = {
+        ending.lstrip("._") or "weight": rows[base + ending].shape for ending in endings if base + ending in rows
+    }
+    name = base + packing.called
+    if packing.bits == ("name", "bits"):
+        said = bits.of(base)
+        if said is None:
+            return Packed(packing.name, name, None, None, None, beside)
+        shapes["bits"] = said
+    try:
+        if evaluate(packing.holds, shapes) is not True:
+            return None
+        shape = tuple(_flat(evaluate(tree, shapes) for tree in packing.shape))
+        elements = evaluate(packing.elements, shapes) if packing.elements else prod(shape)
+        width = evaluate(packing.bits, shapes)
+    except ExpressionError:
+        return None
+    if not 0 <= elements < ELEMENTS_LIMIT:
+        return None
+    return Packed(packing.name, name, None if packing.elements else shape, elements, width, beside)
+
+
+def _flat(values: Iterable[Any]) -> Iterator[int]:
+    for value in values:
+        yield from value if isinstance(value, tuple) else (value,)
+
+
+@cache
+def _packings() -> tuple[_Packing, ...]:
+    return tuple(_packing(name, entry) for name, entry in data.read_toml("facts/packings.toml").items())
+
+
+def _packing(name: str, entry: Mapping[str, Any]) -> _Packing:
+    return _Packing(
+        name,
+        entry["weight"],
+        frozenset(entry["dtypes"]),
+        needs=tuple(entry.get("needs", ())),
+        any=tuple(entry.get("any", ())),
+        lacks=tuple(entry.get("lacks", ())),
+        holds=parse(entry.get("if", "true")),
+        shape=tuple(map(parse, entry.get("shape", "").split())),
+        elements=parse(entry["elements"]) if "elements" in entry else None,
+        bits=parse(entry.get("bits", "null")),
+        roles={ending: f"quantization.{role}" for part, role in _PARTS.items() for ending in entry.get(part, ())},
+        called=entry.get("as", ".weight"),
+    )
+
+
+class _Bits:
+    """How many bits the config beside a checkpoint says that an element takes; it is read when it is first asked."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._said: dict[str, Any] | None = None
+
+    def of(self, path: str) -> int | None:
+        """Return the bits of the module at this path, which may have its own; None where nothing says it."""
+        if self._said is None:
+            self._said = _quantization(self.folder)
+        own = self._said.get(path)
+        bits = (own if isinstance(own, dict) else self._said).get("bits")
+        return bits if type(bits) is int and 1 <= bits <= 32 else None
+
+
+def _quantization(folder: str) -> dict[str, Any]:
+    """Return what a config in this folder says of quantisation: of transformers' kind, MLX's or AutoGPTQ's."""
+    for name in _CONFIGS:
+        path = os.path.join(folder, name)
+        if is_there(path):
+            config = read_object(path)
+            said = config.get("quantization") or config.get("quantization_config") or config
+            if isinstance(said, dict) and (bits := said.get("bits", _of_groups(said))):
+                return {**said, "bits": bits}
+    return {}
+
+
+def _of_groups(said: Mapping[str, Any]) -> int | None:
+    """Return the bits of compressed-tensors' groups, if all agree."""
+    groups = said.get("config_groups")
+    of_groups = groups.values() if isinstance(groups, dict) else ()
+    weights = [group.get("weights") for group in of_groups if isinstance(group, dict)]
+    bits = {str(of.get("num_bits")) for of in weights if isinstance(of, dict)}
+    return int(*bits) if len(bits) == 1 and all(map(str.isdecimal, bits)) else None

@@ -1,0 +1,271 @@
+"""What quantised checkpoints stand for: every way of packing, and totals that are known of whole models."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import weighbridge as wb
+from tests.checkpoints import Tensors, write
+from weighbridge import data
+from weighbridge.errors import CheckpointError
+from weighbridge.readers import read
+
+REAL = Path(__file__).parents[1] / "data" / "real"
+
+# Of each way of packing what it makes of a weight of 64 outputs and 128 inputs, in groups of 32: the tensors beside it
+# have the shapes that the library of `source` gives them.
+WAYS: dict[str, tuple[Tensors, float]] = {
+    "GPTQ": (
+        {
+            "l.qweight": ("I32", (16, 64)),
+            "l.qzeros": ("I32", (4, 8)),
+            "l.scales": ("F16", (4, 64)),
+            "l.g_idx": ("I32", (128,)),
+        },
+        4,
+    ),
+    "AWQ": ({"l.qweight": ("I32", (128, 8)), "l.qzeros": ("I32", (4, 8)), "l.scales": ("F16", (4, 64))}, 4),
+    "EXL2": (
+        {
+            "l.q_weight": ("I32", (13, 64)),
+            "l.q_scale": ("I32", (4, 8)),
+            "l.q_scale_max": ("F16", (4,)),
+            "l.q_groups": ("I16", (8,)),
+            "l.q_invperm": ("I32", (128,)),
+        },
+        0,
+    ),
+    "bitsandbytes, 4 bits": (
+        {
+            "l.weight": ("U8", (4096, 1)),
+            "l.weight.absmax": ("U8", (128,)),
+            "l.weight.nested_absmax": ("F32", (1,)),
+            "l.weight.nested_quant_map": ("F32", (256,)),
+            "l.weight.quant_map": ("F32", (16,)),
+            "l.weight.quant_state.bitsandbytes__nf4": ("U8", (90,)),
+        },
+        4,
+    ),
+    "bitsandbytes, 8 bits": (
+        {"l.weight": ("I8", (64, 128)), "l.SCB": ("F32", (64,)), "l.weight_format": ("U8", ())},
+        8,
+    ),
+    "NVFP4 of compressed-tensors": (
+        {
+            "l.weight_packed": ("U8", (64, 64)),
+            "l.weight_scale": ("F8_E4M3", (64, 8)),
+            "l.weight_global_scale": ("F32", (1,)),
+            "l.input_global_scale": ("F32", (1,)),
+        },
+        4,
+    ),
+    "compressed-tensors": (
+        {
+            "l.weight_packed": ("I32", (64, 16)),
+            "l.weight_scale": ("BF16", (64, 4)),
+            "l.weight_zero_point": ("I32", (8, 4)),
+            "l.weight_shape": ("I64", (2,)),
+        },
+        4,
+    ),
+    "NVFP4 of ModelOpt": (
+        {
+            "l.weight": ("U8", (64, 64)),
+            "l.weight_scale": ("F8_E4M3", (64, 8)),
+            "l.weight_scale_2": ("F32", ()),
+            "l.input_scale": ("F32", ()),
+        },
+        4,
+    ),
+    "BitNet": ({"l.weight": ("U8", (16, 128)), "l.weight_scale": ("BF16", (1,))}, 2),
+    "8 bits with scales": ({"l.weight": ("F8_E4M3", (64, 128)), "l.weight_scale_inv": ("F32", (1, 1))}, 8),
+    "8 bits with scales, experts in one": (
+        {"e.up_proj": ("F8_E4M3", (4, 128, 16)), "e.up_proj_scale_inv": ("F32", (4, 1, 1))},
+        8,
+    ),
+    "MXFP4": ({"e.up_proj_blocks": ("U8", (4, 16, 4, 16)), "e.up_proj_scales": ("U8", (4, 16, 4))}, 4),
+    "MXFP4, MXFP8 or NVFP4 of MLX": ({"l.weight": ("U32", (64, 16)), "l.scales": ("U8", (64, 4))}, 4),
+    "MLX": ({"l.weight": ("U32", (64, 16)), "l.scales": ("F16", (64, 4)), "l.biases": ("F16", (64, 4))}, 4),
+    "Quanto": (
+        {"l.weight._data": ("I8", (64, 128)), "l.weight._scale": ("F32", (64, 1)), "l.input_scale": ("F32", ())},
+        8,
+    ),
+    "8 bits of ONNX": ({"m_quantized": ("I8", (128, 64)), "m_scale": ("F32", ()), "m_zero_point": ("I8", ())}, 8),
+    "8 bits of ONNX, cast and scaled": ({"m_q": ("I8", (128, 64)), "m_scale": ("F32", (1, 64))}, 8),
+    "4 bits of ONNX": (
+        {"m_Q4": ("U8", (64, 4, 16)), "m_scales": ("F32", (256,)), "m_zero_points": ("U8", (128,))},
+        4,
+    ),
+}
+SHAPES = {
+    "bitsandbytes, 4 bits": None,
+    "8 bits with scales, experts in one": (4, 128, 16),
+    "MXFP4": (4, 128, 16),
+    "8 bits of ONNX": (128, 64),
+    "8 bits of ONNX, cast and scaled": (128, 64),
+    "4 bits of ONNX": (128, 64),
+}
+MLX = {"quantization": {"bits": 4, "group_size": 32}}
+GROUPS = {"quantization_config": {"config_groups": {"group_0": {"weights": {"num_bits": 4, "group_size": 32}}}}}
+BITS = {"compressed-tensors": GROUPS, "MLX": MLX, "MXFP4, MXFP8 or NVFP4 of MLX": MLX}
+
+
+def say(folder: Path, config: object, name: str = "config.json") -> None:
+    (folder / name).write_text(json.dumps(config))
+
+
+def test_every_way_of_packing_is_tried() -> None:
+    assert WAYS.keys() == data.read_toml("facts/packings.toml").keys()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_packed_weight_stands_for_its_own_shape(way: str, tmp_path: Path) -> None:
+    tensors, bits = WAYS[way]
+    say(tmp_path, BITS.get(way, {}))
+    found = read(write(tmp_path / "model.safetensors", {"l.bias": ("F32", (64,)), **tensors}))
+    stored, *beside = tensors
+    assert {name: of.packing for name, of in found.packed.items()} == {stored: way}
+    of = found.packed[stored]
+    assert of.shape == SHAPES.get(way, (64, 128))
+    assert of.elements == 64 * 128
+    assert of.bits == (bits or None)
+    assert sorted(of.beside) == sorted(beside), "all that stands beside it is known"
+    rows = {row.name: row for row in found.rows}
+    assert rows["l.bias"].parameters == 64
+    assert {name: rows[name].parameters for name in beside} == dict.fromkeys(beside, 0)
+    assert all(rows[name].role.startswith("quantization.") for name in beside)
+    assert sum(row.parameters for row in found.rows) == 64 * 128 + 64
+    assert sum(row.bytes for row in found.rows) + found.header_bytes == (tmp_path / "model.safetensors").stat().st_size
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+def test_gptq_tells_its_bits_by_its_shapes(bits: int, tmp_path: Path) -> None:
+    tensors = {
+        "l.qweight": ("I32", (96 * bits // 32, 64)),
+        "l.qzeros": ("I32", (3, 64 * bits // 32)),
+        "l.scales": ("F16", (3, 64)),
+    }
+    of = read(write(tmp_path / "a.safetensors", tensors)).packed["l.qweight"]
+    assert (of.packing, of.shape, of.bits) == ("GPTQ", (64, 96), bits)
+
+
+@pytest.mark.parametrize("way", BITS)
+def test_bits_that_nothing_says_are_not_guessed(way: str, tmp_path: Path) -> None:
+    tensors, _ = WAYS[way]
+    found = wb.inspect(write(tmp_path / "model.safetensors", tensors))
+    assert found.found.packed[next(iter(tensors))].elements is None
+    assert found.parameters == 64 * 16, "the words that are stored"
+    assert "nothing says at how many bits" in " ".join(found.text().split())
+
+
+def test_a_module_may_have_bits_of_its_own(tmp_path: Path) -> None:
+    say(tmp_path, {"quantization": {"bits": 4, "group_size": 32, "b": {"bits": 8, "group_size": 32}}})
+    of_each = {name.replace("l", path, 1): of for path in "ab" for name, of in WAYS["MLX"][0].items()}
+    packed = read(write(tmp_path / "model.safetensors", of_each)).packed
+    assert {name: of.shape for name, of in packed.items()} == {"a.weight": (64, 128), "b.weight": (64, 64)}
+
+
+def test_groups_of_several_widths_say_nothing(tmp_path: Path) -> None:
+    groups = {str(bits): {"weights": {"num_bits": bits}} for bits in (4, 8)}
+    say(tmp_path, {"quantization_config": {"config_groups": groups}})
+    found = read(write(tmp_path / "model.safetensors", WAYS["compressed-tensors"][0]))
+    assert found.packed["l.weight_packed"].bits is None
+
+
+@pytest.mark.parametrize(
+    "said", [{}, {"bits": "4"}, {"bits": 0}, {"bits": True}, {"bits": 10**6}, {"config_groups": [1]}]
+)
+def test_what_is_no_width_says_nothing(said: dict[str, Any], tmp_path: Path) -> None:
+    say(tmp_path, {"quantization_config": said})
+    found = read(write(tmp_path / "model.safetensors", WAYS["MLX"][0]))
+    assert found.packed["l.weight"].bits is None
+
+
+def test_a_config_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(" " * 2**21 + "{}")
+    with pytest.raises(CheckpointError, match=r"config\.json: config-limit: a config may have at most"):
+        read(write(tmp_path / "a.safetensors", WAYS["MLX"][0]))
+
+
+def test_a_config_that_is_needed_and_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{")
+    assert not read(write(tmp_path / "a.safetensors", {"a": ("F32", (2,))})).packed, "it is not needed"
+    with pytest.raises(CheckpointError, match=r"config\.json: json: the text must be JSON"):
+        read(write(tmp_path / "a.safetensors", WAYS["MLX"][0]))
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        {"l.qweight": ("I32", (16, 60)), "l.qzeros": ("I32", (4, 8)), "l.scales": ("F16", (4, 64))},
+        {"l.qweight": ("I32", (16, 64)), "l.qzeros": ("I32", (4, 0)), "l.scales": ("F16", (4, 64))},
+        {"l.qweight": ("I32", (16,)), "l.qzeros": ("I32", ()), "l.scales": ("F16", ())},
+        {"l.qweight": ("F16", (16, 64)), "l.qzeros": ("I32", (4, 8)), "l.scales": ("F16", (4, 64))},
+        {"l.weight": ("U8", (64, 64)), "l.scale": ("F32", (64, 8))},
+        {"l.weight_scale": ("F32", (1,)), "l.weight": ("BF16", (64, 64))},
+        {"l_blocks": ("U8", (2, 2)), "l_scales": ("U8", (2, 2))},
+    ],
+)
+def test_what_only_looks_packed_is_left_alone(tensors: Tensors, tmp_path: Path) -> None:
+    found = read(write(tmp_path / "model.safetensors", tensors))
+    assert not found.packed
+    assert all(row.parameters == row.count and not row.role for row in found.rows)
+
+
+def of_causal_lm(name: str) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each tensor that the files of a real model's language model have."""
+    config = json.loads((REAL / f"{name}.json").read_text())
+    return {row.name: row.shape for row in wb.weigh(config, config["architectures"][0]).stored_rows if not row.tied_to}
+
+
+def in_layers(name: str) -> bool:
+    return name.startswith("model.layers.") and name.endswith("_proj.weight")
+
+
+def test_llama_3_1_8b_under_gptq(tmp_path: Path) -> None:
+    tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for name, shape in of_causal_lm("meta-llama__Llama-3.1-8B").items():
+        if not in_layers(name):
+            tensors[name] = ("BF16", shape)
+            continue
+        base, (outputs, inputs) = name.removesuffix("weight"), shape
+        tensors[f"{base}qweight"] = ("I32", (inputs // 8, outputs))
+        tensors[f"{base}qzeros"] = ("I32", (inputs // 128, outputs // 8))
+        tensors[f"{base}scales"] = ("F16", (inputs // 128, outputs))
+        tensors[f"{base}g_idx"] = ("I32", (inputs,))
+        tensors[f"{base}bias"] = ("F16", (outputs,))
+    found = wb.inspect(write(tmp_path / "model.safetensors", tensors))
+    assert found.parameters == 8_031_637_504
+    biases = sum(row.parameters for row in found.rows if row.name.endswith(".bias"))
+    assert biases == 1_376_256
+    assert "GPTQ at 4 bits × 224" in found.text()
+
+
+def test_llama_3_3_70b_w4a16(tmp_path: Path) -> None:
+    say(tmp_path, GROUPS)
+    tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for name, shape in of_causal_lm("meta-llama__Llama-3.1-70B").items():  # of the same shapes as Llama 3.3's
+        if not in_layers(name):
+            tensors[name] = ("BF16", shape)
+            continue
+        base, (outputs, inputs) = name.removesuffix("weight"), shape
+        tensors[f"{base}weight_packed"] = ("I32", (outputs, inputs // 8))
+        tensors[f"{base}weight_scale"] = ("BF16", (outputs, inputs // 128))
+        tensors[f"{base}weight_shape"] = ("I64", (2,))
+    assert wb.inspect(write(tmp_path / "model.safetensors", tensors)).parameters == 70_553_706_496
+
+
+def test_gpt_oss_20b_in_mxfp4(tmp_path: Path) -> None:
+    larger = json.loads((REAL / "openai__gpt-oss-120b.json").read_text())  # it differs in its layers and experts alone
+    config = {**larger, "num_hidden_layers": 24, "layer_types": larger["layer_types"][:24], "num_local_experts": 32}
+    tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for row in wb.weigh(config, "GptOssForCausalLM").stored_rows:
+        if row.name.endswith(("gate_up_proj", "down_proj")):
+            experts, inputs, outputs = row.shape
+            tensors[f"{row.name}_blocks"] = ("U8", (experts, outputs, inputs // 32, 16))
+            tensors[f"{row.name}_scales"] = ("U8", (experts, outputs, inputs // 32))
+        else:
+            tensors[row.name] = ("BF16", row.shape)
+    assert wb.inspect(write(tmp_path / "model.safetensors", tensors)).parameters == 20_914_757_184
