@@ -11,23 +11,29 @@ import errno
 import gc
 import os
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from weighbridge import __version__
 from weighbridge.errors import UsageError, WeighbridgeError, nearest, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from weighbridge.models import Model
+    from weighbridge.readers import Watch
     from weighbridge.report.inspection import Inspection
     from weighbridge.report.weighing import Weighing
 
     _Answer = tuple[int, str]
 
 _MODEL = (
-    "a name (bert-base-chinese), the path of a config.json or of a folder holding one, - for stdin, a family (bert), "
-    "or a blueprint (mymodel.toml)"
+    "a name (bert-base-chinese), the path of a config.json or of a folder holding one, an address (hf://org/name), "
+    "- for stdin, a family (bert), or a blueprint (mymodel.toml)"
+)
+_CHECKPOINT = (
+    "a safetensors, GGUF, PyTorch, ONNX or NumPy file, an index, a folder, or a pattern in quotes; or one elsewhere, "
+    "of which only headers are fetched: https://…, hf://org/name@revision, s3://… (pip install weighbridge[remote])"
 )
 _DERIVE = (
     "Derive a blueprint by running a model's code on values that remember, and hold it on configs not seen before. "
@@ -314,7 +320,7 @@ def _run_tree(options: argparse.Namespace) -> _Answer:
 
 def _add_verify(command: argparse.ArgumentParser) -> None:
     _add_model(command)
-    command.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint file, an index, or a folder of them")
+    command.add_argument("checkpoint", metavar="CHECKPOINT", help=_CHECKPOINT)
     _add_lang(command)
     command.add_argument("--json", action="store_true", help="write json, with every difference on its own")
 
@@ -322,7 +328,8 @@ def _add_verify(command: argparse.ArgumentParser) -> None:
 def _run_verify(options: argparse.Namespace) -> _Answer:
     from weighbridge.report.verification import verify
 
-    verification = verify(options.model, options.checkpoint, options.class_name, **_given(options))
+    with _watching() as watch:
+        verification = verify(options.model, options.checkpoint, options.class_name, **_given(options), watch=watch)
     _tell(verification.model)
     return verification.status, _json(verification.to_dict()) if options.json else verification.text(options.lang)
 
@@ -330,9 +337,7 @@ def _run_verify(options: argparse.Namespace) -> _Answer:
 def _add_inspect(command: argparse.ArgumentParser) -> None:
     from weighbridge.report.inspection import GROUPINGS
 
-    command.add_argument(
-        "checkpoint", metavar="PATH", help="a safetensors, GGUF, PyTorch, ONNX or NumPy file, an index, or a folder"
-    )
+    command.add_argument("checkpoint", metavar="PATH", help=_CHECKPOINT)
     _add_lang(command)
     _add_forms(command, GROUPINGS)
 
@@ -340,7 +345,31 @@ def _add_inspect(command: argparse.ArgumentParser) -> None:
 def _run_inspect(options: argparse.Namespace) -> _Answer:
     from weighbridge.report.inspection import inspect
 
-    return 0, _written(inspect(options.checkpoint), options)
+    with _watching() as watch:
+        inspection = inspect(options.checkpoint, watch)
+    return 0, _written(inspection, options)
+
+
+@contextmanager
+def _watching() -> Iterator[Watch | None]:
+    """Give what draws a bar on stderr of the files that are done, and wipe it away; nothing where nobody watches."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    bars: list[Any] = []
+
+    def watch(done: int, files: int) -> None:
+        if not bars:
+            from tqdm import tqdm
+
+            bars.append(tqdm(total=files, desc="headers", unit="file", file=sys.stderr, leave=False))
+        bars[0].update(done - bars[0].n)
+
+    try:
+        yield watch
+    finally:
+        for bar in bars:
+            bar.close()
 
 
 def _add_derive(command: argparse.ArgumentParser) -> None:

@@ -68,7 +68,12 @@ class ExpressionError(WeighbridgeError):
 
 
 class CheckpointError(WeighbridgeError):
-    """A checkpoint whose header cannot be trusted."""
+    """A checkpoint that cannot be read, or whose header cannot be trusted: it breaks a rule, whose name comes first."""
+
+    @property
+    def rule(self) -> str:
+        """The name of the rule that is broken."""
+        return self.what.partition(":")[0]
 
 
 def shorten(value: object, show: type[str] | None = None, longest: int = _LONGEST_VALUE) -> str:

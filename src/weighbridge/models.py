@@ -95,8 +95,8 @@ def find(
 
     Args:
         model: a name in the catalogue, with or without its organisation; the path of a ``config.json`` or of a folder
-            that holds one; ``"-"`` for a config on standard input; a family; a blueprint's ``.toml`` file, for its
-            defaults; or the config itself.
+            that holds one, here or at an address (``hf://org/name``); ``"-"`` for a config on standard input; a family;
+            a blueprint's ``.toml`` file, for its defaults; or the config itself.
         fields: fields of the config to replace; ``"text_config.hidden_size"`` is one of a sub-config.
         strict: refuse a config with a field that nobody knows.
         blueprint: the file of a blueprint to read the config by, in place of a shipped one; or what makes one of a
@@ -105,6 +105,7 @@ def find(
     Raises:
         ModelError: there is no such model, family or file.
         ConfigError: the config cannot be read, or describes no buildable model.
+        CheckpointError: there is nothing at the address, or it cannot be read.
         BlueprintError: the blueprint cannot be read, or breaks the law of its format.
         UsageError: a field to replace is none of the family's, or what is given is no model.
 
@@ -200,6 +201,8 @@ def _read(model: str) -> tuple[str, str, str, Config]:
 
         config = parse(sys.stdin.buffer.read(LONGEST_CONFIG + 1), "standard input")
         return "standard input", "stdin", "", config
+    if "://" in model:
+        return _from_elsewhere(model)
     path = model if "\0" in model else os.path.expanduser(model)
     path = os.path.join(path, "config.json") if os.path.isdir(path) else path
     looks_like_path = model.endswith((".json", os.sep)) or model.startswith((".", os.sep, "~"))
@@ -213,6 +216,15 @@ def _read(model: str) -> tuple[str, str, str, Config]:
         if os.path.isdir(model):
             raise ModelError("the folder holds no config.json", where=model, hint="name the file itself") from None
         raise
+
+
+def _from_elsewhere(address: str) -> tuple[str, str, str, Config]:
+    """Return the config at an address, or that of the folder or the repository at it."""
+    from weighbridge.readers.header import open_file, read_on, shown  # noqa: PLC0415  # most configs are here
+
+    path = address if shown(address).endswith(".json") else f"{address.rstrip('/')}/config.json"
+    with open_file(path) as file:
+        return shown(path), "file", "", parse(read_on(file, LONGEST_CONFIG + 1), shown(path))
 
 
 def _bytes(path: str) -> bytes:

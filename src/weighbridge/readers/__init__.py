@@ -6,6 +6,7 @@ nothing that a header says is believed before it is checked.
 
 from __future__ import annotations
 
+import glob
 import os
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,13 +14,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from weighbridge.errors import UsageError
 from weighbridge.readers import gguf, npz, onnx, packing, pytorch, safetensors
 from weighbridge.readers import index as indexes
-from weighbridge.readers.header import UNREADABLE, Header, Rule, open_file
+from weighbridge.readers.header import UNREADABLE, Header, Rule, is_remote, open_file, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from weighbridge.ledger import Row
     from weighbridge.readers.packing import Packed
+
+    Watch = Callable[[int, int], None]
 
 
 class Format(NamedTuple):
@@ -51,6 +54,8 @@ _INDEX = ".index.json"
 
 FORMAT = Rule("format", f"only {_READ} are read so far", "give such a file, its index, or a folder that holds one")
 EMPTY = Rule("no-checkpoint", "the folder holds no checkpoint", f"give a folder that holds {_READ} files")
+NO_MATCH = Rule("no-match", "no file fits this pattern", "check its spelling, and that the shell leaves it as it is")
+MIXED = Rule("mixed-formats", "the files are of several formats", "give a pattern that fits those of one")
 AMBIGUOUS = Rule("which-index", "the folder holds several indexes", "name the one that is meant")
 
 
@@ -82,11 +87,15 @@ class Found(NamedTuple):
     called: Mapping[str, str] = MappingProxyType({})
 
 
-def read(path: str | os.PathLike[str]) -> Found:
-    """Return what a checkpoint holds: ``path`` is a file, an index of shards, or a folder with either.
+def read(path: str | os.PathLike[str], watch: Watch | None = None) -> Found:
+    """Return what a checkpoint holds: ``path`` is a file, a pattern, an index of shards, or a folder with either.
 
     Of a folder ``model.safetensors.index.json`` is read; without it the only index, ``model.safetensors``, or all
     files of the format, in order of their names. ``header_bytes`` counts the bytes read, an index's with them.
+
+    It may be elsewhere: ``https://…``, a repository on the Hugging Face Hub as ``hf://org/name@revision``, or
+    an address of a kind that fsspec knows, ``s3://bucket/folder``. Ranges are fetched, never whole files; several
+    files are read at once, and ``watch`` is told of each that is done, as so many of so many.
 
     Raises:
         CheckpointError: nothing to read there, a format with no reader yet, or a file that breaks a rule.
@@ -104,26 +113,57 @@ def read(path: str | os.PathLike[str]) -> Found:
     if not isinstance(path, str | os.PathLike):
         raise UsageError("a checkpoint is given by its path", values={"found": path}, hint="name a file or a folder")
     path = os.fspath(path)
-    files = _choose(path) if os.path.isdir(path) else [path]
+    files = _files(path)
     for suffix, form in FORMATS.items():
-        if files[0].endswith(suffix + _INDEX):
+        if shown(files[0]).endswith(suffix + _INDEX):
             index = indexes.read(files[0])
-            return _found(path, list(index.shards.values()), form, index)
+            return _found(path, list(index.shards.values()), form, index, watch)
     form = _form(files[0])
+    strange = [file for file in files if _form(file).name != form.name]
+    if strange:
+        raise MIXED.broken(path, one=os.path.basename(files[0]), another=os.path.basename(strange[0]))
     if form.parts and len(files) == 1:
         files = form.parts(files[0], form.read(files[0]))
-    return _found(path, files, form, None)
+    return _found(path, files, form, None, watch)
 
 
-def _choose(folder: str) -> list[str]:
+def _files(path: str) -> list[str]:
+    """Return the files that a path means: itself, those that it is the pattern of, or what to read of a folder."""
+    if is_remote(path):
+        from weighbridge.readers.remote import Folder  # noqa: PLC0415  # most files are here
+        from weighbridge.readers.stores import store_of  # noqa: PLC0415  # most files are here
+
+        store = store_of(path)
+        if _is_pattern(path) and (matching := store.matching(path)) != [path]:
+            return matching or _no_match(path)
+        folder = store.folder(path)
+        if isinstance(folder, Folder):
+            return [f"{folder.path}/{name}" for name in _choose(path, folder.names)]
+        return _files(folder) if folder and not is_remote(folder) else [folder or path]
+    if os.path.isdir(path):
+        try:
+            names = sorted(os.listdir(path))
+        except OSError as error:
+            raise UNREADABLE.broken(path, reason=error.strerror) from None
+        return [os.path.join(path, name) for name in _choose(path, names)]
+    if _is_pattern(path) and not os.path.lexists(path):
+        return sorted(glob.glob(path)) or _no_match(path)
+    return [path]
+
+
+def _is_pattern(path: str) -> bool:
+    return any(mark in path for mark in "*?[")
+
+
+def _no_match(path: str) -> list[str]:
+    raise NO_MATCH.broken(path)
+
+
+def _choose(folder: str, names: list[str]) -> list[str]:
     """Return what to read of a folder: an index, one file or several."""
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError as error:
-        raise UNREADABLE.broken(folder, reason=error.strerror) from None
     for suffix in FORMATS:
         if chosen := _of_format(names, suffix, folder):
-            return [os.path.join(folder, name) for name in chosen]
+            return chosen
     others = [name for name in names if name.endswith(UNREAD)]
     raise FORMAT.broken(folder, found=", ".join(others)) if others else EMPTY.broken(folder)
 
@@ -144,7 +184,7 @@ def _of_format(names: list[str], suffix: str, folder: str) -> list[str]:
 def _form(path: str) -> Format:
     """Return the format of a file by its suffix, or by its first bytes where the suffix is not in the table."""
     for suffix, form in FORMATS.items():
-        if path.endswith(suffix):
+        if shown(path).endswith(suffix):
             return form
     with open_file(path) as file:
         start = file.read(9)
@@ -154,9 +194,9 @@ def _form(path: str) -> Format:
     raise FORMAT.broken(path, starts_with=start)
 
 
-def _found(path: str, files: list[str], form: Format, index: indexes.Index | None) -> Found:
+def _found(path: str, files: list[str], form: Format, index: indexes.Index | None, watch: Watch | None) -> Found:
     """Read each file's header, put their rows behind one another, and note what does not agree."""
-    headers = [form.read(file) for file in files]
+    headers = _each(files, form, watch)
     rows: dict[str, Row] = {}
     holders: dict[str, tuple[str, ...]] = {}
     for file, header in zip(files, headers, strict=True):
@@ -166,11 +206,11 @@ def _found(path: str, files: list[str], form: Format, index: indexes.Index | Non
     rows, packed = packing.unpack(rows, os.path.dirname(files[0]))
     listed = index.paths() if index else {name: held[0] for name, held in holders.items()}
     return Found(
-        path=path,
+        path=shown(path),
         format=form.name,
         rows=tuple(rows.values()),
         metadata={key: value for header in reversed(headers) for key, value in header.metadata.items()},
-        files=tuple(files),
+        files=tuple(map(shown, files)),
         header_bytes=sum(header.header_bytes for header in headers) + (index.index_bytes if index else 0),
         duplicates={name: held for name, held in holders.items() if len(held) > 1},
         absent={name: file for name, file in listed.items() if file not in holders.get(name, ())},
@@ -179,3 +219,12 @@ def _found(path: str, files: list[str], form: Format, index: indexes.Index | Non
         packed=packed,
         called={name: weight for header in headers for name, weight in header.called.items()},
     )
+
+
+def _each(files: list[str], form: Format, watch: Watch | None) -> list[Header]:
+    """Read the header of each file: one after the other where they are here, at once where they are elsewhere."""
+    if not is_remote(files[0]):
+        return [form.read(file) for file in files]
+    from weighbridge.readers.remote import each  # noqa: PLC0415
+
+    return each(files, form.read, watch)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections import Counter
 from functools import partial
@@ -27,6 +28,8 @@ _MOST_DIGITS = 20
 MOST_ITEMS = 1_250_000
 LONGEST_CONFIG_BYTES = 2 * 2**20
 ELEMENTS_LIMIT = 2**63  # of one tensor; it has fewer
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_PASSWORD = re.compile(r"^(\w+://)[^/]*@")
 _ITEM_MARKS = (b",", b":", b"[", b"{")
 
 
@@ -58,7 +61,7 @@ class Rule(NamedTuple):
             >>> print(OBJECT.broken("index.json", found=[]))
             index.json: object: the JSON must be one object (found = a list of 0). Write it again, or fetch it again.
         """
-        return CheckpointError(f"{self.name}: {self.what}", where=path, values=values, hint=self.hint)
+        return CheckpointError(f"{self.name}: {self.what}", where=shown(path), values=values, hint=self.hint)
 
 
 FETCH = "the file is damaged or is not what its name says: fetch it again"
@@ -78,12 +81,41 @@ OBJECT = Rule("object", "the JSON must be one object", REWRITE)
 SURROGATE = Rule("surrogate", "a name or text must be writable as UTF-8: half a surrogate pair is not", REWRITE)
 
 
+def is_remote(path: str) -> bool:
+    r"""Whether a path is an address, and not that of a file here.
+
+    Example:
+        >>> is_remote("hf://org/name"), is_remote("model.safetensors"), is_remote("C:\\model.safetensors")
+        (True, False, False)
+    """
+    return bool(_ADDRESS.match(path))
+
+
+def shown(path: str) -> str:
+    """Return an address without what is secret in it: passwords, and what a signed one has behind its ``?``.
+
+    Example:
+        >>> shown("https://me:word@host/a.safetensors?token=abc"), shown("hf://org/name@main")
+        ('https://host/a.safetensors', 'hf://org/name@main')
+    """
+    if not path.lower().startswith(("http://", "https://")):
+        return path
+    return _PASSWORD.sub(r"\1", path.partition("?")[0].partition("#")[0])
+
+
 def open_file(path: str) -> BinaryIO:
     """Open a regular file without a buffer, so that only the bytes asked for are read. It never waits for a pipe.
+
+    Of one that is elsewhere, at an address, ranges are fetched.
 
     Raises:
         CheckpointError: no such file, not a regular one, or one that may not be opened.
     """
+    if is_remote(path):
+        from weighbridge.readers.stores import store_of  # noqa: PLC0415  # most files are here
+
+        found: BinaryIO = store_of(path).open(path)
+        return found
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # before it is opened: to open a device may do something
             raise REGULAR.broken(path)
@@ -104,8 +136,8 @@ def _open_regular(path: str, flags: int) -> int:
 
 
 def size_of(file: BinaryIO) -> int:
-    """Return the bytes of an open file as the file system has them, whatever the file says."""
-    return os.fstat(file.fileno()).st_size
+    """Return the bytes of an open file as the file system or the server has them, whatever the file says."""
+    return int(file.size) if hasattr(file, "size") else os.fstat(file.fileno()).st_size
 
 
 def read_at(file: BinaryIO, offset: int, length: int) -> bytes:
@@ -136,6 +168,8 @@ def inside(folder: str, name: str, path: str, wrong: Rule, missing: Rule) -> str
     if not _is_plain(name):
         raise wrong.broken(path, shard=name)
     found = os.path.join(folder, name)
+    if is_remote(folder):
+        return f"{folder}/{name}"
     if not os.path.lexists(found):
         raise missing.broken(path, shard=name)
     target = os.path.realpath(found)
@@ -163,11 +197,6 @@ def _homes(folder: str) -> list[str]:
     """
     repository, snapshots, _ = os.path.join(folder, "").rpartition("/snapshots/")
     return [folder, repository + "/blobs"] if snapshots else [folder]
-
-
-def is_there(path: str) -> bool:
-    """Tell whether a file is there, whatever it holds."""
-    return os.path.exists(path)
 
 
 def read_object(path: str) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
-from weighbridge.errors import ExpressionError
+from weighbridge.errors import CheckpointError, ExpressionError
 from weighbridge.expr import evaluate, parse
-from weighbridge.readers.header import ELEMENTS_LIMIT, is_there, read_object
+from weighbridge.readers.header import ELEMENTS_LIMIT, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Rows = Mapping[str, Row]
 
 _PARTS = {"scales": "scale", "zeros": "zero", "indices": "index", "tables": "table"}
+_ABSENT = ("missing", "404-not-found")
 _CONFIGS = ("config.json", "quantize_config.json")
 
 
@@ -188,9 +189,8 @@ class _Bits:
 def _quantization(folder: str) -> dict[str, Any]:
     """Return what a config in this folder says of quantisation: of transformers' kind, MLX's or AutoGPTQ's."""
     for name in _CONFIGS:
-        path = os.path.join(folder, name)
-        if is_there(path):
-            config = read_object(path)
+        config = _read(os.path.join(folder, name))
+        if config:
             said = config.get("quantization") or config.get("quantization_config") or config
             if isinstance(said, dict) and (bits := said.get("bits", _of_groups(said))):
                 return {**said, "bits": bits}
@@ -204,3 +204,13 @@ def _of_groups(said: Mapping[str, Any]) -> int | None:
     weights = [group.get("weights") for group in of_groups if isinstance(group, dict)]
     bits = {str(of.get("num_bits")) for of in weights if isinstance(of, dict)}
     return int(*bits) if len(bits) == 1 and all(map(str.isdecimal, bits)) else None
+
+
+def _read(path: str) -> dict[str, Any]:
+    """Return what a config holds, and nothing where there is none."""
+    try:
+        return read_object(path)
+    except CheckpointError as error:
+        if error.rule in _ABSENT:
+            return {}
+        raise

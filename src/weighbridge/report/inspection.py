@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from weighbridge.ledger import Row
-    from weighbridge.readers import Found
+    from weighbridge.readers import Found, Watch
 
 GROUPINGS = ("component", "role", "layer", "dtype", "tensor")
 _LAYER = re.compile(r"^(?:.*?\.)?\d+(?=\.)")  # the path of the outermost module that is one of several
@@ -25,11 +25,13 @@ _MOST_SHOWN = 12  # entries of the metadata that a text has
 _LONGEST_VALUE = 60
 
 
-def inspect(path: str | os.PathLike[str]) -> Inspection:
+def inspect(path: str | os.PathLike[str], watch: Watch | None = None) -> Inspection:
     """Tell what a checkpoint holds: its tensors, their shapes, dtypes, roles and bytes. No weights are read.
 
     Args:
-        path: a checkpoint file, the index of several, or a folder with either.
+        path: a checkpoint file, a pattern of several, the index of several, or a folder with either; or the address of
+            one that is elsewhere: ``https://…``, ``hf://org/name@revision``, ``s3://…``.
+        watch: is told of each file elsewhere that is done, as so many of so many.
 
     Raises:
         CheckpointError: there is nothing to read, or it breaks a rule of its format.
@@ -44,7 +46,7 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
         >>> found.parameters, found.bytes, found.by("component")["pooler"].tensors
         (3, 6, 1)
     """
-    return Inspection(readers.read(path))
+    return Inspection(readers.read(path, watch))
 
 
 class Weight(NamedTuple):

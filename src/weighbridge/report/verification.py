@@ -18,7 +18,7 @@ from weighbridge.report.words import label, words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from weighbridge.readers import Found
+    from weighbridge.readers import Found, Watch
 
 MOST_LINES = 24
 """How many groups of one kind a text lists."""
@@ -36,6 +36,7 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
     dtype: str | None = None,
     strict: bool = False,
     blueprint: str | os.PathLike[str] | None = None,
+    watch: Watch | None = None,
 ) -> Verification:
     """Hold a checkpoint against its model, tensor by tensor: names, shapes and dtypes. No weights are read.
 
@@ -45,12 +46,13 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
 
     Args:
         model: as for `weigh`; the checkpoint's own folder, if a ``config.json`` lies in it.
-        checkpoint: a checkpoint file, the index of several, or a folder with either.
+        checkpoint: as for `inspect`.
         class_name: the class to hold it against; the one that fits best when left out.
         fields: config fields to replace.
         dtype: the dtype that every weight must have; any floating-point one when left out.
         strict: refuse a config with a field that nobody knows.
         blueprint: as for `weigh`.
+        watch: as for `inspect`.
 
     Raises:
         ModelError: there is no such model, family, file or class.
@@ -71,7 +73,7 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
     """
     found_model = find(model, fields, strict=strict, blueprint=blueprint)
     wanted = _dtype(dtype, found_model)
-    found = readers.read(checkpoint)
+    found = readers.read(checkpoint, watch)
     return Verification(found_model, found, choose(found_model, found, class_name, wanted), wanted)
 
 

@@ -1,0 +1,109 @@
+"""Reads files of the Hugging Face Hub, through its own library: so that its cache, token and settings hold."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from weighbridge.readers.header import Rule
+from weighbridge.readers.remote import Folder, Remote, Store, imported
+from weighbridge.readers.web import FORBIDDEN, NOT_FOUND, TIMEOUT_SECONDS, Source, by_status, lost
+
+HUB_ID = Rule("hub-id", "an address on the hub is hf://org/name, or hf://org/name@revision/file", "check its spelling")
+OFFLINE = Rule("offline", "HF_HUB_OFFLINE is set, and the cache does not hold it", "take it out, or fetch it before")
+
+
+class _OnHub(NamedTuple):
+    """What an address on the hub names: a repository, its revision, and a path in it, all of it where it is empty."""
+
+    repository: str
+    revision: str | None
+    name: str
+
+
+def _on_hub(path: str) -> _OnHub:
+    """Read an address.
+
+    Example:
+        >>> _on_hub("hf://org/name@main/onnx/model.onnx")
+        _OnHub(repository='org/name', revision='main', name='onnx/model.onnx')
+        >>> _on_hub("hf://gpt2")
+        _OnHub(repository='gpt2', revision=None, name='')
+    """
+    found = re.fullmatch(r"hf://([\w.-]+(?:/[\w.-]+)?)(?:@([^/]+))?(?:/(.*))?", path)
+    if not found or any(piece in ("", ".", "..") for piece in found[1].split("/")):
+        raise HUB_ID.broken(path)
+    return _OnHub(found[1], unquote(found[2]) if found[2] else None, (found[3] or "").strip("/"))
+
+
+def _hub_folder(path: str) -> Folder | str:
+    """Return what a repository or a folder of it holds, at one commit; of a file its address at that commit.
+
+    Where only the cache can be asked, it is the path of what that has.
+    """
+    at = _on_hub(path)
+    imported("huggingface_hub", path)
+    if import_module("huggingface_hub.constants").HF_HUB_OFFLINE:
+        if held := _cached(at, path):
+            return held
+        raise OFFLINE.broken(path)
+    try:
+        info = _asked(at, path)
+    except import_module("httpx2").TransportError as error:
+        if held := _cached(at, path):
+            return held
+        raise lost(error, path, tries=1) from None
+    names = [sibling.rfilename for sibling in info.siblings or ()]
+    if at.name in names:
+        return f"hf://{at.repository}@{info.sha}/{at.name}"
+    below = f"{at.name}/" if at.name else ""
+    inside = [name.removeprefix(below) for name in names if name.startswith(below)]
+    if not inside:
+        raise NOT_FOUND.broken(path, file=at.name)
+    folder = f"hf://{at.repository}@{info.sha}/{below}".rstrip("/")
+    return Folder(folder, sorted(name for name in inside if "/" not in name))
+
+
+def _asked(at: _OnHub, path: str) -> Any:
+    """Return what the hub says of a repository."""
+    hub, errors = imported("huggingface_hub", path), import_module("huggingface_hub.errors")
+    try:
+        return hub.HfApi().model_info(at.repository, revision=at.revision, timeout=TIMEOUT_SECONDS)
+    except errors.GatedRepoError:
+        raise FORBIDDEN.broken(path, repository=at.repository) from None
+    except errors.RevisionNotFoundError:
+        raise NOT_FOUND.broken(path, revision=at.revision) from None
+    except errors.RepositoryNotFoundError:
+        raise NOT_FOUND.broken(path, repository=f"{at.repository}, or it is private") from None
+    except errors.HFValidationError as error:
+        raise HUB_ID.broken(path, reason=str(error)) from None
+    except errors.HfHubHTTPError as error:
+        raise by_status(getattr(error.response, "status_code", 0), path) from None
+
+
+def _cached(at: _OnHub, path: str) -> str | None:
+    """Return the path of what the cache has of a repository."""
+    hub, errors = imported("huggingface_hub", path), import_module("huggingface_hub.errors")
+    try:
+        folder = hub.snapshot_download(at.repository, revision=at.revision, local_files_only=True)
+    except (errors.LocalEntryNotFoundError, errors.HFValidationError, OSError):
+        return None
+    return f"{folder}/{at.name}" if at.name else str(folder)
+
+
+def _open_hub(path: str) -> Any:
+    """Open a file of a repository: as the cache has it, or where the hub serves it."""
+    hub, at = imported("huggingface_hub", path), _on_hub(path)
+    held = hub.try_to_load_from_cache(at.repository, at.name, revision=at.revision)
+    if isinstance(held, str):
+        return open(held, "rb", buffering=0)
+    if import_module("huggingface_hub.constants").HF_HUB_OFFLINE:
+        raise OFFLINE.broken(path)
+    url = hub.hf_hub_url(at.repository, at.name, revision=at.revision)
+    headers = import_module("huggingface_hub.utils").build_hf_headers(library_name="weighbridge")
+    return Remote(path, Source(hub.get_session(), url, path, headers).fetch)
+
+
+STORE = Store(_open_hub, _hub_folder, lambda path: [path])

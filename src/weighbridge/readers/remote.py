@@ -1,0 +1,136 @@
+"""A file that is elsewhere, of which ranges are fetched: what all the stores of `stores.py` share."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from weighbridge.readers.header import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Fetch = Callable[[int, int], tuple[bytes, int]]
+"""Returns the bytes from here to there, as far as there are, and how many the whole file has."""
+Watch = Callable[[int, int], None]
+"""Is told how many files of how many are done."""
+_Of = TypeVar("_Of")
+
+AT_ONCE = 8  # files
+_LEAST_BYTES = 64 * 1024  # of a range: most headers that stand first are whole in it
+_MOST_AHEAD_BYTES = 4 * 2**20
+
+EXTRA = Rule("extra", "a package is missing that reads from there", "pip install 'weighbridge[remote]'")
+CHANGED = Rule("changed", "the file has another length than a moment ago", "try again")
+
+
+class Remote(io.RawIOBase):
+    r"""A file elsewhere, of which only the ranges are fetched that are read, and some that follow on them.
+
+    Example:
+        >>> asked = []
+        >>> def fetch(begin, end):
+        ...     asked.append((begin, end))
+        ...     return bytes(range(10))[begin:end], 10
+        >>> file = Remote("memory://a", fetch)
+        >>> file.seek(8), file.read(4), file.size, asked
+        (8, b'\x08\t', 10, [(0, 65536)])
+    """
+
+    def __init__(self, path: str, fetch: Fetch) -> None:
+        self._path, self._fetch = path, fetch
+        self._first, self.size = fetch(0, _LEAST_BYTES)
+        self._piece, self._before = self._first, 0
+        self._at, self._ahead = 0, _LEAST_BYTES
+
+    def seekable(self) -> bool:
+        """It can be gone through in any order."""
+        return True
+
+    def readable(self) -> bool:
+        """It is for reading."""
+        return True
+
+    def tell(self) -> int:
+        """Return the byte that it stands before."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go there; nothing is fetched before it is read."""
+        self._at = max(0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence])
+        return self._at
+
+    def read(self, length: int = -1) -> bytes:
+        """Return so many bytes, fewer only where the file ends."""
+        end = self.size if length < 0 else min(self._at + length, self.size)
+        found = b"".join(self._pieces(self._at, end))
+        self._at += len(found)
+        return found
+
+    def _pieces(self, at: int, end: int) -> Iterator[bytes]:
+        while at < end:
+            for piece, before in ((self._first, 0), (self._piece, self._before)):
+                if before <= at < before + len(piece):
+                    break
+            else:
+                piece, before = self._next(at, end), at
+            yield piece[at - before : end - before]
+            at = min(end, before + len(piece))
+
+    def _next(self, at: int, end: int) -> bytes:
+        """Fetch a piece; where one follows on the other, each is longer than the last."""
+        follows = at == self._before + len(self._piece)
+        self._ahead = min(2 * self._ahead, _MOST_AHEAD_BYTES) if follows else _LEAST_BYTES
+        piece, size = self._fetch(at, min(max(end, at + self._ahead), self.size))
+        if size != self.size or not piece:
+            raise CHANGED.broken(self._path, bytes=self.size, then=size)
+        self._piece, self._before = piece, at
+        return piece
+
+
+class Folder(NamedTuple):
+    """A folder elsewhere: its address, which stays what it is, and the names of the files in it."""
+
+    path: str
+    names: list[str]
+
+
+class Store(NamedTuple):
+    """How files are read that have addresses of one kind.
+
+    ``folder`` returns what is in a folder, nothing where the address is a file's, or where to look in its place;
+    ``matching`` returns the addresses that a pattern fits.
+    """
+
+    open: Callable[[str], Any]
+    folder: Callable[[str], Folder | str | None]
+    matching: Callable[[str], list[str]]
+
+
+def each(files: Sequence[str], read: Callable[[str], _Of], watch: Watch | None = None) -> list[_Of]:
+    """Read several files at once, and return what each gave, in their order; ``watch`` is told of each that is done.
+
+    The first error ends it: what was not begun is not.
+    """
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        waiting = [pool.submit(read, file) for file in files]
+        try:
+            for done, future in enumerate(as_completed(waiting), start=1):
+                future.result()
+                if watch:
+                    watch(done, len(files))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        return [future.result() for future in waiting]
+
+
+def imported(module: str, path: str) -> Any:
+    """Return a module of a package that only the extra ``remote`` brings."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise EXTRA.broken(path, package=error.name or module) from None

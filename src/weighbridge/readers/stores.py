@@ -1,0 +1,71 @@
+"""Who reads a file that is elsewhere: a table by the kind of its address, and fsspec for all others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from weighbridge.readers import hub, web
+from weighbridge.readers.header import MISSING, Rule
+from weighbridge.readers.remote import EXTRA, Folder, Remote, Store, imported
+from weighbridge.readers.web import NO_RANGES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Of = TypeVar("_Of")
+
+SCHEME = Rule("scheme", "nothing is known that reads such addresses", "give a path, https://, hf://org/name, or s3://…")
+GIVEN = Rule("store", "the store did not give it", "check the address and your access to it")
+
+
+def store_of(path: str) -> Store:
+    """Return how a file of this address is read."""
+    return STORES.get(path.partition("://")[0].lower(), _FSSPEC)
+
+
+def _with_fsspec(path: str, ask: Callable[[Any, str], _Of]) -> _Of:
+    """Ask the store that an address is of; each has errors of its own kind."""
+    fsspec = imported("fsspec", path)
+    try:
+        return ask(*fsspec.url_to_fs(path))
+    except ImportError as error:
+        raise EXTRA.broken(path, reason=str(error)) from None
+    except FileNotFoundError:
+        raise MISSING.broken(path) from None
+    except ValueError as error:
+        raise SCHEME.broken(path, reason=str(error)) from None
+    except Exception as error:
+        if hasattr(error, "hint"):
+            raise
+        raise GIVEN.broken(path, reason=f"{type(error).__name__}: {error}") from None
+
+
+def _open_store(path: str) -> Remote:
+    def fetch(begin: int, end: int) -> tuple[bytes, int]:
+        def ask(store: Any, name: str) -> tuple[bytes, int]:
+            size = store.size(name)
+            if size is None:
+                raise NO_RANGES.broken(path)
+            return (store.cat_file(name, start=begin, end=min(end, size)) if size > begin else b""), size
+
+        return _with_fsspec(path, ask)
+
+    return Remote(path, fetch)
+
+
+def _store_folder(path: str) -> Folder | None:
+    def ask(store: Any, name: str) -> Folder | None:
+        if not store.isdir(name):
+            return None
+        held = [entry.rstrip("/").rpartition("/")[2] for entry in store.ls(name, detail=False)]
+        return Folder(path.rstrip("/"), sorted(held))
+
+    return _with_fsspec(path, ask)
+
+
+def _store_matching(path: str) -> list[str]:
+    return _with_fsspec(path, lambda store, name: sorted(map(store.unstrip_protocol, store.glob(name))))
+
+
+_FSSPEC = Store(_open_store, _store_folder, _store_matching)
+STORES = {"http": web.STORE, "https": web.STORE, "hf": hub.STORE}

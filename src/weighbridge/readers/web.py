@@ -1,0 +1,142 @@
+"""Reads ranges of files by HTTP. What may pass is tried again; no more is taken than was asked for."""
+
+from __future__ import annotations
+
+import atexit
+import re
+import time
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge.readers.header import Rule
+from weighbridge.readers.remote import Remote, Store, imported
+
+if TYPE_CHECKING:
+    from weighbridge.errors import CheckpointError
+
+TRIES = 4
+FIRST_WAIT_SECONDS = 0.5  # before the second try; each further wait is twice as long
+LONGEST_WAIT_SECONDS = 30  # that a server may ask for
+TIMEOUT_SECONDS = 10  # without a byte
+SLOWEST_SECONDS = 60  # for one range, and a second more for each 64 KiB
+
+ADDRESS = Rule("address", "the address cannot be read", "check its spelling")
+UNAUTHORIZED = Rule("401-unauthorized", "the server does not say who may read it, or does not know you", "log in there")
+FORBIDDEN = Rule("403-forbidden", "the server does not let you read it", "ask its owners for access, or log in")
+NOT_FOUND = Rule("404-not-found", "there is nothing at this address", "check its spelling and its revision")
+OUTSIDE = Rule("416-range", "the server says that the file ends before what is asked for", "fetch the file whole")
+BUSY = Rule("429-busy", "the server wants fewer requests", "try again later, or log in")
+STATUS = Rule("status", "the server answers with an error", "try again later")
+NO_RANGES = Rule("no-ranges", "the server sends files only whole, and no parts of them", "fetch it, and give its path")
+CUT = Rule("cut", "the connection broke off, each time that it was tried", "try again later")
+TIMEOUT = Rule("timeout", "the server did not answer in time, each time that it was tried", "try again later")
+UNREACHABLE = Rule("unreachable", "the server cannot be reached", "check the address, the network and its proxy")
+
+_BY_STATUS = {401: UNAUTHORIZED, 403: FORBIDDEN, 404: NOT_FOUND, 410: NOT_FOUND, 416: OUTSIDE, 429: BUSY}
+_MAY_PASS = (408, 425, 429, 500, 502, 503, 504)
+
+
+@cache
+def _client() -> Any:
+    client = import_module("httpx2").Client(follow_redirects=True)
+    atexit.register(client.close)
+    return client
+
+
+class Source(NamedTuple):
+    """A file that a server has: who asks for it, its URL, what the user calls it, and the headers that are sent."""
+
+    client: Any
+    url: str
+    path: str
+    headers: dict[str, str]
+
+    def fetch(self, begin: int, end: int) -> tuple[bytes, int]:
+        """Fetch a range, and try again what may pass."""
+        web, wait = import_module("httpx2"), FIRST_WAIT_SECONDS
+        headers = {"Range": f"bytes={begin}-{end - 1}", "Accept-Encoding": "identity", **self.headers}
+        asked = {"headers": headers, "timeout": TIMEOUT_SECONDS, "follow_redirects": True}
+        for tried in range(1, TRIES + 1):
+            try:
+                with self.client.stream("GET", self.url, **asked) as answer:
+                    if tried == TRIES or answer.status_code not in _MAY_PASS:
+                        return _body(answer, begin, end, self.path)
+                    wait = _asked_wait(answer, wait, self.path)
+            except (web.InvalidURL, web.UnsupportedProtocol, web.TooManyRedirects) as error:
+                raise ADDRESS.broken(self.path, reason=str(error)) from None
+            except web.TransportError as error:
+                if tried == TRIES:
+                    raise lost(error, self.path) from None
+            time.sleep(wait)
+            wait *= 2
+        raise AssertionError  # the last try returns or raises
+
+
+def lost(error: Exception, path: str, tries: int = TRIES) -> CheckpointError:
+    """Return what to say of a connection that failed."""
+    web = import_module("httpx2")
+    if isinstance(error, web.TimeoutException):
+        return TIMEOUT.broken(path, seconds=TIMEOUT_SECONDS, tries=tries)
+    rule = UNREACHABLE if isinstance(error, web.ConnectError | web.ProxyError) else CUT
+    return rule.broken(path, reason=str(error), tries=tries)
+
+
+def _open_web(path: str) -> Remote:
+    imported("httpx2", path)
+    return Remote(path, Source(_client(), path, path, {}).fetch)
+
+
+def _asked_wait(answer: Any, wait: float, path: str) -> float:
+    """Return how long to wait before the next try: as long as the server asks, if it can be borne."""
+    asked = answer.headers.get("Retry-After", "")
+    if asked.isdecimal() and float(asked) > LONGEST_WAIT_SECONDS:
+        raise by_status(answer.status_code, path, asks_to_wait_seconds=asked)
+    return max(wait, float(asked)) if asked.isdecimal() else wait
+
+
+def by_status(status: int, path: str, **values: Any) -> CheckpointError:
+    """Return what to say of an answer's status."""
+    return _BY_STATUS.get(status, STATUS).broken(path, status=status, **values)
+
+
+def _body(answer: Any, begin: int, end: int, path: str) -> tuple[bytes, int]:
+    """Return the bytes that were asked for, and the length of the file; nothing more is taken than was asked for."""
+    stated = answer.headers.get("Content-Length", "")
+    found = re.fullmatch(r"bytes (?:(\d+)-(\d+)|\*)/(\d{1,20}|\*)", answer.headers.get("Content-Range", ""))
+    if answer.status_code == 416 and begin == 0 and found and found[3] == "0":
+        return b"", 0
+    if answer.status_code == 200 and stated.isdecimal() and begin == 0 and int(stated) <= end:
+        size = int(stated)  # all of it, since all was asked for
+    elif answer.status_code == 206 and found and found[3] != "*" and found[1] == str(begin):
+        size = int(found[3])
+    elif answer.status_code in (200, 206):
+        raise NO_RANGES.broken(path, status=answer.status_code, asked=f"{begin}-{end - 1}")
+    else:
+        raise by_status(answer.status_code, path)
+    return _taken(answer, max(0, min(end, size) - begin), path), size
+
+
+def _taken(answer: Any, length: int, path: str) -> bytes:
+    latest = time.monotonic() + SLOWEST_SECONDS + length / 65536
+    taken = bytearray()
+    for piece in answer.iter_raw():
+        taken += piece[: length - len(taken)]
+        if len(taken) == length:
+            break
+        if time.monotonic() > latest:
+            raise TIMEOUT.broken(path, bytes=len(taken), of=length)
+    if len(taken) < length:
+        raise import_module("httpx2").ReadError(f"{len(taken)} of {length} bytes came")
+    return bytes(taken)
+
+
+def _no_folder(path: str) -> None:  # noqa: ARG001  # a server does not tell what it has
+    return None
+
+
+def _itself(path: str) -> list[str]:
+    return [path]
+
+
+STORE = Store(_open_web, _no_folder, _itself)
