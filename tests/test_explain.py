@@ -99,7 +99,8 @@ def test_every_tensor_and_its_shape_is_told(name):
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_every_component_has_its_sentence(lang):
     said = data.read_toml(f"report/words/explain.{lang}.toml")["component"]
-    assert set(said) == set(data.read_toml("facts/roles.toml")["components"])
+    of_checkpoints = {"quantization", "constant"}  # that no model has
+    assert set(said) == set(data.read_toml("facts/roles.toml")["components"]) - of_checkpoints
 
 
 def shape(found):

@@ -326,11 +326,12 @@ def _add_verify(command: argparse.ArgumentParser) -> None:
 
 
 def _run_verify(options: argparse.Namespace) -> _Answer:
-    from weighbridge.report.verification import verify
+    from weighbridge.report.verification import Verification, verify
 
     with _watching() as watch:
         verification = verify(options.model, options.checkpoint, options.class_name, **_given(options), watch=watch)
-    _tell(verification.model)
+    if isinstance(verification, Verification):
+        _tell(verification.model)
     return verification.status, _json(verification.to_dict()) if options.json else verification.text(options.lang)
 
 

@@ -1,27 +1,29 @@
-"""Holds the ledger that a model must have against what a checkpoint has, tensor by tensor. It opens no file.
+"""Holds what is expected against what a checkpoint has, tensor by tensor. It opens no file.
 
-A checkpoint may have the tensors that transformers saves, or those of the modules in memory where they are others, but
-no mixture. Names are matched as they are, by their current name where an old one is stored, and without or with the
-base class's prefix where the whole checkpoint leaves it out or has it; transformers loads what is matched so. A
-difference matters if something that the class needs is not there as it must be, if something is there that it does not
-need, or if the parts of a checkpoint contradict each other. All else that deserves a word is a note.
+What is expected is the ledger of a model's class, or another checkpoint. A checkpoint may have the tensors that
+transformers saves, or those of the modules in memory where they are others, but no mixture. A difference matters if
+something that is needed is not there as it must be, if something is there that is not needed, or if the parts of a
+checkpoint contradict each other. All else that deserves a word is a note.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from weighbridge import data
-from weighbridge.blueprint import is_under, joined, role_of
+from weighbridge.blueprint import role_of
 from weighbridge.ledger import bind
+from weighbridge.pairing import has_own_names, of_checkpoint, of_ledger, pair, renamed
+from weighbridge.units import BLOCKS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from weighbridge.blueprint import Blueprint
     from weighbridge.ledger import Ledger, Row
     from weighbridge.models import Model
+    from weighbridge.pairing import Expected, Pairs
     from weighbridge.readers import Found
 
 
@@ -45,6 +47,7 @@ KINDS = {
     "dtype": Kind(matters=True, alike=("expected_dtype", "found_dtype")),  # not the dtype that was asked for
     "not_float": Kind(matters=True, alike=("found_dtype",)),  # nobody asked for a dtype, but this one is no weight's
     "extra": Kind(matters=True),  # in the checkpoint, and nothing that the class knows
+    "renamed": Kind(matters=True, alike=("about",), listed=False),  # for the same and in its shape, under another name
     "two_names": Kind(matters=True),  # stored under its current and an old name
     "twice": Kind(matters=True, alike=("about",)),  # stored in several files
     "misplaced": Kind(matters=True, alike=("about",)),  # in another file than the index says
@@ -54,12 +57,19 @@ KINDS = {
     "prefix_absent": Kind(matters=False, alike=("name",), listed=False),  # all names lack the base class's prefix
     "prefix_added": Kind(matters=False, alike=("name",), listed=False),  # all names have one that the class has not
     "old_name": Kind(matters=False, alike=("about",), listed=False),
+    "other_names": Kind(matters=False, alike=("about",), listed=False),  # under names of the format, known by roles
+    "transposed": Kind(matters=False, listed=False),
+    "reshaped": Kind(matters=False, alike=("expected_shape", "found_shape"), merge=False),  # as many elements
+    "regrouped": Kind(matters=False, alike=("about",)),  # the same parameters in more or fewer tensors
+    "aside": Kind(matters=False, alike=("about",), listed=False),  # neither weights nor buffers
     "buffer": Kind(matters=False, alike=("expected_shape", "found_shape", "found_dtype"), merge=False),
     "buffer_shape": Kind(matters=False, alike=("expected_shape", "found_shape", "found_dtype"), merge=False),
     "tied_stored": Kind(matters=False, alike=("about",)),  # stored, and so is the tensor that it is
     "tied_alone": Kind(matters=False, alike=("about",)),  # stored only under the name of a tensor tied to it
+    "quantised": Kind(matters=False, alike=("found_dtype",), listed=False),  # packed, or stored in blocks
     "stated_dtype": Kind(matters=False, alike=("expected_dtype", "found_dtype")),  # not the config's dtype
     "mixed_dtype": Kind(matters=False, alike=("expected_dtype", "found_dtype")),  # not the dtype that most have
+    "changed_dtype": Kind(matters=False, alike=("expected_dtype", "found_dtype"), listed=False),  # of two checkpoints
 }
 """Every kind of difference, in the order that they are told in."""
 
@@ -70,7 +80,7 @@ LACKING = ("missing", "absent")
 
 
 class Difference(NamedTuple):
-    """One thing of one tensor on which the two sides differ, or that deserves a note.
+    """One thing of one tensor on which the two pairs differ, or that deserves a note.
 
     ``name`` is the class's own name of it, ``stored_as`` the checkpoint's where that is another one. What does not
     apply is None. ``about`` is what else the kind speaks of: files, names, a dtype or numbers of bytes.
@@ -100,16 +110,16 @@ class Dtype(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A class's ledger held against a checkpoint: what files hold of the class, or what its modules do.
+    """What is expected held against a checkpoint: what files hold of a class, or what its modules do.
 
-    ``held`` are the stored tensors by the class's own names, buffers among them; ``shared`` are the tied tensors that
-    are not stored, with the one that each is; ``extra`` are the stored tensors that the class does not know.
+    ``ledger`` is the class's, or None where another checkpoint is expected. In ``pairs`` both pairs are matched;
+    ``shared`` are the tied tensors that are not stored, with the one that each is.
     """
 
-    ledger: Ledger
-    held: dict[str, Row]
+    expected: Expected
+    pairs: Pairs
+    ledger: Ledger | None
     shared: dict[str, str]
-    extra: tuple[Row, ...]
     differences: tuple[Difference, ...]
 
     @property
@@ -118,20 +128,21 @@ class Comparison(NamedTuple):
         return sum(difference.matters for difference in self.differences)
 
     @property
+    def held(self) -> dict[str, Row]:
+        """The stored tensors by the expected names, buffers among them."""
+        return self.pairs.held
+
+    @property
     def stored(self) -> list[Row]:
         """The stored tensors that are parameters, each counted once: no buffers, no second copy of a tied one."""
         others = {difference.name for difference in self.differences if difference.kind in _NO_PARAMETERS}
-        return [*(row for name, row in self.held.items() if name not in others), *self.extra]
-
-    @property
-    def needed(self) -> int:
-        """How many tensors a checkpoint of the class needs to store: all but the tied ones."""
-        return sum(len(entry.indices) for entry in self.ledger.entries if not entry.tied)
+        regrouped = [row for each in self.pairs.regrouped for row in each.rows]
+        return [*(row for name, row in self.held.items() if name not in others), *regrouped, *self.pairs.extra]
 
     @property
     def parameters(self) -> int:
-        """The elements of those that are stored."""
-        return sum(row.count for row in self.stored)
+        """The parameters of those that are stored."""
+        return sum(row.parameters for row in self.stored)
 
 
 def compare(ledger: Ledger, found: Found, dtype: Dtype | None = None) -> Comparison:
@@ -145,25 +156,43 @@ def compare(ledger: Ledger, found: Found, dtype: Dtype | None = None) -> Compari
         >>> bert = load("bert")
         >>> ledger = bind(bert, "BertModel", {**bert.defaults, "num_labels": 2})
         >>> rows = tuple(row for row in ledger.rows if row.name != "pooler.dense.bias")
-        >>> found = Found("a.gguf", "GGUF", rows, {}, ("a.gguf",), 0, {}, {}, (), None)
+        >>> found = Found("a.pt", "PyTorch", rows, {}, ("a.pt",), 0, {}, {}, (), None)
         >>> [(difference.kind, difference.name) for difference in compare(ledger, found).differences]
         [('missing', 'pooler.dense.bias')]
     """
-    sides = _nearest(ledger, found)
+    ledgers = [ledger.stored] if has_own_names(found.format) else list(dict.fromkeys((ledger.stored, ledger)))
+    pairs = [pair(of_ledger(each), found) for each in ledgers]
+    best = max(range(len(pairs)), key=lambda at: len(pairs[at].held))
+    in_memory = [] if ledgers[best] is ledger.stored else [Difference("in_memory", ledger.class_name)]
+    return _compared(of_ledger(ledgers[best]), pairs[best], ledgers[best], dtype, in_memory)
+
+
+def compare_checkpoints(before: Found, after: Found, dtype: Dtype | None = None) -> Comparison:
+    """Hold one checkpoint against another: what a conversion, a training or a quantisation changed.
+
+    A dtype that changed is a note, as packing is, unless one is asked for.
+    """
+    expected = of_checkpoint(before)
+    return _compared(expected, pair(expected, after), None, dtype, [])
+
+
+def _compared(
+    expected: Expected, pairs: Pairs, ledger: Ledger | None, dtype: Dtype | None, notes: list[Difference]
+) -> Comparison:
     differences = (
-        *_missing(sides),
-        *_unlike(sides, dtype),
-        *(_difference("extra", row.name, None, row) for row in sides.extra),
-        *_contradictions(sides),
-        *([] if sides.ledger is ledger.stored else [Difference("in_memory", ledger.class_name)]),
-        *_other_names(sides),
-        *_other_tensors(sides),
+        *_missing(pairs),
+        *_unlike(pairs, dtype, changed=ledger is None),
+        *(_difference("extra", row.name, None, row) for row in pairs.extra),
+        *_contradictions(pairs),
+        *notes,
+        *_other_names(pairs, expected),
+        *_other_tensors(pairs, changed=ledger is None),
     )
     order = {kind: place for place, kind in enumerate(KINDS)}
-    ties = {row.name: row.tied_to for row in sides.expected.values() if row.tied_to in sides.held}
-    shared = {name: to for name, to in ties.items() if to and name not in sides.held}
+    ties = {row.name: row.tied_to for row in expected.rows.values() if row.tied_to in pairs.held}
+    shared = {name: to for name, to in ties.items() if to and name not in pairs.held}
     in_order = sorted(differences, key=lambda difference: order[difference.kind])
-    return Comparison(sides.ledger, sides.held, shared, sides.extra, tuple(in_order))
+    return Comparison(expected, pairs, ledger, shared, tuple(in_order))
 
 
 class Choice(NamedTuple):
@@ -173,6 +202,7 @@ class Choice(NamedTuple):
     """
 
     comparison: Comparison
+    class_name: str
     why: str
     failures: dict[str, int]
 
@@ -200,13 +230,13 @@ def choose(model: Model, found: Found, class_name: str | None = None, dtype: Dty
     if named in candidates and any(found.kind in LACKING for found in candidates[named].differences):
         best = named
     why = "given" if class_name else {base: "base", named: "named"}.get(best, "fits")
-    return Choice(candidates[best], why, failures)
+    return Choice(candidates[best], best, why, failures)
 
 
 def _with_heads(blueprint: Blueprint, found: Found) -> Iterator[str]:
     for name in blueprint.class_names:
         prefix, paths = blueprint.prefix(name), blueprint.renamed(name)
-        stored = {_renamed(row.name, paths)[0] for row in found.rows}
+        stored = {renamed(row.name, paths)[0] for row in found.rows}
         if any(
             template.name in stored and not template.name.startswith(prefix)
             for as_stored in (True, False)
@@ -221,98 +251,7 @@ def named_class(model: Model) -> str | None:
     return model.named_class if isinstance(named, list) and named[:1] == [model.named_class] else None
 
 
-# Whose name is whose
-
-
-class _Match(NamedTuple):
-    """A stored name's counterpart: the class's own name, and what leads from one to the other."""
-
-    name: str
-    rename: tuple[str, ...] = ()
-    shifted: bool = False
-
-
-class _Sides(NamedTuple):
-    """Both sides by the class's own names, and what each name in the checkpoint or its index stands for."""
-
-    ledger: Ledger
-    expected: dict[str, Row]
-    buffers: dict[str, Row]
-    held: dict[str, Row]
-    extra: tuple[Row, ...]
-    found: Found
-    stored: dict[str, Row]
-    matches: dict[str, _Match]
-    prefix: str
-
-
-def _nearest(ledger: Ledger, found: Found) -> _Sides:
-    """Return both sides with what files hold of the class, or with its modules, if more of the names are theirs."""
-    sides = [_sides(each, found) for each in dict.fromkeys((ledger.stored, ledger))]
-    return max(sides, key=lambda each: len(each.held))
-
-
-def _sides(ledger: Ledger, found: Found) -> _Sides:
-    expected = {row.name: row for row in ledger.rows}
-    buffers = {row.name: row for row in ledger.buffers()}
-    known, stored = {*expected, *buffers}, {row.name: row for row in found.rows}
-    paths = ledger.blueprint.renamed(ledger.class_name)
-    drop, add = _shift(ledger, known, stored, paths)
-    matches = {name: _match(name, known, paths, (drop, add)) for name in (*stored, *found.absent)}
-    held: dict[str, Row] = {}
-    for row in sorted(found.rows, key=lambda row: row.name not in known):  # a current name goes before an old one
-        if matches[row.name].name in known:
-            held.setdefault(matches[row.name].name, row)
-    extra = tuple(row for row in found.rows if matches[row.name].name not in known)
-    return _Sides(ledger, expected, buffers, held, extra, found, stored, matches, drop or add)
-
-
-def _shift(
-    ledger: Ledger, known: Collection[str], stored: Collection[str], paths: Mapping[str, str]
-) -> tuple[str, str]:
-    """Return the prefix to take off all names, and the one to put before them, so that they are the class's own.
-
-    The class's prefix is put before them if no name has it. One of another class is taken off where the class has none
-    and no name is its own as it stands.
-    """
-    blueprint = ledger.blueprint
-    own = blueprint.prefix(ledger.class_name)
-    if own:
-        return "", "" if any(name.startswith(own) for name in stored) else own
-    prefixes = {blueprint.prefix(name) for name in blueprint.class_names} - {""}
-    worn = [prefix for prefix in sorted(prefixes) if any(name.startswith(prefix) for name in stored)]
-    as_it_stands = any(name in known or _renamed(name, paths)[0] in known for name in stored) if worn else True
-    return "" if as_it_stands else worn[0], ""
-
-
-def _match(name: str, known: Collection[str], paths: Mapping[str, str], shift: tuple[str, str]) -> _Match:
-    drop, add = shift
-    for here, rename in ((name, ()), _renamed(name, paths)):
-        shifted = add + here.removeprefix(drop)
-        if here in known or shifted in known:
-            return _Match(here if here in known else shifted, rename, here not in known)
-    return _Match(name)
-
-
-def _renamed(name: str, paths: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
-    """Return the current name of a tensor, with the old run of pieces and the new one if it is an old name.
-
-    Runs are those of all families, wherever they stand, and the ``paths`` of the class, at the beginning.
-    """
-    dotted = f".{name}."
-    runs: dict[str, str] = data.read_toml("facts/renames.toml")["names"]
-    for old, new in runs.items():
-        if f".{old}." in dotted:
-            return _renamed(dotted.replace(f".{old}.", f".{new}.")[1:-1], paths)[0], (old, new)
-    for old, new in paths.items():
-        if is_under(name, old):
-            below = name[len(old) + 1 :]
-            piece = "" if new else below.partition(".")[0]
-            return joined(new, below), (joined(old, piece), joined(new, piece))
-    return name, ()
-
-
-# What there is to say of the two sides
+# What there is to say of the two pairs
 
 
 def _difference(kind: str, name: str, expected: Row | None, found: Row | None, *about: str | int) -> Difference:
@@ -328,81 +267,132 @@ def _difference(kind: str, name: str, expected: Row | None, found: Row | None, *
     )
 
 
-def _missing(sides: _Sides) -> Iterator[Difference]:
+def _missing(pairs: Pairs) -> Iterator[Difference]:
     """Yield what is not stored. A tied tensor need not be, and it may stand in for the one that it is."""
-    absent = {sides.matches[name].name for name in sides.found.absent}
-    ties = {row.tied_to: name for name, row in sides.expected.items() if row.tied_to and name in sides.held}
-    for name, row in sides.expected.items():
-        if name in sides.held or name in absent or row.tied_to:
+    absent = {pairs.matches[name].name for name in pairs.found.absent}
+    ties = {row.tied_to: name for name, row in pairs.expected.items() if row.tied_to and name in pairs.held}
+    elsewhere = {name for each in pairs.regrouped for name in each.names}
+    for name, row in pairs.expected.items():
+        if name in pairs.held or name in absent or name in elsewhere or row.tied_to:
             continue
         if name in ties:
-            yield _difference("tied_alone", name, row, sides.held[ties[name]], ties[name])
+            yield _difference("tied_alone", name, row, pairs.held[ties[name]], ties[name])
         else:
             yield _difference("missing", name, row, None)
 
 
-def _unlike(sides: _Sides, dtype: Dtype | None) -> Iterator[Difference]:
+def _unlike(pairs: Pairs, dtype: Dtype | None, *, changed: bool) -> Iterator[Difference]:
     """Yield what is stored in another shape or dtype."""
-    pairs = [(row, sides.held[name]) for name, row in sides.expected.items() if name in sides.held]
-    for row, found in pairs:
-        if found.shape != row.shape:
-            yield _difference("shape", row.name, row, found)
-    most = Counter(found.dtype for _, found in pairs).most_common(1)
-    wanted = dtype or (Dtype(most[0][0], asked=False) if most else None)
-    for row, found in pairs:
-        if wanted and (kind := _unlike_dtype(found.dtype, wanted, of_config=dtype is not None)):
+    both = [(row, pairs.held[name]) for name, row in pairs.expected.items() if name in pairs.held]
+    for row, found in both:
+        if kind := _unlike_shape(row, found, pairs):
+            yield _difference(kind, row.name, row, found)._replace(found_shape=pairs.shape(found))
+    both += [(pairs.expected[each.names[0]], row) for each in pairs.regrouped for row in each.rows]
+    plain = [found.dtype for _, found in both if not _is_quantised(found, pairs)]
+    most = Counter(plain).most_common(1)
+    wanted = dtype or (Dtype(most[0][0], asked=False) if most and not changed else None)
+    for row, found in both:
+        if kind := _unlike_dtype(row, found, pairs, wanted, of_config=dtype is not None):
+            expected = {"changed_dtype": row.dtype, "not_float": None, "quantised": None}
             difference = _difference(kind, row.name, row, found)
-            yield difference._replace(expected_dtype=None if kind == "not_float" else wanted.name)
+            packed = pairs.found.packed.get(found.name)
+            yield difference._replace(
+                expected_dtype=expected.get(kind, wanted.name if wanted else None),
+                found_dtype=packed.packing if packed else found.dtype,
+            )
 
 
-def _unlike_dtype(found: str, wanted: Dtype, *, of_config: bool) -> str | None:
-    if wanted.asked:
-        return None if found == wanted.name else "dtype"
-    if not found.startswith(("F", "BF")):
+def _unlike_shape(row: Row, found: Row, pairs: Pairs) -> str | None:
+    """Return the kind of difference between two shapes. A format with names of its own may turn or fold a tensor."""
+    shape = pairs.shape(found)
+    if shape == row.shape or (shape is None and found.parameters == prod(row.shape)):
+        return None
+    if shape is None or not (row.name in pairs.by_role or found.name in pairs.found.called):
+        return "shape"
+    return "transposed" if shape == row.shape[::-1] else "reshaped" if prod(shape) == prod(row.shape) else "shape"
+
+
+def _is_quantised(found: Row, pairs: Pairs) -> bool:
+    return found.dtype in BLOCKS or found.name in pairs.found.packed
+
+
+def _unlike_dtype(row: Row, found: Row, pairs: Pairs, wanted: Dtype | None, *, of_config: bool) -> str | None:
+    if wanted and wanted.asked:
+        return None if found.dtype == wanted.name else "dtype"
+    if _is_quantised(found, pairs):
+        return "quantised"
+    if wanted is None:
+        return None if found.dtype == row.dtype else "changed_dtype"
+    if not found.dtype.startswith(("F", "BF")):
         return "not_float"
-    return None if found == wanted.name else "stated_dtype" if of_config else "mixed_dtype"
+    return None if found.dtype == wanted.name else "stated_dtype" if of_config else "mixed_dtype"
 
 
-def _contradictions(sides: _Sides) -> Iterator[Difference]:
+def _contradictions(pairs: Pairs) -> Iterator[Difference]:
     """Yield where the files of a checkpoint contradict each other or their index."""
-    found, expected = sides.found, sides.expected
-    for name, row in sides.stored.items():
-        own = sides.matches[name].name
-        if own in sides.held and sides.held[own].name != name:
-            yield _difference("two_names", own, expected.get(own), row, sides.held[own].name)
+    found, expected = pairs.found, pairs.expected
+    for name, row in pairs.stored.items():
+        own = pairs.matches[name].name
+        if own in pairs.held and pairs.held[own].name != name:
+            yield _difference("two_names", own, expected.get(own), row, pairs.held[own].name)
     facts: list[tuple[str, str, tuple[str, ...]]] = [
         *(("twice", name, files) for name, files in found.duplicates.items()),
-        *(("misplaced" if name in sides.stored else "absent", name, (file,)) for name, file in found.absent.items()),
+        *(("misplaced" if name in pairs.stored else "absent", name, (file,)) for name, file in found.absent.items()),
         *(("unlisted", name, ()) for name in found.unlisted),
     ]
     for kind, name, about in facts:
-        own = sides.matches[name].name
-        difference = _difference(kind, own, expected.get(own), sides.stored.get(name), *about)
+        own = pairs.matches[name].name
+        difference = _difference(kind, own, expected.get(own), pairs.stored.get(name), *about)
         yield difference._replace(stored_as=None if own == name else name)
     held_bytes = sum(row.bytes for row in found.rows)
     if found.stated_bytes is not None and found.stated_bytes != held_bytes:
         yield Difference("total_size", "metadata.total_size", about=(found.stated_bytes, held_bytes))
 
 
-def _other_names(sides: _Sides) -> Iterator[Difference]:
+def _other_names(pairs: Pairs, expected: Expected) -> Iterator[Difference]:
     """Yield what is stored under another name than the class's own."""
-    matched = [(sides.matches[row.name], name, row) for name, row in sides.held.items()]
+    matched = [(pairs.matches[row.name], name, row) for name, row in pairs.held.items()]
     if any(match.shifted for match, _, _ in matched):
-        added = any(name.startswith(sides.prefix) for name in sides.stored)
-        yield Difference("prefix_added" if added else "prefix_absent", sides.prefix)
+        added = any(name.startswith(pairs.prefix) for name in pairs.stored)
+        yield Difference("prefix_added" if added else "prefix_absent", pairs.prefix)
     for match, name, row in matched:
         if match.rename:
-            yield _difference("old_name", name, sides.expected.get(name), row, *match.rename)
+            yield _difference("old_name", name, pairs.expected.get(name), row, *match.rename)
+        elif name in pairs.by_role:
+            foreign = [form for form in (pairs.found.format, expected.format) if has_own_names(form)]
+            kind, about = ("other_names", foreign[:1]) if foreign else ("renamed", _run(name, row.name))
+            yield _difference(kind, name, pairs.expected.get(name), row, *about)
+    for names, rows in pairs.regrouped:
+        difference = _difference("regrouped", names[0], pairs.expected[names[0]], rows[0], len(names), len(rows))
+        yield difference._replace(expected_shape=None, found_shape=None)
+    for row in pairs.aside:
+        yield Difference("aside", row.name, role=row.role or None, about=(row.role.partition(".")[0] or "computed",))
 
 
-def _other_tensors(sides: _Sides) -> Iterator[Difference]:
+def _run(name: str, other: str) -> tuple[str, str]:
+    """Return the pieces in which two names differ.
+
+    Example:
+        >>> _run("layers.0.moe.gate.weight", "layers.0.mlp.gate.weight")
+        ('moe', 'mlp')
+    """
+    ours, theirs = name.split("."), other.split(".")
+    while ours and theirs and ours[0] == theirs[0]:
+        ours, theirs = ours[1:], theirs[1:]
+    while ours and theirs and ours[-1] == theirs[-1]:
+        ours, theirs = ours[:-1], theirs[:-1]
+    return ".".join(ours), ".".join(theirs)
+
+
+def _other_tensors(pairs: Pairs, *, changed: bool) -> Iterator[Difference]:
     """Yield what is stored, and need not be."""
-    for name, row in sides.held.items():
-        expected = sides.expected.get(name)
-        if name in sides.buffers:
-            kind = "buffer" if row.shape == sides.buffers[name].shape else "buffer_shape"
-            yield _difference(kind, name, sides.buffers[name], row)
-        elif expected and expected.tied_to in sides.held and not row.tied_to:  # which only some formats tell
+    for name, row in pairs.held.items():
+        expected = pairs.expected.get(name)
+        if name in pairs.buffers:
+            kind = "buffer" if row.shape == pairs.buffers[name].shape else "buffer_shape"
+            if not (changed and kind == "buffer"):  # that both have
+                yield _difference(kind, name, pairs.buffers[name], row)
+        elif expected and expected.tied_to in pairs.held and not row.tied_to:  # which only some formats tell
             yield _difference("tied_stored", name, expected, row, str(expected.tied_to))
 
 

@@ -44,7 +44,7 @@ DTYPE_BITS = {
 
 # ggml's types that store elements in blocks, scales beside them.
 # Source: https://github.com/ggml-org/ggml (gguf-py, GGML_QUANT_SIZES of gguf 0.19.0).
-_BLOCKS = {
+BLOCKS = {
     "Q1_0": (128, 18),
     "Q4_0": (32, 18),
     "Q4_1": (32, 20),
@@ -75,7 +75,7 @@ _BLOCKS = {
 DTYPES = {name: Dtype(8 // gcd(8, bits), bits // gcd(8, bits)) for name, bits in DTYPE_BITS.items()}
 DTYPES |= {"C128": Dtype(1, 16)}  # of PyTorch and NumPy
 DTYPES |= {"I4": Dtype(2, 1), "U4": Dtype(2, 1), "I2": Dtype(4, 1), "U2": Dtype(4, 1)}  # of ONNX
-DTYPES |= {name: Dtype(*block) for name, block in _BLOCKS.items()}
+DTYPES |= {name: Dtype(*block) for name, block in BLOCKS.items()}
 
 _DTYPE_ALIASES = {
     "FLOAT64": "F64",

@@ -9,10 +9,10 @@ from __future__ import annotations
 import glob
 import os
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from weighbridge.errors import UsageError
-from weighbridge.readers import gguf, npz, onnx, packing, pytorch, safetensors
+from weighbridge.readers import gguf, module, npz, onnx, packing, pytorch, safetensors
 from weighbridge.readers import index as indexes
 from weighbridge.readers.header import UNREADABLE, Header, Rule, is_remote, open_file, shown
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from weighbridge.ledger import Row
+    from weighbridge.readers.module import Module
     from weighbridge.readers.packing import Packed
 
     Watch = Callable[[int, int], None]
@@ -87,7 +88,7 @@ class Found(NamedTuple):
     called: Mapping[str, str] = MappingProxyType({})
 
 
-def read(path: str | os.PathLike[str], watch: Watch | None = None) -> Found:
+def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> Found:
     """Return what a checkpoint holds: ``path`` is a file, a pattern, an index of shards, or a folder with either.
 
     Of a folder ``model.safetensors.index.json`` is read; without it the only index, ``model.safetensors``, or all
@@ -95,7 +96,8 @@ def read(path: str | os.PathLike[str], watch: Watch | None = None) -> Found:
 
     It may be elsewhere: ``https://…``, a repository on the Hugging Face Hub as ``hf://org/name@revision``, or
     an address of a kind that fsspec knows, ``s3://bucket/folder``. Ranges are fetched, never whole files; several
-    files are read at once, and ``watch`` is told of each that is done, as so many of so many.
+    files are read at once, and ``watch`` is told of each that is done, as so many of so many. Or it may be in memory: a
+    module of PyTorch.
 
     Raises:
         CheckpointError: nothing to read there, a format with no reader yet, or a file that breaks a rule.
@@ -110,6 +112,9 @@ def read(path: str | os.PathLike[str], watch: Watch | None = None) -> Found:
         >>> [(row.name, row.count) for row in found.rows], [os.path.basename(file) for file in found.files]
         ([('pooler.bias', 2)], ['model.safetensors'])
     """
+    if isinstance(path, module.Module):
+        header = module.read(path)
+        return Found(type(path).__name__, "PyTorch module", header.rows, {}, (), 0, {}, {}, (), None)
     if not isinstance(path, str | os.PathLike):
         raise UsageError("a checkpoint is given by its path", values={"found": path}, hint="name a file or a folder")
     path = os.fspath(path)
@@ -125,6 +130,23 @@ def read(path: str | os.PathLike[str], watch: Watch | None = None) -> Found:
     if form.parts and len(files) == 1:
         files = form.parts(files[0], form.read(files[0]))
     return _found(path, files, form, None, watch)
+
+
+def is_checkpoint(path: object) -> TypeGuard[str | os.PathLike[str] | Module]:
+    """Whether a path is plainly that of a checkpoint, and not of a config; or is a module itself.
+
+    Example:
+        >>> is_checkpoint("model.safetensors"), is_checkpoint("config.json"), is_checkpoint("bert-base-chinese")
+        (True, False, False)
+    """
+    if isinstance(path, module.Module):
+        return True
+    if not isinstance(path, str | os.PathLike):
+        return False
+    path = shown(os.fspath(path))
+    if path.endswith((*FORMATS, *(suffix + _INDEX for suffix in FORMATS))) or _is_pattern(path):
+        return True
+    return os.path.isdir(path) and not os.path.exists(os.path.join(path, "config.json"))
 
 
 def _files(path: str) -> list[str]:

@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, readers, units
 from weighbridge.blueprint import component_of
-from weighbridge.comparison import KINDS, Choice, Difference, Dtype, Group, choose, group, named_class
-from weighbridge.errors import printable, shorten
+from weighbridge.comparison import (
+    KINDS,
+    Choice,
+    Comparison,
+    Difference,
+    Dtype,
+    Group,
+    choose,
+    compare_checkpoints,
+    group,
+    named_class,
+)
+from weighbridge.errors import UsageError, printable, shorten
 from weighbridge.models import Model, find
 from weighbridge.report.table import COLUMNS, Table, text, width, wrap
 from weighbridge.report.weighing import Weighing
@@ -19,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from weighbridge.readers import Found, Watch
+    from weighbridge.readers.module import Module
 
 MOST_LINES = 24
 """How many groups of one kind a text lists."""
@@ -28,8 +40,8 @@ _UNKNOWN = "other"  # the role of what no table knows
 
 
 def verify(  # noqa: PLR0913  # each is a word of its own for the user
-    model: str | os.PathLike[str] | Mapping[str, Any],
-    checkpoint: str | os.PathLike[str],
+    model: str | os.PathLike[str] | Mapping[str, Any] | Module,
+    checkpoint: str | os.PathLike[str] | Module,
     class_name: str | None = None,
     *,
     fields: Mapping[str, Any] | None = None,
@@ -37,16 +49,18 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
     strict: bool = False,
     blueprint: str | os.PathLike[str] | None = None,
     watch: Watch | None = None,
-) -> Verification:
-    """Hold a checkpoint against its model, tensor by tensor: names, shapes and dtypes. No weights are read.
+) -> Verification | Changes:
+    """Hold a checkpoint against its model, or against another checkpoint, tensor by tensor. No weights are read.
 
     Left to itself, it takes the class that has the fewest differences that matter: among equals the one that the config
     names, then the base class. A buffer, an old name, a prefix that all names lack or share, a tied tensor that is
-    stored, and a dtype that is not the config's are noted and do no harm. A dtype that is asked for matters.
+    stored, the names of another format, tensors that are fused or split, a packed weight, and a dtype that is not the
+    config's are noted and do no harm. A dtype that is asked for matters.
 
     Args:
-        model: as for `weigh`; the checkpoint's own folder, if a ``config.json`` lies in it.
-        checkpoint: as for `inspect`.
+        model: as for `weigh`: the checkpoint's own folder, if a ``config.json`` lies in it. Or what it is to be held
+            against: another checkpoint's file, its folder if that has no ``config.json``, or a module of PyTorch.
+        checkpoint: as for `inspect`; or a module of PyTorch.
         class_name: the class to hold it against; the one that fits best when left out.
         fields: config fields to replace.
         dtype: the dtype that every weight must have; any floating-point one when left out.
@@ -58,20 +72,34 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
         ModelError: there is no such model, family, file or class.
         ConfigError: the config cannot be read, or describes no buildable model.
         CheckpointError: the checkpoint cannot be read, or is damaged.
+        UsageError: what is said of a model does not go with two checkpoints.
 
     Example:
         >>> import tempfile
         >>> header = b'{"pooler.dense.bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with open(os.path.join(folder, "model.safetensors"), "wb") as file:
+        ...     path = os.path.join(folder, "model.safetensors")
+        ...     with open(path, "wb") as file:
         ...         _ = file.write(len(header).to_bytes(8, "little") + header + bytes(8))
         ...     verification = verify("bert-base-chinese", folder, "BertModel")
+        ...     print(verify(path, folder).status)
+        0
         >>> verification.status, len(verification.differences)
         (1, 199)
         >>> verification.differences[-1].name, verification.differences[-1].found_shape
         ('pooler.dense.bias', (2,))
     """
-    found_model = find(model, fields, strict=strict, blueprint=blueprint)
+    if readers.is_checkpoint(model):
+        given = {"class": class_name, "fields": fields or None, "strict": strict or None, "blueprint": blueprint}
+        said = {name: value for name, value in given.items() if value is not None}
+        if said:
+            hint = "leave that out, or give the config of the model in place of the first"
+            raise UsageError("two checkpoints are held against each other, and have no config", values=said, hint=hint)
+        before, after = (readers.read(each, watch) for each in (model, checkpoint))
+        wanted = Dtype(units.dtype(dtype), asked=True) if dtype else None
+        return Changes(before, after, compare_checkpoints(before, after, wanted))
+    described: Any = model  # and no module; `find` refuses what is nothing that it knows
+    found_model = find(described, fields, strict=strict, blueprint=blueprint)
     wanted = _dtype(dtype, found_model)
     found = readers.read(checkpoint, watch)
     return Verification(found_model, found, choose(found_model, found, class_name, wanted), wanted)
@@ -84,16 +112,14 @@ def _dtype(asked: str | None, model: Model) -> Dtype | None:
     return Dtype(model.stated_dtype, asked=False) if model.stated_dtype else None
 
 
-class Verification:
-    """What `verify` returns."""
+class _Held:
+    """A checkpoint held against something: what both kinds of verification say of it, and how."""
 
-    def __init__(self, model: Model, found: Found, choice: Choice, dtype: Dtype | None) -> None:
-        self.model, self.found, self.choice, self.dtype = model, found, choice, dtype
-        self.comparison = choice.comparison
-        self.class_name: str = self.comparison.ledger.class_name
-        self.weighing = Weighing(model, self.class_name)
-        self.differences: tuple[Difference, ...] = self.comparison.differences
+    def __init__(self, found: Found, comparison: Comparison, names: Mapping[str, str]) -> None:
+        self.found, self.comparison = found, comparison
+        self.differences: tuple[Difference, ...] = comparison.differences
         """What differs, and what deserves a note: ``matters`` tells which."""
+        self._names = {**names, "checkpoint": printable(found.path)}
 
     def __repr__(self) -> str:
         return self.text()
@@ -110,57 +136,47 @@ class Verification:
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """How both sides are known: the model's as for `weigh`, the checkpoint's by the headers that were read."""
-        found = self.found
-        checkpoint = {"files": list(found.files), "header_bytes": found.header_bytes, "data": "not read"}
-        return {**self.weighing.evidence, "checkpoint": checkpoint}
+        """How the checkpoint is known: by the headers that were read."""
+        return {"checkpoint": _read(self.found)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, every difference on its own, ready for JSON."""
-        compared, choice, dtypes = self.comparison, self.choice, Counter(row.dtype for row in self.found.rows)
+        compared, dtypes = self.comparison, Counter(row.dtype for row in self.found.rows)
         return {
-            "model": self.model.where,
             "checkpoint": self.found.path,
-            "family": self.model.blueprint.family,
             "status": self.status,
-            "class": self.class_name,
-            "class_why": choice.why,
-            "class_named": named_class(self.model),
-            "class_failures": choice.failures,
-            "parameters": {"expected": compared.ledger.parameters, "found": compared.parameters},
-            "tensors": {"expected": compared.needed, "found": len(compared.stored), "stored": len(self.found.rows)},
-            "dtype": {
-                "expected": self.dtype.name if self.dtype else None,
-                "asked": bool(self.dtype and self.dtype.asked),
-                "found": dict(dtypes.most_common()),
+            "parameters": {"expected": compared.expected.parameters, "found": compared.parameters},
+            "tensors": {
+                "expected": compared.expected.needed,
+                "found": len(compared.stored),
+                "stored": len(self.found.rows),
             },
+            "dtype": {"found": dict(dtypes.most_common())},
             "bytes": self._bytes(),
             "counts": dict(Counter(difference.kind for difference in self.differences)),
             "differences": [{**found._asdict(), "matters": found.matters} for found in self.differences],
             "shared": compared.shared,
             "files": list(self.found.files),
             "header_bytes": self.found.header_bytes,
-            "config": self.model.values,
-            "notes": self.model.notes,
             "evidence": self.evidence,
         }
 
     def text(self, lang: str = "en") -> str:
         """Write the verification for a terminal: the verdict, the differences in groups, the totals, the evidence."""
         said = _Words(lang)
-        names = {"model": self.model.where, "class": self.class_name, "checkpoint": printable(self.found.path)}
-        verdict = said(
-            "differs" if self.status else "agrees",
-            names,
-            differences=said.count("difference", self.comparison.failures),
-        )
         blocks = [
-            "\n".join((wrap(said("heading", names)), wrap(verdict))),
+            "\n".join((wrap(self._heading(said)), wrap(self._verdict(said)))),
             *("\n".join(self._kind_lines(kind, said)) for kind in KINDS),
             text(self._totals(said)),
             "\n".join(map(wrap, self._notes(said))),
         ]
         return "\n\n".join(block for block in blocks if block)
+
+    def _heading(self, said: _Words) -> str:
+        raise NotImplementedError
+
+    def _verdict(self, said: _Words) -> str:
+        raise NotImplementedError
 
     def _bytes(self) -> int:
         return sum(row.bytes for row in self.found.rows)
@@ -171,7 +187,7 @@ class Verification:
         if not differences:
             return
         groups, of_tensors = group(differences), bool(differences[0].role)
-        heading = said.told("kinds", differences[0], {"class": self.class_name})
+        heading = said.told("kinds", differences[0], self._names)
         if not of_tensors:
             yield wrap(heading)
             return
@@ -184,10 +200,9 @@ class Verification:
 
     def _totals(self, said: _Words) -> Table:
         compared = self.comparison
-        rows = (
-            (said("expected"), units.count(compared.ledger.parameters), units.count(compared.needed)),
-            (said("found"), units.count(compared.parameters), units.count(len(compared.stored))),
-        )
+        expected = units.count(compared.expected.parameters), units.count(compared.expected.needed)
+        found = units.count(compared.parameters), units.count(len(compared.stored))
+        rows = ((said("expected"), *expected), (said("found"), *found))
         return Table(("", said("parameters"), said("stored_tensors")), rows, "<>>")
 
     def _notes(self, said: _Words) -> Iterator[str]:
@@ -198,10 +213,59 @@ class Verification:
         dtypes = Counter(row.dtype for row in found.rows).most_common()
         kinds = (said("dtype", tensors=said.count("tensor", number), dtype=dtype) for dtype, number in dtypes)
         yield said("data", size=units.size(self._bytes()), dtypes=said.and_(kinds))
+        yield from self._known(said)
+        yield _how_read(found, said)
+
+    def _known(self, said: _Words) -> Iterator[str]:
+        """Say how it is known what is expected."""
+        raise NotImplementedError
+
+
+class Verification(_Held):
+    """What `verify` returns of a model and a checkpoint."""
+
+    def __init__(self, model: Model, found: Found, choice: Choice, dtype: Dtype | None) -> None:
+        self.model, self.choice, self.dtype = model, choice, dtype
+        self.class_name: str = choice.class_name
+        self.weighing = Weighing(model, self.class_name)
+        super().__init__(found, choice.comparison, {"model": model.where, "class": self.class_name})
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """How both sides are known: the model's as for `weigh`, the checkpoint's by the headers that were read."""
+        return {**self.weighing.evidence, **super().evidence}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, every difference on its own, ready for JSON."""
+        choice, told = self.choice, super().to_dict()
+        return {
+            "model": self.model.where,
+            "family": self.model.blueprint.family,
+            "class": self.class_name,
+            "class_why": choice.why,
+            "class_named": named_class(self.model),
+            "class_failures": choice.failures,
+            **told,
+            "dtype": {
+                "expected": self.dtype.name if self.dtype else None,
+                "asked": bool(self.dtype and self.dtype.asked),
+                **told["dtype"],
+            },
+            "config": self.model.values,
+            "notes": self.model.notes,
+        }
+
+    def _heading(self, said: _Words) -> str:
+        return said("heading", self._names)
+
+    def _verdict(self, said: _Words) -> str:
+        failures = self.comparison.failures
+        key = "differs" if failures else "agrees"
+        return said(key, self._names, differences=said.count("difference", failures))
+
+    def _known(self, said: _Words) -> Iterator[str]:
         yield from self._class_notes(said)
         yield from self.weighing.known(said.lang)
-        files = said.count("file", len(found.files))
-        yield said("checkpoint", files=files, bytes=units.count(found.header_bytes))
 
     def _class_notes(self, said: _Words) -> Iterator[str]:
         """Say which class was taken, why, and what became of the one that the config names."""
@@ -216,6 +280,45 @@ class Verification:
         if choice.failures.get(named or "", 0) > self.comparison.failures:
             many = said.count("difference", choice.failures[named or ""])
             yield said("config_names", {"class": named}, differences=many)
+
+
+class Changes(_Held):
+    """What `verify` returns of two checkpoints: what became of the first in the second."""
+
+    def __init__(self, before: Found, after: Found, comparison: Comparison) -> None:
+        self.before = before
+        super().__init__(after, comparison, {"model": printable(before.path), "class": printable(before.path)})
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """How both checkpoints are known: by the headers that were read."""
+        return {"before": _read(self.before), **super().evidence}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, every difference on its own, ready for JSON."""
+        return {"before": self.before.path, **super().to_dict()}
+
+    def _heading(self, said: _Words) -> str:
+        return said("heading_of_two", self._names)
+
+    def _verdict(self, said: _Words) -> str:
+        failures = self.comparison.failures
+        return said("changed" if failures else "same", differences=said.count("difference", failures))
+
+    def _known(self, said: _Words) -> Iterator[str]:
+        yield _how_read(self.before, said)
+
+
+def _read(found: Found) -> dict[str, Any]:
+    return {"files": list(found.files), "header_bytes": found.header_bytes, "data": "not read"}
+
+
+def _how_read(found: Found, said: _Words) -> str:
+    """Say how a checkpoint is known."""
+    if not found.files:
+        return said("in_memory", module=printable(found.path))
+    files = said.count("file", len(found.files))
+    return said("checkpoint", files=files, bytes=units.count(found.header_bytes))
 
 
 class _Words:

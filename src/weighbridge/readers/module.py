@@ -1,0 +1,73 @@
+"""Reads a live module of PyTorch: its parameters and buffers as they are in memory. PyTorch is not imported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from weighbridge.ledger import Row
+from weighbridge.readers.header import Header
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+# Names of torch's dtypes and those of units.DTYPES.
+_DTYPES = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float8_e8m0fnu": "F8_E8M0",
+    "complex64": "C64",
+    "complex128": "C128",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint64": "U64",
+    "uint32": "U32",
+    "uint16": "U16",
+    "uint8": "U8",
+    "bool": "BOOL",
+}
+
+
+@runtime_checkable
+class Module(Protocol):
+    """What is asked of a module: what `torch.nn.Module` has."""
+
+    def named_parameters(self, *, remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:
+        """Yield each parameter with its name."""
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Return every tensor that is saved."""
+
+
+def read(module: Module) -> Header:
+    """Return each tensor that a module saves, in that order; one that is another one says so, and a buffer is none.
+
+    Example:
+        >>> import torch
+        >>> for row in read(torch.nn.BatchNorm1d(3)).rows:
+        ...     print(row.name, row.shape, row.dtype, row.parameters)
+        weight (3,) F32 3
+        bias (3,) F32 3
+        running_mean (3,) F32 0
+        running_var (3,) F32 0
+        num_batches_tracked () I64 0
+    """
+    named = dict(module.named_parameters(remove_duplicate=False))
+    first: dict[int, str] = {}
+    rows = []
+    for name, tensor in module.state_dict().items():
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        count, shape = tensor.numel(), tuple(map(int, tensor.shape))
+        of = named.get(name)
+        other = first.setdefault(id(of), name) if of is not None else name
+        parameters = count if of is not None and other == name else 0
+        tied_to = other if other != name else None
+        rows.append(Row(name, shape, _DTYPES.get(dtype, dtype), "", (), count, parameters, tied_to))
+    return Header(tuple(rows), {}, 0)
