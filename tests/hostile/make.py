@@ -12,6 +12,7 @@ import pickle
 import struct
 import zipfile
 import zlib
+from functools import reduce
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -230,6 +231,7 @@ GGUF = {
     "gguf-split~missing-00001-of-00002": gguf(key("split.count", 2, struct.pack("<H", 2)), block(), keys=1, tensors=1),
     "gguf-split~text-00001-of-00002": gguf(key("split.count", 8, text("two")), keys=1),
     "gguf-split~array-00001-of-00002": gguf(key("split.count", 9, array(4, 1, bytes(4))), keys=1),
+    "gguf-split~digits-00001-of-00002": gguf(key("split.count", 8, text("9" * 5000)), keys=1),
     "gguf-split~other-count-00001-of-00003": gguf(key("split.count", 2, struct.pack("<H", 2)), keys=1),
 }
 
@@ -345,6 +347,9 @@ def named(module: str, name: str) -> bytes:
 EIGHT = {"0": bytes(8)}
 DEEP = b"\x80\x02" + b"}" + (b"q\x00" + short("k") + b"}") * 40 + b"s" * 40 + b"."
 TIMES = b"]q\x00" + b"".join(b"](" + (b"h" + bytes([at])) * 100 + b"eq" + bytes([at + 1]) for at in range(6))
+NESTED = b"".join(b"M" + struct.pack("<H", at) + b"]" for at in range(600))
+NAMES = b"\x80\x02}" + short("k" * 100_000) + b"}(" + NESTED + b"us."  # 600 lists under a long name
+COPIES = b"\x80\x02](" + b"NN\x86" * 1000 + b"eq\x00ccollections\nOrderedDict\nq\x01" + b"h\x01h\x00\x85R" * 100 + b"."
 MULTIPLIED = b"\x80\x02" + TIMES + b"."  # lists of one list a hundred times, six deep
 
 PYTORCH = {
@@ -359,12 +364,16 @@ PYTORCH = {
     "pickle-step~no-mark": saved(b"\x80\x02Nt."),
     "pickle-step~no-memo": saved(b"\x80\x02j\xff\xff\xff\xff."),
     "pickle-step~digits": saved(b"\x80\x02I" + b"9" * 5000 + b"\n."),
+    "pickle-step~name": saved(b"\x80\x02" + TIMES + b"h\x00\x93."),
+    "pickle-step~copies": saved(COPIES),
+    "pickle-step~long": saved(b"\x80\x02}\x8b" + struct.pack("<I", 2000) + b"\x7f" * 2000 + b"}s."),
     "pickle-cut~no-stop": saved(b"\x80\x02}"),
     "pickle-cut~bytes-2^60": saved(b"\x80\x05\x96" + struct.pack("<Q", 2**60) + b"."),
     "pickle-cut~text-2^60": saved(b"\x80\x05\x8d" + struct.pack("<Q", 2**60) + b"."),
     "pickle-key": saved(b"\x80\x02}(Nt" + b"Ns."),
     "torch-deep": saved(DEEP),
     "torch-deep~multiplied": saved(MULTIPLIED),
+    "torch-deep~names": packed(member("a/data.pkl", zlib.compress(NAMES)[2:-4], method=8, size=len(NAMES))),
     "torch-pickle": saved(b"", **{"other.pkl": b""})[:-22] + b"PK\x05\x06" + bytes(18),
     "torch-storage~missing": saved(rebuilt()),
     "torch-storage~other-size": saved(rebuilt(), {"0": bytes(7)}),
@@ -373,7 +382,9 @@ PYTORCH = {
     "torch-tensor~no-sizes": saved(rebuilt().replace(b"(\x8a\x01\x02t(", b"\x8a\x01\x02(", 1), EIGHT),
     "torch-tensor~negative": saved(rebuilt(shape=(-2,)), EIGHT),
     "torch-tensor~negative-offset": saved(rebuilt(offset=-1), EIGHT),
+    "torch-tensor~dims": saved(rebuilt(shape=(1,) * 65, strides=(1,) * 65), EIGHT),
     "torch-tensor~ranks": saved(rebuilt(shape=(1, 2)), EIGHT),
+    "surrogate~tensor": saved(rebuilt().replace(short("a"), b"X\x03\x00\x00\x00\xed\xa0\x80", 1), EIGHT),
     "torch-elements": saved(rebuilt(shape=(2**62, 2), strides=(0, 0)), EIGHT),
     "torch-beyond~shape": saved(rebuilt(shape=(3,)), EIGHT),
     "torch-beyond~offset": saved(rebuilt(offset=1), EIGHT),
@@ -402,6 +413,7 @@ PYTORCH = {
     "zip-method~encrypted": packed(member("a/data.pkl", flags=1)),
     "zip-deflate~no-deflate": packed(member("a/data.pkl", b"\xff" * 40, method=8)),
     "zip-deflate~too-short": packed(member("a/data.pkl", zlib.compress(b"abc")[2:-4], method=8, size=50)),
+    "zip-deflate~longer": packed(member("a/data.pkl", zlib.compress(bytes(100_000))[2:-4], method=8, size=0)),
     "zip-end~comment": b"PK\x03\x04" + bytes(100),
 }
 
@@ -509,8 +521,10 @@ NPZ = {
     "npz-limit~2^32-1": npz(npy(version=2, length=2**32 - 1)),
     "npz-header~call": npz(npy("__import__('os').system('true')")),
     "npz-header~nested": npz(npy("[" * 5000)),
+    "npz-header~key": npz(npy("{[]: 1}")),
     "npz-header~keys": npz(npy("{'descr': '<f4'}")),
     "npz-dtype~object": shaped("(2,)", "'|O'"),
+    "npz-dtype~escape": shaped("(2,)", r"'\d'"),
     "npz-dtype~text": shaped("(2,)", "'<U9'"),
     "npz-dtype~structure": shaped("(2,)", "[('a', '<f4')]"),
     "npz-shape~negative": shaped("(-2,)"),
@@ -522,7 +536,200 @@ NPZ = {
 }
 
 
+# TensorFlow: the index of a checkpoint, by tensorflow/core/lib/io/table_builder.cc and tensor_bundle.proto
+
+
+def crc32c(raw: bytes) -> int:
+    """Return Castagnoli's check of bytes, by long division."""
+    rest = 0xFFFFFFFF
+    for byte in raw:
+        rest ^= byte
+        for _ in range(8):
+            rest = rest >> 1 ^ 0x82F63B78 * (rest & 1)
+    return rest ^ 0xFFFFFFFF
+
+
+def table_block(pairs: Sequence[tuple[bytes, bytes]], restarts: int | None = None) -> bytes:
+    """Return a block: keys without what they share with the one before them, every 16th whole, and where these are."""
+    block, whole_at, before = b"", [], b""
+    for at, (name, value) in enumerate(pairs):
+        if at % 16 == 0:
+            whole_at.append(len(block))
+            before = b""
+        shared = next((at for at, (a, b) in enumerate(zip(before, name, strict=False)) if a != b), len(before))
+        block += varint(shared) + varint(len(name) - shared) + varint(len(value)) + name[shared:] + value
+        before = name
+    whole_at = whole_at or [0]
+    return block + struct.pack(f"<{len(whole_at) + 1}L", *whole_at, len(whole_at) if restarts is None else restarts)
+
+
+def table(*blocks: bytes, compression: int = 0, checksum: int = 0, at: int | None = None, order: int = 1) -> bytes:
+    """Return a table of these blocks, an empty one, one that tells where they are, and the footer."""
+    made = b""
+
+    def put(block: bytes) -> bytes:
+        nonlocal made
+        whole_block = block + bytes([compression])
+        crc = crc32c(whole_block) ^ checksum
+        begin = len(made)
+        made += whole_block + struct.pack("<L", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+        return varint(begin if at is None else at) + varint(len(block))
+
+    handles = [put(block) for block in blocks][::order]
+    empty = put(table_block([]))
+    footer = empty + put(table_block([(b"%c" % number, handle) for number, handle in enumerate(handles)]))
+    return made + footer.ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57)
+
+
+def saved_as(
+    kind: int = 1, shape: Sequence[int] = (2,), offset: int = 0, size: int = 8, shard: int = 0, more: bytes = b""
+) -> bytes:
+    """Return what an index says of a tensor: 2 elements of F32 unless told."""
+    sizes = b"".join(field(2, field(1, each) if each else b"") for each in shape)
+    places = b"".join(field(number, value) for number, value in ((3, shard), (4, offset), (5, size)) if value)
+    return field(1, kind) + field(2, sizes) + places + b"\x35" + bytes(4) + more  # the data's checksum, of 4 bytes
+
+
+def tf(*pairs: tuple[bytes, bytes], files: int = 1, first: bytes = b"") -> bytes:
+    """Return an index of one block: its header, and these."""
+    return table(table_block([(first, field(1, files) + field(3, field(1, 1))), *pairs]))
+
+
+def tf_one(**fields: int | bytes | Sequence[int]) -> bytes:
+    """Return an index of one tensor."""
+    return tf((b"a", saved_as(**fields)))  # type: ignore[arg-type]
+
+
+TENSORFLOW = {
+    "tf-footer~empty": b"",
+    "tf-footer~short": tf_one()[-47:],
+    "tf-footer~magic": tf_one()[:-1] + b"\0",
+    "tf-block~past-the-end": table(table_block([(b"", field(1, 1))]), at=2**40),
+    "tf-block~handle": bytes(60) + b"\xff" * 40 + struct.pack("<Q", 0xDB4775248B80FB57),
+    "tf-block~restarts": table(table_block([(b"", field(1, 1))], restarts=2**32 - 1)),
+    "tf-block~no-restarts": table(b""),
+    "tf-block~backwards": table(table_block([(b"a", b"")]), table_block([(b"", field(1, 1))]), order=-1),
+    "tf-checksum": table(table_block([(b"", field(1, 1))]), checksum=1),
+    "tf-compressed": table(table_block([(b"", field(1, 1))]), compression=1),
+    "tf-key~twice": tf((b"a", saved_as()), (b"a", saved_as())),
+    "tf-key~backwards": tf((b"b", saved_as()), (b"a", saved_as())),
+    "tf-key~shares-too-much": table(b"\x05\x01\x00a" + struct.pack("<2L", 0, 1)),
+    "tf-key~past-the-block": table(b"\x00\xff\x7f\x00a" + struct.pack("<2L", 0, 1)),
+    "tf-key~cut": table(b"\x00\x01" + struct.pack("<2L", 0, 1)),
+    "tf-key~no-utf-8": tf((b"\xff", saved_as())),
+    "tf-message~cut": tf((b"a", saved_as()[:-1])),
+    "tf-message~length-2^60": tf((b"a", field(2, b"", length=2**60))),
+    "tf-message~kind": tf((b"a", b"\x0b\x0c")),
+    "tf-header~none": table(table_block([(b"a", saved_as())])),
+    "tf-header~no-block": table(),
+    "tf-header~no-files": tf(files=0),
+    "tf-header~negative": tf(files=2**64 - 1),
+    "tf-type~none": tf((b"a", b"")),
+    "tf-type~99": tf_one(kind=99),
+    "tf-type~reference": tf_one(kind=101),
+    "tf-shape~negative": tf_one(shape=(2**64 - 1,)),
+    "tf-shape~product": tf_one(shape=(2**32, 2**31)),
+    "tf-shape~unknown": tf((b"a", field(1, 1) + field(2, field(3, 1)))),
+    "tf-size~less": tf_one(shape=(3,)),
+    "tf-size~more": tf_one(shape=(1,)),
+    "tf-size~2^64-1": tf_one(size=2**64 - 1),
+    "tf-size~slice": tf((b"\0\1a", saved_as(shape=(3,)))),
+    "tf-shard~1": tf_one(shard=1),
+    "tf-shard~negative": tf_one(shard=2**64 - 1),
+    "tf-beyond~offset": tf_one(offset=1),
+    "tf-beyond~text": tf((b"a", saved_as(kind=7, size=9))),
+}
+
+
+# Flax: MessagePack, by its specification, with arrays by flax/serialization.py
+
+
+def word(of: str) -> bytes:
+    """Return a text of up to 31 bytes."""
+    return bytes([0xA0 | len(of)]) + of.encode()
+
+
+def items(*values: bytes) -> bytes:
+    """Return a list of up to 15 values."""
+    return bytes([0x90 | len(values)]) + b"".join(values)
+
+
+def names_of(**values: bytes) -> bytes:
+    """Return a map of up to 15 names to values."""
+    return bytes([0x80 | len(values)]) + b"".join(word(name) + value for name, value in values.items())
+
+
+def extension(held: bytes, kind: int = 1, length: int | None = None) -> bytes:
+    """Return a value of Flax's own."""
+    return b"\xc8" + struct.pack(">Hb", len(held) if length is None else length, kind) + held
+
+
+def ndarray(*sizes: int, dtype: str = "float32", data: int = 8, more: bytes = b"", kind: int = 1) -> bytes:
+    """Return an array with so many zero bytes of data."""
+    shape = items(*(b"\xcf" + struct.pack(">Q", size) if size >= 0 else b"\xff" for size in sizes))
+    return extension(items(shape, word(dtype), b"\xc5" + struct.pack(">H", data) + bytes(data)) + more, kind)
+
+
+def chunked(shape: bytes, **chunks: bytes) -> bytes:
+    """Return a map of one array in chunks."""
+    parts = {"__msgpack_chunked_array__": b"\xc3", "shape": shape, "chunks": names_of(**chunks)}
+    return names_of(a=names_of(**parts))
+
+
+HALVES = {"0": ndarray(2), "1": ndarray(2)}
+FOUR = names_of(**{"0": b"\x02", "1": b"\x02"})
+
+FLAX = {
+    "flax-map~empty-list": items(),
+    "flax-map~array": ndarray(2),
+    "flax-map~bytes-behind": names_of(a=ndarray(2)) + b"\xc0",
+    "flax-map~number-for-a-name": b"\x81\x01" + ndarray(2),
+    "flax-cut~empty": b"",
+    "flax-cut~name": names_of(a=ndarray(2))[:2],
+    "flax-cut~data": names_of(a=ndarray(2))[:-1],
+    "flax-cut~map-2^32-1": b"\xdf\xff\xff\xff\xff",
+    "flax-cut~list-2^32-1": b"\x81\xa1a\xdd\xff\xff\xff\xff",
+    "flax-cut~bytes-2^32-1": b"\x81\xa1a\xc6\xff\xff\xff\xff",
+    "flax-cut~extension": names_of(a=b"\xc9\xff\xff\xff\xff\x01\x93"),
+    "flax-cut~longer-than-its-array": names_of(
+        a=extension(items(items(), word("float32"), b"\xc4\x09"), length=13), b=bytes(1)
+    ),
+    "flax-kind~never-used": names_of(a=b"\xc1"),
+    "flax-kind~timestamp": names_of(a=b"\xd6\xff" + bytes(4)),
+    "flax-deep~maps": b"\x81\xa1a" * 1000 + b"\xc0",
+    "flax-deep~arrays": names_of(a=reduce(lambda held, _: extension(items(held)), range(1000), b"\xc0")),
+    "flax-name~no-utf-8": b"\x81\xa1\xff\xc0",
+    "flax-name~long": b"\x81\xdb\x00\x01\x00\x01" + b"a" * 65_537 + b"\xc0",
+    "flax-twice": b"\x82" + names_of(a=ndarray(2))[1:] * 2,
+    "flax-twice~dots": names_of(**{"a.b": ndarray(2), "a": names_of(b=ndarray(2))}),
+    "flax-array~number": names_of(a=extension(b"\x01")),
+    "flax-array~two": names_of(a=extension(items(items(), word("float32")))),
+    "flax-array~longer": names_of(a=ndarray(2, more=b"\xc0")),
+    "flax-array~shape": names_of(a=extension(items(b"\x02", word("float32"), b"\xc4\x00"))),
+    "flax-array~data": names_of(a=extension(items(items(), word("float32"), word("1234")))),
+    "flax-dtype~object": names_of(a=ndarray(2, dtype="object")),
+    "flax-dtype~number": names_of(a=extension(items(items(), b"\x01", b"\xc4\x00"))),
+    "flax-shape~negative": names_of(a=ndarray(-1)),
+    "flax-shape~text": names_of(a=extension(items(items(word("2")), word("float32"), b"\xc4\x00"))),
+    "flax-shape~true": names_of(a=extension(items(items(b"\xc3"), word("int8"), b"\xc4\x01\x00"))),
+    "flax-shape~product": names_of(a=ndarray(2**32, 2**31)),
+    "flax-shape~after-zero": names_of(a=ndarray(0, 2**63)),
+    "flax-shape~dims": names_of(a=extension(b"\x93\xdc\x00\x41" + b"\x01" * 65 + word("int8") + b"\xc4\x01\x00")),
+    "flax-size~less": names_of(a=ndarray(3)),
+    "flax-size~more": names_of(a=ndarray(1)),
+    "flax-chunks~none": chunked(names_of()),
+    "flax-chunks~too-few": chunked(FOUR, **{"0": ndarray(2)}),
+    "flax-chunks~dtypes": chunked(FOUR, **{"0": ndarray(2), "1": ndarray(2, dtype="int32")}),
+    "flax-chunks~names": chunked(FOUR, **{"1": ndarray(2), "0": ndarray(2)}),
+    "flax-chunks~numbers": chunked(FOUR, **{"0": b"\x01", "1": b"\x02"}),
+    "flax-shape~of-chunks": chunked(names_of(**{"0": b"\xff"}), **HALVES),
+}
+
+
 FILES = {
+    **{f"{name}.msgpack": content for name, content in FLAX.items()},
+    **{f"{name}.index": content for name, content in TENSORFLOW.items()},
+    **{f"{name}.data-00000-of-00001": bytes(8) for name in TENSORFLOW if name.startswith("tf-beyond")},
     SHARD: SOUND,
     **{f"{name}.onnx": content for name, content in ONNX.items()},
     **{f"{name}.npz": content for name, content in NPZ.items()},

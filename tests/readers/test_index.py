@@ -217,11 +217,11 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     refused(tmp_path, "no-checkpoint")
 
 
-@pytest.mark.parametrize("name", ["tf_model.h5", "flax_model.msgpack", "model.tflite"])
+@pytest.mark.parametrize("name", ["tf_model.h5", "model.pdparams", "model.tflite"])
 def test_a_format_with_no_reader_yet_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"other")
     assert name in refused(tmp_path, "format")
-    assert "only .safetensors, .gguf, .bin, .pt, .pth, .ckpt, .onnx, .npz are read so far" in refused(
+    assert "only .safetensors, .gguf, .bin, .pt, .pth, .ckpt, .onnx, .npz, .index, .msgpack are read so far" in refused(
         tmp_path / name, "format"
     )
 

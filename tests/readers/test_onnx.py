@@ -179,6 +179,15 @@ def test_constants_of_the_graph_are_no_parameters(tmp_path: Path) -> None:
     assert found.by("component")["constant"] == (2, 0, 3, 20)
 
 
+def test_a_model_of_endless_fields_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    onnx.save(model(raw(1), raw(7)), tmp_path / "a.onnx")
+    monkeypatch.setattr("weighbridge.readers.onnx.MOST_FIELDS", 12)
+    with pytest.raises(CheckpointError, match="onnx-limit"):
+        read(tmp_path / "a.onnx")
+    monkeypatch.setattr("weighbridge.readers.onnx.MOST_FIELDS", 30)
+    assert len(read(tmp_path / "a.onnx").rows) == 2
+
+
 SMALL = model(raw(1, (2,)), raw(7, (3,)), author="nobody").SerializeToString()
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from weighbridge.errors import UsageError
-from weighbridge.readers import gguf, module, npz, onnx, packing, pytorch, safetensors
+from weighbridge.readers import flax, gguf, module, npz, onnx, packing, pytorch, safetensors, tensorflow
 from weighbridge.readers import index as indexes
 from weighbridge.readers.header import UNREADABLE, Header, Rule, is_remote, open_file, shown
 
@@ -29,13 +29,15 @@ if TYPE_CHECKING:
 class Format(NamedTuple):
     """A format's name, how its header is read, and whether a file's first 9 bytes look like it.
 
-    ``parts`` names the files that a checkpoint is split into, of one of which it is given the path and the header.
+    ``parts`` names the files that a checkpoint is split into, of one of which it is given the path and the header;
+    ``spelled`` gives a name in an index as the rows have it.
     """
 
     name: str
     read: Callable[[str], Header]
     recognise: Callable[[bytes], bool]
     parts: Callable[[str, Header], list[str]] | None = None
+    spelled: Callable[[str], str] = str
 
 
 FORMATS = {
@@ -47,9 +49,11 @@ FORMATS = {
     ".ckpt": Format("PyTorch", pytorch.read, pytorch.recognise),
     ".onnx": Format("ONNX", onnx.read, onnx.recognise),
     ".npz": Format("NumPy", npz.read, npz.recognise),
+    ".index": Format("TensorFlow", tensorflow.read, tensorflow.recognise),
+    ".msgpack": Format("Flax", flax.read, flax.recognise, spelled=flax.spelled),
 }
 # Suffixes of formats that hold weights too and have no reader yet.
-UNREAD = (".h5", ".msgpack", ".pdparams", ".tflite")
+UNREAD = (".h5", ".pdparams", ".tflite")
 _READ = ", ".join(FORMATS)
 _INDEX = ".index.json"
 
@@ -118,6 +122,8 @@ def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> F
     if not isinstance(path, str | os.PathLike):
         raise UsageError("a checkpoint is given by its path", values={"found": path}, hint="name a file or a folder")
     path = os.fspath(path)
+    if not os.path.lexists(path) and os.path.isfile(path + tensorflow.SUFFIX):
+        path += tensorflow.SUFFIX  # as TensorFlow names a checkpoint, of which no file has the name itself
     files = _files(path)
     for suffix, form in FORMATS.items():
         if shown(files[0]).endswith(suffix + _INDEX):
@@ -226,7 +232,9 @@ def _found(path: str, files: list[str], form: Format, index: indexes.Index | Non
             rows.setdefault(row.name, row)
             holders[row.name] = (*holders.get(row.name, ()), file)
     rows, packed = packing.unpack(rows, os.path.dirname(files[0]))
-    listed = index.paths() if index else {name: held[0] for name, held in holders.items()}
+    listed = {name: held[0] for name, held in holders.items()}
+    if index:
+        listed = {form.spelled(name): file for name, file in index.paths().items()}
     return Found(
         path=shown(path),
         format=form.name,

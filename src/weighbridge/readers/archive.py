@@ -160,10 +160,11 @@ def content(file: BinaryIO, member: Member, path: str, most: int) -> bytes:
         raise METHOD.broken(path, member=member.name, method=member.method)
     inflate, wanted = zlib.decompressobj(-zlib.MAX_WBITS), min(most, member.size)
     try:
-        found = inflate.decompress(read_at(file, start, min(member.packed, wanted + _DEFLATE_ROOM)), wanted)
+        # zlib takes a limit of 0 for none.
+        found = inflate.decompress(read_at(file, start, min(member.packed, wanted + _DEFLATE_ROOM)), max(wanted, 1))
     except zlib.error as error:
         raise DEFLATE.broken(path, member=member.name, problem=str(error)) from None
-    if len(found) < wanted:
+    if len(found) != wanted:
         raise DEFLATE.broken(path, member=member.name, bytes=len(found), stated=member.size)
     return found
 

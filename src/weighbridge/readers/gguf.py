@@ -113,7 +113,7 @@ def parts(path: str, header: Header) -> list[str]:
     named, stated = _PART.search(path), header.metadata.get("split.count", "1")
     if not named or stated in ("0", "1"):
         return [path]
-    if int(named[1]) != (int(stated) if stated.isascii() and stated.isdigit() else None):
+    if stated != str(int(named[1])):
         raise SPLIT.broken(path, **{"split.count": stated})
     found = [f"{path[: named.start()]}-{number:05d}-of-{named[1]}.gguf" for number in range(1, int(named[1]) + 1)]
     for each in found:

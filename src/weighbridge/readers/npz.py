@@ -8,6 +8,7 @@ are pickles: they are refused.
 from __future__ import annotations
 
 import ast
+import warnings
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from weighbridge.ledger import Row
@@ -97,8 +98,9 @@ def _row(file: BinaryIO, member: Member, path: str) -> tuple[Row, int]:
 def _told(raw: bytes, name: str, path: str) -> tuple[str, tuple[int, ...]]:
     """Return the dtype and the shape that a header tells. It is a literal: nothing of it is run."""
     try:
-        found: Any = ast.literal_eval(raw.decode("utf-8").strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        with warnings.catch_warnings(action="ignore"):  # of how it is spelled: an escape that is none, say
+            found: Any = ast.literal_eval(raw.decode("utf-8").strip())
+    except (TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
         raise HEADER.broken(path, member=name, found=raw) from None
     if not isinstance(found, dict) or set(found) != {"descr", "fortran_order", "shape"}:
         raise HEADER.broken(path, member=name, found=raw)

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 MOST_DIMS = 64
+MOST_FIELDS = 2_000_000
+MOST_NODES = 100_000  # of a graph that are looked at for the names of its matrices
 _LIMIT = 2**63
 _PIECE = 1 << 12
 _LONGEST_TEXT = 1 << 16
 
 MESSAGE = Rule("onnx-message", "an ONNX model must be a message of fields, each inside the one that holds it", FETCH)
+LIMIT = Rule("onnx-limit", f"at most {MOST_FIELDS:,} fields of a model are looked at", FETCH)
 GRAPH = Rule("onnx-graph", "an ONNX model must have a graph", FETCH)
 TEXT = Rule("onnx-text", "a name must be UTF-8", REWRITE)
 TYPE = Rule("onnx-type", "an initializer must be of numbers, of a type that ONNX has", "update weighbridge")
@@ -74,7 +77,6 @@ _INPUT, _OUTPUT, _NODE_NAME, _OPERATION = 1, 2, 3, 4  # of a node
 _DIMS, _DATA_TYPE, _NAME, _RAW, _EXTERNAL, _LOCATION = 1, 2, 8, 9, 13, 14  # of a tensor
 _KEY, _VALUE = 1, 2  # of a pair of texts
 _MATRIX = 2  # dims
-_MOST_FIELDS = 500_000  # of a graph that are looked at for the names of its matrices
 _OF_THE_GRAPH = ("I64", "I32", "BOOL")
 _ON_THE_WAY = ("Cast", "DequantizeLinear", "Mul", "Transpose", "MatMul", "MatMulInteger", "Identity", "Add")
 _LONGEST_WAY = 8  # operations
@@ -141,18 +143,19 @@ def read(path: str) -> Header:
                 metadata.update([reader.pair(field)])
         if not graphs:
             raise GRAPH.broken(path, file_bytes=reader.file_bytes)
-        fields = [field for graph in graphs for field in reader.fields(graph.begin, graph.end)]
-        tensors = [reader.tensor(field) for field in fields if field.number == _INITIALIZER]
-        nameless = {
-            tensor.name for tensor in tensors if len(tensor.shape) == _MATRIX and role_of(tensor.name) == "other"
-        }
-        nodes = [reader.node(field) for field in fields[:_MOST_FIELDS] if field.number == _NODE] if nameless else []
+        rows: dict[str, Row] = {}
+        operations: list[_Field] = []
+        for field in (field for graph in graphs for field in reader.fields(graph.begin, graph.end)):
+            if field.number == _NODE and len(operations) < MOST_NODES:
+                operations.append(field)
+            elif field.number == _INITIALIZER:
+                tensor = reader.tensor(field)
+                if tensor.name in rows:
+                    raise TWICE.broken(path, tensor=tensor.name)
+                rows[tensor.name] = _row(tensor, path)
+        nameless = {name for name, row in rows.items() if len(row.shape) == _MATRIX and role_of(name) == "other"}
+        nodes = [reader.node(field) for field in operations] if nameless else []
         header_bytes = reader.read
-    rows: dict[str, Row] = {}
-    for tensor in tensors:
-        if tensor.name in rows:
-            raise TWICE.broken(path, tensor=tensor.name)
-        rows[tensor.name] = _row(tensor, path)
     return Header(tuple(rows.values()), metadata, header_bytes, _called(nameless, nodes, rows))
 
 
@@ -162,7 +165,7 @@ class _Reader:
     def __init__(self, file: BinaryIO, path: str) -> None:
         self._file, self.path = file, path
         self.file_bytes = size_of(file)
-        self.read = 0
+        self.read = self._fields = 0
         self._piece, self._before = b"", 0
 
     def _byte(self, at: int, end: int) -> int:
@@ -189,6 +192,9 @@ class _Reader:
     def fields(self, at: int, end: int) -> Iterator[_Field]:
         """Yield the fields of a message that stands there."""
         while at < end:
+            self._fields += 1
+            if self._fields > MOST_FIELDS:
+                raise LIMIT.broken(self.path, at=at, file_bytes=self.file_bytes)
             tag, at = self._varint(at, end)
             number, kind = tag >> 3, tag & 7
             if kind == _VARINT:

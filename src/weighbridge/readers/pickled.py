@@ -8,6 +8,7 @@ sense of them is the reader's task. The instructions are those of Python's ``pic
 from __future__ import annotations
 
 import struct
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.readers.header import FETCH, Rule
@@ -15,9 +16,11 @@ from weighbridge.readers.header import FETCH, Rule
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
+MOST_STEPS = 5_000_000  # some 40 make a tensor, and any of them may make an object of a hundred bytes
 _MOST_DIGITS = 20
 
 STEP = Rule("pickle-step", "a pickle must be made of known instructions, each with what it needs", FETCH)
+STEPS = Rule("pickle-steps", f"a pickle may have at most {MOST_STEPS:,} instructions", FETCH)
 CUT = Rule("pickle-cut", "a pickle must end with a stop", FETCH)
 GLOBAL = Rule("pickle-global", "a pickle may name only what checkpoints need", "do not load this checkpoint")
 KEY = Rule("pickle-key", "a key must be a text, a number or null", FETCH)
@@ -66,14 +69,17 @@ def load(raw: bytes, path: str, start: int = 0, *, known: Container[str] | None 
     machine = _Machine(raw, path, known)
     at = start
     try:
-        while (step := raw[at]) != _STOP:
+        for _ in repeat(None, MOST_STEPS):
+            step = raw[at]
+            if step == _STOP:
+                return machine.stack.pop(), at + 1
             at = _DO[step](machine, at + 1)
-        return machine.stack.pop(), at + 1
     except _WRONG as error:
         cut = at >= len(raw) or isinstance(error, _CutOffError | struct.error)
         rule = CUT if cut else STEP
         problem = {} if cut else {"problem": f"{type(error).__name__}: {error}"}
         raise rule.broken(path, at=at, bytes=len(raw), **problem) from None
+    raise STEPS.broken(path, at=at, bytes=len(raw))
 
 
 class _CutOffError(Exception):
@@ -87,13 +93,14 @@ _WRONG = (_CutOffError, struct.error, ArithmeticError, AttributeError, LookupErr
 class _Machine:
     """What the instructions work on. One of them takes the machine and its place, and returns the next one's place."""
 
-    __slots__ = ("known", "marks", "memo", "path", "raw", "stack")
+    __slots__ = ("copied", "known", "marks", "memo", "path", "raw", "stack")
 
     def __init__(self, raw: bytes, path: str, known: Container[str] | None) -> None:
         self.raw, self.path, self.known = raw, path, known
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
+        self.copied = 0
 
     def taken(self, at: int, length: int) -> bytes:
         """Return so many bytes from there on."""
@@ -239,6 +246,9 @@ def _called(extra: int) -> Callable[[_Machine, int], int]:
         if type(what) is Global and what.path in _DICTS:
             made: dict[Any, Any] = {}
             if arguments and isinstance(arguments[-1], list | tuple):
+                machine.copied += len(arguments[-1])
+                if machine.copied > len(machine.raw):  # one list of pairs may be made a dict of any number of times
+                    raise ValueError("more pairs in dicts than bytes")
                 machine.set_in(made, ((pair[0], pair[1]) for pair in arguments[-1]))
             stack.append(made)
         else:
@@ -316,7 +326,9 @@ def _global(machine: _Machine, at: int) -> int:
 
 def _global_of_stack(machine: _Machine, at: int) -> int:
     name, module = machine.stack.pop(), machine.stack.pop()
-    machine.stack.append(machine.named(str(module), str(name)))
+    if not isinstance(module, str) or not isinstance(name, str):
+        raise TypeError("a name that is no text")
+    machine.stack.append(machine.named(module, name))
     return at
 
 
@@ -369,6 +381,8 @@ def _long(text: bytes) -> int:
 
 
 def _signed(raw: bytes) -> int:
+    if len(raw) > 0xFF:
+        raise ValueError("an integer of too many bytes")
     return int.from_bytes(raw, "little", signed=True)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from weighbridge.errors import CheckpointError
 from weighbridge.ledger import Row
 from weighbridge.readers import archive, pickled
-from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, is_size, open_file, read_at, size_of
+from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, check_text, is_size, open_file, read_at, size_of
 from weighbridge.readers.pickled import Called, Global, Reference
 from weighbridge.units import stored_bytes
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 LONGEST_PICKLE_BYTES = 200_000_000
 MOST_DEEP = 16
 MOST_TENSORS = 500_000
+MOST_DIMS = 64
+LONGEST_NAMES = 50_000_000  # characters, of all names together
 _LIMIT = 2**63
 _MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 _OLD_START = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9"  # the pickle of this number
@@ -29,12 +31,19 @@ _OLD_START = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9"  # the pickle of this numbe
 PICKLE = Rule("torch-pickle", "a PyTorch archive must hold one data.pkl", "if it is TorchScript, save its state dict")
 PICKLE_LIMIT = Rule("torch-limit", f"the pickle may have at most {LONGEST_PICKLE_BYTES:,} bytes", FETCH)
 NOT_ONE = Rule("torch-file", "the file must be what torch.save writes", FETCH)
-TENSOR = Rule("torch-tensor", "a tensor must have a storage, sizes and strides that are whole numbers", REWRITE)
+TENSOR = Rule(
+    "torch-tensor",
+    f"a tensor must have a storage, and sizes and strides that are whole numbers, at most {MOST_DIMS} of each",
+    REWRITE,
+)
 ELEMENTS = Rule("torch-elements", "a tensor must have fewer than 2^63 elements", REWRITE)
 STORAGE = Rule("torch-storage", "a storage must lie in the file, of the size that is stated", FETCH)
 BEYOND = Rule("torch-beyond", "a tensor must lie inside its storage", FETCH)
 DEEP = Rule(
-    "torch-deep", f"dicts may nest at most {MOST_DEEP} deep, and hold at most {MOST_TENSORS:,} entries", REWRITE
+    "torch-deep",
+    f"dicts may nest at most {MOST_DEEP} deep, and hold at most {MOST_TENSORS:,} entries, of names of at most"
+    f" {LONGEST_NAMES:,} characters together",
+    REWRITE,
 )
 
 # The classes of storages, and the dtypes that newer files name instead. Source: torch/storage.py, torch/_utils.py.
@@ -169,6 +178,7 @@ def read(path: str) -> Header:
         else:
             found, sizes, header_bytes = _of_pickles(file, path)
     tensors = dict(_tensors(found, path))
+    check_text([*tensors], path)
     return Header(tuple(_rows(tensors, sizes, path)), {}, header_bytes)
 
 
@@ -232,13 +242,13 @@ def _laid_out(file: BinaryIO, found: Any, keys: Any, at: int, path: str) -> Iter
 
 def _tensors(found: Any, path: str) -> Iterator[tuple[str, _Tensor]]:
     """Yield the tensors that stand in what a pickle would build: in dicts and lists, in one another."""
-    visited = 0
+    visited = named = 0
 
     def inside(value: Any, name: str, depth: int) -> Iterator[tuple[str, _Tensor]]:
-        nonlocal visited
-        visited += 1
-        if depth > MOST_DEEP or visited > MOST_TENSORS:
-            raise DEEP.broken(path, at=name, depth=depth, entries=visited)
+        nonlocal visited, named
+        visited, named = visited + 1, named + len(name)
+        if depth > MOST_DEEP or visited > MOST_TENSORS or named > LONGEST_NAMES:
+            raise DEEP.broken(path, at=name, depth=depth, entries=visited, characters=named)
         if isinstance(value, Called):
             tensor = _rebuilt(value, name, path)
             if tensor is not None:
@@ -285,7 +295,7 @@ def _sizes(sizes: Any) -> Any:
     """Return the sizes in a tuple, or in the call of `torch.Size` that some files have in its place; null if none."""
     if isinstance(sizes, Called) and isinstance(sizes.arguments, tuple) and sizes.arguments:
         sizes = sizes.arguments[0]
-    return sizes if isinstance(sizes, tuple | list) else (None,)
+    return sizes if isinstance(sizes, tuple | list) and len(sizes) <= MOST_DIMS else (None,)
 
 
 def _storage(reference: Any, name: str, path: str) -> _Storage:

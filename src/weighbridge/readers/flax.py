@@ -1,0 +1,316 @@
+"""Reads what a Flax checkpoint holds, `flax_model.msgpack`: maps of names to maps, and arrays at their ends.
+
+The file is MessagePack (https://github.com/msgpack/msgpack/blob/master/spec.md): values one behind the other, each its
+kind, its length and its bytes. An array is a value of a kind of Flax's own that holds three: shape, name of the dtype,
+data, and one of more than 2^30 bytes is a map of chunks; that is told in https://github.com/google/flax
+(``flax/serialization.py``). The data is stepped over.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from weighbridge.ledger import Row
+from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, is_size, open_file, read_at, size_of
+from weighbridge.units import stored_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOST_DEEP = 32
+MOST_DIMS = 64
+MOST_VALUES = 1_000_000
+LONGEST_TEXT = 1 << 16
+LONGEST_NAMES = 50_000_000  # characters, of all names together
+_LIMIT = 2**63
+_PIECE = 1 << 12
+
+CUT = Rule("flax-cut", "a value must end before what holds it does", FETCH)
+KIND = Rule("flax-kind", "a value must be of a kind that Flax writes", FETCH)
+DEEP = Rule("flax-deep", f"values may nest at most {MOST_DEEP} deep, and be at most {MOST_VALUES:,}", FETCH)
+MAP = Rule("flax-map", "a Flax checkpoint must be one map of names, and end with it", FETCH)
+NAME = Rule("flax-name", f"a name or text must be UTF-8 of at most {LONGEST_TEXT:,} bytes", REWRITE)
+NAMES = Rule("flax-names", f"all names together may have at most {LONGEST_NAMES:,} characters", REWRITE)
+TWICE = Rule("flax-twice", "a name may stand only once", REWRITE)
+ARRAY = Rule("flax-array", "an array must be a shape, a dtype and its data, and no more", FETCH)
+DTYPE = Rule("flax-dtype", "an array must be of numbers or flags, of a dtype that JAX has", "save it as numbers")
+SHAPE = Rule(
+    "flax-shape", f"a shape must be of at most {MOST_DIMS} non-negative integers, of fewer than 2^63 elements", REWRITE
+)
+SIZE = Rule("flax-size", "an array's data must be as long as its shape and dtype take", FETCH)
+CHUNKS = Rule("flax-chunks", "an array in chunks must have a shape, and chunks of one dtype that fill it", FETCH)
+
+# By the names that NumPy and JAX give them.
+_DTYPES = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float8_e8m0fnu": "F8_E8M0",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint64": "U64",
+    "uint32": "U32",
+    "uint16": "U16",
+    "uint8": "U8",
+    "bool": "BOOL",
+    "complex64": "C64",
+    "complex128": "C128",
+}
+
+# Kinds by their first byte: what stands in it for itself, and those that say in as many bytes how long they are.
+_NOTHING = {0xC0: None, 0xC2: False, 0xC3: True}
+_NUMBERS = {0xCA + at: Struct(f">{form}") for at, form in enumerate("fdBHIQbhiq")}
+_BYTES = {0xC4: 1, 0xC5: 2, 0xC6: 4}
+_TEXTS = {0xD9: 1, 0xDA: 2, 0xDB: 4}
+_LISTS = {0xDC: 2, 0xDD: 4}
+_MAPS = {0xDE: 2, 0xDF: 4}
+_EXTENSIONS = {0xC7: 1, 0xC8: 2, 0xC9: 4}
+_FIXED_EXTENSIONS = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
+_ARRAY_KINDS, _COMPLEX = (1, 3), 2  # arrays and NumPy's scalars; Python's complex numbers
+_CHUNKED = "__msgpack_chunked_array__"
+
+
+class _Array(NamedTuple):
+    """An array: its shape, its dtype, and how many elements it has."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    elements: int
+
+
+class _Data(NamedTuple):
+    """Bytes that were stepped over."""
+
+    length: int
+
+
+def recognise(start: bytes) -> bool:
+    r"""Tell whether a file's first 9 bytes look like a map of up to 15 names, the first of them short.
+
+    Example:
+        >>> recognise(b"\x81\xa6params\x82"), recognise(b"GGUF\x03\x00\x00\x00\x00")
+        (True, False)
+    """
+    return 0x81 <= int.from_bytes(start[:1]) <= 0x8F and 0xA1 <= int.from_bytes(start[1:2]) <= 0xBF
+
+
+def spelled(listed: str) -> str:
+    """Return the name that a row has for one of an index, where transformers puts / between the parts.
+
+    Example:
+        >>> spelled("bert/pooler/dense/kernel")
+        'bert.pooler.dense.kernel'
+    """
+    return listed.replace("/", ".")
+
+
+def read(path: str) -> Header:
+    r"""Return each array in a checkpoint, nested maps under dotted names, in the file's order.
+
+    What is no array, such as the step, is in the metadata.
+
+    Raises:
+        CheckpointError: the file breaks a rule of the format; the message starts with the rule's name.
+
+    Example:
+        >>> import os, tempfile
+        >>> array = b"\x93\x91\x02\xa7float16\xc4\x04" + bytes(4)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "flax_model.msgpack")
+        ...     with open(path, "wb") as file:
+        ...         _ = file.write(b"\x81\xa6pooler\x81\xa4bias\xc7" + bytes([len(array), 1]) + array)
+        ...     read(path).rows[0][:3]
+        ('pooler.bias', (2,), 'F16')
+    """
+    with open_file(path) as file:
+        reader = _Reader(file, path)
+        found = reader.value()
+        if not isinstance(found, dict) or reader.position < reader.ends:
+            raise MAP.broken(path, found=found, ends=reader.position, file_bytes=reader.ends)
+        header_bytes = reader.read
+    rows: dict[str, Row] = {}
+    metadata: dict[str, str] = {}
+    for name, value in _Leaves(path).of(found):
+        if name in rows or name in metadata:
+            raise TWICE.broken(path, name=name)
+        if isinstance(value, _Array):
+            rows[name] = Row(name, *value[:2], role="", dims=(), count=value.elements, parameters=value.elements)
+        else:
+            metadata[name] = _told(value)
+    return Header(tuple(rows.values()), metadata, header_bytes)
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value.length} bytes" if isinstance(value, _Data) else str(value)
+
+
+class _Reader:
+    """Goes through a file from its start to its end; what no answer needs is stepped over."""
+
+    def __init__(self, file: BinaryIO, path: str) -> None:
+        self._file, self._path = file, path
+        self.position, self.ends = 0, size_of(file)
+        self.read = self._values = 0
+        self._piece, self._before = b"", 0
+
+    def _take(self, length: int) -> bytes:
+        """Return the next bytes."""
+        begin = self._step(length) - self._before
+        if not 0 <= begin <= begin + length <= len(self._piece):
+            self._before = self.position - length
+            self._piece, begin = read_at(self._file, self._before, max(length, _PIECE)), 0
+            self.read += len(self._piece)
+        return self._piece[begin : begin + length]
+
+    def _step(self, length: int) -> int:
+        """Step over bytes, and return where they begin."""
+        at = self.position
+        if length > self.ends - at:
+            raise CUT.broken(self._path, at=at, needs=length, ends=self.ends)
+        self.position += length
+        return at
+
+    def _length(self, width: int) -> int:
+        return int.from_bytes(self._take(width), "big")
+
+    def value(self, depth: int = 0) -> Any:
+        """Return the next value: a dict, a list, a text, a number, null, an array, or bytes that were stepped over."""
+        self._values += 1
+        if depth > MOST_DEEP or self._values > MOST_VALUES:
+            raise DEEP.broken(self._path, at=self.position, depth=depth, values=self._values)
+        kind = self._length(1)
+        if kind <= 0x7F or kind >= 0xE0:
+            return kind if kind <= 0x7F else kind - 0x100
+        if kind in _NOTHING:
+            return _NOTHING[kind]
+        if kind in _NUMBERS:
+            return _NUMBERS[kind].unpack(self._take(_NUMBERS[kind].size))[0]
+        if kind <= 0x8F or kind in _MAPS:
+            return self._map(self._length(_MAPS[kind]) if kind in _MAPS else kind & 0x0F, depth)
+        if kind <= 0x9F or kind in _LISTS:
+            length = self._length(_LISTS[kind]) if kind in _LISTS else kind & 0x0F
+            return [self.value(depth + 1) for _ in range(self._room(length))]
+        if kind <= 0xBF or kind in _TEXTS:
+            return self._text(self._length(_TEXTS[kind]) if kind in _TEXTS else kind & 0x1F)
+        return self._bytes(kind, depth)
+
+    def _bytes(self, kind: int, depth: int) -> Any:
+        """Return what a value of bytes tells; those that are no array's are stepped over."""
+        if kind in _BYTES:
+            length = self._length(_BYTES[kind])
+            self._step(length)
+            return _Data(length)
+        if kind not in _EXTENSIONS and kind not in _FIXED_EXTENSIONS:
+            raise KIND.broken(self._path, at=self.position - 1, kind=kind)
+        length = self._length(_EXTENSIONS[kind]) if kind in _EXTENSIONS else _FIXED_EXTENSIONS[kind]
+        extension = self._length(1)
+        if extension in _ARRAY_KINDS:
+            return self._array(length, depth)
+        if extension != _COMPLEX:
+            raise KIND.broken(self._path, at=self.position - 1, extension=extension)
+        self._step(length)
+        return _Data(length)
+
+    def _room(self, items: int) -> int:
+        """Return how many items there are, if there is room for them."""
+        if items > self.ends - self.position:
+            raise CUT.broken(self._path, at=self.position, items=items, ends=self.ends)
+        return items
+
+    def _text(self, length: int) -> str:
+        if length > LONGEST_TEXT:
+            raise NAME.broken(self._path, at=self.position, bytes=length)
+        raw = self._take(length)
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            raise NAME.broken(self._path, found=raw) from None
+
+    def _map(self, pairs: int, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for _ in range(self._room(pairs)):
+            name = self.value(depth + 1)
+            if not isinstance(name, str):
+                raise MAP.broken(self._path, at=self.position, name=name)
+            if name in found:
+                raise TWICE.broken(self._path, at=self.position, name=name)
+            found[name] = self.value(depth + 1)
+        return found
+
+    def _array(self, length: int, depth: int) -> _Array:
+        """Return the array that takes the next bytes, just so many: they are values again."""
+        begin, file_ends = self.position, self.ends
+        self._room(length)
+        self.ends = begin + length
+        found = self.value(depth + 1)
+        if self.position != self.ends or not isinstance(found, list) or len(found) != 3:
+            raise ARRAY.broken(self._path, at=begin, bytes=length, found=found)
+        self.ends = file_ends
+        shape, name, data = found
+        if not isinstance(shape, list) or not isinstance(data, _Data):
+            raise ARRAY.broken(self._path, at=begin, shape=shape, data=data)
+        if not isinstance(name, str) or name not in _DTYPES:
+            raise DTYPE.broken(self._path, at=begin, dtype=name)
+        array = _Array(tuple(shape), _DTYPES[name], _count(shape, begin, self._path))
+        if stored_bytes(array.elements, array.dtype) != data.length:
+            raise SIZE.broken(self._path, at=begin, shape=array.shape, dtype=array.dtype, bytes=data.length)
+        return array
+
+
+def _count(shape: list[Any], at: object, path: str) -> int:
+    """Return the number of elements; the product never grows past the limit, whatever the shape says."""
+    if len(shape) > MOST_DIMS or not all(map(is_size, shape)):
+        raise SHAPE.broken(path, at=at, shape=shape)
+    count = 1
+    for size in shape:
+        count *= size
+        if max(count, size) >= _LIMIT:
+            raise SHAPE.broken(path, at=at, shape=shape)
+    return count
+
+
+class _Leaves:
+    """Puts names to what stands at the ends of nested maps."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._characters = 0
+
+    def of(self, value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+        """Yield each array, text and number with its name, the parts of which are joined by dots."""
+        self._characters += len(name)
+        if self._characters > LONGEST_NAMES:
+            raise NAMES.broken(self._path, characters=self._characters)
+        if isinstance(value, dict) and _CHUNKED in value:
+            yield name, self._whole(value, name)
+        elif isinstance(value, dict) or type(value) is list:
+            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+                yield from self.of(item, f"{name}.{key}" if name else str(key))
+        elif value is not None:
+            yield name, value
+
+    def _whole(self, chunked: dict[str, Any], name: str) -> _Array:
+        """Return the array that stands in chunks."""
+        shape, chunks = (self._numbered(chunked.get(part)) for part in ("shape", "chunks"))
+        if not chunks or not all(isinstance(chunk, _Array) for chunk in chunks):
+            raise CHUNKS.broken(self._path, array=name, chunks=len(chunks))
+        count = _count(shape, name, self._path)
+        dtypes = {chunk.dtype for chunk in chunks}
+        if len(dtypes) > 1 or sum(chunk.elements for chunk in chunks) != count:
+            raise CHUNKS.broken(self._path, array=name, shape=shape, dtypes=", ".join(sorted(dtypes)))
+        return _Array(tuple(shape), dtypes.pop(), count)
+
+    @staticmethod
+    def _numbered(found: Any) -> list[Any]:
+        """Return what stands under the names 0, 1, …: so Flax writes a list. Anything else is none."""
+        return list(found.values()) if isinstance(found, dict) and [*found] == [*map(str, range(len(found)))] else []

@@ -1,0 +1,110 @@
+"""Damaged files: whatever is turned, cut out or put in, a reader gives sound rows or refuses in one line."""
+
+from __future__ import annotations
+
+import runpy
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weighbridge.errors import CheckpointError
+from weighbridge.readers import FORMATS, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FUZZ = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "fuzz.py"))
+CORPUS, NAMES, hold = FUZZ["CORPUS"], FUZZ["NAMES"], FUZZ["hold"]
+KEPT = sorted(path for path in CORPUS.glob("*/*") if path.is_file())
+VALID = [path for path in KEPT if path.name.startswith("valid")]
+
+# What damages begin with beside any bytes: the numbers at which lengths and signs turn.
+TELLING = [
+    number.to_bytes(length, order)
+    for length in (1, 2, 4, 8)
+    for number in (0, 1, 2 ** (8 * length - 1) - 1, 2 ** (8 * length - 1), 2 ** (8 * length) - 1)
+    for order in ("little", "big")
+]
+SOME = st.binary(min_size=1, max_size=8) | st.sampled_from(TELLING)
+DAMAGE = st.tuples(st.sampled_from(["turn", "cut out", "cut off", "put in", "write over"]), st.floats(0, 1), SOME)
+
+
+def damaged(content: bytes, how: str, where: float, some: bytes) -> bytes:
+    at = int(where * (len(content) - 1)) if content else 0
+    if how == "turn":
+        return content[:at] + bytes(byte ^ 1 << some[0] % 8 for byte in content[at : at + 1]) + content[at + 1 :]
+    if how == "cut off":
+        return content[:at]
+    until = at if how == "put in" else at + len(some)
+    return content[:at] + (b"" if how == "cut out" else some) + content[until:]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _without_checksums() -> Iterator[None]:
+    """What is damaged at random would never have the checksum of a TensorFlow index, which hides what is behind."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("weighbridge.readers.tensorflow.is_whole", lambda _raw, _stated: True)
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("damaged")
+    shutil.copy(FUZZ["BESIDE"], made)
+    return made
+
+
+def test_every_format_is_in_the_corpus() -> None:
+    assert {f".{name.partition('.')[2]}" for name in NAMES.values()} >= set(FORMATS) - {".bin", ".pth", ".ckpt"}
+    assert {path.parent.name for path in VALID} == {path.parent.name for path in KEPT} == set(NAMES)
+
+
+@pytest.mark.parametrize("kept", VALID, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_an_undamaged_file_is_read(folder: Path, kept: Path) -> None:
+    path = folder / NAMES[kept.parent.name].replace("-00001-of-00002", "")
+    shutil.copy(kept, path)
+    assert len(read(path).rows) >= 2
+    assert hold(str(path))
+
+
+@pytest.mark.parametrize("fault", ["count", "parameters", "name", "metadata", "message", "hint"])
+def test_what_is_not_sound_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    path = folder / "sound.safetensors"
+    found = read(path)
+    changed = {"count": {"count": 3}, "parameters": {"parameters": 3}, "name": {"name": "\ud800"}}
+    row = found.rows[0]._replace(**changed.get(fault, {}))
+    metadata = {"a": "\ud800"} if fault == "metadata" else found.metadata
+
+    def faulty(_path: str) -> Any:
+        if fault in ("message", "hint"):
+            raise CheckpointError("a\nb" if fault == "message" else "a", hint="b" if fault == "message" else "")
+        return found._replace(rows=(row,), metadata=metadata)
+
+    assert hold(str(path))
+    monkeypatch.setattr("weighbridge.readers.read", faulty)
+    with pytest.raises((FUZZ["NotSoundError"], UnicodeEncodeError)):
+        hold(str(path))
+
+
+@pytest.mark.parametrize("reader", NAMES)
+def test_what_was_found_before_is_read_soundly_or_refused(folder: Path, reader: str) -> None:
+    for kept in (CORPUS / reader).iterdir():
+        path = folder / NAMES[reader]
+        shutil.copy(kept, path)
+        hold(str(path))
+
+
+@pytest.mark.parametrize("kept", VALID, ids=lambda path: f"{path.parent.name}-{path.name}")
+@settings(max_examples=100, deadline=None)
+@given(damages=st.lists(DAMAGE, min_size=1, max_size=4))
+def test_a_damaged_file_is_read_soundly_or_refused(folder: Path, kept: Path, damages: list[Any]) -> None:
+    content = kept.read_bytes()
+    for damage in damages:
+        content = damaged(content, *damage)
+    path = folder / NAMES[kept.parent.name]
+    path.write_bytes(content)
+    hold(str(path))

@@ -1,0 +1,179 @@
+"""Fuzzes the readers: makes up files that reach ever more of their code, and sees that nothing comes of any of them.
+
+``python tools/fuzz.py [READER ...] [--seconds 20] [--corpus tests/corpus] [--keep] [--crashes build/fuzz]``
+
+READER is one that the corpus has a folder for; without any, all are run, one after the other, so many seconds each.
+Whatever stands in a file, reading it must give sound rows or raise `CheckpointError` with a message of one line.
+Anything else, more than 10 seconds or 1 GiB ends the run with exit status 1, and the file that did it is kept in the
+folder for crashes, and named.
+
+It begins with the files of ``tests/corpus`` and ``tests/hostile``, and puts the words of ``tests/corpus/READER.dict``
+into them. ``--keep`` adds to the corpus those made up that reach what none of these does: commit them, and the next run
+begins with them. It needs atheris, which brings libFuzzer (https://llvm.org/docs/LibFuzzer.html); what that says is
+shown when it fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from math import prod
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CORPUS, HOSTILE = ROOT / "tests" / "corpus", ROOT / "tests" / "hostile"
+BESIDE = HOSTILE / "sound.safetensors"  # the shard, or the other file with data, that files of the corpus name
+MEMORY = "/dev/shm"  # noqa: S108  # a folder that is in memory, where there is one
+LONGEST_BYTES = 1 << 13
+MOST_SECONDS = 10
+MOST_MEBIBYTES = 1024
+LONGEST_MESSAGE = 1000
+
+# The name that a file to read is given, by reader: what a reader looks at beside the file goes by it.
+NAMES = {
+    "safetensors": "model.safetensors",
+    "index": "model.safetensors.index.json",
+    "gguf": "model-00001-of-00002.gguf",
+    "pytorch": "model.pt",
+    "onnx": "model.onnx",
+    "npz": "model.npz",
+    "tensorflow": "model.index",
+    "flax": "model.msgpack",
+}
+
+
+class NotSoundError(Exception):
+    """What a reader must never let pass: rows or a message that something else would trip over."""
+
+
+def hold(path: str) -> bool:
+    """See that a checkpoint is read soundly or refused in one line, and return whether it is read."""
+    from weighbridge import errors, readers  # noqa: PLC0415  # after it is decided whether they are instrumented
+
+    try:
+        found = readers.read(path)
+    except errors.CheckpointError as error:
+        message = str(error)
+        if not (message.isprintable() and len(message) < LONGEST_MESSAGE and error.hint):
+            raise NotSoundError(message) from error
+        return False
+    for row in found.rows:
+        if prod(row.shape) != row.count or not 0 <= row.parameters <= row.count:
+            raise NotSoundError(row)
+    texts = [*found.metadata, *found.metadata.values(), *(row.name for row in found.rows)]
+    "".join(texts).encode()
+    return True
+
+
+def main() -> int:
+    """Fuzz the readers that are asked for, and return the exit status."""
+    options = _options()
+    status = 0
+    for reader in options.readers or NAMES:
+        with tempfile.TemporaryDirectory(dir=MEMORY if os.path.isdir(MEMORY) else None) as scratch:
+            status |= _fuzz(reader, Path(scratch), options)
+    return status
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("readers", nargs="*", metavar="READER", help=", ".join(NAMES))
+    parser.add_argument("--seconds", type=int, default=20, help="for each reader (default: 20)")
+    parser.add_argument("--corpus", type=Path, default=CORPUS, help="default: tests/corpus")
+    parser.add_argument("--crashes", type=Path, default=ROOT / "build" / "fuzz", help="default: build/fuzz")
+    parser.add_argument("--keep", action="store_true", help="add to the corpus what reaches more")
+    options = parser.parse_args()
+    if unknown := [reader for reader in options.readers if reader not in NAMES]:
+        parser.error(f"there is no reader {unknown[0]}; there are {', '.join(NAMES)}")
+    if not find_spec("atheris"):
+        parser.error("atheris is not installed; pyproject.toml says where it can be")
+    return options
+
+
+def _fuzz(reader: str, scratch: Path, options: argparse.Namespace) -> int:
+    """Run one reader in a process of its own, and tell how it went."""
+    found = scratch / "found"
+    found.mkdir()
+    suffix = NAMES[reader].partition(".")[2]
+    for seed in (*(options.corpus / reader).iterdir(), *HOSTILE.glob(f"*.{suffix}")):
+        shutil.copy(seed, found / seed.name)
+    seeds = sorted(path.name for path in found.iterdir())
+    done = _process(
+        reader,
+        scratch,
+        f"-max_total_time={options.seconds}",
+        f"-max_len={LONGEST_BYTES}",
+        f"-timeout={MOST_SECONDS}",
+        f"-rss_limit_mb={MOST_MEBIBYTES}",
+        f"-artifact_prefix={scratch / reader}-",
+        "-print_final_stats=1",
+        *(f"-dict={words}" for words in options.corpus.glob(f"{reader}.dict")),
+        str(found),
+    )
+    if done.returncode:
+        print(done.stderr[-10_000:], file=sys.stderr)
+        options.crashes.mkdir(parents=True, exist_ok=True)
+        kept = [shutil.copy(path, options.crashes) for path in scratch.glob(f"{reader}-*")]
+        print(f"{reader}: failed: {' '.join(map(str, kept))}", file=sys.stderr)
+        return 1
+    stated = dict(re.findall(r"stat::(\w+):\s+(\d+)", done.stderr))
+    runs, peak = int(stated["number_of_executed_units"]), stated["peak_rss_mb"]
+    reached = re.findall(r"DONE +cov: (\d+)", done.stderr)[-1]
+    print(f"{reader}: {runs:,} files made of {len(seeds)}, {reached} branches, peak {peak} MiB", flush=True)
+    if options.keep:
+        _keep(reader, scratch, seeds, options.corpus / reader)
+    return 0
+
+
+def _process(reader: str, scratch: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, __file__, "-inside", reader, str(scratch), *flags]
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+
+
+def _keep(reader: str, scratch: Path, seeds: list[str], corpus: Path) -> None:
+    """Add to the corpus the smallest files that together reach all that was reached, and that the seeds do not."""
+    kept, found = scratch / "kept", scratch / "found"
+    kept.mkdir()
+    for name in seeds:
+        (found / name).rename(kept / name)
+    _process(reader, scratch, "-merge=1", f"-max_len={LONGEST_BYTES}", str(kept), str(found))
+    more = [path for path in kept.iterdir() if path.name not in seeds]
+    for path in more:
+        shutil.copy(path, corpus / path.name)
+    print(f"{reader}: {len(more)} more in the corpus")
+
+
+def inside(reader: str, scratch: str, *flags: str) -> None:
+    """Fuzz one reader in this process, which ends with it."""
+    import atheris  # noqa: PLC0415
+
+    with atheris.instrument_imports(include=["weighbridge"]):
+        from weighbridge.readers import tensorflow  # noqa: PLC0415
+
+    tensorflow.is_whole = lambda _raw, _stated: True  # what is made up would never have the checksum
+    folder = Path(scratch, "read")
+    folder.mkdir(exist_ok=True)
+    shutil.copy(BESIDE, folder)
+    path = str(folder / NAMES[reader])
+
+    def one(content: bytes) -> None:
+        with open(path, "wb") as file:
+            file.write(content)
+        hold(path)
+
+    itself = shlex.join([sys.executable, __file__, "-inside", reader, scratch])  # -merge starts it again, by a shell
+    atheris.Setup([itself, *flags], one)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["-inside"]:
+        inside(*sys.argv[2:])
+    sys.exit(main())
