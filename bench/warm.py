@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import importlib.util
 from functools import partial
-from timeit import Timer
 from typing import TYPE_CHECKING, Any
 
-from _pairs import calls, machine, medians, ratios
+from _pairs import calls, machine, medians, ratios, seconds_each
 
 from weighbridge import released, weigh
 
@@ -40,17 +39,6 @@ def reference(config: dict[str, Any]) -> Callable[[], int]:
         return sum(tensor.numel() for tensor in model.parameters())
 
     return build
-
-
-def seconds_each(call: Callable[[], int]) -> Callable[[], float]:
-    """Return what measures the seconds of one call, the mean of as many as take 0.2 seconds."""
-    timer = Timer(call)
-
-    def measure() -> float:
-        times, seconds = timer.autorange()
-        return seconds / times
-
-    return measure
 
 
 def main() -> None:

@@ -33,7 +33,8 @@ _MODEL = (
 )
 _CHECKPOINT = (
     "a safetensors, GGUF, PyTorch, TensorFlow, Flax, ONNX or NumPy file, an index, a folder, or a pattern in quotes; "
-    "or one elsewhere, of which only headers are fetched: https://…, hf://org/name@revision, s3://… (pip install weighbridge[remote])"
+    "or one elsewhere, of which only headers are fetched: https://…, hf://org/name@revision, s3://… (it needs "
+    "weighbridge[remote])"
 )
 _DERIVE = (
     "Derive a blueprint by running a model's code on values that remember, and hold it on configs not seen before. "

@@ -1,5 +1,6 @@
 """What ``read`` makes of a path: an index of shards, a folder, a file of another format, something that is no file."""
 
+import gc
 import json
 import os
 import shutil
@@ -32,6 +33,24 @@ def sharded(tmp_path: Path) -> Path:
     save_file({"c": np.zeros((2, 2), "f4")}, tmp_path / TWO, {"format": "pt", "part": "2"})
     write_index(tmp_path, {"c": TWO, "a": ONE, "b": ONE}, total_size=32)
     return tmp_path
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_garbage_is_collected_after_a_read_as_it_was_before(sharded: Path, *, collects: bool) -> None:
+    was = gc.isenabled()
+    during = []
+    form = readers.FORMATS[".safetensors"]._replace(read=lambda _: during.append(gc.isenabled()) or Header((), {}, 0))
+    try:
+        (gc.enable if collects else gc.disable)()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(readers.FORMATS, ".safetensors", form)
+            read(sharded / ONE)
+        assert (during, gc.isenabled()) == ([False], collects)
+        with pytest.raises(CheckpointError):
+            read(sharded / "absent.safetensors")
+        assert gc.isenabled() is collects
+    finally:
+        (gc.enable if was else gc.disable)()
 
 
 def refused(path: Path, rule: str) -> str:

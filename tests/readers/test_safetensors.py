@@ -18,7 +18,7 @@ from safetensors.numpy import save, save_file
 from weighbridge import units
 from weighbridge.errors import CheckpointError
 from weighbridge.ledger import Row
-from weighbridge.readers import Found, read
+from weighbridge.readers import Found, read, safetensors
 
 NUMPY_DTYPES = ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?", "c8")
 SOUND = save({"b": np.zeros((2, 3), "f4"), "a": np.zeros(5, "f2"), "n": np.array(7)}, {"format": "np"})
@@ -126,6 +126,51 @@ def test_a_header_of_any_json_is_refused_or_the_reference_reads_the_same(
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(2))
     found = read_or_refuse(path)
     assert found is None or ours(found) == reference(path)
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.data())
+def test_a_header_that_looks_as_usual_says_what_it_says_when_each_rule_is_checked(data: st.DataObject) -> None:
+    header_bytes = int.from_bytes(SOUND[:8], "little")
+    header, data_bytes = SOUND[8 : 8 + header_bytes].decode(), len(SOUND) - 8 - header_bytes
+    for _ in range(data.draw(st.integers(0, 2))):
+        at, until = sorted(data.draw(st.integers(1, len(header) - 1)) for _ in range(2))
+        piece = data.draw(st.sampled_from([header[at:until], *'{}[],:" \\0123abn', "__metadata__", "F16", "\\u0061"]))
+        header = header[:at] + piece + header[data.draw(st.sampled_from([at, at + 1, until])) :]
+    usual = safetensors._usual(header.encode(), data_bytes, "a")
+    assert usual is None or usual == safetensors._any(header.encode(), data_bytes, "a")
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt", "quoted": '"'}])
+def test_what_the_reference_writes_looks_as_usual(metadata: dict[str, str] | None) -> None:
+    content = save({"层.weight": np.zeros((2, 3), "f4"), "b": np.zeros((), "?"), "c": np.zeros((0, 3))}, metadata)
+    begin = 8 + int.from_bytes(content[:8], "little")
+    assert safetensors._usual(content[8:begin], len(content) - begin, "a")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        '{"__metadata__":{"a":"\\ud800"},"a":TENSOR}',
+        '{"__metadata__":{"a":1},"a":TENSOR}',
+        '{"__metadata__":{},"__metadata__":TENSOR}',
+        '{"a":TENSOR,}',
+        '{"a":TENSOR,"a":{"dtype":"U8","shape":[0],"data_offsets":[2,2]}}',
+        '{"a":TENSOR,',
+        '{"a":TENSOR',
+        '{"a":TENSOR}}',
+        '{"__metadata__":{},',
+        "{}",
+        '{"a":{"dtype":"U8","shape":[02],"data_offsets":[0,2]}}',
+        '{"a":{"dtype":"U9","shape":[2],"data_offsets":[0,2]}}',
+        '{"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}',
+        '{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}',
+        '{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}',
+    ],
+)
+def test_a_header_that_is_wrong_or_rare_does_not_look_as_usual(header: str) -> None:
+    tensor = '{"dtype":"U8","shape":[2],"data_offsets":[0,2]}'
+    assert safetensors._usual(header.replace("TENSOR", tensor).encode(), 2, "a") is None
 
 
 def test_a_file_cut_anywhere_is_refused_by_the_rule_that_it_breaks(path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 from weighbridge.errors import UsageError
 from weighbridge.readers import flax, gguf, module, npz, onnx, packing, pytorch, safetensors, tensorflow
 from weighbridge.readers import index as indexes
-from weighbridge.readers.header import UNREADABLE, Header, Rule, is_remote, open_file, shown
+from weighbridge.readers.header import UNREADABLE, Header, Rule, collecting_later, is_remote, open_file, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -92,6 +92,7 @@ class Found(NamedTuple):
     called: Mapping[str, str] = MappingProxyType({})
 
 
+@collecting_later
 def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> Found:
     """Return what a checkpoint holds: ``path`` is a file, a pattern, an index of shards, or a folder with either.
 
@@ -134,7 +135,10 @@ def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> F
     if strange:
         raise MIXED.broken(path, one=os.path.basename(files[0]), another=os.path.basename(strange[0]))
     if form.parts and len(files) == 1:
-        files = form.parts(files[0], form.read(files[0]))
+        first = form.read(files[0])
+        files = form.parts(files[0], first)
+        if len(files) == 1:
+            return _of_headers(path, files, [first], form, None)
     return _found(path, files, form, None, watch)
 
 
@@ -223,18 +227,24 @@ def _form(path: str) -> Format:
 
 
 def _found(path: str, files: list[str], form: Format, index: indexes.Index | None, watch: Watch | None) -> Found:
-    """Read each file's header, put their rows behind one another, and note what does not agree."""
-    headers = _each(files, form, watch)
+    """Read each file's header."""
+    return _of_headers(path, files, _each(files, form, watch), form, index)
+
+
+def _of_headers(path: str, files: list[str], headers: list[Header], form: Format, index: indexes.Index | None) -> Found:
+    """Put the rows of headers behind one another, and note what does not agree."""
     rows: dict[str, Row] = {}
     holders: dict[str, tuple[str, ...]] = {}
     for file, header in zip(files, headers, strict=True):
+        alone = (file,)
         for row in header.rows:
-            rows.setdefault(row.name, row)
-            holders[row.name] = (*holders.get(row.name, ()), file)
+            name = row.name
+            if rows.setdefault(name, row) is row:
+                holders[name] = alone
+            else:
+                holders[name] += alone
     rows, packed = packing.unpack(rows, os.path.dirname(files[0]))
-    listed = {name: held[0] for name, held in holders.items()}
-    if index:
-        listed = {form.spelled(name): file for name, file in index.paths().items()}
+    listed = {form.spelled(name): file for name, file in index.paths().items()} if index else {}
     return Found(
         path=shown(path),
         format=form.name,
@@ -244,7 +254,7 @@ def _found(path: str, files: list[str], form: Format, index: indexes.Index | Non
         header_bytes=sum(header.header_bytes for header in headers) + (index.index_bytes if index else 0),
         duplicates={name: held for name, held in holders.items() if len(held) > 1},
         absent={name: file for name, file in listed.items() if file not in holders.get(name, ())},
-        unlisted=tuple(name for name in rows if name not in listed),
+        unlisted=tuple(name for name in rows if name not in listed) if index else (),
         stated_bytes=index.total_bytes if index else None,
         packed=packed,
         called={name: weight for header in headers for name, weight in header.called.items()},

@@ -22,8 +22,7 @@ LONGEST_DIRECTORY_BYTES = 100_000_000
 _END = Struct("<4s4H2LH")  # of the directory: PK\5\6
 _LOCATOR = Struct("<4sLQL")  # of the end for large archives: PK\6\7
 _END_64 = Struct("<4sQ2H2L4Q")  # PK\6\6
-_ENTRY = Struct("<4s6H3L5H2L")  # PK\1\2
-_WANTED = (3, 4, 8, 9, 10, 11, 12, 16)  # flags, method, sizes, lengths of name, extra and comment, offset
+_ENTRY = Struct("<4s4x2H8x2L3H8xL")  # PK\1\2; flags, method, sizes, lengths of name, extra and comment, offset
 _LOCAL = Struct("<4s5H3L2H")  # PK\3\4
 _LONGEST_COMMENT = 0xFFFF
 _STORED, _DEFLATED = 0, 8
@@ -96,8 +95,7 @@ def _entries(directory: bytes, count: int, path: str) -> Iterator[Member]:
     for _ in range(count):
         if at + _ENTRY.size > len(directory) or directory[at : at + 4] != b"PK\x01\x02":
             raise DIRECTORY.broken(path, at=at, directory_bytes=len(directory))
-        entry = _ENTRY.unpack_from(directory, at)
-        flags, method, packed, size, named, extra, comment, offset = (entry[field] for field in _WANTED)
+        _, flags, method, packed, size, named, extra, comment, offset = _ENTRY.unpack_from(directory, at)
         name_at = at + _ENTRY.size
         at = name_at + named + extra + comment
         name = _name(directory[name_at : name_at + named], path)
@@ -115,7 +113,8 @@ def _name(raw: bytes, path: str) -> str:
         name = raw.decode()
     except UnicodeDecodeError:
         raise NAME.broken(path, member=raw) from None
-    if not name or name.startswith("/") or "\\" in name or not {"", "..", "."}.isdisjoint(name.rstrip("/").split("/")):
+    parts = f"/{name.rstrip('/')}/"
+    if "//" in parts or "/./" in parts or "/../" in parts or "\\" in parts:
         raise NAME.broken(path, member=name)
     return name
 

@@ -11,19 +11,30 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from weighbridge.ledger import Row
-from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, is_size, open_file, read_at, size_of
+from weighbridge.readers.header import (
+    FETCH,
+    REWRITE,
+    Header,
+    Rule,
+    elements,
+    found_row,
+    is_size,
+    open_file,
+    read_at,
+    size_of,
+)
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from weighbridge.ledger import Row
 
 MOST_DEEP = 32
 MOST_DIMS = 64
 MOST_VALUES = 1_000_000
 LONGEST_TEXT = 1 << 16
 LONGEST_NAMES = 50_000_000  # characters, of all names together
-_LIMIT = 2**63
 _PIECE = 1 << 12
 
 CUT = Rule("flax-cut", "a value must end before what holds it does", FETCH)
@@ -142,7 +153,7 @@ def read(path: str) -> Header:
         if name in rows or name in metadata:
             raise TWICE.broken(path, name=name)
         if isinstance(value, _Array):
-            rows[name] = Row(name, *value[:2], role="", dims=(), count=value.elements, parameters=value.elements)
+            rows[name] = found_row(name, value.shape, value.dtype, value.elements)
         else:
             metadata[name] = _told(value)
     return Header(tuple(rows.values()), metadata, header_bytes)
@@ -271,11 +282,9 @@ def _count(shape: list[Any], at: object, path: str) -> int:
     """Return the number of elements; the product never grows past the limit, whatever the shape says."""
     if len(shape) > MOST_DIMS or not all(map(is_size, shape)):
         raise SHAPE.broken(path, at=at, shape=shape)
-    count = 1
-    for size in shape:
-        count *= size
-        if max(count, size) >= _LIMIT:
-            raise SHAPE.broken(path, at=at, shape=shape)
+    count = elements(shape)
+    if count is None:
+        raise SHAPE.broken(path, at=at, shape=shape)
     return count
 
 

@@ -13,19 +13,19 @@ import re
 from struct import Struct
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from weighbridge.ledger import Row
-from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, open_file, read_on, size_of
+from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, elements, found_row, open_file, read_on, size_of
 from weighbridge.units import DTYPES, stored_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from weighbridge.ledger import Row
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 LONGEST_HEADER_BYTES = 500_000_000
 LONGEST_NAME_BYTES = 65_535
 MOST_DIMS = 4
-_LIMIT = 2**63
 _PIECE = 1 << 18  # bytes that are read at a time, at least
 _DEFAULT_ALIGNMENT = 32
 _LEAST_KEY, _LEAST_TENSOR = 8 + 4 + 1, 8 + 4 + 4 + 8  # bytes that one takes at least
@@ -296,15 +296,13 @@ class _Reader:
         if tensor.kind not in TYPES:
             raise TYPE.broken(self.path, tensor=tensor.name, type=tensor.kind)
         dtype = TYPES[tensor.kind]
-        count = 1
-        for size in tensor.shape:
-            count *= size
-            if max(count, size) >= _LIMIT:
-                raise DIMS.broken(self.path, tensor=tensor.name, shape=tensor.shape)
+        count = elements(tensor.shape)
+        if count is None:
+            raise DIMS.broken(self.path, tensor=tensor.name, shape=tensor.shape)
         block = DTYPES[dtype].elements
         if tensor.shape and tensor.shape[-1] % block:
             raise BLOCKS.broken(self.path, tensor=tensor.name, row=tensor.shape[-1], type=dtype, block=block)
-        return Row(tensor.name, tensor.shape, dtype, role="", dims=(), count=count, parameters=count)
+        return found_row(tensor.name, tensor.shape, dtype, count)
 
     def _check_layout(self, tensors: list[_Described], rows: tuple[Row, ...], start: int, alignment: int) -> None:
         """Hold the tensors to lie end to end, each aligned, from where the data starts to where the file ends."""

@@ -11,16 +11,15 @@ import ast
 import warnings
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from weighbridge.ledger import Row
 from weighbridge.readers import archive
-from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, is_size, open_file
+from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, elements, found_row, is_size, open_file
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
+    from weighbridge.ledger import Row
     from weighbridge.readers.archive import Member
 
 LONGEST_HEADER_BYTES = 10_000  # as numpy itself has it
-_LIMIT = 2**63
 _MAGIC = b"\x93NUMPY"
 _SUFFIX = ".npy"
 _LENGTHS = {1: 2, 2: 4, 3: 4}  # bytes of the header's length, by version
@@ -85,14 +84,12 @@ def _row(file: BinaryIO, member: Member, path: str) -> tuple[Row, int]:
     if begin + length > len(start):
         raise LIMIT.broken(path, member=member.name, header_bytes=length, bytes=member.size)
     dtype, shape = _told(start[begin : begin + length], name, path)
-    count = 1
-    for size in shape:
-        count *= size
-        if max(count, size) >= _LIMIT:
-            raise SHAPE.broken(path, member=member.name, shape=shape)
+    count = elements(shape)
+    if count is None:
+        raise SHAPE.broken(path, member=member.name, shape=shape)
     if begin + length + stored_bytes(count, dtype) != member.size:
         raise SIZE.broken(path, member=member.name, shape=shape, dtype=dtype, bytes=member.size - begin - length)
-    return Row(name, shape, dtype, role="", dims=(), count=count, parameters=count), begin + length
+    return found_row(name, shape, dtype, count), begin + length
 
 
 def _told(raw: bytes, name: str, path: str) -> tuple[str, tuple[int, ...]]:

@@ -11,17 +11,28 @@ import os
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from weighbridge.blueprint import role_of
-from weighbridge.ledger import Row
-from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, inside, open_file, read_at, size_of
+from weighbridge.readers.header import (
+    FETCH,
+    REWRITE,
+    Header,
+    Rule,
+    elements,
+    found_row,
+    inside,
+    open_file,
+    read_at,
+    size_of,
+)
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from weighbridge.ledger import Row
+
 MOST_DIMS = 64
 MOST_FIELDS = 2_000_000
 MOST_NODES = 100_000  # of a graph that are looked at for the names of its matrices
-_LIMIT = 2**63
 _PIECE = 1 << 12
 _LONGEST_TEXT = 1 << 16
 
@@ -278,17 +289,15 @@ class _Reader:
 def _row(tensor: _Tensor, path: str) -> Row:
     if tensor.kind not in _TYPES:
         raise TYPE.broken(path, tensor=tensor.name, type=tensor.kind)
-    dtype, count = _TYPES[tensor.kind], 1
-    for size in tensor.shape:
-        count *= size
-        if max(count, size) >= _LIMIT:
-            raise SHAPE.broken(path, tensor=tensor.name, shape=tensor.shape)
+    dtype, count = _TYPES[tensor.kind], elements(tensor.shape)
+    if count is None:
+        raise SHAPE.broken(path, tensor=tensor.name, shape=tensor.shape)
     taken = stored_bytes(count, dtype)
     if tensor.raw_bytes is not None and tensor.raw_bytes != taken:
         raise SIZE.broken(path, tensor=tensor.name, bytes=tensor.raw_bytes, shape_takes=taken)
     if tensor.outside:
         _check_outside(tensor, taken, path)
-    row = Row(tensor.name, tensor.shape, dtype, role="", dims=(), count=count, parameters=count)
+    row = found_row(tensor.name, tensor.shape, dtype, count)
     if dtype in _OF_THE_GRAPH or (not tensor.shape and role_of(tensor.name) == "other"):
         return row._replace(role="constant", parameters=0)
     return row

@@ -27,15 +27,11 @@ KEY = Rule("pickle-key", "a key must be a text, a number or null", FETCH)
 
 
 class Global(NamedTuple):
-    """What a pickle would import."""
+    """What a pickle would import; its path is module and name in one."""
 
     module: str
     name: str
-
-    @property
-    def path(self) -> str:
-        """Module and name in one."""
-        return f"{self.module}.{self.name}"
+    path: str
 
 
 class Called:
@@ -47,10 +43,13 @@ class Called:
         self.what, self.arguments, self.state = what, arguments, None
 
 
-class Reference(NamedTuple):
+class Reference:
     """What a pickle says to be stored outside of it."""
 
-    told: Any
+    __slots__ = ("told",)
+
+    def __init__(self, told: Any) -> None:
+        self.told = told
 
 
 def load(raw: bytes, path: str, start: int = 0, *, known: Container[str] | None = None) -> tuple[Any, int]:
@@ -67,36 +66,84 @@ def load(raw: bytes, path: str, start: int = 0, *, known: Container[str] | None 
         'posix.getcwd'
     """
     machine = _Machine(raw, path, known)
-    at = start
     try:
-        for _ in repeat(None, MOST_STEPS):
-            step = raw[at]
-            if step == _STOP:
-                return machine.stack.pop(), at + 1
-            at = _DO[step](machine, at + 1)
+        if _run(machine, start):
+            return machine.stack.pop(), machine.at + 1
     except _WRONG as error:
-        cut = at >= len(raw) or isinstance(error, _CutOffError | struct.error)
+        at = machine.at
+        last = at + 1 == len(raw) and not raw.endswith(b".")
+        cut = last or at >= len(raw) or isinstance(error, _CutOffError | struct.error)
         rule = CUT if cut else STEP
         problem = {} if cut else {"problem": f"{type(error).__name__}: {error}"}
         raise rule.broken(path, at=at, bytes=len(raw), **problem) from None
-    raise STEPS.broken(path, at=at, bytes=len(raw))
+    raise STEPS.broken(path, at=machine.at, bytes=len(raw))
+
+
+def _run(machine: _Machine, at: int) -> bool:  # noqa: C901  # see below
+    """Do instructions, and tell whether the stop was met; the machine then knows where that is, or the one that failed.
+
+    A checkpoint of a thousand tensors has thirty thousand instructions. Those of which most are made are done in place,
+    and all others by the table: a call would take longer than what it does.
+    """
+    raw, stack, memo, marks = machine.raw, machine.stack, machine.memo, machine.marks
+    push, number_at = stack.append, struct.Struct("<I").unpack_from
+    stop, long_put, get, byte, long_text, mark, marked, pair = b".rhKX(t\x86"
+    try:
+        for _ in repeat(None, MOST_STEPS):
+            code = raw[at]
+            if code == stop:
+                return True
+            if code == long_put:
+                memo[number_at(raw, at + 1)[0]] = stack[-1]
+                at += 5
+            elif code == get:
+                push(memo[raw[at + 1]])
+                at += 2
+            elif code == byte:
+                push(raw[at + 1])
+                at += 2
+            elif code == long_text:
+                begin = at + 5
+                end = begin + number_at(raw, at + 1)[0]
+                if end > len(raw):
+                    raise _CutOffError
+                push(raw[begin:end].decode("utf-8", "surrogatepass"))
+                at = end
+            elif code == mark:
+                marks.append(len(stack))
+                at += 1
+            elif code == marked:
+                begin = marks.pop()
+                items = tuple(stack[begin:])
+                del stack[begin:]
+                push(items)
+                at += 1
+            elif code == pair:
+                second = stack.pop()
+                stack[-1] = (stack[-1], second)
+                at += 1
+            else:
+                at = _DO[code](machine, at + 1)
+    finally:
+        machine.at = at
+    return False
 
 
 class _CutOffError(Exception):
     """More bytes are asked for than there are."""
 
 
-_STOP = b"."[0]
 _WRONG = (_CutOffError, struct.error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class _Machine:
     """What the instructions work on. One of them takes the machine and its place, and returns the next one's place."""
 
-    __slots__ = ("copied", "known", "marks", "memo", "path", "raw", "stack")
+    __slots__ = ("at", "copied", "known", "marks", "memo", "path", "raw", "stack")
 
     def __init__(self, raw: bytes, path: str, known: Container[str] | None) -> None:
         self.raw, self.path, self.known = raw, path, known
+        self.at = 0
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
@@ -132,7 +179,7 @@ class _Machine:
 
     def named(self, module: str, name: str) -> Global:
         """Return what would be imported, if it may be named."""
-        found = Global(module, name)
+        found = Global(module, name, f"{module}.{name}")
         if self.known is not None and found.path not in self.known:
             raise GLOBAL.broken(self.path, names=found.path)
         return found
@@ -152,7 +199,15 @@ def _skip(length: int) -> Callable[[_Machine, int], int]:
     return step
 
 
-def _push(make: Callable[[], Any]) -> Callable[[_Machine, int], int]:
+def _push(value: Any) -> Callable[[_Machine, int], int]:
+    def step(machine: _Machine, at: int) -> int:
+        machine.stack.append(value)
+        return at
+
+    return step
+
+
+def _new(make: Callable[[], Any]) -> Callable[[_Machine, int], int]:
     def step(machine: _Machine, at: int) -> int:
         machine.stack.append(make())
         return at
@@ -194,26 +249,6 @@ def _lined(make: Callable[[bytes], Any]) -> Callable[[_Machine, int], int]:
     return step
 
 
-def _put(form: str) -> Callable[[_Machine, int], int]:
-    packed = struct.Struct(form)
-
-    def step(machine: _Machine, at: int) -> int:
-        machine.memo[packed.unpack_from(machine.raw, at)[0]] = machine.stack[-1]
-        return at + packed.size
-
-    return step
-
-
-def _get(form: str) -> Callable[[_Machine, int], int]:
-    packed = struct.Struct(form)
-
-    def step(machine: _Machine, at: int) -> int:
-        machine.stack.append(machine.memo[packed.unpack_from(machine.raw, at)[0]])
-        return at + packed.size
-
-    return step
-
-
 def _tuple_of(length: int) -> Callable[[_Machine, int], int]:
     def step(machine: _Machine, at: int) -> int:
         stack = machine.stack
@@ -235,35 +270,7 @@ def _marked(make: Callable[[list[Any]], Any]) -> Callable[[_Machine, int], int]:
     return step
 
 
-def _called(extra: int) -> Callable[[_Machine, int], int]:
-    """Return an instruction that pushes what stands for a call; a dict is the one thing that is made."""
-
-    def step(machine: _Machine, at: int) -> int:
-        stack = machine.stack
-        for _ in range(extra):
-            stack.pop()
-        arguments, what = stack.pop(), stack.pop()
-        if type(what) is Global and what.path in _DICTS:
-            made: dict[Any, Any] = {}
-            if arguments and isinstance(arguments[-1], list | tuple):
-                machine.copied += len(arguments[-1])
-                if machine.copied > len(machine.raw):  # one list of pairs may be made a dict of any number of times
-                    raise ValueError("more pairs in dicts than bytes")
-                machine.set_in(made, ((pair[0], pair[1]) for pair in arguments[-1]))
-            stack.append(made)
-        else:
-            stack.append(Called(what, arguments))
-        return at
-
-    return step
-
-
 # Instructions that are alone in their kind
-
-
-def _mark(machine: _Machine, at: int) -> int:
-    machine.marks.append(len(machine.stack))
-    return at
 
 
 def _pop(machine: _Machine, at: int) -> int:
@@ -339,6 +346,16 @@ def _build(machine: _Machine, at: int) -> int:
     return at
 
 
+def _put(machine: _Machine, at: int) -> int:
+    machine.memo[machine.taken(at, 1)[0]] = machine.stack[-1]
+    return at + 1
+
+
+def _get(machine: _Machine, at: int) -> int:
+    machine.stack.append(machine.memo[int.from_bytes(machine.taken(at, 4), "little")])
+    return at + 4
+
+
 def _put_line(machine: _Machine, at: int) -> int:
     line, at = machine.line(at)
     machine.memo[_integer(line)] = machine.stack[-1]
@@ -356,8 +373,31 @@ def _memoize(machine: _Machine, at: int) -> int:
     return at
 
 
+def _call(machine: _Machine, at: int) -> int:
+    """Push what stands for a call; a dict is the one thing that is made."""
+    stack = machine.stack
+    arguments = stack.pop()
+    what = stack[-1]
+    if type(what) is Global and what.path in _DICTS:
+        made: dict[Any, Any] = {}
+        if arguments and isinstance(arguments[-1], list | tuple):
+            machine.copied += len(arguments[-1])
+            if machine.copied > len(machine.raw):  # one list of pairs may be made a dict of any number of times
+                raise ValueError("more pairs in dicts than bytes")
+            machine.set_in(made, ((pair[0], pair[1]) for pair in arguments[-1]))
+        stack[-1] = made
+    else:
+        stack[-1] = Called(what, arguments)
+    return at
+
+
+def _call_with_names(machine: _Machine, at: int) -> int:
+    machine.stack.pop()
+    return _call(machine, at)
+
+
 def _refer(machine: _Machine, at: int) -> int:
-    machine.stack.append(Reference(machine.stack.pop()))
+    machine.stack[-1] = Reference(machine.stack[-1])
     return at
 
 
@@ -405,18 +445,16 @@ def _escaped(raw: bytes) -> str:
 _STEPS: dict[bytes, Callable[[_Machine, int], int]] = {
     b"\x80": _skip(1),  # the protocol
     b"\x95": _skip(8),  # a frame
-    b"(": _mark,
     b"0": _pop,
     b"1": _pop_mark,
     b"2": _duplicate,
-    b"N": _push(lambda: None),
-    b"\x88": _push(lambda: True),
-    b"\x89": _push(lambda: False),
-    b"]": _push(list),
-    b"}": _push(dict),
-    b")": _push(tuple),
-    b"\x8f": _push(list),  # an empty set
-    b"K": _number("<B"),
+    b"N": _push(value=None),
+    b"\x88": _push(value=True),
+    b"\x89": _push(value=False),
+    b"]": _new(list),
+    b"}": _new(dict),
+    b")": _push(value=()),
+    b"\x8f": _new(list),  # an empty set
     b"M": _number("<H"),
     b"J": _number("<i"),
     b"G": _number(">d"),
@@ -429,7 +467,6 @@ _STEPS: dict[bytes, Callable[[_Machine, int], int]] = {
     b"V": _lined(_escaped),
     b"U": _counted("<B", _old_text),
     b"T": _counted("<I", _old_text),
-    b"X": _counted("<I", _text),
     b"\x8c": _counted("<B", _text),
     b"\x8d": _counted("<Q", _text),
     b"C": _counted("<B", bytes),
@@ -440,27 +477,23 @@ _STEPS: dict[bytes, Callable[[_Machine, int], int]] = {
     b"e": _appends,
     b"\x90": _appends,
     b"l": _marked(list),
-    b"t": _marked(tuple),
     b"\x91": _marked(tuple),  # a frozen set
     b"\x85": _tuple_of(1),
-    b"\x86": _tuple_of(2),
     b"\x87": _tuple_of(3),
     b"d": _dict,
     b"s": _set_item,
     b"u": _set_items,
     b"c": _global,
     b"\x93": _global_of_stack,
-    b"R": _called(0),
-    b"\x81": _called(0),
-    b"\x92": _called(1),
+    b"R": _call,
+    b"\x81": _call,
+    b"\x92": _call_with_names,
     b"b": _build,
     b"p": _put_line,
-    b"q": _put("<B"),
-    b"r": _put("<I"),
+    b"q": _put,
     b"\x94": _memoize,
     b"g": _get_line,
-    b"h": _get("<B"),
-    b"j": _get("<I"),
+    b"j": _get,
     b"Q": _refer,
 }
 _DO = [_STEPS.get(bytes([code]), _unknown) for code in range(256)]

@@ -7,24 +7,37 @@ storages only their sizes are looked at. The formats are those of ``torch/serial
 
 from __future__ import annotations
 
+from operator import mul
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from weighbridge.errors import CheckpointError
-from weighbridge.ledger import Row
 from weighbridge.readers import archive, pickled
-from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, check_text, is_size, open_file, read_at, size_of
+from weighbridge.readers.header import (
+    FETCH,
+    REWRITE,
+    Header,
+    Rule,
+    check_text,
+    elements,
+    found_row,
+    is_size,
+    open_file,
+    read_at,
+    size_of,
+)
 from weighbridge.readers.pickled import Called, Global, Reference
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from weighbridge.ledger import Row
+
 LONGEST_PICKLE_BYTES = 200_000_000
 MOST_DEEP = 16
 MOST_TENSORS = 500_000
 MOST_DIMS = 64
 LONGEST_NAMES = 50_000_000  # characters, of all names together
-_LIMIT = 2**63
 _MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 _OLD_START = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9"  # the pickle of this number
 
@@ -136,18 +149,12 @@ _KNOWN = {
 }
 
 
-class _Storage(NamedTuple):
-    """A storage: its key, its dtype, and how many elements of it there are."""
+class _Tensor(NamedTuple):
+    """A tensor as a pickle has it rebuilt: its storage's key, dtype and length, and how it lies in it."""
 
     key: str
-    dtype: str
-    elements: int
-
-
-class _Tensor(NamedTuple):
-    """A tensor as a pickle has it rebuilt."""
-
-    storage: _Storage
+    stored: str
+    length: int
     dtype: str
     offset: int
     shape: tuple[int, ...]
@@ -185,7 +192,7 @@ def read(path: str) -> Header:
 def _of_archive(file: BinaryIO, path: str) -> tuple[Any, dict[str, int], int]:
     """Return what the pickle in an archive would build, the bytes of each storage, and the bytes read."""
     members = archive.members(file, path)
-    named = [name for name in members if name.count("/") == 1 and name.endswith("/data.pkl")]
+    named = [name for name in members if name.endswith("/data.pkl") and name.count("/") == 1]
     if len(named) != 1:
         raise PICKLE.broken(path, members=len(members), found=", ".join(named))
     pickle, home = members[named[0]], named[0].removesuffix("data.pkl") + "data/"
@@ -225,7 +232,7 @@ _FIRST_PIECE = 1 << 20
 
 def _laid_out(file: BinaryIO, found: Any, keys: Any, at: int, path: str) -> Iterator[tuple[str, int]]:
     """Yield the bytes of each storage, which lie behind one another, each after its number of elements."""
-    widths = {tensor.storage.key: stored_bytes(1, tensor.storage.dtype) for _, tensor in _tensors(found, path)}
+    widths = {tensor.key: stored_bytes(1, tensor.stored) for _, tensor in _tensors(found, path)}
     if not isinstance(keys, list):
         raise NOT_ONE.broken(path, keys=keys)
     for key in keys:
@@ -244,98 +251,95 @@ def _tensors(found: Any, path: str) -> Iterator[tuple[str, _Tensor]]:
     """Yield the tensors that stand in what a pickle would build: in dicts and lists, in one another."""
     visited = named = 0
 
-    def inside(value: Any, name: str, depth: int) -> Iterator[tuple[str, _Tensor]]:
+    def inside(value: Any, above: str, depth: int) -> Iterator[tuple[str, _Tensor]]:
         nonlocal visited, named
-        visited, named = visited + 1, named + len(name)
-        if depth > MOST_DEEP or visited > MOST_TENSORS or named > LONGEST_NAMES:
-            raise DEEP.broken(path, at=name, depth=depth, entries=visited, characters=named)
-        if isinstance(value, Called):
-            tensor = _rebuilt(value, name, path)
-            if tensor is not None:
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            if not isinstance(item, _VISITED):
+                continue
+            name = f"{above}.{key}" if above else str(key)
+            visited, named = visited + 1, named + len(name)
+            if depth > MOST_DEEP or visited > MOST_TENSORS or named > LONGEST_NAMES:
+                raise DEEP.broken(path, at=name, depth=depth, entries=visited, characters=named)
+            if not isinstance(item, Called):
+                yield from inside(item, name, depth + 1)
+            elif tensor := _rebuilt(item, name, path):
                 yield name, tensor
-        elif isinstance(value, dict | list | tuple):
-            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-                if isinstance(item, dict | list | tuple | Called):
-                    yield from inside(item, f"{name}.{key}" if name else str(key), depth + 1)
 
-    return inside(found, "", 0)
+    return inside({"": found}, "", 0)
 
 
-def _rebuilt(called: Called, name: str, path: str) -> _Tensor | None:
+_VISITED = (Called, dict, list, tuple)
+
+
+def _rebuilt(called: Called, name: str, path: str, depth: int = 1) -> _Tensor | None:
     """Return the tensor that a call would rebuild; None of a call that rebuilds none."""
-    for _ in range(MOST_DEEP):
-        what = called.what.path if isinstance(called.what, Global) else ""
-        arguments = called.arguments
-        if what in _REBUILD:
-            return _tensor(arguments, name, path)
-        if what not in _WRAPPED or not isinstance(arguments, tuple) or not arguments:
-            return None
-        inner = (
-            Called(arguments[0], arguments[2]) if what.endswith("from_type_v2") and len(arguments) > 2 else arguments[0]
-        )
-        if not isinstance(inner, Called):
-            return None
-        called = inner
-    return None
+    what, arguments = called.what.path if isinstance(called.what, Global) else "", called.arguments
+    if what in _REBUILD:
+        return _tensor(arguments, name, path)
+    if what not in _WRAPPED or not isinstance(arguments, tuple) or not arguments or depth == MOST_DEEP:
+        return None
+    inner = Called(arguments[0], arguments[2]) if what.endswith("from_type_v2") and len(arguments) > 2 else arguments[0]
+    return _rebuilt(inner, name, path, depth + 1) if isinstance(inner, Called) else None
 
 
 def _tensor(arguments: Any, name: str, path: str) -> _Tensor:
     if not isinstance(arguments, tuple) or len(arguments) < 4:
         raise TENSOR.broken(path, tensor=name)
     reference, offset, shape, strides = arguments[:4]
-    storage = _storage(reference, name, path)
-    shape, strides = (tuple(_sizes(sizes)) for sizes in (shape, strides))
-    if not (is_size(offset) and len(shape) == len(strides) and all(map(is_size, (*shape, *strides)))):
-        raise TENSOR.broken(path, tensor=name, shape=shape, strides=strides, offset=offset)
-    named = next((each for each in arguments[4:] if isinstance(each, Global) and each.name in _DTYPES), None)
-    return _Tensor(storage, _DTYPES[named.name] if named else storage.dtype, offset, shape, strides)
+    key, stored, length = _storage(reference, name, path)
+    shape, strides = _sizes(shape), _sizes(strides)
+    if len(shape) != len(strides):
+        raise TENSOR.broken(path, tensor=name, shape=shape, strides=strides)
+    for number in (offset, *shape, *strides):
+        if type(number) is not int or number < 0:
+            raise TENSOR.broken(path, tensor=name, shape=shape, strides=strides, offset=offset)
+    for each in arguments[4:]:
+        if isinstance(each, Global) and each.name in _DTYPES:
+            return _Tensor(key, stored, length, _DTYPES[each.name], offset, shape, strides)
+    return _Tensor(key, stored, length, stored, offset, shape, strides)
 
 
-def _sizes(sizes: Any) -> Any:
+def _sizes(sizes: Any) -> tuple[Any, ...]:
     """Return the sizes in a tuple, or in the call of `torch.Size` that some files have in its place; null if none."""
     if isinstance(sizes, Called) and isinstance(sizes.arguments, tuple) and sizes.arguments:
         sizes = sizes.arguments[0]
-    return sizes if isinstance(sizes, tuple | list) and len(sizes) <= MOST_DIMS else (None,)
+    return tuple(sizes) if isinstance(sizes, tuple | list) and len(sizes) <= MOST_DIMS else (None,)
 
 
-def _storage(reference: Any, name: str, path: str) -> _Storage:
+def _storage(reference: Any, name: str, path: str) -> tuple[str, str, int]:
+    """Return a storage's key, its dtype, and how many elements of it there are."""
     told = reference.told if isinstance(reference, Reference) else None
     if isinstance(told, tuple) and len(told) >= 5 and told[0] == "storage":
-        _, kind, key, _, elements = told[:5]
+        _, kind, key, _, length = told[:5]
         dtype = _STORAGES.get(kind.name) if isinstance(kind, Global) else None
-        if dtype and isinstance(key, str) and is_size(elements):
-            return _Storage(key, dtype, elements)
+        if dtype and isinstance(key, str) and is_size(length):
+            return key, dtype, length
     raise STORAGE.broken(path, tensor=name)
 
 
 def _rows(tensors: dict[str, _Tensor], sizes: dict[str, int], path: str) -> Iterator[Row]:
     """Yield the rows of tensors, each held to lie inside its storage, and that inside the file."""
     first: dict[_Tensor, str] = {}
+    measures: dict[tuple[Any, ...], tuple[int, int, int]] = {}
     for name, tensor in tensors.items():
-        count = 1
-        for size in tensor.shape:
-            count *= size
-            if max(count, size) >= _LIMIT:
-                raise ELEMENTS.broken(path, tensor=name, shape=tensor.shape)
-        held = stored_bytes(tensor.storage.elements, tensor.storage.dtype)
-        if sizes.get(tensor.storage.key) != held:
-            raise STORAGE.broken(
-                path, tensor=name, key=tensor.storage.key, bytes=sizes.get(tensor.storage.key), stated=held
-            )
-        last = tensor.offset + sum(
-            (size - 1) * stride for size, stride in zip(tensor.shape, tensor.strides, strict=True)
-        )
-        if count and stored_bytes(last + 1, tensor.dtype) > held:
-            raise BEYOND.broken(path, tensor=name, ends=stored_bytes(last + 1, tensor.dtype), storage_bytes=held)
+        key, kind = tensor.key, tensor[1:]
+        if not (measured := measures.get(kind)):
+            measured = measures[kind] = _measured(tensor, name, path)
+        count, held, ends = measured
+        if sizes.get(key) != held:
+            raise STORAGE.broken(path, tensor=name, key=key, bytes=sizes.get(key), stated=held)
+        if ends > held:
+            raise BEYOND.broken(path, tensor=name, ends=ends, storage_bytes=held)
         tied_to = first.setdefault(tensor, name)
-        tied = tied_to != name and count > 0
-        yield Row(
-            name,
-            tensor.shape,
-            tensor.dtype,
-            role="",
-            dims=(),
-            count=count,
-            parameters=0 if tied else count,
-            tied_to=tied_to if tied else None,
-        )
+        row = found_row(name, tensor.shape, tensor.dtype, count)
+        yield row if tied_to == name or not count else row._replace(parameters=0, tied_to=tied_to)
+
+
+def _measured(tensor: _Tensor, name: str, path: str) -> tuple[int, int, int]:
+    """Return a tensor's elements, the bytes of its storage, and where in it the last element ends."""
+    count = elements(tensor.shape)
+    if count is None:
+        raise ELEMENTS.broken(path, tensor=name, shape=tensor.shape)
+    last = tensor.offset + sum(map(mul, tensor.shape, tensor.strides)) - sum(tensor.strides)  # of index size - 1
+    ends = stored_bytes(last + 1, tensor.dtype) if count else 0
+    return count, stored_bytes(tensor.length, tensor.stored), ends

@@ -8,17 +8,22 @@ a list, keys beside the three, null for metadata, and 2^63 elements and more tha
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from weighbridge.ledger import Row
+from weighbridge.errors import CheckpointError
 from weighbridge.readers.header import (
     FETCH,
+    MOST_ITEMS,
     REWRITE,
     Header,
     Rule,
     check_text,
+    elements,
+    found_row,
     is_size,
+    items_in,
     open_file,
     parse_object,
     size_of,
@@ -28,9 +33,12 @@ from weighbridge.units import DTYPE_BITS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from weighbridge.ledger import Row
+
+    _Kind = tuple[tuple[int, ...], str, int, int]  # shape, dtype, elements and bytes
+
 LONGEST_HEADER_BYTES = 100_000_000
 _KEYS = ("dtype", "shape", "data_offsets")
-_LIMIT = 2**63
 
 TOO_SHORT = Rule("too-short", "a safetensors file starts with 8 bytes that give its header's length", FETCH)
 HEADER_LIMIT = Rule("header-limit", f"a header may have at most {LONGEST_HEADER_BYTES:,} bytes", FETCH)
@@ -83,13 +91,9 @@ def read(path: str) -> Header:
     with open_file(path) as file:
         file_bytes = size_of(file)
         header = _header(file, file_bytes, path)
-    entries = parse_object(header, path)
-    metadata = _metadata(entries.pop("__metadata__", {}), path)
-    check_text([*entries, *metadata, *metadata.values()], path)
-    rows = tuple(_row(name, entry, path) for name, entry in entries.items())
     data_bytes = file_bytes - 8 - len(header)
-    _check_layout(((*entries[row.name]["data_offsets"], row.name) for row in rows), data_bytes, path)
-    return Header(rows, metadata, 8 + len(header))
+    rows, metadata = _usual(header, data_bytes, path) or _any(header, data_bytes, path)
+    return Header(tuple(rows), metadata, 8 + len(header))
 
 
 def _header(file: BinaryIO, file_bytes: int, path: str) -> bytes:
@@ -108,12 +112,83 @@ def _header(file: BinaryIO, file_bytes: int, path: str) -> bytes:
     return header
 
 
+# How writers spell a header: without spaces and escapes, the metadata first, the keys of each tensor in this order.
+_METADATA = re.compile(r'"__metadata__":(\{[^{}]*+\}),')
+_NUMBER = "(?:0|[1-9][0-9]{0,18})"
+_TENSOR = re.compile(
+    rf"""
+    "([^"\\\x00-\x1f]*+)":\{{
+        "dtype":"([A-Z0-9_]++","shape":\[ (?:{_NUMBER} (?:,(?=[0-9]) | (?=\])))*+) \],
+        "data_offsets":\[({_NUMBER},{_NUMBER})\]
+    \}} (?: ,(?=") | \}}[ ]*+\Z)
+    | .+  # all that follows, where it is spelled otherwise: then no group holds anything
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _usual(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[str, str]] | None:
+    """Return what `_any` does, in a quarter of its time, if a header is as writers spell it and breaks no rule.
+
+    Of any other it returns null. The tensors' data lies in the order of the header, so that each begins where the one
+    before it ends; what tensors of one dtype and shape have in common is told once.
+    """
+    if items_in(header) > MOST_ITEMS:
+        return None
+    try:
+        text = header.decode()
+        found = _METADATA.match(text, 1)
+        metadata = _metadata(parse_object(found[1].encode(), path) if found else {}, path)
+    except (UnicodeDecodeError, CheckpointError):
+        return None
+    rows: list[Row] = []
+    kinds: dict[str, _Kind | None] = {}
+    end = 0
+    for name, spelled, span in _TENSOR.findall(text, found.end() if found else 1):
+        if not (kind := kinds.get(spelled) or kinds.setdefault(spelled, _kind(spelled))):
+            return None
+        shape, dtype, count, taken = kind
+        begin, end = end, end + taken
+        if span != f"{begin},{end}":
+            return None
+        rows.append(found_row(name, shape, dtype, count))
+    names = {row.name for row in rows}
+    is_sound = rows and end == data_bytes and len(names) == len(rows) and "__metadata__" not in names
+    return (rows, metadata) if is_sound else None
+
+
+def _kind(spelled: str) -> _Kind | None:
+    """Return what is told of tensors by their dtype and shape; null if there are none such.
+
+    Example:
+        >>> _kind('F32","shape":[2,3')
+        ((2, 3), 'F32', 6, 24)
+    """
+    dtype, _, sizes = spelled.partition('","shape":[')
+    shape = tuple(map(int, sizes.split(","))) if sizes else ()
+    count = elements(shape)
+    if dtype not in DTYPE_BITS or count is None or count * DTYPE_BITS[dtype] % 8:
+        return None
+    return shape, dtype, count, count * DTYPE_BITS[dtype] // 8
+
+
+def _any(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[str, str]]:
+    """Return the rows and the metadata of a header that may be anything, or say which rule it breaks."""
+    entries = parse_object(header, path)
+    metadata = _metadata(entries.pop("__metadata__", {}), path)
+    check_text([*entries], path)
+    rows = [_row(name, entry, path) for name, entry in entries.items()]
+    _check_layout(((*entries[row.name]["data_offsets"], row.name) for row in rows), data_bytes, path)
+    return rows, metadata
+
+
 def _metadata(found: object, path: str) -> dict[str, str]:
     if not isinstance(found, dict):
         raise METADATA.broken(path, found=found)
     for key, value in found.items():
         if not isinstance(value, str):
             raise METADATA.broken(path, key=key, found=value)
+    check_text([*found, *found.values()], path)
     return found
 
 
@@ -131,20 +206,19 @@ def _row(name: str, entry: Any, path: str) -> Row:
         raise DTYPE.broken(path, tensor=name, dtype=dtype)
     count = _count(name, shape, path)
     _check_span(name, offsets, count * DTYPE_BITS[dtype], path)
-    return Row(name, tuple(shape), dtype, role="", dims=(), count=count, parameters=count)
+    return found_row(name, tuple(shape), dtype, count)
 
 
 def _count(name: str, shape: Any, path: str) -> int:
-    """Return the number of elements; the product never grows past the limit, whatever the shape says."""
+    """Return the number of elements."""
     if not isinstance(shape, list):
         raise SHAPE.broken(path, tensor=name, shape=shape)
-    count = 1
     for axis, size in enumerate(shape):
         if not is_size(size):
             raise SHAPE.broken(path, tensor=name, axis=axis, size=size)
-        count *= size
-        if max(count, size) >= _LIMIT:
-            raise ELEMENTS.broken(path, tensor=name, axis=axis, size=size)
+    count = elements(shape)
+    if count is None:
+        raise ELEMENTS.broken(path, tensor=name, shape=shape)
     return count
 
 

@@ -13,17 +13,17 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from weighbridge.ledger import Row
-from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, open_file, read_on, size_of
+from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, elements, found_row, open_file, read_on, size_of
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from weighbridge.ledger import Row
+
 SUFFIX = ".index"
 LONGEST_INDEX_BYTES = 20_000_000
 LONGEST_KEYS = 50_000_000  # bytes, of all keys together
-_LIMIT = 2**63
 _MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
 _FOOTER_BYTES = 48
 _TRAILER_BYTES = 5  # behind a block: its compression, and its checksum
@@ -313,15 +313,13 @@ def _sizes(message: bytes, name: str, path: str) -> Iterator[int]:
 def _row(entry: _Entry, name: str, path: str) -> Row:
     if entry.kind not in _TYPES:
         raise TYPE.broken(path, tensor=name, type=entry.kind)
-    dtype, count = _TYPES[entry.kind], 1
-    for size in entry.shape:
-        count *= size
-        if max(count, size) >= _LIMIT:
-            raise SHAPE.broken(path, tensor=name, shape=entry.shape)
+    dtype, count = _TYPES[entry.kind], elements(entry.shape)
+    if count is None:
+        raise SHAPE.broken(path, tensor=name, shape=entry.shape)
     taken = stored_bytes(count, dtype)
     if not entry.sliced and entry.size != taken:
         raise SIZE.broken(path, tensor=name, bytes=entry.size, shape_takes=taken)
-    return Row(name, entry.shape, dtype, role="", dims=(), count=count, parameters=count)
+    return found_row(name, entry.shape, dtype, count)
 
 
 class _Data:
