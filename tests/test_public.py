@@ -24,6 +24,7 @@ SURFACE = {
     "explain",
     "families",
     "inspect",
+    "reconcile",
     "released",
     "tree",
     "verify",

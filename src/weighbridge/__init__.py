@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from weighbridge.models import released
     from weighbridge.report.explain import explain
     from weighbridge.report.inspection import inspect
+    from weighbridge.report.reconciling import reconcile
     from weighbridge.report.tree import tree
     from weighbridge.report.verification import verify
     from weighbridge.report.weighing import Weighing, weigh
@@ -29,6 +30,7 @@ _HOMES = {
     "explain": "report.explain",
     "families": "blueprint",
     "inspect": "report.inspection",
+    "reconcile": "report.reconciling",
     "released": "models",
     "tree": "report.tree",
     "verify": "report.verification",
@@ -43,6 +45,7 @@ __all__ = [
     "explain",
     "families",
     "inspect",
+    "reconcile",
     "released",
     "tree",
     "verify",

@@ -374,6 +374,57 @@ def _watching() -> Iterator[Watch | None]:
             bar.close()
 
 
+def _add_reconcile(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "words",
+        nargs="*",
+        metavar="[MODEL] NUMBER",
+        help=f"a published number: 108808704, 110M, 1.1亿, 418MiB; before it {_MODEL}. Without a model, the catalogue "
+        "is searched",
+    )
+    command.add_argument(
+        "--table",
+        metavar="FILE",
+        help="find one way of counting for all rows of a CSV file, whose first line names the columns",
+    )
+    command.add_argument("--family", help="the family of the rows of a table, where no column says it")
+    command.add_argument(
+        "--set", dest="fields", metavar="FIELD=VALUE", action="append", default=[], help="replace a config field"
+    )
+    command.add_argument("--blueprint", metavar="FILE", help="read the config by this blueprint")
+    _add_lang(command)
+    command.add_argument("--json", action="store_true", help="write json, with every way that fits")
+
+
+def _run_reconcile(options: argparse.Namespace) -> _Answer:
+    from weighbridge.report.reconciling import reconcile, reconcile_table
+
+    if (options.table is None) == (not options.words) or len(options.words) > 2:
+        hint = "type weighbridge reconcile MODEL NUMBER, or NUMBER alone, or --table FILE"
+        raise UsageError("takes a number, and before it a model", values={"found": " ".join(options.words)}, hint=hint)
+    if options.table is not None:
+        of_table = reconcile_table(options.table, options.family)
+        return of_table.status, _json(of_table.to_dict()) if options.json else of_table.text(options.lang)
+    *model, stated = options.words
+    fields = _fields(options.fields)
+    found = reconcile(model[0] if model else None, stated, fields=fields, blueprint=options.blueprint)
+    if found.model:
+        _tell(found.model)
+    return found.status, _json(found.to_dict()) if options.json else found.text(options.lang)
+
+
+def _add_conventions(command: argparse.ArgumentParser) -> None:
+    _add_lang(command)
+    command.add_argument("--json", action="store_true", help="write json")
+
+
+def _run_conventions(options: argparse.Namespace) -> _Answer:
+    from weighbridge.conventions import table
+    from weighbridge.report.reconciling import rules
+
+    return 0, _json(dict(table())) if options.json else rules(options.lang)
+
+
 def _add_derive(command: argparse.ArgumentParser) -> None:
     from weighbridge.derive.runs import LIMIT_SECONDS
 
@@ -475,6 +526,8 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], _Answer], Callable
     "tree": ("the module structure, with the shape and count of every tensor", _run_tree, _add_tree),
     "inspect": ("what a checkpoint holds, from its header: tensors, dtypes, roles, bytes", _run_inspect, _add_inspect),
     "verify": ("a checkpoint's header held against the model, tensor by tensor", _run_verify, _add_verify),
+    "reconcile": ("a published number: under which ways of counting it is right", _run_reconcile, _add_reconcile),
+    "conventions": ("the ways of counting, each with an example and its source", _run_conventions, _add_conventions),
     "models": ("the released models that weighbridge knows by name", _run_models, _add_models),
     "families": ("the families that have a blueprint, each with its evidence", _run_families, _add_families),
     "derive": ("a blueprint, from the code of a model: transformers' or your own", _run_derive, _add_derive),

@@ -143,7 +143,7 @@ class Ledger:
     @property
     def active(self) -> int:
         """The unique parameters that one token passes through: of experts, those of as many as it is sent to."""
-        return sum(self._active(entry) for entry in self.entries if not entry.tied)
+        return sum(self.active_of(entry) for entry in self.entries if not entry.tied)
 
     @property
     def has_experts(self) -> bool:
@@ -300,7 +300,7 @@ class Ledger:
         total = Polynomial({})
         for entry in entries:
             if active and template.active:
-                total += self._active(entry)
+                total += self.active_of(entry)
                 continue
             for number, indices in _spread(entry, self.blueprint):
                 dims = [letters.of(self.blueprint.dims[dim], indices) for dim in template.dims]
@@ -327,7 +327,8 @@ class Ledger:
         entries = [entry for template in buffers for entry in binding.entries(template)]
         return [self._row(entry, place) for entry, place in _in_order(entries)]
 
-    def _active(self, entry: Entry) -> int:
+    def active_of(self, entry: Entry) -> int:
+        """Return the elements of an entry that one token meets."""
         experts = entry.template.active
         if experts is None:
             return entry.parameters

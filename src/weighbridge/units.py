@@ -157,6 +157,16 @@ def number(value: float) -> str:
     return count(value) if isinstance(value, int) else str(value)
 
 
+def fixed(value: float, decimals: int) -> str:
+    """Write a number to so many decimals.
+
+    Example:
+        >>> fixed(413.178711, 2)
+        '413.18'
+    """
+    return f"{value:.{decimals}f}"
+
+
 def share(part: int, whole: int) -> str:
     """Write a part as a percentage of a whole, to one decimal.
 
