@@ -85,6 +85,19 @@ def model(wheel: Wheel) -> Path:
     return home
 
 
+def together(*wheels: Wheel) -> Path:
+    """Return one folder with the files of several wheels."""
+    home = _cache() / "-".join(wheel.name for wheel in wheels)
+    home.mkdir(exist_ok=True)
+    for wheel in wheels:
+        for member in wheel.members:
+            link = home / member
+            if not link.exists():
+                link.unlink(missing_ok=True)
+                link.symlink_to(model(wheel) / member)
+    return home
+
+
 def _cache() -> Path:
     default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weighbridge-tests"
     cache = Path(os.environ.get("WEIGHBRIDGE_TEST_CACHE") or default)

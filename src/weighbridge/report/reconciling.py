@@ -11,7 +11,7 @@ from weighbridge import data, units
 from weighbridge.conventions import table as conventions
 from weighbridge.errors import ConfigError, UsageError, WeighbridgeError, printable, shorten
 from weighbridge.models import find, released
-from weighbridge.reconciliation import Near, Number, Reconciliation, TableFit, TableRow, Way, fit, number
+from weighbridge.reconciliation import Near, Number, Reconciliation, Step, TableFit, TableRow, Way, fit, number
 from weighbridge.reconciliation import reconcile as _search
 from weighbridge.report.table import Table, text, wrap
 from weighbridge.report.words import words
@@ -130,8 +130,9 @@ class Reconciled:
         lines += [said.wrapped(said.way(way)) for way in self.matches[:MOST_SHOWN]]
         if len(self.matches) > MOST_SHOWN:
             lines.append(said["more"].format(count=len(self.matches) - MOST_SHOWN))
-        if self.matches[0].steps and self.matches[0].bytes is None:
-            lines += ["", wrap(said.sum(self.matches[0]))]
+        first = self.matches[0]
+        if first.steps and first.steps[0].tensors and first.bytes is None:
+            lines += ["", wrap(said.sum(first))]
         return "\n".join(lines)
 
     def _anywhere(self, said: _Said) -> str:
@@ -177,11 +178,11 @@ class _Said(dict[str, str]):
 
     def way(self, way: Way) -> str:
         """Say a way in one sentence."""
+        if way.steps and not way.steps[0].tensors:
+            return self["instead"].format(says=self.says(way.steps[0]), parameters=units.count(way.parameters))
         steps = self["and"].join(self.step(step) for step in way.steps)
         if not steps:
             sentence = self["all"].format(**{"class": way.class_name, "total": units.count(way.total)})
-        elif way.parameters - way.total == way.steps[-1].change and not way.steps[-1].tensors:
-            sentence = self["instead"].format(steps=steps)
         else:
             sentence = self["way"].format(**{"class": way.class_name, "steps": steps})
         notes = [self["rounded"]] if way.rounding else []
@@ -196,15 +197,18 @@ class _Said(dict[str, str]):
             notes.append(self["bytes"].format(**written))
         return self["between"].join((sentence, *notes))
 
-    def step(self, step: Any) -> str:
+    def step(self, step: Step) -> str:
         """Say one convention with what it changes."""
-        entry = conventions()[step.convention]
-        values = dict(step.values)
+        return self["step"].format(says=self.says(step), change=_signed(step.change))
+
+    def says(self, step: Step) -> str:
+        """Say one convention."""
+        entry, values = conventions()[step.convention], dict(step.values)
         if "targets" in values:
             values["targets"] = entry["targets"][values["targets"]][self.lang]
         shown = {name: units.count(value) if name == "padded" else value for name, value in values.items()}
-        says = entry["says"][self.lang].format(tensors=units.count(step.tensors), **shown)
-        return self["step"].format(says=says, change=_signed(step.change))
+        said: str = entry["says"][self.lang].format(tensors=units.count(step.tensors), **shown)
+        return said
 
     def sum(self, way: Way) -> str:
         """Write how a way comes to its number."""
@@ -234,6 +238,19 @@ class _Said(dict[str, str]):
 
 def _signed(change: int) -> str:
     return f"{'+' if change > 0 else '-' if change < 0 else ''}{units.count(abs(change))}"
+
+
+def verdict(found: Reconciled, lang: str = "en") -> str:
+    """Say in one sentence what a number counts: the simplest way that gives it, or that none does.
+
+    Example:
+        >>> verdict(reconcile("bert-base-uncased", "108,891,648"))
+        'BertModel, without the pooler (-590,592)'
+        >>> verdict(reconcile("bert-base-uncased", 109_418_952))
+        'no way of counting'
+    """
+    said = _Said(lang)
+    return said.way(found.matches[0]) if found.matches else said["nothing"]
 
 
 # The conventions themselves
