@@ -110,7 +110,7 @@ def shape(found):
     return [shape(value) for value in found] if isinstance(found, list) else type(found)
 
 
-@pytest.mark.parametrize("kind", ["explain.{}", "{}", "formula.{}", "tree.{}", "verify.{}"])
+@pytest.mark.parametrize("kind", ["explain.{}", "{}", "formula.{}", "guess.{}", "inspect.{}", "tree.{}", "verify.{}"])
 def test_the_languages_say_the_same_things(kind):
     english, chinese = (data.read_toml(f"report/words/{kind.format(lang)}.toml") for lang in LANGUAGES)
     grammar = {"one"}  # Chinese has no singular

@@ -23,6 +23,7 @@ SURFACE = {
     "__version__",
     "explain",
     "families",
+    "guess",
     "inspect",
     "reconcile",
     "released",
@@ -52,6 +53,7 @@ def test_every_name_is_there_and_is_the_one_of_its_home(name: str) -> None:
 @pytest.mark.parametrize(
     "question",
     [
+        lambda: weighbridge.guess(None),
         lambda: weighbridge.verify("bert", None),
         lambda: weighbridge.weigh("bert", 3),
         lambda: weighbridge.weigh("bert", dtype=3),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from weighbridge.ledger import Row
     from weighbridge.models import released
     from weighbridge.report.explain import explain
+    from weighbridge.report.guessed import guess
     from weighbridge.report.inspection import inspect
     from weighbridge.report.reconciling import reconcile
     from weighbridge.report.tree import tree
@@ -29,6 +30,7 @@ _HOMES = {
     "Weighing": "report.weighing",
     "explain": "report.explain",
     "families": "blueprint",
+    "guess": "report.guessed",
     "inspect": "report.inspection",
     "reconcile": "report.reconciling",
     "released": "models",
@@ -44,6 +46,7 @@ __all__ = [
     "__version__",
     "explain",
     "families",
+    "guess",
     "inspect",
     "reconcile",
     "released",

@@ -1,7 +1,7 @@
 """The command line: parse, one library call, report. No arithmetic.
 
 Data goes to stdout, words about it to stderr. The exit status is 0 when done, 1 when the answer is no (verify found a
-difference), 2 when it could not be answered.
+difference, guess nothing that fits exactly), 2 when it could not be answered.
 """
 
 from __future__ import annotations
@@ -425,6 +425,23 @@ def _run_conventions(options: argparse.Namespace) -> _Answer:
     return 0, _json(dict(table())) if options.json else rules(options.lang)
 
 
+def _add_guess(command: argparse.ArgumentParser) -> None:
+    command.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint file, an index, or a folder of them")
+    _add_lang(command)
+    form = command.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="write json, with every candidate")
+    form.add_argument("--config", action="store_true", help="write the config.json of the likeliest, and nothing else")
+
+
+def _run_guess(options: argparse.Namespace) -> _Answer:
+    from weighbridge.report.guessed import guess
+
+    guessed = guess(options.checkpoint)
+    if options.config:
+        return guessed.status, _json(guessed.config)
+    return guessed.status, _json(guessed.to_dict()) if options.json else guessed.text(options.lang)
+
+
 def _add_derive(command: argparse.ArgumentParser) -> None:
     from weighbridge.derive.runs import LIMIT_SECONDS
 
@@ -528,6 +545,7 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], _Answer], Callable
     "verify": ("a checkpoint's header held against the model, tensor by tensor", _run_verify, _add_verify),
     "reconcile": ("a published number: under which ways of counting it is right", _run_reconcile, _add_reconcile),
     "conventions": ("the ways of counting, each with an example and its source", _run_conventions, _add_conventions),
+    "guess": ("what a checkpoint without a config is: family, class and config", _run_guess, _add_guess),
     "models": ("the released models that weighbridge knows by name", _run_models, _add_models),
     "families": ("the families that have a blueprint, each with its evidence", _run_families, _add_families),
     "derive": ("a blueprint, from the code of a model: transformers' or your own", _run_derive, _add_derive),

@@ -13,12 +13,14 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
-from weighbridge.blueprint import is_under, joined, role_of
+from weighbridge.blueprint import families, is_under, joined, load, role_of
+from weighbridge.ledger import Row
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
-    from weighbridge.ledger import Ledger, Row
+    from weighbridge.blueprint import Blueprint, Template
+    from weighbridge.ledger import Ledger
     from weighbridge.readers import Found
 
     _Rows = Mapping[str, Row]
@@ -94,10 +96,16 @@ class Pairs(NamedTuple):
 
 def of_ledger(ledger: Ledger) -> Expected:
     """Return what a checkpoint of a class must have."""
-    blueprint, class_name = ledger.blueprint, ledger.class_name
+    rows, buffers = ledger.rows, ledger.buffers()
+    names = names_of(ledger.blueprint, ledger.class_name)
+    return names._replace(rows={row.name: row for row in rows}, buffers={row.name: row for row in buffers})
+
+
+def names_of(blueprint: Blueprint, class_name: str) -> Expected:
+    """Return how files of a class name tensors, whatever its config is."""
     return Expected(
-        {row.name: row for row in ledger.rows},
-        {row.name: row for row in ledger.buffers()},
+        {},
+        {},
         blueprint.renamed(class_name),
         blueprint.prefix(class_name),
         frozenset(blueprint.prefix(name) for name in blueprint.class_names) - {""},
@@ -171,6 +179,112 @@ def pair(expected: Expected, found: Found) -> Pairs:
         matches=matches,
         prefix=drop or add,
     )
+
+
+# Of no known model
+
+
+def translated(found: Found) -> Found:
+    """Return a checkpoint with its tensors as the reference names and shapes them, as far as it can be told.
+
+    What is packed stands in its own shape, and what is no weight is left out. A format that has kept the names of the
+    module is spelled as the reference spells them, without the path of a module around the model. GGUF's names are
+    those of the family that its metadata state: a tensor is the one that is for the same, in the same layer.
+    """
+    naming = _naming(found)
+    if naming is None and not found.packed:
+        return found
+    stored = [row for row in found.rows if not _is_aside(row, naming)]
+    rows = [_unpacked(row, found, naming) for row in stored]
+    stated = stated_families(found)
+    if stated:
+        return found._replace(rows=tuple(_as_in([load(family) for family in stated], rows)))
+    rows = _without_path(rows) if naming is not None else rows
+    packed = {
+        row.name: found.packed[was.name]._replace(name=row.name, shape=row.shape)
+        for was, row in zip(stored, rows, strict=True)
+        if was.name in found.packed
+    }
+    return found._replace(rows=tuple(rows), packed=packed, called={})
+
+
+def _unpacked(row: Row, found: Found, naming: Mapping[str, Any] | None) -> Row:
+    packed, name = found.packed.get(row.name), _own(row.name, found, naming)
+    shape = packed.shape if packed and packed.shape is not None else row.shape
+    is_turned = row.name in found.called or (packed is not None and packed.name in found.called)
+    turned = shape[::-1] if is_turned and len(shape) == _MATRIX else shape
+    return row._replace(name=name, shape=turned, count=row.parameters)
+
+
+_MATRIX = 2  # dims
+
+
+def _without_path(rows: Sequence[Row]) -> list[Row]:
+    """Return tensors without the pieces that all their names begin with."""
+    pieces = [row.name.split(".") for row in rows]
+    shared = 0
+    while rows and all(len(path) > shared + 1 and path[shared] == pieces[0][shared] for path in pieces):
+        shared += 1
+    return [row._replace(name=".".join(path[shared:])) for row, path in zip(rows, pieces, strict=True)]
+
+
+def stated_families(found: Found) -> list[str]:
+    """Return the families that the metadata of a checkpoint may mean, as far as they are known."""
+    stated = data.read_toml("facts/metadata.toml")
+    name = found.metadata.get(stated["architecture"], "")
+    return [family for family in stated["families"].get(name, [name]) if family in families()]
+
+
+def _as_in(blueprints: Sequence[Blueprint], rows: Sequence[Row]) -> list[Row]:
+    """Return tensors under the names that a family's class has for the same: of the class that has most of them."""
+    known = [row._replace(role=role_of(row.name)) for row in rows]
+    named = [
+        list(_named(known, blueprint.templates(name, stored=stored)))
+        for blueprint in blueprints
+        for name in blueprint.class_names
+        for stored in dict.fromkeys((True, blueprint.is_stored_otherwise(name)))
+    ]
+    return max(named, key=lambda rows: sum(row.role != "" for row in rows))
+
+
+def _named(rows: Sequence[Row], templates: Sequence[Template]) -> Iterator[Row]:
+    """Yield tensors under the names of templates, each of which has as many for the same as there are templates.
+
+    One that is for nothing that the templates are for keeps its name, and its role; of the others the role is empty.
+    """
+    wanted: dict[tuple[str, str, bool], list[Template]] = {}
+    sides = _places([*rows, *(_first(template) for template in templates)])
+    for template in templates:
+        if template.tie is None or template.tie.when is not None:
+            place = sides[_first(template).name]
+            wanted.setdefault((template.role, place.ending, place.in_decoder), []).append(template)
+    for key, of_place in _by_place(rows, _itself).items():
+        place, role = key
+        found = wanted.get((role, place.ending, place.in_decoder), [])
+        if len(found) != len(of_place):
+            yield from (row._replace(role="") for row in of_place)
+            continue
+        for row, template in zip(of_place, found, strict=True):
+            yield from _in_places(row, template, place.layer)
+
+
+def _first(template: Template) -> Row:
+    return Row(re.sub(r"\{\w+\}", "0", template.name), (), "", template.role, (), 0, 0)
+
+
+def _in_places(row: Row, template: Template, layer: int | None) -> Iterator[Row]:
+    """Yield a tensor under a template's name: one for each expert, where the template has one for each."""
+    indices = list(template.repeat)
+    name = template.name if layer is None or not indices else template.name.replace(f"{{{indices.pop(0)}}}", str(layer))
+    if not indices:
+        yield row._replace(name=name)
+    elif len(indices) == 1 and row.shape and row.role.startswith("expert"):
+        for expert in range(row.shape[0]):
+            count = row.count // row.shape[0]
+            named = name.replace(f"{{{indices[0]}}}", str(expert))
+            yield row._replace(name=named, shape=row.shape[1:], count=count, parameters=count)
+    else:
+        yield row._replace(role="")
 
 
 # By name

@@ -166,7 +166,7 @@ class _Held:
         said = _Words(lang)
         blocks = [
             "\n".join((wrap(self._heading(said)), wrap(self._verdict(said)))),
-            *("\n".join(self._kind_lines(kind, said)) for kind in KINDS),
+            *self.blocks(lang),
             text(self._totals(said)),
             "\n".join(map(wrap, self._notes(said))),
         ]
@@ -177,6 +177,11 @@ class _Held:
 
     def _verdict(self, said: _Words) -> str:
         raise NotImplementedError
+
+    def blocks(self, lang: str = "en") -> list[str]:
+        """Say what differs, and what deserves a note: a block of lines for each kind that there is."""
+        said = _Words(lang)
+        return ["\n".join(lines) for kind in KINDS if (lines := [*self._kind_lines(kind, said)])]
 
     def _bytes(self) -> int:
         return sum(row.bytes for row in self.found.rows)

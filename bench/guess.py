@@ -1,0 +1,67 @@
+"""How good a guess is: the files of released models, made from their configs, and what is guessed of them.
+
+``python bench/guess.py`` prints for how many the guess is exact, for how many the family that they are of is among the
+exact ones, and first, for how many every field of heads is as in the config, and how long a guess takes.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weighbridge import guessing, ledger, models
+from weighbridge.errors import WeighbridgeError
+from weighbridge.readers import Found
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weighbridge.models import Model
+
+DATA = Path(__file__).parent.parent / "tests" / "data"
+MOST_TENSORS = 9_000
+
+
+def released() -> Iterator[tuple[Model, Found]]:
+    """Yield each released model that can be weighed, and what files hold of the class that its config names."""
+    for path in sorted([*DATA.glob("real/*.json"), *DATA.glob("configs/*.json")]):
+        try:
+            model = models.find(path)
+        except WeighbridgeError:
+            continue
+        stored = ledger.bind(model.blueprint, model.named_class, model.fields).stored
+        if stored.tensors <= MOST_TENSORS:
+            rows = tuple(row for row in stored.rows if not row.tied_to)
+            yield model, Found(str(path), "safetensors", rows, {}, (), 0, {}, {}, (), None)
+
+
+def main() -> None:
+    """Guess each, and count."""
+    exact = own = first = heads = 0
+    seconds = []
+    for model, found in released():
+        start = time.perf_counter()
+        fitting = guessing.guess(found).exact
+        seconds.append(time.perf_counter() - start)
+        same = [candidate for candidate in fitting if candidate.family == model.blueprint.family]
+        exact += bool(fitting)
+        own += bool(same)
+        first += fitting[:1] == tuple(same[:1]) != ()
+        heads += any(
+            all(candidate.model.fields[name] == model.fields[name] for name in of_heads(model))
+            for candidate in same[:1]
+        )
+    print(f"{len(seconds)} released models: {exact} guessed exactly, {own} with their own family among those that fit,")
+    print(f"{first} with it as the first, {heads} with every field of heads as in the config;")
+    print(f"{statistics.median(seconds):.2f} s the median, {max(seconds):.2f} s the longest")
+
+
+def of_heads(model: Model) -> list[str]:
+    """Return the fields that are numbers of heads, or their sizes."""
+    return [name for name in model.blueprint.fields if "head" in name]
+
+
+if __name__ == "__main__":
+    main()
