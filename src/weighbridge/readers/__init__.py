@@ -233,16 +233,12 @@ def _found(path: str, files: list[str], form: Format, index: indexes.Index | Non
 
 def _of_headers(path: str, files: list[str], headers: list[Header], form: Format, index: indexes.Index | None) -> Found:
     """Put the rows of headers behind one another, and note what does not agree."""
-    rows: dict[str, Row] = {}
-    holders: dict[str, tuple[str, ...]] = {}
-    for file, header in zip(files, headers, strict=True):
-        alone = (file,)
-        for row in header.rows:
-            name = row.name
-            if rows.setdefault(name, row) is row:
-                holders[name] = alone
-            else:
-                holders[name] += alone
+    rows = {row.name: row for header in headers for row in header.rows}
+    is_twice = len(rows) < sum(len(header.rows) for header in headers)
+    holders = _holders(files, headers) if is_twice or index else {}
+    if is_twice:  # of several the first counts
+        first = {row.name: row for header in reversed(headers) for row in header.rows}
+        rows = {name: first[name] for name in holders}
     rows, packed = packing.unpack(rows, os.path.dirname(files[0]))
     listed = {form.spelled(name): file for name, file in index.paths().items()} if index else {}
     return Found(
@@ -252,13 +248,24 @@ def _of_headers(path: str, files: list[str], headers: list[Header], form: Format
         metadata={key: value for header in reversed(headers) for key, value in header.metadata.items()},
         files=tuple(map(shown, files)),
         header_bytes=sum(header.header_bytes for header in headers) + (index.index_bytes if index else 0),
-        duplicates={name: held for name, held in holders.items() if len(held) > 1},
+        duplicates={name: held for name, held in holders.items() if len(held) > 1} if is_twice else {},
         absent={name: file for name, file in listed.items() if file not in holders.get(name, ())},
         unlisted=tuple(name for name in rows if name not in listed) if index else (),
         stated_bytes=index.total_bytes if index else None,
         packed=packed,
         called={name: weight for header in headers for name, weight in header.called.items()},
     )
+
+
+def _holders(files: list[str], headers: list[Header]) -> dict[str, tuple[str, ...]]:
+    """Return the files that hold each name, in their order."""
+    holders: dict[str, tuple[str, ...]] = {}
+    for file, header in zip(files, headers, strict=True):
+        alone = (file,)
+        for row in header.rows:
+            if holders.setdefault(row.name, alone) is not alone:
+                holders[row.name] += alone
+    return holders
 
 
 def _each(files: list[str], form: Format, watch: Watch | None) -> list[Header]:

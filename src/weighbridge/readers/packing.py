@@ -110,10 +110,10 @@ def unpack(rows: Rows, folder: str) -> tuple[dict[str, Row], dict[str, Packed]]:
     return found, packed
 
 
-def _likely(rows: Rows) -> Iterator[Row]:
-    """Yield the rows of a dtype that weights are packed into; most checkpoints have none."""
+def _likely(rows: Rows) -> list[Row]:
+    """Return the rows of a dtype that weights are packed into; most checkpoints have none."""
     dtypes = frozenset[str]().union(*(packing.dtypes for packing in _packings()))
-    return (row for row in rows.values() if row.dtype in dtypes)
+    return [row for row in rows.values() if row.dtype in dtypes]
 
 
 def _packed(row: Row, packing: _Packing, rows: Rows, bits: _Bits) -> Packed | None:

@@ -1,0 +1,46 @@
+"""How long the search for a way of counting takes: every shipped family, with a number that none of its ways gives.
+
+``python bench/reconcile.py`` prints the median and the slowest families, of a number of parameters and of one of bytes,
+and how many times as long it takes as weighing the same family.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import TYPE_CHECKING
+
+import weighbridge as wb
+from weighbridge.models import find
+from weighbridge.reconciliation import number, reconcile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SLOWEST = 5
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """Return how long a call takes."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Measure each family."""
+    for stated in ("123,456,789", "123MB"):
+        wanted, taken, ratios = number(stated), list[tuple[float, str]](), list[float]()
+        for family in wb.families():
+            model = find(family)
+            weighed = seconds(lambda model=model: wb.weigh(model.blueprint.family))  # type: ignore[misc]
+            taken.append((seconds(lambda model=model, wanted=wanted: reconcile(model, wanted)), family))  # type: ignore[misc]
+            ratios.append(taken[-1][0] / weighed)
+        slow = ", ".join(f"{family} {spent:.2f} s" for spent, family in sorted(taken, reverse=True)[:_SLOWEST])
+        usual = statistics.median(spent for spent, _ in taken)
+        print(f"{stated} in {len(taken)} families: {usual * 1000:.0f} ms the median,")
+        print(f"× {statistics.median(ratios):.1f} of weighing the same family; the slowest: {slow}")
+
+
+if __name__ == "__main__":
+    main()
