@@ -153,10 +153,10 @@ def test_a_convention_comes_to_its_example(name: str) -> None:
     model_name, class_name, value = entry["example"]
     model = find(model_name)
     rows = rows_of(bind(model.blueprint, class_name, model.fields))
-    plain = {row.name: row.elements for row in rows if not row.tied and not row.buffer}
+    plain = {row.at: row.elements for row in rows if not row.tied and not row.buffer}
     kind = entry["kind"]
     if kind == "without":
-        gone = {row.name for row in WITHOUT[name](rows)}
+        gone = {row.at for row in WITHOUT[name](rows)}
         assert sum(size for row, size in plain.items() if row not in gone) == value
     elif kind == "with":
         assert count(rows) + sum(row.elements for row in WITH[name](rows)) == value
@@ -164,7 +164,7 @@ def test_a_convention_comes_to_its_example(name: str) -> None:
         more = [sum(padded(rows, multiple).get(row, 0) for row in plain) for multiple in entry["multiples"]]
         assert value in [count(rows) + each for each in more]
     elif kind == "active":
-        assert sum(row.active for row in rows if row.name in plain) == value
+        assert sum(row.active for row in rows if row.at in plain) == value
     elif kind == "instead":
         assert formula(rows, entry["formula"]) == value
     else:
@@ -217,10 +217,10 @@ def test_a_planted_way_is_found_and_is_first_if_it_is_the_simplest(drawn: st.Dat
     rows = rows_of(bind(model.blueprint, class_name, model.fields))
     names = drawn.draw(st.lists(st.sampled_from(sorted(WITHOUT)), max_size=3, unique=True))
     besides = drawn.draw(st.lists(st.sampled_from(sorted(WITH)), max_size=1))
-    gone = {row.name for name in names if name != "heads" for row in WITHOUT[name](rows)}
-    kept = [row for row in rows if not row.tied and not row.buffer and row.name not in gone]
+    gone = {row.at for name in names if name != "heads" for row in WITHOUT[name](rows)}
+    kept = [row for row in rows if not row.tied and not row.buffer and row.at not in gone]
     planted = sum(row.elements for row in kept)
-    planted += sum(row.elements for name in besides for row in WITH[name](rows) if row.name not in gone)
+    planted += sum(row.elements for name in besides for row in WITH[name](rows) if row.at not in gone)
     if not planted:
         return
     found = reconcile(model, number(planted)).matches
@@ -255,10 +255,10 @@ def test_the_search_is_complete_over_what_may_be_left_out() -> None:
 
     model = find(BASE)
     rows = rows_of(bind(model.blueprint, "BertModel", model.fields))
-    plain = {row.name: row.elements for row in rows if not row.tied and not row.buffer}
+    plain = {row.at: row.elements for row in rows if not row.tied and not row.buffer}
     for size in range(4):
         for names in combinations(sorted(set(WITHOUT) - {"heads"}), size):
-            gone = {row.name for name in names for row in WITHOUT[name](rows)}
+            gone = {row.at for name in names for row in WITHOUT[name](rows)}
             left = sum(each for row, each in plain.items() if row not in gone)
             if left > 0:
                 found = reconcile(model, number(left), ["BertModel"]).matches

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A tensor in all places where it is alike; ``active`` are its elements that one token meets."""
+    """A tensor in all places where it is alike; ``active`` are its elements that one token meets.
+
+    A tensor of several shapes has a row for each, so that ``at``, and not its name, tells rows apart.
+    """
 
     name: str
     role: str
@@ -29,6 +32,7 @@ class Row(NamedTuple):
     active: int
     tied: bool = False
     buffer: bool = False
+    at: int = 0
 
     @property
     def elements(self) -> int:
@@ -63,7 +67,7 @@ def rows_of(ledger: Ledger) -> Rows:
         for entry in ledger.entries
     )
     buffers = (Row(row.name, "", row.shape, (), 1, 0, buffer=True) for row in ledger.buffers())
-    return (*parameters, *buffers)
+    return tuple(row._replace(at=at) for at, row in enumerate((*parameters, *buffers)))
 
 
 def count(rows: Rows) -> int:
@@ -179,19 +183,19 @@ WITH: dict[str, Callable[[Rows], Iterable[Row]]] = {"tied_twice": tied_twice, "b
 # What is counted in place of something
 
 
-def padded(rows: Rows, multiple: int) -> dict[str, int]:
+def padded(rows: Rows, multiple: int) -> dict[int, int]:
     """Return how many elements more each row has if the vocabulary is padded to a multiple.
 
     Example:
         >>> padded((Row("w", "embedding.token", (50257, 768), ("vocab_size", "n_embd"), 1, 0),), 128)
-        {'w': 36096}
+        {0: 36096}
     """
     tables = [row for row in rows if row.role == "embedding.token" and row.dims]
     if not tables:
         return {}
     dim, size = tables[0].dims[0], tables[0].shape[0]
     more = -size % multiple
-    return {row.name: row.elements // size * more for row in rows if more and dim in row.dims}
+    return {row.at: row.elements // size * more for row in rows if more and dim in row.dims}
 
 
 def letters(rows: Rows) -> dict[str, int]:

@@ -21,9 +21,9 @@ from weighbridge.ledger import bind
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from weighbridge.conventions import Rows
+    from weighbridge.conventions import Row, Rows
     from weighbridge.models import Model
 
 # Numbers as people write them
@@ -254,23 +254,23 @@ class _Count:
         self.rows: Rows = rows_of(bind(model.blueprint, class_name, model.fields))
         self.total = count(self.rows)
         self.counted = [row for row in self.rows if not row.tied and not row.buffer]
-        hit = {name: {row.name for row in choose(self.rows)} for name, choose in WITHOUT.items()}
-        real = {row.name for row in self.counted if row.elements}
+        hit = {name: {row.at for row in choose(self.rows)} for name, choose in WITHOUT.items()}
+        real = {row.at for row in self.counted if row.elements}
         self.without = [name for name, rows in hit.items() if rows & real and not real <= rows]
         self.hit = [hit[name] for name in self.without]
-        self.masks = {row.name: self._mask(row.name) for row in self.rows}
+        self.masks = [self._mask(row) for row in self.rows]
         self.subsets = list(self._subsets())
         self.totals = sorted(self._totals(), key=lambda found: found[1])
 
-    def _mask(self, name: str) -> int:
-        return sum(1 << at for at, rows in enumerate(self.hit) if name in rows)
+    def _mask(self, row: Row) -> int:
+        return sum(1 << at for at, rows in enumerate(self.hit) if row.at in rows)
 
-    def _sums(self, elements: dict[str, int]) -> list[int]:
+    def _sums(self, elements: Mapping[int, int]) -> list[int]:
         """Return what is left of so many elements a row, for every subset of what is left out."""
         size = 1 << len(self.without)
         left = [0] * size
-        for name, number_of in elements.items():
-            left[self.masks[name]] += number_of
+        for at, number_of in elements.items():
+            left[self.masks[at]] += number_of
         for bit in (1 << at for at in range(len(self.without))):  # of all that stays: the subsets of the complement
             for mask in range(size):
                 if mask & bit:
@@ -279,7 +279,7 @@ class _Count:
 
     def _subsets(self) -> Iterator[int]:
         """Yield the subsets in which nothing can be spared, small ones first."""
-        alone = {self.masks[row.name] for row in self.counted if row.elements}
+        alone = {self.masks[row.at] for row in self.counted if row.elements}
         for mask in sorted(range(1 << len(self.without)), key=int.bit_count):
             bits = [1 << at for at in range(len(self.without)) if mask >> at & 1]
             if all(any(each & mask == bit for each in alone) for bit in bits):
@@ -287,58 +287,54 @@ class _Count:
 
     def _totals(self) -> Iterator[tuple[int, int, tuple[Step, ...]]]:
         """Yield what every way comes to: the subset that is left out, the sum, and the steps besides."""
-        plain = self._sums({row.name: row.elements for row in self.counted})
+        plain = self._sums({row.at: row.elements for row in self.counted})
         besides = list(self._besides())
-        chosen = [each for size in range(len(besides) + 1) for each in combinations(besides, size)]
-        for base, steps in ((plain, ()), *self._padded(plain), *self._active()):
-            for mask in self.subsets:
-                beside = {step.convention: step for step in (of[mask] for of in besides) if step.change}
-                for some in chosen:
-                    also = tuple(beside[of[0].convention] for of in some if of[0].convention in beside)
-                    if len(also) == len(some):
-                        yield mask, base[mask] + sum(step.change for step in also), (*steps, *also)
+        some = [each for size in range(len(besides) + 1) for each in combinations(besides, size)]
+        changes = [(*base, *beside) for base in ((), *((one,) for one in self._otherwise())) for beside in some]
+        for mask in self.subsets:
+            for of_all in changes:
+                steps = tuple(of_mask[mask] for of_mask in of_all)
+                if all(step.change for step in steps):
+                    yield mask, plain[mask] + sum(step.change for step in steps), steps
 
     def _besides(self) -> Iterator[list[Step]]:
         """Yield what may be counted besides: a step for every subset of what is left out, which is not counted so."""
         for name, choose in WITH.items():
             rows = [row for row in choose(self.rows) if row.elements]
             if rows:
-                changes = self._sums({row.name: row.elements for row in rows})
-                tensors = self._sums({row.name: row.places for row in rows})
-                yield [Step(name, (), *each) for each in zip(tensors, changes, strict=True)]
+                yield self._steps(name, (), {row.at: row.elements for row in rows})
 
-    def _padded(self, plain: list[int]) -> Iterator[tuple[list[int], tuple[Step, ...]]]:
-        entry, seen = table()["padded_vocabulary"], set[int]()
-        size = letters(self.rows).get("V", 0)
-        for multiple in entry["multiples"]:
-            more = {row.name: padded(self.rows, multiple).get(row.name, 0) for row in self.counted}
-            change = sum(more.values())
-            if change and change not in seen:
-                seen.add(change)
+    def _otherwise(self) -> Iterator[list[Step]]:
+        """Yield what may be counted otherwise, one at a time: a padded vocabulary, or active experts alone."""
+        seen, size = set[tuple[int, ...]](), letters(self.rows).get("V", 0)
+        for multiple in table()["padded_vocabulary"]["multiples"]:
+            of_row = padded(self.rows, multiple)
+            more = {row.at: of_row[row.at] for row in self.counted if row.at in of_row}
+            if more and tuple(more.values()) not in seen:
+                seen.add(tuple(more.values()))
                 values = (("multiple", multiple), ("padded", size + -size % multiple))
-                step = Step("padded_vocabulary", values, sum(map(bool, more.values())), change)
-                yield [have + add for have, add in zip(plain, self._sums(more), strict=True)], (step,)
+                yield self._steps("padded_vocabulary", values, more)
+        fewer = {row.at: row.active - row.elements for row in self.counted if row.active != row.elements}
+        if fewer:
+            yield self._steps("active", (), fewer)
 
-    def _active(self) -> Iterator[tuple[list[int], tuple[Step, ...]]]:
-        change = sum(row.active - row.elements for row in self.counted)
-        if change:
-            tensors = sum(row.places for row in self.counted if row.active != row.elements)
-            step = Step("active", (), tensors, change)
-            yield self._sums({row.name: row.active for row in self.counted}), (step,)
+    def _steps(self, name: str, values: tuple[tuple[str, Any], ...], changes: Mapping[int, int]) -> list[Step]:
+        """Return what a convention changes, for every subset of what is left out."""
+        tensors = self._sums({at: self.rows[at].places for at in changes})
+        return [Step(name, values, *each) for each in zip(tensors, self._sums(changes), strict=True)]
 
     def way(self, mask: int, sum_of: int, steps: tuple[Step, ...], **more: Any) -> Way:
         """Return a way with each of its steps."""
-        return Way(self.class_name, self.total, (*self._left_out(mask, steps), *steps), sum_of, **more)
+        return Way(self.class_name, self.total, (*self._left_out(mask), *steps), sum_of, **more)
 
-    def _left_out(self, mask: int, steps: tuple[Step, ...]) -> Iterator[Step]:
+    def _left_out(self, mask: int) -> Iterator[Step]:
         """Yield what is left out, each tensor once: with the part that it is in, before what runs through all parts."""
-        active = any(step.convention == "active" for step in steps)
         names = [at for at in range(len(self.without)) if mask >> at & 1]
-        taken, found = set[str](), {}
+        taken, found = set[int](), {}
         for at in sorted(names, key=lambda at: self.without[at] in _THROUGHOUT):
-            rows = [row for row in self.counted if row.name in self.hit[at] and row.name not in taken]
-            taken |= {row.name for row in rows}
-            change = -sum(row.active if active else row.elements for row in rows)
+            rows = [row for row in self.counted if row.at in self.hit[at] and row.at not in taken]
+            taken |= {row.at for row in rows}
+            change = -sum(row.elements for row in rows)
             found[at] = Step(self.without[at], (), sum(row.places for row in rows), change)
         yield from (found[at] for at in sorted(names, key=lambda at: self.without[at] not in _THROUGHOUT))
 

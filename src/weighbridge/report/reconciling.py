@@ -49,8 +49,8 @@ def reconcile(
 
     Example:
         >>> found = reconcile("bert-base-uncased", "108,808,704")
-        >>> print(found.text().splitlines()[2])
-          BertModel, without the 72 biases of linear layers (-82,944) and without the
+        >>> print(found.text().splitlines()[3].strip())
+        BertModel, without the 72 biases of linear layers (-82,944) and without the
         >>> found.status, reconcile("bert-base-uncased", 109_418_952).status
         (0, 1)
     """
