@@ -426,7 +426,7 @@ def _run_conventions(options: argparse.Namespace) -> _Answer:
 
 
 def _add_guess(command: argparse.ArgumentParser) -> None:
-    command.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint file, an index, or a folder of them")
+    command.add_argument("checkpoint", metavar="CHECKPOINT", help=_CHECKPOINT)
     _add_lang(command)
     form = command.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="write json, with every candidate")

@@ -290,7 +290,7 @@ def test_a_file_a_folder_and_a_pattern_of_a_store_are_read(in_memory: Callable[[
 
 def test_a_store_whose_package_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "s3fs", None)
-    with pytest.raises(CheckpointError, match=r"extra: .*s3fs"):
+    with pytest.raises(CheckpointError, match=r"driver: .*s3fs"):
         read("s3://bucket/a.safetensors")
 
 

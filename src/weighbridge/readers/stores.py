@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from weighbridge.readers import hub, web
 from weighbridge.readers.header import MISSING, Rule
-from weighbridge.readers.remote import EXTRA, Folder, Remote, Store, imported
+from weighbridge.readers.remote import Folder, Remote, Store, imported
 from weighbridge.readers.web import NO_RANGES
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _Of = TypeVar("_Of")
 
 SCHEME = Rule("scheme", "nothing is known that reads such addresses", "give a path, https://, hf://org/name, or s3://…")
+DRIVER = Rule("driver", "fsspec needs one more package for such addresses", "install the package that it names")
 GIVEN = Rule("store", "the store did not give it", "check the address and your access to it")
 
 
@@ -29,7 +30,7 @@ def _with_fsspec(path: str, ask: Callable[[Any, str], _Of]) -> _Of:
     try:
         return ask(*fsspec.url_to_fs(path))
     except ImportError as error:
-        raise EXTRA.broken(path, reason=str(error)) from None
+        raise DRIVER.broken(path, reason=str(error)) from None
     except FileNotFoundError:
         raise MISSING.broken(path) from None
     except ValueError as error:
