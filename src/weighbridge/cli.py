@@ -408,8 +408,8 @@ def _run_reconcile(options: argparse.Namespace) -> _Answer:
     *model, stated = options.words
     fields = _fields(options.fields)
     found = reconcile(model[0] if model else None, stated, fields=fields, blueprint=options.blueprint)
-    if found.model:
-        _tell(found.model)
+    if found.of_model:
+        _tell(found.of_model)
     return found.status, _json(found.to_dict()) if options.json else found.text(options.lang)
 
 

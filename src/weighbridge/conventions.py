@@ -5,10 +5,12 @@ A row stands here for all layers in which it is alike, so that a count costs the
 
 from __future__ import annotations
 
+import re
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
+from weighbridge.blueprint import role_of
 from weighbridge.errors import ExpressionError
 from weighbridge.expr import evaluate, parse
 
@@ -16,12 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.ledger import Ledger
+    from weighbridge.ledger import Row as StoredRow
+    from weighbridge.readers import Found
 
 
 class Row(NamedTuple):
     """A tensor in all places where it is alike; ``active`` are its elements that one token meets.
 
-    A tensor of several shapes has a row for each, so that ``at``, and not its name, tells rows apart.
+    A tensor of several shapes has a row for each, so that ``at``, and not its name, tells rows apart. ``words`` are the
+    elements that a file stores of a packed tensor, where these are others than it stands for.
     """
 
     name: str
@@ -33,6 +38,7 @@ class Row(NamedTuple):
     tied: bool = False
     buffer: bool = False
     at: int = 0
+    words: int = 0
 
     @property
     def elements(self) -> int:
@@ -68,6 +74,41 @@ def rows_of(ledger: Ledger) -> Rows:
     )
     buffers = (Row(row.name, "", row.shape, (), 1, 0, buffer=True) for row in ledger.buffers())
     return tuple(row._replace(at=at) for at, row in enumerate((*parameters, *buffers)))
+
+
+def rows_of_checkpoint(found: Found) -> Rows:
+    """Return the rows of what files hold: packed weights as what they stand for, and scales and constants as buffers.
+
+    A header does not tell which tensors are another one.
+    """
+    alike: dict[tuple[object, ...], list[StoredRow]] = {}
+    for row in found.rows:
+        if not row.tied_to:
+            alike.setdefault((_INDEX.sub("*", row.name), row.shape, row.dtype, row.parameters), []).append(row)
+    return tuple(_stored(rows, found, at) for at, rows in enumerate(alike.values()))
+
+
+_INDEX = re.compile(r"(?<=\.)\d+(?=\.)")
+_NO_WEIGHTS = ("I64", "I32", "BOOL")
+
+
+def _stored(rows: Sequence[StoredRow], found: Found, at: int) -> Row:
+    row = rows[0]
+    packed, name = found.packed.get(row.name), _INDEX.sub("*", found.called.get(row.name, row.name))
+    shape = packed.shape or (row.parameters,) if packed else row.shape
+    is_buffer = bool(row.role) or (packed is None and row.dtype in _NO_WEIGHTS)
+    role = row.role or ("" if is_buffer else role_of(name))
+    return Row(
+        name=name,
+        role=role,
+        shape=shape,
+        dims=(),
+        places=len(rows),
+        active=0 if is_buffer else row.parameters * len(rows),
+        buffer=is_buffer,
+        at=at,
+        words=row.count * len(rows) if packed else 0,
+    )
 
 
 def count(rows: Rows) -> int:
@@ -173,10 +214,19 @@ def tied_twice(rows: Rows) -> Iterator[Row]:
 
 def buffers(rows: Rows) -> Iterator[Row]:
     """Yield the tensors that are saved and not trained."""
-    return (row for row in rows if row.buffer)
+    return (row for row in rows if row.buffer and not row.role.startswith("quantization"))
 
 
-WITH: dict[str, Callable[[Rows], Iterable[Row]]] = {"tied_twice": tied_twice, "buffers": buffers}
+def quantization(rows: Rows) -> Iterator[Row]:
+    """Yield the scales, zeros, indices and tables that stand beside packed weights."""
+    return _of_roles(rows, "quantization")
+
+
+WITH: dict[str, Callable[[Rows], Iterable[Row]]] = {
+    "tied_twice": tied_twice,
+    "buffers": buffers,
+    "quantization": quantization,
+}
 """What may be counted besides, by name."""
 
 

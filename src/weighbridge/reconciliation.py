@@ -15,7 +15,18 @@ from math import ceil, floor
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import normalize
 
-from weighbridge.conventions import WITH, WITHOUT, count, formula, letters, lora, padded, rows_of, table
+from weighbridge.conventions import (
+    WITH,
+    WITHOUT,
+    count,
+    formula,
+    letters,
+    lora,
+    padded,
+    rows_of,
+    rows_of_checkpoint,
+    table,
+)
 from weighbridge.errors import UsageError
 from weighbridge.ledger import bind
 from weighbridge.units import stored_bytes
@@ -25,6 +36,7 @@ if TYPE_CHECKING:
 
     from weighbridge.conventions import Row, Rows
     from weighbridge.models import Model
+    from weighbridge.readers import Found
 
 # Numbers as people write them
 
@@ -186,18 +198,39 @@ def reconcile(model: Model, wanted: Number, classes: Sequence[str] | None = None
         >>> reconcile(find("bert-base-uncased"), number(109_418_952)).matches
         ()
     """
+    blueprint = model.blueprint
+    subjects = [(name, rows_of(bind(blueprint, name, model.fields))) for name in _names(model, classes)]
+    return _reconciled(_distinct(subjects), wanted, (model.named_class, blueprint.base_class))
+
+
+def reconcile_checkpoint(found: Found, wanted: Number) -> Reconciliation:
+    """Find the ways of counting under which what a checkpoint holds gives a number.
+
+    Example:
+        >>> from weighbridge.ledger import Row
+        >>> from weighbridge.readers import Found
+        >>> row = Row("pooler.dense.weight", (3, 3), "F32", "", (), 9, 9)
+        >>> found = Found("a.pt", "PyTorch", (row,), {}, ("a.pt",), 0, {}, {}, (), None)
+        >>> reconcile_checkpoint(found, number(9)).matches[0].class_name
+        'a.pt'
+    """
+    return _reconciled([(found.path, rows_of_checkpoint(found))], wanted, (found.path, found.path))
+
+
+def _reconciled(subjects: Sequence[tuple[str, Rows]], wanted: Number, usual: tuple[str, str]) -> Reconciliation:
+    """Search the ways of several classes; ``usual`` are the one that is named and the base class."""
     found, near = list[Way](), list[Near]()
-    for name in _distinct(model, classes):
-        of_class = _Count(model, name)
+    for name, rows in subjects:
+        of_class = _Count(rows, name, usual[1])
         found += of_class.matching(wanted)
         if not found:
             near += of_class.nearest(wanted)
     if not found:
         return Reconciliation(wanted, (), tuple(_told(near, wanted)))
     order = {name: at for at, name in enumerate(table())}
-    base = {way.parameters for way in found if way.class_name == model.blueprint.base_class}
+    base = {way.parameters for way in found if way.class_name == usual[1]}
     plain = [way for way in found if way.parameters not in base or not _has(way, "heads")]
-    return Reconciliation(wanted, tuple(sorted(plain, key=lambda way: _simplicity(way, wanted, model, order))), ())
+    return Reconciliation(wanted, tuple(sorted(plain, key=lambda way: _simplicity(way, wanted, usual, order))), ())
 
 
 def _has(way: Way, convention: str) -> bool:
@@ -217,20 +250,22 @@ def _told(near: Sequence[Near], wanted: Number) -> Iterator[Near]:
             yield min(of_as_many, key=lambda each: _far(each.way, wanted))
 
 
-def _distinct(model: Model, classes: Sequence[str] | None) -> list[str]:
-    """Return the classes that differ in what they hold, the base class and the one that the config names first."""
+def _names(model: Model, classes: Sequence[str] | None) -> Iterable[str]:
+    """Return the classes to look at, the base class and the one that the config names first."""
     blueprint = model.blueprint
-    names = classes or dict.fromkeys((blueprint.base_class, model.named_class, *blueprint.class_names))
-    seen: dict[tuple[object, ...], str] = {}
-    for name in names:
-        rows = rows_of(bind(blueprint, name, model.fields))
-        seen.setdefault((count(rows), tuple(sorted(row.elements for row in rows if row.tied))), name)
+    return classes or dict.fromkeys((blueprint.base_class, model.named_class, *blueprint.class_names))
+
+
+def _distinct(subjects: Iterable[tuple[str, Rows]]) -> list[tuple[str, Rows]]:
+    """Return the classes that differ in what they hold."""
+    seen: dict[tuple[object, ...], tuple[str, Rows]] = {}
+    for name, rows in subjects:
+        seen.setdefault((count(rows), tuple(sorted(row.elements for row in rows if row.tied))), (name, rows))
     return list(seen.values())
 
 
-def _simplicity(way: Way, wanted: Number, model: Model, order: dict[str, int]) -> tuple[object, ...]:
+def _simplicity(way: Way, wanted: Number, usual: tuple[str, str], order: dict[str, int]) -> tuple[object, ...]:
     """Return what ways are ranked by: few conventions first, then how near, then a class that is not far-fetched."""
-    usual = (model.named_class, model.blueprint.base_class)
     of_class = usual.index(way.class_name) if way.class_name in usual else len(usual)
     free = way.bytes is not None  # what takes bytes is counted so, buffers too
     steps = [step for step in way.steps if not (free and step.convention == "buffers")]
@@ -249,9 +284,8 @@ def _far(way: Way, wanted: Number) -> Fraction:
 class _Count:
     """All ways of counting one class: every subset of what can be left out, by what it comes to."""
 
-    def __init__(self, model: Model, class_name: str) -> None:
-        self.class_name, self.base_class = class_name, model.blueprint.base_class
-        self.rows: Rows = rows_of(bind(model.blueprint, class_name, model.fields))
+    def __init__(self, rows: Rows, class_name: str, base_class: str) -> None:
+        self.rows, self.class_name, self.base_class = rows, class_name, base_class
         self.total = count(self.rows)
         self.counted = [row for row in self.rows if not row.tied and not row.buffer]
         hit = {name: {row.at for row in choose(self.rows)} for name, choose in WITHOUT.items()}
@@ -314,6 +348,9 @@ class _Count:
                 seen.add(tuple(more.values()))
                 values = (("multiple", multiple), ("padded", size + -size % multiple))
                 yield self._steps("padded_vocabulary", values, more)
+        words = {row.at: row.words - row.elements for row in self.counted if row.words not in (0, row.elements)}
+        if words:
+            yield self._steps("stored_words", (), words)
         fewer = {row.at: row.active - row.elements for row in self.counted if row.active != row.elements}
         if fewer:
             yield self._steps("active", (), fewer)

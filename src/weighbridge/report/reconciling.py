@@ -7,11 +7,22 @@ import io
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge import data, units
+from weighbridge import data, readers, units
 from weighbridge.conventions import table as conventions
 from weighbridge.errors import ConfigError, UsageError, WeighbridgeError, printable, shorten
 from weighbridge.models import find, released
-from weighbridge.reconciliation import Near, Number, Reconciliation, Step, TableFit, TableRow, Way, fit, number
+from weighbridge.reconciliation import (
+    Near,
+    Number,
+    Reconciliation,
+    Step,
+    TableFit,
+    TableRow,
+    Way,
+    fit,
+    number,
+    reconcile_checkpoint,
+)
 from weighbridge.reconciliation import reconcile as _search
 from weighbridge.report.table import Table, text, wrap
 from weighbridge.report.words import words
@@ -20,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from weighbridge.models import Model
+    from weighbridge.readers import Found
 
 MOST_SHOWN = 8
 """How many ways a text tells."""
@@ -37,7 +49,7 @@ def reconcile(
     """Tell under which ways of counting a model gives a published number, or rounds to it; without a model, which do.
 
     Args:
-        model: as for `weigh`; None to search the catalogue.
+        model: as for `weigh`; a checkpoint, as for `inspect`, to count what it holds; None to search the catalogue.
         stated: the number, as people write it: 108808704, ``"110M"``, ``"1.1亿"``, ``"418MiB"``.
         fields: config fields to replace.
         blueprint: as for `weigh`.
@@ -57,7 +69,11 @@ def reconcile(
     wanted = number(stated)
     if model is None:
         return Reconciled(wanted, tuple(_of_catalogue(wanted)), None)
-    found = find(model, fields, blueprint=blueprint)
+    if readers.is_checkpoint(model):
+        held = readers.read(model)
+        return Reconciled(wanted, (Told(held.path, reconcile_checkpoint(held, wanted)),), held)
+    described: Any = model  # and no module; `find` refuses what is nothing that it knows
+    found = find(described, fields, blueprint=blueprint)
     return Reconciled(wanted, (Told(found.where, _search(found, wanted)),), found)
 
 
@@ -89,7 +105,7 @@ _SIMPLE = 2  # conventions of a way that is told of a model that nobody named
 class Reconciled:
     """What `reconcile` returns."""
 
-    def __init__(self, wanted: Number, told: tuple[Told, ...], model: Model | None) -> None:
+    def __init__(self, wanted: Number, told: tuple[Told, ...], model: Model | Found | None) -> None:
         self.number, self.model = wanted, model
         self.told = tuple(sorted(told, key=lambda each: len(each.found.matches[0].steps))) if model is None else told
         self.matches: tuple[Way, ...] = tuple(way for each in self.told for way in each.found.matches)
@@ -97,6 +113,11 @@ class Reconciled:
 
     def __repr__(self) -> str:
         return self.text()
+
+    @property
+    def of_model(self) -> Model | None:
+        """The model, where one is named, and not a checkpoint."""
+        return None if self.model is None or isinstance(self.model, readers.Found) else self.model
 
     @property
     def status(self) -> int:
@@ -109,7 +130,7 @@ class Reconciled:
             "number": self.number.text,
             "value": float(self.number.value) if self.number.value.denominator > 1 else int(self.number.value),
             "is_bytes": self.number.is_bytes,
-            "model": self.model.where if self.model else None,
+            "model": self.told[0].where if self.model else None,
             "status": self.status,
             "matches": [{"model": each.where, **_way_to_dict(way)} for each in self.told for way in each.found.matches],
             "nearest": [_near_to_dict(near) for each in self.told for near in each.found.nearest],
@@ -265,8 +286,10 @@ def rules(lang: str = "en") -> str:
     """
     said, lines = _Said(lang), []
     for name, entry in conventions().items():
-        model, class_name, value = entry["example"]
-        example = said["example_of"].format(**{"model": model, "class": class_name, "number": units.count(value)})
+        example = entry["example"]
+        if not isinstance(example, str):
+            model, class_name, value = example
+            example = said["example_of"].format(**{"model": model, "class": class_name, "number": units.count(value)})
         blank = dict.fromkeys(("tensors", "multiple", "padded", "rank", "targets"), said["any"])
         lines += [
             f"{name}  {said['kind_' + entry['kind']]}",
