@@ -77,6 +77,30 @@ DTYPES |= {"C128": Dtype(1, 16)}  # of PyTorch and NumPy
 DTYPES |= {"I4": Dtype(2, 1), "U4": Dtype(2, 1), "I2": Dtype(4, 1), "U2": Dtype(4, 1)}  # of ONNX
 DTYPES |= {name: Dtype(*block) for name, block in BLOCKS.items()}
 
+# Those that PyTorch, NumPy and JAX have, by the names that they give them.
+NAMES = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float8_e8m0fnu": "F8_E8M0",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint64": "U64",
+    "uint32": "U32",
+    "uint16": "U16",
+    "uint8": "U8",
+    "bool": "BOOL",
+    "complex64": "C64",
+    "complex128": "C128",
+}
+
 _DTYPE_ALIASES = {
     "FLOAT64": "F64",
     "DOUBLE": "F64",

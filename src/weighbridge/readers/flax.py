@@ -23,6 +23,7 @@ from weighbridge.readers.header import (
     read_at,
     size_of,
 )
+from weighbridge.units import NAMES as NAMES_OF_DTYPES
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
@@ -51,30 +52,6 @@ SHAPE = Rule(
 )
 SIZE = Rule("flax-size", "an array's data must be as long as its shape and dtype take", FETCH)
 CHUNKS = Rule("flax-chunks", "an array in chunks must have a shape, and chunks of one dtype that fill it", FETCH)
-
-# By the names that NumPy and JAX give them.
-_DTYPES = {
-    "float64": "F64",
-    "float32": "F32",
-    "float16": "F16",
-    "bfloat16": "BF16",
-    "float8_e4m3fn": "F8_E4M3",
-    "float8_e4m3fnuz": "F8_E4M3FNUZ",
-    "float8_e5m2": "F8_E5M2",
-    "float8_e5m2fnuz": "F8_E5M2FNUZ",
-    "float8_e8m0fnu": "F8_E8M0",
-    "int64": "I64",
-    "int32": "I32",
-    "int16": "I16",
-    "int8": "I8",
-    "uint64": "U64",
-    "uint32": "U32",
-    "uint16": "U16",
-    "uint8": "U8",
-    "bool": "BOOL",
-    "complex64": "C64",
-    "complex128": "C128",
-}
 
 # Kinds by their first byte: what stands in it for itself, and those that say in as many bytes how long they are.
 _NOTHING = {0xC0: None, 0xC2: False, 0xC3: True}
@@ -270,9 +247,9 @@ class _Reader:
         shape, name, data = found
         if not isinstance(shape, list) or not isinstance(data, _Data):
             raise ARRAY.broken(self._path, at=begin, shape=shape, data=data)
-        if not isinstance(name, str) or name not in _DTYPES:
+        if not isinstance(name, str) or name not in NAMES_OF_DTYPES:
             raise DTYPE.broken(self._path, at=begin, dtype=name)
-        array = _Array(tuple(shape), _DTYPES[name], _count(shape, begin, self._path))
+        array = _Array(tuple(shape), NAMES_OF_DTYPES[name], _count(shape, begin, self._path))
         if stored_bytes(array.elements, array.dtype) != data.length:
             raise SIZE.broken(self._path, at=begin, shape=array.shape, dtype=array.dtype, bytes=data.length)
         return array

@@ -6,33 +6,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from weighbridge.ledger import Row
 from weighbridge.readers.header import Header
+from weighbridge.units import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-# Names of torch's dtypes and those of units.DTYPES.
-_DTYPES = {
-    "float64": "F64",
-    "float32": "F32",
-    "float16": "F16",
-    "bfloat16": "BF16",
-    "float8_e4m3fn": "F8_E4M3",
-    "float8_e5m2": "F8_E5M2",
-    "float8_e4m3fnuz": "F8_E4M3FNUZ",
-    "float8_e5m2fnuz": "F8_E5M2FNUZ",
-    "float8_e8m0fnu": "F8_E8M0",
-    "complex64": "C64",
-    "complex128": "C128",
-    "int64": "I64",
-    "int32": "I32",
-    "int16": "I16",
-    "int8": "I8",
-    "uint64": "U64",
-    "uint32": "U32",
-    "uint16": "U16",
-    "uint8": "U8",
-    "bool": "BOOL",
-}
 
 
 @runtime_checkable
@@ -69,5 +46,5 @@ def read(module: Module) -> Header:
         other = first.setdefault(id(of), name) if of is not None else name
         parameters = count if of is not None and other == name else 0
         tied_to = other if other != name else None
-        rows.append(Row(name, shape, _DTYPES.get(dtype, dtype), "", (), count, parameters, tied_to))
+        rows.append(Row(name, shape, NAMES.get(dtype, dtype), "", (), count, parameters, tied_to))
     return Header(tuple(rows), {}, 0)

@@ -26,7 +26,7 @@ from weighbridge.readers.header import (
     size_of,
 )
 from weighbridge.readers.pickled import Called, Global, Reference
-from weighbridge.units import stored_bytes
+from weighbridge.units import NAMES, stored_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,28 +78,6 @@ _STORAGES = {
     "QInt32Storage": "I32",
     "UntypedStorage": "U8",
 }
-_DTYPES = {
-    "float64": "F64",
-    "float32": "F32",
-    "float16": "F16",
-    "bfloat16": "BF16",
-    "float8_e4m3fn": "F8_E4M3",
-    "float8_e5m2": "F8_E5M2",
-    "float8_e4m3fnuz": "F8_E4M3FNUZ",
-    "float8_e5m2fnuz": "F8_E5M2FNUZ",
-    "float8_e8m0fnu": "F8_E8M0",
-    "int64": "I64",
-    "int32": "I32",
-    "int16": "I16",
-    "int8": "I8",
-    "uint64": "U64",
-    "uint32": "U32",
-    "uint16": "U16",
-    "uint8": "U8",
-    "bool": "BOOL",
-    "complex64": "C64",
-    "complex128": "C128",
-}
 # What a pickle may name: what rebuilds tensors, and harmless objects that trainers keep beside them. Nothing is run.
 _REBUILD = {
     "torch._utils._rebuild_tensor",
@@ -144,7 +122,7 @@ _KNOWN = {
     "numpy.ndarray",
     "pathlib.PosixPath",
     "pathlib._local.PosixPath",
-    *(f"torch.{name}" for name in (*_STORAGES, *_DTYPES)),
+    *(f"torch.{name}" for name in (*_STORAGES, *NAMES)),
     *(f"torch.storage.{name}" for name in ("TypedStorage", "UntypedStorage", "_TypedStorage")),
 }
 
@@ -294,8 +272,8 @@ def _tensor(arguments: Any, name: str, path: str) -> _Tensor:
         if type(number) is not int or number < 0:
             raise TENSOR.broken(path, tensor=name, shape=shape, strides=strides, offset=offset)
     for each in arguments[4:]:
-        if isinstance(each, Global) and each.name in _DTYPES:
-            return _Tensor(key, stored, length, _DTYPES[each.name], offset, shape, strides)
+        if isinstance(each, Global) and each.name in NAMES:
+            return _Tensor(key, stored, length, NAMES[each.name], offset, shape, strides)
     return _Tensor(key, stored, length, stored, offset, shape, strides)
 
 
