@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weighbridge.errors import CheckpointError
-from weighbridge.readers import flax, pytorch, read
+from weighbridge.readers import flax, read
+from weighbridge.units import NAMES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,11 +53,10 @@ def rows(path: Path) -> list[tuple[Any, ...]]:
 
 
 def test_every_dtype_is_read_as_numpy_and_jax_have_it(tmp_path: Path) -> None:
-    assert flax._DTYPES == pytorch._DTYPES
-    arrays = {name: np.zeros((3, 4), dtype=getattr(ml_dtypes, name, name)) for name in flax._DTYPES}
+    arrays = {name: np.zeros((3, 4), dtype=getattr(ml_dtypes, name, name)) for name in NAMES}
     path = write(tmp_path / "flax_model.msgpack", {"of": arrays})
-    assert [array.dtype.name for array in arrays.values()] == list(flax._DTYPES)
-    assert rows(path) == [(f"of.{name}", (3, 4), dtype, 12) for name, dtype in flax._DTYPES.items()]
+    assert [array.dtype.name for array in arrays.values()] == list(NAMES)
+    assert rows(path) == [(f"of.{name}", (3, 4), dtype, 12) for name, dtype in NAMES.items()]
 
 
 def test_names_are_joined_and_what_is_no_array_is_told(tmp_path: Path) -> None:

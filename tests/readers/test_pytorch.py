@@ -18,13 +18,12 @@ from transformers import BertConfig, BertForMaskedLM
 import weighbridge as wb
 from weighbridge.errors import CheckpointError
 from weighbridge.readers import read
-from weighbridge.readers.pytorch import _DTYPES
-from weighbridge.units import stored_bytes
+from weighbridge.units import NAMES, stored_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-DTYPES = [getattr(torch, name) for name in _DTYPES]
+DTYPES = [getattr(torch, name) for name in NAMES]
 WAYS = {"new": {}, "old": {"_use_new_zipfile_serialization": False}}
 ways = pytest.mark.parametrize("way", WAYS)
 
@@ -36,7 +35,7 @@ def save(what: Any, path: Path, way: str = "new") -> Path:
 
 def expected(tensors: dict[str, torch.Tensor]) -> list[tuple[Any, ...]]:
     return [
-        (name, tuple(tensor.shape), _DTYPES[str(tensor.dtype).removeprefix("torch.")], tensor.numel(), tensor.nbytes)
+        (name, tuple(tensor.shape), NAMES[str(tensor.dtype).removeprefix("torch.")], tensor.numel(), tensor.nbytes)
         for name, tensor in tensors.items()
     ]
 
