@@ -16,7 +16,7 @@ from weighbridge.readers.header import FETCH, Rule
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
-MOST_STEPS = 5_000_000  # some 40 make a tensor, and any of them may make an object of a hundred bytes
+MOST_STEPS = 1_800_000  # some 40 make a tensor, and any of them may make an object of sixty bytes
 _MOST_DIGITS = 20
 
 STEP = Rule("pickle-step", "a pickle must be made of known instructions, each with what it needs", FETCH)
