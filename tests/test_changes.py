@@ -1,6 +1,7 @@
 """Checkpoints held against each other, against live modules, and under other names: what a conversion changed."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,11 @@ import weighbridge as wb
 from tests import wheels
 from tests.checkpoints import Tensors, write
 from weighbridge.cli import main
+from weighbridge.comparison import choose
 from weighbridge.errors import UsageError
-from weighbridge.pairing import of_checkpoint, pair
+from weighbridge.guessing import guess
+from weighbridge.models import find
+from weighbridge.pairing import of_checkpoint, pair, translated
 from weighbridge.readers import read
 from weighbridge.report.verification import Changes, Verification
 
@@ -387,6 +391,40 @@ def test_tensorflow_s_names_are_the_reference_s(tmp_path: Path) -> None:
     }
     assert [row.name for row in sides.aside] == ["bert/encoder/layer_0/output/LayerNorm/beta/adam_m", "global_step"]
     assert sides.extra == ()
+
+
+def as_tensorflow(name: str, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+    """Return what Google's releases call a tensor of BERT, and the shape that they store."""
+    for ours, theirs in (
+        ("cls.predictions.bias", "cls.predictions.output_bias"),
+        ("seq_relationship.", "seq_relationship.output_"),
+    ):
+        name = name.replace(ours, theirs)
+    path, _, last = name.rpartition(".")
+    if "LayerNorm" in path:
+        last = {"weight": "gamma", "bias": "beta"}[last]
+    elif path.endswith("_embeddings"):
+        return path.replace(".", "/"), shape
+    elif last == "weight":
+        last, shape = "kernel", shape[::-1]
+    elif last == "output_weight":
+        last = "output_weights"
+    return f"{re.sub(r'[.](?=[0-9])', '_', path)}.{last}".replace(".", "/"), shape
+
+
+def test_a_tensorflow_checkpoint_is_verified_and_guessed(tmp_path: Path) -> None:
+    tensors = stored({**BERT, "architectures": ["BertForPreTraining"], "intermediate_size": 48})
+    renamed = dict(as_tensorflow(name, shape) for name, (_, shape) in tensors.items())
+    assert "bert/encoder/layer_1/intermediate/dense/kernel" in renamed
+    assert renamed["bert/encoder/layer_1/intermediate/dense/kernel"] == (24, 48)
+    written = write(tmp_path / "a.safetensors", {name: ("F32", shape) for name, shape in renamed.items()})
+    found = read(written)._replace(format="TensorFlow")
+    model = find({**BERT, "intermediate_size": 48})
+    compared = choose(model, found, "BertForPreTraining").comparison
+    assert {difference.kind for difference in compared.differences} == {"transposed"}
+    best = guess(translated(found)).candidates[0]
+    assert best.is_exact
+    assert best.sure["intermediate_size"] == 48
 
 
 # What is asked

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.blueprint import role_of
 from weighbridge.ledger import bind
-from weighbridge.pairing import has_own_names, of_checkpoint, of_ledger, pair, renamed
+from weighbridge.pairing import has_own_names, is_turned, of_checkpoint, of_ledger, pair, renamed
 from weighbridge.units import BLOCKS
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ def _unlike_shape(row: Row, found: Row, pairs: Pairs) -> str | None:
     shape = pairs.shape(found)
     if shape == row.shape or (shape is None and found.parameters == prod(row.shape)):
         return None
-    if shape is None or not (row.name in pairs.by_role or found.name in pairs.found.called):
+    if shape is None or not (row.name in pairs.by_role or is_turned(found, pairs.found)):
         return "shape"
     return "transposed" if shape == row.shape[::-1] else "reshaped" if prod(shape) == prod(row.shape) else "shape"
 

@@ -211,8 +211,7 @@ def translated(found: Found) -> Found:
 def _unpacked(row: Row, found: Found, naming: Mapping[str, Any] | None) -> Row:
     packed, name = found.packed.get(row.name), _own(row.name, found, naming)
     shape = packed.shape if packed and packed.shape is not None else row.shape
-    is_turned = row.name in found.called or (packed is not None and packed.name in found.called)
-    turned = shape[::-1] if is_turned and len(shape) == _MATRIX else shape
+    turned = shape[::-1] if is_turned(row, found) and len(shape) == _MATRIX else shape
     return row._replace(name=name, shape=turned, count=row.parameters)
 
 
@@ -364,8 +363,17 @@ def _own(name: str, found: Found, naming: Mapping[str, Any] | None) -> str:
         name = name.replace(naming["separator"], ".")
     if naming.get("numbered"):
         name = re.sub(r"_(\d+)(?=\.)", r".\1", name)
+    if name.endswith(tuple(naming.get("bare", ()))):
+        name = f"{name}.weight"
     pieces = naming.get("pieces", {})
     return ".".join(pieces.get(piece, piece) for piece in name.split("."))
+
+
+def is_turned(row: Row, found: Found) -> bool:
+    """Whether a checkpoint holds the transpose of a matrix, as far as a name or the graph tells."""
+    naming = _naming(found) or {}
+    last = re.split(r"[./]", row.name)[-1]
+    return row.name in found.called or (len(row.shape) == _MATRIX and last in naming.get("turned", ()))
 
 
 def _is_aside(row: Row, naming: Mapping[str, Any] | None) -> bool:

@@ -233,7 +233,7 @@ def standing_in(*prefixes: str) -> Iterator[None]:
 
     A prefix ``package.`` is of the package itself too.
     """
-    found = {name: module for name, module in list(sys.modules.items()) if f"{name}.".startswith(prefixes)}
+    found = {name: module for name, module in sys.modules.copy().items() if f"{name}.".startswith(prefixes)}
     for name, module in found.items():
         symbolic.install(module.__dict__, without=_as_dtypes(name))
     try:
