@@ -157,8 +157,8 @@ def stored_bytes(elements: int, dtype_name: str) -> int:
         >>> stored_bytes(102_267_648, "F32"), stored_bytes(3, "F4"), stored_bytes(64, "Q4_0")
         (409070592, 2, 36)
     """
-    block = DTYPES[dtype_name]
-    return -(-elements * block.bytes // block.elements)
+    of_block, taken = DTYPES[dtype_name]
+    return -(-elements * taken // of_block)
 
 
 def count(number: int) -> str:

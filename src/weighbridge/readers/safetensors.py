@@ -9,10 +9,11 @@ a list, keys beside the three, null for metadata, and 2^63 elements and more tha
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from weighbridge.errors import CheckpointError
+from weighbridge.ledger import Row
 from weighbridge.readers.header import (
     FETCH,
     MOST_ITEMS,
@@ -33,9 +34,7 @@ from weighbridge.units import DTYPE_BITS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from weighbridge.ledger import Row
-
-    _Kind = tuple[tuple[int, ...], str, int, int]  # shape, dtype, elements and bytes
+    _Kind = tuple[tuple[Any, ...], int]
 
 LONGEST_HEADER_BYTES = 100_000_000
 _KEYS = ("dtype", "shape", "data_offsets")
@@ -141,35 +140,34 @@ def _usual(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[s
         metadata = _metadata(parse_object(found[1].encode(), path) if found else {}, path)
     except (UnicodeDecodeError, CheckpointError):
         return None
-    rows: list[Row] = []
-    kinds: dict[str, _Kind | None] = {}
-    end = 0
-    for name, spelled, span in _TENSOR.findall(text, found.end() if found else 1):
-        if not (kind := kinds.get(spelled) or kinds.setdefault(spelled, _kind(spelled))):
-            return None
-        shape, dtype, count, taken = kind
-        begin, end = end, end + taken
-        if span != f"{begin},{end}":
-            return None
-        rows.append(found_row(name, shape, dtype, count))
-    names = {row.name for row in rows}
-    is_sound = rows and end == data_bytes and len(names) == len(rows) and "__metadata__" not in names
-    return (rows, metadata) if is_sound else None
+    tensors = _TENSOR.findall(text, found.end() if found else 1)
+    kinds = {spelled: kind for spelled in {spelled for _, spelled, _ in tensors} if (kind := _kind(spelled))}
+    if not tensors or any(spelled not in kinds for _, spelled, _ in tensors):
+        return None
+    of_each = [kinds[spelled] for _, spelled, _ in tensors]
+    ends = list(accumulate([taken for _, taken in of_each]))
+    spans = [f"{begin},{end}" for begin, end in zip([0, *ends], ends, strict=False)]
+    names = {name for name, _, _ in tensors}
+    in_order = spans == [span for _, _, span in tensors] and ends[-1] == data_bytes
+    if not in_order or len(names) < len(tensors) or "__metadata__" in names:
+        return None
+    new = tuple.__new__  # `Row` itself takes twice as long
+    return [new(Row, (name, *row)) for (name, _, _), (row, _) in zip(tensors, of_each, strict=True)], metadata
 
 
 def _kind(spelled: str) -> _Kind | None:
-    """Return what is told of tensors by their dtype and shape; null if there are none such.
+    """Return what is told of tensors by their dtype and shape: a row but for its name, and its bytes; null if none is.
 
     Example:
         >>> _kind('F32","shape":[2,3')
-        ((2, 3), 'F32', 6, 24)
+        (((2, 3), 'F32', '', (), 6, 6, None), 24)
     """
     dtype, _, sizes = spelled.partition('","shape":[')
     shape = tuple(map(int, sizes.split(","))) if sizes else ()
     count = elements(shape)
     if dtype not in DTYPE_BITS or count is None or count * DTYPE_BITS[dtype] % 8:
         return None
-    return shape, dtype, count, count * DTYPE_BITS[dtype] // 8
+    return found_row("", shape, dtype, count)[1:], count * DTYPE_BITS[dtype] // 8
 
 
 def _any(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[str, str]]:
