@@ -21,6 +21,7 @@ SURFACE = {
     "WeighbridgeError",
     "Weighing",
     "__version__",
+    "audit",
     "explain",
     "families",
     "guess",

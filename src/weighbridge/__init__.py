@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from weighbridge.errors import WeighbridgeError
     from weighbridge.ledger import Row
     from weighbridge.models import released
+    from weighbridge.report.auditing import audit
     from weighbridge.report.explain import explain
     from weighbridge.report.guessed import guess
     from weighbridge.report.inspection import inspect
@@ -28,6 +29,7 @@ _HOMES = {
     "Row": "ledger",
     "WeighbridgeError": "errors",
     "Weighing": "report.weighing",
+    "audit": "report.auditing",
     "explain": "report.explain",
     "families": "blueprint",
     "guess": "report.guessed",
@@ -44,6 +46,7 @@ __all__ = [
     "WeighbridgeError",
     "Weighing",
     "__version__",
+    "audit",
     "explain",
     "families",
     "guess",

@@ -1,7 +1,7 @@
 """The command line: parse, one library call, report. No arithmetic.
 
 Data goes to stdout, words about it to stderr. The exit status is 0 when done, 1 when the answer is no (verify found a
-difference, guess nothing that fits exactly), 2 when it could not be answered.
+difference, guess nothing that fits exactly, reconcile no way, audit a slip), 2 when it could not be answered.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ _CHECKPOINT = (
     "a safetensors, GGUF, PyTorch, TensorFlow, Flax, ONNX or NumPy file, an index, a folder, or a pattern in quotes; "
     "or one elsewhere, of which only headers are fetched: https://…, hf://org/name@revision, s3://… (it needs "
     "weighbridge[remote])"
+)
+_ARTICLE = (
+    "a text, Markdown or HTML file, the address of a page, https://…, or - for stdin; what is LaTeX in it needs "
+    "weighbridge[audit]"
 )
 _DERIVE = (
     "Derive a blueprint by running a model's code on values that remember, and hold it on configs not seen before. "
@@ -352,6 +356,19 @@ def _run_inspect(options: argparse.Namespace) -> _Answer:
     return 0, _written(inspection, options)
 
 
+def _add_audit(command: argparse.ArgumentParser) -> None:
+    command.add_argument("article", metavar="ARTICLE", help=_ARTICLE)
+    _add_lang(command)
+    command.add_argument("--json", action="store_true", help="write json, with every slip and all that was not read")
+
+
+def _run_audit(options: argparse.Namespace) -> _Answer:
+    from weighbridge.report.auditing import audit
+
+    found = audit(options.article)
+    return found.status, _json(found.to_dict()) if options.json else found.text(options.lang)
+
+
 @contextmanager
 def _watching() -> Iterator[Watch | None]:
     """Give what draws a bar on stderr of the files that are done, and wipe it away; nothing where nobody watches."""
@@ -546,6 +563,7 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], _Answer], Callable
     "reconcile": ("a published number: under which ways of counting it is right", _run_reconcile, _add_reconcile),
     "conventions": ("the ways of counting, each with an example and its source", _run_conventions, _add_conventions),
     "guess": ("what a checkpoint without a config is: family, class and config", _run_guess, _add_guess),
+    "audit": ("a published derivation: each step of its arithmetic, and what rests on a slip", _run_audit, _add_audit),
     "models": ("the released models that weighbridge knows by name", _run_models, _add_models),
     "families": ("the families that have a blueprint, each with its evidence", _run_families, _add_families),
     "derive": ("a blueprint, from the code of a model: transformers' or your own", _run_derive, _add_derive),

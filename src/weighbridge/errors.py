@@ -67,6 +67,10 @@ class ExpressionError(WeighbridgeError):
     """Text that is not an expression, or an expression that has no value."""
 
 
+class ArticleError(WeighbridgeError):
+    """An article that cannot be read, or that has nothing to check."""
+
+
 class CheckpointError(WeighbridgeError):
     """A checkpoint that cannot be read, or whose header cannot be trusted: it breaks a rule, whose name comes first."""
 

@@ -1,0 +1,121 @@
+"""Where an article is read from: a file, standard input or an address; so much of it and no more, as text."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge.errors import ArticleError
+from weighbridge.readers.header import is_remote, open_file, read_on, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONGEST_BYTES = 2 * 2**20  # of a file
+LONGEST_PAGE_BYTES = 5 * 2**20  # of a web page, most of which is no text
+_MOST_SECONDS = 30
+_CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([A-Za-z0-9_-]{1,40})""", re.IGNORECASE)
+_HEAD_BYTES = 4096  # where a page says which encoding it has
+_PAGE = re.compile(r"\s*(?:\ufeff)?\s*(?:<!doctype html|<html|<head|<body)", re.IGNORECASE)
+
+
+class Source(NamedTuple):
+    """An article: where it is from, its text, the encoding that it was read in, and whether it is HTML."""
+
+    where: str
+    text: str
+    encoding: str
+    html: bool
+
+
+def read(where: str | os.PathLike[str]) -> Source:
+    """Return the article at a path, at an address, or, for ``-``, on standard input.
+
+    Raises:
+        ArticleError: it is too long, empty, or no text.
+        CheckpointError: there is no such file, or it cannot be had.
+    """
+    path = os.fspath(where)
+    if path == "-":
+        import sys  # noqa: PLC0415
+
+        return decoded(sys.stdin.buffer.read(LONGEST_BYTES + 1), "standard input")
+    if path.lower().startswith(("http://", "https://")):
+        return decoded(_page(path), shown(path), most=LONGEST_PAGE_BYTES)
+    with open_file(path if is_remote(path) else os.path.expanduser(path)) as file:
+        raw = read_on(file, LONGEST_BYTES + 1)
+    return decoded(raw, path)
+
+
+def decoded(raw: bytes, where: str, most: int = LONGEST_BYTES) -> Source:
+    r"""Return the text of an article: UTF-8, or what it says it is, or else GB 18030, as older Chinese pages are.
+
+    Example:
+        >>> decoded("参数量".encode("gb18030"), "a.txt")
+        Source(where='a.txt', text='参数量', encoding='gb18030', html=False)
+    """
+    if len(raw) > most:
+        raise ArticleError(
+            f"an article may have at most {most:,} bytes", where=where, hint="cut out the part that calculates"
+        )
+    if not raw.strip():
+        raise ArticleError("the article is empty", where=where, hint="give one that has text")
+    if b"\0" in raw and not raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ArticleError(
+            "this is no text: it has bytes of 0",
+            where=where,
+            values={"byte": raw.index(b"\0")},
+            hint="give plain text, Markdown or HTML; of a PDF or an office file save the text",
+        )
+    for encoding in _encodings(raw):
+        try:
+            text = raw.decode(encoding)
+        except (UnicodeDecodeError, LookupError):
+            continue
+        return Source(where, text, encoding, bool(_PAGE.match(text)) or where.lower().endswith((".html", ".htm")))
+    raise ArticleError(
+        "the text is neither UTF-8 nor GB 18030", where=where, hint="save it as UTF-8, or give plain text"
+    )
+
+
+def _encodings(raw: bytes) -> Iterator[str]:
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        yield "utf-16"
+        return
+    yield "utf-8-sig" if raw.startswith(b"\xef\xbb\xbf") else "utf-8"
+    said = _CHARSET.search(raw[:_HEAD_BYTES])
+    if said:
+        yield {"gb2312": "gb18030", "gbk": "gb18030"}.get(name := said[1].decode().lower(), name)
+    yield "gb18030"
+
+
+def _page(address: str) -> bytes:
+    """Fetch a web page: so many bytes, in so much time."""
+    from weighbridge.readers import web  # noqa: PLC0415
+    from weighbridge.readers.remote import imported  # noqa: PLC0415
+
+    http: Any = imported("httpx2", address)
+    asked = {"timeout": web.TIMEOUT_SECONDS, "follow_redirects": True, "headers": {"Accept": "text/html, text/*"}}
+    try:
+        with http.stream("GET", address, **asked) as answer:
+            if answer.status_code != 200:
+                raise web.by_status(answer.status_code, address)
+            return _taken(answer, address)
+    except (http.InvalidURL, http.UnsupportedProtocol, http.TooManyRedirects) as error:
+        raise web.ADDRESS.broken(address, reason=str(error)) from None
+    except http.TransportError as error:
+        raise web.lost(error, address, tries=1) from None
+
+
+def _taken(answer: Any, address: str) -> bytes:
+    time = import_module("time")
+    latest, taken = time.monotonic() + _MOST_SECONDS, bytearray()
+    for piece in answer.iter_bytes():
+        taken += piece
+        if len(taken) > LONGEST_PAGE_BYTES:
+            break
+        if time.monotonic() > latest:
+            raise ArticleError("the page came too slowly", where=shown(address), hint="save it, and give the file")
+    return bytes(taken)
