@@ -485,5 +485,15 @@ def test_a_total_that_nothing_gives_is_said_to_be_one() -> None:
     assert "No way of counting" in found.text()
 
 
+def test_the_largest_figure_is_not_called_a_total() -> None:
+    largest = audit(text="H = 768, V = 30522. The words: 30522*768 = 23,440,896.")
+    assert largest.total
+    assert not largest.total.called
+    assert "its largest figure is 23,440,896" in " ".join(largest.text().split())
+    called = audit(text="H = 768, V = 30522. Total: 30522*768 = 23,440,896.")
+    assert called.total
+    assert called.total.called
+
+
 def test_a_total_without_sizes_is_left_alone() -> None:
     assert audit(text="Total: 3*4 = 12.").counts is None

@@ -28,13 +28,17 @@ _MOST_SUMMED = 64  # figures of one sum
 
 
 class Total(NamedTuple):
-    """The article's total: where it stands, as stated and as mended, and the sizes that the article gives its model."""
+    """The article's total: where it stands, as stated and as mended, and the sizes that the article gives its model.
+
+    It is what the article calls so, or else, where nothing is ``called`` so, its largest figure.
+    """
 
     line: int
     text: str
     stated: Fraction
     mended: Fraction
     sizes: Mapping[str, int]
+    called: bool
 
 
 class Findings(NamedTuple):
@@ -292,7 +296,7 @@ def _total(checking: _Checking) -> Total | None:
         return None
     figure, number, _ = max(called or results, key=lambda result: (not result.number.rounded, result.number.value))
     mended = number_of(figure.mended) or NONE
-    return Total(figure.line, checking.line(figure.line), number.value, mended, _sizes(checking))
+    return Total(figure.line, checking.line(figure.line), number.value, mended, _sizes(checking), bool(called))
 
 
 def _sizes(checking: _Checking) -> dict[str, int]:

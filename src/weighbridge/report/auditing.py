@@ -155,7 +155,7 @@ class Audit:
         total = self.total
         if total is None:
             return
-        yield said("total", stated=_number(total.stated), line=total.line)
+        yield said("total" if total.called else "largest", stated=_number(total.stated), line=total.line)
         if total.stated == total.mended:
             yield said("total_right")
         else:
