@@ -20,8 +20,9 @@ from weighbridge.errors import UsageError
 from weighbridge.ledger import bind
 from weighbridge.models import find
 from weighbridge.reconciliation import Way, number, reconcile
-from weighbridge.report.reconciling import reconcile_table, rules
+from weighbridge.report.reconciling import rules
 from weighbridge.report.table import width
+from weighbridge.report.tabulated import reconcile_table
 
 BASE = "bert-base-uncased"
 

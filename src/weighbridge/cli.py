@@ -414,7 +414,8 @@ def _add_reconcile(command: argparse.ArgumentParser) -> None:
 
 
 def _run_reconcile(options: argparse.Namespace) -> _Answer:
-    from weighbridge.report.reconciling import reconcile, reconcile_table
+    from weighbridge.report.reconciling import reconcile
+    from weighbridge.report.tabulated import reconcile_table
 
     if (options.table is None) == (not options.words) or len(options.words) > 2:
         hint = "type weighbridge reconcile MODEL NUMBER, or NUMBER alone, or --table FILE"
