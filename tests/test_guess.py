@@ -13,10 +13,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import wheels
+from checkpoints import GGUF, LLAMA, as_gguf, write
 
-from tests import wheels
-from tests.checkpoints import write
-from tests.test_changes import GGUF, LLAMA, as_gguf
 from weighbridge import blueprint, guess, guessing, ledger, models, verify
 from weighbridge.cli import main
 from weighbridge.comparison import compare

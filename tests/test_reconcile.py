@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpoints import write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weighbridge as wb
-from tests.checkpoints import write
 from weighbridge import data
 from weighbridge.blueprint import families
 from weighbridge.cli import main

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpoints import Tensors, write
 
 import weighbridge as wb
-from tests.checkpoints import Tensors, write
 from weighbridge import data
 from weighbridge.errors import CheckpointError
 from weighbridge.readers import read

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from checkpoints import write
+from server import SHA, Server, serving
 
 import weighbridge as wb
-from tests.checkpoints import write
-from tests.server import SHA, Server, serving
 from weighbridge.cli import main
 from weighbridge.errors import CheckpointError
 from weighbridge.readers import read, web
