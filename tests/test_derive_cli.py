@@ -340,6 +340,11 @@ sys.exit(main(["derive", *sys.argv[2:]]))
 """
 
 
+def heard() -> None:
+    """Hear Ctrl-C, which a shell keeps from what it runs in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("stopped_by", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_that_is_stopped_leaves_whole_files_and_is_taken_up_again(
@@ -347,6 +352,7 @@ def test_a_run_that_is_stopped_leaves_whole_files_and_is_taken_up_again(
 ) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", SLOWLY, str(derived), *TINY, "--jobs", "2", "--output", "half"],
+        preexec_fn=heard,  # noqa: PLW1509  # there are no threads here
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -379,6 +385,7 @@ def test_a_run_that_is_stopped_leaves_whole_files_and_is_taken_up_again(
 def test_one_s_own_code_is_stopped_without_a_word_of_its_own(there: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "weighbridge", "derive", "own_models.strange:Sleeps"],
+        preexec_fn=heard,  # noqa: PLW1509  # there are no threads here
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weighbridge.errors import CheckpointError
-from weighbridge.readers import pytorch, read, tensorflow
-from weighbridge.units import stored_bytes
+from weighbridge.readers import read, tensorflow
+from weighbridge.units import NAMES, stored_bytes
 
 MADE = runpy.run_path(str(Path(__file__).parents[1] / "hostile" / "make.py"))
 tf, table, table_block, saved_as, field = (MADE[name] for name in ("tf", "table", "table_block", "saved_as", "field"))
@@ -85,7 +85,7 @@ def test_a_data_file_that_is_cut_off_is_told(tmp_path: Path) -> None:
 
 
 def test_every_type_is_read_in_the_order_of_the_names(tmp_path: Path) -> None:
-    kinds = {kind: pytorch._DTYPES[name] for kind, name in TYPES.items()}
+    kinds = {kind: NAMES[name] for kind, name in TYPES.items()}
     assert kinds == tensorflow._TYPES
     pairs = [
         (f"bert/{kind:03}".encode(), saved_as(kind=kind, shape=(3, kind), size=stored_bytes(3 * kind, dtype)))
