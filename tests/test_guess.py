@@ -20,6 +20,7 @@ from weighbridge import blueprint, guess, guessing, ledger, models, verify
 from weighbridge.cli import main
 from weighbridge.comparison import compare
 from weighbridge.errors import CheckpointError, ModelError, WeighbridgeError
+from weighbridge.pairing import translated
 from weighbridge.readers import Found
 
 if TYPE_CHECKING:
@@ -387,6 +388,13 @@ def wb_parameters(candidate: guessing.Candidate) -> int:
 def wb_parameters_of(config: dict[str, Any]) -> int:
     found = models.find(config)
     return ledger.bind(found.blueprint, found.named_class, found.fields).parameters
+
+
+@pytest.mark.parametrize("experts", [0, 2**40])
+def test_experts_that_nobody_can_have_are_not_counted_out(experts: int) -> None:
+    row = ledger.Row("blk.0.ffn_up_exps.weight", (experts, 0, 4), "F32", "", (), 0, 0)
+    held = Found("a.gguf", "GGUF", (row,), {"general.architecture": "llama"}, (), 0, {}, {}, (), None)
+    assert [each.name for each in translated(held).rows] == [row.name]
 
 
 def test_a_quantised_checkpoint_is_guessed_by_what_it_stands_for(tmp_path: Path) -> None:

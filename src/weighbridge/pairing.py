@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
-from weighbridge.blueprint import families, is_under, joined, load, role_of
+from weighbridge.blueprint import MOST_PLACES, families, is_under, joined, load, role_of
 from weighbridge.ledger import Row
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from weighbridge.blueprint import Blueprint, Template
     from weighbridge.ledger import Ledger
     from weighbridge.readers import Found
-
-    _Rows = Mapping[str, Row]
 
 
 class Expected(NamedTuple):
@@ -249,7 +247,7 @@ def _as_in(blueprints: Sequence[Blueprint], rows: Sequence[Row]) -> list[Row]:
 def _named(rows: Sequence[Row], templates: Sequence[Template]) -> Iterator[Row]:
     """Yield tensors under the names of templates, each of which has as many for the same as there are templates.
 
-    One that is for nothing that the templates are for keeps its name, and its role; of the others the role is empty.
+    One that is for nothing that the templates are for keeps its name, and its role is empty.
     """
     wanted: dict[tuple[str, str, bool], list[Template]] = {}
     sides = _places([*rows, *(_first(template) for template in templates)])
@@ -277,7 +275,7 @@ def _in_places(row: Row, template: Template, layer: int | None) -> Iterator[Row]
     name = template.name if layer is None or not indices else template.name.replace(f"{{{indices.pop(0)}}}", str(layer))
     if not indices:
         yield row._replace(name=name)
-    elif len(indices) == 1 and row.shape and row.role.startswith("expert"):
+    elif len(indices) == 1 and row.role.startswith("expert") and row.shape and 0 < row.shape[0] <= MOST_PLACES:
         for expert in range(row.shape[0]):
             count = row.count // row.shape[0]
             named = name.replace(f"{{{indices[0]}}}", str(expert))
