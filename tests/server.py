@@ -126,6 +126,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(bytes(2**20))
             self.server.sent += 2**20
 
+    def get_endless(self, _: str) -> None:
+        """State a length whose digits alone are more than a number may have."""
+        self.send_response(200)
+        self.send_header("Content-Length", "9" * 5000)
+        self.end_headers()
+        self.close_connection = True
+
     def get_growing(self, rest: str) -> None:
         """Say another length each time."""
         self.ranged(rest, size=2**40 + len(self.server.requests))

@@ -115,11 +115,17 @@ REFUSED = {
     "whole/large.safetensors": "no-ranges: ",
     "other/a.safetensors": "no-ranges: ",
     "cut/a.safetensors": "cut: the connection broke off, each time that it was tried",
+    "endless/a.safetensors": "cut: the connection broke off, each time that it was tried (reason = 'bad Content-",
     "round/a.safetensors": "address: ",
     "growing/large.safetensors": "changed: ",
     "empty.safetensors": "too-short: ",
 }
-TRIED = {"status/503/a.safetensors": 4, "status/429/a.safetensors": 4, "cut/a.safetensors": 4}
+TRIED = {
+    "status/503/a.safetensors": 4,
+    "status/429/a.safetensors": 4,
+    "cut/a.safetensors": 4,
+    "endless/a.safetensors": 4,
+}
 
 
 @pytest.mark.parametrize("path", REFUSED)
