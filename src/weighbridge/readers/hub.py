@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from weighbridge.readers.header import Rule
 from weighbridge.readers.remote import Folder, Remote, Store, imported
 from weighbridge.readers.web import FORBIDDEN, NOT_FOUND, TIMEOUT_SECONDS, Source, by_status, lost
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 HUB_ID = Rule("hub-id", "an address on the hub is hf://org/name, or hf://org/name@revision/file", "check its spelling")
 OFFLINE = Rule("offline", "HF_HUB_OFFLINE is set, and the cache does not hold it", "take it out, or fetch it before")
@@ -90,6 +93,28 @@ def _cached(at: _OnHub, path: str) -> str | None:
         folder = hub.snapshot_download(at.repository, revision=at.revision, local_files_only=True)
     except (errors.LocalEntryNotFoundError, errors.HFValidationError, OSError):
         return None
+    return f"{folder}/{at.name}" if at.name else str(folder)
+
+
+def download(path: str, patterns: Sequence[str]) -> str:
+    """Fetch the files of a repository that fit one of the patterns, whole, into the hub's cache; return their folder.
+
+    Raises:
+        CheckpointError: the address is none, nothing is there, or it cannot be fetched.
+    """
+    at, hub, errors = _on_hub(path), imported("huggingface_hub", path), import_module("huggingface_hub.errors")
+    offline = import_module("huggingface_hub.constants").HF_HUB_OFFLINE
+    try:
+        revision = None if offline else at.revision and _asked(at, path).sha
+        folder = hub.snapshot_download(
+            at.repository, revision=revision or at.revision, allow_patterns=list(patterns), etag_timeout=TIMEOUT_SECONDS
+        )
+    except errors.LocalEntryNotFoundError:
+        raise OFFLINE.broken(path) from None
+    except errors.HfHubHTTPError as error:
+        raise by_status(getattr(error.response, "status_code", 0), path) from None
+    except import_module("httpx2").TransportError as error:
+        raise lost(error, path, tries=1) from None
     return f"{folder}/{at.name}" if at.name else str(folder)
 
 

@@ -110,11 +110,50 @@ def read(path: str) -> Header:
     Raises:
         CheckpointError: the index breaks a rule of the format, or does not fit the data files that are there.
     """
+    raw = _index(path)
+    rows, others = [], dict[str, str]()
+    for key, name, entry, _ in _checked(raw, path):
+        if entry.kind in _OTHERS:
+            others[name] = f"{_OTHERS[entry.kind]}, {entry.size} bytes"
+            continue
+        row = _row(entry, name, path)
+        if not key.startswith(_SLICE):
+            rows.append(row)
+    return Header(tuple(rows), others, len(raw))
+
+
+class Place(NamedTuple):
+    """Where the data of a tensor lie: the file, the byte that they begin at, and what they are."""
+
+    file: str
+    offset: int
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def places(path: str) -> dict[str, Place]:
+    """Return where the data of each tensor lie that is stored in one piece.
+
+    Raises:
+        CheckpointError: as `read`.
+    """
+    return {
+        name: Place(data.file(entry.shard), entry.offset, entry.shape, _row(entry, name, path).dtype)
+        for key, name, entry, data in _checked(_index(path), path)
+        if entry.kind not in _OTHERS and not entry.sliced and not key.startswith(_SLICE)
+    }
+
+
+def _index(path: str) -> bytes:
     with open_file(path) as file:
         index_bytes = size_of(file)
         if index_bytes > LONGEST_INDEX_BYTES:
             raise LIMIT.broken(path, index_bytes=index_bytes)
-        raw = read_on(file, index_bytes)
+        return read_on(file, index_bytes)
+
+
+def _checked(raw: bytes, path: str) -> Iterator[tuple[bytes, str, _Entry, _Data]]:
+    """Yield what the index says of each tensor: its key, its name, its entry, and the files that hold the data."""
     pairs = _Table(raw, path).pairs()
     first, value = next(pairs, (None, b""))
     numbers = dict(_numbers(value, path))
@@ -122,19 +161,12 @@ def read(path: str) -> Header:
     if first != b"" or not 0 < files < 2**31:
         raise HEADER.broken(path, first_key=first, files=files)
     data = _Data(path, files)
-    rows, others = [], dict[str, str]()
     for key, message in pairs:
         name = _name(key, path)
         entry = _entry(message, name, path)
         if not entry.sliced:
             data.check(entry, name)
-        if entry.kind in _OTHERS:
-            others[name] = f"{_OTHERS[entry.kind]}, {entry.size} bytes"
-            continue
-        row = _row(entry, name, path)
-        if not key.startswith(_SLICE):
-            rows.append(row)
-    return Header(tuple(rows), others, index_bytes)
+        yield key, name, entry, data
 
 
 _SLICE = b"\0"  # the first byte of the keys of slices, which stand beside the whole tensor
@@ -339,8 +371,12 @@ class _Data:
         if size is not None and entry.offset + entry.size > size:
             raise BEYOND.broken(self.path, tensor=name, begins=entry.offset, bytes=entry.size, file_bytes=size)
 
+    def file(self, shard: int) -> str:
+        """Return the path of one of the files."""
+        return f"{self.path.removesuffix(SUFFIX)}.data-{shard:05d}-of-{self.files:05d}"
+
     def _size(self, shard: int) -> int | None:
-        data = f"{self.path.removesuffix(SUFFIX)}.data-{shard:05d}-of-{self.files:05d}"
+        data = self.file(shard)
         if not os.path.lexists(data):
             return None
         with open_file(data) as file:

@@ -1,0 +1,300 @@
+"""From a checkpoint to a BERT that runs: its config, the class, every tensor accounted for, and its tokenizer.
+
+Which stored tensor is which is told by the ledger and the tables that `weighbridge verify` goes by: old names, the
+prefix that a checkpoint has or lacks, the names of Google's TensorFlow files. What does not fit is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from weighbridge import readers
+from weighbridge.comparison import LACKING, choose
+from weighbridge.errors import CheckpointError, ConfigError, ModelError, UsageError
+from weighbridge.ledger import bind
+from weighbridge.models import find
+from weighbridge.pairing import is_turned, names_of, renamed
+from weighbridge.readers import hub, tensorflow
+from weighbridge.readers.header import is_remote
+from weighbridge.torch.bert import ACTIVATIONS, CLASSES, BertConfig
+from weighbridge.torch.tokens import FILES, Tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from torch import nn
+
+    from weighbridge.comparison import Comparison
+    from weighbridge.models import Model
+    from weighbridge.readers import Found
+
+FAMILY = "bert"
+_CONFIG = "config.json"
+
+
+class Loaded(NamedTuple):
+    """A checkpoint that runs.
+
+    ``labels`` are the names of the classes of a classifier, ``model`` is in evaluation mode, ``notes`` are what the
+    user should know, a sentence each.
+    """
+
+    where: str
+    model: nn.Module
+    class_name: str
+    config: BertConfig
+    of: Model
+    labels: tuple[str, ...]
+    tokens: Tokens
+    notes: tuple[str, ...]
+
+
+def load(
+    checkpoint: str | os.PathLike[str],
+    class_name: str | None = None,
+    *,
+    labels: tuple[str, ...] | None = None,
+    attention: str = "sdpa",
+    pack: bool = True,
+) -> Loaded:
+    """Load a checkpoint, its config and its tokenizer.
+
+    Args:
+        checkpoint: a folder with ``config.json``, weights and a tokenizer; a file of weights in one; or such a
+            folder on the hub, ``hf://org/name@revision``.
+        class_name: the class to load; otherwise the one that the config names or that fits.
+        labels: the classes of a new head to be trained; then what the checkpoint lacks of the head starts at random.
+        attention: ``"sdpa"`` or ``"eager"``.
+        pack: leave the padding of batches out.
+
+    Raises:
+        ModelError: it is no BERT, or has no such class.
+        ConfigError: the config cannot be read, or says something that is not built here.
+        CheckpointError: there is no checkpoint or tokenizer, or a tensor of it does not fit.
+    """
+    folder, path = _places(os.fspath(checkpoint))
+    replaced = {"id2label": dict(enumerate(labels))} if labels else None
+    model = find(os.path.join(folder, _CONFIG), replaced)
+    if model.blueprint.family != FAMILY:
+        values = {"model_type": model.blueprint.family}
+        raise ModelError("only a BERT runs here", where=folder, values=values, hint="give a checkpoint of a BERT")
+    config = config_of(model, attention=attention, pack=pack)
+    tokens = Tokens(folder, config.vocab_size, config.max_position_embeddings)
+    found = readers.read(path)
+    choice = choose(model, found, class_name)
+    notes = _accounted(choice.comparison, found, model, choice.class_name, new=labels is not None)
+    with torch.random.fork_rng(devices=[]):  # what starts at random is the same each time
+        torch.manual_seed(0)
+        built = CLASSES[choice.class_name](config)
+    _fill(built, choice.comparison, found)
+    names = labels or _labels(model)
+    return Loaded(folder, built.eval(), choice.class_name, config, model, names, tokens, (*model.notes, *notes))
+
+
+def config_of(model: Model, *, attention: str = "sdpa", pack: bool = True) -> BertConfig:
+    """Return what a config file says, as the sizes of a BERT; what it does not say is as the family has it.
+
+    Raises:
+        ConfigError: it says something that is not built here, or a value is none.
+
+    Example:
+        >>> config_of(find("bert-base-chinese")).vocab_size
+        21128
+    """
+    said = {**{name: model.config[name] for name in _FIELDS if name in model.config}, **model.fields}
+    values = {name: said[name] for name in _FIELDS if said.get(name) is not None or name == "pad_token_id"}
+    for name, is_sound, rule in _RULES:
+        if name in values and not is_sound(values[name]):
+            raise ConfigError(f"{name} {rule}", where=model.where, values={name: values[name]}, hint="correct it")
+    positions = model.config.get("position_embedding_type", "absolute")
+    if positions != "absolute":
+        values = {"position_embedding_type": positions}
+        raise ConfigError("only absolute positions are built here", where=model.where, values=values)
+    return BertConfig(**values, attention=attention, pack=pack)
+
+
+_FIELDS = tuple(field.name for field in fields(BertConfig) if field.name not in ("attention", "pack"))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_share(value: Any) -> bool:
+    return _is_number(value) and 0 <= value < 1
+
+
+_PROBLEMS = ("regression", "single_label_classification", "multi_label_classification")
+_RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("hidden_act", lambda value: value in ACTIVATIONS, f"must be one of {', '.join(ACTIVATIONS)}"),
+    ("hidden_dropout_prob", _is_share, "must be from 0 to less than 1"),
+    ("attention_probs_dropout_prob", _is_share, "must be from 0 to less than 1"),
+    ("classifier_dropout", _is_share, "must be from 0 to less than 1"),
+    ("layer_norm_eps", lambda value: _is_number(value) and value > 0, "must be a positive number"),
+    ("initializer_range", lambda value: _is_number(value) and value >= 0, "must be a number, 0 or more"),
+    ("problem_type", lambda value: value in _PROBLEMS, f"must be one of {', '.join(_PROBLEMS)}"),
+)
+"""What a value must be that decides no shape, and so is not checked before."""
+
+
+def _labels(model: Model) -> tuple[str, ...]:
+    """Return the names of the classes in the order of their numbers; LABEL_0, LABEL_1, … where there are none."""
+    stated: Any = model.config.get("id2label")
+    names = {str(number): stated[number] for number in stated} if hasattr(stated, "keys") else {}
+    return tuple(str(names.get(str(number), f"LABEL_{number}")) for number in range(model.fields["num_labels"]))
+
+
+# Which files
+
+
+def _places(checkpoint: str) -> tuple[str, str]:
+    """Return the folder of a checkpoint, and what to read its weights from."""
+    if checkpoint.startswith("hf://"):
+        folder = hub.download(checkpoint, (_CONFIG, *FILES, "*.safetensors", "*.safetensors.index.json"))
+        return folder, folder
+    if is_remote(checkpoint):
+        raise UsageError(
+            "a model runs from files that are here", where=checkpoint, hint="fetch its folder, or use hf://"
+        )
+    if os.path.isdir(checkpoint):
+        return checkpoint, checkpoint
+    if not os.path.lexists(checkpoint) and not os.path.isfile(checkpoint + tensorflow.SUFFIX):
+        raise ModelError(
+            "there is no such checkpoint", where=checkpoint, hint="give a folder with config.json and weights"
+        )
+    return os.path.dirname(checkpoint) or ".", checkpoint
+
+
+# Which tensor is which
+
+
+def _accounted(comparison: Comparison, found: Found, model: Model, class_name: str, *, new: bool) -> list[str]:
+    """Refuse a checkpoint that does not hold what the class needs; return what is worth a word.
+
+    What it holds for other classes of the family is left out. Of a ``new`` head, what it lacks starts at random.
+    """
+    prefix = model.blueprint.prefix(class_name)
+    differing = [difference for difference in comparison.differences if difference.matters]
+    extra = {difference.name for difference in differing if difference.kind == "extra"}
+    unused = extra & set(_of_other_classes(model, extra))
+    started = {
+        difference.name
+        for difference in differing
+        if new
+        and difference.kind in LACKING
+        and (not difference.name.startswith(prefix) or ".pooler." in difference.name)
+    }
+    wrong = [difference for difference in differing if difference.name not in unused | started]
+    if wrong:
+        first = wrong[0]
+        sizes = {"expected": first.expected_shape, "found": first.found_shape}
+        values: dict[str, object] = {"tensor": first.name}
+        values |= {name: "×".join(map(str, size)) for name, size in sizes.items() if size is not None}
+        what = (
+            f"not the tensors of a {class_name}: {len(wrong)} differ, the first is {_WORDS.get(first.kind, first.kind)}"
+        )
+        hint = f"`weighbridge verify CONFIG {found.path} --class {class_name}` lists them"
+        raise CheckpointError(what, where=found.path, values=values, hint=hint)
+    if found.packed:
+        packed = {"packed": len(found.packed)}
+        raise CheckpointError("packed weights do not run here", where=found.path, values=packed, hint=_UNPACKED)
+    notes = []
+    if unused:
+        notes.append(f"not used by {class_name}, and left out: {_listed(unused)}")
+    if started:
+        notes.append(f"not in the checkpoint, and started at random: {_listed(started)}")
+    return notes
+
+
+_UNPACKED = "give a checkpoint of F32, F16 or BF16"
+_WORDS = {"missing": "not there", "absent": "not there", "shape": "of another shape", "extra": "not known"}
+
+
+def _of_other_classes(model: Model, names: set[str]) -> Iterator[str]:
+    """Yield those of stored names that belong to a head, or to the pooler, of another class of the family."""
+    known: set[str] = set()
+    for class_name in model.blueprint.class_names:
+        renames = names_of(model.blueprint, class_name).paths
+        rows = bind(model.blueprint, class_name, model.fields)
+        known |= {row.name for row in (*rows.rows, *rows.buffers())}
+        yield from (name for name in names if renamed(name, renames)[0] in known)
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return the modules that names stand under, the head's own pieces alone."""
+    return ", ".join(sorted({name.rpartition(".")[0] or name for name in names}))
+
+
+# The numbers themselves
+
+
+def _fill(model: nn.Module, comparison: Comparison, found: Found) -> None:
+    """Put a checkpoint's numbers into a model: as many as it holds, every one of them where it belongs."""
+    own = dict(model.named_parameters(remove_duplicate=False))
+    wanted = {row.name: name for name, row in comparison.held.items() if name in own}
+    filled = set()
+    with torch.no_grad():
+        for stored, tensor in _tensors(found, wanted):
+            row = comparison.held[wanted[stored]]
+            value = tensor.T if is_turned(row, found) else tensor
+            own[wanted[stored]].copy_(value.reshape(own[wanted[stored]].shape))
+            filled.add(stored)
+    if filled != wanted.keys():
+        lost = min(wanted.keys() - filled)
+        raise CheckpointError("a tensor that the header names is not there", where=found.path, values={"tensor": lost})
+
+
+def _tensors(found: Found, wanted: Mapping[str, str]) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors of a checkpoint that are wanted, by their stored names."""
+    read = _READ.get(found.format)
+    if read is None:
+        values = {"format": found.format, "read": ", ".join(_READ)}
+        raise CheckpointError(
+            "the weights of this format do not run here", where=found.path, values=values, hint=_OTHER
+        )
+    for file in found.files:
+        try:
+            yield from ((name, tensor) for name, tensor in read(file, wanted) if name in wanted)
+        except (OSError, SafetensorError, pickle.UnpicklingError, RuntimeError) as error:
+            reason = str(error).partition("\n")[0]
+            raise CheckpointError("the weights cannot be read", where=file, values={"reason": reason}) from None
+
+
+_OTHER = "convert it to safetensors, with transformers' save_pretrained"
+
+
+def _of_safetensors(path: str, wanted: Mapping[str, str]) -> Iterator[tuple[str, Tensor]]:
+    with safe_open(path, "pt") as file:
+        yield from ((name, file.get_tensor(name)) for name in set(file.keys()) & wanted.keys())
+
+
+def _of_pytorch(path: str, wanted: Mapping[str, str]) -> Iterator[tuple[str, Tensor]]:  # noqa: ARG001
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    state = state.get("state_dict", state)
+    yield from ((name, tensor) for name, tensor in state.items() if isinstance(tensor, Tensor))
+
+
+def _of_tensorflow(path: str, wanted: Mapping[str, str]) -> Iterator[tuple[str, Tensor]]:
+    for name, place in tensorflow.places(path).items():
+        if name in wanted:
+            if place.dtype != "F32":
+                raise RuntimeError(f"{name} is {place.dtype}; of this format only F32 is run")
+            numbers = np.fromfile(place.file, "<f4", math.prod(place.shape), offset=place.offset)
+            yield name, torch.from_numpy(numbers.reshape(place.shape))
+
+
+_READ: dict[str, Callable[[str, Mapping[str, str]], Iterator[tuple[str, Tensor]]]] = {
+    "safetensors": _of_safetensors,
+    "PyTorch": _of_pytorch,
+    "TensorFlow": _of_tensorflow,
+}
+"""What reads the numbers of each format."""

@@ -1,0 +1,175 @@
+"""From texts to batches: WordPiece as the `tokenizers` library does it, and what had to be left out of a text."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from tokenizers import Tokenizer
+from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
+
+from weighbridge.errors import CheckpointError, UsageError, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tokenizers import Encoding
+    from torch import Tensor
+
+FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json")
+"""The files beside a checkpoint that say how texts become tokens."""
+_SPECIAL = ("[CLS]", "[SEP]", "[PAD]", "[UNK]")
+_FIT = "take the tokenizer.json or vocab.txt that the checkpoint was trained with"
+
+
+class Text(NamedTuple):
+    """A text as a model sees it: its tokens, their ids and segments, and how many more did not fit."""
+
+    tokens: tuple[str, ...]
+    ids: tuple[int, ...]
+    segments: tuple[int, ...]
+    left_out: int
+    unknown: int
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know of it."""
+        notes = []
+        if self.left_out:
+            notes.append(f"the text is longer than the {len(self.ids)} positions: {self.left_out} tokens were left out")
+        if self.unknown:
+            notes.append(f"{self.unknown} of the tokens are not in the vocabulary, and stand as [UNK]")
+        return notes
+
+
+class Batch(NamedTuple):
+    """Texts of different lengths as one batch, each (B, T), padded to the longest."""
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    token_type_ids: Tensor
+
+    def to(self, device: str | torch.device) -> Batch:
+        """Return the same on a device."""
+        return Batch(*(of.to(device) for of in self))
+
+
+class Tokens:
+    """The tokenizer of a checkpoint.
+
+    Args:
+        folder: where ``tokenizer.json`` or ``vocab.txt`` lies.
+        vocab_size: how many words the model has embeddings for.
+        positions: how many tokens it has places for.
+
+    Raises:
+        CheckpointError: there is none, it cannot be read, or its words are not those of the model.
+    """
+
+    def __init__(self, folder: str, vocab_size: int, positions: int) -> None:
+        self.folder, self.positions = folder, positions
+        self._tokenizer = _read(folder)
+        self._tokenizer.no_padding()
+        self._check(vocab_size)
+        self.pad, self.mask = self.id("[PAD]"), self._tokenizer.token_to_id("[MASK]")
+
+    def _check(self, vocab_size: int) -> None:
+        lacking = [word for word in _SPECIAL if self._tokenizer.token_to_id(word) is None]
+        if lacking:
+            raise CheckpointError(f"the vocabulary has no {', '.join(lacking)}", where=self.folder, hint=_FIT)
+        highest = max(self._tokenizer.get_vocab().values())
+        if highest >= vocab_size:
+            values = {"vocab_size": vocab_size, "highest id": highest}
+            raise CheckpointError("the vocabulary does not fit the model", where=self.folder, values=values, hint=_FIT)
+
+    def id(self, word: str) -> int:
+        """Return the id of a word that every vocabulary has."""
+        return int(self._tokenizer.token_to_id(word) or 0)
+
+    def word(self, id_: int) -> str:
+        """Return the word that an id is of; nothing where it is of none."""
+        return self._tokenizer.id_to_token(id_) or ""
+
+    def read(self, text: str, second: str | None = None, *, longest: int | None = None) -> Text:
+        """Return a text, or a pair of texts, in tokens, cut to the positions that there are.
+
+        Raises:
+            UsageError: it has no text in it, or is none.
+        """
+        return next(iter(self.read_all([(text, second)], longest=longest)))
+
+    def read_all(self, texts: Iterable[tuple[str, str | None]], *, longest: int | None = None) -> list[Text]:
+        """Return texts in tokens, cut to ``longest`` or else to the positions that there are."""
+        asked = [text if second is None else (text, second) for text, second in map(_checked, texts)]
+        most = min(longest or self.positions, self.positions)
+        self._tokenizer.no_truncation()
+        whole = self._tokenizer.encode_batch(asked)
+        self._tokenizer.enable_truncation(most)
+        return [
+            self._text(of if len(of) <= most else self._tokenizer.encode_batch([text])[0], len(of))
+            for text, of in zip(asked, whole, strict=True)
+        ]
+
+    def _text(self, encoding: Encoding, length: int) -> Text:
+        left_out, unknown = length - len(encoding), encoding.ids.count(self.id("[UNK]"))
+        return Text(tuple(encoding.tokens), tuple(encoding.ids), tuple(encoding.type_ids), left_out, unknown)
+
+    def batch(self, texts: Sequence[Text]) -> Batch:
+        """Lay texts out as one batch, padded to the longest."""
+        length = max(len(text.ids) for text in texts)
+
+        def filled(rows: Iterable[Sequence[int]], value: int) -> Tensor:
+            return torch.tensor([[*row, *[value] * (length - len(row))] for row in rows])
+
+        ids, segments = filled((text.ids for text in texts), self.pad), filled((text.segments for text in texts), 0)
+        return Batch(ids, filled(([1] * len(text.ids) for text in texts), 0), segments)
+
+
+def _checked(texts: tuple[str, str | None]) -> tuple[str, str | None]:
+    for text in texts:
+        if text is not None and not text.strip():
+            raise UsageError("the text is empty", values={"text": text}, hint="give a sentence")
+        if text is not None and any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise UsageError("the text is not UTF-8", values={"text": ascii(text)}, hint="write it as UTF-8")
+    return texts
+
+
+def _read(folder: str) -> Tokenizer:
+    """Read ``tokenizer.json``, or ``vocab.txt`` with what ``tokenizer_config.json`` says of it."""
+    whole, words = os.path.join(folder, "tokenizer.json"), os.path.join(folder, "vocab.txt")
+    try:
+        if os.path.exists(whole):
+            return Tokenizer.from_file(whole)
+        if os.path.exists(words):
+            return _of_words(words, _settings(os.path.join(folder, "tokenizer_config.json")))
+    except Exception as error:  # tokenizers raises Exception itself
+        raise CheckpointError("the tokenizer cannot be read", where=folder, values={"reason": str(error)}) from None
+    hint = "put tokenizer.json or vocab.txt beside the checkpoint"
+    raise CheckpointError("there is no tokenizer", where=folder, hint=hint)
+
+
+def _of_words(path: str, settings: dict[str, Any]) -> Tokenizer:
+    with open(path, encoding="utf-8") as file:
+        lines = [line.rstrip("\r\n") for line in file]
+    if not lines or len(set(lines)) != len(lines):
+        twice = next((word for word in lines if lines.count(word) > 1), None)
+        raise ValueError(f"vocab.txt names {shorten(twice, str)} twice" if twice else "vocab.txt is empty")
+    made = BertWordPieceTokenizer(
+        {word: place for place, word in enumerate(lines)},
+        lowercase=bool(settings.get("do_lower_case", True)),
+        handle_chinese_chars=bool(settings.get("tokenize_chinese_chars", True)),
+        strip_accents=settings.get("strip_accents"),
+    )
+    return made._tokenizer  # it is all that this class of the library wraps
+
+
+def _settings(path: str) -> dict[str, Any]:
+    if not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        settings = json.load(file)
+    if not isinstance(settings, dict):
+        raise TypeError("tokenizer_config.json holds no object")
+    return settings
