@@ -36,6 +36,10 @@ _CHECKPOINT = (
     "or one elsewhere, of which only headers are fetched: https://…, hf://org/name@revision, s3://… (it needs "
     "weighbridge[remote])"
 )
+_RUNNABLE = (
+    "a folder with config.json, weights and a tokenizer, a file of weights in one, or one on the hub, "
+    "hf://org/name@revision"
+)
 _ARTICLE = (
     "a text, Markdown or HTML file, the address of a page, https://…, or - for stdin; what is LaTeX in it needs "
     "weighbridge[audit]"
@@ -370,8 +374,8 @@ def _run_audit(options: argparse.Namespace) -> _Answer:
 
 
 @contextmanager
-def _watching() -> Iterator[Watch | None]:
-    """Give what draws a bar on stderr of the files that are done, and wipe it away; nothing where nobody watches."""
+def _watching(what: str = "headers", unit: str = "file") -> Iterator[Watch | None]:
+    """Give what draws a bar on stderr of what is done, and wipe it away; nothing where nobody watches."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
@@ -381,7 +385,7 @@ def _watching() -> Iterator[Watch | None]:
         if not bars:
             from tqdm import tqdm
 
-            bars.append(tqdm(total=files, desc="headers", unit="file", file=sys.stderr, leave=False))
+            bars.append(tqdm(total=files, desc=what, unit=unit, file=sys.stderr, leave=False))
         bars[0].update(done - bars[0].n)
 
     try:
@@ -514,6 +518,48 @@ def _run_derive(options: argparse.Namespace) -> _Answer:
     return derive(wish, _say)
 
 
+def _add_run(command: argparse.ArgumentParser) -> None:
+    command.add_argument("checkpoint", metavar="CHECKPOINT", help=_RUNNABLE)
+    command.add_argument(
+        "texts",
+        nargs="*",
+        metavar="TEXT [SECOND]",
+        help="a text, and the second one of a pair; of a multiple choice all that follow are its choices",
+    )
+    command.add_argument("--each", action="store_true", help="take every TEXT for one of its own")
+    command.add_argument("--file", metavar="FILE", help="texts, one a line, a tab before a second one; - for stdin")
+    command.add_argument("--class", dest="class_name", metavar="CLASS", help="run it as this class")
+    command.add_argument("--pool", metavar="HOW", help="what an embedding is made of: cls, pooler or mean")
+    command.add_argument("--top", type=int, default=5, metavar="N", help="how many candidates a [MASK] gets")
+    _add_lang(command)
+    command.add_argument("--json", action="store_true", help="write json, with every number of an embedding")
+
+
+def _run_run(options: argparse.Namespace) -> _Answer:
+    from weighbridge.report.running import report, to_dict
+    from weighbridge.torch import check_installed
+
+    check_installed("running a model")
+    from weighbridge.torch.running import asked, run
+
+    texts = asked(options.texts, options.file, each=options.each, class_name=options.class_name)
+    with _watching("texts", "text") as watch:
+        found = run(
+            options.checkpoint,
+            texts,
+            class_name=options.class_name,
+            pool=options.pool,
+            top=options.top,
+            watch=watch if len(texts) > 1 else None,
+        )
+    for note in found.notes:
+        _say(f"note: {note}")
+    for number, answer in enumerate(found.answers, 1):
+        for note in answer.notes:
+            _say(f"note: text {number}: {note}")
+    return 0, _json(to_dict(found)) if options.json else report(found, options.lang)
+
+
 def _add_models(command: argparse.ArgumentParser) -> None:
     command.add_argument("part", nargs="?", default="", metavar="PART", help="only names that contain this")
     command.add_argument("--json", action="store_true", help="write json: config, parameters and source of each")
@@ -565,6 +611,7 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], _Answer], Callable
     "conventions": ("the ways of counting, each with an example and its source", _run_conventions, _add_conventions),
     "guess": ("what a checkpoint without a config is: family, class and config", _run_guess, _add_guess),
     "audit": ("a published derivation: each step of its arithmetic, and what rests on a slip", _run_audit, _add_audit),
+    "run": ("what a BERT says of texts: words for [MASK], classes, an answer, an embedding", _run_run, _add_run),
     "models": ("the released models that weighbridge knows by name", _run_models, _add_models),
     "families": ("the families that have a blueprint, each with its evidence", _run_families, _add_families),
     "derive": ("a blueprint, from the code of a model: transformers' or your own", _run_derive, _add_derive),

@@ -200,8 +200,17 @@ def share(part: int, whole: int) -> str:
     """
     if not whole:
         return "-"
-    percent = 100 * part / whole
-    return "<0.1%" if 0 < percent < 0.05 else f"{percent:.1f}%"
+    return percent(part / whole)
+
+
+def percent(part: float) -> str:
+    """Write a part of one, a probability say, as a percentage, to one decimal.
+
+    Example:
+        >>> percent(0.4213), percent(0.00001)
+        ('42.1%', '<0.1%')
+    """
+    return "<0.1%" if 0 < part < 0.0005 else f"{100 * part:.1f}%"
 
 
 def short(number: int) -> str:

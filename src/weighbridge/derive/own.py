@@ -431,10 +431,10 @@ def _reason(error: BaseException) -> str:
 
 
 def _packages(module: str, kind: type, config: Any) -> tuple[str, ...]:
-    """Return the prefixes of the user's own modules: those of the packages that were named, and never torch."""
+    """Return the prefixes of the user's own modules: of the packages that were named, never torch or this one whole."""
     at_home = config if isinstance(config, type) else type(config)
     named = {module, kind.__module__, at_home.__module__} - {"builtins"}
-    tops = {name.partition(".")[0] for name in named} - {"torch"}
+    tops = {name.partition(".")[0] for name in named} - {"torch", "weighbridge"}
     return tuple(sorted(f"{name}." for name in {*tops, kind.__module__}))
 
 

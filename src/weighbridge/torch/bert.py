@@ -191,6 +191,9 @@ class BertSelfAttention(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
+        if config.hidden_size % config.num_attention_heads:
+            sizes = f"hidden_size = {config.hidden_size}, num_attention_heads = {config.num_attention_heads}"
+            raise ValueError(f"the heads must share the hidden size evenly ({sizes})")
         self.heads = config.num_attention_heads  # A
         self.head_size = config.hidden_size // config.num_attention_heads  # D
         self.query = nn.Linear(config.hidden_size, self.heads * self.head_size)

@@ -6,6 +6,7 @@ prefix that a checkpoint has or lacks, the names of Google's TensorFlow files. W
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import pickle
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from weighbridge.readers import Found
 
 FAMILY = "bert"
-_CONFIG = "config.json"
+_CONFIG, _GOOGLES = "config.json", "bert_config.json"
 
 
 class Loaded(NamedTuple):
@@ -83,7 +84,7 @@ def load(
     """
     folder, path = _places(os.fspath(checkpoint))
     replaced = {"id2label": dict(enumerate(labels))} if labels else None
-    model = find(os.path.join(folder, _CONFIG), replaced)
+    model = find(_config(folder), replaced)
     if model.blueprint.family != FAMILY:
         values = {"model_type": model.blueprint.family}
         raise ModelError("only a BERT runs here", where=folder, values=values, hint="give a checkpoint of a BERT")
@@ -98,6 +99,21 @@ def load(
     _fill(built, choice.comparison, found)
     names = labels or _labels(model)
     return Loaded(folder, built.eval(), choice.class_name, config, model, names, tokens, (*model.notes, *notes))
+
+
+def _config(folder: str) -> str | dict[str, Any]:
+    """Return the path of a folder's config; or what Google's ``bert_config.json`` says, which names no family."""
+    path, googles = os.path.join(folder, _CONFIG), os.path.join(folder, _GOOGLES)
+    if os.path.exists(path) or not os.path.exists(googles):
+        return path
+    try:
+        with open(googles, encoding="utf-8") as file:
+            said = json.load(file)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError("cannot be read", where=googles, values={"reason": str(error)}) from None
+    if not isinstance(said, dict):
+        raise ConfigError("holds no object", where=googles, values={"found": said}, hint="give that of the checkpoint")
+    return {"model_type": FAMILY, **said}
 
 
 def config_of(model: Model, *, attention: str = "sdpa", pack: bool = True) -> BertConfig:

@@ -92,6 +92,10 @@ class Tokens:
         """Return the word that an id is of; nothing where it is of none."""
         return self._tokenizer.id_to_token(id_) or ""
 
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the text that ids stand for."""
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+
     def read(self, text: str, second: str | None = None, *, longest: int | None = None) -> Text:
         """Return a text, or a pair of texts, in tokens, cut to the positions that there are.
 
@@ -145,7 +149,8 @@ def _read(folder: str) -> Tokenizer:
         if os.path.exists(words):
             return _of_words(words, _settings(os.path.join(folder, "tokenizer_config.json")))
     except Exception as error:  # tokenizers raises Exception itself
-        raise CheckpointError("the tokenizer cannot be read", where=folder, values={"reason": str(error)}) from None
+        values = {"reason": str(error)}
+        raise CheckpointError("the tokenizer cannot be read", where=folder, values=values, hint=_FIT) from None
     hint = "put tokenizer.json or vocab.txt beside the checkpoint"
     raise CheckpointError("there is no tokenizer", where=folder, hint=hint)
 

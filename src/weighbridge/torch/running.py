@@ -1,0 +1,357 @@
+"""What a checkpoint says of texts: words for [MASK], classes, an answer, what follows what, or an embedding."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from weighbridge.errors import UsageError, shorten
+from weighbridge.report.running import Answer, Run
+from weighbridge.torch.loading import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from torch import Tensor
+
+    from weighbridge.torch.bert import Encoded
+    from weighbridge.torch.loading import Loaded
+    from weighbridge.torch.tokens import Batch, Text
+
+    Asked = tuple[str, str | None]
+    Watch = Callable[[int, int], None]
+
+POOLS = ("cls", "pooler", "mean")
+"""How the tokens of a text become one vector: the first one's, that one through the pooler, or the mean of all."""
+TOP = 5  # candidates for a [MASK] that are given
+MOST_ALIKE = 8  # embeddings that are compared with each other
+_AT_ONCE = 32  # texts of a batch
+_POOLING = os.path.join("1_Pooling", "config.json")  # of sentence-transformers
+
+
+def run(
+    checkpoint: str | os.PathLike[str],
+    texts: Iterable[Asked],
+    *,
+    class_name: str | None = None,
+    pool: str | None = None,
+    top: int = TOP,
+    watch: Watch | None = None,
+) -> Run:
+    """Give texts to a checkpoint, and return what its class says of them.
+
+    Args:
+        checkpoint: as for `loading.load`.
+        texts: each with a second one, or None. Of a `BertForQuestionAnswering` the second is where the answer is; of a
+            `BertForMultipleChoice` texts that share the first are its choices.
+        class_name: the class to load; otherwise the one that the config names or that fits.
+        pool: one of `POOLS` for an embedding; otherwise what the folder of the checkpoint says, or else the mean.
+        top: how many candidates a [MASK] gets.
+        watch: is told how many of how many texts are done.
+
+    Raises:
+        WeighbridgeError: the checkpoint cannot be loaded, or a text cannot be read.
+    """
+    asked = list(texts)
+    if pool is not None and pool not in POOLS:
+        raise UsageError("cannot pool so", values={"pool": pool}, hint=f"use one of {', '.join(POOLS)}")
+    if top < 1:
+        raise UsageError("a [MASK] gets 1 candidate or more", values={"top": top}, hint="give another number")
+    loaded = load(checkpoint, class_name)
+    how = pool or _pooling(loaded.where) or "mean"
+    if how == "pooler" and not _has_pooler(loaded):
+        hint = "use cls or mean"
+        raise UsageError("this class has no pooler", values={"class": loaded.class_name}, hint=hint)
+    answers = _answered(_Asking(loaded, how, top), asked, watch)
+    embeddings = [answer.found["embedding"] for answer in answers if "embedding" in answer.found]
+    return Run(
+        loaded.where,
+        loaded.class_name,
+        sum(parameter.numel() for parameter in loaded.model.parameters()),
+        how if embeddings else None,
+        answers,
+        _alike(embeddings),
+        loaded.notes,
+    )
+
+
+def _answered(asking: _Asking, asked: Sequence[Asked], watch: Watch | None) -> tuple[Answer, ...]:
+    """Give a model all texts, some at a time."""
+    answers: list[Answer] = []
+    class_name, read = asking.loaded.class_name, asking.loaded.tokens.read_all(asked)
+    if class_name in _FILLS and not any(asking.loaded.tokens.mask in text.ids for text in read):
+        class_name = "BertModel" if not any(second for _, second in asked) else class_name
+    at_once = len(asked) if class_name == "BertForMultipleChoice" else _AT_ONCE
+    with torch.inference_mode():
+        for start in range(0, len(asked), at_once):
+            texts, of_texts = read[start : start + at_once], asked[start : start + at_once]
+            found = _GIVES[class_name](_Batch(asking, texts, of_texts))
+            triples = zip(of_texts, texts, found, strict=True)
+            answers += [Answer(*pair, len(text.ids), of, tuple(text.notes)) for pair, text, of in triples]
+            if watch:
+                watch(len(answers), len(asked))
+    return tuple(answers)
+
+
+def _alike(embeddings: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
+    """Return the cosine of each two embeddings, where there are a few."""
+    if not 1 < len(embeddings) <= MOST_ALIKE:
+        return ()
+    vectors = torch.nn.functional.normalize(torch.tensor(embeddings), dim=1)
+    return tuple(tuple(row) for row in (vectors @ vectors.T).tolist())
+
+
+def asked(texts: Sequence[str], file: str | None, *, each: bool = False, class_name: str | None = None) -> list[Asked]:
+    """Return what a user asks for: a text or a pair, several texts, choices, or those of a file; ``"-"`` is stdin.
+
+    Raises:
+        UsageError: it is none, or too many; or the file has none or cannot be read.
+
+    Example:
+        >>> asked(["It rains.", "It pours."], None), asked(["It rains.", "It pours."], None, each=True)
+        ([('It rains.', 'It pours.')], [('It rains.', None), ('It pours.', None)])
+    """
+    if (file is None) == (not texts):
+        found = {"texts": len(texts), "file": file}
+        raise UsageError("takes a text, or a file of them", values=found, hint="give one of the two")
+    if file is not None:
+        return _of_file(file)
+    if each:
+        return [(text, None) for text in texts]
+    if class_name == "BertForMultipleChoice":
+        return [(texts[0], choice) for choice in texts[1:]] or [(texts[0], None)]
+    if len(texts) > 2:
+        raise UsageError("takes a text and a second one", values={"texts": len(texts)}, hint=_SEVERAL)
+    return [(texts[0], texts[1] if texts[1:] else None)]
+
+
+_SEVERAL = "add --each for texts of their own, --class BertForMultipleChoice for a text and its choices"
+
+
+def _of_file(path: str) -> list[Asked]:
+    try:
+        if path == "-":
+            return read_texts("stdin", sys.stdin.buffer)
+        with open(path, "rb") as file:
+            return read_texts(path, file)
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", where=path, hint="name a file of texts") from None
+
+
+def read_texts(path: str, lines: Iterable[bytes]) -> list[Asked]:
+    r"""Return the texts of a file, one a line; a tab stands before a second one.
+
+    Raises:
+        UsageError: a line is empty or not UTF-8, has more than two texts, or there is none.
+
+    Example:
+        >>> read_texts("texts.txt", [b"It rains.\tIt pours.\n", "我爱自然语言处理\n".encode()])
+        [('It rains.', 'It pours.'), ('我爱自然语言处理', None)]
+    """
+    texts = [_line(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
+    if not texts:
+        raise UsageError("there is no text", where=path, hint="write one a line")
+    return texts
+
+
+def _line(raw: bytes, where: str) -> Asked:
+    try:
+        line = raw.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        values = {"byte": error.start + 1, "found": raw[error.start : error.start + 8]}
+        raise UsageError("the line is not UTF-8", where=where, values=values, hint="save the file as UTF-8") from None
+    first, *rest = line.split("\t")
+    if len(rest) > 1:
+        hint = "write one text a line, or two with one tab between"
+        raise UsageError("the line has more than two texts", where=where, values={"texts": len(rest) + 1}, hint=hint)
+    if not first.strip() or (rest and not rest[0].strip()):
+        raise UsageError("the text is empty", where=where, values={"line": line}, hint="write a sentence, or no line")
+    return first, rest[0] if rest else None
+
+
+def _has_pooler(loaded: Loaded) -> bool:
+    return getattr(getattr(loaded.model, "bert", loaded.model), "pooler", None) is not None
+
+
+def _pooling(folder: str) -> str | None:
+    """Return how sentence-transformers pools here, where it says so in a way that is known."""
+    try:
+        with open(os.path.join(folder, _POOLING), encoding="utf-8") as file:
+            said = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}.get(
+        next((name for name, on in said.items() if name.startswith("pooling_mode_") and on is True), "")
+    )
+
+
+# What each class gives
+
+
+class _Asking(NamedTuple):
+    """What texts are given to, and what is wanted of it."""
+
+    loaded: Loaded
+    pool: str
+    top: int
+
+
+class _Batch:
+    """Texts that a model is given at once."""
+
+    def __init__(self, asking: _Asking, texts: Sequence[Text], asked: Sequence[Asked]) -> None:
+        self.loaded, self.pool, self.top = asking
+        self.texts, self.asked = texts, asked
+        self.batch: Batch = self.loaded.tokens.batch(texts)
+
+    def encoded(self) -> Encoded:
+        """Return the tokens as BERT itself leaves them."""
+        bert = getattr(self.loaded.model, "bert", self.loaded.model)
+        encoded: Encoded = bert(*self.batch)
+        return encoded
+
+    def scores(self) -> Any:
+        """Return what the class gives."""
+        return self.loaded.model(*self.batch)
+
+
+def _embeddings(batch: _Batch) -> list[dict[str, Any]]:
+    encoded = batch.encoded()
+    tokens, mask = encoded.last_hidden_state, batch.batch.attention_mask.unsqueeze(-1)  # (B, T, H), (B, T, 1)
+    if batch.pool == "pooler":
+        vectors = encoded.pooled
+    else:
+        vectors = tokens[:, 0] if batch.pool == "cls" else (tokens * mask).sum(1) / mask.sum(1)  # (B, H)
+    return [{"embedding": vector.tolist()} for vector in vectors]
+
+
+def _words(batch: _Batch) -> list[dict[str, Any]]:
+    """Fill each [MASK]."""
+    return [
+        {"masks": [_mask(batch, scores[place], place) for place in _masks(batch, text)]}
+        for text, scores in zip(batch.texts, batch.scores().logits, strict=True)
+    ]
+
+
+def _masks(batch: _Batch, text: Text) -> list[int]:
+    return [place for place, id_ in enumerate(text.ids) if id_ == batch.loaded.tokens.mask]
+
+
+def _mask(batch: _Batch, scores: Tensor, place: int) -> dict[str, Any]:
+    """Return the candidates for one [MASK], by its scores (V,)."""
+    shares, ids = scores.softmax(-1).topk(min(batch.top, len(scores)))
+    pairs = zip(ids.tolist(), shares.tolist(), strict=True)
+    words = [{"token": batch.loaded.tokens.word(id_), "id": id_, "probability": share} for id_, share in pairs]
+    return {"place": place, "candidates": words}
+
+
+def _next_words(batch: _Batch) -> list[dict[str, Any]]:
+    """Say how a text goes on: the candidates after its last word, which stands before [SEP]."""
+    last = [len(text.ids) - 2 for text in batch.texts]
+    return [
+        {"masks": [_mask(batch, scores[place], place + 1)]}
+        for place, scores in zip(last, batch.scores().logits, strict=True)
+    ]
+
+
+def _follows(scores: Tensor) -> dict[str, Any]:
+    return {"follows": scores.softmax(-1)[0].item()}
+
+
+def _next_sentences(batch: _Batch) -> list[dict[str, Any]]:
+    _check_pairs(batch, "the sentence that may follow")
+    return [_follows(scores) for scores in batch.scores().logits]
+
+
+def _pre_training(batch: _Batch) -> list[dict[str, Any]]:
+    scores = batch.scores()
+    found = []
+    for text, (_, second), words, follows in zip(
+        batch.texts, batch.asked, scores.prediction_logits, scores.seq_relationship_logits, strict=True
+    ):
+        masks = [_mask(batch, words[place], place) for place in _masks(batch, text)]
+        of_pair = _follows(follows) if second is not None else {}
+        found.append({"masks": masks, **of_pair})
+    return found
+
+
+def _classes(batch: _Batch) -> list[dict[str, Any]]:
+    scores, problem = batch.scores().logits, batch.loaded.config.problem_type  # (B, C)
+    if scores.shape[1] == 1 or problem == "regression":
+        return [{"value": of_text[0].item() if len(of_text) == 1 else of_text.tolist()} for of_text in scores]
+    shares = scores.sigmoid() if problem == "multi_label_classification" else scores.softmax(-1)
+    return [{"classes": _named(of_text, batch.loaded.labels)} for of_text in shares]
+
+
+def _named(shares: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Return each class with its probability, the likeliest first."""
+    pairs = zip(labels, shares.tolist(), strict=True)
+    return [{"label": label, "probability": share} for label, share in sorted(pairs, key=lambda pair: -pair[1])]
+
+
+def _token_classes(batch: _Batch) -> list[dict[str, Any]]:
+    shares, best = batch.scores().logits.softmax(-1).max(-1)  # (B, T)
+    labels = batch.loaded.labels
+    return [
+        {
+            "tokens": [
+                {"token": token, "label": labels[int(which)], "probability": float(share)}
+                for token, which, share in zip(text.tokens, best[at], shares[at], strict=False)
+                if token not in ("[CLS]", "[SEP]")
+            ]
+        }
+        for at, text in enumerate(batch.texts)
+    ]
+
+
+def _answers(batch: _Batch) -> list[dict[str, Any]]:
+    """Find the likeliest span in the second text: it starts where it starts, and ends no earlier."""
+    _check_pairs(batch, "the text that the answer is in")
+    scores = batch.scores()
+    found = []
+    for text, start, end in zip(batch.texts, scores.start_logits, scores.end_logits, strict=True):
+        allowed = torch.tensor([segment == 1 for segment in text.segments])
+        allowed[-1] = False  # the last [SEP]
+        length = len(text.ids)
+        starts, ends = (of[:length].masked_fill(~allowed, -torch.inf).softmax(0) for of in (start, end))
+        likely = (starts[:, None] * ends[None, :]).triu()  # (T, T), of those that end no earlier than they start
+        first, last = divmod(int(likely.argmax()), length)
+        answer = batch.loaded.tokens.text(text.ids[first : last + 1])
+        span = {"answer": answer, "start": first, "end": last, "probability": likely[first, last].item()}
+        found.append({"span": span})
+    return found
+
+
+def _choices(batch: _Batch) -> list[dict[str, Any]]:
+    _check_pairs(batch, "a choice")
+    if len({first for first, _ in batch.asked}) > 1:
+        raise UsageError("the choices are of one text", hint="give one text, and then each of its choices")
+    scores = batch.loaded.model(*(of.unsqueeze(0) for of in batch.batch)).logits[0]  # (1, C, T) -> (C,)
+    return [{"choice": share} for share in scores.softmax(-1).tolist()]
+
+
+def _check_pairs(batch: _Batch, what: str) -> None:
+    alone = next((first for first, second in batch.asked if second is None), None)
+    if alone is not None:
+        values = {"class": batch.loaded.class_name, "text": shorten(alone, str)}
+        raise UsageError("this class takes two texts", values=values, hint=f"give {what} behind the first")
+
+
+_GIVES: dict[str, Callable[[_Batch], list[dict[str, Any]]]] = {
+    "BertModel": _embeddings,
+    "BertForPreTraining": _pre_training,
+    "BertForMaskedLM": _words,
+    "BertLMHeadModel": _next_words,
+    "BertForNextSentencePrediction": _next_sentences,
+    "BertForSequenceClassification": _classes,
+    "BertForMultipleChoice": _choices,
+    "BertForTokenClassification": _token_classes,
+    "BertForQuestionAnswering": _answers,
+}
+"""What each class gives."""
+_FILLS = ("BertForMaskedLM", "BertForPreTraining")
+"""The classes that fill a [MASK]. Where no text has one, nor a second text, their embeddings are what is left."""
