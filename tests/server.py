@@ -28,6 +28,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.folder = folder
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.elsewhere = f"http://localhost:{self.server_address[1]}"  # another host, as the hub has for files
         self.ranges: list[tuple[str, int, int]] = []
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.sent = self.open = self.most_at_once = 0
@@ -168,11 +169,24 @@ class _Handler(BaseHTTPRequestHandler):
         """Serve a repository's file, as the hub does: from elsewhere."""
         found = re.fullmatch(r"(?P<name>[^/]+)/resolve/(?P<revision>[^/]+)/(?P<file>.+)", rest)
         assert found
-        assert found["revision"] == SHA, "a commit, so that all files are of one"
-        self.answer(302, b"", {"Location": f"/cdn/org/{found['name']}/{found['file']}"})
+        assert self.server.revisions.get(found["revision"], found["revision"]) == SHA, (
+            "a commit, so that all files are of one"
+        )
+        path = self.server.folder / "org" / found["name"] / found["file"]
+        of_file = {
+            "X-Repo-Commit": SHA,
+            "ETag": f'"{path.name}"',
+            "X-Linked-Size": str(path.stat().st_size if path.is_file() else 0),
+        }
+        self.answer(
+            302, b"", {"Location": f"{self.server.elsewhere}/cdn/org/{found['name']}/{found['file']}", **of_file}
+        )
 
     def get_cdn(self, rest: str) -> None:
-        self.ranged(rest)
+        if "Range" in self.headers:
+            self.ranged(rest)
+        else:
+            self.answer(200, (self.server.folder / rest).read_bytes(), {})
 
     def ranged(self, name: str, keep: int | None = None, size: int | None = None) -> None:
         path = self.server.folder / name

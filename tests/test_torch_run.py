@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import berts
 import pytest
 import torch
 import wheels
+from server import SHA, serving
 from transformers import BertTokenizerFast
 
 from weighbridge import data
@@ -255,6 +259,43 @@ def test_what_cannot_be_asked_is_told(
     assert said.out == ""
     assert says in said.err
     assert len(said.err.splitlines()) == 1
+
+
+def on_hub(tmp_path: Path, url: str, address: str, **settings: str) -> tuple[int, str, str]:
+    """Run a checkpoint where a server is the hub, in a process of its own: its library reads settings once."""
+    settings = {"HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "0", **settings}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    command = [sys.executable, "-m", "weighbridge", "run", address, "the cat", "--json"]
+    done = subprocess.run(
+        command, env={**environment, **settings}, capture_output=True, text=True, check=False, timeout=60
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_checkpoint_on_the_hub_is_fetched_once(tmp_path: Path) -> None:
+    folder = tmp_path / "org" / "name"
+    berts.write(folder)
+    (folder / "README.md").write_text("not needed")
+    expected = run(folder, [("the cat", None)]).answers[0].found["embedding"]
+    with serving(tmp_path) as server:
+        server.revisions[SHA] = SHA
+        status, out, err = on_hub(tmp_path, server.url, "hf://org/name@main")
+        assert (status, err) == (0, "")
+        assert json.loads(out)["answers"][0]["embedding"] == pytest.approx(expected, **NEAR)
+        fetched = {path.rpartition("/")[2] for path, _ in server.requests if path.startswith("/cdn/")}
+        assert fetched == {"config.json", "model.safetensors", "vocab.txt"}
+        sent = server.sent
+        assert on_hub(tmp_path, server.url, "hf://org/name@main")[0] == 0
+        assert server.sent - sent < 2000, "the cache has the files"
+        status, _, err = on_hub(tmp_path, server.url, "hf://org/none")
+        assert status == 2
+        assert "404-not-found" in err
+    for settings in ({"HF_HUB_OFFLINE": "1"}, {"HF_ENDPOINT": "http://127.0.0.1:9"}):
+        assert on_hub(tmp_path, "http://127.0.0.1:9", "hf://org/name@main", **settings)[0] == 0
+        status, _, err = on_hub(tmp_path, "http://127.0.0.1:9", "hf://org/other", **settings)
+        assert status == 2
+        assert err.startswith("weighbridge: hf://org/other: ")
+        assert len(err.splitlines()) == 1
 
 
 def test_without_its_packages_the_extra_is_named(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from fnmatch import fnmatch
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
@@ -99,23 +101,40 @@ def _cached(at: _OnHub, path: str) -> str | None:
 def download(path: str, patterns: Sequence[str]) -> str:
     """Fetch the files of a repository that fit one of the patterns, whole, into the hub's cache; return their folder.
 
+    Where the hub cannot be asked, it is what the cache has.
+
     Raises:
         CheckpointError: the address is none, nothing is there, or it cannot be fetched.
     """
     at, hub, errors = _on_hub(path), imported("huggingface_hub", path), import_module("huggingface_hub.errors")
-    offline = import_module("huggingface_hub.constants").HF_HUB_OFFLINE
+    if import_module("huggingface_hub.constants").HF_HUB_OFFLINE:
+        return _cached(at, path) or _not_cached(path)
+    said = import_module("huggingface_hub.utils")
+    said.logging.set_verbosity_error()  # what fails is told once, and here
+    if sys.stderr is None or not sys.stderr.isatty():
+        said.disable_progress_bars()
     try:
-        revision = None if offline else at.revision and _asked(at, path).sha
-        folder = hub.snapshot_download(
-            at.repository, revision=revision or at.revision, allow_patterns=list(patterns), etag_timeout=TIMEOUT_SECONDS
-        )
-    except errors.LocalEntryNotFoundError:
-        raise OFFLINE.broken(path) from None
+        info = _asked(at, path)
+        names = [sibling.rfilename for sibling in info.siblings or ()]
+        wanted = [name for name in names if any(fnmatch(name, f"{at.name}/{of}".lstrip("/")) for of in patterns)]
+        for name, revision in [*((name, info.sha) for name in wanted), *((name, at.revision) for name in wanted[:1])]:
+            # the last one once more, under the name of the revision, so that the cache knows which commit that is
+            hub.hf_hub_download(at.repository, name, revision=revision, etag_timeout=TIMEOUT_SECONDS)
     except errors.HfHubHTTPError as error:
         raise by_status(getattr(error.response, "status_code", 0), path) from None
-    except import_module("httpx2").TransportError as error:
+    except (import_module("httpx2").TransportError, errors.LocalEntryNotFoundError) as error:
+        if held := _cached(at, path):
+            return held
         raise lost(error, path, tries=1) from None
-    return f"{folder}/{at.name}" if at.name else str(folder)
+    return _cached(at._replace(revision=info.sha), path) or _nothing(at, path)
+
+
+def _not_cached(path: str) -> str:
+    raise OFFLINE.broken(path)
+
+
+def _nothing(at: _OnHub, path: str) -> str:
+    raise NOT_FOUND.broken(path, file=at.name or "config.json")
 
 
 def _open_hub(path: str) -> Any:

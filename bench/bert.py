@@ -1,0 +1,145 @@
+"""Our BERT beside transformers' BertModel, in turn: sentences of mixed and of equal lengths, forward and training steps.
+
+Run it as ``python bench/bert.py`` with the Python that weighbridge[torch] and transformers are installed in. Both have
+the same random weights, and the script prints how far apart what they give is. Without dropout, since masks that are
+drawn for padding too are others. The matmul peak is that of the best of several square matrices in the same run.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from _pairs import calls, machine, medians, ratios
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import BertConfig as ReferenceConfig
+from transformers import BertForSequenceClassification as Reference
+
+from weighbridge.torch.bert import BertConfig, BertForSequenceClassification
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PAIRS = 11
+SENTENCES = 16
+SHORTEST, LONGEST = 8, 128
+SIZES = {
+    "all-MiniLM-L6": {"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536, "num_attention_heads": 12},
+    "BERT-base": {"hidden_size": 768, "num_hidden_layers": 12, "intermediate_size": 3072, "num_attention_heads": 12},
+}
+
+
+class Batch(NamedTuple):
+    """Sentences as both models take them, and their classes."""
+
+    input_ids: torch.Tensor
+    attention_mask: torch.Tensor
+    labels: torch.Tensor
+
+    @property
+    def real(self) -> float:
+        """The share of places that hold a token."""
+        return self.attention_mask.float().mean().item()
+
+
+def batch(lengths: list[int]) -> Batch:
+    """Return sentences of these lengths, padded to the longest."""
+    longest = max(lengths)
+    mask = (torch.arange(longest) < torch.tensor(lengths)[:, None]).long()
+    ids = torch.randint(5, 30_000, mask.shape) * mask
+    return Batch(ids, mask, torch.randint(0, 2, (len(lengths),)))
+
+
+def both(sizes: dict[str, int], attention: str = "sdpa") -> tuple[Any, Any]:
+    """Return transformers' classifier and ours, of the same random weights, without dropout."""
+    fields: dict[str, Any] = {**sizes, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config = ReferenceConfig(**fields)
+    config._attn_implementation = attention
+    theirs = Reference(config)
+    ours = BertForSequenceClassification(BertConfig(**fields, attention=attention))
+    ours.load_state_dict(theirs.state_dict())
+    return theirs, ours
+
+
+def forward(model: Any, given: Batch) -> None:
+    """Encode a batch, without gradients."""
+    with torch.inference_mode():
+        (model.bert if hasattr(model, "bert") else model)(given.input_ids, attention_mask=given.attention_mask)
+
+
+def step(model: Any, optimizer: torch.optim.Optimizer, given: Batch) -> None:
+    """Take one step of training."""
+    optimizer.zero_grad()
+    model(given.input_ids, attention_mask=given.attention_mask, labels=given.labels).loss.backward()
+    optimizer.step()
+
+
+def seconds(call: Callable[[], object]) -> Callable[[], float]:
+    """Return what measures the seconds of one call."""
+
+    def measure() -> float:
+        start = perf_counter()
+        call()
+        return perf_counter() - start
+
+    return measure
+
+
+def peak() -> float:
+    """Return the FLOP/s of a large matmul: the best size's median."""
+    rates = []
+    for size in (512, 1024, 2048):
+        matrix = torch.randn(size, size)
+        times = [seconds(partial(torch.mm, matrix, matrix))() for _ in range(12)]
+        rates.append(2 * size**3 / median(times[2:]))
+    return max(rates)
+
+
+def matmul_flops(model: Any, given: Batch) -> int:
+    """Return the matmul FLOPs of our forward pass, with attention a step at a time, so that the counter sees it."""
+    model.config.attention = "eager"
+    with FlopCounterMode(display=False) as counter:
+        forward(model, given)
+    model.config.attention = "sdpa"
+    return counter.get_total_flops()
+
+
+def main() -> None:
+    """Print every comparison."""
+    torch.manual_seed(0)
+    draw = random.Random(0)  # noqa: S311  # lengths are no secret
+    mixed = [draw.randint(SHORTEST, LONGEST) for _ in range(SENTENCES)]
+    mixed[0] = LONGEST
+    batches = {"mixed": batch(mixed), "equal": batch([LONGEST] * SENTENCES)}
+    print(f"transformers / ours, ratio of each of {PAIRS} pairs as median (least–most); {machine()}")
+    for name, sizes in SIZES.items():
+        theirs, ours = both(sizes)
+        for kind, given in batches.items():
+            theirs.eval(), ours.eval()
+            with torch.no_grad():
+                expected = theirs.bert(given.input_ids, attention_mask=given.attention_mask).last_hidden_state
+                found = ours.bert(given.input_ids, given.attention_mask).last_hidden_state
+            places = given.attention_mask.bool()
+            apart = (expected[places] - found[places]).abs().max().item()
+            print(
+                f"{name}, {SENTENCES} sentences of {kind} lengths, {given.real:.0%} of the places real, {apart:.1e} apart"
+            )
+            pairs = calls(seconds(partial(forward, theirs, given)), seconds(partial(forward, ours, given)), PAIRS)
+            print(f"  forward        × {ratios(pairs)}: {medians(pairs, 1e-3, 'ms')}")
+            rate = matmul_flops(ours, given) / median(pair.b for pair in pairs)
+            highest = peak()
+            print(f"  ours reaches   {rate / highest:.0%} of this machine's matmul peak, {highest / 1e9:,.0f} GFLOP/s")
+            theirs.train(), ours.train()
+            of_theirs, of_ours = (torch.optim.AdamW(model.parameters(), lr=1e-5) for model in (theirs, ours))
+            pairs = calls(
+                seconds(partial(step, theirs, of_theirs, given)), seconds(partial(step, ours, of_ours, given)), PAIRS
+            )
+            print(f"  training step  × {ratios(pairs)}: {medians(pairs, 1e-3, 'ms')}")
+
+
+if __name__ == "__main__":
+    main()
