@@ -70,6 +70,13 @@ BASIC_PITCH = Wheel(  # Spotify's basic-pitch, as a TensorFlow SavedModel, Apach
     "basic_pitch/saved_models/icassp_2022/nmp/variables",
     ("variables.index", "variables.data-00000-of-00001"),
 )
+CHINESE_WORDS = Wheel(  # the 21,128 words of bert-base-chinese, as Chinese-CLIP has them
+    "cn-clip",
+    "1.6.0",
+    "1129e296d707a39450eb5e761903cfa3db89dd74a9ddfbd69f0d80c027046e75",
+    "cn_clip/clip",
+    ("vocab.txt",),
+)
 
 
 def model(wheel: Wheel) -> Path:

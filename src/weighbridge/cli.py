@@ -39,6 +39,9 @@ _CHECKPOINT = (
 _RUNNABLE = (
     "a folder with config.json, weights and a tokenizer, a file of weights in one, or one on the hub, "
     "hf://org/name@revision"
+_RUNNING = (
+    "a folder with config.json, weights and a tokenizer, a file of weights in one, or a folder of the hub, "
+    "hf://org/name@revision; a BERT"
 )
 _ARTICLE = (
     "a text, Markdown or HTML file, the address of a page, https://…, or - for stdin; what is LaTeX in it needs "
@@ -373,6 +376,37 @@ def _run_audit(options: argparse.Namespace) -> _Answer:
     return found.status, _json(found.to_dict()) if options.json else found.text(options.lang)
 
 
+def _add_text(command: argparse.ArgumentParser) -> None:
+    """Add what every command that runs a model on a text takes."""
+    command.add_argument("checkpoint", metavar="CHECKPOINT", help=_RUNNING)
+    command.add_argument("text", metavar="TEXT", help="the text to read")
+    command.add_argument("second", metavar="SECOND", nargs="?", help="the second text of a pair")
+    command.add_argument(
+        "--class", dest="class_name", metavar="CLASS", help="the class to run; the config's if not given"
+    )
+    command.add_argument("--layer", type=int, metavar="N", help="one layer, counted from 0")
+    command.add_argument("--head", type=int, metavar="N", help="one head of that layer, counted from 0")
+    _add_lang(command)
+
+
+def _add_trace(command: argparse.ArgumentParser) -> None:
+    _add_text(command)
+    command.add_argument("--json", action="store_true", help="write json, with the range of every step's values")
+
+
+def _run_trace(options: argparse.Namespace) -> _Answer:
+    from weighbridge.torch import check_installed
+
+    check_installed("running a model")
+    from weighbridge.torch.tracing import trace
+
+    texts = (options.text, options.second)
+    found = trace(options.checkpoint, *texts, options.class_name, layer=options.layer, head=options.head)
+    for note in found.notes:
+        _say(f"note: {note}")
+    return 0, _json(found.to_dict()) if options.json else found.text(options.lang)
+
+
 @contextmanager
 def _watching(what: str = "headers", unit: str = "file") -> Iterator[Watch | None]:
     """Give what draws a bar on stderr of what is done, and wipe it away; nothing where nobody watches."""
@@ -612,6 +646,7 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], _Answer], Callable
     "guess": ("what a checkpoint without a config is: family, class and config", _run_guess, _add_guess),
     "audit": ("a published derivation: each step of its arithmetic, and what rests on a slip", _run_audit, _add_audit),
     "run": ("what a BERT says of texts: words for [MASK], classes, an answer, an embedding", _run_run, _add_run),
+    "trace": ("a text on its way through a BERT: shapes, parameters, FLOPs and values", _run_trace, _add_trace),
     "models": ("the released models that weighbridge knows by name", _run_models, _add_models),
     "families": ("the families that have a blueprint, each with its evidence", _run_families, _add_families),
     "derive": ("a blueprint, from the code of a model: transformers' or your own", _run_derive, _add_derive),

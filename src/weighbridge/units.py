@@ -191,6 +191,16 @@ def fixed(value: float, decimals: int) -> str:
     return f"{value:.{decimals}f}"
 
 
+def measured(value: float) -> str:
+    """Write a value that was measured, to three digits.
+
+    Example:
+        >>> measured(-0.0123456), measured(123456.0), measured(0.0)
+        ('-0.0123', '1.23e+05', '0')
+    """
+    return f"{value:.3g}"
+
+
 def share(part: int, whole: int) -> str:
     """Write a part as a percentage of a whole, to one decimal.
 

@@ -1,0 +1,349 @@
+"""A sentence on its way through a BERT, watched: what each step makes of it, with which parameters and products.
+
+The model is run once, as it always is. Hooks look at what passes and change nothing; a mode of PyTorch's dispatcher
+sees every product of matrices with its real shapes, and so counts what was computed and not what a formula expects.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from weighbridge.errors import UsageError
+from weighbridge.report.attention import Attention
+from weighbridge.report.tracing import Head, Parameter, Step, Trace, Values
+from weighbridge.torch.loading import load
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Iterator
+
+    from weighbridge.torch.loading import Loaded
+    from weighbridge.torch.tokens import Text
+
+
+def trace(
+    checkpoint: str | os.PathLike[str],
+    text: str,
+    second: str | None = None,
+    class_name: str | None = None,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+) -> Trace:
+    """Follow a text, or a pair of texts, through a checkpoint.
+
+    Args:
+        checkpoint: as for `load`.
+        text: what to read.
+        second: the second text of a pair.
+        class_name: as for `load`.
+        layer: the layer to tell in full; the first if none is given.
+        head: the head of that layer whose scores and probabilities are kept.
+
+    Raises:
+        ModelError, ConfigError, CheckpointError: as for `load`.
+        UsageError: the text is empty, or there is no such layer or head.
+    """
+    loaded = load(checkpoint, class_name, attention="eager")
+    check_places(loaded, layer, head)
+    read = loaded.tokens.read(text, second)
+    walk = follow(loaded, read, () if head is None else (layer or 0,))
+    kept = None
+    if head is not None:
+        scores, probabilities = walk.kept[layer or 0]
+        kept = Head(layer or 0, head, scores[head].tolist(), probabilities[head].tolist())
+    return Trace(
+        where=loaded.where,
+        class_name=loaded.class_name,
+        texts=(text,) if second is None else (text, second),
+        tokens=tuple(zip(read.tokens, read.ids, read.segments, strict=True)),
+        sizes=_sizes(loaded, read),
+        activation=loaded.config.hidden_act,
+        steps=tuple(walk.steps),
+        unused=tuple(walk.unused),
+        opened=layer or 0,
+        head=kept,
+        notes=(*loaded.notes, *read.notes),
+    )
+
+
+def attention(
+    checkpoint: str | os.PathLike[str],
+    text: str,
+    second: str | None = None,
+    class_name: str | None = None,
+) -> Attention:
+    """Return who looks at whom: the attention probabilities of every layer and head.
+
+    Args:
+        checkpoint: as for `load`.
+        text: what to read.
+        second: the second text of a pair.
+        class_name: as for `load`.
+
+    Raises:
+        ModelError, ConfigError, CheckpointError: as for `load`.
+        UsageError: the text is empty.
+    """
+    loaded = load(checkpoint, class_name, attention="eager")
+    read = loaded.tokens.read(text, second)
+    layers = range(loaded.config.num_hidden_layers)
+    kept = follow(loaded, read, layers).kept
+    return Attention(
+        where=loaded.where,
+        class_name=loaded.class_name,
+        texts=(text,) if second is None else (text, second),
+        tokens=read.tokens,
+        probabilities=tuple(tuple(of_head.tolist() for of_head in kept[layer][1]) for layer in layers),
+        notes=(*loaded.notes, *read.notes),
+    )
+
+
+def check_places(loaded: Loaded, layer: int | None, head: int | None) -> None:
+    """See that there is such a layer, and such a head in it.
+
+    Raises:
+        UsageError: there is not.
+    """
+    if head is not None and layer is None:
+        raise UsageError(
+            "a head is one of a layer", values={"head": head}, hint=f"add --layer, as --layer 0 --head {head}"
+        )
+    wanted = (("layer", layer, loaded.config.num_hidden_layers), ("head", head, loaded.config.num_attention_heads))
+    for name, found, number in wanted:
+        if found is not None and not 0 <= found < number:
+            hint = f"give --{name} as 0 to {number - 1}" if number > 1 else f"there is --{name} 0 alone"
+            raise UsageError(f"there is no such {name}", where=loaded.where, values={name: found}, hint=hint)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Where to look
+
+
+class _Place(NamedTuple):
+    """A step, the module where it is seen, and the sizes that its values are laid out in, by their fields.
+
+    It is seen in what the module gives, or in what it is given (``before``). Where the heads are ``split``, rows (n, H)
+    are seen as the heads' own, (A, n, D).
+    """
+
+    step: str
+    module: str
+    dims: str
+    before: bool = False
+    split: bool = False
+
+
+_ROWS = "tokens hidden_size"
+_HEADS = "num_attention_heads tokens head_dim"
+_GRID = "num_attention_heads tokens tokens"
+
+_EMBEDDINGS = (
+    _Place("word", "word_embeddings", _ROWS),
+    _Place("segment", "token_type_embeddings", _ROWS),
+    _Place("position", "position_embeddings", _ROWS),
+    _Place("sum", "sum", _ROWS),
+    _Place("embedded", "LayerNorm", _ROWS),
+)
+_LAYER = (
+    _Place("query", "attention.self.query", _ROWS),
+    _Place("key", "attention.self.key", _ROWS),
+    _Place("value", "attention.self.value", _ROWS),
+    _Place("heads", "attention.self.value", _HEADS, split=True),
+    _Place("scores", "attention.self.scores", _GRID),
+    _Place("probabilities", "attention.self.probabilities", _GRID),
+    _Place("mixed", "attention.self.context", _HEADS, split=True),
+    _Place("joined", "attention.self.context", _ROWS),
+    _Place("output", "attention.output.dense", _ROWS),
+    _Place("residual", "attention.output.residual", _ROWS),
+    _Place("norm", "attention.output.LayerNorm", _ROWS),
+    _Place("up", "intermediate.dense", "tokens intermediate_size"),
+    _Place("activation", "intermediate", "tokens intermediate_size"),
+    _Place("down", "output.dense", _ROWS),
+    _Place("ffn_residual", "output.residual", _ROWS),
+    _Place("ffn_norm", "output.LayerNorm", _ROWS),
+)
+_POOLER = (
+    _Place("first", "", "hidden_size", before=True),
+    _Place("pooler", "dense", "hidden_size"),
+    _Place("pooled", "activation", "hidden_size"),
+)
+_WORDS = (
+    _Place("transform", "cls.predictions.transform.dense", _ROWS),
+    _Place("transform_activation", "cls.predictions.transform.LayerNorm", _ROWS, before=True),
+    _Place("transform_norm", "cls.predictions.transform.LayerNorm", _ROWS),
+    _Place("words", "cls.predictions.decoder", "tokens vocab_size"),
+)
+_HEAD_OF: dict[str, tuple[_Place, ...]] = {
+    "BertModel": (),
+    "BertForPreTraining": (*_WORDS, _Place("follows", "cls.seq_relationship", "2")),
+    "BertForMaskedLM": _WORDS,
+    "BertLMHeadModel": _WORDS,
+    "BertForNextSentencePrediction": (_Place("follows", "cls.seq_relationship", "2"),),
+    "BertForSequenceClassification": (_Place("classes", "classifier", "num_labels"),),
+    "BertForMultipleChoice": (_Place("choice", "classifier", "1"),),
+    "BertForTokenClassification": (_Place("token_classes", "classifier", "tokens num_labels"),),
+    "BertForQuestionAnswering": (_Place("span", "qa_outputs", "tokens num_labels"),),
+}
+"""What stands on top of each class."""
+
+
+def _places(loaded: Loaded) -> Iterator[tuple[int | None, str, _Place]]:
+    """Yield each place of a model, with its layer and its whole path."""
+    base = "" if loaded.class_name == "BertModel" else "bert."
+    parts: list[tuple[int | None, str, tuple[_Place, ...]]] = [(None, f"{base}embeddings.", _EMBEDDINGS)]
+    parts += [(layer, f"{base}encoder.layer.{layer}.", _LAYER) for layer in range(loaded.config.num_hidden_layers)]
+    if any(name.startswith(f"{base}pooler.") for name, _ in loaded.model.named_parameters()):
+        parts.append((None, f"{base}pooler.", _POOLER))
+    parts.append((None, "", _HEAD_OF[loaded.class_name]))
+    for layer, path, places in parts:
+        yield from ((layer, f"{path}{place.module}".rstrip("."), place) for place in places)
+
+
+def _sizes(loaded: Loaded, read: Text) -> dict[str, int]:
+    """Return the sizes that shapes are made of, by their fields."""
+    config = loaded.config
+    return {
+        "tokens": len(read.ids),
+        "vocab_size": config.vocab_size,
+        "max_position_embeddings": config.max_position_embeddings,
+        "type_vocab_size": config.type_vocab_size,
+        "num_hidden_layers": config.num_hidden_layers,
+        "num_attention_heads": config.num_attention_heads,
+        "head_dim": config.hidden_size // config.num_attention_heads,
+        "num_labels": config.num_labels,
+        "hidden_size": config.hidden_size,
+        "intermediate_size": config.intermediate_size,
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Looking
+
+
+class Walk(NamedTuple):
+    """What was seen: the model's own output, the steps, the parameters that no step used, and what was kept.
+
+    ``kept`` has, of the layers that were asked for, the scores and the probabilities, (A, n, n) each.
+    """
+
+    output: Any
+    steps: list[Step]
+    unused: list[Parameter]
+    kept: dict[int, tuple[Tensor, Tensor]]
+
+
+def follow(loaded: Loaded, text: Text, keep: Iterable[int] = ()) -> Walk:
+    """Run a text through a model whose attention is eager, and watch."""
+    batch = loaded.tokens.batch([text])
+    ids, segments = batch.input_ids, batch.token_type_ids
+    if loaded.class_name == "BertForMultipleChoice":
+        ids, segments = ids[:, None], segments[:, None]  # (1, T) -> (1, 1, T): one choice
+    watch = _Watch(loaded.model, keep)
+    modules = dict(loaded.model.named_modules())
+    with ExitStack() as hooks, torch.no_grad(), watch.products:
+        for layer, path, place in _places(loaded):
+            hook = watch.hook(layer, path, place)
+            module = modules[path]
+            if place.before:
+                handle = module.register_forward_pre_hook(lambda _, given, see=hook: see(given[0]))
+            else:
+                handle = module.register_forward_hook(lambda _, __, gives, see=hook: see(gives))
+            hooks.callback(handle.remove)
+        output = loaded.model(ids, None, segments)
+    return Walk(output, watch.steps, watch.unused(), watch.kept())
+
+
+class _Watch:
+    """What hooks tell of each place, in the order in which they are passed."""
+
+    def __init__(self, model: nn.Module, keep: Iterable[int]) -> None:
+        self.model, self.steps, self.products = model, list[Step](), _Products()
+        self._keep, self._grids = set(keep), dict[tuple[int, str], Tensor]()
+        self._counted: dict[int, str] = {}
+
+    def hook(self, layer: int | None, path: str, place: _Place) -> Callable[[Tensor], None]:
+        """Return what is called with the values that are seen at a place."""
+        module = self.model.get_submodule(path)
+        parent = self.model.get_submodule(path.rpartition(".")[0])
+
+        def see(values: Tensor) -> None:
+            if layer in self._keep and place.dims == _GRID:
+                self._grids[layer, place.step] = values[0].clone()
+            if place.split:
+                values = values.view(-1, int(parent.heads), int(parent.head_size)).transpose(0, 1)  # type: ignore[arg-type]
+            dims = tuple(place.dims.split())
+            shape = tuple(values.shape[-len(dims) :])
+            measured = _together(self.steps[-3:]) if place.step == "heads" else _measured(values)
+            owns = not (place.before or place.split)
+            parameters = tuple(self._parameters(path, module)) if owns else ()
+            at = path if parameters else ""
+            self.steps.append(Step(place.step, layer, dims, shape, parameters, at, self.products.taken(), measured))
+
+        return see
+
+    def _parameters(self, path: str, module: nn.Module) -> Iterator[Parameter]:
+        """Yield a module's own parameters; what was met before is tied, and counted there."""
+        for name, value in module.named_parameters(recurse=False):
+            whole = f"{path}.{name}"
+            first = self._counted.setdefault(id(value), whole)
+            yield Parameter(
+                whole, tuple(value.shape), 0 if first != whole else value.numel(), first if first != whole else None
+            )
+
+    def unused(self) -> list[Parameter]:
+        """Return the parameters that no step used."""
+        own = self.model.named_parameters()
+        return [Parameter(name, tuple(of.shape), of.numel(), None) for name, of in own if id(of) not in self._counted]
+
+    def kept(self) -> dict[int, tuple[Tensor, Tensor]]:
+        """Return the scores and the probabilities of the layers that were to be kept."""
+        return {
+            layer: (self._grids[layer, "scores"], self._grids[layer, "probabilities"]) for layer in sorted(self._keep)
+        }
+
+
+_ATEN = torch.ops.aten
+_FACTORS = {_ATEN.mm.default: 0, _ATEN.bmm.default: 0, _ATEN.addmm.default: 1, _ATEN.baddbmm.default: 1}
+"""The products of matrices, and which argument of each is the left factor."""
+
+
+class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the FLOPs of the products that run: 2·m·k·n, where a matrix m×k meets one of k×n."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._flops = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func in _FACTORS:
+            self._flops += 2 * prod(out.shape) * int(args[_FACTORS[func]].shape[-1])
+        return out
+
+    def taken(self) -> int:
+        """Return what was counted since the last time."""
+        flops, self._flops = self._flops, 0
+        return flops
+
+
+def _measured(values: Tensor) -> Values:
+    """Return the range of values; those of places that must not be looked at, in a decoder, are left out."""
+    seen = values[~(values <= torch.finfo(values.dtype).min)] if values.dim() == 4 else values
+    return Values(float(seen.min()), float(seen.max()), float(seen.double().mean()))
+
+
+def _together(steps: list[Step]) -> Values:
+    """Return the range of the values of several steps, which have as many each."""
+    found = [step.values for step in steps]
+    return Values(
+        min(of.minimum for of in found), max(of.maximum for of in found), sum(of.mean for of in found) / len(found)
+    )
