@@ -394,6 +394,32 @@ def _add_trace(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="write json, with the range of every step's values")
 
 
+def _add_attention(command: argparse.ArgumentParser) -> None:
+    _add_text(command)
+    command.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="the file to write: a page, .html, or a picture, .svg or .png; one that is there is replaced only if it "
+        "is such a file too",
+    )
+
+
+def _run_attention(options: argparse.Namespace) -> _Answer:
+    from weighbridge.torch import check_installed
+
+    check_installed("running a model")
+    from weighbridge.torch.tracing import draw_attention
+
+    asked = (options.checkpoint, options.text, options.second, options.class_name)
+    places = {"layer": options.layer, "head": options.head}
+    written, notes = draw_attention(options.output, *asked, lang=options.lang, **places)
+    for note in notes:
+        _say(f"note: {note}")
+    return 0, written
+
+
 def _run_trace(options: argparse.Namespace) -> _Answer:
     from weighbridge.torch import check_installed
 
@@ -647,6 +673,7 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], _Answer], Callable
     "audit": ("a published derivation: each step of its arithmetic, and what rests on a slip", _run_audit, _add_audit),
     "run": ("what a BERT says of texts: words for [MASK], classes, an answer, an embedding", _run_run, _add_run),
     "trace": ("a text on its way through a BERT: shapes, parameters, FLOPs and values", _run_trace, _add_trace),
+    "attention": ("a picture of who looks at whom, in every layer and head", _run_attention, _add_attention),
     "models": ("the released models that weighbridge knows by name", _run_models, _add_models),
     "families": ("the families that have a blueprint, each with its evidence", _run_families, _add_families),
     "derive": ("a blueprint, from the code of a model: transformers' or your own", _run_derive, _add_derive),

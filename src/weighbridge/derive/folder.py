@@ -19,7 +19,7 @@ from weighbridge.law import LONGEST_BLUEPRINT
 STATE = ".derived.json"  # beside the blueprints: what each was derived from, so that it need not be again
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file so that at any moment it is there whole, as it was or as it will be.
 
     Raises:
@@ -28,7 +28,7 @@ def write_whole(path: Path, text: str) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         try:
-            part.write_text(text, encoding="utf-8")
+            part.write_bytes(content.encode() if isinstance(content, str) else content)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)

@@ -6,21 +6,25 @@ sees every product of matrices with its real shapes, and so counts what was comp
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import os
+from contextlib import ExitStack, suppress
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from weighbridge.derive.folder import write_whole
 from weighbridge.errors import UsageError
 from weighbridge.report.attention import Attention
+from weighbridge.report.drawing import FORMS, draw, written
+from weighbridge.report.svg import MARK
 from weighbridge.report.tracing import Head, Parameter, Step, Trace, Values
 from weighbridge.torch.loading import load
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Iterator
 
     from weighbridge.torch.loading import Loaded
@@ -59,7 +63,7 @@ def trace(
         scores, probabilities = walk.kept[layer or 0]
         kept = Head(layer or 0, head, scores[head].tolist(), probabilities[head].tolist())
     return Trace(
-        where=loaded.where,
+        where=os.fspath(checkpoint),
         class_name=loaded.class_name,
         texts=(text,) if second is None else (text, second),
         tokens=tuple(zip(read.tokens, read.ids, read.segments, strict=True)),
@@ -73,36 +77,73 @@ def trace(
     )
 
 
-def attention(
+def attention(  # each is a word of its own for the user
     checkpoint: str | os.PathLike[str],
     text: str,
     second: str | None = None,
     class_name: str | None = None,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
 ) -> Attention:
-    """Return who looks at whom: the attention probabilities of every layer and head.
+    """Return who looks at whom: the attention probabilities of layers and heads, of all if none is named.
 
-    Args:
-        checkpoint: as for `load`.
-        text: what to read.
-        second: the second text of a pair.
-        class_name: as for `load`.
-
-    Raises:
-        ModelError, ConfigError, CheckpointError: as for `load`.
-        UsageError: the text is empty.
+    The arguments and the errors are those of `trace`.
     """
     loaded = load(checkpoint, class_name, attention="eager")
+    check_places(loaded, layer, head)
     read = loaded.tokens.read(text, second)
-    layers = range(loaded.config.num_hidden_layers)
+    config = loaded.config
+    layers = range(config.num_hidden_layers) if layer is None else [layer]
+    heads = range(config.num_attention_heads) if head is None else [head]
     kept = follow(loaded, read, layers).kept
     return Attention(
-        where=loaded.where,
+        where=os.fspath(checkpoint),
         class_name=loaded.class_name,
         texts=(text,) if second is None else (text, second),
         tokens=read.tokens,
-        probabilities=tuple(tuple(of_head.tolist() for of_head in kept[layer][1]) for layer in layers),
+        probabilities={(of, at): kept[of][1][at].tolist() for of in layers for at in heads},
         notes=(*loaded.notes, *read.notes),
     )
+
+
+def draw_attention(
+    output: str | os.PathLike[str], *asked: Any, lang: str = "en", **places: Any
+) -> tuple[str, list[str]]:
+    """Draw the attention to a text into a file: .html, .svg or .png. What is asked for is that of `attention`.
+
+    A file that is there is replaced if it is such a picture too.
+
+    Returns:
+        What was written, in a line, and what the user should know of it.
+
+    Raises:
+        UsageError: the file has another suffix, or cannot be written; and as for `attention`.
+    """
+    path = Path(output)
+    form = _form(path)
+    found = attention(*asked, **places)
+    drawn, notes = draw(found, form, lang)
+    write_whole(path, drawn)
+    return written(found, path, lang), [*found.notes, *notes]
+
+
+def _form(path: Path) -> str:
+    """Return the form that a file's suffix names, of a file that may be written."""
+    form, known = path.suffix.lower().removeprefix("."), [f".{form}" for form in FORMS]
+    if form not in FORMS:
+        hint = f"name a file that ends in {', '.join(known[:-1])} or {known[-1]}"
+        raise UsageError("a picture is told by its suffix", where=str(path), values={"suffix": path.suffix}, hint=hint)
+    if not path.parent.is_dir():
+        raise UsageError("there is no such folder", where=str(path.parent), hint="make it, or name another")
+    there = b""
+    if path.exists():
+        with suppress(OSError), path.open("rb") as file:
+            there = file.read(4096)
+        if MARK.encode() not in there:
+            hint = "name another file with --output, or move that one away"
+            raise UsageError("is there, and is no picture of attention", where=str(path), hint=hint)
+    return form
 
 
 def check_places(loaded: Loaded, layer: int | None, head: int | None) -> None:

@@ -1,0 +1,26 @@
+// Without this the page shows all that there is to see; with it arrow keys walk through the heads, and the pair of
+// tokens under the pointer is told in words.
+const told = JSON.parse(document.getElementById("told").textContent);
+const opened = () => document.querySelector(".head:target");
+document.documentElement.classList.add("scripted");
+document.addEventListener("keydown", (event) => {
+  const section = opened();
+  const keys = { ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→", Escape: "all" };
+  if (!section || !keys[event.key] || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  const way = section.querySelector(`[data-key="${keys[event.key]}"]`);
+  event.preventDefault();
+  if (way) location.hash = way.hash;
+});
+window.addEventListener("hashchange", () => opened() && opened().focus());
+document.addEventListener("pointermove", (event) => {
+  const svg = event.target.closest(".head svg");
+  if (!svg) return;
+  const section = svg.closest(".head"), box = svg.getBoundingClientRect();
+  const column = Math.floor((event.clientX - box.left - told.left) / told.cell);
+  const row = Math.floor((event.clientY - box.top - told.above) / told.cell);
+  const values = (section.values ??= JSON.parse(section.dataset.values));
+  const value = values[row] && values[row][column];
+  if (value === undefined) return;
+  const words = { row: told.labels[row], column: told.labels[column], percent: `${(value / 10).toFixed(1)} %` };
+  section.querySelector("output").textContent = told.pair.replace(/\{(\w+)\}/g, (_, name) => words[name]);
+});
