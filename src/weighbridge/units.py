@@ -191,14 +191,17 @@ def fixed(value: float, decimals: int) -> str:
     return f"{value:.{decimals}f}"
 
 
-def measured(value: float) -> str:
-    """Write a value that was measured, to three digits.
+def measured(value: float, among: float = 0.0) -> str:
+    """Write a value that was measured, to three digits; as 0 where float32 has no digits of it ``among`` others.
 
     Example:
-        >>> measured(-0.0123456), measured(123456.0), measured(0.0)
+        >>> measured(-0.0123456), measured(123456.0), measured(-1.05e-08, among=2.15)
         ('-0.0123', '1.23e+05', '0')
     """
-    return f"{value:.3g}"
+    return "0" if abs(value) < _FLOAT32_DIGITS * among else f"{value:.3g}"
+
+
+_FLOAT32_DIGITS = 1e-6  # of a sum of numbers of size 1
 
 
 def share(part: int, whole: int) -> str:

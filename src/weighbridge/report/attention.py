@@ -34,7 +34,7 @@ class Attention(NamedTuple):
         """What the model is called: the last piece of its path, or its address on the hub."""
         is_address = self.where.startswith("hf://")
         pieces = [] if is_address else [piece for piece in re.split(r"[\\/]", self.where) if piece.strip(".")]
-        return shorten(pieces[-1] if pieces else self.where.removeprefix("hf://"), str, 48)
+        return shorten(pieces[-1] if pieces else self.where.removeprefix("hf://"), str, 36)
 
     @property
     def layers(self) -> list[int]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weighbridge import data, units
 from weighbridge.errors import printable
 from weighbridge.report.picture import LEAST_WIDTH, Picture
-from weighbridge.report.svg import DARK, FONTS, LIGHT, MARK, STYLE, bounded, pixels, whole
+from weighbridge.report.svg import DARK, FONTS, LIGHT, MARGIN, MARK, STYLE, bounded, pixels, whole
 from weighbridge.report.table import Table
 from weighbridge.report.table import html as as_html
 
@@ -44,7 +44,8 @@ class Page(Picture):
         yield from self._one(*places[0]) if is_alone else self._all(places)
         drawn, height = self.legend(0)
         width = max(LEAST_WIDTH, 40 + round(pixels(self.said["scale"], 12)))
-        yield f'<div class="wide">{whole(width, height, drawn, self.said["legend"])}</div>'
+        moved = [f'<g transform="translate({1 - MARGIN} 0)">', *drawn, "</g>"]
+        yield f'<div class="wide">{whole(width, height, moved, self.said["legend"])}</div>'
         if not is_alone:
             yield f"<p>{escape(self.said['rows'])} {escape(' · '.join(self.numbered()))}</p>"
             size = {"cell": self.size.cell, "left": self.size.left + 1, "above": self.size.above + 1}

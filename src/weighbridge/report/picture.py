@@ -99,26 +99,26 @@ class Picture:
         if len(places) == 1:
             width, height, inner = self.large(*places[0])
             said = [self.said["row"], *([self.said["numbers"]] if self.size.has_numbers else [])]
-            heading = f"{self.title()} · {self.name(*places[0])}"
+            heading = [self.title(), self.name(*places[0])]
         else:
             width, height, inner = self.overview()
-            said = [self.said["rows"], "   ".join(self.numbered())]
-            heading = self.title()
+            said = [self.said["rows"], " · ".join(self.numbered())]
+            heading = [self.title()]
         width = max(width, LEAST_WIDTH)
         head, top = self.heading(heading, width)
         legend, below = self.legend(top + height + 22)
         foot, bottom = paragraphs(said, width, below)
         drawing = [*head, f'<g transform="translate({MARGIN} {top})">', *inner, "</g>", *legend, *foot]
-        return whole(width + 2 * MARGIN, bottom + MARGIN, drawing, heading, f"<style>{STYLE}</style>")
+        return whole(width + 2 * MARGIN, bottom + MARGIN, drawing, " · ".join(heading), f"<style>{STYLE}</style>")
 
-    def heading(self, heading: str, width: int) -> tuple[list[str], int]:
+    def heading(self, headings: list[str], width: int) -> tuple[list[str], int]:
         """Return the title, the texts and the sizes, and where they end."""
-        said = [(line, 20, "ink") for line in wrapped(heading, width, 20)]
+        said = [(line, 20, "ink") for heading in headings for line in wrapped(heading, width, 20)]
         said += [(line, 14, "ink") for line in self.texts(width, 14)]
         said += [(line, 12, "quiet") for line in wrapped(self.sizes(), width, 12)]
         lines, y = [], MARGIN - 6
         for text, size, kind in said:
-            y += round(size * 1.45)
+            y += round(size * 1.3) + 4
             lines.append(writing(MARGIN, y, text, kind, size, weight=600 if size == 20 else 400))
         return lines, y + 20
 
@@ -265,8 +265,8 @@ def listed(numbers: Sequence[int]) -> str:
 
 def _size(labels: Sequence[str]) -> _Size:
     """Return the measures of a large map with these tokens."""
-    cell = max(14, min(48, 760 // len(labels)))
-    font = 13 if cell >= 18 else 11
+    cell = max(15, min(48, 760 // len(labels)))
+    font = 13 if cell >= 20 else 10
     longest = math.ceil(max(pixels(label, font) for label in labels))
     turned = longest > cell - 2
     above = round(longest * _RISE) + font + 6 if turned else font + 14

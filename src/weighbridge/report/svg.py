@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MARK = "weighbridge attention"  # stands in every file that is written, so that it may be replaced
 
-_COLOUR = (31, 111, 235)
+COLOUR = (31, 111, 235)
 FONTS = (
     "'Noto Sans', 'Noto Sans CJK SC', 'Noto Sans SC', 'Source Han Sans SC', 'PingFang SC', 'Microsoft YaHei', "
     "'Segoe UI', 'Helvetica Neue', 'Liberation Sans', 'DejaVu Sans', Arial, sans-serif"
@@ -39,11 +39,11 @@ DARK = {
     "number": "#ffffff",
 }
 ON = "#ffffff"  # numbers on the darkest cells
-DARKEST = 0.95  # attention from which black on the colour has less contrast than white
+DARKEST = 0.97  # attention from which black on the colour has less contrast than white
 
 
 MARGIN = 24
-TURN = 55  # degrees that long tokens above a map are turned by
+TURN = 62  # degrees that long tokens above a map are turned by
 
 
 def whole(width: float, height: float, drawn: Iterable[str], title: str, style: str = "") -> str:
@@ -94,7 +94,7 @@ def png(values: Sequence[Sequence[float]]) -> bytes:
     Source: Portable Network Graphics, https://www.w3.org/TR/png-3/, colour type 6 of 8 bits.
     """
     rows = b"".join(
-        b"\0" + b"".join(bytes((*_COLOUR, round(255 * math.sqrt(bounded(value))))) for value in row) for row in values
+        b"\0" + b"".join(bytes((*COLOUR, round(255 * math.sqrt(bounded(value))))) for value in row) for row in values
     )
     header = struct.pack(">IIBBBBB", len(values[0]), len(values), 8, 6, 0, 0, 0)
     pieces = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))

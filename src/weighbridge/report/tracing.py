@@ -21,6 +21,12 @@ class Values(NamedTuple):
     maximum: float
     mean: float
 
+    @property
+    def shown(self) -> dict[str, str]:
+        """The three as text."""
+        largest = max(abs(self.minimum), abs(self.maximum))
+        return {name: units.measured(value, largest) for name, value in self._asdict().items()}
+
 
 class Parameter(NamedTuple):
     """A tensor of parameters that a step uses: ``elements`` are 0 where it is tied, and so counted at ``tied_to``."""
@@ -220,8 +226,7 @@ class _Writer:
         shape = _shape(step.shape)
         in_letters = f"({', '.join(step.letters)})"
         both = shape if in_letters == shape else f"{in_letters} = {shape}"
-        found = {name: units.measured(value) for name, value in step.values._asdict().items()}
-        return str(self.said["values"].format(shape=both, **found))
+        return str(self.said["values"].format(shape=both, **step.values.shown))
 
     def used(self, step: Step) -> Iterator[str]:
         """Yield which parameters a step uses, and its FLOPs, on one line."""
@@ -252,7 +257,7 @@ class _Writer:
     def row(self, layer: int, steps: Sequence[Step]) -> tuple[str, ...]:
         counts = (sum(step.own_parameters for step in steps), sum(step.flops for step in steps))
         given = steps[-1]
-        return (str(layer), _shape(given.shape), *map(units.count, counts), *map(units.measured, given.values))
+        return (str(layer), _shape(given.shape), *map(units.count, counts), *given.values.shown.values())
 
     def together(self) -> Iterator[str]:
         trace = self.trace
@@ -306,7 +311,8 @@ def _indented(paragraph: str, indent: str) -> str:
 
 def _cell(value: float, decimals: int) -> str:
     """Write a score; one that is no number, or of a token that must not be looked at, is a dash."""
-    return units.fixed(value, decimals) if math.isfinite(value) and abs(value) < _MASKED else "-"
+    shown = math.isfinite(value) and abs(value) < _MASKED
+    return units.fixed(round(value, decimals) + 0.0, decimals) if shown else "-"  # no -0.00
 
 
 _MASKED = 1e30

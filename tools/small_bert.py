@@ -1,0 +1,39 @@
+"""Writes a BERT so small that docs can show what runs it: random numbers, the same each time, and nine words.
+
+python tools/small_bert.py FOLDER
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from weighbridge.torch.bert import BertConfig, BertModel
+
+WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "truck", "is", "weighed")
+SIZES = {
+    "vocab_size": len(WORDS),
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "max_position_embeddings": 16,
+}
+
+
+def write(folder: Path) -> None:
+    """Write the checkpoint: config.json, vocab.txt and model.safetensors."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps({"model_type": "bert", **SIZES}), "utf-8")
+    (folder / "vocab.txt").write_text("\n".join(WORDS), "utf-8")
+    torch.manual_seed(0)
+    model = BertModel(BertConfig(**SIZES, initializer_range=0.5))  # type: ignore[arg-type]
+    save_file(dict(model.named_parameters()), folder / "model.safetensors")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
