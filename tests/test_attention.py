@@ -191,6 +191,9 @@ def test_labels_do_not_overlap():
         width = float(root.get("width"))
         for element in root.iter(f"{SVG}text"):
             size = float(element.get("font-size", 0))
+            if turned := re.match(r"translate\((\S+) (\S+)\) rotate", element.get("transform", "")):
+                assert float(turned[2]) > 0.8 * svg.pixels(element.text, size) + size / 2
+                assert float(turned[1]) + 0.5 * svg.pixels(element.text, size) < width - 2 * svg.MARGIN
             if element.get("text-anchor") == "end":
                 assert float(element.get("x")) >= svg.pixels(element.text, size) - 1
             elif element.get("x") and element.text and not element.get("text-anchor"):

@@ -135,6 +135,13 @@ def test_one_head_is_a_table_whose_rows_add_up(chinese):
     assert whole == pytest.approx([100] * n, abs=0.6)
 
 
+def test_a_wide_table_is_cut_into_several(small):
+    text = trace(small, "it " * 40, layer=0, head=0).text()
+    assert [line for line in text.splitlines() if width(line) > 80] == []
+    heads = [line for line in text.splitlines() if " it  " in line and not re.search(r"\d", line)]
+    assert sum(line.split().count("it") for line in heads) == 2 * 40
+
+
 def test_a_decoder_does_not_show_what_must_not_be_looked_at(tmp_path):
     found = trace(small_bert.save(tmp_path, "BertLMHeadModel", WORDS, **DECODER), "i love it", layer=0, head=0)
     assert all(abs(step.values.minimum) < 1e6 for step in found.steps)

@@ -55,7 +55,7 @@ class Page(Picture):
 
     def _one(self, layer: int, head: int) -> Iterator[str]:
         yield _framed(*self.large(layer, head), self.name(layer, head))
-        yield self._explained()
+        yield f"<p>{escape(' '.join(self.explained()))}</p>"
         yield self.strongest(layer, head)
 
     def _all(self, places: Iterable[tuple[int, int]]) -> Iterator[str]:
@@ -79,18 +79,15 @@ class Page(Picture):
         back = f'<a href="#all" data-key="all">{escape(self.said["all"])}</a>'
         permille = [[round(1000 * bounded(value)) for value in row] for row in self.of.map(layer, head)]
         values = json.dumps(permille, separators=(",", ":"))
+        explained = escape(" ".join(self.explained()))
         return "\n".join(
             [
                 f'<section id="l{layer}h{head}" class="head" tabindex="-1" data-values="{values}">',
                 f'<h2>{name}</h2><nav aria-label="{escape(self.said["navigation"])}">{" ".join([back, *ways])}</nav>',
                 _framed(*self.large(layer, head, self.small_side()), self.name(layer, head)),
-                f"<output></output>{self._explained()}{self.strongest(layer, head)}</section>",
+                f"<output></output><p>{explained}</p>{self.strongest(layer, head)}</section>",
             ]
         )
-
-    def _explained(self) -> str:
-        said = [self.said["row"], *([self.said["numbers"]] if self.size.has_numbers else [])]
-        return f"<p>{escape(' '.join(said))}</p>"
 
     def strongest(self, layer: int, head: int) -> str:
         """Return what each token looks at most, as a table that opens."""

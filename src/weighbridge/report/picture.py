@@ -98,7 +98,7 @@ class Picture:
         places = list(self.of.probabilities)
         if len(places) == 1:
             width, height, inner = self.large(*places[0])
-            said = [self.said["row"], *([self.said["numbers"]] if self.size.has_numbers else [])]
+            said = self.explained()
             heading = [self.title(), self.name(*places[0])]
         else:
             width, height, inner = self.overview()
@@ -138,6 +138,11 @@ class Picture:
             drawn.append(writing(at, 30, f"{value:.0%}", "quiet", 10, anchor="middle"))
         drawn += ["</g>", writing(x, y + 52, self.said["scale"], "quiet", 12)]
         return drawn, y + 56
+
+    def explained(self) -> list[str]:
+        """Return how a large map is read."""
+        is_cut = self.of.drawn < len(self.of.tokens)
+        return [self.said["row_cut" if is_cut else "row"], *([self.said["numbers"]] if self.size.has_numbers else [])]
 
     def numbered(self) -> list[str]:
         """Return the tokens, each with its place."""
