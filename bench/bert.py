@@ -1,4 +1,4 @@
-"""Our BERT beside transformers' BertModel, in turn: sentences of mixed and of equal lengths, forward and training steps.
+"""Our BERT beside transformers', in turn: sentences of mixed and of equal lengths, forward and training steps.
 
 Run it as ``python bench/bert.py`` with the Python that weighbridge[torch] and transformers are installed in. Both have
 the same random weights, and the script prints how far apart what they give is. Without dropout, since masks that are
@@ -126,7 +126,8 @@ def main() -> None:
             places = given.attention_mask.bool()
             apart = (expected[places] - found[places]).abs().max().item()
             print(
-                f"{name}, {SENTENCES} sentences of {kind} lengths, {given.real:.0%} of the places real, {apart:.1e} apart"
+                f"{name}, {SENTENCES} sentences of {kind} lengths, {given.real:.0%} of the places real; "
+                f"{apart:.1e} apart"
             )
             pairs = calls(seconds(partial(forward, theirs, given)), seconds(partial(forward, ours, given)), PAIRS)
             print(f"  forward        × {ratios(pairs)}: {medians(pairs, 1e-3, 'ms')}")

@@ -37,11 +37,8 @@ _CHECKPOINT = (
     "weighbridge[remote])"
 )
 _RUNNABLE = (
-    "a folder with config.json, weights and a tokenizer, a file of weights in one, or one on the hub, "
+    "a BERT: a folder with config.json, weights and a tokenizer, a file of weights in one, or one on the hub, "
     "hf://org/name@revision"
-_RUNNING = (
-    "a folder with config.json, weights and a tokenizer, a file of weights in one, or a folder of the hub, "
-    "hf://org/name@revision; a BERT"
 )
 _ARTICLE = (
     "a text, Markdown or HTML file, the address of a page, https://…, or - for stdin; what is LaTeX in it needs "
@@ -378,7 +375,7 @@ def _run_audit(options: argparse.Namespace) -> _Answer:
 
 def _add_text(command: argparse.ArgumentParser) -> None:
     """Add what every command that runs a model on a text takes."""
-    command.add_argument("checkpoint", metavar="CHECKPOINT", help=_RUNNING)
+    command.add_argument("checkpoint", metavar="CHECKPOINT", help=_RUNNABLE)
     command.add_argument("text", metavar="TEXT", help="the text to read")
     command.add_argument("second", metavar="SECOND", nargs="?", help="the second text of a pair")
     command.add_argument(
