@@ -544,6 +544,12 @@ def _add_derive(command: argparse.ArgumentParser) -> None:
         "--class", dest="classes", metavar="CLASS", action="append", help="derive this task class too, and no others"
     )
     command.add_argument(
+        "--operations",
+        action="store_true",
+        help="derive what its classes do when they run, in place of the blueprint: matrix products, forward and "
+        "backward, and what is saved for backward",
+    )
+    command.add_argument(
         "--output",
         metavar="PATH",
         help="the file to write; of several families the folder. Otherwise one family goes to stdout, a class of your "
@@ -571,6 +577,7 @@ def _run_derive(options: argparse.Namespace) -> _Answer:
         seed=options.seed,
         limit_seconds=options.limit,
         again=options.again,
+        operations=options.operations,
     )
     return derive(wish, _say)
 

@@ -36,6 +36,12 @@ class Wish(NamedTuple):
     seed: int = 0
     limit_seconds: float = 240
     again: bool = False
+    operations: bool = False
+
+    @property
+    def part(self) -> str:
+        """What a file that is written has."""
+        return "saved" if self.operations else "tensors"
 
 
 def derive(wish: Wish, say: Callable[[str], None]) -> tuple[int, str]:
@@ -78,6 +84,8 @@ def _check(wish: Wish) -> None:
         if given and not own:
             hint = "a class of your own is named as package.module:Class"
             raise UsageError(f"{option} is for a class of your own", values={"found": wish.subjects[0]}, hint=hint)
+    if wish.operations and (len(wish.subjects) > 1 or ALL in wish.subjects):
+        raise UsageError("--operations is for one family", hint="name one, or leave it out")
     if wish.classes and (len(wish.subjects) > 1 or ALL in wish.subjects):
         raise UsageError("--class is for one family", hint="name one, or leave it out")
 
@@ -85,8 +93,8 @@ def _check(wish: Wish) -> None:
 def _one(wish: Wish, say: Callable[[str], None]) -> tuple[int, str]:
     """Derive one family: to a file, or as the answer."""
     family = wish.subjects[0]
-    path = _path(wish.output, family)
-    done = _done(Task(family, classes=_classes(wish), seed=wish.seed), wish, say)
+    path = _path(wish.output, family, wish.part)
+    done = _done(Task(family, classes=_classes(wish), seed=wish.seed, operations=wish.operations), wish, say)
     if path is None:
         return 0 if done.exact else 1, done.text
     return _written(path, done, say) or (0, f"{path}: {_state(done)}")
@@ -95,17 +103,18 @@ def _one(wish: Wish, say: Callable[[str], None]) -> tuple[int, str]:
 def _own(wish: Wish, say: Callable[[str], None]) -> tuple[int, str]:
     """Derive a class of the user's to a file, and return its total with its formula."""
     family = family_of(wish.subjects[0], wish.family)
-    path = _path(wish.output or f"{family}.toml", family) or Path(f"{family}.toml")
-    task = Task(wish.subjects[0], wish.config, dict(wish.fields), family, _classes(wish), wish.seed)
+    name = f"{family}.operations.toml" if wish.operations else f"{family}.toml"
+    path = _path(wish.output or name, family, wish.part) or Path(name)
+    task = Task(wish.subjects[0], wish.config, dict(wish.fields), family, _classes(wish), wish.seed, wish.operations)
     done = _done(task, wish, say)
-    return _written(path, done, say) or (0, _summary(path))
+    return _written(path, done, say) or (0, f"{path}: {_state(done)}" if wish.operations else _summary(path))
 
 
 def _classes(wish: Wish) -> tuple[str, ...] | None:
     return None if wish.classes is None else tuple(wish.classes)
 
 
-def _path(output: str | None, family: str) -> Path | None:
+def _path(output: str | None, family: str, part: str) -> Path | None:
     """Return the file to write, before the work is done that would be in vain."""
     if output is None:
         return None
@@ -113,7 +122,7 @@ def _path(output: str | None, family: str) -> Path | None:
     path = path / f"{family}.toml" if path.is_dir() else path
     if not path.parent.is_dir():
         raise UsageError("there is no such folder", where=str(path.parent), hint="make it first")
-    check_replaceable(path, family)
+    check_replaceable(path, family, part)
     return path
 
 
@@ -135,7 +144,7 @@ def _done(task: Task, wish: Wish, say: Callable[[str], None]) -> Done:
 def _written(path: Path, done: Done, say: Callable[[str], None]) -> tuple[int, str] | None:
     """Write a blueprint that was proved; return the answer where it was not."""
     if not done.exact:
-        say(f"{path} is not written: the blueprint does not give what the code builds")
+        say(f"{path} is not written: what was derived does not give what the code does")
         return 1, ""
     write_whole(path, done.text)
     return None

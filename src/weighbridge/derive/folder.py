@@ -37,8 +37,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
         raise UsageError(f"cannot be written: {error.strerror}", where=str(path), hint=hint) from None
 
 
-def check_replaceable(path: Path, family: str) -> None:
-    """See that a blueprint may be written to a path: nothing is there, or a blueprint of the same family.
+def check_replaceable(path: Path, family: str, part: str = "tensors") -> None:
+    """See that a file may be written to a path: nothing is there, or one of the same family that has the same part.
 
     Raises:
         UsageError: something else is there.
@@ -48,9 +48,10 @@ def check_replaceable(path: Path, family: str) -> None:
     there: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError):
         there = tomllib.loads(_text_of(path))
-    if there.get("family") != family or "tensors" not in there:
+    if there.get("family") != family or part not in there:
         hint = "name another file with --output, or move that one away"
-        raise UsageError(f"is there, and is no blueprint of {family}", where=str(path), hint=hint)
+        what = "is no blueprint" if part == "tensors" else "has no operations"
+        raise UsageError(f"is there, and {what} of {family}", where=str(path), hint=hint)
 
 
 def _text_of(path: Path) -> str:

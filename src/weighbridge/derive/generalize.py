@@ -503,8 +503,7 @@ class Questions:
         if not wanted.any():
             return ("value", False)
         trees, costs, table = self._of(node, counts)
-        table = table[:, mask]
-        return _alone(trees, table, wanted) or _several(trees, costs, table, wanted)
+        return condition_of(trees, costs, table[:, mask], wanted)
 
     def _of(self, node: Node, counts: Mapping[str, Tree | None]) -> tuple[list[Tree], list[float], Flags]:
         """Return the conditions that tell instances of a node apart, cheapest first, with their truth at each."""
@@ -612,6 +611,14 @@ def _resolutions(tree: Tree, depth: int) -> Iterator[Tree]:
 
 def _indexed(index: Mapping[str, int], leaf: Tree) -> Tree:
     return ("index", index[leaf[1]]) if leaf[0] == "loop" else leaf
+
+
+def condition_of(trees: list[Tree], costs: list[float], table: Flags, wanted: Flags) -> Tree | None:
+    """Return a condition made of these trees, cheap ones first, that is true where it is wanted and nowhere else.
+
+    ``table`` has a row for each tree: where it is true.
+    """
+    return _alone(trees, table, wanted) or _several(trees, costs, table, wanted)
 
 
 def _alone(trees: list[Tree], table: Flags, wanted: Flags) -> Tree | None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _LEFT_ALONE = re.compile(r"pretrained|download")  # turned, such a flag may fetch what nobody asked for
 _LONGEST_REASON = 300  # characters of another's exception
+_ATTENTION = ("attn_implementation", "attention_implementation", "attention")  # fields that choose an implementation
 _NOT_THEIRS = ("<", os.path.dirname(torch.__file__), os.path.dirname(os.path.dirname(__file__)), importlib.__path__[0])
 _EMPTY = inspect.Parameter.empty
 
@@ -252,6 +253,25 @@ class OwnSubject:
         return {**probe.fields, **dict(_walked(self._form, config, ""))}, trace
 
     # Its classes
+
+    def attend(self, made: Made, attention: str) -> Made:
+        """Return a config with this implementation of attention, where one of its fields chooses it.
+
+        Raises:
+            UsageError: none does, and another than eager is asked for.
+        """
+        field = next((name for name in _ATTENTION if name in self._form.settings), None)
+        if field is None:
+            if attention == "eager":
+                return made
+            hint = f"let its config have one: {' or '.join(_ATTENTION)}"
+            raise UsageError("no field chooses an attention", where=self._address, hint=hint)
+        return self.config({**made.said, field: attention})
+
+    def build(self, class_name: str, made: Made) -> nn.Module:
+        """Build a class on a config, with values."""
+        with _quiet():
+            return self._built(class_name, made.config)
 
     def probe(self, class_name: str, changes: Mapping[str, Any], *, labels: bool = True) -> probes.Probe:
         """Build a class on the config of these changes, and once more of values that remember.

@@ -410,6 +410,11 @@ class Subject:
         module: nn.Module = self._class[class_name](config)
         return module
 
+    def attend(self, config: PreTrainedConfig, attention: str) -> PreTrainedConfig:
+        """Return a config with this implementation of attention; a class that lacks it refuses to be built."""
+        config._attn_implementation = attention
+        return config
+
     def probe(self, class_name: str, changes: Mapping[str, Any], *, labels: bool = True) -> probes.Probe:
         """Run the reference code of a class on the config of these changes.
 

@@ -43,6 +43,7 @@ class Task(NamedTuple):
     family: str | None = None
     classes: tuple[str, ...] | None = None
     seed: int = 0
+    operations: bool = False  # in place of the blueprint
 
     @property
     def is_own(self) -> bool:
@@ -162,7 +163,25 @@ def _derived(task: Task) -> dict[str, Any]:
     subject = subject_of(task)
     for class_name in task.classes or ():
         subject.check_class(class_name)
+    if task.operations:
+        return _operated(task, subject)
     found = derive(subject, classes=task.classes, seed=task.seed)
+    return {"text": found.text, "exact": found.exact, "holes": list(found.holes)}
+
+
+def _operated(task: Task, subject: Subject) -> dict[str, Any]:
+    """Derive the operations of a subject; of one's own class, the blueprint first."""
+    import tomllib  # noqa: PLC0415
+
+    from weighbridge import blueprint  # noqa: PLC0415
+    from weighbridge.derive.derivation import derive  # noqa: PLC0415
+    from weighbridge.derive.operating import operate  # noqa: PLC0415
+
+    if task.is_own:
+        known = blueprint.Blueprint(tomllib.loads(derive(subject, classes=task.classes, seed=task.seed).text))
+    else:
+        known = blueprint.load(task.subject)
+    found = operate(subject, known, task.classes, task.seed)
     return {"text": found.text, "exact": found.exact, "holes": list(found.holes)}
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from torch import nn
+
     from weighbridge.derive.probe import Probe
     from weighbridge.derive.reversal import Files
     from weighbridge.derive.symbolic import Trace
@@ -121,6 +123,20 @@ class Subject(Protocol):
 
     def probe(self, class_name: str, changes: Mapping[str, Any], *, labels: bool = True) -> Probe:
         """Build a class on the config of these changes.
+
+        Raises:
+            Exception: whatever the code raises on a config that it refuses.
+        """
+
+    def attend(self, config: Any, attention: str) -> Any:
+        """Return a config with this implementation of attention.
+
+        Raises:
+            UsageError: it has no field that chooses one, and this is not the one that there is.
+        """
+
+    def build(self, class_name: str, config: Any) -> nn.Module:
+        """Build a class on a config, with values.
 
         Raises:
             Exception: whatever the code raises on a config that it refuses.

@@ -214,6 +214,46 @@ def toml(raw: Mapping[str, Any], config: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+_OPERATION_NOTES = {
+    "fields": "that decide anything, with what they are by default",
+    "held": "fields at which alone this was recorded",
+    "repeat": "an index runs 0, 1, … below it",
+    "forward": "matrix products of eager attention: batch, rows, inner, columns",
+    "backward": "those of the backward pass, from the loss or the sum of outputs",
+    "saved": "what is kept for backward, a storage once: dtype and dims",
+}
+
+
+def operations_text(raw: Mapping[str, Any]) -> str:
+    """Return the text of a file of operations."""
+    lines = [
+        f"# Operations of {raw['class']}: {raw['source']}, recorded on {raw['kernels']}.",
+        f"# `{raw['proof']['by']}` writes this file; do not edit it.",
+        *[f"{key} = {_literal(raw[key])}" for key in ("format", "family", "source", "kernels", "class")],
+        "",
+        *_table("proof", raw["proof"], ""),
+    ]
+    for key, note in _OPERATION_NOTES.items():
+        lines += ["", *_operations(key, raw[key], note)]
+    for name, of_class in raw.get("classes", {}).items():
+        lines += ["", "", f"[classes.{name}]"]
+        lines += [f"prefix = {_literal(of_class['prefix'])}"] if "prefix" in of_class else []
+        for key in ("forward", "backward", "saved"):
+            if of_class.get(key):
+                lines += ["", *_operations(f"classes.{name}.{key}", of_class[key], "")]
+    return "\n".join(lines) + "\n"
+
+
+def _operations(name: str, table: Mapping[str, Any], note: str) -> Iterator[str]:
+    """Yield a table, its lists an item a line where they have several."""
+    yield f"[{name}]{' ' * max(1, 34 - len(name))}# {note}" if note else f"[{name}]"
+    for key, value in table.items():
+        if isinstance(value, list) and len(value) > 1:
+            yield from (f"{_key(key)} = [", *[f"    {_literal(item)}," for item in value], "]")
+        else:
+            yield f"{_key(key)} = {_literal(value)}"
+
+
 def _table(name: str, table: Mapping[str, Any], note: str) -> Iterator[str]:
     yield f"[{name}]{' ' * max(1, 34 - len(name))}# {note}" if note else f"[{name}]"
     bare = not any(
