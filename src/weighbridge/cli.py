@@ -1,7 +1,8 @@
 """The command line: parse, one library call, report. No arithmetic.
 
 Data goes to stdout, words about it to stderr. The exit status is 0 when done, 1 when the answer is no (verify found a
-difference, guess nothing that fits exactly, reconcile no way, audit a slip), 2 when it could not be answered.
+difference, guess nothing that fits exactly, reconcile no way, audit a slip, measure a wrong count), 2 when it could not
+be answered.
 """
 
 from __future__ import annotations
@@ -521,6 +522,59 @@ def _run_guess(options: argparse.Namespace) -> _Answer:
     return guessed.status, _json(guessed.to_dict()) if options.json else guessed.text(options.lang)
 
 
+def _add_measure(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", metavar="MODEL", help=_MODEL)
+    command.add_argument(
+        "--class", dest="class_name", metavar="CLASS", help="the class to run; the base class if not given"
+    )
+    command.add_argument(
+        "--set", dest="fields", metavar="FIELD=VALUE", action="append", default=[], help="replace a config field"
+    )
+    command.add_argument("--batch", type=int, default=1, metavar="N", help="sequences at a time; 1 if not given")
+    command.add_argument("--seq", type=int, default=128, metavar="N", help="tokens of each; 128 if not given")
+    command.add_argument(
+        "--train", action="store_true", help="with dropout, and backward; otherwise forward, in evaluation mode"
+    )
+    command.add_argument("--attention", choices=("eager", "sdpa"), default="eager", help="how attention is computed")
+    command.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of weights and results")
+    command.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="what it is run on")
+    command.add_argument("--ours", action="store_true", help="run the class of this package, not transformers'")
+    command.add_argument("--force", action="store_true", help="run it even if memory does not seem to hold it")
+    _add_lang(command)
+    command.add_argument("--json", action="store_true", help="write json")
+
+
+def _run_measure(options: argparse.Namespace) -> _Answer:
+    from weighbridge.derive.runs import check_installed
+
+    check_installed(own=options.ours, why="measuring builds and runs the model", extra="torch")
+    from weighbridge.report.measuring import Measuring
+    from weighbridge.torch.measure import Wish, measure
+    from weighbridge.units import dtype
+
+    wish = Wish(
+        model=options.model,
+        class_name=options.class_name,
+        fields=_fields(options.fields),
+        batch=options.batch,
+        sequence=options.seq,
+        train=options.train,
+        attention=options.attention,
+        dtype=dtype(options.dtype),
+        device=options.device,
+        ours=options.ours,
+        force=options.force,
+    )
+    found = Measuring(measure(wish, _progress))
+    return found.status, _json(found.to_dict()) if options.json else found.text(options.lang)
+
+
+def _progress(words: str) -> None:
+    """Say what is being done, where somebody watches."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        _say(words)
+
+
 def _add_derive(command: argparse.ArgumentParser) -> None:
     from weighbridge.derive.runs import LIMIT_SECONDS
 
@@ -678,6 +732,7 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], _Answer], Callable
     "run": ("what a BERT says of texts: words for [MASK], classes, an answer, an embedding", _run_run, _add_run),
     "trace": ("a text on its way through a BERT: shapes, parameters, FLOPs and values", _run_trace, _add_trace),
     "attention": ("a picture of who looks at whom, in every layer and head", _run_attention, _add_attention),
+    "measure": ("what a run takes, predicted and measured: FLOPs, bytes, seconds", _run_measure, _add_measure),
     "models": ("the released models that weighbridge knows by name", _run_models, _add_models),
     "families": ("the families that have a blueprint, each with its evidence", _run_families, _add_families),
     "derive": ("a blueprint, from the code of a model: transformers' or your own", _run_derive, _add_derive),

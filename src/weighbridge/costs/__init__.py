@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import groupby
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.operations import COMPUTE
 from weighbridge.units import stored_bytes
@@ -37,6 +37,33 @@ class Quantity(NamedTuple):
         if self.predicted is None or self.measured is None or not self.predicted:
             return None
         return self.measured / self.predicted
+
+
+class Note(NamedTuple):
+    """Something to say of a measurement: the key of a sentence, and what it is filled with."""
+
+    key: str
+    values: dict[str, str]
+
+
+class Measurement(NamedTuple):
+    """A model's costs, predicted and measured, with how it was run and what is to be said of it.
+
+    ``exact`` are the quantities whose prediction is a count, and so is wrong if it is off at all.
+    """
+
+    model: str
+    family: str
+    class_name: str
+    run: dict[str, Any]
+    quantities: tuple[Quantity, ...]
+    exact: tuple[str, ...]
+    notes: tuple[Note, ...]
+
+    @property
+    def differing(self) -> list[str]:
+        """The counts that are not what was predicted."""
+        return [each.name for each in self.quantities if each.name in self.exact and each.ratio not in (None, 1)]
 
 
 def matmul_flops(products: Iterable[Operation]) -> int:

@@ -17,7 +17,7 @@ from torch.utils.flop_counter import flop_registry
 from weighbridge.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from torch import nn
 
@@ -60,27 +60,27 @@ class Recording(NamedTuple):
 
 
 class Recorder:
-    """Records the run of a module on inputs; what these and its parameters and buffers hold is not counted as saved.
+    """Records the run of a module; what its parameters and buffers hold is not counted as saved, its inputs are.
 
     Example:
         >>> linear, given = torch.nn.Sequential(torch.nn.Linear(3, 4)), torch.ones(2, 3)
-        >>> recorder = Recorder(linear, [given])
+        >>> recorder = Recorder(linear)
         >>> with recorder.running():
         ...     loss = (linear(given) ** 2).sum()
         >>> with recorder.returning():
         ...     loss.backward()
         >>> recorder.recording.forward, [tensor.dims for tensor in recorder.recording.saved]
-        ([Matmul(path='0', batch=1, rows=2, inner=3, columns=4)], [(2, 4)])
+        ([Matmul(path='0', batch=1, rows=2, inner=3, columns=4)], [(2, 3), (2, 4)])
         >>> recorder.recording.backward
         [Matmul(path='0', batch=1, rows=4, inner=2, columns=3)]
     """
 
-    def __init__(self, module: nn.Module, inputs: Iterable[torch.Tensor]) -> None:
+    def __init__(self, module: nn.Module) -> None:
         self.module = module
         self.recording = Recording([], [], [], [])
         self._stack = [""]
         self._passed: list[tuple[int, str]] = [(0, "")]
-        held = [*module.parameters(), *module.buffers(), *inputs]
+        held = [*module.parameters(), *module.buffers()]
         self._storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage() for tensor in held}
 
     @contextmanager
@@ -163,7 +163,7 @@ def record(module: nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
     Raises:
         ModelError: nothing of what it returns can be differentiated.
     """
-    recorder = Recorder(module, inputs.values())
+    recorder = Recorder(module)
     with recorder.running():
         loss = loss_of(module(**inputs))
     with recorder.returning():

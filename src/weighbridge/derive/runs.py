@@ -229,12 +229,13 @@ def _is_plain(value: Any) -> bool:
 # What it needs
 
 
-def check_installed(*, own: bool, why: str = "deriving runs the model's code") -> None:
+def check_installed(*, own: bool, why: str = "deriving runs the model's code", extra: str = "derive") -> None:
     """See that what runs a model's code is there.
 
     Args:
         own: the model is a user's own, and no family of transformers.
         why: what needs it, for the message.
+        extra: the extra of this package that has it.
 
     Raises:
         UsageError: torch, NumPy or, for a family, transformers is missing.
@@ -244,7 +245,7 @@ def check_installed(*, own: bool, why: str = "deriving runs the model's code") -
     if missing:
         raise UsageError(
             f"{why}, which needs {' and '.join(missing)}",
-            hint="`pip install torch==2.13.0`, then `pip install 'weighbridge[derive]'`",
+            hint=f"`pip install torch==2.13.0`, then `pip install 'weighbridge[{extra}]'`",
         )
 
 

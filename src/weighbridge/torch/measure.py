@@ -1,0 +1,333 @@
+"""Predictions held against a real run: a class is built with random weights, run, and what it takes is measured."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+from weighbridge import costs, models, operations, units
+from weighbridge.costs import Measurement, Note, Quantity
+from weighbridge.derive.recording import Recorder, loss_of
+from weighbridge.derive.runs import reference
+from weighbridge.derive.workload import DTYPES, Run, built, check_inputs, inputs, sizes_of
+from weighbridge.errors import ModelError, UsageError, WeighbridgeError, shorten
+from weighbridge.ledger import bind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torch import nn
+
+    from weighbridge.derive.subject import Subject
+    from weighbridge.ledger import Ledger
+    from weighbridge.models import Model
+
+EXACT = ("parameters", "weight_bytes", "forward_matmul_flops", "backward_matmul_flops", "saved_for_backward_bytes")
+OURS: dict[str, str] = {}
+"""The classes of this package that run, by family, as `weighbridge derive` names one's own: module and base class."""
+
+_STEPS = 3  # of which the median counts
+_RATE_SIZE = {"cpu": 2048, "cuda": 8192}  # of the square matrices that the machine's rate is measured with
+_LARGEST = 2**20  # of a batch or a sequence
+_POSITIONS = ("max_position_embeddings", "n_positions", "n_ctx")
+
+
+class Wish(NamedTuple):
+    """What is to be measured, and how: see `weighbridge measure --help`."""
+
+    model: str
+    class_name: str | None = None
+    fields: Mapping[str, Any] = {}
+    blueprint: str | None = None
+    batch: int = 1
+    sequence: int = 128
+    train: bool = False
+    attention: str = "eager"
+    dtype: str = "F32"
+    device: str = "cpu"
+    ours: bool = False
+    force: bool = False
+
+
+def measure(wish: Wish, say: Callable[[str], None] = lambda _: None) -> Measurement:
+    """Predict what a class costs, build and run it, and measure the same.
+
+    Without training it is in evaluation mode, and nothing goes backward; gradients are enabled all the same, so that
+    what a backward pass would need is saved. FLOPs are those of eager attention, as kernels of others hide theirs.
+
+    Raises:
+        UsageError: a size, a field or the device makes no sense, or what it needs is not installed.
+        ModelError: there is no such model or class, it does not fit the memory at hand, or its code raised.
+        ConfigError: the config describes no buildable model.
+
+    Example:
+        >>> tiny = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "vocab_size": 50}
+        >>> found = measure(Wish("bert", fields=tiny, batch=2, sequence=8))
+        >>> [each.ratio for each in found.quantities if each.name in EXACT and each.measured]
+        [1.0, 1.0, 1.0, 1.0]
+    """
+    _check(wish)
+    model = models.find(wish.model, wish.fields, blueprint=wish.blueprint)
+    class_name = wish.class_name or model.blueprint.base_class
+    ledger = bind(model.blueprint, class_name, model.fields, wish.dtype)
+    _check_positions(wish, model)
+    run = Run(class_name, _changes(model), wish.batch, wish.sequence, 2, wish.attention, wish.dtype, wish.train)
+    predicted, notes = _predicted(wish, model, ledger, run)
+    if not wish.force:
+        _check_memory(predicted, wish, class_name)
+    subject = _subject(model, wish)
+    try:
+        measured, rate = _measured(subject, run, model, wish.device, say)
+    except (WeighbridgeError, KeyboardInterrupt):
+        raise
+    except Exception as error:  # whatever the code raises
+        reason = shorten(" ".join(f"{type(error).__name__}: {error}".split()), str, 300).rstrip(".")
+        raise ModelError(f"running it raised {reason}", where=class_name, hint="see that it runs at all") from None
+    flops = [predicted[name] for name in ("forward_matmul_flops", *(["backward_matmul_flops"] if wish.train else []))]
+    predicted["step_seconds"] = None if None in flops else sum(flops) / rate
+    names = (*EXACT, "peak_bytes", "step_seconds")
+    quantities = tuple(Quantity(name, predicted.get(name), measured.get(name)) for name in names)
+    notes.append(Note("rate", {"rate": units.short(round(rate)), "steps": str(_STEPS)}))
+    said = {**{name: getattr(run, name) for name in sizes_of(class_name)}, "attention": run.attention}
+    said |= {"dtype": run.dtype, "training": run.training, "device": wish.device, "torch": torch.__version__}
+    exact = EXACT if wish.device == "cpu" else EXACT[:-1]
+    return Measurement(model.where, model.blueprint.family, class_name, said, quantities, exact, tuple(notes))
+
+
+# What is refused
+
+
+def _check(wish: Wish) -> None:
+    for name, size in (("--batch", wish.batch), ("--seq", wish.sequence)):
+        if not 1 <= size <= _LARGEST:
+            hint = f"give 1 to {_LARGEST:,}"
+            raise UsageError(f"{name} is a positive integer", values={name.strip("-"): size}, hint=hint)
+    if wish.device not in ("cpu", "cuda"):
+        raise UsageError("no such device", values={"device": wish.device}, hint="give cpu or cuda")
+    if wish.device == "cuda" and not torch.cuda.is_available():
+        raise UsageError("torch finds no CUDA device", values={"device": wish.device}, hint="leave --device out")
+
+
+def _check_positions(wish: Wish, model: Model) -> None:
+    """Refuse a sequence that is longer than the positions that are learned."""
+    for name in _POSITIONS:
+        most = model.fields.get(name)
+        if type(most) is int and wish.sequence > most:
+            values = {"seq": wish.sequence, name: most}
+            raise UsageError(
+                "the sequence is longer than the positions", values=values, hint=f"give --seq {most} or less"
+            )
+
+
+def _check_memory(predicted: Mapping[str, Any], wish: Wish, class_name: str) -> None:
+    """Refuse a run that the memory at hand does not hold."""
+    needed = predicted["peak_bytes"] or (2 if wish.train else 1) * predicted["weight_bytes"]
+    free = torch.cuda.mem_get_info()[0] if wish.device == "cuda" else _free_bytes()
+    if free is not None and needed > free:
+        values = {"needed": units.size(needed), "free": units.size(free)}
+        hint = "make --batch or --seq smaller, or run it all the same with --force"
+        raise ModelError("does not fit the memory at hand", where=class_name, values=values, hint=hint)
+
+
+def _free_bytes() -> int | None:
+    """Return the memory that can be had without swapping; None where the system does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+# What is predicted
+
+
+def _predicted(wish: Wish, model: Model, ledger: Ledger, run: Run) -> tuple[dict[str, Any], list[Note]]:
+    """Return the predictions by name, None where there is none, and why."""
+    rows = [*ledger.rows, *ledger.buffers()]
+    found: dict[str, Any] = {
+        "parameters": ledger.parameters,
+        "weight_bytes": costs.weight_bytes(ledger.rows),
+        **dict.fromkeys((*EXACT[2:], "peak_bytes")),
+    }
+    known, note = _operations(wish, model, run.class_name)
+    if known is None:
+        return found, [note]
+    names = known.names({**model.given, **model.fields}, **run.names)
+    of = {kind: known.bind(run.class_name, kind, names) for kind in operations.KINDS}
+    found["forward_matmul_flops"] = costs.matmul_flops(of["forward"])
+    if wish.train:
+        found["backward_matmul_flops"] = costs.matmul_flops(of["backward"])
+    found["saved_for_backward_bytes"] = costs.saved_for_backward_bytes(of["saved"], run.dtype)
+    found["peak_bytes"] = costs.peak_bytes(rows, of["saved"], of["forward"], run.dtype, training=wish.train)
+    return found, [note, *([Note("kernels", {"kernels": known.kernels})] if wish.device != "cpu" else [])]
+
+
+def _operations(wish: Wish, model: Model, class_name: str) -> tuple[operations.Operations | None, Note]:
+    """Return the operations that hold for a model; None where there are none, and a note either way."""
+    name = f"{model.blueprint.family}.ours" if wish.ours else model.blueprint.family
+    if name not in operations.available():
+        return None, Note("no_operations", {"family": name})
+    known = operations.load(name)
+    if class_name not in known.class_names:
+        return None, Note("no_class", {"family": name, "class_name": class_name})
+    if unheld := known.unheld({**model.given, **model.fields}):
+        of = ", ".join(f"{field} = {shorten(value)}" for field, value in unheld.items())
+        return None, Note("held", {"family": name, "fields": of})
+    return known, Note("evidence", {"source": known.source, "kernels": known.kernels, "runs": str(known.proof["runs"])})
+
+
+# What is measured
+
+
+def _subject(model: Model, wish: Wish) -> Subject:
+    """Return what builds the model: transformers, or this package's own class."""
+    family = model.blueprint.family
+    if not wish.ours:
+        found: Subject = reference().Subject(family)
+        found.task_classes()  # which makes them known
+        return found
+    if family not in OURS:
+        raise ModelError("this package has no class of its own for it", where=family, hint="leave --ours out")
+    from weighbridge.derive.own import OwnSubject  # noqa: PLC0415
+
+    return OwnSubject(OURS[family], family=family)
+
+
+def _changes(model: Model) -> dict[str, Any]:
+    """Return what the config says of fields that a class is built by."""
+    known = model.blueprint.fields | model.blueprint.inert
+    return {name: value for name, value in model.given.items() if name in known}
+
+
+def _measured(
+    subject: Subject, run: Run, model: Model, device: str, say: Callable[[str], None]
+) -> tuple[dict[str, Any], float]:
+    """Return what was measured by name, and the machine's rate in FLOPs a second."""
+    torch.manual_seed(0)
+    given = inputs(run, model.fields, device)
+    say("counting FLOPs")
+    found: dict[str, Any] = dict(_flops(built(subject, run._replace(attention="eager"), device), given, run))
+    say("measuring memory")
+    module = built(subject, run, device)
+    check_inputs(module, given, run.class_name)
+    own = list(module.parameters())
+    found["parameters"] = sum(parameter.numel() for parameter in own)
+    found["weight_bytes"] = sum(parameter.numel() * parameter.element_size() for parameter in own)
+    recorder = Recorder(module)
+    with recorder.running():
+        loss_of(module(**given))
+    found["saved_for_backward_bytes"] = recorder.recording.saved_bytes
+    del recorder
+    found["peak_bytes"] = _peak_bytes(module, given, run, device)
+    say("timing steps")
+    found["step_seconds"] = _median_seconds(lambda: _step(module, given, run), device)
+    return found, _matmul_rate(run.dtype, device)
+
+
+def _step(module: nn.Module, given: Mapping[str, torch.Tensor], run: Run) -> None:
+    loss = loss_of(module(**given))
+    if run.training:
+        loss.backward()  # type: ignore[no-untyped-call]
+        module.zero_grad(set_to_none=True)
+
+
+def _flops(module: nn.Module, given: Mapping[str, torch.Tensor], run: Run) -> dict[str, int]:
+    """Return what torch's own counter finds in the forward pass and, in training, in the backward pass."""
+    with FlopCounterMode(display=False) as forward:
+        loss = loss_of(module(**given))
+    found = {"forward_matmul_flops": forward.get_total_flops()}
+    if run.training:
+        with FlopCounterMode(display=False) as backward:
+            loss.backward()  # type: ignore[no-untyped-call]
+        found["backward_matmul_flops"] = backward.get_total_flops()
+    return found
+
+
+def _peak_bytes(module: nn.Module, given: Mapping[str, torch.Tensor], run: Run, device: str) -> int:
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        _step(module, given, run)
+        return int(torch.cuda.max_memory_allocated())  # type: ignore[no-any-return]
+    with Live([*module.parameters(), *module.buffers(), *given.values()]) as live:
+        _step(module, given, run)
+    return live.peak_bytes
+
+
+class Live(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
+    """Follows the storages that are alive, from operator to operator, and keeps the most that they took.
+
+    What an operator has for itself while it runs is not seen.
+
+    Example:
+        >>> with Live([]) as live:
+        ...     for _ in range(3):
+        ...         made = torch.ones(1000)
+        ...         del made
+        >>> live.peak_bytes, live.bytes
+        (4000, 0)
+    """
+
+    def __init__(self, held: list[torch.Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.bytes = self.peak_bytes = 0
+        self._alive: dict[int, weakref.ref[torch.UntypedStorage]] = {}
+        self._see(held)
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operator, and see what it made."""
+        made = function(*args, **(kwargs or {}))
+        self._see([leaf for leaf in tree_leaves(made) if isinstance(leaf, torch.Tensor)])
+        return made
+
+    def _see(self, tensors: list[torch.Tensor]) -> None:
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            key, taken = storage._cdata, storage.nbytes()
+            if key not in self._alive:
+                self.bytes += taken
+                self.peak_bytes = max(self.peak_bytes, self.bytes)
+                self._alive[key] = weakref.ref(storage, self._ends(key, taken))
+
+    def _ends(self, key: int, taken: int) -> Callable[[object], None]:
+        return lambda _: self._gone(key, taken)
+
+    def _gone(self, key: int, taken: int) -> None:
+        if self._alive.pop(key, None) is not None:
+            self.bytes -= taken
+
+
+def _median_seconds(step: Callable[[], object], device: str) -> float:
+    """Return how long a step takes, the median of several after one that does not count."""
+    step()
+    return statistics.median(_seconds(step, device) for _ in range(_STEPS))
+
+
+def _seconds(step: Callable[[], object], device: str) -> float:
+    if device == "cuda":
+        torch.cuda.synchronize()
+    began = time.perf_counter()
+    step()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def _matmul_rate(dtype: str, device: str) -> float:
+    """Return the FLOPs a second of a large product of square matrices, the best of several."""
+    size = _RATE_SIZE[device]
+    left, right = (torch.randn(size, size, device=device).to(DTYPES[dtype]) for _ in range(2))
+    torch.mm(left, right)
+    best = min(_seconds(lambda: torch.mm(left, right), device) for _ in range(_STEPS))
+    return 2 * size**3 / best
