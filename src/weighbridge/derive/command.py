@@ -144,7 +144,12 @@ def _done(task: Task, wish: Wish, say: Callable[[str], None]) -> Done:
 def _written(path: Path, done: Done, say: Callable[[str], None]) -> tuple[int, str] | None:
     """Write a blueprint that was proved; return the answer where it was not."""
     if not done.exact:
-        say(f"{path} is not written: what was derived does not give what the code does")
+        what = (
+            "operations do not say what the code does"
+            if done.task.operations
+            else "blueprint does not give what the code builds"
+        )
+        say(f"{path} is not written: the {what}")
         return 1, ""
     write_whole(path, done.text)
     return None

@@ -502,7 +502,7 @@ def _proved(region: Region, found: Mapping[str, Mapping[str, dict[str, list[str]
         del held[name]
     wrong, runs = [], 0
     for class_name in found:
-        made, difference = _held_out(region, Operations(raw), class_name)
+        made, difference = held_out(region, Operations(raw), class_name)
         runs = made if not runs else min(runs, made)
         wrong += [f"{class_name}: {difference}"] if difference else []
     command = f"{region.subject.command} --operations"
@@ -545,7 +545,7 @@ def _other(value: Any) -> Any:
     return value * 2 if value else 1
 
 
-def _held_out(region: Region, operations: Operations, class_name: str) -> tuple[int, str | None]:
+def held_out(region: Region, operations: Operations, class_name: str, most: int = HELD_OUT) -> tuple[int, str | None]:
     """Hold a class against runs on configs and sizes that were not seen; return how many, and what differed first."""
     dice, runs = random.Random(f"held out {class_name} {region.seed}"), 0  # noqa: S311
     situations = region.situations()
@@ -563,7 +563,7 @@ def _held_out(region: Region, operations: Operations, class_name: str) -> tuple[
         if difference:
             return runs, difference
         runs += 1
-        if runs == HELD_OUT:
+        if runs == most:
             break
     return runs, None
 

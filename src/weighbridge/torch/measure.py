@@ -259,8 +259,9 @@ def _peak_bytes(module: nn.Module, given: Mapping[str, torch.Tensor], run: Run, 
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
         _step(module, given, run)
-        return int(torch.cuda.max_memory_allocated())  # type: ignore[no-any-return]
-    with Live([*module.parameters(), *module.buffers(), *given.values()]) as live:
+        return int(torch.cuda.max_memory_allocated())
+    live = Live([*module.parameters(), *module.buffers(), *given.values()])
+    with live:
         _step(module, given, run)
     return live.peak_bytes
 
