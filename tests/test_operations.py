@@ -227,6 +227,7 @@ def test_operations_of_ones_own_class(tmp_path: Path, monkeypatch: Any, capfd: A
     operations.check(raw)
     assert raw["forward"]["layers.{i}"] == ["batch sequence width sequence", "batch sequence sequence width"]
     assert raw["saved"]["layers.{i}.drop"] == ["compute batch sequence width if training and dropout > 0"]
+    assert raw["held"] == {}
     assert 'attention == "sdpa"' in str(raw["saved"]["layers.{i}"])
 
 

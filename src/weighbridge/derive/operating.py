@@ -145,6 +145,10 @@ class Region:
 
     def _ratios(self) -> Iterator[tuple[str, str]]:
         """Yield the fields that must be a multiple of another one, with that."""
+        for tree in self.blueprint.dims.values():
+            for factor in _factors(tree):
+                if factor[0] == "//" and factor[1][0] == factor[2][0] == "name":
+                    yield factor[1][1], factor[2][1]
         for tree in self.blueprint.require.values():
             if tree[0] == "==" and tree[1][0] == "%" and tree[1][1][0] == tree[1][2][0] == "name":
                 yield tree[1][1][1], tree[1][2][1]
@@ -172,6 +176,17 @@ class Region:
         free = [name for name in (*sizes_of(class_name), *self.sizes) if name not in fixed(class_name)]
         ratios = [draw.sizes[name] // draw.sizes[divisor] for name, divisor in self.ratios.items()]
         return [*[draw.sizes[name] for name in free], *ratios]
+
+    @cached_property
+    def choosing(self) -> set[str]:
+        """The fields that choose how attention is computed."""
+        found = []
+        for attention in ATTENTIONS:
+            try:
+                found.append(self.subject.fields(self.subject.attend(self.subject.config({}), attention)))
+            except WeighbridgeError:
+                return set()
+        return {name for name, value in found[0].items() if value != found[1].get(name)}
 
     def situations(self) -> list[Situation]:
         """Return the ways to run a draw; dropouts are turned one at a time, from all on and from all off."""
@@ -514,7 +529,9 @@ def _held(region: Region, operations: Operations) -> Iterator[tuple[str, Any]]:
     """Yield the fields whose other values change what is done, or were not tried, with the value that they had."""
     for knob in region.subject.knobs({}):
         name, value = knob.path, region.usual.get(knob.path, knob.value)
-        if name in (*region.sizes, *region.counts, *region.dropouts) or not isinstance(value, bool | int | float | str):
+        if name in (*region.sizes, *region.counts, *region.dropouts, *region.choosing) or not isinstance(
+            value, bool | int | float | str
+        ):
             continue
         if not all(_is_free(region, operations, class_name, name, value) for class_name in operations.class_names):
             yield name, value
@@ -547,15 +564,15 @@ def _other(value: Any) -> Any:
 
 def held_out(region: Region, operations: Operations, class_name: str, most: int = HELD_OUT) -> tuple[int, str | None]:
     """Hold a class against runs on configs and sizes that were not seen; return how many, and what differed first."""
-    dice, runs = random.Random(f"held out {class_name} {region.seed}"), 0  # noqa: S311
-    situations = region.situations()
-    for _ in range(_TRIES):
+    dice, runs, tried = random.Random(f"held out {class_name} {region.seed}"), 0, 0  # noqa: S311
+    ways = list(itertools.product(ATTENTIONS, DTYPES))
+    while runs < most and tried < most * _MOST_REFUSED:
         draw = region.draw(class_name, dice, (1, 5))
         if draw is None:
             continue
-        situation = situations[(runs * 7 + dice.randint(0, 2)) % len(situations)]._replace(
-            attention=ATTENTIONS[runs % 2], dtype=[*DTYPES][runs // 2 % 2]
-        )
+        attention, dtype = ways[tried % len(ways)]
+        situation = dice.choice(region.situations())._replace(attention=attention, dtype=dtype)
+        tried += 1
         try:
             difference = _difference(region, operations, class_name, draw, situation)
         except Exception:  # noqa: S112  # whatever the code raises is its way to refuse
@@ -563,9 +580,7 @@ def held_out(region: Region, operations: Operations, class_name: str, most: int 
         if difference:
             return runs, difference
         runs += 1
-        if runs == most:
-            break
-    return runs, None
+    return runs, None if runs == most else f"only {runs} of {most} runs could be made"
 
 
 def _difference(

@@ -86,7 +86,7 @@ def measure(wish: Wish, say: Callable[[str], None] = lambda _: None) -> Measurem
     subject = _subject(model, wish)
     try:
         measured, rate = _measured(subject, run, model, wish.device, say)
-    except (WeighbridgeError, KeyboardInterrupt):
+    except WeighbridgeError:
         raise
     except Exception as error:  # whatever the code raises
         reason = shorten(" ".join(f"{type(error).__name__}: {error}".split()), str, 300).rstrip(".")
