@@ -545,9 +545,10 @@ def _is_free(region: Region, operations: Operations, class_name: str, name: str,
         draw = region.draw(class_name, dice)
     turned = draw._replace(changes={**draw.changes, name: _other(value)})
     try:
-        return all(_difference(region, operations, class_name, turned, way) is None for way in _ways(region))
+        runs = [(way, region.seen(class_name, turned, way)) for way in _ways(region)]
     except Exception:  # whatever the code raises is its way to refuse
         return False
+    return all(_difference(operations, class_name, turned, way, done) is None for way, done in runs)
 
 
 def _ways(region: Region) -> list[Situation]:
@@ -574,20 +575,17 @@ def held_out(region: Region, operations: Operations, class_name: str, most: int 
         situation = dice.choice(region.situations())._replace(attention=attention, dtype=dtype)
         tried += 1
         try:
-            difference = _difference(region, operations, class_name, draw, situation)
+            done = region.seen(class_name, draw, situation)
         except Exception:  # noqa: S112  # whatever the code raises is its way to refuse
             continue
-        if difference:
+        if difference := _difference(operations, class_name, draw, situation, done):
             return runs, difference
         runs += 1
     return runs, None if runs == most else f"only {runs} of {most} runs could be made"
 
 
-def _difference(
-    region: Region, operations: Operations, class_name: str, draw: Draw, situation: Situation
-) -> str | None:
-    """Return how a run differs from what the operations say; None where it does not."""
-    done = region.seen(class_name, draw, situation)
+def _difference(operations: Operations, class_name: str, draw: Draw, situation: Situation, done: Lists) -> str | None:
+    """Return how what was done differs from what the operations say; None where it does not."""
     names = operations.names({**draw.fields, **dict(situation.dropouts)}, **_run_names(draw, situation))
     for kind, found in done.items():
         said = Counter(
