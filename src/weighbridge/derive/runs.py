@@ -170,17 +170,17 @@ def _derived(task: Task) -> dict[str, Any]:
 
 
 def _operated(task: Task, subject: Subject) -> dict[str, Any]:
-    """Derive the operations of a subject; of one's own class, the blueprint first."""
+    """Derive the operations of a subject; of a class of no family that has a blueprint, that first."""
     import tomllib  # noqa: PLC0415
 
     from weighbridge import blueprint  # noqa: PLC0415
     from weighbridge.derive.derivation import derive  # noqa: PLC0415
     from weighbridge.derive.operating import operate  # noqa: PLC0415
 
-    if task.is_own:
+    if subject.family not in blueprint.families():
         known = blueprint.Blueprint(tomllib.loads(derive(subject, classes=task.classes, seed=task.seed).text))
     else:
-        known = blueprint.load(task.subject)
+        known = blueprint.load(subject.family)
     found = operate(subject, known, task.classes, task.seed)
     return {"text": found.text, "exact": found.exact, "holes": list(found.holes)}
 
