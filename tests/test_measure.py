@@ -51,9 +51,10 @@ def by_name(found: Measurement) -> dict[str, Quantity]:
 @pytest.mark.parametrize("dtype", ["F32", "BF16"])
 @pytest.mark.parametrize("fields", [{}, NO_DROPOUT], ids=["dropout", "none"])
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
-def test_what_is_predicted_is_measured(attention: str, fields: dict[str, Any], dtype: str) -> None:
+@pytest.mark.parametrize("ours", [False, True], ids=["transformers", "ours"])
+def test_what_is_predicted_is_measured(attention: str, fields: dict[str, Any], dtype: str, *, ours: bool) -> None:
     wish = Wish("bert", None, {**TINY, **fields}, None, 3, 17, train=True, attention=attention, dtype=dtype)
-    found = by_name(measure(wish))
+    found = by_name(measure(wish._replace(ours=ours)))
     assert list(found) == list(NAMES)
     assert [found[name].ratio for name in EXACT] == [1] * 5
     assert found["peak_bytes"].ratio == pytest.approx(1, abs=0.2)
@@ -61,8 +62,9 @@ def test_what_is_predicted_is_measured(attention: str, fields: dict[str, Any], d
 
 
 @pytest.mark.parametrize("class_name", [*operations.load("bert").class_names[1:]])
-def test_a_head_is_predicted_too(class_name: str) -> None:
-    found = measure(Wish("bert", class_name, TINY, batch=2, sequence=9, train=True))
+@pytest.mark.parametrize("ours", [False, True], ids=["transformers", "ours"])
+def test_a_head_is_predicted_too(class_name: str, *, ours: bool) -> None:
+    found = measure(Wish("bert", class_name, TINY, batch=2, sequence=9, train=True, ours=ours))
     assert not found.differing
     assert all(by_name(found)[name].predicted for name in EXACT)
 
@@ -183,6 +185,6 @@ def test_what_it_needs_is_named(missing: str, monkeypatch: pytest.MonkeyPatch, c
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else find(name))
     assert main(["measure", "bert"]) == 2
     assert (
-        f"needs {missing}. `pip install torch==2.13.0`, then `pip install 'weighbridge[torch]'`"
+        f"needs {missing}. `pip install torch==2.13.0`, then `pip install 'weighbridge[derive]'`"
         in capsys.readouterr().err
     )

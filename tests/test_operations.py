@@ -15,11 +15,13 @@ from weighbridge import blueprint, costs, data, operations
 from weighbridge.cli import main
 from weighbridge.costs import Quantity
 from weighbridge.derive.operating import Region, held_out
+from weighbridge.derive.own import OwnSubject
 from weighbridge.derive.recording import Recorder, record
 from weighbridge.derive.runs import reference
 from weighbridge.errors import BlueprintError, ExpressionError, ModelError
 from weighbridge.ledger import Row
 from weighbridge.operations import Operation
+from weighbridge.torch.measure import OURS
 
 torch.set_num_threads(1)
 
@@ -136,14 +138,17 @@ def test_a_file_that_breaks_a_rule_is_refused(change: Any, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "class_name"),
-    [(name, of) for name in operations.available() if "." not in name for of in operations.load(name).class_names],
+    ("name", "class_name"),
+    [(name, of) for name in operations.available() for of in operations.load(name).class_names],
 )
-def test_a_fresh_recording_is_as_the_file_says(family: str, class_name: str) -> None:
-    subject = reference().Subject(family)
+def test_a_fresh_recording_is_as_the_file_says(name: str, class_name: str) -> None:
+    family, _, ours = name.partition(".")
+    subject: Any = OwnSubject(OURS[family], family=family) if ours else reference().Subject(family)
     subject.task_classes()
+    if class_name != subject.base_class:
+        subject.check_class(class_name)
     region = Region(subject, blueprint.load(family), dt.date.today().toordinal())
-    runs, difference = held_out(region, operations.load(family), class_name, 4)
+    runs, difference = held_out(region, operations.load(name), class_name, 4)
     assert difference is None
     assert runs == 4
 

@@ -547,7 +547,8 @@ def _add_measure(command: argparse.ArgumentParser) -> None:
 def _run_measure(options: argparse.Namespace) -> _Answer:
     from weighbridge.derive.runs import check_installed
 
-    check_installed(own=options.ours, why="measuring builds and runs the model", extra="torch")
+    extra = "torch" if options.ours else "derive"
+    check_installed(own=options.ours, why="measuring builds and runs the model", extra=extra)
     from weighbridge.report.measuring import Measuring
     from weighbridge.torch.measure import Wish, measure
     from weighbridge.units import dtype

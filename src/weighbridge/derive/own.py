@@ -91,7 +91,8 @@ class OwnSubject:
     def command(self) -> str:
         """The command that derives it."""
         config = [] if self._config_address is None else ["--config", self._config_address]
-        return " ".join(["weighbridge derive", self._address, *config])
+        family = [] if self.family == family_of(self._address, None) else ["--family", self.family]
+        return " ".join(["weighbridge derive", self._address, *config, *family])
 
     @property
     def reference(self) -> str:

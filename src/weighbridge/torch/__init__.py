@@ -21,4 +21,3 @@ def check_installed(why: str) -> None:
         raise UsageError(
             f"{why} needs packages that are not installed", values={"missing": ", ".join(missing)}, hint=hint
         )
-"""What runs models for real, and so needs torch: `pip install 'weighbridge[torch]'`."""

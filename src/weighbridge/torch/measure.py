@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from weighbridge.models import Model
 
 EXACT = ("parameters", "weight_bytes", "forward_matmul_flops", "backward_matmul_flops", "saved_for_backward_bytes")
-OURS: dict[str, str] = {}
+OURS = {"bert": "weighbridge.torch.bert:BertModel"}
 """The classes of this package that run, by family, as `weighbridge derive` names one's own: module and base class."""
 
 _STEPS = 3  # of which the median counts
