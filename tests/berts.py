@@ -1,4 +1,4 @@
-"""Small BERTs as transformers writes them, with a vocabulary of their own."""
+"""Small BERTs with random numbers, saved as checkpoints are: by transformers, and of our own classes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import torch
+import wheels
+from safetensors.torch import save_file
 from transformers import BertConfig
 from transformers.models.bert import modeling_bert as reference
+
+from weighbridge.torch import bert as ours
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,3 +54,31 @@ def change(folder: Path, **fields: Any) -> None:
     """Change fields of a checkpoint's config."""
     path = folder / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+# Of our own classes
+
+SMALL = {
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 40,
+    "max_position_embeddings": 48,
+}
+
+
+def save(folder: Path, class_name: str = "BertModel", words: list[str] | None = None, **fields: object) -> Path:
+    """Write a checkpoint of a class, whose words are those of bert-base-chinese if none are given."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "\n".join(words) if words else (wheels.model(wheels.CHINESE_WORDS) / "vocab.txt").read_text("utf-8")
+    (folder / "vocab.txt").write_text(text, "utf-8")
+    sizes = {**SMALL, "vocab_size": len(text.splitlines()), **fields}
+    said = {"model_type": "bert", "architectures": [class_name], **sizes}
+    labels = said.pop("num_labels", None)
+    if labels:
+        said["id2label"] = {str(at): f"LABEL_{at}" for at in range(int(str(labels)))}
+    (folder / "config.json").write_text(json.dumps(said), "utf-8")
+    torch.manual_seed(0)
+    model = ours.CLASSES[class_name](ours.BertConfig(**sizes, initializer_range=0.3))
+    save_file(dict(model.named_parameters()), folder / "model.safetensors")
+    return folder

@@ -10,8 +10,8 @@ from html.parser import HTMLParser
 from math import sqrt
 from xml.etree import ElementTree as ET
 
+import berts
 import pytest
-import small_bert
 import torch
 
 from weighbridge import data
@@ -30,12 +30,12 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    return small_bert.save(tmp_path_factory.mktemp("small"), words=WORDS, max_position_embeddings=100)
+    return berts.save(tmp_path_factory.mktemp("small"), words=WORDS, max_position_embeddings=100)
 
 
 @pytest.fixture(scope="module")
 def chinese(tmp_path_factory):
-    return attention(small_bert.save(tmp_path_factory.mktemp("chinese")), CHINESE)
+    return attention(berts.save(tmp_path_factory.mktemp("chinese")), CHINESE)
 
 
 @pytest.mark.parametrize("name", ["minilm", "bert_tiny"])

@@ -3,8 +3,8 @@
 import json
 import re
 
+import berts
 import pytest
-import small_bert
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -32,12 +32,12 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def chinese(tmp_path_factory):
-    return small_bert.save(tmp_path_factory.mktemp("chinese"))
+    return berts.save(tmp_path_factory.mktemp("chinese"))
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    return small_bert.save(tmp_path_factory.mktemp("small"), words=WORDS)
+    return berts.save(tmp_path_factory.mktemp("small"), words=WORDS)
 
 
 def tensors(output):
@@ -48,7 +48,7 @@ def tensors(output):
 
 @pytest.mark.parametrize(("class_name", "fields"), CASES)
 def test_every_parameter_and_every_flop_is_in_one_step_and_the_output_is_the_models_own(class_name, fields, tmp_path):
-    folder = small_bert.save(tmp_path, class_name, WORDS, **fields)
+    folder = berts.save(tmp_path, class_name, WORDS, **fields)
     loaded = load(folder, class_name, attention="eager")
     text = loaded.tokens.read("i love it", "so do you")
     batch = loaded.tokens.batch([text])
@@ -82,7 +82,7 @@ def numbers(text):
 
 
 def test_tied_parameters_count_once_and_say_where(tmp_path):
-    found = trace(small_bert.save(tmp_path, "BertForMaskedLM", WORDS), "i love it")
+    found = trace(berts.save(tmp_path, "BertForMaskedLM", WORDS), "i love it")
     (words,) = [step for step in found.steps if step.name == "words"]
     assert [(of.elements, of.tied_to) for of in words.parameters] == [
         (0, "bert.embeddings.word_embeddings.weight"),
@@ -143,7 +143,7 @@ def test_a_wide_table_is_cut_into_several(small):
 
 
 def test_a_decoder_does_not_show_what_must_not_be_looked_at(tmp_path):
-    found = trace(small_bert.save(tmp_path, "BertLMHeadModel", WORDS, **DECODER), "i love it", layer=0, head=0)
+    found = trace(berts.save(tmp_path, "BertLMHeadModel", WORDS, **DECODER), "i love it", layer=0, head=0)
     assert all(abs(step.values.minimum) < 1e6 for step in found.steps)
     scores = found.text().partition("Probabilities")[0]
     assert scores.count(" -\n") == 4
@@ -166,7 +166,7 @@ def test_the_json_has_every_step_with_its_values(small, capsys):
 def test_what_is_no_number_is_none_in_json(tmp_path):
     from safetensors.torch import load_file, save_file
 
-    folder = small_bert.save(tmp_path, words=WORDS)
+    folder = berts.save(tmp_path, words=WORDS)
     broken = load_file(folder / "model.safetensors")
     broken["embeddings.LayerNorm.weight"][0] = float("nan")
     save_file(broken, folder / "model.safetensors")
