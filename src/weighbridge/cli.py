@@ -679,6 +679,70 @@ def _run_run(options: argparse.Namespace) -> _Answer:
     return 0, _json(to_dict(found)) if options.json else report(found, options.lang)
 
 
+def _add_finetune(command: argparse.ArgumentParser) -> None:
+    from weighbridge.torch.finetuning.settings import PRECISIONS, WATCHED, Settings
+
+    command.add_argument("data", metavar="DATA", help="texts and their labels: .csv, .tsv, or JSON lines in .jsonl")
+    command.add_argument("--from", dest="start", metavar="CHECKPOINT", required=True, help="the BERT to begin with")
+    command.add_argument(
+        "--out", metavar="FOLDER", required=True, help="where it goes; a run begun there is gone on with"
+    )
+    for flag, metavar, said in _TUNING:
+        name = flag[2:].replace("-", "_")
+        default = getattr(Settings, name)
+        kind = _KINDS.get(metavar, str)
+        about = said if default is None else f"{said}; {default} if not given"
+        command.add_argument(flag, type=kind, default=default, metavar=metavar, help=about)
+    command.add_argument("--watch", choices=WATCHED, default=WATCHED[0], help="what --patience goes by, held out")
+    command.add_argument(
+        "--precision", choices=PRECISIONS, default=PRECISIONS[0], help="auto is bfloat16 on CUDA and float32 elsewhere"
+    )
+    command.add_argument(
+        "--skip-broken", action="store_true", help="leave broken and empty records out, and count them"
+    )
+    command.add_argument("--overwrite", action="store_true", help="begin anew where another run or a model is")
+    _add_lang(command)
+    command.add_argument(
+        "--json", action="store_true", help="write json: the scores, the history, all that was measured"
+    )
+
+
+_KINDS: dict[str, type] = {"N": int, "RATE": float, "SHARE": float, "NORM": float}
+_TUNING = (
+    ("--text", "COLUMN", "the column of texts; text, sentence, review, 文本… if not given"),
+    ("--label", "COLUMN", "the column of labels; label, class, sentiment, 类别… if not given"),
+    ("--test", "FILE", "hold it against this file's texts, in place of a share of DATA"),
+    ("--held-out", "SHARE", "the share of DATA that is not trained on"),
+    ("--epochs", "N", "how often each text is seen"),
+    ("--steps", "N", "end after so many steps"),
+    ("--batch", "N", "texts of a step"),
+    ("--accumulate", "N", "cut a batch into N pieces, one after the other: it takes less memory"),
+    ("--learning-rate", "RATE", "the highest"),
+    ("--warmup", "SHARE", "the share of the steps in which it rises"),
+    ("--weight-decay", "RATE", "of matrices"),
+    ("--clip", "NORM", "the longest gradient"),
+    ("--max-length", "N", "tokens of a text; more are cut off"),
+    ("--patience", "N", "stop when N evaluations in a row were no better, and keep the best weights"),
+    ("--seed", "N", "all that is random is drawn from it"),
+    ("--device", "NAME", "cpu, cuda or cuda:1"),
+    ("--checkpoint-every", "N", "steps between checkpoints; there is one after each epoch besides"),
+)
+
+
+def _run_finetune(options: argparse.Namespace) -> _Answer:
+    from weighbridge.torch import check_installed
+
+    check_installed("weighbridge finetune")
+    from weighbridge.torch.finetuning.command import finetune
+    from weighbridge.torch.finetuning.settings import Settings
+
+    given = {name: value for name, value in vars(options).items() if name in Settings.__dataclass_fields__}
+    found = finetune(Settings(**given), _say, options.lang)
+    if found is None:  # another process tells it
+        return 0, ""
+    return 0, _json(found.to_dict()) if options.json else found.text(options.lang)
+
+
 def _add_models(command: argparse.ArgumentParser) -> None:
     command.add_argument("part", nargs="?", default="", metavar="PART", help="only names that contain this")
     command.add_argument("--json", action="store_true", help="write json: config, parameters and source of each")
@@ -734,6 +798,7 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], _Answer], Callable
     "trace": ("a text on its way through a BERT: shapes, parameters, FLOPs and values", _run_trace, _add_trace),
     "attention": ("a picture of who looks at whom, in every layer and head", _run_attention, _add_attention),
     "measure": ("what a run takes, predicted and measured: FLOPs, bytes, seconds", _run_measure, _add_measure),
+    "finetune": ("a BERT trained to classify texts: a CSV file in, a checkpoint out", _run_finetune, _add_finetune),
     "models": ("the released models that weighbridge knows by name", _run_models, _add_models),
     "families": ("the families that have a blueprint, each with its evidence", _run_families, _add_families),
     "derive": ("a blueprint, from the code of a model: transformers' or your own", _run_derive, _add_derive),

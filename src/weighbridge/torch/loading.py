@@ -66,6 +66,7 @@ def load(
     labels: tuple[str, ...] | None = None,
     attention: str = "sdpa",
     pack: bool = True,
+    seed: int = 0,
 ) -> Loaded:
     """Load a checkpoint, its config and its tokenizer.
 
@@ -76,6 +77,7 @@ def load(
         labels: the classes of a new head to be trained; then what the checkpoint lacks of the head starts at random.
         attention: ``"sdpa"`` or ``"eager"``.
         pack: leave the padding of batches out.
+        seed: what starts at random is drawn from.
 
     Raises:
         ModelError: it is no BERT, or has no such class.
@@ -94,7 +96,7 @@ def load(
     choice = choose(model, found, class_name)
     notes = _accounted(choice.comparison, found, model, choice.class_name, new=labels is not None)
     with torch.random.fork_rng(devices=[]):  # what starts at random is the same each time
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         built = CLASSES[choice.class_name](config)
     _fill(built, choice.comparison, found)
     names = labels or _labels(model)

@@ -1,0 +1,291 @@
+"""What `weighbridge finetune` does: read, split, predict, train, measure, write."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import safetensors
+import sklearn
+import tokenizers
+import torch
+from tqdm import tqdm
+
+from weighbridge import __version__
+from weighbridge.errors import UsageError
+from weighbridge.report.finetuned import Finetuned, forecast
+from weighbridge.torch.finetuning import checkpoint as checkpoints
+from weighbridge.torch.finetuning.plan import Plan, plan_of
+from weighbridge.torch.finetuning.prediction import Peak, Prediction, measure, predict
+from weighbridge.torch.finetuning.processes import Processes
+from weighbridge.torch.finetuning.settings import Settings, check
+from weighbridge.torch.finetuning.texts import Example, Split, read, split
+from weighbridge.torch.finetuning.training import Part, Stopped, Training
+from weighbridge.torch.loading import load
+from weighbridge.torch.tokens import FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from weighbridge.torch.loading import Loaded
+
+CLASS = "BertForSequenceClassification"
+
+
+class Prepared(NamedTuple):
+    """All that is known before the first step."""
+
+    settings: Settings
+    parts: Split
+    loaded: Loaded
+    training: Part
+    held_out: Part
+    plan: Plan
+    fingerprint: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def finetune(settings: Settings, say: Callable[[str], None], lang: str = "en") -> Finetuned | None:
+    """Train a classifier as the settings say, or go on with it; return what it gave.
+
+    Of several processes only the first says and returns something.
+
+    Raises:
+        WeighbridgeError: it cannot be done, or not to the end; the latest checkpoint is whole.
+        KeyboardInterrupt: the user stopped it; the latest checkpoint is that of the last step.
+    """
+    processes = Processes(settings.device)
+    try:
+        prepared = processes.together(lambda: _prepare(settings, processes))
+        tell = say if processes.is_first else _silent
+        done, begun = processes.tell(processes.together(lambda: _opened(prepared, processes)))
+        for note in prepared.notes:
+            tell(f"note: {note}")
+        if done:
+            tell(f"{settings.out}: this run is done; what it gave is told again")
+            return Finetuned(done) if processes.is_first else None
+        return _train(prepared, processes, tell, lang, begun=begun)
+    finally:
+        processes.close()
+
+
+def _silent(_: str) -> None:
+    """Say nothing."""
+
+
+# Before
+
+
+def _prepare(settings: Settings, processes: Processes) -> Prepared:
+    """Read all that is needed, and see that it can be done."""
+    check(settings, processes.count)
+    settings = replace(settings, precision=_precision(settings.precision, processes.device))
+    columns = {"text": settings.text, "label": settings.label, "skip_broken": settings.skip_broken}
+    data = read(settings.data, **columns)  # type: ignore[arg-type]
+    test = read(settings.test, **columns) if settings.test else None  # type: ignore[arg-type]
+    parts = split(data, test, settings.held_out, settings.seed)
+    loaded = load(settings.start, CLASS, labels=parts.labels, seed=settings.seed)
+    training, held_out = (_part(of, parts.labels, loaded, settings) for of in (parts.training, parts.held_out))
+    plan = plan_of(settings, len(training.texts), processes.count)
+    fingerprint = _fingerprint(settings, plan, parts.labels, loaded, (training, held_out), processes)
+    notes = (*parts.notes, *loaded.notes, *_cut((training, held_out), settings.max_length))
+    return Prepared(settings, parts, loaded, training, held_out, plan, fingerprint, notes)
+
+
+def _opened(prepared: Prepared, processes: Processes) -> tuple[dict[str, Any] | None, bool]:
+    """Make the folder ready, in the first process; see what of this run is there."""
+    if not processes.is_first:
+        return None, False
+    out, overwrite = Path(prepared.settings.out), prepared.settings.overwrite
+    return checkpoints.open_folder(out, prepared.fingerprint, overwrite=overwrite)
+
+
+def _precision(named: str, device: torch.device) -> str:
+    if named != "auto":
+        return named
+    return "bfloat16" if device.type == "cuda" else "float32"
+
+
+def _part(examples: Sequence[Example], labels: Sequence[str], loaded: Loaded, settings: Settings) -> Part:
+    numbers = {label: number for number, label in enumerate(labels)}
+    texts = loaded.tokens.read_all([(of.text, None) for of in examples], longest=settings.max_length)
+    return Part(texts, [numbers[of.label] for of in examples])
+
+
+def _cut(parts: Sequence[Part], longest: int) -> list[str]:
+    """Say once how many texts are cut."""
+    texts = [text for part in parts for text in part.texts]
+    cut = sum(text.left_out > 0 for text in texts)
+    return [f"{cut:,} of {len(texts):,} texts are longer than {longest} tokens, and are cut"] if cut else []
+
+
+# What makes two runs one: all that decides the weights. Where it is the same, so are they.
+_DECIDING = (
+    "epochs",
+    "steps",
+    "batch",
+    "learning_rate",
+    "warmup",
+    "weight_decay",
+    "clip",
+    "max_length",
+    "patience",
+    "watch",
+    "seed",
+    "precision",
+)
+
+
+def _fingerprint(
+    settings: Settings,
+    plan: Plan,
+    labels: Sequence[str],
+    loaded: Loaded,
+    parts: Sequence[Part],
+    processes: Processes,
+) -> dict[str, Any]:
+    """Return what two runs must have in common to be one."""
+    weights, data = hashlib.sha256(), hashlib.sha256()
+    for name, tensor in loaded.model.state_dict().items():
+        weights.update(name.encode() + tensor.numpy().tobytes())
+    for part in parts:
+        data.update(json.dumps([[text.ids for text in part.texts], part.classes]).encode())
+    return {
+        **{name: getattr(settings, name) for name in _DECIDING},
+        "pieces": plan.pieces,
+        "labels": list(labels),
+        "checkpoint": weights.hexdigest(),
+        "data": data.hexdigest(),
+        "device": processes.device.type,
+        "versions": {
+            "weighbridge": __version__,
+            **{of.__name__: str(of.__version__) for of in (torch, safetensors, tokenizers, sklearn)},
+        },
+    }
+
+
+# The run
+
+
+def _train(
+    prepared: Prepared, processes: Processes, tell: Callable[[str], None], lang: str, *, begun: bool
+) -> Finetuned | None:
+    settings, loaded, plan = prepared.settings, prepared.loaded, prepared.plan
+    lengths = [len(text.ids) for text in prepared.training.texts]
+    predicted, heaviest = predict(loaded.of, CLASS, loaded.model, lengths, plan)
+    tell(forecast(predicted._asdict(), _run_of(prepared, processes), lang))
+    training = Training(loaded.model, loaded.tokens, plan, settings, processes)
+    out = Path(settings.out)
+    if begun:
+        before = checkpoints.read(out)
+        assert before is not None  # noqa: S101  # it was there a moment ago
+        training.resume(before)
+        tell(f"{out}: goes on after step {training.state['step']:,} of {plan.steps:,}")
+
+    def save(checkpoint: checkpoints.Checkpoint) -> None:
+        if processes.is_first:
+            state = {**checkpoint.state, "fingerprint": prepared.fingerprint}
+            checkpoints.write(out, checkpoint._replace(state=state))
+
+    peak = Peak(processes.device, predicted.weight_bytes)
+    try:
+        with _bar(plan.steps, training.state["step"], is_shown=processes.is_first) as bar:
+            training.run(prepared.training, prepared.held_out, prepared.parts.labels, save, bar)
+    except Stopped as stopped:
+        tell(f"{out}: stopped after step {stopped.args[0]:,} of {plan.steps:,}; the same command goes on from there")
+        raise
+    if not processes.is_first:
+        return None
+    kept = training.take_best()
+    measured = measure(training.model, heaviest, peak)
+    return _write(prepared, training, _result(prepared, processes, (predicted, measured), training, kept))
+
+
+def _bar(steps: int, done: int, *, is_shown: bool) -> Any:
+    is_watched = is_shown and sys.stderr is not None and sys.stderr.isatty()
+    return tqdm(
+        total=steps, initial=done, desc="steps", unit="step", file=sys.stderr, leave=False, disable=not is_watched
+    )
+
+
+def _run_of(prepared: Prepared, processes: Processes) -> dict[str, Any]:
+    """Return what a run consists of."""
+    plan = prepared.plan
+    return {
+        "start": prepared.settings.start,
+        "out": prepared.settings.out,
+        "training_texts": len(prepared.training.texts),
+        "held_out_texts": len(prepared.held_out.texts),
+        "labels": list(prepared.parts.labels),
+        "steps": plan.steps,
+        "steps_of_epoch": plan.steps_of_epoch,
+        "batch": plan.batch,
+        "pieces": plan.pieces,
+        "processes": processes.count,
+        "threads": torch.get_num_threads(),
+        "device": processes.device.type,
+        "precision": prepared.settings.precision,
+        "is_held_out_from": prepared.settings.test or "",
+    }
+
+
+# After
+
+
+def _result(
+    prepared: Prepared,
+    processes: Processes,
+    weighed: tuple[Prediction, dict[str, Any]],
+    training: Training,
+    kept: dict[str, Any],
+) -> dict[str, Any]:
+    """Return all that a run gave, ready for JSON."""
+    state = training.state
+    return {
+        "run": _run_of(prepared, processes),
+        "settings": {name: getattr(prepared.settings, name) for name in _DECIDING},
+        "predicted": weighed[0]._asdict(),
+        "measured": {**weighed[1], "seconds": state["seconds"], "steps": state["step"]},
+        "scores": {name: of for name, of in kept.items() if name not in ("step", "training_loss")},
+        "kept_step": kept["step"],
+        "is_chosen": prepared.settings.patience is not None,
+        "history": state["history"],
+        "losses": state["losses"],
+        "notes": list(prepared.notes),
+        "fingerprint": prepared.fingerprint,
+    }
+
+
+def _write(prepared: Prepared, training: Training, result: dict[str, Any]) -> Finetuned:
+    """Write a folder that loads as any checkpoint does; what says that the run is done comes last."""
+    out, source = Path(prepared.settings.out), Path(prepared.loaded.where)
+    checkpoints.write_tensors(out / checkpoints.WEIGHTS, training.parameters, format="pt")
+    checkpoints.write_json(out / "config.json", _config(prepared))
+    for name in FILES:
+        if (source / name).exists():
+            checkpoints.whole(out / name, lambda part, name=name: shutil.copyfile(source / name, part))  # type: ignore[misc]
+    checkpoints.write_json(out / checkpoints.RESULT, result)
+    (out / checkpoints.FILE).unlink(missing_ok=True)
+    return Finetuned(result)
+
+
+def _config(prepared: Prepared) -> dict[str, Any]:
+    """Return the config of what was trained: that of the checkpoint, its class and its labels replaced."""
+    with open(os.path.join(prepared.loaded.where, "config.json"), encoding="utf-8") as file:
+        config: dict[str, Any] = json.load(file)
+    labels = prepared.parts.labels
+    left_out = ("_name_or_path", "num_labels", "torch_dtype")
+    return {
+        **{name: value for name, value in config.items() if name not in left_out},
+        "architectures": [CLASS],
+        "id2label": {str(number): label for number, label in enumerate(labels)},
+        "label2id": {label: number for number, label in enumerate(labels)},
+        "problem_type": "single_label_classification",
+        "dtype": "float32",
+    }

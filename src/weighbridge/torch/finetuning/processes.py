@@ -1,0 +1,128 @@
+"""The processes of a run: one, or as many as ``torchrun`` or ``accelerate launch`` started."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+import torch
+from torch import Tensor, distributed
+
+from weighbridge.errors import UsageError, WeighbridgeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_Of = TypeVar("_Of")
+_WAIT = timedelta(minutes=10)  # for a process that neither answers nor ends
+_NAMES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+class Processes:
+    """This process among its like: ``rank`` of ``count``, on a ``device``.
+
+    Raises:
+        UsageError: the environment says too little, or there is no such device.
+    """
+
+    def __init__(self, device: str = "auto") -> None:
+        self.count = _number("WORLD_SIZE", 1)
+        self.rank, local = 0, 0
+        if self.count > 1:
+            missing = [name for name in _NAMES if name not in os.environ]
+            if missing:
+                values = {"WORLD_SIZE": self.count, "missing": ", ".join(missing)}
+                raise UsageError(
+                    "the environment of a process is not whole", values=values, hint="start it by torchrun"
+                )
+            self.rank, local = _number("RANK", 0), _number("LOCAL_RANK", 0)
+        self.device = _device(device, local)
+        if self.count > 1:
+            self._join()
+
+    def _join(self) -> None:
+        backend = "nccl" if self.device.type == "cuda" else "gloo"
+        try:
+            distributed.init_process_group(backend, timeout=_WAIT)
+        except (RuntimeError, ValueError) as error:
+            raise UsageError("the processes do not find each other", values={"reason": str(error)}) from None
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is this one that writes and speaks."""
+        return self.rank == 0
+
+    def add(self, tensors: Sequence[Tensor]) -> None:
+        """Replace each tensor by its sum over all processes, in one message.
+
+        Raises:
+            WeighbridgeError: another process is gone.
+        """
+        if self.count == 1:
+            return
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        try:
+            distributed.all_reduce(flat)
+        except RuntimeError:
+            raise WeighbridgeError("another process of this run has ended", hint="see what it said") from None
+        pieces = flat.split([tensor.numel() for tensor in tensors])
+        for tensor, piece in zip(tensors, pieces, strict=True):
+            tensor.copy_(piece.view_as(tensor))
+
+    def together(self, what: Callable[[], _Of]) -> _Of:
+        """Do something in every process, and go on only if all could.
+
+        Raises:
+            WeighbridgeError: in the first process, what went wrong in the first that could not.
+            SystemExit: in the others, so that it is said once.
+        """
+        if self.count == 1:
+            return what()
+        found, error = None, None
+        try:
+            found = what()
+        except WeighbridgeError as raised:
+            error = raised
+        errors: list[WeighbridgeError | None] = [None] * self.count
+        distributed.all_gather_object(errors, error)
+        failed = next((each for each in errors if each is not None), None)
+        if failed is None:
+            return found  # type: ignore[return-value]  # there was no error
+        if self.is_first:
+            raise failed
+        raise SystemExit(2)
+
+    def tell(self, found: _Of) -> _Of:
+        """Return in every process what the first one found."""
+        if self.count == 1:
+            return found
+        told = [found]
+        distributed.broadcast_object_list(told, src=0)
+        return told[0]
+
+    def close(self) -> None:
+        """Leave the others."""
+        if self.count > 1 and distributed.is_initialized():
+            distributed.destroy_process_group()
+
+
+def _number(name: str, otherwise: int) -> int:
+    said = os.environ.get(name, str(otherwise))
+    if not said.isascii() or not said.isdigit():
+        raise UsageError("an environment variable is no number", values={name: said}, hint="start it by torchrun")
+    return int(said)
+
+
+def _device(named: str, local: int) -> torch.device:
+    if named == "auto":
+        named = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(f"cuda:{local}" if named == "cuda" else named)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        values = {"device": named, "reason": str(error).partition("\n")[0]}
+        raise UsageError("there is no such device here", values=values, hint="use --device cpu") from None
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    return device

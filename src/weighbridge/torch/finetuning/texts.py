@@ -1,0 +1,336 @@
+"""From files to labelled texts: read, each once, none under two labels, and split in two."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge.errors import UsageError, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import TextIO
+
+TEXT_NAMES = ("text", "sentence", "review", "content", "comment", "document", "tweet", "文本", "句子", "评论", "内容")
+LABEL_NAMES = ("label", "labels", "class", "category", "sentiment", "target", "标签", "类别", "分类", "情感")
+"""The names of columns that are looked for, the first that a file has taken."""
+
+
+class Example(NamedTuple):
+    """A text, its label, and the line that it begins on."""
+
+    text: str
+    label: str
+    line: int
+
+
+class Read(NamedTuple):
+    """What a file holds: its examples, the columns that were taken, and how many records were broken."""
+
+    path: str
+    examples: list[Example]
+    columns: tuple[str, str]
+    broken: int
+
+
+class _BrokenError(Exception):
+    """A record that is no example: the rule, and the values."""
+
+    def __init__(self, rule: str, **values: object) -> None:
+        super().__init__(rule)
+        self.rule, self.values = rule, values
+
+
+# Reading
+
+
+def read(path: str, text: str | None = None, label: str | None = None, *, skip_broken: bool = False) -> Read:
+    """Read a CSV, TSV or JSON lines file.
+
+    Args:
+        path: the file; its suffix says what it is.
+        text: the column of texts; otherwise one of `TEXT_NAMES`.
+        label: the column of labels; otherwise one of `LABEL_NAMES`.
+        skip_broken: leave broken records out, and count them.
+
+    Raises:
+        UsageError: there is no such file or column, or a record is broken.
+    """
+    form = _FORMS.get(os.path.splitext(path)[1].lower())
+    if form is None:
+        raise UsageError("is of no known form", where=path, hint=f"give a file that ends in {', '.join(_FORMS)}")
+    try:
+        with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+            return _read(path, form(file), (text, label), skip_broken=skip_broken)
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", where=path, hint="name a file of texts") from None
+
+
+def _read(path: str, records: _Records, named: tuple[str | None, str | None], *, skip_broken: bool) -> Read:
+    try:
+        header = records.header()
+    except _BrokenError as broken:
+        raise _error(path, 1, broken) from None
+    columns = (
+        _column(path, header, named[0], TEXT_NAMES, "text"),
+        _column(path, header, named[1], LABEL_NAMES, "label"),
+    )
+    if columns[0] == columns[1]:
+        raise UsageError("text and label are one column", where=path, values={"column": columns[0]}, hint="name two")
+    examples, left_out = [], 0
+    for line, record in records:
+        try:
+            if isinstance(record, _BrokenError):
+                raise record
+            examples.append(Example(_checked(record, columns[0], "text"), _checked(record, columns[1], "label"), line))
+        except _BrokenError as broken:
+            if not skip_broken:
+                raise _error(path, line, broken) from None
+            left_out += 1
+    if not examples:
+        raise UsageError("holds no texts", where=path, values={"broken": left_out}, hint="give a file with examples")
+    return Read(path, examples, columns, left_out)
+
+
+def _error(path: str, line: int, broken: _BrokenError) -> UsageError:
+    hint = "correct it, or leave such out with --skip-broken"
+    return UsageError(f"line {line}: {broken.rule}", where=path, values=broken.values, hint=hint)
+
+
+def _column(path: str, header: Sequence[str], named: str | None, known: Sequence[str], of: str) -> str:
+    """Return the column of texts or of labels."""
+    twice = [name for name, times in Counter(header).items() if times > 1]
+    if twice:
+        raise UsageError("two columns have one name", where=path, values={"column": twice[0]}, hint="rename one")
+    lower = {name.strip().lower(): name for name in header}
+    found = [name for name in header if name == named] if named else [lower[name] for name in known if name in lower]
+    if not found:
+        values = {"columns": ", ".join(header), **({of: named} if named else {})}
+        what = "there is no such column" if named else f"no column is known to hold the {of}"
+        raise UsageError(what, where=path, values=values, hint=f"name it with --{of}")
+    return found[0]
+
+
+def _checked(record: dict[str, Any], column: str, of: str) -> str:
+    """Return a value of a record that is as it should be."""
+    value = record[column] if column in record else _missing(column)
+    if of == "label" and isinstance(value, bool | int):
+        value = json.dumps(value)
+    if not isinstance(value, str):
+        raise _BrokenError(f"the {of} is no text", found=value)
+    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise _BrokenError(f"the {of} holds a NUL" if "\0" in value else f"the {of} is not UTF-8", found=ascii(value))
+    if not value.strip():
+        raise _BrokenError(f"the {of} is empty")
+    return value.strip() if of == "label" else value
+
+
+def _missing(column: str) -> None:
+    raise _BrokenError("a field is missing", field=column)
+
+
+class _Records:
+    """The records of a file, each with the line that it begins on; a broken one is told as such."""
+
+    def header(self) -> list[str]:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[tuple[int, dict[str, Any] | _BrokenError]]:
+        raise NotImplementedError
+
+
+class _Delimited(_Records):
+    """Lines of CSV (RFC 4180); or of TSV, where a quotation mark is a character like others."""
+
+    def __init__(self, file: TextIO, delimiter: str = ",", quoting: Any = csv.QUOTE_MINIMAL) -> None:
+        self.rows = csv.reader(file, delimiter=delimiter, quoting=quoting, strict=True)
+        self.names: list[str] = []
+
+    def header(self) -> list[str]:
+        try:
+            self.names = [name.strip() for name in next(self.rows, [])]
+        except csv.Error as error:
+            raise _BrokenError(f"is no CSV: {error}") from None
+        return self.names
+
+    def __iter__(self) -> Iterator[tuple[int, dict[str, Any] | _BrokenError]]:
+        while True:
+            line = self.rows.line_num + 1
+            try:
+                row = next(self.rows)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield line, _BrokenError(f"is no CSV: {error}")
+                continue
+            if row:  # a blank line is none
+                yield line, self._record(row)
+
+    def _record(self, row: list[str]) -> dict[str, Any] | _BrokenError:
+        if len(row) != len(self.names):
+            few = "few" if len(row) < len(self.names) else "many"
+            return _BrokenError(f"too {few} columns", expected=len(self.names), found=len(row))
+        return dict(zip(self.names, row, strict=True))
+
+
+def _tabbed(file: TextIO) -> _Records:
+    return _Delimited(file, "\t", csv.QUOTE_NONE)
+
+
+class _JsonLines(_Records):
+    """A JSON object a line; the first says which fields there are."""
+
+    def __init__(self, file: TextIO) -> None:
+        self.records = [(line, _object(text)) for line, text in enumerate(file, 1) if text.strip()]
+
+    def header(self) -> list[str]:
+        first = next((record for _, record in self.records if isinstance(record, dict)), None)
+        if first is None and self.records:
+            raise self.records[0][1] if isinstance(self.records[0][1], _BrokenError) else _BrokenError("is no object")
+        return list(first or {})
+
+    def __iter__(self) -> Iterator[tuple[int, dict[str, Any] | _BrokenError]]:
+        return iter(self.records)
+
+
+def _object(text: str) -> dict[str, Any] | _BrokenError:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return _BrokenError("is no JSON", reason=str(error), found=text.strip())
+    return found if isinstance(found, dict) else _BrokenError("is no JSON object", found=found)
+
+
+_FORMS = {".csv": _Delimited, ".tsv": _tabbed, ".tab": _tabbed, ".jsonl": _JsonLines, ".ndjson": _JsonLines}
+
+
+# Each once
+
+
+class Once(NamedTuple):
+    """Texts that stand once: ``doubles`` copies were left out, and all of ``torn``, texts that had two labels."""
+
+    examples: list[Example]
+    doubles: int
+    torn: int
+
+
+def once(examples: Iterable[Example]) -> Once:
+    """Keep the first of texts that are the same but for white space, and none that stands under two labels.
+
+    Example:
+        >>> rows = [("good", "1"), ("so so", "1"), ("good ", "1"), ("so  so", "0"), ("bad", "0")]
+        >>> kept = once(Example(text, label, 1) for text, label in rows)
+        >>> [example.text for example in kept.examples], kept.doubles, kept.torn
+        (['good', 'bad'], 1, 1)
+    """
+    groups: dict[str, list[Example]] = {}
+    for example in examples:
+        groups.setdefault(same(example.text), []).append(example)
+    whole = [group for group in groups.values() if len({example.label for example in group}) == 1]
+    doubles = sum(len(group) - 1 for group in whole)
+    return Once([group[0] for group in whole], doubles, len(groups) - len(whole))
+
+
+def same(text: str) -> str:
+    """Return what two texts have in common that are the same but for white space."""
+    return " ".join(text.split())
+
+
+# In two parts
+
+
+class Split(NamedTuple):
+    """Texts to train on and texts to be held against, the labels in their order, and what the user should know."""
+
+    training: list[Example]
+    held_out: list[Example]
+    labels: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def split(data: Read, test: Read | None, held_out: float, seed: int) -> Split:
+    """Return what to train on, and what to hold it against: a share of the same file, or another file.
+
+    Raises:
+        UsageError: there are no two classes, one is too small to be split, or the test has one that is not trained.
+    """
+    ours = once(data.examples)
+    notes = [*_said(data, ours)]
+    _check_classes(data.path, ours.examples)
+    if test is None:
+        training, held = _share(data.path, ours.examples, held_out, seed)
+    else:
+        theirs = once(test.examples)
+        notes += _said(test, theirs)
+        known = {same(example.text) for example in test.examples}
+        training, held = [of for of in ours.examples if same(of.text) not in known], theirs.examples
+        if len(training) < len(ours.examples):
+            taken = len(ours.examples) - len(training)
+            notes.append(f"{data.path}: {taken:,} texts are in {test.path} too, and were left out of training")
+        _check_classes(data.path, training)
+        _check_known(test.path, held, training)
+    labels = _in_order({example.label for example in training})
+    unseen = set(labels) - {example.label for example in held}
+    if unseen:
+        notes.append(f"no held-out text is of {', '.join(shorten(name, str) for name in sorted(unseen))}")
+    return Split(training, held, labels, tuple(notes))
+
+
+def _said(data: Read, found: Once) -> Iterator[str]:
+    """Say which columns were taken, and what was left out."""
+    yield f"{data.path}: texts from column {shorten(data.columns[0])}, labels from {shorten(data.columns[1])}"
+    if data.broken:
+        yield f"{data.path}: {data.broken:,} broken records were left out"
+    if found.doubles:
+        yield f"{data.path}: {found.doubles:,} copies of texts were left out"
+    if found.torn:
+        yield f"{data.path}: {found.torn:,} texts stand under two labels, and were left out"
+
+
+def _check_classes(path: str, examples: Sequence[Example]) -> None:
+    labels = {example.label for example in examples}
+    if len(labels) < 2:
+        values = {"texts": len(examples), "label": next(iter(labels), None)}
+        raise UsageError("there are fewer than two classes", where=path, values=values, hint="give texts of two labels")
+
+
+def _check_known(path: str, held: Sequence[Example], training: Sequence[Example]) -> None:
+    known = {example.label for example in training}
+    for example in held:
+        if example.label not in known:
+            what = f"line {example.line}: no training text has this label"
+            hint = "correct it, or give training texts of it"
+            raise UsageError(what, where=path, values={"label": example.label}, hint=hint)
+    if not held:
+        raise UsageError("holds no text that has one label", where=path, hint="give texts to be held against")
+
+
+def _share(path: str, examples: list[Example], held_out: float, seed: int) -> tuple[list[Example], list[Example]]:
+    """Split by classes, as scikit-learn does it, in the order of the file."""
+    from sklearn.model_selection import train_test_split  # noqa: PLC0415  # a test file does without it
+
+    labels = [example.label for example in examples]
+    sizes = Counter(labels)
+    least = min(sizes, key=sizes.__getitem__)
+    if sizes[least] < 2:
+        hint = "give two texts of each class or more, or a --test file"
+        raise UsageError("a class is too small to be split", where=path, values={"label": least, "texts": 1}, hint=hint)
+    held = max(-(-int(held_out * len(examples) * 1_000_000) // 1_000_000), len(sizes))
+    if len(examples) - held < len(sizes):
+        values = {"texts": len(examples), "held out": held, "classes": len(sizes)}
+        raise UsageError("too few texts are left to train on", where=path, values=values, hint="give more texts")
+    places = list(range(len(examples)))
+    training, others = train_test_split(places, test_size=held, stratify=labels, random_state=seed)
+    return [examples[place] for place in sorted(training)], [examples[place] for place in sorted(others)]
+
+
+def _in_order(labels: set[str]) -> tuple[str, ...]:
+    """Return labels in order: numbers by their size, words by their letters."""
+    try:
+        return tuple(sorted(labels, key=lambda label: (int(label), label)))
+    except ValueError:
+        return tuple(sorted(labels))

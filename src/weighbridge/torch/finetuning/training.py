@@ -1,0 +1,239 @@
+"""The steps of a run: forward, backward, clip, AdamW; now and then an evaluation and a checkpoint."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch.nn import functional
+from torch.nn.utils import clip_grad_norm_
+
+from weighbridge.errors import WeighbridgeError
+from weighbridge.torch.finetuning.checkpoint import Checkpoint
+from weighbridge.torch.finetuning.scores import scores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from torch import Tensor, nn
+
+    from weighbridge.torch.finetuning.plan import Plan
+    from weighbridge.torch.finetuning.processes import Processes
+    from weighbridge.torch.finetuning.settings import Settings
+    from weighbridge.torch.tokens import Text, Tokens
+
+_EVALUATED = 64  # texts at a time
+_HIGHER = {"f1": 1, "loss": -1}  # which way is better
+
+
+class Part(NamedTuple):
+    """Texts in tokens, and the numbers of their classes."""
+
+    texts: list[Text]
+    classes: list[int]
+
+
+class Stopped(KeyboardInterrupt):
+    """The user stopped the run after a step whose checkpoint is written."""
+
+
+class Training:
+    """A run: the model, where it stands, and what takes it further.
+
+    ``state`` is all that a step depends on besides the tensors; ``save`` is called with a `Checkpoint`.
+    """
+
+    def __init__(self, model: nn.Module, tokens: Tokens, plan: Plan, settings: Settings, processes: Processes) -> None:
+        self.model = model.to(processes.device)
+        self.tokens, self.plan, self.settings, self.processes = tokens, plan, settings, processes
+        self.parameters = dict(model.named_parameters())
+        self.optimizer = _optimizer(self.parameters, settings)
+        self.state: dict[str, Any] = {"step": 0, "losses": [], "history": [], "seconds": 0.0, "is_over": False}
+        self.best: dict[str, Tensor] = {}
+
+    # What is kept
+
+    def checkpoint(self) -> Checkpoint:
+        """Return the run as it stands."""
+        tensors = {f"model.{name}": of for name, of in self.parameters.items()}
+        for name, parameter in self.parameters.items():
+            moments = self.optimizer.state.get(parameter)
+            if moments:
+                tensors |= {f"first.{name}": moments["exp_avg"], f"second.{name}": moments["exp_avg_sq"]}
+        return Checkpoint(self.state, tensors | {f"best.{name}": of for name, of in self.best.items()})
+
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Stand where a checkpoint stood."""
+        self.state = checkpoint.state
+        first, second = checkpoint.part("first"), checkpoint.part("second")
+        with torch.no_grad():
+            for name, stored in checkpoint.part("model").items():
+                self.parameters[name].copy_(stored)
+        for name, parameter in self.parameters.items():
+            if name in first:
+                self.optimizer.state[parameter] = {
+                    "step": torch.tensor(float(self.state["step"]), device=self.processes.device),
+                    "exp_avg": first[name].to(parameter.device),
+                    "exp_avg_sq": second[name].to(parameter.device),
+                }
+        self.best = checkpoint.part("best")
+
+    # The steps
+
+    def run(
+        self, training: Part, held: Part, labels: Sequence[str], save: Callable[[Checkpoint], None], bar: Any
+    ) -> None:
+        """Go to the end of the plan, or to where early stopping ends it.
+
+        Raises:
+            Stopped: the user wanted it so.
+            WeighbridgeError: the loss is no number, or a checkpoint cannot be written.
+        """
+        began = time.perf_counter() - self.state["seconds"]
+        with _listening() as wishes:
+            while self.state["step"] < self.plan.steps and not self.state["is_over"]:
+                is_stopped = self.step(training, is_stopping=bool(wishes))
+                step = self.state["step"]
+                bar.update(step - bar.n)
+                if self.plan.is_evaluated(step - 1):
+                    self.evaluate(held, labels)
+                    bar.set_postfix_str(_shown(self.state["history"][-1]))
+                self.state["seconds"] = time.perf_counter() - began
+                if is_stopped or self.plan.is_evaluated(step - 1) or step % self.settings.checkpoint_every == 0:
+                    self.processes.together(lambda: save(self.checkpoint()))
+                if is_stopped:
+                    raise Stopped(step)
+
+    def step(self, training: Part, *, is_stopping: bool = False) -> bool:
+        """Take one step; return whether any process is to stop after it."""
+        self.model.train()
+        step, own = self.state["step"], self.settings.accumulate
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.learning_rate * self.plan.rate(step)
+        size, losses = len(self.plan.rows(step)), torch.zeros(1, device=self.processes.device)
+        for piece in range(self.processes.rank * own, (self.processes.rank + 1) * own):
+            rows = self.plan.piece(step, piece)
+            if rows:
+                torch.manual_seed(self.plan.dropout_seed(step, piece))
+                loss = self._loss(training, rows) / size
+                loss.backward()
+                losses += loss.detach()
+        told = torch.full_like(losses, float(is_stopping))
+        self.processes.add([*self._gradients(), losses, told])
+        if not math.isfinite(float(losses)):
+            values = {"step": step + 1, "learning rate": self.settings.learning_rate}
+            hint = "give a smaller --learning-rate, or --precision float32"
+            raise WeighbridgeError("the loss is no number any more", values=values, hint=hint)
+        clip_grad_norm_(self.parameters.values(), self.settings.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.state["step"] = step + 1
+        self.state["losses"].append(float(losses))
+        return bool(told)
+
+    def _gradients(self) -> Iterator[Tensor]:
+        """Yield the gradients; zeros in a process that had no text of a short batch."""
+        for parameter in self.parameters.values():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            yield parameter.grad
+
+    def _loss(self, part: Part, rows: Sequence[int]) -> Tensor:
+        """Return the sum of the losses of some texts."""
+        truth = torch.tensor([part.classes[row] for row in rows], device=self.processes.device)
+        return functional.cross_entropy(self._logits([part.texts[row] for row in rows]), truth, reduction="sum")
+
+    def _logits(self, texts: Sequence[Text]) -> Tensor:
+        device = self.processes.device
+        is_mixed = self.settings.precision == "bfloat16"
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=is_mixed):
+            logits: Tensor = self.model(*self.tokens.batch(texts).to(device)).logits
+        return logits.float()
+
+    # The held-out texts
+
+    def evaluate(self, held: Part, labels: Sequence[str]) -> None:
+        """Hold the model against the held-out texts; note it, keep the best, and see whether it is enough."""
+        history = self.state["history"]
+        since = history[-1]["step"] if history else 0
+        losses = self.state["losses"][since:]
+        found = scores(self.logits(held), held.classes, labels)
+        entry = {"step": self.state["step"], "training_loss": sum(losses) / len(losses), **found}
+        history.append(entry)
+        if self.settings.patience is None:
+            return
+        way, watched = _HIGHER[self.settings.watch], self.settings.watch
+        best = max(history, key=lambda of: way * of[watched])  # of equals the first
+        if best is entry:
+            self.best = {name: of.detach().clone() for name, of in self.parameters.items()}
+        self.state["is_over"] = len(history) - 1 - history.index(best) >= self.settings.patience
+
+    def logits(self, part: Part) -> Tensor:
+        """Return the scores of texts, (texts, classes); each process computes its share of them."""
+        self.model.eval()
+        order = sorted(range(len(part.texts)), key=lambda row: len(part.texts[row].ids))
+        batches = [order[first : first + _EVALUATED] for first in range(0, len(order), _EVALUATED)]
+        found: Tensor | None = None
+        with torch.no_grad():
+            for rows in batches[self.processes.rank :: self.processes.count] or [order[:1]]:
+                logits = self._logits([part.texts[row] for row in rows])
+                if found is None:
+                    found = logits.new_zeros(len(order), logits.shape[1])
+                found[rows] = logits
+        assert found is not None  # noqa: S101  # there is a text
+        if self.processes.rank >= len(batches):
+            found.zero_()  # there were fewer batches than processes
+        self.processes.add([found])
+        return found.cpu()
+
+    def take_best(self) -> dict[str, Any]:
+        """Put the weights in place that are to be kept, the best where early stopping chose; return their entry."""
+        history: list[dict[str, Any]] = self.state["history"]
+        if not self.best:
+            return history[-1]
+        with torch.no_grad():
+            for name, of in self.best.items():
+                self.parameters[name].copy_(of)
+        way, watched = _HIGHER[self.settings.watch], self.settings.watch
+        return max(history, key=lambda of: way * of[watched])
+
+
+def _optimizer(parameters: dict[str, nn.Parameter], settings: Settings) -> torch.optim.AdamW:
+    """Return AdamW; vectors, which are biases and norms, do not decay."""
+    decaying = [parameter for parameter in parameters.values() if parameter.ndim > 1]
+    others = [parameter for parameter in parameters.values() if parameter.ndim <= 1]
+    groups = [
+        {"params": decaying, "weight_decay": settings.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
+
+
+def _shown(entry: dict[str, Any]) -> str:
+    return f"held-out loss {entry['loss']:.3f}, F1 {entry['f1']:.3f}"
+
+
+@contextlib.contextmanager
+def _listening() -> Iterator[list[int]]:
+    """Give a list that a first Ctrl-C, or SIGTERM, is put on, so that a step is ended; a second one ends the process."""
+    wishes: list[int] = []
+
+    def hear(number: int, _: object) -> None:
+        if wishes:
+            raise KeyboardInterrupt
+        wishes.append(number)
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    try:
+        before = {each: signal.signal(each, hear) for each in signals}
+    except ValueError:  # not in the main thread, where none arrive
+        before = {}
+    try:
+        yield wishes
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
