@@ -64,12 +64,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if _is_data(options) and hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(encoding="utf-8")
         status, answer = options.run(options)
-        _write(answer if answer.endswith("\n") else f"{answer}\n")
+        _write(answer if not answer or answer.endswith("\n") else f"{answer}\n")
     except WeighbridgeError as error:
         _say(str(error))
         return 2
-    except KeyboardInterrupt:
-        _say("stopped")
+    except KeyboardInterrupt as stopped:
+        _say(str(stopped) or "stopped")
         return 130
     return int(status)
 

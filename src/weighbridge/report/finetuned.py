@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, units
 from weighbridge.errors import printable, shorten
-from weighbridge.report.table import Table, text, wrap
+from weighbridge.report.table import COLUMNS, Table, text, wrap
 from weighbridge.report.words import words
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def forecast(predicted: Mapping[str, Any], run: Mapping[str, Any], lang: str = "
     said = _words(lang)
     rows = tuple((said[name], write(predicted[of], said)) for name, of, write in _WEIGHED)
     table = Table((said["what"], said["predicted"]), rows, "<>")
-    return "\n".join([*map(wrap, _told(run, said)), text(table)])
+    return "\n".join([said["forecast"], *map(wrap, _told(run, said)), text(table)])
 
 
 def _told(run: Mapping[str, Any], said: Mapping[str, str]) -> Iterator[str]:
@@ -67,13 +67,14 @@ class Finetuned:
 
     def _confusion(self, said: Mapping[str, str]) -> Table:
         names = [_label(name) for name in self.result["run"]["labels"]]
-        short = [shorten(name, str, 7) for name in names]
+        room = (COLUMNS - _LONGEST_LABEL) // len(names) - 2
+        short = [shorten(name, str, room) for name in names]
         rows = zip(names, self.result["scores"]["confusion"], strict=True)
         header = (f"{said['truth']} \\ {said['confusion']}", *short)
         return Table(header, tuple((name, *map(units.count, row)) for name, row in rows), "<" + ">" * len(names))
 
     def _history(self, said: Mapping[str, str]) -> Table:
-        header = tuple(said[f"history_{name}"] for name in ("step", "training", "loss", "accuracy")) + (said["f1"],)
+        header = (*(said[f"history_{name}"] for name in ("step", "training", "loss", "accuracy")), said["f1"])
         rows = tuple(
             (
                 units.count(entry["step"]),

@@ -18,7 +18,7 @@ import torch
 from tqdm import tqdm
 
 from weighbridge import __version__
-from weighbridge.errors import UsageError
+from weighbridge.errors import WeighbridgeError
 from weighbridge.report.finetuned import Finetuned, forecast
 from weighbridge.torch.finetuning import checkpoint as checkpoints
 from weighbridge.torch.finetuning.plan import Plan, plan_of
@@ -198,8 +198,16 @@ def _train(
         with _bar(plan.steps, training.state["step"], is_shown=processes.is_first) as bar:
             training.run(prepared.training, prepared.held_out, prepared.parts.labels, save, bar)
     except Stopped as stopped:
-        tell(f"{out}: stopped after step {stopped.args[0]:,} of {plan.steps:,}; the same command goes on from there")
-        raise
+        if not processes.is_first:
+            raise SystemExit(130) from None
+        step = f"{stopped.args[0]:,} of {plan.steps:,}"
+        raise KeyboardInterrupt(f"{out}: stopped after step {step}; the same command goes on from there") from None
+    except RuntimeError as error:
+        if "out of memory" not in str(error) and "allocate memory" not in str(error):
+            raise
+        values = {"batch": plan.batch, "pieces": plan.pieces}
+        hint = "give a smaller --batch, or a larger --accumulate; the latest checkpoint is kept"
+        raise WeighbridgeError("there is not enough memory for a step", values=values, hint=hint) from None
     if not processes.is_first:
         return None
     kept = training.take_best()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,7 +13,7 @@ from torch import Tensor, distributed
 from weighbridge.errors import UsageError, WeighbridgeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _Of = TypeVar("_Of")
 _WAIT = timedelta(minutes=10)  # for a process that neither answers nor ends
@@ -62,11 +63,9 @@ class Processes:
         if self.count == 1:
             return
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-        try:
+        with _speaking():
             distributed.all_reduce(flat)
-        except RuntimeError:
-            raise WeighbridgeError("another process of this run has ended", hint="see what it said") from None
-        pieces = flat.split([tensor.numel() for tensor in tensors])
+        pieces = torch.split(flat, [tensor.numel() for tensor in tensors])
         for tensor, piece in zip(tensors, pieces, strict=True):
             tensor.copy_(piece.view_as(tensor))
 
@@ -85,7 +84,8 @@ class Processes:
         except WeighbridgeError as raised:
             error = raised
         errors: list[WeighbridgeError | None] = [None] * self.count
-        distributed.all_gather_object(errors, error)
+        with _speaking():
+            distributed.all_gather_object(errors, error)
         failed = next((each for each in errors if each is not None), None)
         if failed is None:
             return found  # type: ignore[return-value]  # there was no error
@@ -98,13 +98,23 @@ class Processes:
         if self.count == 1:
             return found
         told = [found]
-        distributed.broadcast_object_list(told, src=0)
+        with _speaking():
+            distributed.broadcast_object_list(told, src=0)
         return told[0]
 
     def close(self) -> None:
         """Leave the others."""
         if self.count > 1 and distributed.is_initialized():
             distributed.destroy_process_group()
+
+
+@contextmanager
+def _speaking() -> Iterator[None]:
+    """Turn a message that does not arrive into an error: the other process is gone, or silent for too long."""
+    try:
+        yield
+    except RuntimeError:
+        raise WeighbridgeError("another process of this run has ended", hint="see what it said") from None
 
 
 def _number(name: str, otherwise: int) -> int:

@@ -116,7 +116,9 @@ def _column(path: str, header: Sequence[str], named: str | None, known: Sequence
 
 def _checked(record: dict[str, Any], column: str, of: str) -> str:
     """Return a value of a record that is as it should be."""
-    value = record[column] if column in record else _missing(column)
+    if column not in record:
+        raise _BrokenError("a field is missing", field=column)
+    value = record[column]
     if of == "label" and isinstance(value, bool | int):
         value = json.dumps(value)
     if not isinstance(value, str):
@@ -126,10 +128,6 @@ def _checked(record: dict[str, Any], column: str, of: str) -> str:
     if not value.strip():
         raise _BrokenError(f"the {of} is empty")
     return value.strip() if of == "label" else value
-
-
-def _missing(column: str) -> None:
-    raise _BrokenError("a field is missing", field=column)
 
 
 class _Records:
@@ -204,7 +202,14 @@ def _object(text: str) -> dict[str, Any] | _BrokenError:
     return found if isinstance(found, dict) else _BrokenError("is no JSON object", found=found)
 
 
-_FORMS = {".csv": _Delimited, ".tsv": _tabbed, ".tab": _tabbed, ".jsonl": _JsonLines, ".ndjson": _JsonLines}
+_FORMS = {
+    ".csv": _Delimited,
+    ".tsv": _tabbed,
+    ".tab": _tabbed,
+    ".jsonl": _JsonLines,
+    ".json": _JsonLines,
+    ".ndjson": _JsonLines,
+}
 
 
 # Each once

@@ -120,20 +120,23 @@ class Training:
             if rows:
                 torch.manual_seed(self.plan.dropout_seed(step, piece))
                 loss = self._loss(training, rows) / size
-                loss.backward()
+                loss.backward()  # type: ignore[no-untyped-call]
                 losses += loss.detach()
         told = torch.full_like(losses, float(is_stopping))
         self.processes.add([*self._gradients(), losses, told])
-        if not math.isfinite(float(losses)):
-            values = {"step": step + 1, "learning rate": self.settings.learning_rate}
-            hint = "give a smaller --learning-rate, or --precision float32"
-            raise WeighbridgeError("the loss is no number any more", values=values, hint=hint)
+        if not math.isfinite(float(losses)):  # it is so in all processes
+            self.processes.together(self._refuse)
         clip_grad_norm_(self.parameters.values(), self.settings.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.state["step"] = step + 1
         self.state["losses"].append(float(losses))
         return bool(told)
+
+    def _refuse(self) -> None:
+        values = {"step": self.state["step"] + 1, "learning rate": self.settings.learning_rate}
+        hint = "give a smaller --learning-rate, or --precision float32"
+        raise WeighbridgeError("the loss is no number any more", values=values, hint=hint)
 
     def _gradients(self) -> Iterator[Tensor]:
         """Yield the gradients; zeros in a process that had no text of a short batch."""
@@ -219,7 +222,7 @@ def _shown(entry: dict[str, Any]) -> str:
 
 @contextlib.contextmanager
 def _listening() -> Iterator[list[int]]:
-    """Give a list that a first Ctrl-C, or SIGTERM, is put on, so that a step is ended; a second one ends the process."""
+    """Give a list that a first Ctrl-C or SIGTERM is put on: a step is ended then; a second ends the process."""
     wishes: list[int] = []
 
     def hear(number: int, _: object) -> None:
