@@ -1,4 +1,4 @@
-"""Fine-tuning whole: it learns, what it leaves loads elsewhere, and nothing that happens on the way changes a bit of it."""
+"""Fine-tuning whole: it learns, what it leaves loads elsewhere, and what happens on the way changes no bit of it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import torch
@@ -23,6 +22,9 @@ from weighbridge.torch.finetuning import checkpoint as checkpoints
 from weighbridge.torch.finetuning.prediction import Costs, measured
 from weighbridge.torch.finetuning.training import Training
 from weighbridge.torch.loading import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 STEPS = 21  # 54 texts in batches of 8, three times
 OPTIONS = ("--batch", "8", "--learning-rate", "1e-3", "--checkpoint-every", "4", "--patience", "3", "--watch", "loss")
@@ -144,7 +146,10 @@ def test_the_report_keeps_to_80_columns(undisturbed: Path, lang: str) -> None:
     told["run"]["out"] = "out"
     assert [line for line in Finetuned(told).text(lang).splitlines() if width(line) > 80] == []
     wide = dict(told, run={**told["run"], "labels": ["a rather long name of a class", "另一个相当长的类别名称"]})
-    wide["scores"] = {**told["scores"], "classes": dict(zip(wide["run"]["labels"], told["scores"]["classes"].values()))}
+    wide["scores"] = {
+        **told["scores"],
+        "classes": dict(zip(wide["run"]["labels"], told["scores"]["classes"].values(), strict=True)),
+    }
     assert [line for line in Finetuned(wide).text(lang).splitlines() if width(line) > 80] == []
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,10 +30,12 @@ from weighbridge.torch.finetuning.texts import Example, Split, read, split
 from weighbridge.torch.finetuning.training import Part, Stopped, Training
 from weighbridge.torch.loading import load
 from weighbridge.torch.tokens import FILES
+from weighbridge.units import fixed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from weighbridge.torch.finetuning.training import Watch
     from weighbridge.torch.loading import Loaded
 
 CLASS = "BertForSequenceClassification"
@@ -187,16 +190,20 @@ def _train(
         assert before is not None  # noqa: S101  # it was there a moment ago
         training.resume(before)
         tell(f"{out}: goes on after step {training.state['step']:,} of {plan.steps:,}")
+        threads = training.state["threads"]
+        if threads != torch.get_num_threads():
+            now = torch.get_num_threads()
+            tell(f"note: begun with {threads} threads, and gone on with {now}: the last bits may come out another way")
 
     def save(checkpoint: checkpoints.Checkpoint) -> None:
         if processes.is_first:
-            state = {**checkpoint.state, "fingerprint": prepared.fingerprint}
+            state = {**checkpoint.state, "threads": torch.get_num_threads(), "fingerprint": prepared.fingerprint}
             checkpoints.write(out, checkpoint._replace(state=state))
 
     peak = Peak(processes.device, predicted.weight_bytes)
     try:
-        with _bar(plan.steps, training.state["step"], is_shown=processes.is_first) as bar:
-            training.run(prepared.training, prepared.held_out, prepared.parts.labels, save, bar)
+        with _watching(plan.steps, training.state["step"], tell, is_shown=processes.is_first) as watch:
+            training.run(prepared.training, prepared.held_out, prepared.parts.labels, save, watch)
     except Stopped as stopped:
         if not processes.is_first:
             raise SystemExit(130) from None
@@ -215,11 +222,28 @@ def _train(
     return _write(prepared, training, _result(prepared, processes, (predicted, measured), training, kept))
 
 
-def _bar(steps: int, done: int, *, is_shown: bool) -> Any:
-    is_watched = is_shown and sys.stderr is not None and sys.stderr.isatty()
-    return tqdm(
-        total=steps, initial=done, desc="steps", unit="step", file=sys.stderr, leave=False, disable=not is_watched
-    )
+@contextmanager
+def _watching(steps: int, done: int, tell: Callable[[str], None], *, is_shown: bool) -> Iterator[Watch]:
+    """Give what draws a bar on stderr where somebody watches, and tells every evaluation."""
+    is_drawn = is_shown and sys.stderr is not None and sys.stderr.isatty()
+    with tqdm(
+        total=steps, initial=done, desc="steps", unit="step", file=sys.stderr, leave=False, disable=not is_drawn
+    ) as bar:
+        left = [done]
+
+        def watch(step: int, found: dict[str, Any] | None) -> None:
+            bar.update(step - left.pop())
+            left.append(step)
+            if found:
+                bar.clear()
+                told = ", ".join(f"{name} {fixed(found[of], 3)}" for name, of in _EVALUATED)
+                tell(f"after step {step:,} of {steps:,}: {told}")
+                bar.refresh()
+
+        yield watch
+
+
+_EVALUATED = (("training loss", "training_loss"), ("held-out loss", "loss"), ("accuracy", "accuracy"), ("F1", "f1"))
 
 
 def _run_of(prepared: Prepared, processes: Processes) -> dict[str, Any]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from weighbridge.torch.finetuning.settings import Settings
     from weighbridge.torch.tokens import Text, Tokens
 
+    Watch = Callable[[int, dict[str, Any] | None], None]
+
 _EVALUATED = 64  # texts at a time
 _HIGHER = {"f1": 1, "loss": -1}  # which way is better
 
@@ -44,7 +46,8 @@ class Stopped(KeyboardInterrupt):
 class Training:
     """A run: the model, where it stands, and what takes it further.
 
-    ``state`` is all that a step depends on besides the tensors; ``save`` is called with a `Checkpoint`.
+    ``state`` is all that a step depends on besides the tensors; ``save`` is called with a `Checkpoint`, ``watch`` with
+    each step that is done, and with what an evaluation after it found.
     """
 
     def __init__(self, model: nn.Module, tokens: Tokens, plan: Plan, settings: Settings, processes: Processes) -> None:
@@ -85,7 +88,7 @@ class Training:
     # The steps
 
     def run(
-        self, training: Part, held: Part, labels: Sequence[str], save: Callable[[Checkpoint], None], bar: Any
+        self, training: Part, held: Part, labels: Sequence[str], save: Callable[[Checkpoint], None], watch: Watch
     ) -> None:
         """Go to the end of the plan, or to where early stopping ends it.
 
@@ -98,10 +101,9 @@ class Training:
             while self.state["step"] < self.plan.steps and not self.state["is_over"]:
                 is_stopped = self.step(training, is_stopping=bool(wishes))
                 step = self.state["step"]
-                bar.update(step - bar.n)
                 if self.plan.is_evaluated(step - 1):
                     self.evaluate(held, labels)
-                    bar.set_postfix_str(_shown(self.state["history"][-1]))
+                watch(step, self.state["history"][-1] if self.plan.is_evaluated(step - 1) else None)
                 self.state["seconds"] = time.perf_counter() - began
                 if is_stopped or self.plan.is_evaluated(step - 1) or step % self.settings.checkpoint_every == 0:
                     self.processes.together(lambda: save(self.checkpoint()))
@@ -214,10 +216,6 @@ def _optimizer(parameters: dict[str, nn.Parameter], settings: Settings) -> torch
         {"params": others, "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
-
-
-def _shown(entry: dict[str, Any]) -> str:
-    return f"held-out loss {entry['loss']:.3f}, F1 {entry['f1']:.3f}"
 
 
 @contextlib.contextmanager
