@@ -74,7 +74,7 @@ TEXTS = {
         "c92accd025b70dd16706a10690f556ac9204bb6189f7dc68ece5c207c9bc27d8",
         reviews,
         wheels.BERT_TINY,
-        ("--epochs", "1", "--learning-rate", "3e-4", "--max-length", "64", "--lang", "zh"),
+        ("--steps", "200", "--learning-rate", "3e-4", "--max-length", "64", "--lang", "zh"),
     ),
 }
 

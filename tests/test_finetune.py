@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -156,16 +157,19 @@ def test_the_report_keeps_to_80_columns(undisturbed: Path, lang: str) -> None:
 # What may happen on the way
 
 
-def process(words: list[str], before: str = "", launcher: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Run a command as a process of one thread; ``before`` is run in it first."""
-    if before:
-        words = ["-c", f"{before}\nimport sys\nfrom weighbridge.cli import main\nsys.exit(main({words}))"]
-    else:
-        words = ["-m", "weighbridge", *words] if not launcher else [*launcher, "-m", "weighbridge", *words]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, check=False, env=environment, timeout=300
+def process(*words: str, **environment: str) -> subprocess.Popen[str]:
+    """Start Python as a process of one thread."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} | environment
+    return subprocess.Popen(
+        [sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
+
+
+def ended(process: subprocess.Popen[str]) -> Run:
+    """Wait for a process to end."""
+    with process:
+        out, err = process.communicate(timeout=300)
+    return Run(process.returncode, out, err)
 
 
 KILLED = """
@@ -177,6 +181,10 @@ def kill(self, *given):
         os.kill(os.getpid(), signal.SIGKILL)
     return step(self, *given)
 torch.optim.AdamW.step = kill
+
+import sys
+from weighbridge.cli import main
+sys.exit(main(sys.argv[1:]))
 """
 
 
@@ -184,7 +192,7 @@ def test_killed_and_gone_on_with_it_ends_the_same_bit_for_bit(
     run, undisturbed: Path, texts: Path, bert_tiny: Path, tmp_path: Path
 ) -> None:
     words = arguments(texts, bert_tiny, tmp_path / "out", "--accumulate", "2")
-    assert process(words, KILLED).returncode == -signal.SIGKILL
+    assert ended(process("-c", KILLED, *words)).status == -signal.SIGKILL
     assert checkpoints.read(tmp_path / "out").state["step"] == 8
     said = run(*words)
     assert said.status == 0
@@ -201,11 +209,25 @@ def test_killed_and_gone_on_with_it_ends_the_same_bit_for_bit(
 def test_two_processes_give_what_one_gives_in_two_pieces(
     undisturbed: Path, texts: Path, bert_tiny: Path, tmp_path: Path
 ) -> None:
-    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    done = process(arguments(texts, bert_tiny, tmp_path / "out"), launcher=torchrun)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("held-out texts\n") == 1
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "weighbridge")
+    done = ended(process(*torchrun, *arguments(texts, bert_tiny, tmp_path / "out")))
+    assert done.status == 0, done.err
+    assert done.out.count("held-out texts\n") == 1
     assert_same(tmp_path / "out", undisturbed)
+
+
+def test_a_process_that_dies_does_not_leave_the_other_waiting(texts: Path, bert_tiny: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    among = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    words = ("-c", KILLED, *arguments(texts, bert_tiny, tmp_path / "out"))
+    first = process("-m", "weighbridge", *words[2:], RANK="0", LOCAL_RANK="0", **among)
+    second = process(*words, RANK="1", LOCAL_RANK="1", **among)
+    assert ended(second) == (-signal.SIGKILL, "", "")
+    said = ended(first)
+    assert (said.status, said.out) == (2, "")
+    assert said.err.splitlines()[-1].startswith("weighbridge: another process of this run has ended")
+    assert checkpoints.read(tmp_path / "out").state["step"] == 8
 
 
 def test_stopped_by_the_user_it_is_gone_on_with(

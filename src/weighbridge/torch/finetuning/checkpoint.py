@@ -51,6 +51,7 @@ def whole(path: Path, write: Callable[[str], None]) -> None:
     try:
         try:
             write(os.fspath(part))
+            part.chmod(0o666 & ~_umask())  # safetensors lets nobody else read what it writes
             _to_disk(part)
             part.replace(path)
             _to_disk(path.parent)
@@ -61,6 +62,12 @@ def whole(path: Path, write: Callable[[str], None]) -> None:
         reason = error.strerror if isinstance(error, OSError) else str(error).rpartition("I/O error: ")[2]
         hint = "make room on the disk; the same command goes on from the latest checkpoint"
         raise WeighbridgeError(f"cannot be written: {reason}", where=os.fspath(path), hint=hint) from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _to_disk(path: Path) -> None:

@@ -97,7 +97,7 @@ class Training:
             WeighbridgeError: the loss is no number, or a checkpoint cannot be written.
         """
         began = time.perf_counter() - self.state["seconds"]
-        with _listening() as wishes:
+        with _listening() as wishes, torch.random.fork_rng(devices=[]):
             while self.state["step"] < self.plan.steps and not self.state["is_over"]:
                 is_stopped = self.step(training, is_stopping=bool(wishes))
                 step = self.state["step"]
