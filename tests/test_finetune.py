@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -16,6 +17,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from weighbridge import data
 from weighbridge.cli import main
 from weighbridge.report.finetuned import Finetuned
 from weighbridge.report.table import width
@@ -152,6 +154,26 @@ def test_the_report_keeps_to_80_columns(undisturbed: Path, lang: str) -> None:
         "classes": dict(zip(wide["run"]["labels"], told["scores"]["classes"].values(), strict=True)),
     }
     assert [line for line in Finetuned(wide).text(lang).splitlines() if width(line) > 80] == []
+
+
+def test_the_languages_say_the_same_things_with_the_same_figures() -> None:
+    english, chinese = (data.read_toml(f"report/words/finetune.{lang}.toml") for lang in ("en", "zh"))
+    assert english.keys() == chinese.keys()
+    for name, sentence in english.items():
+        marks = [sorted(re.findall(r"{\w+}", said)) for said in (sentence, chinese[name])]
+        assert marks[0] == marks[1], name
+
+
+def test_memory_that_is_lacking_is_told(
+    run, texts: Path, bert_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(self: Training, *given: Any, **options: Any) -> bool:
+        return bool(torch.empty(2**60))
+
+    monkeypatch.setattr(Training, "step", lacking)
+    said = run(*arguments(texts, bert_tiny, tmp_path / "out"))
+    assert (said.status, said.out) == (2, "")
+    assert "there is not enough memory for a step (batch = 8, pieces = 1)" in said.err.splitlines()[-1]
 
 
 # What may happen on the way

@@ -19,7 +19,7 @@ import torch
 from tqdm import tqdm
 
 from weighbridge import __version__
-from weighbridge.errors import WeighbridgeError
+from weighbridge.errors import UsageError, WeighbridgeError
 from weighbridge.report.finetuned import Finetuned, forecast
 from weighbridge.torch.finetuning import checkpoint as checkpoints
 from weighbridge.torch.finetuning.plan import Plan, plan_of
@@ -179,21 +179,13 @@ def _fingerprint(
 def _train(
     prepared: Prepared, processes: Processes, tell: Callable[[str], None], lang: str, *, begun: bool
 ) -> Finetuned | None:
-    settings, loaded, plan = prepared.settings, prepared.loaded, prepared.plan
+    loaded, plan, out = prepared.loaded, prepared.plan, Path(prepared.settings.out)
     lengths = [len(text.ids) for text in prepared.training.texts]
     predicted, heaviest = predict(loaded.of, CLASS, loaded.model, lengths, plan)
     tell(forecast(predicted._asdict(), _run_of(prepared, processes), lang))
-    training = Training(loaded.model, loaded.tokens, plan, settings, processes)
-    out = Path(settings.out)
+    training = Training(loaded.model, loaded.tokens, plan, prepared.settings, processes)
     if begun:
-        before = checkpoints.read(out)
-        assert before is not None  # noqa: S101  # it was there a moment ago
-        training.resume(before)
-        tell(f"{out}: goes on after step {training.state['step']:,} of {plan.steps:,}")
-        threads = training.state["threads"]
-        if threads != torch.get_num_threads():
-            now = torch.get_num_threads()
-            tell(f"note: begun with {threads} threads, and gone on with {now}: the last bits may come out another way")
+        processes.together(lambda: _resume(training, out, tell))
 
     def save(checkpoint: checkpoints.Checkpoint) -> None:
         if processes.is_first:
@@ -201,25 +193,45 @@ def _train(
             checkpoints.write(out, checkpoint._replace(state=state))
 
     peak = Peak(processes.device, predicted.weight_bytes)
-    try:
-        with _watching(plan.steps, training.state["step"], tell, is_shown=processes.is_first) as watch:
-            training.run(prepared.training, prepared.held_out, prepared.parts.labels, save, watch)
-    except Stopped as stopped:
-        if not processes.is_first:
-            raise SystemExit(130) from None
-        step = f"{stopped.args[0]:,} of {plan.steps:,}"
-        raise KeyboardInterrupt(f"{out}: stopped after step {step}; the same command goes on from there") from None
-    except RuntimeError as error:
-        if "out of memory" not in str(error) and "allocate memory" not in str(error):
-            raise
-        values = {"batch": plan.batch, "pieces": plan.pieces}
-        hint = "give a smaller --batch, or a larger --accumulate; the latest checkpoint is kept"
-        raise WeighbridgeError("there is not enough memory for a step", values=values, hint=hint) from None
+    watching = _watching(plan.steps, training.state["step"], tell, is_shown=processes.is_first)
+    with _ending_well(prepared, processes), watching as watch:
+        training.run(prepared.training, prepared.held_out, prepared.parts.labels, save, watch)
     if not processes.is_first:
         return None
     kept = training.take_best()
     measured = measure(training.model, heaviest, peak)
     return _write(prepared, training, _result(prepared, processes, (predicted, measured), training, kept))
+
+
+def _resume(training: Training, out: Path, tell: Callable[[str], None]) -> None:
+    """Go on from the checkpoint."""
+    checkpoint = checkpoints.read(out)
+    if checkpoint is None:
+        hint = "give an --out that all of them see"
+        raise UsageError("not every process sees the checkpoint", where=os.fspath(out), hint=hint)
+    training.resume(checkpoint)
+    tell(f"{out}: goes on after step {training.state['step']:,} of {training.plan.steps:,}")
+    threads, now = training.state["threads"], torch.get_num_threads()
+    if threads != now:
+        tell(f"note: begun with {threads} threads, and gone on with {now}: the last bits may come out another way")
+
+
+@contextmanager
+def _ending_well(prepared: Prepared, processes: Processes) -> Iterator[None]:
+    """Say how to go on where the steps end before their time."""
+    try:
+        yield
+    except Stopped as stopped:
+        if not processes.is_first:
+            raise SystemExit(130) from None
+        where = f"{prepared.settings.out}: stopped after step {stopped.args[0]:,} of {prepared.plan.steps:,}"
+        raise KeyboardInterrupt(f"{where}; the same command goes on from there") from None
+    except RuntimeError as error:
+        if "out of memory" not in str(error) and "allocate memory" not in str(error):
+            raise
+        values = {"batch": prepared.plan.batch, "pieces": prepared.plan.pieces}
+        hint = "give a smaller --batch, or a larger --accumulate"
+        raise WeighbridgeError("there is not enough memory for a step", values=values, hint=hint) from None
 
 
 @contextmanager
