@@ -148,12 +148,11 @@ def test_the_report_keeps_to_80_columns(undisturbed: Path, lang: str) -> None:
     told = result(undisturbed)
     told["run"]["out"] = "out"
     assert [line for line in Finetuned(told).text(lang).splitlines() if width(line) > 80] == []
-    wide = dict(told, run={**told["run"], "labels": ["a rather long name of a class", "另一个相当长的类别名称"]})
-    wide["scores"] = {
-        **told["scores"],
-        "classes": dict(zip(wide["run"]["labels"], told["scores"]["classes"].values(), strict=True)),
-    }
-    assert [line for line in Finetuned(wide).text(lang).splitlines() if width(line) > 80] == []
+    names = [f"{'一个相当长的类别名称' if number % 2 else 'a rather long name of'}{number}" * 4 for number in range(8)]
+    of_one, scores = told["scores"]["classes"]["good"], told["scores"]
+    told["run"]["labels"] = names
+    told["scores"] = {**scores, "classes": dict.fromkeys(names, of_one), "confusion": [[12345] * 8] * 8}
+    assert [line for line in Finetuned(told).text(lang).splitlines() if width(line) > 80] == []
 
 
 def test_the_languages_say_the_same_things_with_the_same_figures() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, units
 from weighbridge.errors import printable, shorten
-from weighbridge.report.table import COLUMNS, Table, text, wrap
+from weighbridge.report.table import COLUMNS, Table, text, width, wrap
 from weighbridge.report.words import words
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ class Finetuned:
         return Table(header, (*rows, mean), "<>>>>", 1)
 
     def _confusion(self, said: Mapping[str, str]) -> Table:
-        names = [_label(name) for name in self.result["run"]["labels"]]
+        names = self.result["run"]["labels"]
         room = (COLUMNS - _LONGEST_LABEL) // len(names) - 2
-        short = [shorten(name, str, room) for name in names]
-        rows = zip(names, self.result["scores"]["confusion"], strict=True)
+        short = [_label(name, room) for name in names]
+        rows = zip(map(_label, names), self.result["scores"]["confusion"], strict=True)
         header = (f"{said['truth']} \\ {said['confusion']}", *short)
         return Table(header, tuple((name, *map(units.count, row)) for name, row in rows), "<" + ">" * len(names))
 
@@ -121,8 +121,9 @@ def _three(found: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(units.fixed(found[name], 3) for name in ("precision", "recall", "f1"))
 
 
-def _label(name: str) -> str:
-    return shorten(name, str, _LONGEST_LABEL)
+def _label(name: str, columns: int = _LONGEST_LABEL) -> str:
+    """Write the name of a class in so many columns."""
+    return next(cut for letters in range(columns, 3, -1) if width(cut := shorten(name, str, letters)) <= columns)
 
 
 def _flops(number: int, said: Mapping[str, str]) -> str:
