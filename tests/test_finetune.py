@@ -175,6 +175,18 @@ def test_memory_that_is_lacking_is_told(
     assert "there is not enough memory for a step (batch = 8, pieces = 1)" in said.err.splitlines()[-1]
 
 
+def test_other_texts_and_half_the_bits(run, texts: Path, bert_tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "test.tsv").write_text("类别\t文本\ngood\ta superb film\nbad\tthe film was awful\n", encoding="utf-8")
+    words = arguments(texts, bert_tiny, tmp_path / "out", "--test", str(tmp_path / "test.tsv"))
+    said = run(*words, "--precision", "bfloat16", "--steps", "2")
+    assert said.status == 0, said.err
+    assert "texts from column '文本', labels from '类别'" in said.err
+    assert "1 texts are in " in said.err
+    found = result(tmp_path / "out")
+    assert (found["run"]["training_texts"], found["scores"]["texts"], found["measured"]["steps"]) == (59, 2, 2)
+    assert load_file(tmp_path / "out" / "model.safetensors")["classifier.bias"].dtype == torch.float32
+
+
 # What may happen on the way
 
 
