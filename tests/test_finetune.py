@@ -187,6 +187,17 @@ def test_other_texts_and_half_the_bits(run, texts: Path, bert_tiny: Path, tmp_pa
     assert load_file(tmp_path / "out" / "model.safetensors")["classifier.bias"].dtype == torch.float32
 
 
+def test_a_head_of_other_classes_starts_anew(run, undisturbed: Path, tmp_path: Path) -> None:
+    path = tmp_path / "three.jsonl"
+    rows = [{"text": f"{number} and {label}", "label": label} for number in range(6) for label in ("a", "b", "c")]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    said = run(*arguments(path, undisturbed, tmp_path / "out", "--steps", "1"))
+    assert said.status == 0, said.err
+    assert "started at random: classifier\n" in said.err
+    assert load_file(tmp_path / "out" / "model.safetensors")["classifier.weight"].shape == (3, 128)
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["id2label"] == {"0": "a", "1": "b", "2": "c"}
+
+
 # What may happen on the way
 
 

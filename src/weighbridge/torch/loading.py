@@ -198,7 +198,8 @@ def _places(checkpoint: str) -> tuple[str, str]:
 def _accounted(comparison: Comparison, found: Found, model: Model, class_name: str, *, new: bool) -> list[str]:
     """Refuse a checkpoint that does not hold what the class needs; return what is worth a word.
 
-    What it holds for other classes of the family is left out. Of a ``new`` head, what it lacks starts at random.
+    What it holds for other classes of the family is left out. Of a ``new`` head, what it lacks starts at random, and so
+    does what it holds for another number of labels.
     """
     prefix = model.blueprint.prefix(class_name)
     differing = [difference for difference in comparison.differences if difference.matters]
@@ -208,8 +209,10 @@ def _accounted(comparison: Comparison, found: Found, model: Model, class_name: s
         difference.name
         for difference in differing
         if new
-        and difference.kind in LACKING
-        and (not difference.name.startswith(prefix) or ".pooler." in difference.name)
+        and (
+            (difference.kind in (*LACKING, "shape") and not difference.name.startswith(prefix))
+            or (difference.kind in LACKING and ".pooler." in difference.name)
+        )
     }
     wrong = [difference for difference in differing if difference.name not in unused | started]
     if wrong:
@@ -256,9 +259,13 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _fill(model: nn.Module, comparison: Comparison, found: Found) -> None:
-    """Put a checkpoint's numbers into a model: as many as it holds, every one of them where it belongs."""
+    """Put a checkpoint's numbers into a model: as many as it holds, every one of them where it belongs.
+
+    What has another size was accounted for, and keeps what it started with.
+    """
     own = dict(model.named_parameters(remove_duplicate=False))
-    wanted = {row.name: name for name, row in comparison.held.items() if name in own}
+    held = comparison.held
+    wanted = {row.name: name for name, row in held.items() if name in own and row.count == own[name].numel()}
     filled = set()
     with torch.no_grad():
         for stored, tensor in _tensors(found, wanted):

@@ -321,9 +321,7 @@ def _write(prepared: Prepared, training: Training, result: dict[str, Any]) -> Fi
 
 def _config(prepared: Prepared) -> dict[str, Any]:
     """Return the config of what was trained: that of the checkpoint, its class and its labels replaced."""
-    with open(os.path.join(prepared.loaded.where, "config.json"), encoding="utf-8") as file:
-        config: dict[str, Any] = json.load(file)
-    labels = prepared.parts.labels
+    config, labels = prepared.loaded.of.config, prepared.parts.labels
     left_out = ("_name_or_path", "num_labels", "torch_dtype")
     return {
         **{name: value for name, value in config.items() if name not in left_out},
