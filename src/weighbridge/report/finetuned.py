@@ -19,7 +19,7 @@ _LONGEST_LABEL = 24
 def forecast(predicted: Mapping[str, Any], run: Mapping[str, Any], lang: str = "en") -> str:
     """Write what a run is, and what it will weigh, for a terminal."""
     said = _words(lang)
-    rows = tuple((said[name], write(predicted[of], said)) for name, of, write in _WEIGHED)
+    rows = tuple((said[name], _shown(predicted, of, write, said)) for name, of, write in _WEIGHED)
     table = Table((said["what"], said["predicted"]), rows, "<>")
     return "\n".join([said["forecast"], *map(wrap, _told(run, said)), text(table)])
 
@@ -89,9 +89,9 @@ class Finetuned:
         rows = [
             (
                 said[name],
-                write(predicted[of], said),
-                write(measured[of], said) if of in measured else "",
-                units.fixed(measured[of] / predicted[of], 2) if of in measured else "",
+                _shown(predicted, of, write, said),
+                _shown(measured, of, write, said),
+                units.fixed(measured[of] / predicted[of], 2) if of in measured and predicted[of] else "",
             )
             for name, of, write in _WEIGHED
         ]
@@ -124,6 +124,13 @@ def _three(found: Mapping[str, Any]) -> tuple[str, ...]:
 def _label(name: str, columns: int = _LONGEST_LABEL) -> str:
     """Write the name of a class in so many columns."""
     return next(cut for letters in range(columns, 3, -1) if width(cut := shorten(name, str, letters)) <= columns)
+
+
+def _shown(
+    values: Mapping[str, Any], name: str, write: Callable[[Any, Mapping[str, str]], str], said: Mapping[str, str]
+) -> str:
+    """Write a value; nothing where there is none."""
+    return "" if values.get(name) is None else write(values[name], said)
 
 
 def _flops(number: int, said: Mapping[str, str]) -> str:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import statistics
 import time
-import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from weighbridge import costs, models, operations, units
@@ -20,6 +17,7 @@ from weighbridge.derive.runs import reference
 from weighbridge.derive.workload import DTYPES, Run, built, check_inputs, inputs, sizes_of
 from weighbridge.errors import ModelError, UsageError, WeighbridgeError, shorten
 from weighbridge.ledger import bind
+from weighbridge.torch.live import Live
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -264,49 +262,6 @@ def _peak_bytes(module: nn.Module, given: Mapping[str, torch.Tensor], run: Run, 
     with live:
         _step(module, given, run)
     return live.peak_bytes
-
-
-class Live(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
-    """Follows the storages that are alive, from operator to operator, and keeps the most that they took.
-
-    What an operator has for itself while it runs is not seen.
-
-    Example:
-        >>> with Live([]) as live:
-        ...     for _ in range(3):
-        ...         made = torch.ones(1000)
-        ...         del made
-        >>> live.peak_bytes, live.bytes
-        (4000, 0)
-    """
-
-    def __init__(self, held: list[torch.Tensor]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.bytes = self.peak_bytes = 0
-        self._alive: dict[int, weakref.ref[torch.UntypedStorage]] = {}
-        self._see(held)
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operator, and see what it made."""
-        made = function(*args, **(kwargs or {}))
-        self._see([leaf for leaf in tree_leaves(made) if isinstance(leaf, torch.Tensor)])
-        return made
-
-    def _see(self, tensors: list[torch.Tensor]) -> None:
-        for tensor in tensors:
-            storage = tensor.untyped_storage()
-            key, taken = storage._cdata, storage.nbytes()
-            if key not in self._alive:
-                self.bytes += taken
-                self.peak_bytes = max(self.peak_bytes, self.bytes)
-                self._alive[key] = weakref.ref(storage, self._ends(key, taken))
-
-    def _ends(self, key: int, taken: int) -> Callable[[object], None]:
-        return lambda _: self._gone(key, taken)
-
-    def _gone(self, key: int, taken: int) -> None:
-        if self._alive.pop(key, None) is not None:
-            self.bytes -= taken
 
 
 def _median_seconds(step: Callable[[], object], device: str) -> float:

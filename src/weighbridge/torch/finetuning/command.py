@@ -23,7 +23,7 @@ from weighbridge.errors import UsageError, WeighbridgeError
 from weighbridge.report.finetuned import Finetuned, forecast
 from weighbridge.torch.finetuning import checkpoint as checkpoints
 from weighbridge.torch.finetuning.plan import Plan, plan_of
-from weighbridge.torch.finetuning.prediction import Peak, Prediction, measure, predict
+from weighbridge.torch.finetuning.prediction import Prediction, measure, predict
 from weighbridge.torch.finetuning.processes import Processes
 from weighbridge.torch.finetuning.settings import Settings, check
 from weighbridge.torch.finetuning.texts import Example, Split, read, split
@@ -181,7 +181,16 @@ def _train(
 ) -> Finetuned | None:
     loaded, plan, out = prepared.loaded, prepared.plan, Path(prepared.settings.out)
     lengths = [len(text.ids) for text in prepared.training.texts]
-    predicted, heaviest = predict(loaded.of, CLASS, loaded.model, lengths, plan)
+    predicted, heaviest, notes = predict(
+        loaded.of,
+        CLASS,
+        lengths,
+        plan,
+        keeps_best=prepared.settings.patience is not None,
+        is_mixed=prepared.settings.precision != "float32",
+    )
+    for note in notes:
+        tell(f"note: {note}")
     tell(forecast(predicted._asdict(), _run_of(prepared, processes), lang))
     training = Training(loaded.model, loaded.tokens, plan, prepared.settings, processes)
     if begun:
@@ -192,14 +201,17 @@ def _train(
             state = {**checkpoint.state, "threads": torch.get_num_threads(), "fingerprint": prepared.fingerprint}
             checkpoints.write(out, checkpoint._replace(state=state))
 
-    peak = Peak(processes.device, predicted.weight_bytes)
+    is_cuda = processes.device.type == "cuda"
+    if is_cuda:
+        torch.cuda.reset_peak_memory_stats(processes.device)
     watching = _watching(plan.steps, training.state["step"], tell, is_shown=processes.is_first)
     with _ending_well(prepared, processes), watching as watch:
         training.run(prepared.training, prepared.held_out, prepared.parts.labels, save, watch)
     if not processes.is_first:
         return None
     kept = training.take_best()
-    measured = measure(training.model, heaviest, peak)
+    peak_bytes = torch.cuda.max_memory_allocated(processes.device) if is_cuda else None
+    measured = measure(training.model, heaviest, training.besides, peak_bytes)
     return _write(prepared, training, _result(prepared, processes, (predicted, measured), training, kept))
 
 

@@ -1,27 +1,20 @@
 """What a run will weigh, told before it starts; and what it did weigh.
 
-The parameters and their bytes are the ledger's. What a text of so many tokens costs is found by running the model
-itself on three short ones: the operations that PyTorch counts, and the bytes that it keeps for the backward pass, are
-polynomials of the second degree in the number of tokens, which three values settle. A batch costs what its texts cost.
-
-This is the seam for a prediction from recorded operations: what takes the place of `Costs` needs no more than `flops`
-and `saved_bytes` of texts of so many tokens.
+Parameters and bytes are the ledger's. What a text of so many tokens costs is told by the operations that were recorded
+of our BERT, as `weighbridge measure --ours` has them: packed, a batch costs what its texts cost.
 """
 
 from __future__ import annotations
 
-import contextlib
-import resource
-import sys
-from fractions import Fraction
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
+from weighbridge import costs, operations
 from weighbridge.ledger import bind
-from weighbridge.units import stored_bytes
+from weighbridge.torch.live import Live
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,155 +22,142 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from weighbridge.models import Model
+    from weighbridge.operations import Operation
     from weighbridge.torch.finetuning.plan import Plan
 
-_LENGTHS = (4, 8, 12)  # tokens of the texts that are tried
-_WEIGHTS = 4  # of each parameter: itself, its gradient, and two moments of AdamW
-
-
-class Cost(NamedTuple):
-    """What one forward and backward pass takes: the FLOPs of its matrix products, and the bytes kept between them."""
-
-    flops: int
-    saved_bytes: int
-
-
-class Costs:
-    """What texts of so many tokens cost a model, forward and backward."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self._tried = [(length, measured(model, [length])) for length in _LENGTHS]
-        self._known: dict[int, Cost] = {}
-
-    def of(self, lengths: Iterable[int]) -> Cost:
-        """Return what texts of these lengths cost together."""
-        found = [self._of_one(length) for length in lengths]
-        return Cost(sum(cost.flops for cost in found), sum(cost.saved_bytes for cost in found))
-
-    def _of_one(self, length: int) -> Cost:
-        if length not in self._known:
-            points = [at for at, _ in self._tried]
-            shares = [_share(points, at, length) for at in points]
-            tried = [cost for _, cost in self._tried]
-            self._known[length] = Cost(
-                *(round(sum(share * cost[of] for share, cost in zip(shares, tried, strict=True))) for of in range(2))
-            )
-        return self._known[length]
-
-
-def _share(points: Sequence[int], at: int, length: int) -> Fraction:
-    """Return how much of the value at one point is in that at a length: Lagrange's polynomial."""
-    share = Fraction(1)
-    for other in points:
-        if other != at:
-            share *= Fraction(length - other, at - other)
-    return share
-
-
-def measured(model: nn.Module, lengths: Sequence[int]) -> Cost:
-    """Run a model forward and backward on texts of so many tokens; count its FLOPs, and the bytes that it keeps.
-
-    No weight changes, and no gradient stays.
-    """
-    device = next(model.parameters()).device
-    longest, ids = max(lengths), torch.zeros(len(lengths), max(lengths), dtype=torch.long, device=device)
-    mask = torch.tensor([[1] * length + [0] * (longest - length) for length in lengths], device=device)
-    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
-    kept: dict[int, torch.UntypedStorage] = {}
-
-    def keep(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            kept[storage.data_ptr()] = storage
-        return tensor
-
-    was_training = model.training
-    with torch.random.fork_rng(devices=[]), FlopCounterMode(display=False) as counter:
-        with saved_tensors_hooks(keep, lambda tensor: tensor):
-            loss = model.train()(ids, mask, ids * 0, labels=ids[:, 0]).loss
-        saved = sum(storage.nbytes() for storage in kept.values())
-        loss.backward()
-    model.zero_grad(set_to_none=True)
-    model.train(was_training)
-    return Cost(int(counter.get_total_flops()), saved)
+_OURS = "bert.ours"  # the operations of the model that is trained
+_DTYPE = "F32"
+_MOMENTS = 2  # of AdamW, of each parameter
 
 
 class Prediction(NamedTuple):
-    """What a run will weigh. Memory is that of one process, at its heaviest piece."""
+    """What a run will weigh. Memory is what tensors take in one process, at its heaviest piece.
+
+    What is not known for a config, or for mixed precision, is None.
+    """
 
     parameters: int
     weight_bytes: int
-    memory_bytes: int
-    piece_flops: int
-    run_flops: int
+    memory_bytes: int | None
+    piece_flops: int | None
+    run_flops: int | None
     run_tokens: int
 
 
-def predict(
-    model: Model, class_name: str, built: nn.Module, lengths: Sequence[int], plan: Plan
-) -> tuple[Prediction, list[int]]:
-    """Predict a run on texts of so many tokens; also return the lengths of the heaviest piece."""
-    parameters = bind(model.blueprint, class_name, model.fields).parameters
-    weight_bytes = stored_bytes(parameters, "F32")
-    costs = Costs(built)
-    flops = tokens = 0
-    heaviest, most = [lengths[0]], Cost(0, 0)
-    for step in range(plan.steps):
-        for piece in range(plan.pieces):
-            these = [lengths[row] for row in plan.piece(step, piece)]
-            cost = costs.of(these)
-            flops, tokens = flops + cost.flops, tokens + sum(these)
-            if cost.saved_bytes > most.saved_bytes:
-                heaviest, most = these, cost
-    memory = _WEIGHTS * weight_bytes + most.saved_bytes
-    return Prediction(parameters, weight_bytes, memory, most.flops, flops, tokens), heaviest
+class Costs:
+    """What texts of so many tokens cost a class in training.
 
-
-class Peak:
-    """The most memory of the device that was in use since; or the most resident memory, above what it was before.
-
-    ``held_bytes`` of what was resident before count as well: the weights, which are there already.
+    Example:
+        >>> from weighbridge.models import find
+        >>> costs = Costs(find("bert-base-chinese"), "BertForSequenceClassification")
+        >>> costs.flops(128), costs.peak_bytes([128, 64])
+        (67045303296, 822880272)
     """
 
-    def __init__(self, device: torch.device, held_bytes: int) -> None:
-        self._device = device
-        if device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(device)
-        with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
-            file.write("5")  # Linux: forget the peak so far
-        self._before = 0 if device.type == "cuda" else _resident() - held_bytes
+    def __init__(self, model: Model, class_name: str) -> None:
+        self._model, self._class_name = model, class_name
+        self._operations = operations.load(_OURS)
+        self.unheld = self._operations.unheld({**model.given, **model.fields})
+        """The fields of the config at whose values nothing was recorded."""
+        ledger = bind(model.blueprint, class_name, model.fields, _DTYPE)
+        self._rows = [*ledger.rows, *ledger.buffers()]
+        self._bound: dict[int, dict[str, list[Operation]]] = {}
+        self._flops: dict[int, int] = {}
 
-    @property
-    def bytes(self) -> int:
-        """The peak so far."""
-        if self._device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self._device)
-        return _most_resident() - self._before
+    def flops(self, length: int) -> int:
+        """Return the FLOPs of the matrix products of one text, forward and backward."""
+        if length not in self._flops:
+            bound = self._of(length)
+            self._flops[length] = costs.matmul_flops([*bound["forward"], *bound["backward"]])
+        return self._flops[length]
+
+    def peak_bytes(self, lengths: Iterable[int]) -> int:
+        """Return the most that weights, gradients and what is saved of texts take together."""
+        of_texts = [self._of(length) for length in lengths]
+        saved = [
+            same[0]._replace(shape=(sum(prod(each.shape) for each in same),))
+            for same in zip(*(bound["saved"] for bound in of_texts), strict=True)
+        ]
+        products = [
+            same[0]._replace(shape=(1, sum(prod(each.shape) // each.shape[2] for each in same), 1, 1))
+            for same in zip(*(bound["forward"] for bound in of_texts), strict=True)
+        ]  # what each gives, as if it were one column
+        return costs.peak_bytes(self._rows, saved, products, _DTYPE, training=True)
+
+    def _of(self, length: int) -> dict[str, list[Operation]]:
+        if length not in self._bound:
+            fields = {**self._model.given, **self._model.fields}
+            run = {"batch": 1, "sequence": length, "attention": "sdpa", "dtype": _DTYPE, "training": True}
+            names = self._operations.names(fields, **run)
+            self._bound[length] = {
+                kind: self._operations.bind(self._class_name, kind, names) for kind in operations.KINDS
+            }
+        return self._bound[length]
 
 
-def _resident() -> int:
-    return _status("VmRSS") or _most_resident()
+def predict(
+    model: Model, class_name: str, lengths: Sequence[int], plan: Plan, *, keeps_best: bool, is_mixed: bool
+) -> tuple[Prediction, list[int], list[str]]:
+    """Predict a run on texts of so many tokens.
+
+    Returns:
+        The prediction, the lengths of the heaviest piece, and what is to be said of what is not predicted.
+    """
+    ledger = bind(model.blueprint, class_name, model.fields, _DTYPE)
+    pieces = [
+        [lengths[row] for row in plan.piece(step, piece)] for step in range(plan.steps) for piece in range(plan.pieces)
+    ]
+    heaviest = max(pieces, key=lambda piece: (sum(piece), max(piece, default=0)))
+    weight_bytes, tokens = costs.weight_bytes(ledger.rows), sum(map(sum, pieces))
+    known = Costs(model, class_name)
+    if known.unheld:
+        said = ", ".join(f"{name} = {value}" for name, value in known.unheld.items())
+        notes = [f"FLOPs and memory are not predicted: nothing was recorded for {said}"]
+        return Prediction(ledger.parameters, weight_bytes, None, None, None, tokens), heaviest, notes
+    flops = sum(known.flops(length) for piece in pieces for length in piece)
+    of_piece = sum(map(known.flops, heaviest))
+    memory = known.peak_bytes(heaviest) + (_MOMENTS + keeps_best) * weight_bytes
+    notes = ["memory is not predicted for bfloat16"] if is_mixed else []
+    predicted = Prediction(ledger.parameters, weight_bytes, None if is_mixed else memory, of_piece, flops, tokens)
+    return predicted, heaviest, notes
 
 
-def _most_resident() -> int:
-    unit = 1 if sys.platform == "darwin" else 1024
-    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+# What it did weigh
 
 
-def _status(name: str) -> int:
-    """Return what Linux says of this process, in bytes; 0 elsewhere."""
-    with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii") as file:
-        return next((int(line.split()[1]) * 1024 for line in file if line.startswith(name)), 0)
-    return 0
+def measure(
+    model: nn.Module, heaviest: Sequence[int], besides: Iterable[Tensor], peak_bytes: int | None
+) -> dict[str, Any]:
+    """Run the heaviest piece once more, and return what the prediction is held against. No weight changes.
 
-
-def measure(model: nn.Module, heaviest: Sequence[int], peak: Peak) -> dict[str, Any]:
-    """Return what the prediction is held against."""
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    memory = peak.bytes
+    FLOPs are counted with attention a step at a time, as a fused kernel hides its own. Memory is what tensors take,
+    with those ``besides`` that are there all the time; or ``peak_bytes``, where the device has told it of the run.
+    """
+    parameters = list(model.parameters())
+    if peak_bytes is None:
+        with Live([*parameters, *model.buffers(), *besides]) as live:
+            _pass(model, heaviest)
+        peak_bytes = live.peak_bytes
+    config: Any = model.config
+    config.attention = "eager"
+    with FlopCounterMode(display=False) as counter:
+        _pass(model, heaviest)
+    config.attention = "sdpa"
     return {
         "parameters": sum(parameter.numel() for parameter in parameters),
         "weight_bytes": sum(parameter.numel() * parameter.element_size() for parameter in parameters),
-        "memory_bytes": memory,
-        "piece_flops": measured(model, heaviest).flops,
+        "memory_bytes": peak_bytes,
+        "piece_flops": int(counter.get_total_flops()),
     }
+
+
+def _pass(model: nn.Module, lengths: Sequence[int]) -> None:
+    """Go forward and backward through texts of so many tokens, and leave no gradient."""
+    device, longest = next(model.parameters()).device, max(lengths)
+    ids = torch.zeros(len(lengths), longest, dtype=torch.long, device=device)
+    mask = torch.tensor([[1] * length + [0] * (longest - length) for length in lengths], device=device)
+    was_training = model.training
+    with torch.random.fork_rng(devices=[]):
+        model.train()(ids, mask, ids * 0, labels=ids[:, 0]).loss.backward()
+    model.zero_grad(set_to_none=True)
+    model.train(was_training)

@@ -85,6 +85,12 @@ class Training:
                 }
         self.best = checkpoint.part("best")
 
+    @property
+    def besides(self) -> list[Tensor]:
+        """What is there all the time besides the model: AdamW's moments, and the best weights so far."""
+        moments = [of[name] for of in self.optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")]
+        return [*moments, *self.best.values()]
+
     # The steps
 
     def run(
