@@ -19,7 +19,7 @@ class Server(ThreadingHTTPServer):
     """Serves a folder; ``/BEHAVIOUR/name`` serves ``name`` as the method of that name does.
 
     ``ranges`` are those that were asked for, with the file's name, ``sent`` the bytes of all answers, ``most_at_once``
-    how many requests were open at one time.
+    how many requests were not answered yet at one time.
     """
 
     daemon_threads = True
@@ -55,12 +55,18 @@ class _Handler(BaseHTTPRequestHandler):
             server.requests.append((path, dict(self.headers)))
             server.open += 1
             server.most_at_once = max(server.most_at_once, server.open)
+            self.is_open = True
         try:
             first, _, rest = path[1:].partition("/")
             getattr(self, f"get_{first}", lambda _: self.ranged(path[1:]))(rest)
         finally:
-            with server.lock:
-                server.open -= 1
+            self.is_answered()
+
+    def is_answered(self) -> None:
+        """Count the request as open no longer: before its answer is sent, as who has that may ask for more."""
+        with self.server.lock:
+            self.server.open -= self.is_open
+            self.is_open = False
 
     def get_status(self, rest: str) -> None:
         status, _, _ = rest.partition("/")
@@ -207,6 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.answer(206, body.ljust(end - begin, b"\0"), {"Content-Range": f"bytes {begin}-{end - 1}/{size}"}, keep)
 
     def answer(self, status: int, body: bytes, headers: dict[str, str], keep: int | None = None) -> None:
+        self.is_answered()
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)

@@ -24,6 +24,12 @@ def forecast(predicted: Mapping[str, Any], run: Mapping[str, Any], lang: str = "
     return "\n".join([said["forecast"], *map(wrap, _told(run, said)), text(table)])
 
 
+def evaluated(step: int, steps: int, found: Mapping[str, Any], lang: str = "en") -> str:
+    """Write in a line what an evaluation found."""
+    shown = {name: units.fixed(found[name], 3) for name in ("training_loss", "loss", "accuracy", "f1")}
+    return _words(lang)["evaluated"].format(step=units.count(step), steps=units.count(steps), **shown)
+
+
 def _told(run: Mapping[str, Any], said: Mapping[str, str]) -> Iterator[str]:
     yield said["run"].format(
         start=printable(run["start"]),

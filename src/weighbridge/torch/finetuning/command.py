@@ -9,6 +9,7 @@ import shutil
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +21,7 @@ from tqdm import tqdm
 
 from weighbridge import __version__
 from weighbridge.errors import UsageError, WeighbridgeError
-from weighbridge.report.finetuned import Finetuned, forecast
+from weighbridge.report.finetuned import Finetuned, evaluated, forecast
 from weighbridge.torch.finetuning import checkpoint as checkpoints
 from weighbridge.torch.finetuning.plan import Plan, plan_of
 from weighbridge.torch.finetuning.prediction import Prediction, measure, predict
@@ -30,7 +31,6 @@ from weighbridge.torch.finetuning.texts import Example, Split, read, split
 from weighbridge.torch.finetuning.training import Part, Stopped, Training
 from weighbridge.torch.loading import load
 from weighbridge.torch.tokens import FILES
-from weighbridge.units import fixed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -204,7 +204,8 @@ def _train(
     is_cuda = processes.device.type == "cuda"
     if is_cuda:
         torch.cuda.reset_peak_memory_stats(processes.device)
-    watching = _watching(plan.steps, training.state["step"], tell, is_shown=processes.is_first)
+    is_drawn = processes.is_first and sys.stderr is not None and sys.stderr.isatty()
+    watching = _watching(plan.steps, training.state["step"], partial(_tell, tell, plan.steps, lang), is_drawn=is_drawn)
     with _ending_well(prepared, processes), watching as watch:
         training.run(prepared.training, prepared.held_out, prepared.parts.labels, save, watch)
     if not processes.is_first:
@@ -247,9 +248,8 @@ def _ending_well(prepared: Prepared, processes: Processes) -> Iterator[None]:
 
 
 @contextmanager
-def _watching(steps: int, done: int, tell: Callable[[str], None], *, is_shown: bool) -> Iterator[Watch]:
+def _watching(steps: int, done: int, tell: Callable[[int, dict[str, Any]], None], *, is_drawn: bool) -> Iterator[Watch]:
     """Give what draws a bar on stderr where somebody watches, and tells every evaluation."""
-    is_drawn = is_shown and sys.stderr is not None and sys.stderr.isatty()
     with tqdm(
         total=steps, initial=done, desc="steps", unit="step", file=sys.stderr, leave=False, disable=not is_drawn
     ) as bar:
@@ -260,14 +260,14 @@ def _watching(steps: int, done: int, tell: Callable[[str], None], *, is_shown: b
             left.append(step)
             if found:
                 bar.clear()
-                told = ", ".join(f"{name} {fixed(found[of], 3)}" for name, of in _EVALUATED)
-                tell(f"after step {step:,} of {steps:,}: {told}")
+                tell(step, found)
                 bar.refresh()
 
         yield watch
 
 
-_EVALUATED = (("training loss", "training_loss"), ("held-out loss", "loss"), ("accuracy", "accuracy"), ("F1", "f1"))
+def _tell(tell: Callable[[str], None], steps: int, lang: str, step: int, found: dict[str, Any]) -> None:
+    tell(evaluated(step, steps, found, lang))
 
 
 def _run_of(prepared: Prepared, processes: Processes) -> dict[str, Any]:
