@@ -24,7 +24,8 @@ from weighbridge.torch.bert import BertConfig, BertForSequenceClassification
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PAIRS = 8
+LEAST, MOST = 8, 40  # pairs, as many as take half a minute
+HALF_A_MINUTE = 30
 SENTENCES = 16
 SHORTEST, LONGEST = 8, 128
 SIZES = {
@@ -92,9 +93,9 @@ def seconds(call: Callable[[], object]) -> Callable[[], float]:
 def turns(theirs: Callable[[], float], ours: Callable[[], float]) -> list[Pair]:
     """Measure both in turn, each first every second time: the allocator favours one that always comes second."""
     theirs(), ours()
-    pairs = []
-    for place in range(PAIRS):
-        if place % 2:
+    began, pairs = perf_counter(), list[Pair]()
+    while len(pairs) < LEAST or (len(pairs) < MOST and perf_counter() - began < HALF_A_MINUTE):
+        if len(pairs) % 2:
             second, first = ours(), theirs()
         else:
             first, second = theirs(), ours()
@@ -129,7 +130,8 @@ def main() -> None:
     mixed[0] = LONGEST
     batches = {"mixed": batch(mixed), "equal": batch([LONGEST] * SENTENCES)}
     print(
-        f"transformers / ours, each first every second time; ratio of {PAIRS} pairs as median (least–most); {machine()}"
+        f"transformers / ours, in turn, each first every second time; {machine()}\n"
+        f"ratio of {LEAST} to {MOST} pairs, as many as take half a minute, as median (least–most)"
     )
     for name, sizes in SIZES.items():
         theirs, ours = both(sizes)
