@@ -110,7 +110,16 @@ def check(raw: Raw, where: str = "") -> None:
         Traceback (most recent call last):
         weighbridge.errors.BlueprintError: format: this version reads format 2, not 0.
     """
-    for name, rule in LAW.items():
+    hold(raw, LAW, where)
+
+
+def hold(raw: Raw, law: Mapping[str, Callable[[Raw], Iterator[str]]], where: str = "") -> None:
+    """Hold a file against the rules of its kind, each trusting those before it; a rule yields how it is broken.
+
+    Raises:
+        BlueprintError: a rule is broken; the message begins with the rule's name.
+    """
+    for name, rule in law.items():
         try:
             breach = next(rule(raw), None)
         except ExpressionError as error:

@@ -12,9 +12,9 @@ from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge import data
+from weighbridge import data, law
 from weighbridge.blueprint import LARGEST_SIZE, MOST_LAYERS, MOST_PLACES, indices_in, split_dims
-from weighbridge.errors import BlueprintError, ExpressionError, ModelError, nearest, shorten
+from weighbridge.errors import ExpressionError, ModelError, nearest, shorten
 from weighbridge.expr import Tree, evaluate, names_in, parse, source
 from weighbridge.units import DTYPE_BITS
 
@@ -209,13 +209,7 @@ def check(raw: Raw, where: str = "") -> None:
         Traceback (most recent call last):
         weighbridge.errors.BlueprintError: format: this version reads format 1, not 0.
     """
-    for name, rule in LAW.items():
-        try:
-            breach = next(rule(raw), None)
-        except ExpressionError as error:
-            breach = str(error).removesuffix(".")
-        if breach:
-            raise BlueprintError(f"{name}: {breach}", where=where)
+    law.hold(raw, LAW, where)
 
 
 _TEXTS = ("family", "source", "kernels", "class")
