@@ -212,8 +212,8 @@ def test_the_command_answers_and_notes(tmp_path: Path, capsys: pytest.CaptureFix
     found = json.loads(said.out)
     assert [len(of["embedding"]) for of in found["answers"]] == [24, 24]
     assert [of["tokens"] for of in found["answers"]] == [5, 16]
-    assert "note: text 1: 1 of the tokens are not in the vocabulary" in said.err
-    assert "note: text 2: the text is longer than the 16 positions: 16 tokens were left out" in said.err
+    assert "note: text 1: tokens that are not in the vocabulary, and stand as [UNK]: 1" in said.err
+    assert "note: text 2: the text is longer than the 16 positions; tokens left out: 16" in said.err
 
 
 def test_texts_come_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

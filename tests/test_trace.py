@@ -182,8 +182,8 @@ def test_what_is_no_number_is_none_in_json(tmp_path):
 @pytest.mark.parametrize(
     ("text", "note"),
     [
-        ("it " * 60, "the text is longer than the 48 positions: 14 tokens were left out"),
-        ("i love 😀", "1 of the tokens are not in the vocabulary, and stand as [UNK]"),
+        ("it " * 60, "the text is longer than the 48 positions; tokens left out: 14"),
+        ("i love 😀", "tokens that are not in the vocabulary, and stand as [UNK]: 1"),
     ],
 )
 def test_what_the_text_loses_is_a_note(small, text, note, capsys):

@@ -548,7 +548,8 @@ def _run_measure(options: argparse.Namespace) -> _Answer:
     from weighbridge.derive.runs import check_installed
 
     extra = "torch" if options.ours else "derive"
-    check_installed(own=options.ours, why="measuring builds and runs the model", extra=extra)
+    whose = "this package's class" if options.ours else "transformers' class (--ours: this package's own)"
+    check_installed(own=options.ours, why=f"measuring builds and runs {whose}", extra=extra)
     from weighbridge.report.measuring import Measuring
     from weighbridge.torch.measure import Wish, measure
     from weighbridge.units import dtype

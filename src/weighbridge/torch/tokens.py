@@ -38,9 +38,9 @@ class Text(NamedTuple):
         """What the user should know of it."""
         notes = []
         if self.left_out:
-            notes.append(f"the text is longer than the {len(self.ids)} positions: {self.left_out} tokens were left out")
+            notes.append(f"the text is longer than the {len(self.ids)} positions; tokens left out: {self.left_out}")
         if self.unknown:
-            notes.append(f"{self.unknown} of the tokens are not in the vocabulary, and stand as [UNK]")
+            notes.append(f"tokens that are not in the vocabulary, and stand as [UNK]: {self.unknown}")
         return notes
 
 
