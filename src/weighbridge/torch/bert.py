@@ -251,21 +251,28 @@ class BertCrossAttention(BertSelfAttention):
         return self.attend(query, key, value, (layout.shape[0], layout.shape[0]), layout)
 
 
-class BertSelfOutput(nn.Module):
-    """W_O, which joins the heads; then the residual and the norm."""
+class AddAndNorm(nn.Module):
+    """What ends attention and feed-forward alike: a matrix back to the hidden size, the residual and the norm."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: BertConfig, width: int) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dense = nn.Linear(width, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.residual = nn.Identity()
 
-    def forward(self, context: Tensor, rows: Tensor) -> Tensor:
-        """(N, H), and what came in (N, H) -> (N, H)."""
-        added = self.residual(self.dropout(self.dense(context)) + rows)
+    def forward(self, made: Tensor, rows: Tensor) -> Tensor:
+        """(N, width), and what came in (N, H) -> (N, H)."""
+        added = self.residual(self.dropout(self.dense(made)) + rows)
         normed: Tensor = self.LayerNorm(added)
         return normed
+
+
+class BertSelfOutput(AddAndNorm):
+    """W_O, which joins the heads; then the residual and the norm."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config, config.hidden_size)
 
 
 class BertAttention(nn.Module):
@@ -295,21 +302,11 @@ class BertIntermediate(nn.Module):
         return self.activation(self.dense(rows))
 
 
-class BertOutput(nn.Module):
+class BertOutput(AddAndNorm):
     """The second half of the feed-forward: narrow again; then the residual and the norm."""
 
     def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.dense = nn.Linear(config.intermediate_size, config.hidden_size)
-        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
-        self.residual = nn.Identity()
-
-    def forward(self, wide: Tensor, rows: Tensor) -> Tensor:
-        """(N, F), and what came in (N, H) -> (N, H)."""
-        added = self.residual(self.dropout(self.dense(wide)) + rows)
-        normed: Tensor = self.LayerNorm(added)
-        return normed
+        super().__init__(config, config.intermediate_size)
 
 
 class BertLayer(nn.Module):
