@@ -349,7 +349,7 @@ def test_help_fits_80_columns(arguments: tuple[str, ...]) -> None:
     done = process(*arguments, "--help", COLUMNS="80", PYTHONUTF8="1")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"usage: weighbridge {' '.join(arguments)}".rstrip())
-    assert [line for line in done.stdout.splitlines() if len(line) > 80] == []
+    assert [line for line in done.stdout.splitlines() if width(line) > 80] == []
 
 
 def test_the_version_is_told() -> None:

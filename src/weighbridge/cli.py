@@ -710,8 +710,8 @@ def _add_finetune(command: argparse.ArgumentParser) -> None:
 
 _KINDS: dict[str, type] = {"N": int, "RATE": float, "SHARE": float, "NORM": float}
 _TUNING = (
-    ("--text", "COLUMN", "the column of texts; text, sentence, review, 文本… if not given"),
-    ("--label", "COLUMN", "the column of labels; label, class, sentiment, 类别… if not given"),
+    ("--text", "COLUMN", "the column of texts; if not given text, sentence, 文本…"),
+    ("--label", "COLUMN", "the column of labels; if not given label, class, 类别…"),
     ("--test", "FILE", "hold it against this file's texts, in place of a share of DATA"),
     ("--held-out", "SHARE", "the share of DATA that is not trained on"),
     ("--epochs", "N", "how often each text is seen"),
