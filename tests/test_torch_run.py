@@ -278,20 +278,20 @@ def test_a_checkpoint_on_the_hub_is_fetched_once(tmp_path: Path) -> None:
     (folder / "README.md").write_text("not needed")
     expected = run(folder, [("the cat", None)]).answers[0].found["embedding"]
     with serving(tmp_path) as server:
-        server.revisions[SHA] = SHA
-        status, out, err = on_hub(tmp_path, server.url, "hf://org/name@main")
+        server.revisions |= {SHA: SHA, "v2": SHA}
+        status, out, err = on_hub(tmp_path, server.url, "hf://org/name@v2")
         assert (status, err) == (0, "")
         assert json.loads(out)["answers"][0]["embedding"] == pytest.approx(expected, **NEAR)
         fetched = {path.rpartition("/")[2] for path, _ in server.requests if path.startswith("/cdn/")}
         assert fetched == {"config.json", "model.safetensors", "vocab.txt"}
         sent = server.sent
-        assert on_hub(tmp_path, server.url, "hf://org/name@main")[0] == 0
+        assert on_hub(tmp_path, server.url, "hf://org/name@v2")[0] == 0
         assert server.sent - sent < 2000, "the cache has the files"
         status, _, err = on_hub(tmp_path, server.url, "hf://org/none")
         assert status == 2
         assert "404-not-found" in err
     for settings in ({"HF_HUB_OFFLINE": "1"}, {"HF_ENDPOINT": "http://127.0.0.1:9"}):
-        assert on_hub(tmp_path, "http://127.0.0.1:9", "hf://org/name@main", **settings)[0] == 0
+        assert on_hub(tmp_path, "http://127.0.0.1:9", "hf://org/name@v2", **settings)[0] == 0
         status, _, err = on_hub(tmp_path, "http://127.0.0.1:9", "hf://org/other", **settings)
         assert status == 2
         assert err.startswith("weighbridge: hf://org/other: ")
