@@ -1,6 +1,7 @@
 """Paired measurements: two things are timed in turn, A B A B, and each pair gives one ratio.
 
-What slows the machine for a while slows both halves of a pair, so that a ratio says more than two times do.
+What slows the machine for a while slows both halves of a pair, so that a ratio says more than two
+times do.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# A process's ru_maxrss is never below that of the process that started it, so a small one starts them: Python without
-# its site. It times one command with its output thrown away, and says seconds, peak KiB and exit status.
+# A process's ru_maxrss is never below that of the process that started it, so a small one starts
+# them: Python without its site. It times one command with its output thrown away, and says seconds,
+# peak KiB and exit status.
 _LAUNCHER = """
 import os, sys, time
 quiet = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
@@ -29,7 +31,9 @@ print(time.perf_counter() - start, usage.ru_maxrss, os.waitstatus_to_exitcode(st
 
 
 # Compiled once, by the run that does not count, as pip does when it installs.
-_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+_ENVIRONMENT = {
+    name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+}
 
 
 class Run(NamedTuple):
@@ -70,7 +74,9 @@ def calls(a: Callable[[], float], b: Callable[[], float], runs: int) -> list[Pai
     return [Pair(a(), b()) for _ in range(runs)]
 
 
-def seconds_each(call: Callable[[], object], before: str | Callable[[], object] = "pass") -> Callable[[], float]:
+def seconds_each(
+    call: Callable[[], object], before: str | Callable[[], object] = "pass"
+) -> Callable[[], float]:
     """Return what measures the seconds of one call, the mean of as many as take 0.2 seconds.
 
     Garbage is not collected meanwhile, unless what is called before enables it.

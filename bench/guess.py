@@ -1,7 +1,8 @@
 """How good a guess is: the files of released models, made from their configs, and what is guessed of them.
 
-``python bench/guess.py`` prints for how many the guess is exact, for how many the family that they are of is among the
-exact ones, and first, for how many every field of heads is as in the config, and how long a guess takes.
+``python bench/guess.py`` prints for how many the guess is exact, for how many the family that they
+are of is among the exact ones, and first, for how many every field of heads is as in the config,
+and how long a guess takes.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weighbridge import guessing, ledger, models
 from weighbridge.errors import WeighbridgeError
+from weighbridge.guessing import guess as guessing
+from weighbridge.ledger import ledger
+from weighbridge.models import find as models
 from weighbridge.readers import Found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weighbridge.models import Model
+    from weighbridge.models.find import Model
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
 MOST_TENSORS = 9_000
@@ -53,7 +56,9 @@ def main() -> None:
             all(candidate.model.fields[name] == model.fields[name] for name in of_heads(model))
             for candidate in same[:1]
         )
-    print(f"{len(seconds)} released models: {exact} guessed exactly, {own} with their own family among those that fit,")
+    print(
+        f"{len(seconds)} released models: {exact} guessed exactly, {own} with their own family among those that fit,"
+    )
     print(f"{first} with it as the first, {heads} with every field of heads as in the config;")
     print(f"{statistics.median(seconds):.2f} s the median, {max(seconds):.2f} s the longest")
 

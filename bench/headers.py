@@ -1,8 +1,9 @@
 """Checkpoint headers: `weighbridge.readers.read` beside the libraries that write the formats.
 
-Run it as ``python bench/headers.py`` with the Python that weighbridge is installed in. What compares with safetensors
-(and NumPy), gguf or PyTorch needs that library too, and is left out without it. The files are made in a temporary
-folder: their headers are whole, and their data is empty space.
+Run it as ``python bench/headers.py`` with the Python that weighbridge is installed in. What
+compares with safetensors (and NumPy), gguf or PyTorch needs that library too, and is left out
+without it. The files are made in a temporary folder: their headers are whole, and their data is
+empty space.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ LAYER = {
     **{f"self_attn.{name}_proj.weight": (256, 256) for name in "qkvo"},
     **{f"mlp.{name}_proj.weight": (1024, 256) for name in ("gate", "up")},
     "mlp.down_proj.weight": (256, 1024),
-    **{f"{name}_layernorm.weight": (256,) for name in ("input", "post_attention", "post_feedforward")},
+    **{
+        f"{name}_layernorm.weight": (256,)
+        for name in ("input", "post_attention", "post_feedforward")
+    },
 }
 
 # The same list by the reference library; a whole process of it writes the list as JSON.
@@ -60,16 +64,22 @@ def ours(path: str) -> list[Tensor]:
     return [row[:3] for row in read(path).rows]
 
 
-def compare(title: str, reference: Callable[[], object], call: Callable[[], object], pairs: int = PAIRS) -> None:
+def compare(
+    title: str, reference: Callable[[], object], call: Callable[[], object], pairs: int = PAIRS
+) -> None:
     """Print how long one call takes beside the other, in this process."""
     found = calls(seconds_each(reference, gc.enable), seconds_each(call, gc.enable), pairs)
     print(f"{title}, {pairs} pairs\n  wall time  × {ratios(found)}: {medians(found, 1e-3, 'ms')}")
 
 
-def compare_processes(title: str, reference: tuple[str, ...], command: tuple[str, ...], pairs: int = PAIRS) -> None:
+def compare_processes(
+    title: str, reference: tuple[str, ...], command: tuple[str, ...], pairs: int = PAIRS
+) -> None:
     """Print what one whole process takes beside the other, wall time and peak memory."""
     seconds, peak_kib = processes(reference, command, pairs)
-    print(f"{title}, {pairs} pairs\n  wall time  × {ratios(seconds)}: {medians(seconds, 1e-3, 'ms')}")
+    print(
+        f"{title}, {pairs} pairs\n  wall time  × {ratios(seconds)}: {medians(seconds, 1e-3, 'ms')}"
+    )
     print(f"  peak RSS   × {ratios(peak_kib)}: {medians(peak_kib, 1024, 'MiB')}")
 
 
@@ -126,12 +136,18 @@ def safetensors(folder: Path) -> None:
     write_safetensors(folder / "large.safetensors", islice(layers(), 100_000))
     large = str(folder / "large.safetensors")
     compare(
-        "safe_open of 100,000 tensors in one file / readers.read", partial(reference, [large]), partial(ours, large)
+        "safe_open of 100,000 tensors in one file / readers.read",
+        partial(reference, [large]),
+        partial(ours, large),
     )
     small = str(folder / "bert.safetensors")
-    write_safetensors(Path(small), [(row.name, row.shape) for row in weigh("bert-base-chinese").rows])
+    write_safetensors(
+        Path(small), [(row.name, row.shape) for row in weigh("bert-base-chinese").rows]
+    )
     printed = (sys.executable, "-c", PRINTED, small)
-    compare_processes("numpy, safe_open of 199 tensors, JSON / weighbridge inspect", printed, (*INSPECT, small))
+    compare_processes(
+        "numpy, safe_open of 199 tensors, JSON / weighbridge inspect", printed, (*INSPECT, small)
+    )
 
 
 def write_gguf(path: str) -> None:
@@ -159,7 +175,9 @@ def of_gguf(folder: Path) -> None:
     path = str(folder / "model.gguf")
     write_gguf(path)
     title = f"GGUFReader of 300 tensors and {WORDS:,} words"
-    compare(f"{title} / readers.read", partial(gguf.GGUFReader, path), partial(ours, path), SLOW_PAIRS)
+    compare(
+        f"{title} / readers.read", partial(gguf.GGUFReader, path), partial(ours, path), SLOW_PAIRS
+    )
     command = (sys.executable, "-c", GGUF, path)
     compare_processes(f"{title} / weighbridge inspect", command, (*INSPECT, path), SLOW_PAIRS)
 
@@ -171,14 +189,24 @@ def pytorch(folder: Path) -> None:
     path = str(folder / "pytorch_model.bin")
     torch.save({name: torch.zeros(2, 3) for name, _ in islice(layers(), 20_000)}, path)
     reference = partial(torch.load, path, mmap=True, map_location="meta")
-    compare("torch.load(mmap=True) of 20,000 tensors to meta / readers.read", reference, partial(read, path))
+    compare(
+        "torch.load(mmap=True) of 20,000 tensors to meta / readers.read",
+        reference,
+        partial(read, path),
+    )
 
 
 def main() -> None:
     """Print the comparisons with each library that is there."""
-    print(f"reference / weighbridge, in turn, ratio of each pair as median (least–most); {machine()}")
+    print(
+        f"reference / weighbridge, in turn, ratio of each pair as median (least–most); {machine()}"
+    )
     with tempfile.TemporaryDirectory() as folder:
-        for library, comparison in (("safetensors", safetensors), ("gguf", of_gguf), ("torch", pytorch)):
+        for library, comparison in (
+            ("safetensors", safetensors),
+            ("gguf", of_gguf),
+            ("torch", pytorch),
+        ):
             if find_spec(library):
                 comparison(Path(folder))
 

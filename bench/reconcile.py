@@ -1,7 +1,7 @@
 """How long the search for a way of counting takes: every shipped family, with a number that none of its ways gives.
 
-``python bench/reconcile.py`` prints the median and the slowest families, of a number of parameters and of one of bytes,
-and how many times as long it takes as weighing the same family.
+``python bench/reconcile.py`` prints the median and the slowest families, of a number of parameters
+and of one of bytes, and how many times as long it takes as weighing the same family.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import time
 from typing import TYPE_CHECKING
 
 import weighbridge as wb
-from weighbridge.models import find
-from weighbridge.reconciliation import number, reconcile
+from weighbridge.counting.reconciliation import number, reconcile
+from weighbridge.models.find import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,9 +34,13 @@ def main() -> None:
         for family in wb.families():
             model = find(family)
             weighed = seconds(lambda model=model: wb.weigh(model.blueprint.family))  # type: ignore[misc]
-            taken.append((seconds(lambda model=model, wanted=wanted: reconcile(model, wanted)), family))  # type: ignore[misc]
+            taken.append(
+                (seconds(lambda model=model, wanted=wanted: reconcile(model, wanted)), family)
+            )  # type: ignore[misc]
             ratios.append(taken[-1][0] / weighed)
-        slow = ", ".join(f"{family} {spent:.2f} s" for spent, family in sorted(taken, reverse=True)[:_SLOWEST])
+        slow = ", ".join(
+            f"{family} {spent:.2f} s" for spent, family in sorted(taken, reverse=True)[:_SLOWEST]
+        )
         usual = statistics.median(spent for spent, _ in taken)
         print(f"{stated} in {len(taken)} families: {usual * 1000:.0f} ms the median,")
         print(f"× {statistics.median(ratios):.1f} of weighing the same family; the slowest: {slow}")

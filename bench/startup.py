@@ -1,7 +1,7 @@
 """A whole process: what `weighbridge weigh bert-base-chinese` costs beside starting Python, and beside transformers.
 
-Run it as ``python bench/startup.py`` with the Python that weighbridge is installed in; the last comparison needs
-transformers too.
+Run it as ``python bench/startup.py`` with the Python that weighbridge is installed in; the last
+comparison needs transformers too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def main() -> None:
     compare("python -m weighbridge weigh bert-base-chinese / python -c pass", MODULE, NOTHING, RUNS)
     if importlib.util.find_spec("transformers"):
         built = (sys.executable, "-c", REFERENCE)
-        compare("transformers on the meta device / python -m weighbridge", built, MODULE, REFERENCE_RUNS)
+        compare(
+            "transformers on the meta device / python -m weighbridge", built, MODULE, REFERENCE_RUNS
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """In one process, all read and imported: `weigh(config).parameters`, beside the meta device and over many layers.
 
-Run it as ``python bench/warm.py`` with the Python that weighbridge is installed in; the first comparison needs
-transformers too.
+Run it as ``python bench/warm.py`` with the Python that weighbridge is installed in; the first
+comparison needs transformers too.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def main() -> None:
         print(f"  wall time  × {ratios(pairs)}: {medians(pairs, 1e-3, 'ms')}")
         print(f"  both count {build():,} and {count(config):,}")
     for layers in (120, 1_200):
-        pairs = calls(seconds_each(partial(count, {**config, "num_hidden_layers": layers})), weighing, PAIRS)
+        pairs = calls(
+            seconds_each(partial(count, {**config, "num_hidden_layers": layers})), weighing, PAIRS
+        )
         print(f"weigh(config).parameters, {layers} layers / 12 layers, {PAIRS} pairs")
         print(f"  wall time  × {ratios(pairs)}: {medians(pairs, 1e-6, 'µs')}")
 

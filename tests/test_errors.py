@@ -95,12 +95,18 @@ odd = st.recursive(
     | st.text()
     | st.binary()
     | st.builds(SilentText, st.text()),
-    lambda inner: st.lists(inner) | st.builds(Pair, inner, inner) | st.dictionaries(st.text(), inner).map(OrderedDict),
+    lambda inner: (
+        st.lists(inner)
+        | st.builds(Pair, inner, inner)
+        | st.dictionaries(st.text(), inner).map(OrderedDict)
+    ),
 )
 
 
 @given(odd, st.sampled_from([None, str]), st.integers(30, 99))
-def test_what_is_shown_is_one_short_printable_line(value: object, show: type[str] | None, longest: int) -> None:
+def test_what_is_shown_is_one_short_printable_line(
+    value: object, show: type[str] | None, longest: int
+) -> None:
     shown = shorten(value, show, longest)
     assert shown.isprintable()
     assert len(shown) <= longest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cog
 
 from weighbridge import data
-from weighbridge.report.reconciling import reconcile, verdict
+from weighbridge.answers.reconcile import reconcile, verdict
 
 _HEADINGS = {
     "en": ("number", "model", "who says it", "what it counts"),
@@ -20,6 +20,13 @@ def claims(lang: str) -> None:
         found = verdict(reconcile(claim["model"], claim["stated"]), lang)
         because = claim.get("because", {}).get(lang, "")
         said = f"{found}{'；' if lang == 'zh' else ': '}{because}" if because else found
-        rows.append((claim["stated"], f"`{claim['model']}`", f"{claim['says'][lang]} ({claim['source']})", said))
+        rows.append(
+            (
+                claim["stated"],
+                f"`{claim['model']}`",
+                f"{claim['says'][lang]} ({claim['source']})",
+                said,
+            )
+        )
     for row in rows:
         cog.outl("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")

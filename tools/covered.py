@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from weighbridge.report.families import Covered, listed
+from weighbridge.answers.families import Covered, listed
 
 # The first kind whose class a family has is its kind; what a class does stands in its name.
 KINDS = {
@@ -22,7 +22,11 @@ KINDS = {
 
 def kind_of(family: Covered) -> str:
     """Return the kind of a family, by the names of its classes."""
-    return next(kind for kind, pattern in KINDS.items() if any(re.search(pattern, name) for name in family.classes))
+    return next(
+        kind
+        for kind, pattern in KINDS.items()
+        if any(re.search(pattern, name) for name in family.classes)
+    )
 
 
 def table() -> str:
@@ -30,7 +34,10 @@ def table() -> str:
     by_kind: dict[str, list[Covered]] = {kind: [] for kind in KINDS}
     for family in listed():
         by_kind[kind_of(family)].append(family)
-    lines = ["| kind | families | classes | with holes | unseen configs |", "| --- | ---: | ---: | ---: | ---: |"]
+    lines = [
+        "| kind | families | classes | with holes | unseen configs |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
     lines += [_line(kind, found) for kind, found in by_kind.items() if found]
     return "\n".join([*lines, _line("all", listed())])
 

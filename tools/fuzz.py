@@ -1,16 +1,17 @@
 """Fuzzes the readers: makes up files that reach ever more of their code, and sees that nothing comes of any of them.
 
-``python tools/fuzz.py [READER ...] [--seconds 20] [--corpus tests/corpus] [--keep] [--crashes build/fuzz]``
+``python tools/fuzz.py [READER ...] [--seconds 20] [--corpus tests/corpus] [--keep] [--crashes
+build/fuzz]``
 
-READER is one that the corpus has a folder for; without any, all are run, one after the other, so many seconds each.
-Whatever stands in a file, reading it must give sound rows or raise `CheckpointError` with a message of one line.
-Anything else, more than 10 seconds or 1 GiB ends the run with exit status 1, and the file that did it is kept in the
-folder for crashes, and named.
+READER is one that the corpus has a folder for; without any, all are run, one after the other, so
+many seconds each. Whatever stands in a file, reading it must give sound rows or raise
+`CheckpointError` with a message of one line. Anything else, more than 10 seconds or 1 GiB ends the
+run with exit status 1, and the file that did it is kept in the folder for crashes, and named.
 
-It begins with the files of ``tests/corpus`` and ``tests/hostile``, and puts the words of ``tests/corpus/READER.dict``
-into them. ``--keep`` adds to the corpus those made up that reach what none of these does: commit them, and the next run
-begins with them. It needs atheris, which brings libFuzzer (https://llvm.org/docs/LibFuzzer.html); what that says is
-shown when it fails.
+It begins with the files of ``tests/corpus`` and ``tests/hostile``, and puts the words of
+``tests/corpus/READER.dict`` into them. ``--keep`` adds to the corpus those made up that reach what
+none of these does: commit them, and the next run begins with them. It needs atheris, which brings
+libFuzzer (https://llvm.org/docs/LibFuzzer.html); what that says is shown when it fails.
 """
 
 from __future__ import annotations
@@ -29,14 +30,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS, HOSTILE = ROOT / "tests" / "corpus", ROOT / "tests" / "hostile"
-BESIDE = HOSTILE / "sound.safetensors"  # the shard, or the other file with data, that files of the corpus name
+BESIDE = (
+    HOSTILE / "sound.safetensors"
+)  # the shard, or the other file with data, that files of the corpus name
 MEMORY = "/dev/shm"  # noqa: S108  # a folder that is in memory, where there is one
 LONGEST_BYTES = 1 << 13
 MOST_SECONDS = 10
 MOST_MEBIBYTES = 1024
 LONGEST_MESSAGE = 1000
 
-# The name that a file to read is given, by reader: what a reader looks at beside the file goes by it.
+# The name that a file to read is given, by reader: what a reader looks at beside the file goes by
+# it.
 NAMES = {
     "safetensors": "model.safetensors",
     "index": "model.safetensors.index.json",
@@ -83,11 +87,15 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("readers", nargs="*", metavar="READER", help=", ".join(NAMES))
     parser.add_argument("--seconds", type=int, default=20, help="for each reader (default: 20)")
     parser.add_argument("--corpus", type=Path, default=CORPUS, help="default: tests/corpus")
-    parser.add_argument("--crashes", type=Path, default=ROOT / "build" / "fuzz", help="default: build/fuzz")
+    parser.add_argument(
+        "--crashes", type=Path, default=ROOT / "build" / "fuzz", help="default: build/fuzz"
+    )
     parser.add_argument("--keep", action="store_true", help="add to the corpus what reaches more")
     options = parser.parse_args()
     if unknown := [reader for reader in options.readers if reader not in NAMES]:
@@ -126,7 +134,10 @@ def _fuzz(reader: str, scratch: Path, options: argparse.Namespace) -> int:
     stated = dict(re.findall(r"stat::(\w+):\s+(\d+)", done.stderr))
     runs, peak = int(stated["number_of_executed_units"]), stated["peak_rss_mb"]
     reached = re.findall(r"DONE +cov: (\d+)", done.stderr)[-1]
-    print(f"{reader}: {runs:,} files made of {len(seeds)}, {reached} branches, peak {peak} MiB", flush=True)
+    print(
+        f"{reader}: {runs:,} files made of {len(seeds)}, {reached} branches, peak {peak} MiB",
+        flush=True,
+    )
     if options.keep:
         _keep(reader, scratch, seeds, options.corpus / reader)
     return 0
@@ -157,7 +168,9 @@ def inside(reader: str, scratch: str, *flags: str) -> None:
     with atheris.instrument_imports(include=["weighbridge"]):
         from weighbridge.readers import tensorflow  # noqa: PLC0415
 
-    tensorflow.is_whole = lambda _raw, _stated: True  # what is made up would never have the checksum
+    tensorflow.is_whole = lambda _raw, _stated: (
+        True
+    )  # what is made up would never have the checksum
     folder = Path(scratch, "read")
     folder.mkdir(exist_ok=True)
     shutil.copy(BESIDE, folder)
@@ -168,7 +181,9 @@ def inside(reader: str, scratch: str, *flags: str) -> None:
             file.write(content)
         hold(path)
 
-    itself = shlex.join([sys.executable, __file__, "-inside", reader, scratch])  # -merge starts it again, by a shell
+    itself = shlex.join(
+        [sys.executable, __file__, "-inside", reader, scratch]
+    )  # -merge starts it again, by a shell
     atheris.Setup([itself, *flags], one)
     atheris.Fuzz()
 

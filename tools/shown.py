@@ -17,7 +17,12 @@ import sys
 import cog
 
 
-def shown(command: str, lines: int | None = None, expect: int = 0, cwd: str | os.PathLike[str] | None = None) -> None:
+def shown(
+    command: str,
+    lines: int | None = None,
+    expect: int = 0,
+    cwd: str | os.PathLike[str] | None = None,
+) -> None:
     """Write a command of ours, run in ``cwd``, and its output's first ``lines`` lines, as a block of Markdown."""
     program, *arguments = shlex.split(command)
     if program != "weighbridge":

@@ -1,7 +1,10 @@
-"""Prints how large the project is: lines by room, how long functions are, what a wheel weighs. A report, never a gate.
+"""Prints how large the project is: lines by room, how long functions are, what a wheel weighs.
 
-``python tools/size.py [FOLDER]``: FOLDER holds the wheel; ``dist`` when left out. A line of code is one that holds more
-than space, a comment or a docstring; a function is as long as its lines of code, its signature included.
+A report, never a gate.
+
+``python tools/size.py [FOLDER]``: FOLDER holds the wheel; ``dist`` when left out. A line of code is
+one that holds more than space, a comment or a docstring; a function is as long as its lines of
+code, its signature included.
 """
 
 from __future__ import annotations
@@ -32,7 +35,12 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 def code_lines(text: str) -> set[int]:
     """Return the numbers of the lines of Python that hold code."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    code = {line for token in tokens if token.type not in _NO_CODE for line in range(token.start[0], token.end[0] + 1)}
+    code = {
+        line
+        for token in tokens
+        if token.type not in _NO_CODE
+        for line in range(token.start[0], token.end[0] + 1)
+    }
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             docstring = node.body[0]
@@ -45,7 +53,10 @@ def functions(path: Path) -> list[tuple[int, str]]:
     text = path.read_text(encoding="utf-8")
     code = code_lines(text)
     return [
-        (len(code & set(range(node.lineno, (node.end_lineno or 0) + 1))), f"{path.relative_to(ROOT)}:{node.name}")
+        (
+            len(code & set(range(node.lineno, (node.end_lineno or 0) + 1))),
+            f"{path.relative_to(ROOT)}:{node.name}",
+        )
         for node in ast.walk(ast.parse(text))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     ]
@@ -64,7 +75,11 @@ def count_code(paths: list[Path]) -> int:
 def count_text(folder: Path, *suffixes: str) -> int:
     """Return the lines that are not empty of the files with these endings below a folder."""
     paths = (path for path in sorted(folder.rglob("*")) if path.suffix in suffixes)
-    return sum(bool(line.strip()) for path in paths for line in path.read_text(encoding="utf-8").splitlines())
+    return sum(
+        bool(line.strip())
+        for path in paths
+        for line in path.read_text(encoding="utf-8").splitlines()
+    )
 
 
 def print_rooms() -> None:
@@ -80,7 +95,11 @@ def print_rooms() -> None:
     print(f"{tests:>7,}  tests: {tests / source:.2f} a line of source")
     for folder in ("bench", "tools"):
         print(f"{count_code(python_files(ROOT / folder)):>7,}  {folder}")
-    pages = sum(bool(line.strip()) for page in ROOT.glob("*.md") for line in page.read_text("utf-8").splitlines())
+    pages = sum(
+        bool(line.strip())
+        for page in ROOT.glob("*.md")
+        for line in page.read_text("utf-8").splitlines()
+    )
     print(f"{count_text(ROOT / 'docs', '.md') + pages:>7,}  docs: lines of Markdown")
 
 
@@ -88,9 +107,14 @@ def print_functions() -> None:
     """Print how long the functions of the package are."""
     found = sorted(function for path in python_files(PACKAGE) for function in functions(path))
     short = sum(length < LONG for length, _ in found)
-    at = {percent: found[min(len(found) - 1, len(found) * percent // 100)][0] for percent in (50, 90, 99)}
+    at = {
+        percent: found[min(len(found) - 1, len(found) * percent // 100)][0]
+        for percent in (50, 90, 99)
+    }
     print(f"{len(found):,} functions, {100 * short / len(found):.1f}% under {LONG} lines of code")
-    print(f"half have at most {at[50]} lines, 90% at most {at[90]}, 99% at most {at[99]}; the longest:")
+    print(
+        f"half have at most {at[50]} lines, 90% at most {at[90]}, 99% at most {at[99]}; the longest:"
+    )
     for length, place in reversed(found[-3:]):
         print(f"{length:>7,}  {place}")
 

@@ -11,34 +11,35 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from weighbridge.blueprint import families
+    from weighbridge.answers.audit import audit
+    from weighbridge.answers.explain import explain
+    from weighbridge.answers.guess import guess
+    from weighbridge.answers.inspect import inspect
+    from weighbridge.answers.reconcile import reconcile
+    from weighbridge.answers.tree import tree
+    from weighbridge.answers.verify import verify
+    from weighbridge.answers.weigh import Weighing, weigh
+    from weighbridge.blueprint.schema import families
     from weighbridge.errors import WeighbridgeError
-    from weighbridge.ledger import Row
-    from weighbridge.models import released
-    from weighbridge.report.auditing import audit
-    from weighbridge.report.explain import explain
-    from weighbridge.report.guessed import guess
-    from weighbridge.report.inspection import inspect
-    from weighbridge.report.reconciling import reconcile
-    from weighbridge.report.tree import tree
-    from weighbridge.report.verification import verify
-    from weighbridge.report.weighing import Weighing, weigh
+    from weighbridge.ledger.ledger import Row
+    from weighbridge.models.find import released
 
-# Where each public name lives. It is imported when it is first asked for, so that importing the package costs nothing.
+# Where each public name lives. It is imported when it is first asked for, so that importing the
+# package costs nothing.
 _HOMES = {
-    "Row": "ledger",
+    "Row": "ledger.ledger",
     "WeighbridgeError": "errors",
-    "Weighing": "report.weighing",
-    "audit": "report.auditing",
-    "explain": "report.explain",
-    "families": "blueprint",
-    "guess": "report.guessed",
-    "inspect": "report.inspection",
-    "reconcile": "report.reconciling",
-    "released": "models",
-    "tree": "report.tree",
-    "verify": "report.verification",
-    "weigh": "report.weighing",
+    "Weighing": "answers.weigh",
+    "audit": "answers.audit",
+    "explain": "answers.explain",
+    "families": "blueprint.schema",
+    "guess": "answers.guess",
+    "inspect": "answers.inspect",
+    "reconcile": "answers.reconcile",
+    "released": "models.find",
+    "tree": "answers.tree",
+    "verify": "answers.verify",
+    "weigh": "answers.weigh",
 }
 
 __all__ = [

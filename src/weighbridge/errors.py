@@ -1,7 +1,7 @@
 """What weighbridge raises on purpose, and nothing else.
 
-Every error is one message a person can act on: where it happened, what is wrong, the values at hand, what to do next.
-The command line prints it on stderr and exits with 2.
+Every error is one message a person can act on: where it happened, what is wrong, the values at
+hand, what to do next. The command line prints it on stderr and exits with 2.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ class WeighbridgeError(Exception):
     """
 
     def __init__(
-        self, what: str, *, where: str = "", values: Mapping[str, object] | None = None, hint: str = ""
+        self,
+        what: str,
+        *,
+        where: str = "",
+        values: Mapping[str, object] | None = None,
+        hint: str = "",
     ) -> None:
         self.what, self.where, self.values, self.hint = what, where, dict(values or {}), hint
         super().__init__(what)
@@ -42,7 +47,9 @@ class WeighbridgeError(Exception):
             self.what,
             f" ({bound})" if bound else "",
             ".",
-            f" {self.hint[0].upper()}{self.hint[1:]}{'' if self.hint.endswith('?') else '.'}" if self.hint else "",
+            f" {self.hint[0].upper()}{self.hint[1:]}{'' if self.hint.endswith('?') else '.'}"
+            if self.hint
+            else "",
         )
         return "".join(parts)
 
@@ -91,7 +98,9 @@ def shorten(value: object, show: type[str] | None = None, longest: int = _LONGES
         return f"an integer of {value.bit_length()} bits"
     try:
         text = value if show is str and isinstance(value, str) else _repr(value, longest)
-    except Exception:  # a value's own code may fail in any way, and must not hide what was wrong with it
+    except (
+        Exception
+    ):  # a value's own code may fail in any way, and must not hide what was wrong with it
         text = f"a {type(value).__name__} that cannot be shown"
     text = printable(text)
     return text if len(text) <= longest else text[: longest - 3] + "..."
@@ -104,7 +113,11 @@ def printable(text: str) -> str:
         >>> printable("model\x1b[31m.json")
         'model�[31m.json'
     """
-    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    )
 
 
 def _repr(value: object, longest: int) -> str:
@@ -137,4 +150,7 @@ def nearest(names: Iterable[str], wanted: str, most: int = 3) -> list[str]:
     import difflib  # noqa: PLC0415  # only ever needed for a name that is wrong
 
     by_lower = {name.lower(): name for name in names}
-    return [by_lower[name] for name in difflib.get_close_matches(wanted[:200].lower(), by_lower, n=most, cutoff=0.75)]
+    return [
+        by_lower[name]
+        for name in difflib.get_close_matches(wanted[:200].lower(), by_lower, n=most, cutoff=0.75)
+    ]

@@ -15,8 +15,8 @@ class Dtype(NamedTuple):
     bytes: int
 
 
-# Bits of one element, by the name that safetensors gives the dtype.
-# Source: the Dtype enum of the safetensors format, https://github.com/huggingface/safetensors (tensor.rs).
+# Bits of one element, by the name that safetensors gives the dtype. Source: the Dtype enum of the
+# safetensors format, https://github.com/huggingface/safetensors (tensor.rs).
 DTYPE_BITS = {
     "F64": 64,
     "F32": 32,
@@ -135,7 +135,11 @@ def dtype(name: str) -> str:
     upper = str(name).upper().removeprefix("TORCH.")
     known = _DTYPE_ALIASES.get(upper, upper)
     if known not in DTYPE_BITS:
-        raise UsageError("no such dtype", values={"dtype": name}, hint="use one of " + ", ".join(sorted(DTYPE_BITS)))
+        raise UsageError(
+            "no such dtype",
+            values={"dtype": name},
+            hint="use one of " + ", ".join(sorted(DTYPE_BITS)),
+        )
     return known
 
 

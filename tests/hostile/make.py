@@ -1,6 +1,7 @@
 """Writes the hostile files of this folder: one file, one broken rule.
 
-Each is kept, so that anyone can hold another reader against it. ``python tests/hostile/make.py`` writes them again.
+Each is kept, so that anyone can hold another reader against it. ``python tests/hostile/make.py``
+writes them again.
 """
 
 from __future__ import annotations
@@ -23,11 +24,15 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 def file(header: object, data: int = 8, length: int | None = None) -> bytes:
     """Return a safetensors file: a header, as bytes or to be spelt as JSON, and so many zero bytes of data."""
-    text = header if isinstance(header, bytes) else json.dumps(header, separators=(",", ":")).encode()
+    text = (
+        header if isinstance(header, bytes) else json.dumps(header, separators=(",", ":")).encode()
+    )
     return (len(text) if length is None else length).to_bytes(8, "little") + text + bytes(data)
 
 
-def tensor(dtype: object = "F32", shape: object = (2,), begin: object = 0, end: object = 8) -> dict[str, object]:
+def tensor(
+    dtype: object = "F32", shape: object = (2,), begin: object = 0, end: object = 8
+) -> dict[str, object]:
     """Return a header's entry of one tensor, a sound one of 8 bytes unless told."""
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
 
@@ -47,7 +52,9 @@ def without(key: str) -> bytes:
     return file({"a": {name: value for name, value in tensor().items() if name != key}})
 
 
-SOUND = file({"__metadata__": {"format": "pt"}, "b": tensor(begin=8, end=16), "a": tensor()}, data=16)
+SOUND = file(
+    {"__metadata__": {"format": "pt"}, "b": tensor(begin=8, end=16), "a": tensor()}, data=16
+)
 SHARD = "sound.safetensors"
 
 # The name of a file is the rule that it breaks, and after "~" which of the ways to break it.
@@ -71,7 +78,9 @@ SAFETENSORS = {
     "json~infinity": one(shape=[float("inf")]),
     "json~control-character": file(b'{"a\n":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'),
     "nesting": file(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
-    "duplicate~tensor": file(json.dumps({"a": tensor(), "b": tensor()}).replace('"b"', '"a"').encode()),
+    "duplicate~tensor": file(
+        json.dumps({"a": tensor(), "b": tensor()}).replace('"b"', '"a"').encode()
+    ),
     "duplicate~key": file(b'{"a":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}}'),
     "duplicate~metadata": file(b'{"__metadata__":{"k":"v","k":"v"}}', data=0),
     "digits~shape": file(json.dumps({"a": tensor(shape=[7])}).replace("7", "7" * 5000).encode()),
@@ -170,12 +179,19 @@ def array(kind: int, length: int, items: bytes = b"") -> bytes:
 
 
 def block(
-    name: str | bytes = "a", sizes: Sequence[int] = (2,), kind: int = 0, offset: int = 0, rank: int | None = None
+    name: str | bytes = "a",
+    sizes: Sequence[int] = (2,),
+    kind: int = 0,
+    offset: int = 0,
+    rank: int | None = None,
 ) -> bytes:
     """Return what a header says of one tensor: 2 elements of F32 unless told."""
     sizes_ = struct.pack(f"<{len(sizes)}Q", *sizes)
     return (
-        text(name) + struct.pack("<I", len(sizes) if rank is None else rank) + sizes_ + struct.pack("<IQ", kind, offset)
+        text(name)
+        + struct.pack("<I", len(sizes) if rank is None else rank)
+        + sizes_
+        + struct.pack("<IQ", kind, offset)
     )
 
 
@@ -210,9 +226,15 @@ GGUF = {
     "gguf-value~nesting": gguf(key("a", 9, array(9, 1) * 1000), keys=1),
     "gguf-twice~key": gguf(key("a", 4, bytes(4)), key("a", 4, bytes(4)), keys=2),
     "gguf-twice~tensor": gguf(block(), block(offset=32), tensors=2, data=40),
-    "gguf-alignment~0": gguf(key("general.alignment", 4, struct.pack("<I", 0)), block(), keys=1, tensors=1),
-    "gguf-alignment~24": gguf(key("general.alignment", 4, struct.pack("<I", 24)), block(), keys=1, tensors=1),
-    "gguf-alignment~text": gguf(key("general.alignment", 8, text("32")), block(), keys=1, tensors=1),
+    "gguf-alignment~0": gguf(
+        key("general.alignment", 4, struct.pack("<I", 0)), block(), keys=1, tensors=1
+    ),
+    "gguf-alignment~24": gguf(
+        key("general.alignment", 4, struct.pack("<I", 24)), block(), keys=1, tensors=1
+    ),
+    "gguf-alignment~text": gguf(
+        key("general.alignment", 8, text("32")), block(), keys=1, tensors=1
+    ),
     "gguf-dims~5": gguf(block(sizes=(1, 1, 1, 1, 2)), tensors=1),
     "gguf-dims~2^32-1": gguf(block(rank=2**32 - 1), tensors=1),
     "gguf-dims~negative": gguf(block(sizes=(2**64 - 2,)), tensors=1),
@@ -228,11 +250,15 @@ GGUF = {
     "gguf-offset~2^64-1": gguf(block(offset=2**64 - 1), tensors=1),
     "gguf-short~by-one": gguf(block(), tensors=1, data=7),
     "gguf-short~past-the-end": gguf(block(sizes=(2**40,)), tensors=1),
-    "gguf-split~missing-00001-of-00002": gguf(key("split.count", 2, struct.pack("<H", 2)), block(), keys=1, tensors=1),
+    "gguf-split~missing-00001-of-00002": gguf(
+        key("split.count", 2, struct.pack("<H", 2)), block(), keys=1, tensors=1
+    ),
     "gguf-split~text-00001-of-00002": gguf(key("split.count", 8, text("two")), keys=1),
     "gguf-split~array-00001-of-00002": gguf(key("split.count", 9, array(4, 1, bytes(4))), keys=1),
     "gguf-split~digits-00001-of-00002": gguf(key("split.count", 8, text("9" * 5000)), keys=1),
-    "gguf-split~other-count-00001-of-00003": gguf(key("split.count", 2, struct.pack("<H", 2)), keys=1),
+    "gguf-split~other-count-00001-of-00003": gguf(
+        key("split.count", 2, struct.pack("<H", 2)), keys=1
+    ),
 }
 
 # PyTorch
@@ -263,10 +289,35 @@ def member(  # noqa: PLR0913  # each is a field that a file can lie about
     offset: int | None = None,
 ) -> tuple[bytes, bytes, int | None]:
     """Return a member as it stands in an archive, its entry in the directory, and where that says it begins."""
-    raw, said = (each.encode() if isinstance(each, str) else each for each in (name, name if local is None else local))
-    sizes = (len(data) if packed_bytes is None else packed_bytes, len(data) if size is None else size)
-    start = struct.pack("<4s5H3L2H", b"PK\x03\x04", 20, flags, method, 0, 0, 0, *sizes, len(said), 0)
-    entry = struct.pack("<4s6H3L5H1L", b"PK\x01\x02", 20, 20, flags, method, 0, 0, 0, *sizes, len(raw), 0, 0, 0, 0, 0)
+    raw, said = (
+        each.encode() if isinstance(each, str) else each
+        for each in (name, name if local is None else local)
+    )
+    sizes = (
+        len(data) if packed_bytes is None else packed_bytes,
+        len(data) if size is None else size,
+    )
+    start = struct.pack(
+        "<4s5H3L2H", b"PK\x03\x04", 20, flags, method, 0, 0, 0, *sizes, len(said), 0
+    )
+    entry = struct.pack(
+        "<4s6H3L5H1L",
+        b"PK\x01\x02",
+        20,
+        20,
+        flags,
+        method,
+        0,
+        0,
+        0,
+        *sizes,
+        len(raw),
+        0,
+        0,
+        0,
+        0,
+        0,
+    )
     return start + said + data, entry + b"%s" + raw, offset
 
 
@@ -280,7 +331,9 @@ def packed(
     """Return an archive of these, whose end says of the directory what it should, unless told."""
     body, directory = b"", b""
     for content, entry, offset in members:
-        directory += entry.replace(b"%s", struct.pack("<L", len(body) if offset is None else offset), 1)
+        directory += entry.replace(
+            b"%s", struct.pack("<L", len(body) if offset is None else offset), 1
+        )
         body += content
     body = body or b"PK\x03\x04"
     ends = b""
@@ -346,10 +399,18 @@ def named(module: str, name: str) -> bytes:
 
 EIGHT = {"0": bytes(8)}
 DEEP = b"\x80\x02" + b"}" + (b"q\x00" + short("k") + b"}") * 40 + b"s" * 40 + b"."
-TIMES = b"]q\x00" + b"".join(b"](" + (b"h" + bytes([at])) * 100 + b"eq" + bytes([at + 1]) for at in range(6))
+TIMES = b"]q\x00" + b"".join(
+    b"](" + (b"h" + bytes([at])) * 100 + b"eq" + bytes([at + 1]) for at in range(6)
+)
 NESTED = b"".join(b"M" + struct.pack("<H", at) + b"]" for at in range(600))
 NAMES = b"\x80\x02}" + short("k" * 100_000) + b"}(" + NESTED + b"us."  # 600 lists under a long name
-COPIES = b"\x80\x02](" + b"NN\x86" * 1000 + b"eq\x00ccollections\nOrderedDict\nq\x01" + b"h\x01h\x00\x85R" * 100 + b"."
+COPIES = (
+    b"\x80\x02]("
+    + b"NN\x86" * 1000
+    + b"eq\x00ccollections\nOrderedDict\nq\x01"
+    + b"h\x01h\x00\x85R" * 100
+    + b"."
+)
 MULTIPLIED = b"\x80\x02" + TIMES + b"."  # lists of one list a hundred times, six deep
 
 PYTORCH = {
@@ -373,25 +434,33 @@ PYTORCH = {
     "pickle-key": saved(b"\x80\x02}(Nt" + b"Ns."),
     "torch-deep": saved(DEEP),
     "torch-deep~multiplied": saved(MULTIPLIED),
-    "torch-deep~names": packed(member("a/data.pkl", zlib.compress(NAMES)[2:-4], method=8, size=len(NAMES))),
+    "torch-deep~names": packed(
+        member("a/data.pkl", zlib.compress(NAMES)[2:-4], method=8, size=len(NAMES))
+    ),
     "torch-pickle": saved(b"", **{"other.pkl": b""})[:-22] + b"PK\x05\x06" + bytes(18),
     "torch-storage~missing": saved(rebuilt()),
     "torch-storage~other-size": saved(rebuilt(), {"0": bytes(7)}),
     "torch-storage~other-kind": saved(rebuilt(kind="Tensor"), EIGHT),
     "pickle-global~storage": saved(rebuilt(kind="OtherStorage"), EIGHT),
-    "torch-tensor~no-sizes": saved(rebuilt().replace(b"(\x8a\x01\x02t(", b"\x8a\x01\x02(", 1), EIGHT),
+    "torch-tensor~no-sizes": saved(
+        rebuilt().replace(b"(\x8a\x01\x02t(", b"\x8a\x01\x02(", 1), EIGHT
+    ),
     "torch-tensor~negative": saved(rebuilt(shape=(-2,)), EIGHT),
     "torch-tensor~negative-offset": saved(rebuilt(offset=-1), EIGHT),
     "torch-tensor~dims": saved(rebuilt(shape=(1,) * 65, strides=(1,) * 65), EIGHT),
     "torch-tensor~ranks": saved(rebuilt(shape=(1, 2)), EIGHT),
-    "surrogate~tensor": saved(rebuilt().replace(short("a"), b"X\x03\x00\x00\x00\xed\xa0\x80", 1), EIGHT),
+    "surrogate~tensor": saved(
+        rebuilt().replace(short("a"), b"X\x03\x00\x00\x00\xed\xa0\x80", 1), EIGHT
+    ),
     "torch-elements": saved(rebuilt(shape=(2**62, 2), strides=(0, 0)), EIGHT),
     "torch-beyond~shape": saved(rebuilt(shape=(3,)), EIGHT),
     "torch-beyond~offset": saved(rebuilt(offset=1), EIGHT),
     "torch-beyond~stride": saved(rebuilt(strides=(2**60,)), EIGHT),
     "zip-end~cut": saved(rebuilt(), EIGHT)[:-1],
     "torch-pickle~two": packed(member("a/data.pkl"), member("b/data.pkl")),
-    "torch-limit~bomb": packed(member("a/data.pkl", zlib.compress(bytes(1000))[2:-4], method=8, size=2**31 - 1)),
+    "torch-limit~bomb": packed(
+        member("a/data.pkl", zlib.compress(bytes(1000))[2:-4], method=8, size=2**31 - 1)
+    ),
     "torch-file~words": b"no checkpoint",
     "torch-file~empty": b"",
     "torch-file": pickle.dumps(1, 2) * 5,
@@ -412,8 +481,12 @@ PYTORCH = {
     "zip-method~bzip2": packed(member("a/data.pkl", method=12)),
     "zip-method~encrypted": packed(member("a/data.pkl", flags=1)),
     "zip-deflate~no-deflate": packed(member("a/data.pkl", b"\xff" * 40, method=8)),
-    "zip-deflate~too-short": packed(member("a/data.pkl", zlib.compress(b"abc")[2:-4], method=8, size=50)),
-    "zip-deflate~longer": packed(member("a/data.pkl", zlib.compress(bytes(100_000))[2:-4], method=8, size=0)),
+    "zip-deflate~too-short": packed(
+        member("a/data.pkl", zlib.compress(b"abc")[2:-4], method=8, size=50)
+    ),
+    "zip-deflate~longer": packed(
+        member("a/data.pkl", zlib.compress(bytes(100_000))[2:-4], method=8, size=0)
+    ),
     "zip-end~comment": b"PK\x03\x04" + bytes(100),
 }
 
@@ -442,11 +515,21 @@ def pair(name: str, value: str) -> bytes:
 
 
 def initializer(
-    *more: bytes, name: bytes = b"a", kind: int = 1, dims: Sequence[int] = (2,), data: bytes | None = bytes(8)
+    *more: bytes,
+    name: bytes = b"a",
+    kind: int = 1,
+    dims: Sequence[int] = (2,),
+    data: bytes | None = bytes(8),
 ) -> bytes:
     """Return a tensor: 2 elements of F32 unless told."""
     sizes = b"".join(field(1, size) for size in dims)
-    return sizes + field(2, kind) + field(8, name) + (b"" if data is None else field(9, data)) + b"".join(more)
+    return (
+        sizes
+        + field(2, kind)
+        + field(8, name)
+        + (b"" if data is None else field(9, data))
+        + b"".join(more)
+    )
 
 
 def onnx(*tensors: bytes) -> bytes:
@@ -536,7 +619,8 @@ NPZ = {
 }
 
 
-# TensorFlow: the index of a checkpoint, by tensorflow/core/lib/io/table_builder.cc and tensor_bundle.proto
+# TensorFlow: the index of a checkpoint, by tensorflow/core/lib/io/table_builder.cc and
+# tensor_bundle.proto
 
 
 def crc32c(raw: bytes) -> int:
@@ -556,14 +640,22 @@ def table_block(pairs: Sequence[tuple[bytes, bytes]], restarts: int | None = Non
         if at % 16 == 0:
             whole_at.append(len(block))
             before = b""
-        shared = next((at for at, (a, b) in enumerate(zip(before, name, strict=False)) if a != b), len(before))
-        block += varint(shared) + varint(len(name) - shared) + varint(len(value)) + name[shared:] + value
+        shared = next(
+            (at for at, (a, b) in enumerate(zip(before, name, strict=False)) if a != b), len(before)
+        )
+        block += (
+            varint(shared) + varint(len(name) - shared) + varint(len(value)) + name[shared:] + value
+        )
         before = name
     whole_at = whole_at or [0]
-    return block + struct.pack(f"<{len(whole_at) + 1}L", *whole_at, len(whole_at) if restarts is None else restarts)
+    return block + struct.pack(
+        f"<{len(whole_at) + 1}L", *whole_at, len(whole_at) if restarts is None else restarts
+    )
 
 
-def table(*blocks: bytes, compression: int = 0, checksum: int = 0, at: int | None = None, order: int = 1) -> bytes:
+def table(
+    *blocks: bytes, compression: int = 0, checksum: int = 0, at: int | None = None, order: int = 1
+) -> bytes:
     """Return a table of these blocks, an empty one, one that tells where they are, and the footer."""
     made = b""
 
@@ -577,17 +669,28 @@ def table(*blocks: bytes, compression: int = 0, checksum: int = 0, at: int | Non
 
     handles = [put(block) for block in blocks][::order]
     empty = put(table_block([]))
-    footer = empty + put(table_block([(b"%c" % number, handle) for number, handle in enumerate(handles)]))
+    footer = empty + put(
+        table_block([(b"%c" % number, handle) for number, handle in enumerate(handles)])
+    )
     return made + footer.ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57)
 
 
 def saved_as(
-    kind: int = 1, shape: Sequence[int] = (2,), offset: int = 0, size: int = 8, shard: int = 0, more: bytes = b""
+    kind: int = 1,
+    shape: Sequence[int] = (2,),
+    offset: int = 0,
+    size: int = 8,
+    shard: int = 0,
+    more: bytes = b"",
 ) -> bytes:
     """Return what an index says of a tensor: 2 elements of F32 unless told."""
     sizes = b"".join(field(2, field(1, each) if each else b"") for each in shape)
-    places = b"".join(field(number, value) for number, value in ((3, shard), (4, offset), (5, size)) if value)
-    return field(1, kind) + field(2, sizes) + places + b"\x35" + bytes(4) + more  # the data's checksum, of 4 bytes
+    places = b"".join(
+        field(number, value) for number, value in ((3, shard), (4, offset), (5, size)) if value
+    )
+    return (
+        field(1, kind) + field(2, sizes) + places + b"\x35" + bytes(4) + more
+    )  # the data's checksum, of 4 bytes
 
 
 def tf(*pairs: tuple[bytes, bytes], files: int = 1, first: bytes = b"") -> bytes:
@@ -608,7 +711,9 @@ TENSORFLOW = {
     "tf-block~handle": bytes(60) + b"\xff" * 40 + struct.pack("<Q", 0xDB4775248B80FB57),
     "tf-block~restarts": table(table_block([(b"", field(1, 1))], restarts=2**32 - 1)),
     "tf-block~no-restarts": table(b""),
-    "tf-block~backwards": table(table_block([(b"a", b"")]), table_block([(b"", field(1, 1))]), order=-1),
+    "tf-block~backwards": table(
+        table_block([(b"a", b"")]), table_block([(b"", field(1, 1))]), order=-1
+    ),
     "tf-checksum": table(table_block([(b"", field(1, 1))]), checksum=1),
     "tf-compressed": table(table_block([(b"", field(1, 1))]), compression=1),
     "tf-key~twice": tf((b"a", saved_as()), (b"a", saved_as())),
@@ -656,7 +761,9 @@ def items(*values: bytes) -> bytes:
 
 def names_of(**values: bytes) -> bytes:
     """Return a map of up to 15 names to values."""
-    return bytes([0x80 | len(values)]) + b"".join(word(name) + value for name, value in values.items())
+    return bytes([0x80 | len(values)]) + b"".join(
+        word(name) + value for name, value in values.items()
+    )
 
 
 def extension(held: bytes, kind: int = 1, length: int | None = None) -> bytes:
@@ -664,10 +771,14 @@ def extension(held: bytes, kind: int = 1, length: int | None = None) -> bytes:
     return b"\xc8" + struct.pack(">Hb", len(held) if length is None else length, kind) + held
 
 
-def ndarray(*sizes: int, dtype: str = "float32", data: int = 8, more: bytes = b"", kind: int = 1) -> bytes:
+def ndarray(
+    *sizes: int, dtype: str = "float32", data: int = 8, more: bytes = b"", kind: int = 1
+) -> bytes:
     """Return an array with so many zero bytes of data."""
     shape = items(*(b"\xcf" + struct.pack(">Q", size) if size >= 0 else b"\xff" for size in sizes))
-    return extension(items(shape, word(dtype), b"\xc5" + struct.pack(">H", data) + bytes(data)) + more, kind)
+    return extension(
+        items(shape, word(dtype), b"\xc5" + struct.pack(">H", data) + bytes(data)) + more, kind
+    )
 
 
 def chunked(shape: bytes, **chunks: bytes) -> bytes:
@@ -697,7 +808,9 @@ FLAX = {
     "flax-kind~never-used": names_of(a=b"\xc1"),
     "flax-kind~timestamp": names_of(a=b"\xd6\xff" + bytes(4)),
     "flax-deep~maps": b"\x81\xa1a" * 1000 + b"\xc0",
-    "flax-deep~arrays": names_of(a=reduce(lambda held, _: extension(items(held)), range(1000), b"\xc0")),
+    "flax-deep~arrays": names_of(
+        a=reduce(lambda held, _: extension(items(held)), range(1000), b"\xc0")
+    ),
     "flax-name~no-utf-8": b"\x81\xa1\xff\xc0",
     "flax-name~long": b"\x81\xdb\x00\x01\x00\x01" + b"a" * 65_537 + b"\xc0",
     "flax-twice": b"\x82" + names_of(a=ndarray(2))[1:] * 2,
@@ -714,7 +827,9 @@ FLAX = {
     "flax-shape~true": names_of(a=extension(items(items(b"\xc3"), word("int8"), b"\xc4\x01\x00"))),
     "flax-shape~product": names_of(a=ndarray(2**32, 2**31)),
     "flax-shape~after-zero": names_of(a=ndarray(0, 2**63)),
-    "flax-shape~dims": names_of(a=extension(b"\x93\xdc\x00\x41" + b"\x01" * 65 + word("int8") + b"\xc4\x01\x00")),
+    "flax-shape~dims": names_of(
+        a=extension(b"\x93\xdc\x00\x41" + b"\x01" * 65 + word("int8") + b"\xc4\x01\x00")
+    ),
     "flax-size~less": names_of(a=ndarray(3)),
     "flax-size~more": names_of(a=ndarray(1)),
     "flax-chunks~none": chunked(names_of()),
@@ -729,7 +844,11 @@ FLAX = {
 FILES = {
     **{f"{name}.msgpack": content for name, content in FLAX.items()},
     **{f"{name}.index": content for name, content in TENSORFLOW.items()},
-    **{f"{name}.data-00000-of-00001": bytes(8) for name in TENSORFLOW if name.startswith("tf-beyond")},
+    **{
+        f"{name}.data-00000-of-00001": bytes(8)
+        for name in TENSORFLOW
+        if name.startswith("tf-beyond")
+    },
     SHARD: SOUND,
     **{f"{name}.onnx": content for name, content in ONNX.items()},
     **{f"{name}.npz": content for name, content in NPZ.items()},

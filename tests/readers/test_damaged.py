@@ -30,13 +30,19 @@ TELLING = [
     for order in ("little", "big")
 ]
 SOME = st.binary(min_size=1, max_size=8) | st.sampled_from(TELLING)
-DAMAGE = st.tuples(st.sampled_from(["turn", "cut out", "cut off", "put in", "write over"]), st.floats(0, 1), SOME)
+DAMAGE = st.tuples(
+    st.sampled_from(["turn", "cut out", "cut off", "put in", "write over"]), st.floats(0, 1), SOME
+)
 
 
 def damaged(content: bytes, how: str, where: float, some: bytes) -> bytes:
     at = int(where * (len(content) - 1)) if content else 0
     if how == "turn":
-        return content[:at] + bytes(byte ^ 1 << some[0] % 8 for byte in content[at : at + 1]) + content[at + 1 :]
+        return (
+            content[:at]
+            + bytes(byte ^ 1 << some[0] % 8 for byte in content[at : at + 1])
+            + content[at + 1 :]
+        )
     if how == "cut off":
         return content[:at]
     until = at if how == "put in" else at + len(some)
@@ -59,7 +65,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_format_is_in_the_corpus() -> None:
-    assert {f".{name.partition('.')[2]}" for name in NAMES.values()} >= set(FORMATS) - {".bin", ".pth", ".ckpt"}
+    assert {f".{name.partition('.')[2]}" for name in NAMES.values()} >= set(FORMATS) - {
+        ".bin",
+        ".pth",
+        ".ckpt",
+    }
     assert {path.parent.name for path in VALID} == {path.parent.name for path in KEPT} == set(NAMES)
 
 
@@ -72,7 +82,9 @@ def test_an_undamaged_file_is_read(folder: Path, kept: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["count", "parameters", "name", "metadata", "message", "hint"])
-def test_what_is_not_sound_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+def test_what_is_not_sound_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
     path = folder / "sound.safetensors"
     found = read(path)
     changed = {"count": {"count": 3}, "parameters": {"parameters": 3}, "name": {"name": "\ud800"}}
@@ -81,7 +93,9 @@ def test_what_is_not_sound_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch
 
     def faulty(_path: str) -> Any:
         if fault in ("message", "hint"):
-            raise CheckpointError("a\nb" if fault == "message" else "a", hint="b" if fault == "message" else "")
+            raise CheckpointError(
+                "a\nb" if fault == "message" else "a", hint="b" if fault == "message" else ""
+            )
         return found._replace(rows=(row,), metadata=metadata)
 
     assert hold(str(path))
@@ -101,7 +115,9 @@ def test_what_was_found_before_is_read_soundly_or_refused(folder: Path, reader: 
 @pytest.mark.parametrize("kept", VALID, ids=lambda path: f"{path.parent.name}-{path.name}")
 @settings(max_examples=100, deadline=None)
 @given(damages=st.lists(DAMAGE, min_size=1, max_size=4))
-def test_a_damaged_file_is_read_soundly_or_refused(folder: Path, kept: Path, damages: list[Any]) -> None:
+def test_a_damaged_file_is_read_soundly_or_refused(
+    folder: Path, kept: Path, damages: list[Any]
+) -> None:
     content = kept.read_bytes()
     for damage in damages:
         content = damaged(content, *damage)

@@ -30,7 +30,9 @@ def packed(tree: Any) -> bytes:
             return msgpack.ExtType(COMPLEX, msgpack.packb((value.real, value.imag)))
         kind = SCALAR if isinstance(value, np.generic) else ARRAY
         array = np.asarray(value)
-        return msgpack.ExtType(kind, msgpack.packb((array.shape, array.dtype.name, array.tobytes("C"))))
+        return msgpack.ExtType(
+            kind, msgpack.packb((array.shape, array.dtype.name, array.tobytes("C")))
+        )
 
     return msgpack.packb(tree, default=own, strict_types=True)
 
@@ -62,7 +64,9 @@ def test_every_dtype_is_read_as_numpy_and_jax_have_it(tmp_path: Path) -> None:
 def test_names_are_joined_and_what_is_no_array_is_told(tmp_path: Path) -> None:
     tree = {
         "params": {
-            "encoder": {"layer": {str(at): {"kernel": np.zeros((2, at), np.float32)} for at in (0, 1, 300)}},
+            "encoder": {
+                "layer": {str(at): {"kernel": np.zeros((2, at), np.float32)} for at in (0, 1, 300)}
+            },
             "scalar": np.float16(2),
             "empty": {},
         },
@@ -79,20 +83,33 @@ def test_names_are_joined_and_what_is_no_array_is_told(tmp_path: Path) -> None:
     path = write(tmp_path / "a.msgpack", tree)
     kernels = [(f"params.encoder.layer.{at}.kernel", (2, at), "F32", 2 * at) for at in (0, 1, 300)]
     assert rows(path) == [*kernels, ("params.scalar", (), "F16", 1), ("of.0", (1,), "I8", 1)]
-    told = {"step": "70000", "rate": "0.5", "less": "-3", "on": "true", "name": "a" * 300, "of.1": "b"}
+    told = {
+        "step": "70000",
+        "rate": "0.5",
+        "less": "-3",
+        "on": "true",
+        "name": "a" * 300,
+        "of.1": "b",
+    }
     assert read(path).metadata == {**told, "complex": "19 bytes", "raw": "3 bytes"}
 
 
 @pytest.mark.parametrize("length", [1, 20, 200, 300, 70_000])
 def test_lengths_of_every_width_are_read(tmp_path: Path, length: int) -> None:
-    tree = {"a" * min(length, 60_000): np.zeros(length, np.int8), **{f"{at:06}": at for at in range(length)}}
+    tree = {
+        "a" * min(length, 60_000): np.zeros(length, np.int8),
+        **{f"{at:06}": at for at in range(length)},
+    }
     path = write(tmp_path / "a.msgpack", tree)
     assert rows(path) == [("a" * min(length, 60_000), (length,), "I8", length)]
     assert list(read(path).metadata.items()) == [(f"{at:06}", str(at)) for at in range(length)]
 
 
 def test_an_array_in_chunks_is_one(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.msgpack", {"a": {"b": chunked(np.zeros((5, 7), np.float16), 9), "c": np.zeros(2)}})
+    path = write(
+        tmp_path / "a.msgpack",
+        {"a": {"b": chunked(np.zeros((5, 7), np.float16), 9), "c": np.zeros(2)}},
+    )
     assert rows(path) == [("a.b", (5, 7), "F16", 35), ("a.c", (2,), "F64", 2)]
 
 
@@ -104,9 +121,14 @@ def test_data_is_stepped_over(tmp_path: Path) -> None:
 
 def test_the_index_of_a_split_model_names_its_tensors_with_slashes(tmp_path: Path) -> None:
     for at in (1, 2):
-        write(tmp_path / f"flax_model-0000{at}-of-00002.msgpack", {"bert": {f"w{at}": {"kernel": np.zeros(at)}}})
+        write(
+            tmp_path / f"flax_model-0000{at}-of-00002.msgpack",
+            {"bert": {f"w{at}": {"kernel": np.zeros(at)}}},
+        )
     listed = [f'"bert/w{at}/kernel": "flax_model-0000{at}-of-00002.msgpack"' for at in (1, 2)]
-    (tmp_path / "flax_model.msgpack.index.json").write_text('{"weight_map": {' + ", ".join(listed) + "}}")
+    (tmp_path / "flax_model.msgpack.index.json").write_text(
+        '{"weight_map": {' + ", ".join(listed) + "}}"
+    )
     found = read(tmp_path)
     assert [row.name for row in found.rows] == ["bert.w1.kernel", "bert.w2.kernel"]
     assert (found.absent, found.unlisted) == ({}, ())
@@ -116,7 +138,9 @@ def test_a_file_without_the_suffix_is_recognised(tmp_path: Path) -> None:
     assert read(write(tmp_path / "model", {"params": {"a": np.zeros(2)}})).format == "Flax"
 
 
-def test_names_that_grow_on_one_another_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_grow_on_one_another_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path / "a.msgpack", {"a" * 100: {f"{at}": at for at in range(10)}})
     assert len(read(path).metadata) == 10
     monkeypatch.setattr(flax, "LONGEST_NAMES", 1000)
@@ -132,7 +156,14 @@ def test_many_values_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         read(path)
 
 
-SMALL = packed({"a": np.zeros((2, 3), np.float32), "b": {"c": np.int8(1)}, "d": chunked(np.zeros(4), 2), "e": [1, "f"]})
+SMALL = packed(
+    {
+        "a": np.zeros((2, 3), np.float32),
+        "b": {"c": np.int8(1)},
+        "d": chunked(np.zeros(4), 2),
+        "e": [1, "f"],
+    }
+)
 
 
 def test_a_file_that_is_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
@@ -143,7 +174,9 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
 
 
 @given(at=st.integers(0, len(SMALL) - 1), bit=st.integers(0, 7))
-def test_a_bit_that_is_turned_is_refused_or_read(tmp_path_factory: pytest.TempPathFactory, at: int, bit: int) -> None:
+def test_a_bit_that_is_turned_is_refused_or_read(
+    tmp_path_factory: pytest.TempPathFactory, at: int, bit: int
+) -> None:
     path = tmp_path_factory.getbasetemp() / "turned.msgpack"
     path.write_bytes(SMALL[:at] + bytes([SMALL[at] ^ 1 << bit]) + SMALL[at + 1 :])
     with suppress(CheckpointError):  # and no other

@@ -28,7 +28,9 @@ QUANTIZED = [kind for kind in KINDS if gguf.GGML_QUANT_SIZES[kind][0] > 1]
 def write(path: Path, kinds: Iterable[Any] = KINDS, **options: Any) -> Path:
     """Write a tensor of each type, three rows of two blocks, and a key of each type of value."""
     writer = gguf.GGUFWriter(path, "llama", **options)
-    for number, kind in enumerate(("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")):
+    for number, kind in enumerate(
+        ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
+    ):
         getattr(writer, f"add_{kind}")(f"a.{kind}", number)
     writer.add_float32("a.float32", 0.5)
     writer.add_float64("a.float64", 0.25)
@@ -67,7 +69,10 @@ def rows_of(paths: Iterable[Path]) -> list[tuple[Any, ...]]:
 
 def rows(path: Path) -> list[tuple[Any, ...]]:
     found = read(path).rows
-    return [(row.name, row.shape, row.dtype, row.count, stored_bytes(row.count, row.dtype)) for row in found]
+    return [
+        (row.name, row.shape, row.dtype, row.count, stored_bytes(row.count, row.dtype))
+        for row in found
+    ]
 
 
 def test_every_type_of_the_reference_is_known_with_its_blocks() -> None:
@@ -77,13 +82,18 @@ def test_every_type_of_the_reference_is_known_with_its_blocks() -> None:
     }
 
 
-@pytest.mark.parametrize("endianess", [gguf.GGUFEndian.LITTLE, gguf.GGUFEndian.BIG], ids=["little", "big"])
+@pytest.mark.parametrize(
+    "endianess", [gguf.GGUFEndian.LITTLE, gguf.GGUFEndian.BIG], ids=["little", "big"]
+)
 def test_every_type_is_read_as_the_reference_reads_it(tmp_path: Path, endianess: Any) -> None:
     path = write(tmp_path / "a.gguf", endianess=endianess)
     assert rows(path) == rows_of([path])
     assert len(rows(path)) == len(KINDS)
     metadata = read(path).metadata
-    assert {key: metadata[f"a.{key}"] for key in ("uint8", "int64", "float32", "float64", "bool", "text")} == {
+    assert {
+        key: metadata[f"a.{key}"]
+        for key in ("uint8", "int64", "float32", "float64", "bool", "text")
+    } == {
         "uint8": "0",
         "int64": "7",
         "float32": "0.5",
@@ -91,7 +101,12 @@ def test_every_type_is_read_as_the_reference_reads_it(tmp_path: Path, endianess:
         "bool": "true",
         "text": "token",
     }
-    arrays = {"a.texts": "150 x text", "a.numbers": "3 x int32", "a.flags": "2 x bool", "a.nested": "2 x array"}
+    arrays = {
+        "a.texts": "150 x text",
+        "a.numbers": "3 x int32",
+        "a.flags": "2 x bool",
+        "a.nested": "2 x array",
+    }
     assert {key: metadata[key] for key in arrays} == arrays
     assert metadata["general.architecture"] == "llama"
 
@@ -117,7 +132,10 @@ def test_another_alignment_is_kept_to(tmp_path: Path) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    assert [row[:3] for row in rows(tmp_path / "a.gguf")] == [("a", (3, 5), "F32"), ("b", (7,), "F16")]
+    assert [row[:3] for row in rows(tmp_path / "a.gguf")] == [
+        ("a", (3, 5), "F32"),
+        ("b", (7,), "F16"),
+    ]
 
 
 def test_of_a_split_model_every_part_is_read_whichever_is_named(tmp_path: Path) -> None:

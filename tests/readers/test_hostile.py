@@ -42,7 +42,8 @@ STRICTER = {
     "header-start~space",
     "metadata~null",
 }
-# Rules that no kept file can break, or only a large one: "items" is broken below, the others in test_index.py.
+# Rules that no kept file can break, or only a large one: "items" is broken below, the others in
+# test_index.py.
 NOT_KEPT = {
     "missing",
     "unreadable",
@@ -68,13 +69,35 @@ def rule_of(name: str) -> str:
 
 
 def test_the_files_are_what_their_script_writes() -> None:
-    kept = {path.name: path.read_bytes() for path in HOSTILE.iterdir() if path.is_file() and path.name != "make.py"}
+    kept = {
+        path.name: path.read_bytes()
+        for path in HOSTILE.iterdir()
+        if path.is_file() and path.name != "make.py"
+    }
     assert kept == FILES
 
 
 def test_every_rule_has_a_file_that_breaks_it() -> None:
-    modules = (readers, header, index, safetensors, gguf, archive, pickled, pytorch, npz, onnx, tensorflow, flax)
-    rules = {found.name for module in modules for found in vars(module).values() if isinstance(found, header.Rule)}
+    modules = (
+        readers,
+        header,
+        index,
+        safetensors,
+        gguf,
+        archive,
+        pickled,
+        pytorch,
+        npz,
+        onnx,
+        tensorflow,
+        flax,
+    )
+    rules = {
+        found.name
+        for module in modules
+        for found in vars(module).values()
+        if isinstance(found, header.Rule)
+    }
     assert {rule_of(name) for name in BROKEN} | NOT_KEPT == rules
 
 
@@ -103,7 +126,8 @@ def test_the_reference_refuses_it_too_or_is_known_to_be_laxer(name: str) -> None
     assert refused is (name.removesuffix(".safetensors") not in STRICTER)
 
 
-# Nothing is allocated by a length found in a file: all are refused within 64 MiB of address space beyond Python's own.
+# Nothing is allocated by a length found in a file: all are refused within 64 MiB of address space
+# beyond Python's own.
 UNDER_LIMITS = """
 import os, resource, sys
 from weighbridge.errors import CheckpointError
@@ -119,7 +143,9 @@ for path in sys.argv[2:]:
     except CheckpointError as error:
         print(error.what.partition(":")[0])
 """
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the process's size from /proc")
+linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="reads the process's size from /proc"
+)
 
 
 def rules_within(mebibytes: int, paths: list[Path]) -> list[str]:
@@ -132,16 +158,21 @@ def rules_within(mebibytes: int, paths: list[Path]) -> list[str]:
 
 def write(path: Path, text: bytes) -> Path:
     """Write JSON as an index or as a safetensors header, as the file's name says."""
-    path.write_bytes(text if path.name.endswith(".json") else len(text).to_bytes(8, "little") + text)
+    path.write_bytes(
+        text if path.name.endswith(".json") else len(text).to_bytes(8, "little") + text
+    )
     return path
 
 
 @linux
 def test_all_are_refused_within_small_limits() -> None:
-    assert rules_within(64, [HOSTILE / name for name in BROKEN]) == [rule_of(name) for name in BROKEN]
+    assert rules_within(64, [HOSTILE / name for name in BROKEN]) == [
+        rule_of(name) for name in BROKEN
+    ]
 
 
-# Many small values take some forty times the bytes that spell them. These files are too large to keep.
+# Many small values take some forty times the bytes that spell them. These files are too large to
+# keep.
 @linux
 @pytest.mark.parametrize("name", ["a.safetensors", "a.safetensors.index.json"])
 @pytest.mark.parametrize(
@@ -155,7 +186,9 @@ def test_all_are_refused_within_small_limits() -> None:
     ],
     ids=["lists", "objects", "numbers", "nested", "pairs"],
 )
-def test_many_small_values_are_refused_before_they_are_built(tmp_path: Path, name: str, text: bytes) -> None:
+def test_many_small_values_are_refused_before_they_are_built(
+    tmp_path: Path, name: str, text: bytes
+) -> None:
     assert rules_within(64, [write(tmp_path / name, text)]) == ["items"]
 
 
@@ -163,7 +196,9 @@ def test_many_small_values_are_refused_before_they_are_built(tmp_path: Path, nam
 @linux
 def test_a_small_file_of_endless_instructions_is_refused(tmp_path: Path) -> None:
     instructions = b"\x80\x02" + b"]" * (2 * pickled.MOST_STEPS) + b"."
-    member = MADE["member"]("a/data.pkl", zlib.compress(instructions)[2:-4], method=8, size=len(instructions))
+    member = MADE["member"](
+        "a/data.pkl", zlib.compress(instructions)[2:-4], method=8, size=len(instructions)
+    )
     (tmp_path / "a.pt").write_bytes(MADE["packed"](member))
     assert (tmp_path / "a.pt").stat().st_size < 20_000
     assert rules_within(150, [tmp_path / "a.pt"]) == ["pickle-steps"]
@@ -179,7 +214,9 @@ def test_as_many_values_as_may_be_do_not_swell_the_process(tmp_path: Path) -> No
 
 def test_one_value_too_many_is_told_with_the_count(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
-        read(write(tmp_path / "a.safetensors", b'{"a":[' + b"0," * (header.MOST_ITEMS - 2) + b"0]}"))
+        read(
+            write(tmp_path / "a.safetensors", b'{"a":[' + b"0," * (header.MOST_ITEMS - 2) + b"0]}")
+        )
     assert f"items: the JSON may have at most {header.MOST_ITEMS:,} " in str(caught.value)
     assert caught.value.values == {"items": header.MOST_ITEMS + 1}
 

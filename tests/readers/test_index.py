@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 from weighbridge import readers
 from weighbridge.errors import CheckpointError
-from weighbridge.ledger import Row
+from weighbridge.ledger.ledger import Row
 from weighbridge.readers import read
 from weighbridge.readers.header import Header
 
@@ -21,7 +21,9 @@ INDEX = "model.safetensors.index.json"
 ONE, TWO = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 
 
-def write_index(folder: Path, weight_map: dict[str, str], name: str = INDEX, **metadata: object) -> Path:
+def write_index(
+    folder: Path, weight_map: dict[str, str], name: str = INDEX, **metadata: object
+) -> Path:
     (folder / name).write_text(json.dumps({"metadata": metadata, "weight_map": weight_map}))
     return folder / name
 
@@ -29,17 +31,25 @@ def write_index(folder: Path, weight_map: dict[str, str], name: str = INDEX, **m
 @pytest.fixture
 def sharded(tmp_path: Path) -> Path:
     """Return a folder with an index and its two shards: ``a`` and ``b`` of 8 bytes, ``c`` of 16."""
-    save_file({"a": np.zeros(2, "f4"), "b": np.zeros((1, 2), "f4")}, tmp_path / ONE, {"format": "pt", "part": "1"})
+    save_file(
+        {"a": np.zeros(2, "f4"), "b": np.zeros((1, 2), "f4")},
+        tmp_path / ONE,
+        {"format": "pt", "part": "1"},
+    )
     save_file({"c": np.zeros((2, 2), "f4")}, tmp_path / TWO, {"format": "pt", "part": "2"})
     write_index(tmp_path, {"c": TWO, "a": ONE, "b": ONE}, total_size=32)
     return tmp_path
 
 
 @pytest.mark.parametrize("collects", [True, False])
-def test_garbage_is_collected_after_a_read_as_it_was_before(sharded: Path, *, collects: bool) -> None:
+def test_garbage_is_collected_after_a_read_as_it_was_before(
+    sharded: Path, *, collects: bool
+) -> None:
     was = gc.isenabled()
     during = []
-    form = readers.FORMATS[".safetensors"]._replace(read=lambda _: during.append(gc.isenabled()) or Header((), {}, 0))
+    form = readers.FORMATS[".safetensors"]._replace(
+        read=lambda _: during.append(gc.isenabled()) or Header((), {}, 0)
+    )
     try:
         (gc.enable if collects else gc.disable)()
         with pytest.MonkeyPatch.context() as patch:
@@ -64,7 +74,11 @@ def refused(path: Path, rule: str) -> str:
 
 def test_an_index_gives_the_rows_of_its_shards_in_their_order(sharded: Path) -> None:
     found = read(sharded / INDEX)
-    assert [(row.name, row.shape) for row in found.rows] == [("a", (2,)), ("b", (1, 2)), ("c", (2, 2))]
+    assert [(row.name, row.shape) for row in found.rows] == [
+        ("a", (2,)),
+        ("b", (1, 2)),
+        ("c", (2, 2)),
+    ]
     assert found.files == (str(sharded / ONE), str(sharded / TWO))
     assert found.metadata == {"format": "pt", "part": "1"}
     assert (found.duplicates, found.absent, found.unlisted, found.stated_bytes) == ({}, {}, (), 32)
@@ -79,7 +93,9 @@ def test_the_shards_go_by_name_not_by_the_order_of_the_index(tmp_path: Path) -> 
 
 
 def test_the_bytes_read_are_those_of_the_index_and_of_each_header(sharded: Path) -> None:
-    headers = [8 + int.from_bytes((sharded / name).read_bytes()[:8], "little") for name in (ONE, TWO)]
+    headers = [
+        8 + int.from_bytes((sharded / name).read_bytes()[:8], "little") for name in (ONE, TWO)
+    ]
     assert read(sharded).header_bytes == (sharded / INDEX).stat().st_size + sum(headers)
 
 
@@ -94,7 +110,11 @@ def test_a_tensor_stored_twice_is_reported_and_counted_once(sharded: Path) -> No
     save_file({"c": np.zeros((2, 2), "f4"), "a": np.zeros(9, "f2")}, sharded / TWO)
     found = read(sharded)
     assert found.duplicates == {"a": (str(sharded / ONE), str(sharded / TWO))}
-    assert [(row.name, row.dtype) for row in found.rows] == [("a", "F32"), ("b", "F32"), ("c", "F32")]
+    assert [(row.name, row.dtype) for row in found.rows] == [
+        ("a", "F32"),
+        ("b", "F32"),
+        ("c", "F32"),
+    ]
     assert (found.absent, found.unlisted) == ({}, ())
 
 
@@ -111,7 +131,9 @@ def test_what_the_index_and_the_shards_do_not_agree_on_is_reported(sharded: Path
     ("metadata", "stated"),
     [({}, None), ({"total_size": 32.0}, 32), ({"total_size": 0}, 0), ({"total_size": None}, None)],
 )
-def test_the_stated_bytes_may_be_absent_or_a_whole_float(sharded: Path, metadata: dict, stated: int | None) -> None:
+def test_the_stated_bytes_may_be_absent_or_a_whole_float(
+    sharded: Path, metadata: dict, stated: int | None
+) -> None:
     write_index(sharded, {"a": ONE}, **metadata)
     assert read(sharded).stated_bytes == stated
 
@@ -139,14 +161,18 @@ def test_a_shard_that_is_a_folder_is_refused(sharded: Path) -> None:
     refused(sharded, "regular-file")
 
 
-def test_a_link_may_not_lead_a_shard_out_of_the_folder(sharded: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_link_may_not_lead_a_shard_out_of_the_folder(
+    sharded: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     outside = tmp_path_factory.mktemp("outside") / TWO
     shutil.move(sharded / TWO, outside)
     (sharded / TWO).symlink_to(outside)
     assert str(outside)[:20] in refused(sharded, "shard-path")
 
 
-def test_a_linked_folder_may_not_lead_a_shard_out(sharded: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_linked_folder_may_not_lead_a_shard_out(
+    sharded: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     outside = tmp_path_factory.mktemp("outside")
     shutil.move(sharded / TWO, outside / TWO)
     (sharded / "parts").symlink_to(outside)
@@ -162,15 +188,22 @@ def test_a_folder_whose_name_begins_alike_is_outside(sharded: Path) -> None:
     refused(sharded, "shard-path")
 
 
-def test_links_within_the_folder_and_links_to_it_are_followed(sharded: Path, tmp_path: Path) -> None:
+def test_links_within_the_folder_and_links_to_it_are_followed(
+    sharded: Path, tmp_path: Path
+) -> None:
     os.rename(sharded / TWO, sharded / "two")
     (sharded / TWO).symlink_to("two")
     (tmp_path / "link").symlink_to(sharded)
     assert len(read(tmp_path / "link").rows) == 3
 
 
-def test_the_links_of_a_hub_cache_are_followed_into_its_blobs_only(sharded: Path, tmp_path: Path) -> None:
-    blobs, snapshot = tmp_path / "models--a--b" / "blobs", tmp_path / "models--a--b" / "snapshots" / "0123" / "unet"
+def test_the_links_of_a_hub_cache_are_followed_into_its_blobs_only(
+    sharded: Path, tmp_path: Path
+) -> None:
+    blobs, snapshot = (
+        tmp_path / "models--a--b" / "blobs",
+        tmp_path / "models--a--b" / "snapshots" / "0123" / "unet",
+    )
     blobs.mkdir(parents=True)
     snapshot.mkdir(parents=True)
     for number, name in enumerate((INDEX, ONE, TWO)):
@@ -240,8 +273,9 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
 def test_a_format_with_no_reader_yet_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"other")
     assert name in refused(tmp_path, "format")
-    assert "only .safetensors, .gguf, .bin, .pt, .pth, .ckpt, .onnx, .npz, .index, .msgpack are read so far" in refused(
-        tmp_path / name, "format"
+    assert (
+        "only .safetensors, .gguf, .bin, .pt, .pth, .ckpt, .onnx, .npz, .index, .msgpack are read so far"
+        in refused(tmp_path / name, "format")
     )
 
 
@@ -252,19 +286,30 @@ def test_a_file_without_suffix_is_known_by_how_it_starts(sharded: Path) -> None:
     refused(sharded / "0123abcd", "format")
 
 
-def test_another_format_is_one_line_of_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_format_is_one_line_of_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     toy = Header((Row("a", (2,), "F32", "", (), 2, 2),), {}, 1)
-    monkeypatch.setitem(readers.FORMATS, ".toy", readers.Format("toy", lambda path: toy, lambda start: start == b"TOY"))
+    monkeypatch.setitem(
+        readers.FORMATS,
+        ".toy",
+        readers.Format("toy", lambda path: toy, lambda start: start == b"TOY"),
+    )
     (tmp_path / "a.toy").write_bytes(b"by its suffix")
     (tmp_path / "b").write_bytes(b"TOY")
     write_index(tmp_path, {"a": "a.toy"}, name="model.toy.index.json")
-    assert all(read(tmp_path / name).rows == toy.rows for name in ("", "a.toy", "b", "model.toy.index.json"))
+    assert all(
+        read(tmp_path / name).rows == toy.rows
+        for name in ("", "a.toy", "b", "model.toy.index.json")
+    )
 
 
 # What is no file.
 
 
-@pytest.mark.parametrize("name", ["gone", "gone.safetensors", f"gone/{INDEX}", f"{ONE}/inside.safetensors"])
+@pytest.mark.parametrize(
+    "name", ["gone", "gone.safetensors", f"gone/{INDEX}", f"{ONE}/inside.safetensors"]
+)
 def test_a_path_that_is_not_there_is_refused(sharded: Path, name: str) -> None:
     refused(sharded / name, "missing")
 

@@ -9,7 +9,9 @@ import pytest
 
 from weighbridge.cli import main
 
-FILES: dict[str, bytes] = runpy.run_path(str(Path(__file__).parents[1] / "hostile" / "make.py"))["FILES"]
+FILES: dict[str, bytes] = runpy.run_path(str(Path(__file__).parents[1] / "hostile" / "make.py"))[
+    "FILES"
+]
 SOUND = FILES["sound.safetensors"]
 ONNX = FILES["onnx-missing.onnx"]  # a model whose data is in weights.bin
 
@@ -31,8 +33,18 @@ CASES = {
         "shard-missing",
     ),
     "a model in a folder": (".", {"b.safetensors": SOUND}, "model.safetensors", "unreadable"),
-    "an index in a folder": (".", {"b.safetensors": SOUND}, "model.safetensors.index.json", "unreadable"),
-    "one of several files in a folder": (".", {"b.safetensors": SOUND}, "a.safetensors", "unreadable"),
+    "an index in a folder": (
+        ".",
+        {"b.safetensors": SOUND},
+        "model.safetensors.index.json",
+        "unreadable",
+    ),
+    "one of several files in a folder": (
+        ".",
+        {"b.safetensors": SOUND},
+        "a.safetensors",
+        "unreadable",
+    ),
     "data of an ONNX model": ("a.onnx", {"a.onnx": ONNX}, "weights.bin", "unreadable"),
     "a part of a GGUF model": (
         "a-00001-of-00002.gguf",

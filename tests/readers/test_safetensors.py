@@ -17,11 +17,13 @@ from safetensors.numpy import save, save_file
 
 from weighbridge import units
 from weighbridge.errors import CheckpointError
-from weighbridge.ledger import Row
+from weighbridge.ledger.ledger import Row
 from weighbridge.readers import Found, read, safetensors
 
 NUMPY_DTYPES = ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?", "c8")
-SOUND = save({"b": np.zeros((2, 3), "f4"), "a": np.zeros(5, "f2"), "n": np.array(7)}, {"format": "np"})
+SOUND = save(
+    {"b": np.zeros((2, 3), "f4"), "a": np.zeros(5, "f2"), "n": np.array(7)}, {"format": "np"}
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,9 @@ def reference(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
     """Return the shape and dtype of each tensor as the reference library tells them."""
     with safe_open(path, framework="np") as file:
         slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, not a dict
-        return {name: (tuple(found.get_shape()), found.get_dtype()) for name, found in slices.items()}
+        return {
+            name: (tuple(found.get_shape()), found.get_dtype()) for name, found in slices.items()
+        }
 
 
 def ours(found: Found) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -49,12 +53,18 @@ def read_or_refuse(path: Path) -> Found | None:
 
 
 arrays = st.sampled_from(NUMPY_DTYPES).flatmap(
-    lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=5, min_side=0, max_side=4), fill=st.nothing())
+    lambda dtype: hnp.arrays(
+        dtype, hnp.array_shapes(min_dims=0, max_dims=5, min_side=0, max_side=4), fill=st.nothing()
+    )
 )
 
 
 @settings(deadline=None)
-@given(st.dictionaries(st.text(max_size=12).filter(lambda name: name != "__metadata__"), arrays, max_size=5))
+@given(
+    st.dictionaries(
+        st.text(max_size=12).filter(lambda name: name != "__metadata__"), arrays, max_size=5
+    )
+)
 @example({"scalar": np.array(1, "f4"), "empty": np.zeros((3, 0, 2), "f8")})
 def test_rows_are_what_the_reference_reports(path: Path, tensors: dict[str, np.ndarray]) -> None:
     save_file(tensors, path)
@@ -74,7 +84,9 @@ def test_every_numpy_dtype_is_read(path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", units.DTYPE_BITS)
 def test_a_dtype_is_as_wide_as_the_reference_has_it(path: Path, dtype: str) -> None:
-    header = json.dumps({"a": {"dtype": dtype, "shape": [8], "data_offsets": [0, units.DTYPE_BITS[dtype]]}}).encode()
+    header = json.dumps(
+        {"a": {"dtype": dtype, "shape": [8], "data_offsets": [0, units.DTYPE_BITS[dtype]]}}
+    ).encode()
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(units.DTYPE_BITS[dtype]))
     assert ours(read(path)) == reference(path) == {"a": ((8,), dtype)}
 
@@ -89,7 +101,12 @@ def test_a_row_says_what_the_header_says_and_no_more(path: Path) -> None:
     )
     assert found.metadata == {"format": "np"}
     assert found.files == (str(path),)
-    assert (found.duplicates, found.absent, found.unlisted, found.stated_bytes) == ({}, {}, (), None)
+    assert (found.duplicates, found.absent, found.unlisted, found.stated_bytes) == (
+        {},
+        {},
+        (),
+        None,
+    )
 
 
 def test_rows_keep_the_order_of_the_header_not_of_the_data(path: Path) -> None:
@@ -100,29 +117,45 @@ def test_rows_keep_the_order_of_the_header_not_of_the_data(path: Path) -> None:
 
 @settings(deadline=None, max_examples=500)
 @given(st.data())
-def test_a_damaged_file_is_refused_or_the_reference_reads_the_same(path: Path, data: st.DataObject) -> None:
+def test_a_damaged_file_is_refused_or_the_reference_reads_the_same(
+    path: Path, data: st.DataObject
+) -> None:
     content = bytearray(SOUND)
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    path.write_bytes(content[: data.draw(st.integers(0, len(content)))] if data.draw(st.booleans()) else content)
+    path.write_bytes(
+        content[: data.draw(st.integers(0, len(content)))] if data.draw(st.booleans()) else content
+    )
     found = read_or_refuse(path)
     assert found is None or ours(found) == reference(path)
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 2**65) | st.floats() | st.sampled_from(["", "F32", "U8", "\ud800"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["dtype", "shape", "k"]), inner),
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2**65)
+    | st.floats()
+    | st.sampled_from(["", "F32", "U8", "\ud800"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["dtype", "shape", "k"]), inner)
+    ),
     max_leaves=4,
 )
 
 
 @settings(deadline=None, max_examples=300)
-@given(st.dictionaries(st.sampled_from(["dtype", "shape", "data_offsets", "extra"]), json_values), json_values)
+@given(
+    st.dictionaries(st.sampled_from(["dtype", "shape", "data_offsets", "extra"]), json_values),
+    json_values,
+)
 def test_a_header_of_any_json_is_refused_or_the_reference_reads_the_same(
     path: Path, changes: dict[str, object], metadata: object
 ) -> None:
     tensor = {"dtype": "U8", "shape": [2], "data_offsets": [0, 2], **changes}
-    header = json.dumps({"a": tensor, "__metadata__": metadata if isinstance(metadata, dict) else {}}).encode()
+    header = json.dumps(
+        {"a": tensor, "__metadata__": metadata if isinstance(metadata, dict) else {}}
+    ).encode()
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(2))
     found = read_or_refuse(path)
     assert found is None or ours(found) == reference(path)
@@ -130,12 +163,18 @@ def test_a_header_of_any_json_is_refused_or_the_reference_reads_the_same(
 
 @settings(deadline=None, max_examples=500)
 @given(st.data())
-def test_a_header_that_looks_as_usual_says_what_it_says_when_each_rule_is_checked(data: st.DataObject) -> None:
+def test_a_header_that_looks_as_usual_says_what_it_says_when_each_rule_is_checked(
+    data: st.DataObject,
+) -> None:
     header_bytes = int.from_bytes(SOUND[:8], "little")
     header, data_bytes = SOUND[8 : 8 + header_bytes].decode(), len(SOUND) - 8 - header_bytes
     for _ in range(data.draw(st.integers(0, 2))):
         at, until = sorted(data.draw(st.integers(1, len(header) - 1)) for _ in range(2))
-        piece = data.draw(st.sampled_from([header[at:until], *'{}[],:" \\0123abn', "__metadata__", "F16", "\\u0061"]))
+        piece = data.draw(
+            st.sampled_from(
+                [header[at:until], *'{}[],:" \\0123abn', "__metadata__", "F16", "\\u0061"]
+            )
+        )
         header = header[:at] + piece + header[data.draw(st.sampled_from([at, at + 1, until])) :]
     usual = safetensors._usual(header.encode(), data_bytes, "a")
     assert usual is None or usual == safetensors._any(header.encode(), data_bytes, "a")
@@ -143,7 +182,10 @@ def test_a_header_that_looks_as_usual_says_what_it_says_when_each_rule_is_checke
 
 @pytest.mark.parametrize("metadata", [None, {"format": "pt", "quoted": '"'}])
 def test_what_the_reference_writes_looks_as_usual(metadata: dict[str, str] | None) -> None:
-    content = save({"层.weight": np.zeros((2, 3), "f4"), "b": np.zeros((), "?"), "c": np.zeros((0, 3))}, metadata)
+    content = save(
+        {"层.weight": np.zeros((2, 3), "f4"), "b": np.zeros((), "?"), "c": np.zeros((0, 3))},
+        metadata,
+    )
     begin = 8 + int.from_bytes(content[:8], "little")
     assert safetensors._usual(content[8:begin], len(content) - begin, "a")
 
@@ -177,7 +219,13 @@ def test_a_file_cut_anywhere_is_refused_by_the_rule_that_it_breaks(path: Path) -
     header_bytes = int.from_bytes(SOUND[:8], "little")
     for length in range(len(SOUND)):
         path.write_bytes(SOUND[:length])
-        rule = "too-short" if length < 8 else "header-cut" if length < 8 + header_bytes else "truncated"
+        rule = (
+            "too-short"
+            if length < 8
+            else "header-cut"
+            if length < 8 + header_bytes
+            else "truncated"
+        )
         with pytest.raises(CheckpointError, match=f": {rule}: "):
             read(path)
         with pytest.raises(SafetensorError):
@@ -215,7 +263,9 @@ def bytes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_only_the_header_of_a_huge_file_is_read(path: Path, bytes_read: list[int]) -> None:
     size = 2**36  # 64 GiB, sparse: it takes no room
-    header = json.dumps({"a": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}).encode()
+    header = json.dumps(
+        {"a": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}
+    ).encode()
     path.write_bytes(b"")
     bytes_read.clear()
     descriptor = os.open(path, os.O_WRONLY)
@@ -238,7 +288,9 @@ def test_minilm_is_read_from_its_header_alone(minilm: Path, bytes_read: list[int
 
 
 @pytest.mark.parametrize("model", ["minilm", "bert_tiny"])
-def test_released_models_read_as_the_reference_reads_them(model: str, request: pytest.FixtureRequest) -> None:
+def test_released_models_read_as_the_reference_reads_them(
+    model: str, request: pytest.FixtureRequest
+) -> None:
     folder = request.getfixturevalue(model)
     found = read(folder)
     assert ours(found) == reference(folder / "model.safetensors")

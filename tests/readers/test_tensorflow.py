@@ -18,8 +18,11 @@ from weighbridge.readers import read, tensorflow
 from weighbridge.units import NAMES, stored_bytes
 
 MADE = runpy.run_path(str(Path(__file__).parents[1] / "hostile" / "make.py"))
-tf, table, table_block, saved_as, field = (MADE[name] for name in ("tf", "table", "table_block", "saved_as", "field"))
-# What tensorflow/core/framework/types.proto numbers, quantized ones with the others, by the names that PyTorch has too.
+tf, table, table_block, saved_as, field = (
+    MADE[name] for name in ("tf", "table", "table_block", "saved_as", "field")
+)
+# What tensorflow/core/framework/types.proto numbers, quantized ones with the others, by the names
+# that PyTorch has too.
 TYPES = {
     1: "float32",
     2: "float64",
@@ -88,11 +91,16 @@ def test_every_type_is_read_in_the_order_of_the_names(tmp_path: Path) -> None:
     kinds = {kind: NAMES[name] for kind, name in TYPES.items()}
     assert kinds == tensorflow._TYPES
     pairs = [
-        (f"bert/{kind:03}".encode(), saved_as(kind=kind, shape=(3, kind), size=stored_bytes(3 * kind, dtype)))
+        (
+            f"bert/{kind:03}".encode(),
+            saved_as(kind=kind, shape=(3, kind), size=stored_bytes(3 * kind, dtype)),
+        )
         for kind, dtype in kinds.items()
     ]
     path = write(tmp_path / "a.index", tf(*pairs))
-    assert rows(path) == [(f"bert/{kind:03}", (3, kind), dtype, 3 * kind) for kind, dtype in kinds.items()]
+    assert rows(path) == [
+        (f"bert/{kind:03}", (3, kind), dtype, 3 * kind) for kind, dtype in kinds.items()
+    ]
 
 
 def test_scalars_empty_tensors_texts_and_parts_of_tensors_are_told(tmp_path: Path) -> None:
@@ -140,8 +148,12 @@ def test_a_checkpoint_is_known_by_the_name_that_tensorflow_gives_it(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("limit", "most"), [("LONGEST_KEYS", 62), ("LONGEST_INDEX_BYTES", 100)])
-def test_what_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int) -> None:
-    path = write(tmp_path / "a.index", tf(*((b"x" * 30 + b"%d" % at, saved_as()) for at in range(2))))
+def test_what_is_too_long_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    path = write(
+        tmp_path / "a.index", tf(*((b"x" * 30 + b"%d" % at, saved_as()) for at in range(2)))
+    )
     assert len(rows(path)) == 2
     monkeypatch.setattr(tensorflow, limit, most)
     with pytest.raises(CheckpointError, match="tf-key" if limit == "LONGEST_KEYS" else "tf-limit"):
@@ -173,4 +185,6 @@ def test_a_bit_that_is_turned_is_never_read_as_another_tensor(
     whole = rows(write(path, SMALL))
     write(path, SMALL[:at] + bytes([SMALL[at] ^ 1 << bit]) + SMALL[at + 1 :])
     with suppress(CheckpointError):
-        assert rows(path) == whole  # of what no checksum holds, the block before the footer's is not needed
+        assert (
+            rows(path) == whole
+        )  # of what no checksum holds, the block before the footer's is not needed

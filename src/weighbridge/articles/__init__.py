@@ -1,7 +1,7 @@
 """Articles that derive a count of parameters: their arithmetic is found among their sentences, and checked.
 
-`source` reads the text, `markup` makes plain lines of it, `tokens` and `grammar` find what is said to equal what, and
-`checks` holds that against exact arithmetic.
+`source` reads the text, `markup` makes plain lines of it, `tokens` and `grammar` find what is said
+to equal what, and `checks` holds that against exact arithmetic.
 """
 
 from __future__ import annotations

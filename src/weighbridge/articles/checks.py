@@ -6,18 +6,27 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge import units
+from weighbridge.algebra.expr import names_in
 from weighbridge.articles import components, terms
 from weighbridge.articles.components import Formula
 from weighbridge.articles.exact import Number, UnreadableError, constant, number_of
-from weighbridge.articles.figures import LEAST_KNOWN, NONE, Figure, Figures, Follow, Slip, is_name, literal
+from weighbridge.articles.figures import (
+    LEAST_KNOWN,
+    NONE,
+    Figure,
+    Figures,
+    Follow,
+    Slip,
+    is_name,
+    literal,
+)
 from weighbridge.articles.grammar import APPROXIMATE, PHRASE, WEAK, Side, Statement, Unread
-from weighbridge.expr import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
-    from weighbridge.polynomial import Polynomial
+    from weighbridge.algebra.polynomial import Polynomial
 
 MOST_STATEMENTS = 10_000
 MOST_WRITTEN = 200_000  # characters of all arithmetic that is checked
@@ -59,7 +68,10 @@ class _Result(NamedTuple):
 
 
 def check(found: Iterable[Statement | Unread], lines: Sequence[str]) -> Findings:
-    """Check what an article states. ``lines`` are its own: the words around a formula, and what a slip shows."""
+    """Check what an article states.
+
+    ``lines`` are its own: the words around a formula, and what a slip shows.
+    """
     unread: list[Unread] = []
     statements: list[Statement] = []
     written_so_far = 0
@@ -91,7 +103,9 @@ class _Checking:
         self.unread: list[Unread] = []
         self.checked = 0
         self.results: list[_Result] = []
-        self.sizes: dict[str, Figure] = {}  # what names, and words, are said to be without any calculation
+        self.sizes: dict[
+            str, Figure
+        ] = {}  # what names, and words, are said to be without any calculation
         self._formulas: list[Formula] = []
         self._components: dict[int, str] = {}
 
@@ -104,20 +118,30 @@ class _Checking:
         figure = None
         for left, right in pairwise(told):
             sign = statement.relations[statement.sides.index(right) - 1]
-            said = self._compare(left, right, sign, statement) if self._may_be_equal(left, right, sign) else None
+            said = (
+                self._compare(left, right, sign, statement)
+                if self._may_be_equal(left, right, sign)
+                else None
+            )
             figure = said or self._alone(right, statement, named=False)
         if not told:
             return
         if figure is None:
             figure = self._alone(told[-1], statement, named=bool(names))
         if len(statement.sides) > 1:
-            self._remember(statement, names, figure, plain=literal(told[-1]) is not None and len(told) == 1)
+            self._remember(
+                statement, names, figure, plain=literal(told[-1]) is not None and len(told) == 1
+            )
 
-    def _remember(self, statement: Statement, names: Sequence[Side], figure: Figure, *, plain: bool) -> None:
+    def _remember(
+        self, statement: Statement, names: Sequence[Side], figure: Figure, *, plain: bool
+    ) -> None:
         labels = [side.tree[1] for side in names if side.tree]
         if not names:
             first = statement.sides[0].text if statement.sides[0].tree is None else ""
-            labels = [PHRASE + " ".join(said.lower().split()) for said in (statement.label, first) if said]
+            labels = [
+                PHRASE + " ".join(said.lower().split()) for said in (statement.label, first) if said
+            ]
         for label in labels:
             self.figures.define(label, figure)
             if plain:
@@ -158,18 +182,25 @@ class _Checking:
     def _calculated(self, side: Side) -> Figure:
         return self.figures.calculated(side.tree or (), side.line)
 
-    def _against_number(self, figure: Figure, left: Side, right: Side, sign: str, label: str) -> Figure:
+    def _against_number(
+        self, figure: Figure, left: Side, right: Side, sign: str, label: str
+    ) -> Figure:
         number, exact, rounded = literal(right), figure.number, sign in APPROXIMATE
         if number is None or exact is None:
             raise UnreadableError("unknown", ", ".join(sorted(figure.stated.fields())))
         self.checked += 1
         slack = self.figures.slack(left.tree) if left.tree else NONE
         if not number.fits(exact, rounded=rounded, slack=slack):
-            meant = [*_repeated(figure, left.before), *(self._sums(right.line) if literal(left) else ())]
+            meant = [
+                *_repeated(figure, left.before),
+                *(self._sums(right.line) if literal(left) else ()),
+            ]
             figure = next((each for each in meant if each.number == number.value), figure)
             exact = figure.number or NONE
         shares, mended = dict(figure.shares), number_of(figure.mended)
-        is_rough = (rounded or number.rounded) and mended is not None  # it may be the rounding of what is right
+        is_rough = (
+            rounded or number.rounded
+        ) and mended is not None  # it may be the rounding of what is right
         fits = number.fits(exact, rounded=rounded, slack=slack) or (
             is_rough and number.fits(mended or NONE, rounded=True)
         )
@@ -185,7 +216,9 @@ class _Checking:
         self.results.append(_Result(result, number, label))
         return result
 
-    def _against_formula(self, figure: Figure, against: Figure, left: Side, right: Side, sign: str) -> None:
+    def _against_formula(
+        self, figure: Figure, against: Figure, left: Side, right: Side, sign: str
+    ) -> None:
         letters, others = (self.figures.in_letters(side.tree or ()) for side in (left, right))
         exact, stated = figure.number, against.number
         if letters != others and figure.stated != against.stated:
@@ -194,7 +227,9 @@ class _Checking:
                 raise UnreadableError("unknown", ", ".join(sorted(here ^ there)))
             if sign in APPROXIMATE:
                 raise UnreadableError("nearly")
-            correct = written(exact) if exact is not None and not others.fields() else formula(letters)
+            correct = (
+                written(exact) if exact is not None and not others.fields() else formula(letters)
+            )
             slip = self._slip(
                 "letters" if others.fields() else "arithmetic",
                 right,
@@ -214,7 +249,9 @@ class _Checking:
         mended = number_of(figure.mended)
         if mended is not None and not number.fits(mended, rounded=rounded):
             for slip, share in figure.shares.items():
-                slip.follows.append(Follow(side.line, self.line(side.line), number.text, written(mended), share))
+                slip.follows.append(
+                    Follow(side.line, self.line(side.line), number.text, written(mended), share)
+                )
 
     def line(self, line: int) -> str:
         """Return a line of the article."""
@@ -254,7 +291,11 @@ class _Checking:
 
     def _sums(self, line: int) -> list[Figure]:
         """Return the sums of the last results: of the last two, the last three, and so on."""
-        figures = [result.figure for result in self.results[-_MOST_SUMMED:] if result.figure.number is not None]
+        figures = [
+            result.figure
+            for result in self.results[-_MOST_SUMMED:]
+            if result.figure.number is not None
+        ]
         sums = accumulate(reversed(figures), lambda added, figure: _added(added, figure, line))
         return list(sums)[1:]
 
@@ -291,12 +332,25 @@ def _total(checking: _Checking) -> Total | None:
     """Return the figure that the article calls its total, or else its largest, and the sizes of the model it is of."""
     results = [result for result in checking.results if number_of(result.figure.mended) is not None]
     words, parts = (terms.facts()["totals"][kind] for kind in ("words", "parts"))
-    called = [each for each in results if terms.said(each.label, words) and not terms.said(each.label, parts)]
+    called = [
+        each
+        for each in results
+        if terms.said(each.label, words) and not terms.said(each.label, parts)
+    ]
     if not results:
         return None
-    figure, number, _ = max(called or results, key=lambda result: (not result.number.rounded, result.number.value))
+    figure, number, _ = max(
+        called or results, key=lambda result: (not result.number.rounded, result.number.value)
+    )
     mended = number_of(figure.mended) or NONE
-    return Total(figure.line, checking.line(figure.line), number.value, mended, _sizes(checking), bool(called))
+    return Total(
+        figure.line,
+        checking.line(figure.line),
+        number.value,
+        mended,
+        _sizes(checking),
+        bool(called),
+    )
 
 
 def _sizes(checking: _Checking) -> dict[str, int]:
@@ -304,7 +358,11 @@ def _sizes(checking: _Checking) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for field, known in terms.facts()["sizes"].items():
         for name, figure in checking.sizes.items():
-            named = terms.said(name, known["words"]) if name.startswith(PHRASE) else name in known["letters"]
+            named = (
+                terms.said(name, known["words"])
+                if name.startswith(PHRASE)
+                else name in known["letters"]
+            )
             value = figure.number
             if named and value is not None and value.denominator == 1:
                 sizes.setdefault(field, int(value))
@@ -313,7 +371,8 @@ def _sizes(checking: _Checking) -> dict[str, int]:
 
 def _added(one: Figure, other: Figure, line: int) -> Figure:
     shares = {
-        slip: one.shares.get(slip, NONE) + other.shares.get(slip, NONE) for slip in {**one.shares, **other.shares}
+        slip: one.shares.get(slip, NONE) + other.shares.get(slip, NONE)
+        for slip in {**one.shares, **other.shares}
     }
     return Figure(one.stated + other.stated, one.mended + other.mended, shares, line)
 
@@ -328,7 +387,9 @@ def _repeated(figure: Figure, numbers: Sequence[Number]) -> Iterator[Figure]:
 
 def _written(statement: Statement) -> str:
     signs = (f" {sign} " for sign in (*statement.relations, ""))
-    return "".join(side.text + sign for side, sign in zip(statement.sides, signs, strict=False)).strip()
+    return "".join(
+        side.text + sign for side, sign in zip(statement.sides, signs, strict=False)
+    ).strip()
 
 
 def written(value: Fraction | None) -> str:

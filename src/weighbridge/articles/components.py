@@ -6,15 +6,15 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from weighbridge.algebra.expr import parse
+from weighbridge.algebra.polynomial import Polynomial
 from weighbridge.articles import terms
 from weighbridge.articles.exact import Number, constant, evaluate
-from weighbridge.expr import parse
-from weighbridge.polynomial import Polynomial
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from weighbridge.expr import Tree
+    from weighbridge.algebra.expr import Tree
 
 _MOST_BIASES = 8  # hidden sizes that a formula may be off, to be one whose biases are miscounted
 
@@ -43,7 +43,11 @@ def component_of(lines: Sequence[str], line: int) -> str:
     """
     for near in range(line, max(line - 3, 0), -1):
         text = lines[near - 1] if near <= len(lines) else ""
-        named = [name for name, found in terms.facts()["components"].items() if terms.said(text, found["words"])]
+        named = [
+            name
+            for name, found in terms.facts()["components"].items()
+            if terms.said(text, found["words"])
+        ]
         if named:
             return named[0] if len(named) == 1 else ""
     return ""
@@ -52,7 +56,14 @@ def component_of(lines: Sequence[str], line: int) -> str:
 def hidden_letter(value: Polynomial) -> str:
     """Return the letter of the hidden size, if a formula has no other letter."""
     fields = value.fields()
-    return next((letter for letter in fields if len(fields) == 1 and terms.size_of(letter) == "hidden_size"), "")
+    return next(
+        (
+            letter
+            for letter in fields
+            if len(fields) == 1 and terms.size_of(letter) == "hidden_size"
+        ),
+        "",
+    )
 
 
 def rights(component: str, letter: str) -> list[list[Polynomial]]:
@@ -88,7 +99,14 @@ def miscounted(value: Polynomial, component: str) -> tuple[Polynomial, Polynomia
     if not letter or is_right(value, component):
         return None
     groups = rights(component, letter)
-    return next(((group[0], group[-1]) for group in groups if _biases(value - group[-1], letter) is not None), None)
+    return next(
+        (
+            (group[0], group[-1])
+            for group in groups
+            if _biases(value - group[-1], letter) is not None
+        ),
+        None,
+    )
 
 
 def _biases(rest: Polynomial, letter: str) -> Fraction | None:
@@ -102,7 +120,8 @@ def _biases(rest: Polynomial, letter: str) -> Fraction | None:
 def missing_output(formulas: Iterable[Formula], lines: Sequence[str]) -> tuple[Formula, str] | None:
     """Return the formula of attention in an article that derives a layer and has no output projection, and its letter.
 
-    It is one that comes to the three projections and no more, beside a formula of the feed-forward in the same letter.
+    It is one that comes to the three projections and no more, beside a formula of the feed-forward
+    in the same letter.
     """
     named = terms.facts()["components"]["attention.output"]["words"]
     if any(terms.said(line, named) for line in lines):
@@ -113,9 +132,13 @@ def missing_output(formulas: Iterable[Formula], lines: Sequence[str]) -> tuple[F
         if formula.component != "attention" or not letter:
             continue
         projections, whole, output = rights("attention", letter)
-        layer = any(other.component == "ffn" and hidden_letter(other.value) == letter for other in found)
+        layer = any(
+            other.component == "ffn" and hidden_letter(other.value) == letter for other in found
+        )
         others = [other for other in found if other.component != "ffn"]
-        counted = any(term in (*whole, *output) for other in others for term in (other.value, *other.terms))
+        counted = any(
+            term in (*whole, *output) for other in others for term in (other.value, *other.terms)
+        )
         if layer and not counted and formula.value in projections:
             return formula, letter
     return None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.expr import MOST_BITS, fold
-from weighbridge.polynomial import MOST_EXPANDED, Polynomial
+from weighbridge.algebra.expr import MOST_BITS, fold
+from weighbridge.algebra.polynomial import MOST_EXPANDED, Polynomial
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weighbridge.expr import Meaning, Tree
+    from weighbridge.algebra.expr import Meaning, Tree
 
 MOST_POWER = 1000  # of an exponent
 MOST_PRODUCTS = 400  # of terms, where two sums with letters are multiplied
@@ -28,7 +28,8 @@ class UnreadableError(Exception):
 class Number(NamedTuple):
     """A number as it is written: its value, and the place of its last digit, 0 where every digit is meant.
 
-    ``place`` is what one more in the last digit other than 0 would add. ``rounded`` is a number with a unit: 110M.
+    ``place`` is what one more in the last digit other than 0 would add. ``rounded`` is a number
+    with a unit: 110M.
     """
 
     value: Fraction
@@ -36,7 +37,9 @@ class Number(NamedTuple):
     place: Fraction
     rounded: bool = False
 
-    def fits(self, exact: Fraction, *, rounded: bool = False, slack: Fraction = Fraction(0)) -> bool:
+    def fits(
+        self, exact: Fraction, *, rounded: bool = False, slack: Fraction = Fraction(0)
+    ) -> bool:
         """Whether an exact value is written so: to the digit, or where it is rounded to its place or cut off there.
 
         Example:
@@ -66,7 +69,9 @@ def number_of(value: Polynomial) -> Fraction | None:
     return Fraction(value.terms.get((), 0))
 
 
-def evaluate(tree: Tree, name: Callable[[str], Polynomial], value: Callable[[Number], Polynomial]) -> Polynomial:
+def evaluate(
+    tree: Tree, name: Callable[[str], Polynomial], value: Callable[[Number], Polynomial]
+) -> Polynomial:
     """Return what a tree comes to, exactly; ``name`` and ``value`` read its leaves.
 
     Raises:
@@ -102,7 +107,11 @@ def _power(base: Polynomial, exponent: Polynomial) -> Polynomial:
     if times is None or times.denominator != 1:
         raise UnreadableError("power")
     most = max((bits for number in base.terms.values() for bits in _bits(number)), default=1)
-    if abs(times) > MOST_POWER or most * abs(times) > MOST_BITS or (len(base.terms) > 1 and times > MOST_EXPANDED):
+    if (
+        abs(times) > MOST_POWER
+        or most * abs(times) > MOST_BITS
+        or (len(base.terms) > 1 and times > MOST_EXPANDED)
+    ):
         raise UnreadableError("too_large")
     if times < 0:
         return _divide(constant(1), _power(base, -exponent))

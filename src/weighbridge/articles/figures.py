@@ -1,7 +1,7 @@
 """The figures of an article: what it states them to be, what they are with all slips mended, and who is to blame.
 
-Letters and words stand for what the article says that they do, by what was said before, or else by what is said later.
-A number that rests on a slip is known again where it is used.
+Letters and words stand for what the article says that they do, by what was said before, or else by
+what is said later. A number that rests on a slip is known again where it is used.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
+from weighbridge.algebra.expr import names_in
+from weighbridge.algebra.polynomial import Polynomial
 from weighbridge.articles.exact import Number, UnreadableError, constant, evaluate, number_of
 from weighbridge.articles.grammar import PHRASE
-from weighbridge.expr import names_in
-from weighbridge.polynomial import Polynomial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from weighbridge.algebra.expr import Tree
     from weighbridge.articles.grammar import Side, Statement
-    from weighbridge.expr import Tree
 
     Pick = Callable[["Figure"], Polynomial]
 
@@ -42,14 +42,21 @@ class Follow(NamedTuple):
 class Slip:
     """A step that is wrong: its kind, its line, what it states and what is right.
 
-    ``correct`` is what the step comes to as it is written, ``mended`` what it comes to with the slips before it mended
-    too, and ``shift`` by how much this step alone is off. Kinds are ``arithmetic``; ``letters``; ``formula``, where
-    ``about`` is the component, ``correct`` its formula with biases and ``mended`` the one without; and ``missing``,
-    the same of what leaves out a part.
+    ``correct`` is what the step comes to as it is written, ``mended`` what it comes to with the
+    slips before it mended too, and ``shift`` by how much this step alone is off. Kinds are
+    ``arithmetic``; ``letters``; ``formula``, where ``about`` is the component, ``correct`` its
+    formula with biases and ``mended`` the one without; and ``missing``, the same of what leaves out
+    a part.
     """
 
     def __init__(self, kind: str, line: int, text: str, stated: str, correct: str) -> None:
-        self.kind, self.line, self.text, self.stated, self.correct = kind, line, text, stated, correct
+        self.kind, self.line, self.text, self.stated, self.correct = (
+            kind,
+            line,
+            text,
+            stated,
+            correct,
+        )
         self.mended, self.about = correct, ""
         self.shift: Fraction | None = None
         self.follows: list[Follow] = []
@@ -156,14 +163,21 @@ class Figures:
     def calculated(self, tree: Tree, line: int) -> Figure:
         """Return what a tree comes to as stated and as mended, and the share of every slip that it rests on."""
         resting = [figure for name in names_in(tree) if (figure := self.named_so(name))]
-        resting += [self.off[number.value] for number in numbers_in(tree) if number.value in self.off]
+        resting += [
+            self.off[number.value] for number in numbers_in(tree) if number.value in self.off
+        ]
         stated = self.value(tree, as_stated)
         if not any(figure.is_off for figure in resting):
             return Figure.of(stated, line)
         mended = self.value(tree, as_mended)
         slips = list(dict.fromkeys(slip for figure in resting for slip in figure.shares))
-        shares = {slip: number_of(self.value(tree, _with(slip)) - mended) for slip in slips[:MOST_FOLLOWED]}
-        return Figure(stated, mended, {slip: share for slip, share in shares.items() if share}, line)
+        shares = {
+            slip: number_of(self.value(tree, _with(slip)) - mended)
+            for slip in slips[:MOST_FOLLOWED]
+        }
+        return Figure(
+            stated, mended, {slip: share for slip, share in shares.items() if share}, line
+        )
 
     def slack(self, tree: Tree) -> Fraction:
         """Return how far off a tree's value may be because numbers in it are rounded."""
@@ -177,7 +191,9 @@ class Figures:
         slack = NONE
         for position, number in enumerate(numbers):
             if number.rounded:
-                moved = _replaced(tree, position, number._replace(value=number.value + number.place / 2))
+                moved = _replaced(
+                    tree, position, number._replace(value=number.value + number.place / 2)
+                )
                 slack += abs((number_of(self.value(moved, as_stated)) or NONE) - middle)
         return slack
 

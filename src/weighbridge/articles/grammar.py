@@ -1,9 +1,9 @@
 """The arithmetic in an article's sentences: which tokens make an expression, and what is said to equal what.
 
-A sentence is cut at what separates (commas, stops, the cells of a table) and at the signs and words that say equal.
-Between two of those stands a side. The first side of a statement is the longest expression that ends there, the last
-one the longest that begins there; the words around them are its label. What looks like arithmetic, and is not read, is
-yielded too, with the reason.
+A sentence is cut at what separates (commas, stops, the cells of a table) and at the signs and words
+that say equal. Between two of those stands a side. The first side of a statement is the longest
+expression that ends there, the last one the longest that begins there; the words around them are
+its label. What looks like arithmetic, and is not read, is yielded too, with the reason.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weighbridge.articles.tokens import Token
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
-    from weighbridge.expr import Tree
+    from weighbridge.algebra.expr import Tree
 
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 """Stands for LaTeX that has no plain signs."""
@@ -26,7 +26,9 @@ WEAK = ("is", "about")
 """Words that say equal, and other things too: a chain of them is held to be one where it can be."""
 DEEPEST = 40  # brackets and powers inside one another
 MOST_TOKENS = 2000  # of one statement
-_LONGEST_LETTER = 3  # characters of what a number stands before with a space, and multiplies: 4 H, 2 d_k
+_LONGEST_LETTER = (
+    3  # characters of what a number stands before with a space, and multiplies: 4 H, 2 d_k
+)
 _LONG_NUMBER = 5  # characters; a longer one before a space and a bracket is a result, and no factor
 _MOST_WORDS = 4  # that name a number in a calculation: 12 encoder layers × …
 PHRASE = " "  # is in the name of what is called by words
@@ -35,7 +37,8 @@ PHRASE = " "  # is in the name of what is called by words
 class Side(NamedTuple):
     """One side of a statement: its tree, the line that it ends on, and how it is written; no tree where it is words.
 
-    ``before`` are numbers among the words before it, and ``words_behind`` says whether words stand behind it.
+    ``before`` are numbers among the words before it, and ``words_behind`` says whether words stand
+    behind it.
     """
 
     tree: Tree | None
@@ -79,7 +82,9 @@ def statements(tokens: Iterable[Token]) -> Iterator[Statement | Unread]:
             continue
         found = list(_of_segment(_without_remarks(segment), label))
         yield from found
-        if any(token.text == UNKNOWN for token in segment) and not any(isinstance(item, Unread) for item in found):
+        if any(token.text == UNKNOWN for token in segment) and not any(
+            isinstance(item, Unread) for item in found
+        ):
             yield Unread(segment[0].line, _text(segment), "latex")
         words = _words(segment)
         label = "" if separator in ("\n", "。") else f"{label} {words}".strip()[-200:]
@@ -150,13 +155,22 @@ def _cuts(separator: Token) -> int:
 def _joins(segment: Sequence[Token], separator: Token, token: Token) -> str | None:
     """Return the relation that a separator stands for, or "" where it stands for nothing; None where it separates."""
     if token.kind == "relation" and separator.text in (",", "，", "\n", "\f", ";", "；", ":", "："):
-        return "" if any(before.kind != "word" for before in segment) or separator.text in (":", "：") else None
+        return (
+            ""
+            if any(before.kind != "word" for before in segment) or separator.text in (":", "：")
+            else None
+        )
     has_relation = any(before.kind == "relation" for before in segment)
     if separator.text == "\f" and token.kind == "op":
         return ""
     if separator.text == "\n" and token.kind == "op" and token.text == "+" and not has_relation:
         return ""
-    if separator.text in (":", "：") and len(segment) == 1 and segment[0].kind == "name" and token.kind == "number":
+    if (
+        separator.text in (":", "：")
+        and len(segment) == 1
+        and segment[0].kind == "name"
+        and token.kind == "number"
+    ):
         return "="
     has_op = any(before.kind == "op" for before in segment)
     if separator.text == "|" and token.kind == "number" and has_op and not has_relation:
@@ -189,7 +203,11 @@ def _of_segment(segment: list[Token], label: str) -> Iterator[Statement | Unread
     yield from chain.begin(parts[0], label)
     for position, (sign, part) in enumerate(zip(signs, parts[1:], strict=True), start=1):
         follows = signs[position] if position < len(signs) else ""
-        side, rest = _beginning(part) if not (follows and _is_next(part)) else (_beginning(part[:1])[0], part[1:])
+        side, rest = (
+            _beginning(part)
+            if not (follows and _is_next(part))
+            else (_beginning(part[:1])[0], part[1:])
+        )
         if sign == "is":  # after a statement that is whole, another: with H = 768 it is 4H² = …
             yield from chain.end_if_whole()
         yield from chain.add(sign, side)
@@ -264,7 +282,11 @@ class _Chain:
 
     def add_remark(self, rest: list[Token]) -> Generator[Statement | Unread, None, list[Token]]:
         """Take a rounded number in brackets, which says the same again; return what stands behind it."""
-        number = rest[1].number if [token.kind for token in rest[:3]] == ["open", "number", "close"] else None
+        number = (
+            rest[1].number
+            if [token.kind for token in rest[:3]] == ["open", "number", "close"]
+            else None
+        )
         if number is None or not number.rounded or number.text.endswith("%"):
             return rest
         yield from self.add("≈", Side(("value", number), rest[1].line, number.text))
@@ -277,7 +299,9 @@ class _Chain:
 
     def end(self) -> Iterator[Statement]:
         """Yield what was said, if anything was."""
-        if len(self._sides) > 1 or any(side.tree and side.tree[0] not in _LEAVES for side in self._sides):
+        if len(self._sides) > 1 or any(
+            side.tree and side.tree[0] not in _LEAVES for side in self._sides
+        ):
             yield Statement(tuple(self._sides), tuple(self._signs), self.label)
         self._sides, self._signs = [], []
 
@@ -295,12 +319,18 @@ def _ending(part: list[Token]) -> tuple[Side | Unread | None, list[Token]]:
         try:
             if part[start].kind in ("number", "name", "open", "op", "word"):
                 tree = parser.whole()
-                if all(token.kind == "word" for token in part[parser.at :]):  # none, or what it is a number of
+                if all(
+                    token.kind == "word" for token in part[parser.at :]
+                ):  # none, or what it is a number of
                     if start and _goes_on(part[:start], part[start]):
                         break
                     numbers = tuple(token.number for token in part[:start] if token.number)
                     return Side(
-                        tree, part[-1].line, _text(part[start : parser.at]), numbers, parser.at < len(part)
+                        tree,
+                        part[-1].line,
+                        _text(part[start : parser.at]),
+                        numbers,
+                        parser.at < len(part),
                     ), part[:start]
             start = max(start + 1, parser.at)
         except UnreadableError as error:
@@ -313,10 +343,16 @@ def _ending(part: list[Token]) -> tuple[Side | Unread | None, list[Token]]:
 def _goes_on(before: Sequence[Token], first: Token) -> bool:
     """Whether an expression that seems to begin here goes on from before: what is before could not be read."""
     last, opened = before[-1], before[-1].kind == "open"
-    is_function = last.kind == "word" and last.text.isascii() and first.kind == "open" and first.tight
+    is_function = (
+        last.kind == "word" and last.text.isascii() and first.kind == "open" and first.tight
+    )
     is_numbered = last.kind == "number" and first.kind == "name"  # a line of code with its number
     is_inside = opened and len(before) > 1 and before[-2].kind in ("op", "other")
-    return (last.kind in ("op", "other", "close", "number") and not is_numbered) or is_function or is_inside
+    return (
+        (last.kind in ("op", "other", "close", "number") and not is_numbered)
+        or is_function
+        or is_inside
+    )
 
 
 def _beginning(part: list[Token]) -> tuple[Side | Unread | None, list[Token]]:
@@ -328,7 +364,11 @@ def _beginning(part: list[Token]) -> tuple[Side | Unread | None, list[Token]]:
             rest = part[parser.at :]
             while rest and rest[0].kind == "close":
                 rest = rest[1:]
-            if not rest or rest[0].kind in ("word", "open") or (rest[0].kind == "name" and not rest[0].tight):
+            if (
+                not rest
+                or rest[0].kind in ("word", "open")
+                or (rest[0].kind == "name" and not rest[0].tight)
+            ):
                 return Side(tree, part[0].line, _text(part[: parser.at])), rest
         stuck = UnreadableError("not_read")
     except UnreadableError as error:
@@ -444,14 +484,21 @@ class _Parser:
         """Return the factor that stands here without a sign, as in 4H or 2(H + 1)."""
         kind, before = self._kind(), self.at
         if kind == "name":
-            letter = self.tokens[self.at - 1].kind == "number" and len(self.tokens[self.at].text) <= _LONGEST_LETTER
+            letter = (
+                self.tokens[self.at - 1].kind == "number"
+                and len(self.tokens[self.at].text) <= _LONGEST_LETTER
+            )
             if not (self.tokens[self.at].tight or letter):
                 return None
             return self._power()
         if kind != "open" or self._is_long():
             return None
         inside = self._power()
-        if inside[0] in ("value", "name") and tree[0] != "name" and self.tokens[self.at - 1].kind == "close":
+        if (
+            inside[0] in ("value", "name")
+            and tree[0] != "name"
+            and self.tokens[self.at - 1].kind == "close"
+        ):
             self.at = before  # a remark: 109,396,992 (110M)
             return None
         if inside[0] in ("value", "name"):
@@ -461,7 +508,11 @@ class _Parser:
     def _is_long(self) -> bool:
         """Whether a long number stands before a space and a bracket, which it is not multiplied by."""
         before = self.tokens[self.at - 1]
-        return before.kind == "number" and len(before.text) >= _LONG_NUMBER and not self.tokens[self.at].tight
+        return (
+            before.kind == "number"
+            and len(before.text) >= _LONG_NUMBER
+            and not self.tokens[self.at].tight
+        )
 
     def _signed(self) -> Tree:
         if self._kind() == "op" and self.tokens[self.at].text in "+-":

@@ -1,7 +1,7 @@
 """HTML, Markdown and LaTeX as plain lines: the words and signs that a reader sees, each on the line where it stands.
 
-LaTeX is taken apart by pylatexenc, HTML by the parser of Python's own library. What has no plain sign is named by its
-command, so that it is told as a sign that is not read.
+LaTeX is taken apart by pylatexenc, HTML by the parser of Python's own library. What has no plain
+sign is named by its command, so that it is told as a sign that is not read.
 """
 
 from __future__ import annotations
@@ -58,7 +58,22 @@ _BLOCKS = (
         "dl",
         "dt",
     ),
-    *("fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "html"),
+    *(
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "header",
+        "hr",
+        "html",
+    ),
     *(
         "li",
         "main",
@@ -96,7 +111,9 @@ class _Page(HTMLParser):
         given = dict(attrs)
         if tag == "annotation" and "tex" in (given.get("encoding") or ""):
             self._hidden.append(tag)
-        elif (tag == "script" and "math/tex" in (given.get("type") or "")) or tag == "annotation-tex":
+        elif (
+            tag == "script" and "math/tex" in (given.get("type") or "")
+        ) or tag == "annotation-tex":
             self._hidden.append("annotation")
         elif tag in _HIDDEN or tag == "math" or "katex-html" in (given.get("class") or ""):
             self._hidden.append(tag)
@@ -160,7 +177,9 @@ _FORMULA = re.compile(
     re.DOTALL,
 )
 _CODE = re.compile(r"`{1,3}([^`\n]{1,1000})`{1,3}")
-_BULLET = re.compile(r"^([ >]*)(?:[-*•]|\d{1,3}[.)、）]|#{1,6}(?:\s+\d+(?:\.\d+)*\.?(?=\s))?)\s+", re.MULTILINE)
+_BULLET = re.compile(
+    r"^([ >]*)(?:[-*•]|\d{1,3}[.)、）]|#{1,6}(?:\s+\d+(?:\.\d+)*\.?(?=\s))?)\s+", re.MULTILINE
+)
 _STRONG = re.compile(r"(?<![\w)\]*])\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*(?![\w(*])")
 _EMPHASIS = re.compile(r"(?<![\w)\]*])\*(?=[^\s*])([^*\n]+?)(?<=[^\s*])\*(?![\w(*])")
 _LINK = re.compile(r"!?\[([^\[\]\n]{0,300})\]\([^()\n]{0,1000}\)|<?https?://[^\s>)]+>?")
@@ -182,10 +201,19 @@ def plain(text: str, where: str = "") -> str:
     for count, found in enumerate(_FORMULA.finditer(text)):
         if count == MOST_FORMULAS:
             raise ArticleError(
-                f"an article may have at most {MOST_FORMULAS:,} formulas of LaTeX", where=where, hint="cut out a part"
+                f"an article may have at most {MOST_FORMULAS:,} formulas of LaTeX",
+                where=where,
+                hint="cut out a part",
             )
-        inside = next(piece for name, piece in found.groupdict().items() if name != "env" and piece is not None)
-        pieces += [_unmarked(text[at : found.start()], first=at == 0), f" {formula(inside, where)} "]
+        inside = next(
+            piece
+            for name, piece in found.groupdict().items()
+            if name != "env" and piece is not None
+        )
+        pieces += [
+            _unmarked(text[at : found.start()], first=at == 0),
+            f" {formula(inside, where)} ",
+        ]
         missing = found[0].count("\n") - pieces[-1].count(SOFT)
         pieces[-1] += SOFT * missing
         at = found.end()
@@ -198,7 +226,9 @@ def _unmarked(text: str, *, first: bool) -> str:
 
     text = _COMMENT.sub(blank, text)
     text = _LINK.sub(lambda found: found[1] or "", text)
-    begins = "" if first or text.startswith("\n") else "\0"  # what follows on a formula begins no line
+    begins = (
+        "" if first or text.startswith("\n") else "\0"
+    )  # what follows on a formula begins no line
     text = _BULLET.sub(r"\1", begins + text).removeprefix("\0")
     text = _TAG.sub("", _TAG_UP.sub(r"^(\1)", text))
     return "".join(
@@ -281,7 +311,11 @@ class _TeX:
             return str(known["signs"][name])
         form = next((form for form, names in known["forms"].items() if name in names), "")
         if not form and name not in known["forms"][""]:
-            return f" {UNKNOWN} {' '.join(arguments)} " if arguments or not name.isalpha() else f" {name} "
+            return (
+                f" {UNKNOWN} {' '.join(arguments)} "
+                if arguments or not name.isalpha()
+                else f" {name} "
+            )
         return str(form).format(*arguments, *[f" {UNKNOWN} "] * 2)
 
     def _unknown(self, node: Any) -> str:  # noqa: ARG002

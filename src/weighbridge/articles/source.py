@@ -58,7 +58,9 @@ def decoded(raw: bytes, where: str, most: int = LONGEST_BYTES) -> Source:
     """
     if len(raw) > most:
         raise ArticleError(
-            f"an article may have at most {most:,} bytes", where=where, hint="cut out the part that calculates"
+            f"an article may have at most {most:,} bytes",
+            where=where,
+            hint="cut out the part that calculates",
         )
     if not raw.strip():
         raise ArticleError("the article is empty", where=where, hint="give one that has text")
@@ -74,9 +76,16 @@ def decoded(raw: bytes, where: str, most: int = LONGEST_BYTES) -> Source:
             text = raw.decode(encoding)
         except (UnicodeDecodeError, LookupError):
             continue
-        return Source(where, text, encoding, bool(_PAGE.match(text)) or where.lower().endswith((".html", ".htm")))
+        return Source(
+            where,
+            text,
+            encoding,
+            bool(_PAGE.match(text)) or where.lower().endswith((".html", ".htm")),
+        )
     raise ArticleError(
-        "the text is neither UTF-8 nor GB 18030", where=where, hint="save it as UTF-8, or give plain text"
+        "the text is neither UTF-8 nor GB 18030",
+        where=where,
+        hint="save it as UTF-8, or give plain text",
     )
 
 
@@ -97,7 +106,11 @@ def _page(address: str) -> bytes:
     from weighbridge.readers.remote import imported  # noqa: PLC0415
 
     http: Any = imported("httpx2", address)
-    asked = {"timeout": web.TIMEOUT_SECONDS, "follow_redirects": True, "headers": {"Accept": "text/html, text/*"}}
+    asked = {
+        "timeout": web.TIMEOUT_SECONDS,
+        "follow_redirects": True,
+        "headers": {"Accept": "text/html, text/*"},
+    }
     try:
         with http.stream("GET", address, **asked) as answer:
             if answer.status_code != 200:
@@ -117,5 +130,7 @@ def _taken(answer: Any, address: str) -> bytes:
         if len(taken) > LONGEST_PAGE_BYTES:
             break
         if time.monotonic() > latest:
-            raise ArticleError("the page came too slowly", where=shown(address), hint="save it, and give the file")
+            raise ArticleError(
+                "the page came too slowly", where=shown(address), hint="save it, and give the file"
+            )
     return bytes(taken)

@@ -29,7 +29,10 @@ def said(text: str, words: list[str]) -> bool:
 
 @cache
 def _any_of(words: tuple[str, ...]) -> re.Pattern[str]:
-    each = (re.escape(word) if _WIDE.search(word) else rf"(?<![a-z]){re.escape(word)}(?![a-z])" for word in words)
+    each = (
+        re.escape(word) if _WIDE.search(word) else rf"(?<![a-z]){re.escape(word)}(?![a-z])"
+        for word in words
+    )
     return re.compile("|".join(each))
 
 
@@ -56,7 +59,9 @@ def size_of(letter: str) -> str | None:
         >>> size_of("H"), size_of("d_model"), size_of("q")
         ('hidden_size', 'hidden_size', None)
     """
-    return next((field for field, size in facts()["sizes"].items() if letter in size["letters"]), None)
+    return next(
+        (field for field, size in facts()["sizes"].items() if letter in size["letters"]), None
+    )
 
 
 def rank_of(letter: str) -> int:

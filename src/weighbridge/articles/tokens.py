@@ -21,8 +21,9 @@ class Token(NamedTuple):
 
     ``why`` says of a number why it is not read.
 
-    Kinds are ``number``, ``name``, ``word``, ``op``, ``relation``, ``open``, ``close``, ``separator`` and ``other``.
-    ``text`` of a sign is what it means: ``*`` for each sign of multiplication.
+    Kinds are ``number``, ``name``, ``word``, ``op``, ``relation``, ``open``, ``close``,
+    ``separator`` and ``other``. ``text`` of a sign is what it means: ``*`` for each sign of
+    multiplication.
     """
 
     kind: str
@@ -40,7 +41,9 @@ _SUBSCRIPTS = re.compile("(?<=[A-Za-z])[₀-₉]+")
 _FULL = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F) if chr(code) not in "，；：！？"}
 _FULL[0x3000] = 0x20
 _FULL_COMMA = re.compile(r"(?<=[０-９])，(?=[０-９]{3}(?![０-９]))")
-_SPACED = re.compile(r"(?<== )\d{1,3}(?: , \d{3})+(?!\d)")  # as some pages spell a formula: 23 , 835 , 648
+_SPACED = re.compile(
+    r"(?<== )\d{1,3}(?: , \d{3})+(?!\d)"
+)  # as some pages spell a formula: 23 , 835 , 648
 _TIMES_X = re.compile(r"(?<=[\d)])(\s?)[xX](?=\s?[\d(])")
 _PREFIXED = "[KMGTPkm]i?B|[KMGTP]b|[KMGTP](?:FLOPs?|FLOPS|MACs?)"  # bytes and operations, which are no parameters
 _UNIT = f"百万|千万|十亿|亿|万|千|thousand|million|billion|mn|bn|{_PREFIXED}|[kKmMbB]|%"
@@ -58,7 +61,19 @@ _TOKEN = re.compile(
     r"|(?P<space>\s+)|(?P<strange>.)"
 )
 _MISGROUPED = re.compile(r",\d\d")
-_OPS = {"**": "^", "×": "*", "·": "*", "⋅": "*", "∙": "*", "∗": "*", "✕": "*", "⨯": "*", "÷": "/", "∕": "/", "−": "-"}
+_OPS = {
+    "**": "^",
+    "×": "*",
+    "·": "*",
+    "⋅": "*",
+    "∙": "*",
+    "∗": "*",
+    "✕": "*",
+    "⨯": "*",
+    "÷": "/",
+    "∕": "/",
+    "−": "-",
+}
 _RELATIONS = {"==": "=", ":=": "=", "≡": "="}
 _SYMBOL = re.compile(r"[A-Za-z](?:\d*|_[A-Za-z0-9]+)|[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+")
 _NO_SYMBOLS = ("a", "I", "i")  # a word of a sentence far more often
@@ -128,7 +143,10 @@ def _number(found: re.Match[str], line: int, *, tight: bool) -> Token:
     digits = re.sub(r"[,_\u2009\u202f\u00a0]", "", found["number"])
     if sum(map(str.isdigit, digits)) > MOST_DIGITS:
         return Token("other", found[0], line, tight, why="digits")
-    if _MISGROUPED.match(found.string, found.end()) and found.string[max(0, found.start() - 1)] not in "([,":
+    if (
+        _MISGROUPED.match(found.string, found.end())
+        and found.string[max(0, found.start() - 1)] not in "([,"
+    ):
         return Token("other", found[0], line, tight, why="grouping")
     mantissa, _, exponent = digits.lower().partition("e")
     if abs(int(exponent or 0)) > MOST_DIGITS:

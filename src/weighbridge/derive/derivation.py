@@ -6,29 +6,32 @@ import re
 import tomllib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge import law
-from weighbridge.blueprint import FORMAT, Blueprint, above, role_of
-from weighbridge.derive import prove, stored, write
-from weighbridge.derive.completeness import Line, Runs
-from weighbridge.derive.computed import fill, overruled, settle, spelled
-from weighbridge.derive.explore import Explorer
-from weighbridge.derive.generalize import Draft, generalize, predicted
-from weighbridge.derive.probe import quick_building
-from weighbridge.derive.symbolic import tree_of
-from weighbridge.derive.trees import NULL, names
+from weighbridge.algebra.expr import names_in, parse
+from weighbridge.algebra.rewrite import NULL, names
+from weighbridge.blueprint import law
+from weighbridge.blueprint.paths import above
+from weighbridge.blueprint.roles import role_of
+from weighbridge.blueprint.schema import FORMAT, Blueprint
+from weighbridge.derive import prove, write
+from weighbridge.derive.generalize.config_defaults import fill, overruled, settle, spelled
+from weighbridge.derive.generalize.generalize import Draft, generalize, predicted
+from weighbridge.derive.probing.explore import Explorer
+from weighbridge.derive.probing.probe import quick_building
+from weighbridge.derive.probing.symbolic import tree_of
+from weighbridge.derive.probing.unreached import Line, Runs
+from weighbridge.derive.saved import saved_names as stored
 from weighbridge.derive.write import Letters, expression, fields_in, section
 from weighbridge.errors import BlueprintError
-from weighbridge.expr import names_in, parse
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
-    from weighbridge.derive.computed import Filled
-    from weighbridge.derive.probe import Probe
+    from weighbridge.algebra.expr import Tree
+    from weighbridge.derive.generalize.config_defaults import Filled
+    from weighbridge.derive.probing.probe import Probe
+    from weighbridge.derive.probing.subject import Subject
     from weighbridge.derive.prove import Difference
-    from weighbridge.derive.stored import Filed
-    from weighbridge.derive.subject import Subject
-    from weighbridge.expr import Tree
+    from weighbridge.derive.saved.saved_names import Filed
 
 IN_A_ROW = 20  # random configs that a draft must give before it is believed
 IN_A_ROW_AFTER = 8  # and that of a class which is explored after another of the same config
@@ -54,7 +57,9 @@ class Learned(NamedTuple):
         return self.explorer.probes
 
 
-def learn(subject: Subject, class_name: str, *, like: Learned | None = None, seed: int = 0) -> Learned:
+def learn(
+    subject: Subject, class_name: str, *, like: Learned | None = None, seed: int = 0
+) -> Learned:
     """Explore a class, after another or anew, and generalize until a draft gives many random configs in a row.
 
     Raises:
@@ -84,7 +89,9 @@ def _learned(explorer: Explorer, runs: Runs, like: Learned | None = None) -> Lea
     holes = _unknown(explorer, draft)
     if in_a_row < wanted and not holes:
         holes.append(f"{explorer.class_name}: no draft gave {wanted} random configs in a row")
-    return Learned(explorer.class_name, draft, explorer, runs, holes, [str(line) for line in missed])
+    return Learned(
+        explorer.class_name, draft, explorer, runs, holes, [str(line) for line in missed]
+    )
 
 
 def _unknown(explorer: Explorer, draft: Draft) -> list[str]:
@@ -126,7 +133,11 @@ def _complete(explorer: Explorer, runs: Runs, most: int | None) -> list[Line]:
     tried: list[Any] = []
     missed: list[Line] = []
     for _ in range(3):
-        small = [probe.changes for probe in explorer.probes if explorer.base.items() <= probe.changes.items()]
+        small = [
+            probe.changes
+            for probe in explorer.probes
+            if explorer.base.items() <= probe.changes.items()
+        ]
         before, missed = missed, runs.never_run(explorer.class_name, [*small[:most], *tried])
         if not missed or [str(line) for line in missed] == [str(line) for line in before]:
             break
@@ -134,7 +145,9 @@ def _complete(explorer: Explorer, runs: Runs, most: int | None) -> list[Line]:
     return missed
 
 
-def blueprint(subject: Subject, base: Learned, tasks: Sequence[Learned], filed: Mapping[str, Filed]) -> dict[str, Any]:
+def blueprint(
+    subject: Subject, base: Learned, tasks: Sequence[Learned], filed: Mapping[str, Filed]
+) -> dict[str, Any]:
     """Return the blueprint of a family, as its file holds it; its proof is still to come."""
     kin = {task.class_name: _kinship(subject, base, task) for task in tasks}
     drafts = [base.draft, *[task.draft for task in tasks]]
@@ -145,7 +158,13 @@ def blueprint(subject: Subject, base: Learned, tasks: Sequence[Learned], filed: 
     tables: dict[str, Any] = section(base.draft, letters)
     tables["modules"] = _modules(base, letters, base.draft.tensors)
     active = _active(base, letters, base.draft.tensors)
-    used, classes = [*fields_in(base.draft), *[name for tree in active.values() for name in sorted(names(tree))]], {}
+    used, classes = (
+        [
+            *fields_in(base.draft),
+            *[name for tree in active.values() for name in sorted(names(tree))],
+        ],
+        {},
+    )
     for task in tasks:
         part, own = kin[task.class_name]
         classes[task.class_name] = {
@@ -156,13 +175,24 @@ def blueprint(subject: Subject, base: Learned, tasks: Sequence[Learned], filed: 
         used += fields_in(task.draft, own)
         if "base" in part:
             own_active = _active(task, letters, own)
-            classes[task.class_name]["active"] = {path: expression(tree) for path, tree in own_active.items()}
+            classes[task.class_name]["active"] = {
+                path: expression(tree) for path, tree in own_active.items()
+            }
             used += [name for tree in own_active.values() for name in sorted(names(tree))]
     tables |= {"repeat": letters.counts, "classes": classes}
-    used += stored.add(tables, filed, {learned.class_name: learned.draft for learned in (base, *tasks)}, letters)
-    used += [name for count in letters.counts.values() for name in names_in(parse(count)) if name not in letters.counts]
+    used += stored.add(
+        tables, filed, {learned.class_name: learned.draft for learned in (base, *tasks)}, letters
+    )
+    used += [
+        name
+        for count in letters.counts.values()
+        for name in names_in(parse(count))
+        if name not in letters.counts
+    ]
     required = base.explorer.requirements(used)
-    required += [("==", ("name", path), tree_of(value)) for path, value in base.explorer.fixed.items()]
+    required += [
+        ("==", ("name", path), tree_of(value)) for path, value in base.explorer.fixed.items()
+    ]
     used += [name for tree in (*required, *implied.values()) for name in sorted(names(tree))]
     filled = fill(subject, used, probes, implied, never_kept)
     raw = {
@@ -180,21 +210,35 @@ def blueprint(subject: Subject, base: Learned, tasks: Sequence[Learned], filed: 
         },
         **tables,
         "active": {path: expression(tree) for path, tree in active.items()},
-        "classes": {name: {key: value for key, value in part.items() if value != {}} for name, part in classes.items()},
+        "classes": {
+            name: {key: value for key, value in part.items() if value != {}}
+            for name, part in classes.items()
+        },
     }
-    return {key: value for key, value in raw.items() if value or key in ("tensors", "defaults", "classes")}
+    return {
+        key: value
+        for key, value in raw.items()
+        if value or key in ("tensors", "defaults", "classes")
+    }
 
 
-def _config(subject: Subject, filled: Filled, probes: Sequence[Probe], turned: Container[str]) -> dict[str, Any]:
+def _config(
+    subject: Subject, filled: Filled, probes: Sequence[Probe], turned: Container[str]
+) -> dict[str, Any]:
     """Return what a blueprint says of its family's config."""
     fields = {**filled.defaults, **filled.computed}
-    knobs = [knob.path for knob in subject.knobs({**subject.start, **{place: {} for place in subject.optional}})]
+    knobs = [
+        knob.path
+        for knob in subject.knobs({**subject.start, **{place: {} for place in subject.optional}})
+    ]
     beyond = sorted(path for path in subject.taken if path not in fields and path not in turned)
     words = [subject.words, spelled(subject, probes)]
     zero = {name for probe in probes for name, value in probe.fields.items() if _holds_zero(value)}
     return {
         "inert": sorted(set(knobs) - fields.keys() - set(beyond)),
-        "nullable": sorted(name for name in filled.nullable if filled.computed.get(name, NULL) == NULL),
+        "nullable": sorted(
+            name for name in filled.nullable if filled.computed.get(name, NULL) == NULL
+        ),
         "zero": sorted(zero & fields.keys()),
         "beyond": beyond,
         "values": _values(fields, probes),
@@ -220,7 +264,9 @@ def _dicts(subject: Subject, fields: Iterable[str]) -> dict[str, str]:
 def _aliases(subject: Subject, known: Collection[str]) -> dict[str, str]:
     """Return every other name under which a config may hold one of these fields."""
     return {
-        alias: name for alias, name in subject.aliases(sorted(known)).items() if name in known and alias not in known
+        alias: name
+        for alias, name in subject.aliases(sorted(known)).items()
+        if name in known and alias not in known
     }
 
 
@@ -257,7 +303,9 @@ def _differs(base: Learned, task: Learned, inside: str) -> tuple[list[str], set[
                 return None
             if not missing:
                 tied = ties.get(name[len(inside) :])
-                if probe.tensors[name].shape != shape or probe.tensors[name].tied_to != (tied and inside + tied):
+                if probe.tensors[name].shape != shape or probe.tensors[name].tied_to != (
+                    tied and inside + tied
+                ):
                     return None
         for name in probe.tensors:
             template = task.draft.template(name)
@@ -266,7 +314,9 @@ def _differs(base: Learned, task: Learned, inside: str) -> tuple[list[str], set[
     if not absent or all(absent.values()):
         return None
     gone = {template for template, missing in absent.items() if missing}
-    return _shortest(gone, set(base.draft.tensors)), {template for template, new in own.items() if new}
+    return _shortest(gone, set(base.draft.tensors)), {
+        template for template, new in own.items() if new
+    }
 
 
 def _shortest(gone: set[str], every: set[str]) -> list[str]:
@@ -301,7 +351,11 @@ def _modules(learned: Learned, letters: Letters, templates: Iterable[str]) -> di
 def _active(learned: Learned, letters: Letters, templates: Iterable[str]) -> dict[str, Tree]:
     """Return how many of the experts in a module one token passes through, by the module's path with its letters."""
     draft = learned.draft
-    chosen = {draft.template(path): tree for probe in learned.probes for path, tree in probe.chosen.items()}
+    chosen = {
+        draft.template(path): tree
+        for probe in learned.probes
+        for path, tree in probe.chosen.items()
+    }
     found: dict[str, Tree] = {}
     for template in templates:
         if not role_of(template).startswith("expert.") or not chosen:
@@ -320,7 +374,10 @@ def _active(learned: Learned, letters: Letters, templates: Iterable[str]) -> dic
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> int:
     """Return how many pieces two paths begin with alike."""
-    return next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
+    return next(
+        (at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]),
+        len(one),
+    )
 
 
 def _as_declared(fields: Iterable[str], knobs: Sequence[str]) -> list[str]:
@@ -346,7 +403,9 @@ def _in_order(computed: dict[str, Tree]) -> list[tuple[str, Tree]]:
     done: dict[str, Tree] = {}
     waiting = dict(computed)
     while waiting:
-        ready = [name for name, tree in waiting.items() if not names(tree) & (waiting.keys() - {name})]
+        ready = [
+            name for name, tree in waiting.items() if not names(tree) & (waiting.keys() - {name})
+        ]
         for name in ready or list(waiting):
             done[name] = waiting.pop(name)
     return list(done.items())
@@ -356,7 +415,9 @@ def _corrected(base: Learned, tasks: Sequence[Learned]) -> Learned:
     """Return the base class with what its task classes' configs taught of it."""
     wrong = []
     with quick_building():
-        for changes in {repr(probe.changes): probe.changes for task in tasks for probe in task.probes}.values():
+        for changes in {
+            repr(probe.changes): probe.changes for task in tasks for probe in task.probes
+        }.values():
             probe = base.explorer.try_out(changes)
             if probe is not None and not base.draft.gives(probe):
                 wrong.append(probe)
@@ -365,7 +426,9 @@ def _corrected(base: Learned, tasks: Sequence[Learned]) -> Learned:
     return base._replace(draft=generalize(base.probes)) if wrong else base
 
 
-UNSEEN = 24  # random configs, none of them learned from, that the written base class is held against
+UNSEEN = (
+    24  # random configs, none of them learned from, that the written base class is held against
+)
 UNSEEN_AFTER = 8  # and each task class
 ATTEMPTS = 6  # times that a blueprint is written; each but the first has learned from where the one before was wrong
 
@@ -381,8 +444,9 @@ class Derived(NamedTuple):
 def derive(subject: Subject, *, classes: Sequence[str] | None = None, seed: int = 0) -> Derived:
     """Return a family's blueprint: learned, written, and then held against the reference on configs not seen before.
 
-    What such a config shows to be wrong is learned from, and the blueprint is held on others. A task class that the
-    reference does not build here, or that does not hold, is left out and said to be.
+    What such a config shows to be wrong is learned from, and the blueprint is held on others. A
+    task class that the reference does not build here, or that does not hold, is left out and said
+    to be.
 
     Raises:
         Exception: whatever the reference code raises where its base class cannot be built.
@@ -392,24 +456,41 @@ def derive(subject: Subject, *, classes: Sequence[str] | None = None, seed: int 
     base = _corrected(base, tasks)
     for attempt in range(ATTEMPTS):
         filed = {
-            each.class_name: stored.learn(subject, each.class_name, each.draft, each.probes) for each in (base, *tasks)
+            each.class_name: stored.learn(subject, each.class_name, each.draft, each.probes)
+            for each in (base, *tasks)
         }
         raw = blueprint(subject, base, tasks, filed)
-        holes = [*unbuilt, *[hole for found in filed.values() for hole in found.holes], *_outlaws(raw)]
+        holes = [
+            *unbuilt,
+            *[hole for found in filed.values() for hole in found.holes],
+            *_outlaws(raw),
+        ]
         if raw["proof"]["holes"] or base.holes:
-            return Derived(_text(subject, raw), exact=False, holes=[*base.holes, *raw["proof"]["holes"], *holes])
+            return Derived(
+                _text(subject, raw),
+                exact=False,
+                holes=[*base.holes, *raw["proof"]["holes"], *holes],
+            )
         wrong = _prove(subject, raw, [base, *tasks])
         if not wrong or attempt == ATTEMPTS - 1:
             break
-        base, *tasks = [_taught(learned, wrong.get(learned.class_name, ())) for learned in (base, *tasks)]
-    beside = [each for differences in wrong.values() for each in differences if each.of != "tensors"]
+        base, *tasks = [
+            _taught(learned, wrong.get(learned.class_name, ())) for learned in (base, *tasks)
+        ]
+    beside = [
+        each for differences in wrong.values() for each in differences if each.of != "tensors"
+    ]
     if in_files := [each.text for each in beside if each.of == "files"]:
         stored.forget(raw)
         holes.append(f"what files hold was not found: {in_files[0]}")
     if buffers := {name: each.text for each in beside for name in each.names}:
         _forget_buffers(raw, buffers)
         holes += list(dict.fromkeys(buffers.values()))[:1]
-    wrong = {name: kept for name, found in wrong.items() if (kept := [each for each in found if each not in beside])}
+    wrong = {
+        name: kept
+        for name, found in wrong.items()
+        if (kept := [each for each in found if each not in beside])
+    }
     for class_name in wrong.keys() & raw["classes"].keys():
         del raw["classes"][class_name]
         holes.append(f"{class_name}: {wrong[class_name][0].text}")
@@ -418,7 +499,9 @@ def derive(subject: Subject, *, classes: Sequence[str] | None = None, seed: int 
     missed = [f"{path} has one value only" for path in base.explorer.pinned]
     missed += [line for learned in (base, *tasks) for line in learned.missed]
     raw["proof"]["holes"] = list(dict.fromkeys([*holes, *missed]))
-    return Derived(_text(subject, raw), exact=not differences, holes=[*differences[:3], *raw["proof"]["holes"]])
+    return Derived(
+        _text(subject, raw), exact=not differences, holes=[*differences[:3], *raw["proof"]["holes"]]
+    )
 
 
 def _taught(learned: Learned, differences: Iterable[Difference]) -> Learned:
@@ -443,8 +526,12 @@ def _tasks(
     for class_name in subject.task_classes() if classes is None else classes:
         try:
             task = learn(subject, class_name, like=base, seed=seed)
-        except Exception as error:  # a class that cannot be built here is a hole, and the others are not
-            holes.append(f"{class_name} was not built: {type(error).__name__}: {str(error).strip()[:100]}")
+        except (
+            Exception
+        ) as error:  # a class that cannot be built here is a hole, and the others are not
+            holes.append(
+                f"{class_name} was not built: {type(error).__name__}: {str(error).strip()[:100]}"
+            )
             continue
         holes += task.holes
         tasks += [] if task.holes else [task]
@@ -478,7 +565,10 @@ def _culprit(raw: dict[str, Any]) -> str | None:
     """Return a class without which a blueprint is lawful, if there is one."""
     classes: list[str] = list(raw["classes"])
     for name in classes:
-        rest = {**raw, "classes": {other: part for other, part in raw["classes"].items() if other != name}}
+        rest = {
+            **raw,
+            "classes": {other: part for other, part in raw["classes"].items() if other != name},
+        }
         try:
             _forget_unused(rest)
             law.check(rest)
@@ -497,7 +587,9 @@ def _forget_buffers(raw: dict[str, Any], wrong: Iterable[str]) -> None:
                 del part["buffers"][path]
                 part.get("stored", {}).pop(path, None)
                 left = [*part.get("tensors", ()), *part["buffers"]]
-                for empty in [place for place in part.get("when", ()) if f"{path}.".startswith(f"{place}.")]:
+                for empty in [
+                    place for place in part.get("when", ()) if f"{path}.".startswith(f"{place}.")
+                ]:
                     if not any(f"{name}.".startswith(f"{empty}.") for name in left):
                         del part["when"][empty]
 
@@ -518,7 +610,9 @@ def _forget_unused(raw: dict[str, Any]) -> None:
         raw["inert"] = sorted({*raw.get("inert", ()), *unused})
 
 
-def _prove(subject: Subject, raw: dict[str, Any], learned: Sequence[Learned]) -> dict[str, list[Difference]]:
+def _prove(
+    subject: Subject, raw: dict[str, Any], learned: Sequence[Learned]
+) -> dict[str, list[Difference]]:
     """Hold the classes on configs that they were not learned from; return where they differ, by class."""
     written = Blueprint(_reread(raw))
     wrong = {}

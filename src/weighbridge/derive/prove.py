@@ -5,25 +5,25 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge import models
-from weighbridge.derive.probe import quick_building
+from weighbridge.derive.probing.probe import quick_building
 from weighbridge.errors import WeighbridgeError
-from weighbridge.ledger import bind
+from weighbridge.ledger.ledger import bind
+from weighbridge.models import find as models
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from weighbridge.blueprint import Blueprint
-    from weighbridge.derive.probe import Probe
-    from weighbridge.derive.subject import Subject
-    from weighbridge.ledger import Ledger
+    from weighbridge.blueprint.schema import Blueprint
+    from weighbridge.derive.probing.probe import Probe
+    from weighbridge.derive.probing.subject import Subject
+    from weighbridge.ledger.ledger import Ledger
 
 
 class Difference(NamedTuple):
     """A config, as changes by dotted path, on which a class is not as its blueprint says, and how.
 
-    ``of`` says what is otherwise: its ``"tensors"``, or only what ``"files"`` hold, or only ``"buffers"``, with the
-    names of these.
+    ``of`` says what is otherwise: its ``"tensors"``, or only what ``"files"`` hold, or only
+    ``"buffers"``, with the names of these.
     """
 
     changes: Mapping[str, Any]
@@ -47,12 +47,16 @@ class Held(NamedTuple):
 
 
 def held(
-    blueprint: Blueprint, subject: Subject, class_name: str, configs: Iterable[Mapping[str, Any]], most: int = 25
+    blueprint: Blueprint,
+    subject: Subject,
+    class_name: str,
+    configs: Iterable[Mapping[str, Any]],
+    most: int = 25,
 ) -> Held:
     """Hold a class on configs, given as changes by dotted path, until ``most`` were built; it may refuse some.
 
-    Every parameter's name and shape, every tie and the total must agree, and every buffer that is known; on the first
-    few configs, what files hold too.
+    Every parameter's name and shape, every tie and the total must agree, and every buffer that is
+    known; on the first few configs, what files hold too.
     """
     count, differences = 0, []
     with quick_building():
@@ -61,9 +65,11 @@ def held(
                 break
             try:
                 probe = subject.probe(class_name, changes, labels=False)
-            except Exception:  # noqa: S112  # whatever a model's own code raises is its way to refuse
+            except Exception:  # noqa: S112  # a config that is refused still runs lines
                 continue
-            found = next(_differences(blueprint, subject, probe, class_name, in_files=count < _FEW), None)
+            found = next(
+                _differences(blueprint, subject, probe, class_name, in_files=count < _FEW), None
+            )
             if found is not _NOTHING:
                 count += 1
                 differences += [found] if found else []
@@ -95,7 +101,9 @@ def _differences(
             what = f"{name} is {built.get(name, 'not there')}, not {expected.get(name, 'expected')}"
             yield Difference(probe.changes, what)
             return
-    total = sum(_elements(tensor.shape) for tensor in probe.tensors.values() if tensor.tied_to is None)
+    total = sum(
+        _elements(tensor.shape) for tensor in probe.tensors.values() if tensor.tied_to is None
+    )
     if ledger.parameters != total:
         yield Difference(probe.changes, f"{total} parameters, not {ledger.parameters}")
     yield from _differences_of_buffers(ledger, probe)
@@ -150,7 +158,11 @@ def draws(blueprint: Blueprint, seed: str, tries: int) -> Iterator[dict[str, Any
     for chance in [chance for _ in range(tries) for chance in (0.4, 0.2, 0.1, 0.05)][:tries]:
         changes = dict(_drawn(blueprint, dice, chance))
         try:
-            models.bound({"model_type": blueprint.family, **_nested(changes, blueprint)}, blueprint, "a random config")
+            models.bound(
+                {"model_type": blueprint.family, **_nested(changes, blueprint)},
+                blueprint,
+                "a random config",
+            )
         except WeighbridgeError:
             continue
         yield changes
@@ -162,7 +174,11 @@ def _drawn(blueprint: Blueprint, dice: random.Random, chance: float) -> Iterator
         if name in blueprint.repeats and type(value) is int:
             yield name, dice.randint(min(value, 2), min(value, 5))
         elif dice.random() < chance:
-            yield from ((name, other) for other in [_other(blueprint, name, value, dice)] if other is not value)
+            yield from (
+                (name, other)
+                for other in [_other(blueprint, name, value, dice)]
+                if other is not value
+            )
 
 
 def _other(blueprint: Blueprint, name: str, value: Any, dice: random.Random) -> Any:
@@ -175,7 +191,11 @@ def _other(blueprint: Blueprint, name: str, value: Any, dice: random.Random) -> 
         return max(1, dice.choice((value * 2, value // 2, value * 3, value + 1)))
     if name in blueprint.values:
         letters = blueprint.values[name]
-        return [dice.choice(letters) for _ in value] if isinstance(value, list | tuple) else dice.choice(letters)
+        return (
+            [dice.choice(letters) for _ in value]
+            if isinstance(value, list | tuple)
+            else dice.choice(letters)
+        )
     return value
 
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from weighbridge.derive.generalize import list_above
-from weighbridge.derive.trees import leaves, names, replaced
-from weighbridge.expr import PRECEDENCE, SOURCE, Shown, infix, show
+from weighbridge.algebra.expr import PRECEDENCE, SOURCE, Shown, infix, show
+from weighbridge.algebra.rewrite import leaves, names, replaced
+from weighbridge.derive.generalize.generalize import list_above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from weighbridge.derive.generalize import Draft, Drafted
-    from weighbridge.expr import Meaning, Tree
+    from weighbridge.algebra.expr import Meaning, Tree
+    from weighbridge.derive.generalize.generalize import Draft, Drafted
 
 _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
-_TIGHT: Meaning = {**SOURCE, **{kind: infix(kind, f"{{}}{kind}{{}}") for kind in ("+", "-", "*", "/", "//", "%", "**")}}
+_TIGHT: Meaning = {
+    **SOURCE,
+    **{kind: infix(kind, f"{{}}{kind}{{}}") for kind in ("+", "-", "*", "/", "//", "%", "**")},
+}
 
 
 class Letters:
@@ -30,12 +33,16 @@ class Letters:
     def of(self, draft: Draft, path: str) -> str:
         """Return the letter of a list's index."""
         count = draft.repeats[path]
-        return self.counting(count if count is not None else ("value", 0), self.chain(draft, list_above(path)))
+        return self.counting(
+            count if count is not None else ("value", 0), self.chain(draft, list_above(path))
+        )
 
     def counting(self, tree: Tree, above: Sequence[str]) -> str:
         """Return the letter of an index that runs up to this, inside others of these letters."""
         text = expression(tree, above)
-        outer = "".join(above[: 1 + max((leaf[1] for leaf in leaves(tree) if leaf[0] == "index"), default=-1)])
+        outer = "".join(
+            above[: 1 + max((leaf[1] for leaf in leaves(tree) if leaf[0] == "index"), default=-1)]
+        )
         key = (outer, text, len(above))
         if key not in self._of:
             self._of[key] = self._free[len(self._of)]
@@ -48,7 +55,9 @@ class Letters:
 
     def named(self, draft: Draft, template: str) -> str:
         """Return a name with its letters."""
-        return template.format(*[f"{{{letter}}}" for letter in self.chain(draft, list_above(template))])
+        return template.format(
+            *[f"{{{letter}}}" for letter in self.chain(draft, list_above(template))]
+        )
 
 
 def expression(tree: Tree, letters: Iterable[str] = ()) -> str:
@@ -78,7 +87,9 @@ def _lettered(tree: Tree, letters: list[str]) -> Tree:
     return replaced(tree, lambda leaf: ("name", letters[leaf[1]]) if leaf[0] == "index" else leaf)
 
 
-def section(draft: Draft, letters: Letters, only: Iterable[str] | None = None) -> dict[str, dict[str, str]]:
+def section(
+    draft: Draft, letters: Letters, only: Iterable[str] | None = None
+) -> dict[str, dict[str, str]]:
     """Return a draft's tensors, ties, conditions and buffers as the tables of a blueprint.
 
     ``only`` names the templates to write down; conditions are kept that one of them stands under.
@@ -88,7 +99,9 @@ def section(draft: Draft, letters: Letters, only: Iterable[str] | None = None) -
     for template, tensor in draft.tensors.items():
         if template in kept:
             chain = letters.chain(draft, list_above(template))
-            tables["tensors"][letters.named(draft, template)] = " ".join(dim(tree, chain) for tree in tensor.dims or ())
+            tables["tensors"][letters.named(draft, template)] = " ".join(
+                dim(tree, chain) for tree in tensor.dims or ()
+            )
             _tie(draft, letters, tensor, chain, tables["ties"])
     for template, buffer in draft.buffers.items():
         if template in kept:
@@ -97,7 +110,9 @@ def section(draft: Draft, letters: Letters, only: Iterable[str] | None = None) -
             tables["buffers"][letters.named(draft, template)] = " ".join(words)
     for path, condition in draft.conditions.items():
         if condition is not None and any(f"{name}.".startswith(f"{path}.") for name in kept):
-            tables["when"][letters.named(draft, path)] = expression(condition, letters.chain(draft, list_above(path)))
+            tables["when"][letters.named(draft, path)] = expression(
+                condition, letters.chain(draft, list_above(path))
+            )
     return {name: table for name, table in tables.items() if table}
 
 
@@ -107,15 +122,23 @@ def _kept(draft: Draft, only: Iterable[str] | None) -> set[str]:
         return set(only)
     return {
         *draft.tensors,
-        *[name for name, buffer in draft.buffers.items() if buffer.dims is not None and buffer.dtype in DTYPES],
+        *[
+            name
+            for name, buffer in draft.buffers.items()
+            if buffer.dims is not None and buffer.dtype in DTYPES
+        ],
     }
 
 
-def _tie(draft: Draft, letters: Letters, tensor: Drafted, chain: list[str], ties: dict[str, str]) -> None:
+def _tie(
+    draft: Draft, letters: Letters, tensor: Drafted, chain: list[str], ties: dict[str, str]
+) -> None:
     for to, condition in tensor.ties[:1]:
         target = to.format(*[f"{{{letter}}}" for letter in chain])
         always = condition == ("value", True)
-        ties[letters.named(draft, tensor.name)] = target if always else f"{target} if {expression(condition, chain)}"
+        ties[letters.named(draft, tensor.name)] = (
+            target if always else f"{target} if {expression(condition, chain)}"
+        )
 
 
 DTYPES = {
@@ -147,7 +170,9 @@ def fields_in(draft: Draft, only: Iterable[str] | None = None) -> list[str]:
         for path, condition in draft.conditions.items()
         if condition is not None and any(f"{name}.".startswith(f"{path}.") for name in kept)
     ]
-    trees += [tree for name, buffer in draft.buffers.items() if name in kept for tree in buffer.dims or ()]
+    trees += [
+        tree for name, buffer in draft.buffers.items() if name in kept for tree in buffer.dims or ()
+    ]
     return list(dict.fromkeys(name for tree in trees for name in sorted(names(tree))))
 
 
@@ -207,7 +232,11 @@ def toml(raw: Mapping[str, Any], config: str) -> str:
             lines += ["", *_table(key, raw[key], _NOTES.get(key, "").format(config=config))]
     for name, of_class in raw.get("classes", {}).items():
         lines += ["", "", f"[classes.{name}]"]
-        lines += [f"{key} = {_literal(of_class[key])}" for key in ("base", "prefix", "without") if key in of_class]
+        lines += [
+            f"{key} = {_literal(of_class[key])}"
+            for key in ("base", "prefix", "without")
+            if key in of_class
+        ]
         for key in _ORDER:
             if of_class.get(key):
                 lines += ["", *_table(f"classes.{name}.{key}", of_class[key], "")]
@@ -229,7 +258,10 @@ def operations_text(raw: Mapping[str, Any]) -> str:
     lines = [
         f"# Operations of {raw['class']}: {raw['source']}, recorded on {raw['kernels']}.",
         f"# `{raw['proof']['by']}` writes this file; do not edit it.",
-        *[f"{key} = {_literal(raw[key])}" for key in ("format", "family", "source", "kernels", "class")],
+        *[
+            f"{key} = {_literal(raw[key])}"
+            for key in ("format", "family", "source", "kernels", "class")
+        ],
         "",
         *_table("proof", raw["proof"], ""),
     ]
@@ -257,10 +289,13 @@ def _operations(name: str, table: Mapping[str, Any], note: str) -> Iterator[str]
 def _table(name: str, table: Mapping[str, Any], note: str) -> Iterator[str]:
     yield f"[{name}]{' ' * max(1, 34 - len(name))}# {note}" if note else f"[{name}]"
     bare = not any(
-        part in name for part in ("tensors", "when", "ties", "buffers", "modules", "active", "stored", "renamed")
+        part in name
+        for part in ("tensors", "when", "ties", "buffers", "modules", "active", "stored", "renamed")
     )
     for key, value in table.items():
-        shown = key if bare and key.replace("_", "a").isalnum() else json.dumps(key, ensure_ascii=False)
+        shown = (
+            key if bare and key.replace("_", "a").isalnum() else json.dumps(key, ensure_ascii=False)
+        )
         if name.endswith("stored") and len(value) > 1:
             yield from (f"{shown} = [", *[f"    {_literal(item)}," for item in value], "]")
         else:
@@ -270,16 +305,28 @@ def _table(name: str, table: Mapping[str, Any], note: str) -> Iterator[str]:
 def _literal(value: Any) -> str:
     if isinstance(value, dict):
         return (
-            "{ " + ", ".join(f"{_key(key)} = {_literal(item)}" for key, item in value.items()) + " }" if value else "{}"
+            "{ "
+            + ", ".join(f"{_key(key)} = {_literal(item)}" for key, item in value.items())
+            + " }"
+            if value
+            else "{}"
         )
     if isinstance(value, list | tuple):
         return f"[{', '.join(_literal(item) for item in value)}]"
     if isinstance(value, str):
-        return f"'{value}'" if '"' in value and "'" not in value else json.dumps(value, ensure_ascii=False)
+        return (
+            f"'{value}'"
+            if '"' in value and "'" not in value
+            else json.dumps(value, ensure_ascii=False)
+        )
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value)
 
 
 def _key(key: str) -> str:
-    return key if key.replace("_", "a").replace("-", "a").isalnum() and key.isascii() else json.dumps(key)
+    return (
+        key
+        if key.replace("_", "a").replace("-", "a").isalnum() and key.isascii()
+        else json.dumps(key)
+    )

@@ -1,7 +1,7 @@
 """Reads checkpoint headers to rows: what a checkpoint holds, told from its headers alone.
 
-A format is one file in this folder and one line of ``FORMATS``. Only headers are read, never the tensors' data, and
-nothing that a header says is believed before it is checked.
+A format is one file in this folder and one line of ``FORMATS``. Only headers are read, never the
+tensors' data, and nothing that a header says is believed before it is checked.
 """
 
 from __future__ import annotations
@@ -12,14 +12,32 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from weighbridge.errors import UsageError
-from weighbridge.readers import flax, gguf, module, npz, onnx, packing, pytorch, safetensors, tensorflow
+from weighbridge.readers import (
+    flax,
+    gguf,
+    module,
+    npz,
+    onnx,
+    packing,
+    pytorch,
+    safetensors,
+    tensorflow,
+)
 from weighbridge.readers import index as indexes
-from weighbridge.readers.header import UNREADABLE, Header, Rule, collecting_later, is_remote, open_file, shown
+from weighbridge.readers.header import (
+    UNREADABLE,
+    Header,
+    Rule,
+    collecting_later,
+    is_remote,
+    open_file,
+    shown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from weighbridge.ledger import Row
+    from weighbridge.ledger.ledger import Row
     from weighbridge.readers.module import Module
     from weighbridge.readers.packing import Packed
 
@@ -29,8 +47,8 @@ if TYPE_CHECKING:
 class Format(NamedTuple):
     """A format's name, how its header is read, and whether a file's first 9 bytes look like it.
 
-    ``parts`` names the files that a checkpoint is split into, of one of which it is given the path and the header;
-    ``spelled`` gives a name in an index as the rows have it.
+    ``parts`` names the files that a checkpoint is split into, of one of which it is given the path
+    and the header; ``spelled`` gives a name in an index as the rows have it.
     """
 
     name: str
@@ -57,25 +75,39 @@ UNREAD = (".h5", ".pdparams", ".tflite")
 _READ = ", ".join(FORMATS)
 _INDEX = ".index.json"
 
-FORMAT = Rule("format", f"only {_READ} are read so far", "give such a file, its index, or a folder that holds one")
-EMPTY = Rule("no-checkpoint", "the folder holds no checkpoint", f"give a folder that holds {_READ} files")
-NO_MATCH = Rule("no-match", "no file fits this pattern", "check its spelling, and that the shell leaves it as it is")
-MIXED = Rule("mixed-formats", "the files are of several formats", "give a pattern that fits those of one")
+FORMAT = Rule(
+    "format",
+    f"only {_READ} are read so far",
+    "give such a file, its index, or a folder that holds one",
+)
+EMPTY = Rule(
+    "no-checkpoint", "the folder holds no checkpoint", f"give a folder that holds {_READ} files"
+)
+NO_MATCH = Rule(
+    "no-match",
+    "no file fits this pattern",
+    "check its spelling, and that the shell leaves it as it is",
+)
+MIXED = Rule(
+    "mixed-formats", "the files are of several formats", "give a pattern that fits those of one"
+)
 AMBIGUOUS = Rule("which-index", "the folder holds several indexes", "name the one that is meant")
 
 
 class Found(NamedTuple):
     """A checkpoint as its headers tell it.
 
-    ``rows`` go by file and then by the header's own order, and hold each name once. ``parameters`` of each is its
-    ``count``, since a header does not tell buffers; but a tensor that is another one adds nothing, one that packs a
-    weight adds the elements that this has, and the scales beside it add nothing. ``packed`` are those weights, by the
-    name that they are stored under; ``called`` are the weights that others are whose names do not tell it.
+    ``rows`` go by file and then by the header's own order, and hold each name once. ``parameters``
+    of each is its ``count``, since a header does not tell buffers; but a tensor that is another one
+    adds nothing, one that packs a weight adds the elements that this has, and the scales beside it
+    add nothing. ``packed`` are those weights, by the name that they are stored under; ``called``
+    are the weights that others are whose names do not tell it.
 
-    The four fields from ``duplicates`` on are what does not agree; they are facts to report, not errors. They are the
-    files of each name that stands in several, of which ``rows`` has the first; in ``absent`` the names, with the shard,
-    that the index puts in a shard which lacks them, whether or not another file holds them; in ``unlisted`` the names
-    that the index leaves out; in ``stated_bytes`` the index's total, if it states one.
+    The four fields from ``duplicates`` on are what does not agree; they are facts to report, not
+    errors. They are the files of each name that stands in several, of which ``rows`` has the first;
+    in ``absent`` the names, with the shard, that the index puts in a shard which lacks them,
+    whether or not another file holds them; in ``unlisted`` the names that the index leaves out; in
+    ``stated_bytes`` the index's total, if it states one.
     """
 
     path: str
@@ -96,16 +128,18 @@ class Found(NamedTuple):
 def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> Found:
     """Return what a checkpoint holds: ``path`` is a file, a pattern, an index of shards, or a folder with either.
 
-    Of a folder ``model.safetensors.index.json`` is read; without it the only index, ``model.safetensors``, or all
-    files of the format, in order of their names. ``header_bytes`` counts the bytes read, an index's with them.
+    Of a folder ``model.safetensors.index.json`` is read; without it the only index,
+    ``model.safetensors``, or all files of the format, in order of their names. ``header_bytes``
+    counts the bytes read, an index's with them.
 
-    It may be elsewhere: ``https://…``, a repository on the Hugging Face Hub as ``hf://org/name@revision``, or
-    an address of a kind that fsspec knows, ``s3://bucket/folder``. Ranges are fetched, never whole files; several
-    files are read at once, and ``watch`` is told of each that is done, as so many of so many. Or it may be in memory: a
-    module of PyTorch.
+    It may be elsewhere: ``https://…``, a repository on the Hugging Face Hub as
+    ``hf://org/name@revision``, or an address of a kind that fsspec knows, ``s3://bucket/folder``.
+    Ranges are fetched, never whole files; several files are read at once, and ``watch`` is told of
+    each that is done, as so many of so many. Or it may be in memory: a module of PyTorch.
 
     Raises:
-        CheckpointError: nothing to read there, a format with no reader yet, or a file that breaks a rule.
+        CheckpointError: nothing to read there, a format with no reader yet, or a file that breaks a
+            rule.
 
     Example:
         >>> import os, tempfile
@@ -119,12 +153,20 @@ def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> F
     """
     if isinstance(path, module.Module):
         header = module.read(path)
-        return Found(type(path).__name__, "PyTorch module", header.rows, {}, (), 0, {}, {}, (), None)
+        return Found(
+            type(path).__name__, "PyTorch module", header.rows, {}, (), 0, {}, {}, (), None
+        )
     if not isinstance(path, str | os.PathLike):
-        raise UsageError("a checkpoint is given by its path", values={"found": path}, hint="name a file or a folder")
+        raise UsageError(
+            "a checkpoint is given by its path",
+            values={"found": path},
+            hint="name a file or a folder",
+        )
     path = os.fspath(path)
     if not os.path.lexists(path) and os.path.isfile(path + tensorflow.SUFFIX):
-        path += tensorflow.SUFFIX  # as TensorFlow names a checkpoint, of which no file has the name itself
+        path += (
+            tensorflow.SUFFIX
+        )  # as TensorFlow names a checkpoint, of which no file has the name itself
     files = _files(path)
     for suffix, form in FORMATS.items():
         if shown(files[0]).endswith(suffix + _INDEX):
@@ -133,7 +175,9 @@ def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> F
     form = _form(files[0])
     strange = [file for file in files if _form(file).name != form.name]
     if strange:
-        raise MIXED.broken(path, one=os.path.basename(files[0]), another=os.path.basename(strange[0]))
+        raise MIXED.broken(
+            path, one=os.path.basename(files[0]), another=os.path.basename(strange[0])
+        )
     if form.parts and len(files) == 1:
         first = form.read(files[0])
         files = form.parts(files[0], first)
@@ -226,12 +270,16 @@ def _form(path: str) -> Format:
     raise FORMAT.broken(path, starts_with=start)
 
 
-def _found(path: str, files: list[str], form: Format, index: indexes.Index | None, watch: Watch | None) -> Found:
+def _found(
+    path: str, files: list[str], form: Format, index: indexes.Index | None, watch: Watch | None
+) -> Found:
     """Read each file's header."""
     return _of_headers(path, files, _each(files, form, watch), form, index)
 
 
-def _of_headers(path: str, files: list[str], headers: list[Header], form: Format, index: indexes.Index | None) -> Found:
+def _of_headers(
+    path: str, files: list[str], headers: list[Header], form: Format, index: indexes.Index | None
+) -> Found:
     """Put the rows of headers behind one another, and note what does not agree."""
     rows = {row.name: row for header in headers for row in header.rows}
     is_twice = len(rows) < sum(len(header.rows) for header in headers)
@@ -245,10 +293,15 @@ def _of_headers(path: str, files: list[str], headers: list[Header], form: Format
         path=shown(path),
         format=form.name,
         rows=tuple(rows.values()),
-        metadata={key: value for header in reversed(headers) for key, value in header.metadata.items()},
+        metadata={
+            key: value for header in reversed(headers) for key, value in header.metadata.items()
+        },
         files=tuple(map(shown, files)),
-        header_bytes=sum(header.header_bytes for header in headers) + (index.index_bytes if index else 0),
-        duplicates={name: held for name, held in holders.items() if len(held) > 1} if is_twice else {},
+        header_bytes=sum(header.header_bytes for header in headers)
+        + (index.index_bytes if index else 0),
+        duplicates={name: held for name, held in holders.items() if len(held) > 1}
+        if is_twice
+        else {},
         absent={name: file for name, file in listed.items() if file not in holders.get(name, ())},
         unlisted=tuple(name for name in rows if name not in listed) if index else (),
         stated_bytes=index.total_bytes if index else None,

@@ -1,8 +1,9 @@
 """Reads the directory of a zip archive: which members there are, where they lie, and the first bytes of one.
 
-PyTorch and NumPy keep tensors in zip archives. Python's own ``zipfile`` reads a directory as long as the file says that
-it is, and makes an object of each member; this reads no more than a limit, and nothing is ever written to disk. The
-format is told in https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT.
+PyTorch and NumPy keep tensors in zip archives. Python's own ``zipfile`` reads a directory as long
+as the file says that it is, and makes an object of each member; this reads no more than a limit,
+and nothing is ever written to disk. The format is told in
+https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT.
 """
 
 from __future__ import annotations
@@ -22,18 +23,26 @@ LONGEST_DIRECTORY_BYTES = 100_000_000
 _END = Struct("<4s4H2LH")  # of the directory: PK\5\6
 _LOCATOR = Struct("<4sLQL")  # of the end for large archives: PK\6\7
 _END_64 = Struct("<4sQ2H2L4Q")  # PK\6\6
-_ENTRY = Struct("<4s4x2H8x2L3H8xL")  # PK\1\2; flags, method, sizes, lengths of name, extra and comment, offset
+_ENTRY = Struct(
+    "<4s4x2H8x2L3H8xL"
+)  # PK\1\2; flags, method, sizes, lengths of name, extra and comment, offset
 _LOCAL = Struct("<4s5H3L2H")  # PK\3\4
 _LONGEST_COMMENT = 0xFFFF
 _STORED, _DEFLATED = 0, 8
 _ENCRYPTED = 1
 
 END = Rule("zip-end", "a zip archive ends with its directory", FETCH)
-LIMIT = Rule("zip-limit", f"a zip's directory may have at most {LONGEST_DIRECTORY_BYTES:,} bytes", FETCH)
-DIRECTORY = Rule("zip-directory", "the directory must name each member whole, inside the file", FETCH)
+LIMIT = Rule(
+    "zip-limit", f"a zip's directory may have at most {LONGEST_DIRECTORY_BYTES:,} bytes", FETCH
+)
+DIRECTORY = Rule(
+    "zip-directory", "the directory must name each member whole, inside the file", FETCH
+)
 NAME = Rule("zip-name", "a member must have a plain relative path", "do not trust this checkpoint")
 TWICE = Rule("zip-twice", "a member may stand only once", REWRITE)
-MEMBER = Rule("zip-member", "a member must begin where the directory says, under the same name", FETCH)
+MEMBER = Rule(
+    "zip-member", "a member must begin where the directory says, under the same name", FETCH
+)
 METHOD = Rule("zip-method", "a member must be stored or deflated, and not encrypted", REWRITE)
 DEFLATE = Rule("zip-deflate", "a deflated member must inflate to the size that is stated", FETCH)
 
@@ -59,13 +68,17 @@ def members(file: BinaryIO, path: str) -> dict[str, Member]:
     if length > LONGEST_DIRECTORY_BYTES:
         raise LIMIT.broken(path, directory_bytes=length)
     if start + length > file_bytes or count * _ENTRY.size > length:
-        raise DIRECTORY.broken(path, begins=start, directory_bytes=length, members=count, file_bytes=file_bytes)
+        raise DIRECTORY.broken(
+            path, begins=start, directory_bytes=length, members=count, file_bytes=file_bytes
+        )
     found: dict[str, Member] = {}
     for member in _entries(read_at(file, start, length), count, path):
         if member.name in found:
             raise TWICE.broken(path, member=member.name)
         if member.offset + member.packed > file_bytes:
-            raise DIRECTORY.broken(path, member=member.name, begins=member.offset, bytes=member.packed)
+            raise DIRECTORY.broken(
+                path, member=member.name, begins=member.offset, bytes=member.packed
+            )
         found[member.name] = member
     return found
 
@@ -95,7 +108,9 @@ def _entries(directory: bytes, count: int, path: str) -> Iterator[Member]:
     for _ in range(count):
         if at + _ENTRY.size > len(directory) or directory[at : at + 4] != b"PK\x01\x02":
             raise DIRECTORY.broken(path, at=at, directory_bytes=len(directory))
-        _, flags, method, packed, size, named, extra, comment, offset = _ENTRY.unpack_from(directory, at)
+        _, flags, method, packed, size, named, extra, comment, offset = _ENTRY.unpack_from(
+            directory, at
+        )
         name_at = at + _ENTRY.size
         at = name_at + named + extra + comment
         name = _name(directory[name_at : name_at + named], path)
@@ -104,7 +119,9 @@ def _entries(directory: bytes, count: int, path: str) -> Iterator[Member]:
         if flags & _ENCRYPTED:
             raise METHOD.broken(path, member=name, encrypted=True)
         if 0xFFFFFFFF in (packed, size, offset):
-            size, packed, offset = _large(directory[name_at + named : name_at + named + extra], size, packed, offset)
+            size, packed, offset = _large(
+                directory[name_at + named : name_at + named + extra], size, packed, offset
+            )
         yield Member(name, offset, method, packed, size)
 
 
@@ -123,10 +140,16 @@ def _large(extra: bytes, *stated: int) -> list[int]:
     """Return sizes with those that have no room in 32 bits taken from a member's extra field."""
     at, large = 0, list[int]()
     while at + 4 <= len(extra):
-        kind, length = int.from_bytes(extra[at : at + 2], "little"), int.from_bytes(extra[at + 2 : at + 4], "little")
+        kind, length = (
+            int.from_bytes(extra[at : at + 2], "little"),
+            int.from_bytes(extra[at + 2 : at + 4], "little"),
+        )
         if kind == 1:
             held = extra[at + 4 : at + 4 + length]
-            large = [int.from_bytes(held[begin : begin + 8], "little") for begin in range(0, len(held) // 8 * 8, 8)]
+            large = [
+                int.from_bytes(held[begin : begin + 8], "little")
+                for begin in range(0, len(held) // 8 * 8, 8)
+            ]
         at += 4 + length
     return [large.pop(0) if number == 0xFFFFFFFF and large else number for number in stated]
 
@@ -160,7 +183,9 @@ def content(file: BinaryIO, member: Member, path: str, most: int) -> bytes:
     inflate, wanted = zlib.decompressobj(-zlib.MAX_WBITS), min(most, member.size)
     try:
         # zlib takes a limit of 0 for none.
-        found = inflate.decompress(read_at(file, start, min(member.packed, wanted + _DEFLATE_ROOM)), max(wanted, 1))
+        found = inflate.decompress(
+            read_at(file, start, min(member.packed, wanted + _DEFLATE_ROOM)), max(wanted, 1)
+        )
     except zlib.error as error:
         raise DEFLATE.broken(path, member=member.name, problem=str(error)) from None
     if len(found) != wanted:

@@ -1,9 +1,10 @@
 """Reads what a Flax checkpoint holds, `flax_model.msgpack`: maps of names to maps, and arrays at their ends.
 
-The file is MessagePack (https://github.com/msgpack/msgpack/blob/master/spec.md): values one behind the other, each its
-kind, its length and its bytes. An array is a value of a kind of Flax's own that holds three: shape, name of the dtype,
-data, and one of more than 2^30 bytes is a map of chunks; that is told in https://github.com/google/flax
-(``flax/serialization.py``). The data is stepped over.
+The file is MessagePack (https://github.com/msgpack/msgpack/blob/master/spec.md): values one behind
+the other, each its kind, its length and its bytes. An array is a value of a kind of Flax's own that
+holds three: shape, name of the dtype, data, and one of more than 2^30 bytes is a map of chunks;
+that is told in https://github.com/google/flax (``flax/serialization.py``). The data is stepped
+over.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from weighbridge.units import stored_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weighbridge.ledger import Row
+    from weighbridge.ledger.ledger import Row
 
 MOST_DEEP = 32
 MOST_DIMS = 64
@@ -40,20 +41,35 @@ _PIECE = 1 << 12
 
 CUT = Rule("flax-cut", "a value must end before what holds it does", FETCH)
 KIND = Rule("flax-kind", "a value must be of a kind that Flax writes", FETCH)
-DEEP = Rule("flax-deep", f"values may nest at most {MOST_DEEP} deep, and be at most {MOST_VALUES:,}", FETCH)
+DEEP = Rule(
+    "flax-deep", f"values may nest at most {MOST_DEEP} deep, and be at most {MOST_VALUES:,}", FETCH
+)
 MAP = Rule("flax-map", "a Flax checkpoint must be one map of names, and end with it", FETCH)
 NAME = Rule("flax-name", f"a name or text must be UTF-8 of at most {LONGEST_TEXT:,} bytes", REWRITE)
-NAMES = Rule("flax-names", f"all names together may have at most {LONGEST_NAMES:,} characters", REWRITE)
+NAMES = Rule(
+    "flax-names", f"all names together may have at most {LONGEST_NAMES:,} characters", REWRITE
+)
 TWICE = Rule("flax-twice", "a name may stand only once", REWRITE)
 ARRAY = Rule("flax-array", "an array must be a shape, a dtype and its data, and no more", FETCH)
-DTYPE = Rule("flax-dtype", "an array must be of numbers or flags, of a dtype that JAX has", "save it as numbers")
+DTYPE = Rule(
+    "flax-dtype",
+    "an array must be of numbers or flags, of a dtype that JAX has",
+    "save it as numbers",
+)
 SHAPE = Rule(
-    "flax-shape", f"a shape must be of at most {MOST_DIMS} non-negative integers, of fewer than 2^63 elements", REWRITE
+    "flax-shape",
+    f"a shape must be of at most {MOST_DIMS} non-negative integers, of fewer than 2^63 elements",
+    REWRITE,
 )
 SIZE = Rule("flax-size", "an array's data must be as long as its shape and dtype take", FETCH)
-CHUNKS = Rule("flax-chunks", "an array in chunks must have a shape, and chunks of one dtype that fill it", FETCH)
+CHUNKS = Rule(
+    "flax-chunks",
+    "an array in chunks must have a shape, and chunks of one dtype that fill it",
+    FETCH,
+)
 
-# Kinds by their first byte: what stands in it for itself, and those that say in as many bytes how long they are.
+# Kinds by their first byte: what stands in it for itself, and those that say in as many bytes how
+# long they are.
 _NOTHING = {0xC0: None, 0xC2: False, 0xC3: True}
 _NUMBERS = {0xCA + at: Struct(f">{form}") for at, form in enumerate("fdBHIQbhiq")}
 _BYTES = {0xC4: 1, 0xC5: 2, 0xC6: 4}
@@ -106,7 +122,8 @@ def read(path: str) -> Header:
     What is no array, such as the step, is in the metadata.
 
     Raises:
-        CheckpointError: the file breaks a rule of the format; the message starts with the rule's name.
+        CheckpointError: the file breaks a rule of the format; the message starts with the rule's
+            name.
 
     Example:
         >>> import os, tempfile
@@ -251,7 +268,9 @@ class _Reader:
             raise DTYPE.broken(self._path, at=begin, dtype=name)
         array = _Array(tuple(shape), NAMES_OF_DTYPES[name], _count(shape, begin, self._path))
         if stored_bytes(array.elements, array.dtype) != data.length:
-            raise SIZE.broken(self._path, at=begin, shape=array.shape, dtype=array.dtype, bytes=data.length)
+            raise SIZE.broken(
+                self._path, at=begin, shape=array.shape, dtype=array.dtype, bytes=data.length
+            )
         return array
 
 
@@ -293,10 +312,19 @@ class _Leaves:
         count = _count(shape, name, self._path)
         dtypes = {chunk.dtype for chunk in chunks}
         if len(dtypes) > 1 or sum(chunk.elements for chunk in chunks) != count:
-            raise CHUNKS.broken(self._path, array=name, shape=shape, dtypes=", ".join(sorted(dtypes)))
+            raise CHUNKS.broken(
+                self._path, array=name, shape=shape, dtypes=", ".join(sorted(dtypes))
+            )
         return _Array(tuple(shape), dtypes.pop(), count)
 
     @staticmethod
     def _numbered(found: Any) -> list[Any]:
-        """Return what stands under the names 0, 1, …: so Flax writes a list. Anything else is none."""
-        return list(found.values()) if isinstance(found, dict) and [*found] == [*map(str, range(len(found)))] else []
+        """Return what stands under the names 0, 1, …: so Flax writes a list.
+
+        Anything else is none.
+        """
+        return (
+            list(found.values())
+            if isinstance(found, dict) and [*found] == [*map(str, range(len(found)))]
+            else []
+        )

@@ -1,9 +1,10 @@
 """Reads the header of a GGUF file.
 
-A header is the magic, a version, how many tensors and how many keys there are; then the keys with their values; then
-each tensor's name, sizes, type and offset. Nothing says how long it is, and a vocabulary of a million texts may stand
-in it, so it is read in pieces, and what no answer needs is stepped over. The rules are those of
-https://github.com/ggml-org/ggml (``docs/gguf.md`` and ``src/gguf.cpp``), whose code demands the same order of offsets.
+A header is the magic, a version, how many tensors and how many keys there are; then the keys with
+their values; then each tensor's name, sizes, type and offset. Nothing says how long it is, and a
+vocabulary of a million texts may stand in it, so it is read in pieces, and what no answer needs is
+stepped over. The rules are those of https://github.com/ggml-org/ggml (``docs/gguf.md`` and
+``src/gguf.cpp``), whose code demands the same order of offsets.
 """
 
 from __future__ import annotations
@@ -13,13 +14,23 @@ import re
 from struct import Struct
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, elements, found_row, open_file, read_on, size_of
+from weighbridge.readers.header import (
+    FETCH,
+    REWRITE,
+    Header,
+    Rule,
+    elements,
+    found_row,
+    open_file,
+    read_on,
+    size_of,
+)
 from weighbridge.units import DTYPES, stored_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weighbridge.ledger import Row
+    from weighbridge.ledger.ledger import Row
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -33,27 +44,55 @@ _DEEPEST = 8  # arrays in arrays
 _LONGEST_TEXT = 1 << 16  # bytes of a value's text that are kept
 
 MAGIC_WRONG = Rule("gguf-magic", "a GGUF file starts with GGUF and a version", FETCH)
-VERSION = Rule("gguf-version", f"only versions {' and '.join(map(str, VERSIONS))} are read", "convert it to GGUF 3")
+VERSION = Rule(
+    "gguf-version",
+    f"only versions {' and '.join(map(str, VERSIONS))} are read",
+    "convert it to GGUF 3",
+)
 CUT = Rule("gguf-cut", "the header must end before the file does", FETCH)
 LIMIT = Rule("gguf-limit", f"a header may have at most {LONGEST_HEADER_BYTES:,} bytes", FETCH)
 COUNT = Rule("gguf-count", "a file has room for as many entries as it says that it has", FETCH)
 TEXT = Rule("gguf-text", f"a name must be UTF-8 of at most {LONGEST_NAME_BYTES:,} bytes", REWRITE)
-VALUE = Rule("gguf-value", "a value must be of one of the 13 types, and arrays nest at most 8 deep", FETCH)
+VALUE = Rule(
+    "gguf-value", "a value must be of one of the 13 types, and arrays nest at most 8 deep", FETCH
+)
 TWICE = Rule("gguf-twice", "a key or a tensor's name may stand only once", REWRITE)
-ALIGNMENT = Rule("gguf-alignment", "general.alignment must be a power of two, of type uint32", REWRITE)
-DIMS = Rule("gguf-dims", f"a tensor has at most {MOST_DIMS} dims, and fewer than 2^63 elements", REWRITE)
-TYPE = Rule("gguf-type", "a tensor's type must be one that ggml has", "update weighbridge, or convert it again")
+ALIGNMENT = Rule(
+    "gguf-alignment", "general.alignment must be a power of two, of type uint32", REWRITE
+)
+DIMS = Rule(
+    "gguf-dims", f"a tensor has at most {MOST_DIMS} dims, and fewer than 2^63 elements", REWRITE
+)
+TYPE = Rule(
+    "gguf-type",
+    "a tensor's type must be one that ggml has",
+    "update weighbridge, or convert it again",
+)
 BLOCKS = Rule("gguf-blocks", "the rows of a tensor must be whole blocks of its type", REWRITE)
-OFFSET = Rule("gguf-offset", "each tensor must begin where the one before it ends, aligned", REWRITE)
-SPLIT = Rule("gguf-split", "a split model is in as many files as its name and its header say", "fetch the others")
+OFFSET = Rule(
+    "gguf-offset", "each tensor must begin where the one before it ends, aligned", REWRITE
+)
+SPLIT = Rule(
+    "gguf-split",
+    "a split model is in as many files as its name and its header say",
+    "fetch the others",
+)
 SHORT = Rule("gguf-short", "the tensors must end before the file does", FETCH)
 
 # ggml's types by number; those that are missing were removed.
 # Source: enum ggml_type of https://github.com/ggml-org/ggml (include/ggml.h).
 TYPES = {
     **dict(enumerate(("F32", "F16", "Q4_0", "Q4_1"))),
-    **dict(enumerate(("Q5_0", "Q5_1", "Q8_0", "Q8_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K"), 6)),
-    **dict(enumerate(("IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS"), 16)),
+    **dict(
+        enumerate(
+            ("Q5_0", "Q5_1", "Q8_0", "Q8_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K"), 6
+        )
+    ),
+    **dict(
+        enumerate(
+            ("IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS"), 16
+        )
+    ),
     **dict(enumerate(("I8", "I16", "I32", "I64", "F64", "IQ1_M", "BF16"), 24)),
     **dict(enumerate(("TQ1_0", "TQ2_0"), 34)),
     **dict(enumerate(("MXFP4", "NVFP4", "Q1_0"), 39)),
@@ -84,7 +123,8 @@ def read(path: str) -> Header:
     The metadata are the keys with their values as texts; of an array, its length.
 
     Raises:
-        CheckpointError: the file breaks a rule of the format; the message starts with the rule's name.
+        CheckpointError: the file breaks a rule of the format; the message starts with the rule's
+            name.
 
     Example:
         >>> import os, struct, tempfile
@@ -115,7 +155,10 @@ def parts(path: str, header: Header) -> list[str]:
         return [path]
     if stated != str(int(named[1])):
         raise SPLIT.broken(path, **{"split.count": stated})
-    found = [f"{path[: named.start()]}-{number:05d}-of-{named[1]}.gguf" for number in range(1, int(named[1]) + 1)]
+    found = [
+        f"{path[: named.start()]}-{number:05d}-of-{named[1]}.gguf"
+        for number in range(1, int(named[1]) + 1)
+    ]
     for each in found:
         if not os.path.exists(each):
             raise SPLIT.broken(path, missing=os.path.basename(each))
@@ -147,14 +190,18 @@ class _Reader:
         """See that so many bytes are at hand, and return where they begin; nothing is read that is not there."""
         if self._at + length > len(self._piece):
             if length > self.left:
-                raise CUT.broken(self.path, at=self.position, needs=length, file_bytes=self.file_bytes)
+                raise CUT.broken(
+                    self.path, at=self.position, needs=length, file_bytes=self.file_bytes
+                )
             if self.position + length > LONGEST_HEADER_BYTES:
                 raise LIMIT.broken(self.path, at=self.position, needs=length)
             rest = self._piece[self._at :]
             self._before, self._at = self.position, 0
             self._piece = rest + read_on(self._file, max(length, _PIECE) - len(rest))
             if len(self._piece) < length:
-                raise CUT.broken(self.path, at=self.position, needs=length, file_bytes=self.file_bytes)
+                raise CUT.broken(
+                    self.path, at=self.position, needs=length, file_bytes=self.file_bytes
+                )
         at = self._at
         self._at += length
         return at
@@ -201,7 +248,10 @@ class _Reader:
         return Header(rows, {key: value.text for key, value in metadata.items()}, header_bytes)
 
     def _start(self) -> tuple[int, int]:
-        """Return how many tensors and keys there are. A version that reads backwards tells of big-endian numbers."""
+        """Return how many tensors and keys there are.
+
+        A version that reads backwards tells of big-endian numbers.
+        """
         at = self._need(len(MAGIC)) if self.file_bytes >= len(MAGIC) + 4 else 0
         if self._piece[at : at + len(MAGIC)] != MAGIC:
             raise MAGIC_WRONG.broken(self.path, file_bytes=self.file_bytes)
@@ -243,7 +293,9 @@ class _Reader:
     def _array(self, key: str, depth: int) -> _Array:
         """Step over an array, and return what it is of and how long."""
         kind, length = self._unpack("IQ")
-        least = length * {_TEXT: 8, _ARRAY: 12}.get(kind, 0 if kind not in _SCALARS else Struct(_SCALARS[kind]).size)
+        least = length * {_TEXT: 8, _ARRAY: 12}.get(
+            kind, 0 if kind not in _SCALARS else Struct(_SCALARS[kind]).size
+        )
         if least > self.left:
             raise COUNT.broken(self.path, key=key, items=length, needs=least, left=self.left)
         if kind in _SCALARS:
@@ -301,19 +353,27 @@ class _Reader:
             raise DIMS.broken(self.path, tensor=tensor.name, shape=tensor.shape)
         block = DTYPES[dtype].elements
         if tensor.shape and tensor.shape[-1] % block:
-            raise BLOCKS.broken(self.path, tensor=tensor.name, row=tensor.shape[-1], type=dtype, block=block)
+            raise BLOCKS.broken(
+                self.path, tensor=tensor.name, row=tensor.shape[-1], type=dtype, block=block
+            )
         return found_row(tensor.name, tensor.shape, dtype, count)
 
-    def _check_layout(self, tensors: list[_Described], rows: tuple[Row, ...], start: int, alignment: int) -> None:
+    def _check_layout(
+        self, tensors: list[_Described], rows: tuple[Row, ...], start: int, alignment: int
+    ) -> None:
         """Hold the tensors to lie end to end, each aligned, from where the data starts to where the file ends."""
         expected = end = 0
         for tensor, row in zip(tensors, rows, strict=True):
             if tensor.offset != expected:
-                raise OFFSET.broken(self.path, tensor=row.name, begins=tensor.offset, should_begin=expected)
+                raise OFFSET.broken(
+                    self.path, tensor=row.name, begins=tensor.offset, should_begin=expected
+                )
             end = expected + stored_bytes(row.count, row.dtype)
             expected = -(-end // alignment) * alignment
         if rows and start + end > self.file_bytes:
-            raise SHORT.broken(self.path, last=rows[-1].name, ends=start + end, file_bytes=self.file_bytes)
+            raise SHORT.broken(
+                self.path, last=rows[-1].name, ends=start + end, file_bytes=self.file_bytes
+            )
 
 
 class _Array(NamedTuple):

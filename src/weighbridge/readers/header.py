@@ -1,6 +1,7 @@
 """What every reader shares: what a header yields, and how a file that is not trusted is opened, read and parsed.
 
-A rule is one thing that a file must hold to. It has a short name that stays, and breaking it gives one message.
+A rule is one thing that a file must hold to. It has a short name that stays, and breaking it gives
+one message.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, ParamSpec, TypeVar
 
 from weighbridge.errors import CheckpointError
-from weighbridge.ledger import Row
+from weighbridge.ledger.ledger import Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-# The digits of 2^64 - 1. No size or offset needs more, and Python takes quadratic time over a long integer.
+# The digits of 2^64 - 1. No size or offset needs more, and Python takes quadratic time over a long
+# integer.
 _MOST_DIGITS = 20
-# Small values take some forty times the bytes that spell them. 100,000 matrices have 1,200,000 of these marks, 12
-# each. As many as may be take up to 190 MiB and a second, where the names and texts between them are short ASCII.
+# Small values take some forty times the bytes that spell them. 100,000 matrices have 1,200,000 of
+# these marks, 12 each. As many as may be take up to 190 MiB and a second, where the names and texts
+# between them are short ASCII.
 MOST_ITEMS = 1_250_000
 LONGEST_CONFIG_BYTES = 2 * 2**20
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -39,9 +42,10 @@ _T = TypeVar("_T")
 class Header(NamedTuple):
     """What one file's header says: rows in the header's own order, its free text, and the bytes read to know it.
 
-    Most headers tell neither ties nor buffers, nor what a tensor is for: each row's ``parameters`` is its ``count``, a
-    buffer's too, and ``role``, ``dims`` and ``tied_to`` are empty. ``called`` are the weights that tensors are whose
-    names do not tell it, where something else in the header does.
+    Most headers tell neither ties nor buffers, nor what a tensor is for: each row's ``parameters``
+    is its ``count``, a buffer's too, and ``role``, ``dims`` and ``tied_to`` are empty. ``called``
+    are the weights that tensors are whose names do not tell it, where something else in the header
+    does.
     """
 
     rows: tuple[Row, ...]
@@ -64,7 +68,9 @@ class Rule(NamedTuple):
             >>> print(OBJECT.broken("index.json", found=[]))
             index.json: object: the JSON must be one object (found = a list of 0). Write it again, or fetch it again.
         """
-        return CheckpointError(f"{self.name}: {self.what}", where=shown(path), values=values, hint=self.hint)
+        return CheckpointError(
+            f"{self.name}: {self.what}", where=shown(path), values=values, hint=self.hint
+        )
 
 
 FETCH = "the file is damaged or is not what its name says: fetch it again"
@@ -72,16 +78,24 @@ REWRITE = "write it again, or fetch it again"
 
 MISSING = Rule("missing", "there is no such file", "check the spelling of the path")
 UNREADABLE = Rule("unreadable", "the file cannot be opened", "check its permissions and its links")
-REGULAR = Rule("regular-file", "only a regular file can be read", "give a file, not a folder, a pipe or a device")
+REGULAR = Rule(
+    "regular-file",
+    "only a regular file can be read",
+    "give a file, not a folder, a pipe or a device",
+)
 ITEMS = Rule("items", f"the JSON may have at most {MOST_ITEMS:,} commas, colons, [ and {{", FETCH)
 UTF8 = Rule("utf-8", "the JSON must be valid UTF-8", FETCH)
 SYNTAX = Rule("json", "the text must be JSON", FETCH)
 NESTING = Rule("nesting", "the JSON must not nest deeply", FETCH)
 DUPLICATE = Rule("duplicate", "a name may stand only once in an object", REWRITE)
 DIGITS = Rule("digits", f"an integer may have at most {_MOST_DIGITS} digits", REWRITE)
-CONFIG_LIMIT = Rule("config-limit", f"a config may have at most {LONGEST_CONFIG_BYTES:,} bytes", FETCH)
+CONFIG_LIMIT = Rule(
+    "config-limit", f"a config may have at most {LONGEST_CONFIG_BYTES:,} bytes", FETCH
+)
 OBJECT = Rule("object", "the JSON must be one object", REWRITE)
-SURROGATE = Rule("surrogate", "a name or text must be writable as UTF-8: half a surrogate pair is not", REWRITE)
+SURROGATE = Rule(
+    "surrogate", "a name or text must be writable as UTF-8: half a surrogate pair is not", REWRITE
+)
 
 
 def is_remote(path: str) -> bool:
@@ -109,7 +123,8 @@ def shown(path: str) -> str:
 def collecting_later(read: Callable[_P, _T]) -> Callable[_P, _T]:
     """Return a function that does the same, and lets Python collect garbage only when it is done.
 
-    A collection looks through all that was built, and a reader builds much of which nothing is garbage yet.
+    A collection looks through all that was built, and a reader builds much of which nothing is
+    garbage yet.
     """
 
     @wraps(read)
@@ -126,7 +141,9 @@ def collecting_later(read: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def open_file(path: str) -> BinaryIO:
-    """Open a regular file without a buffer, so that only the bytes asked for are read. It never waits for a pipe.
+    """Open a regular file without a buffer, so that only the bytes asked for are read.
+
+    It never waits for a pipe.
 
     Of one that is elsewhere, at an address, ranges are fetched.
 
@@ -139,18 +156,24 @@ def open_file(path: str) -> BinaryIO:
         found: BinaryIO = store_of(path).open(path)
         return found
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # before it is opened: to open a device may do something
+        if not stat.S_ISREG(
+            os.stat(path).st_mode
+        ):  # before it is opened: to open a device may do something
             raise REGULAR.broken(path)
         return open(path, "rb", buffering=0, opener=_open_regular)
     except (FileNotFoundError, NotADirectoryError):
         raise MISSING.broken(path) from None
     except (OSError, ValueError) as error:
-        raise UNREADABLE.broken(path, reason=getattr(error, "strerror", None) or str(error)) from None
+        raise UNREADABLE.broken(
+            path, reason=getattr(error, "strerror", None) or str(error)
+        ) from None
 
 
 def _open_regular(path: str, flags: int) -> int:
     """Open without waiting, and look again: a pipe may have been put there since the check."""
-    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has neither the flag nor the wait
+    descriptor = os.open(
+        path, flags | getattr(os, "O_NONBLOCK", 0)
+    )  # Windows has neither the flag nor the wait
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise REGULAR.broken(path)
@@ -182,10 +205,13 @@ def read_on(file: BinaryIO, length: int) -> bytes:
 
 
 def inside(folder: str, name: str, path: str, wrong: Rule, missing: Rule) -> str:
-    """Return the path of a file that ``path`` names in its folder. It may lead nowhere else, whatever links there are.
+    """Return the path of a file that ``path`` names in its folder.
+
+    It may lead nowhere else, whatever links there are.
 
     Raises:
-        CheckpointError: the name is no plain path or leads out of the folder, or there is no such file.
+        CheckpointError: the name is no plain path or leads out of the folder, or there is no such
+            file.
     """
     if not _is_plain(name):
         raise wrong.broken(path, shard=name)
@@ -195,7 +221,9 @@ def inside(folder: str, name: str, path: str, wrong: Rule, missing: Rule) -> str
     if not os.path.lexists(found):
         raise missing.broken(path, shard=name)
     target = os.path.realpath(found)
-    if not any(target.startswith(os.path.join(home, "")) for home in _homes(os.path.realpath(folder))):
+    if not any(
+        target.startswith(os.path.join(home, "")) for home in _homes(os.path.realpath(folder))
+    ):
         raise wrong.broken(path, shard=name, leads_to=target)
     return found
 
@@ -207,7 +235,11 @@ def _is_plain(shard: str) -> bool:
         >>> [_is_plain(name) for name in ("a.safetensors", "b/a.safetensors", "../a", "/a", "C:a", "b\\a", "")]
         [True, True, False, False, False, False, False]
     """
-    return shard.isprintable() and not {"\\", ":"} & set(shard) and not {"", ".", ".."} & set(shard.split("/"))
+    return (
+        shard.isprintable()
+        and not {"\\", ":"} & set(shard)
+        and not {"", ".", ".."} & set(shard.split("/"))
+    )
 
 
 def _homes(folder: str) -> list[str]:
@@ -237,8 +269,8 @@ def parse_object(raw: bytes, path: str) -> dict[str, Any]:
     """Return the JSON object that ``raw`` spells: stricter than Python's own parser, as strict as safetensors'.
 
     Raises:
-        CheckpointError: one of the rules ``items``, ``utf-8``, ``json``, ``nesting``, ``duplicate``, ``digits`` and
-            ``object``.
+        CheckpointError: one of the rules ``items``, ``utf-8``, ``json``, ``nesting``,
+            ``duplicate``, ``digits`` and ``object``.
 
     Example:
         >>> parse_object(b'{"shape": [2, 3]}', "a.safetensors")
@@ -309,7 +341,9 @@ def elements(shape: Iterable[int]) -> int | None:
 
 
 def found_row(name: str, shape: tuple[int, ...], dtype: str, count: int) -> Row:
-    """Return the row of a tensor as a header tells of it. `Row` itself takes twice as long to make the same.
+    """Return the row of a tensor as a header tells of it.
+
+    `Row` itself takes twice as long to make the same.
 
     Example:
         >>> found_row("pooler.bias", (2,), "F32", 2) == Row("pooler.bias", (2,), "F32", "", (), 2, 2)
@@ -329,7 +363,9 @@ def _object(path: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _integer(path: str, text: str) -> int | float:
     if len(text) > _MOST_DIGITS:
         raise DIGITS.broken(path, digits=len(text), starts=text[:12])
-    return -0.0 if text == "-0" else int(text)  # "-0" is no non-negative integer: safetensors takes it for a float
+    return (
+        -0.0 if text == "-0" else int(text)
+    )  # "-0" is no non-negative integer: safetensors takes it for a float
 
 
 def _constant(path: str, text: str) -> None:

@@ -16,8 +16,16 @@ from weighbridge.readers.web import FORBIDDEN, NOT_FOUND, TIMEOUT_SECONDS, Sourc
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-HUB_ID = Rule("hub-id", "an address on the hub is hf://org/name, or hf://org/name@revision/file", "check its spelling")
-OFFLINE = Rule("offline", "HF_HUB_OFFLINE is set, and the cache does not hold it", "take it out, or fetch it before")
+HUB_ID = Rule(
+    "hub-id",
+    "an address on the hub is hf://org/name, or hf://org/name@revision/file",
+    "check its spelling",
+)
+OFFLINE = Rule(
+    "offline",
+    "HF_HUB_OFFLINE is set, and the cache does not hold it",
+    "take it out, or fetch it before",
+)
 
 
 class _OnHub(NamedTuple):
@@ -106,7 +114,11 @@ def download(path: str, patterns: Sequence[str]) -> str:
     Raises:
         CheckpointError: the address is none, nothing is there, or it cannot be fetched.
     """
-    at, hub, errors = _on_hub(path), imported("huggingface_hub", path), import_module("huggingface_hub.errors")
+    at, hub, errors = (
+        _on_hub(path),
+        imported("huggingface_hub", path),
+        import_module("huggingface_hub.errors"),
+    )
     if import_module("huggingface_hub.constants").HF_HUB_OFFLINE:
         return _cached(at, path) or _not_cached(path)
     said = import_module("huggingface_hub.utils")
@@ -116,10 +128,20 @@ def download(path: str, patterns: Sequence[str]) -> str:
     try:
         info = _asked(at, path)
         names = [sibling.rfilename for sibling in info.siblings or ()]
-        wanted = [name for name in names if any(fnmatch(name, f"{at.name}/{of}".lstrip("/")) for of in patterns)]
-        for name, revision in [*((name, info.sha) for name in wanted), *((name, at.revision) for name in wanted[:1])]:
-            # the last one once more, under the name of the revision, so that the cache knows which commit that is
-            hub.hf_hub_download(at.repository, name, revision=revision, etag_timeout=TIMEOUT_SECONDS)
+        wanted = [
+            name
+            for name in names
+            if any(fnmatch(name, f"{at.name}/{of}".lstrip("/")) for of in patterns)
+        ]
+        for name, revision in [
+            *((name, info.sha) for name in wanted),
+            *((name, at.revision) for name in wanted[:1]),
+        ]:
+            # the last one once more, under the name of the revision, so that the cache knows which
+            # commit that is
+            hub.hf_hub_download(
+                at.repository, name, revision=revision, etag_timeout=TIMEOUT_SECONDS
+            )
     except errors.HfHubHTTPError as error:
         raise by_status(getattr(error.response, "status_code", 0), path) from None
     except (import_module("httpx2").TransportError, errors.LocalEntryNotFoundError) as error:

@@ -1,7 +1,7 @@
 """Reads the index of a checkpoint that is split into shards: which file holds which tensor.
 
-An index is JSON: ``{"metadata": {"total_size": bytes}, "weight_map": {tensor name: file name}}``. The file names are
-taken from a stranger, so none may lead out of the index's folder.
+An index is JSON: ``{"metadata": {"total_size": bytes}, "weight_map": {tensor name: file name}}``.
+The file names are taken from a stranger, so none may lead out of the index's folder.
 """
 
 from __future__ import annotations
@@ -24,12 +24,20 @@ from weighbridge.readers.header import (
 LONGEST_INDEX_BYTES = 100_000_000
 
 INDEX_LIMIT = Rule("index-limit", f"an index may have at most {LONGEST_INDEX_BYTES:,} bytes", FETCH)
-WEIGHT_MAP = Rule("weight-map", "an index must have weight_map, an object of tensor names to file names", REWRITE)
-TOTAL_SIZE = Rule("total-size", "the index's metadata.total_size must be a number of bytes", REWRITE)
-SHARD_PATH = Rule(
-    "shard-path", "a shard must be named by a plain path inside the folder of its index", "do not trust this checkpoint"
+WEIGHT_MAP = Rule(
+    "weight-map", "an index must have weight_map, an object of tensor names to file names", REWRITE
 )
-SHARD_MISSING = Rule("shard-missing", "the index names a file that is not there", "fetch the missing file")
+TOTAL_SIZE = Rule(
+    "total-size", "the index's metadata.total_size must be a number of bytes", REWRITE
+)
+SHARD_PATH = Rule(
+    "shard-path",
+    "a shard must be named by a plain path inside the folder of its index",
+    "do not trust this checkpoint",
+)
+SHARD_MISSING = Rule(
+    "shard-missing", "the index names a file that is not there", "fetch the missing file"
+)
 
 
 class Index(NamedTuple):
@@ -49,7 +57,8 @@ def read(path: str) -> Index:
     """Return what an index says, each shard in order of its name with its path; the shards are not opened.
 
     Raises:
-        CheckpointError: the index breaks a rule, or names a file that is not there or lies outside its folder.
+        CheckpointError: the index breaks a rule, or names a file that is not there or lies outside
+            its folder.
 
     Example:
         >>> import os, tempfile
@@ -71,7 +80,8 @@ def read(path: str) -> Index:
     weight_map = _weight_map(found.get("weight_map"), path)
     folder = os.path.dirname(path)
     shards = {
-        shard: inside(folder, shard, path, SHARD_PATH, SHARD_MISSING) for shard in sorted(set(weight_map.values()))
+        shard: inside(folder, shard, path, SHARD_PATH, SHARD_MISSING)
+        for shard in sorted(set(weight_map.values()))
     }
     return Index(_total(found.get("metadata"), path), weight_map, shards, len(raw))
 

@@ -1,10 +1,13 @@
-"""Reads a live module of PyTorch: its parameters and buffers as they are in memory. PyTorch is not imported."""
+"""Reads a live module of PyTorch: its parameters and buffers as they are in memory.
+
+PyTorch is not imported.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from weighbridge.ledger import Row
+from weighbridge.ledger.ledger import Row
 from weighbridge.readers.header import Header
 from weighbridge.units import NAMES
 

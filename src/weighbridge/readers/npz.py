@@ -1,8 +1,9 @@
 """Reads what a NumPy archive holds: the header of each array in it.
 
-An ``.npz`` file is a zip archive of ``.npy`` files, each of which begins with its dtype and shape, spelled as a dict of
-Python. The format is told in https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html. Arrays of objects
-are pickles: they are refused.
+An ``.npz`` file is a zip archive of ``.npy`` files, each of which begins with its dtype and shape,
+spelled as a dict of Python. The format is told in
+https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html. Arrays of objects are
+pickles: they are refused.
 """
 
 from __future__ import annotations
@@ -12,11 +13,20 @@ import warnings
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from weighbridge.readers import archive
-from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, elements, found_row, is_size, open_file
+from weighbridge.readers.header import (
+    FETCH,
+    REWRITE,
+    Header,
+    Rule,
+    elements,
+    found_row,
+    is_size,
+    open_file,
+)
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
-    from weighbridge.ledger import Row
+    from weighbridge.ledger.ledger import Row
     from weighbridge.readers.archive import Member
 
 LONGEST_HEADER_BYTES = 10_000  # as numpy itself has it
@@ -24,12 +34,24 @@ _MAGIC = b"\x93NUMPY"
 _SUFFIX = ".npy"
 _LENGTHS = {1: 2, 2: 4, 3: 4}  # bytes of the header's length, by version
 
-MEMBER = Rule("npz-member", f"each member of an npz archive must be an array, NAME{_SUFFIX}", REWRITE)
+MEMBER = Rule(
+    "npz-member", f"each member of an npz archive must be an array, NAME{_SUFFIX}", REWRITE
+)
 VERSION = Rule("npz-version", "an array's header must be of version 1, 2 or 3", FETCH)
-LIMIT = Rule("npz-limit", f"an array's header may have at most {LONGEST_HEADER_BYTES:,} bytes", FETCH)
-HEADER = Rule("npz-header", "an array's header must be a dict of descr, fortran_order and shape", REWRITE)
-DTYPE = Rule("npz-dtype", "an array must be of numbers or flags, of a size that NumPy has", "save it as numbers")
-SHAPE = Rule("npz-shape", "a shape must be of non-negative integers, of fewer than 2^63 elements", REWRITE)
+LIMIT = Rule(
+    "npz-limit", f"an array's header may have at most {LONGEST_HEADER_BYTES:,} bytes", FETCH
+)
+HEADER = Rule(
+    "npz-header", "an array's header must be a dict of descr, fortran_order and shape", REWRITE
+)
+DTYPE = Rule(
+    "npz-dtype",
+    "an array must be of numbers or flags, of a size that NumPy has",
+    "save it as numbers",
+)
+SHAPE = Rule(
+    "npz-shape", "a shape must be of non-negative integers, of fewer than 2^63 elements", REWRITE
+)
 SIZE = Rule("npz-size", "an array's data must be as long as its shape and dtype take", FETCH)
 
 _DTYPES = {
@@ -59,12 +81,15 @@ def read(path: str) -> Header:
     """Return each array in an archive, in the archive's order.
 
     Raises:
-        CheckpointError: the file breaks a rule of the format; the message starts with the rule's name.
+        CheckpointError: the file breaks a rule of the format; the message starts with the rule's
+            name.
     """
     with open_file(path) as file:
         members = archive.members(file, path)
         found = [_row(file, member, path) for member in members.values()]
-    return Header(tuple(row for row, _ in found), {}, sum(header_bytes for _, header_bytes in found))
+    return Header(
+        tuple(row for row, _ in found), {}, sum(header_bytes for _, header_bytes in found)
+    )
 
 
 def _row(file: BinaryIO, member: Member, path: str) -> tuple[Row, int]:
@@ -88,14 +113,18 @@ def _row(file: BinaryIO, member: Member, path: str) -> tuple[Row, int]:
     if count is None:
         raise SHAPE.broken(path, member=member.name, shape=shape)
     if begin + length + stored_bytes(count, dtype) != member.size:
-        raise SIZE.broken(path, member=member.name, shape=shape, dtype=dtype, bytes=member.size - begin - length)
+        raise SIZE.broken(
+            path, member=member.name, shape=shape, dtype=dtype, bytes=member.size - begin - length
+        )
     return found_row(name, shape, dtype, count), begin + length
 
 
 def _told(raw: bytes, name: str, path: str) -> tuple[str, tuple[int, ...]]:
     """Return the dtype and the shape that a header tells. It is a literal: nothing of it is run."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # of how it is spelled: an escape that is none, say
+        with warnings.catch_warnings(
+            action="ignore"
+        ):  # of how it is spelled: an escape that is none, say
             found: Any = ast.literal_eval(raw.decode("utf-8").strip())
     except (TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
         raise HEADER.broken(path, member=name, found=raw) from None

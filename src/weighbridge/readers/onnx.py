@@ -1,8 +1,9 @@
 """Reads the initializers of an ONNX model: its weights.
 
-A model is a Protocol Buffers message: fields one behind the other, each its number, its kind and its value, and those
-that are messages again are of the same make. What holds data is stepped over by its length. Which fields there are is
-told in https://github.com/onnx/onnx (``onnx/onnx.proto``); data that stands in other files is looked up, and not read.
+A model is a Protocol Buffers message: fields one behind the other, each its number, its kind and
+its value, and those that are messages again are of the same make. What holds data is stepped over
+by its length. Which fields there are is told in https://github.com/onnx/onnx (``onnx/onnx.proto``);
+data that stands in other files is looked up, and not read.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from weighbridge.blueprint import role_of
+from weighbridge.blueprint.roles import role_of
 from weighbridge.readers.header import (
     FETCH,
     REWRITE,
@@ -28,7 +29,7 @@ from weighbridge.units import stored_bytes
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from weighbridge.ledger import Row
+    from weighbridge.ledger.ledger import Row
 
 MOST_DIMS = 64
 MOST_FIELDS = 2_000_000
@@ -36,17 +37,27 @@ MOST_NODES = 100_000  # of a graph that are looked at for the names of its matri
 _PIECE = 1 << 12
 _LONGEST_TEXT = 1 << 16
 
-MESSAGE = Rule("onnx-message", "an ONNX model must be a message of fields, each inside the one that holds it", FETCH)
+MESSAGE = Rule(
+    "onnx-message",
+    "an ONNX model must be a message of fields, each inside the one that holds it",
+    FETCH,
+)
 LIMIT = Rule("onnx-limit", f"at most {MOST_FIELDS:,} fields of a model are looked at", FETCH)
 GRAPH = Rule("onnx-graph", "an ONNX model must have a graph", FETCH)
 TEXT = Rule("onnx-text", "a name must be UTF-8", REWRITE)
-TYPE = Rule("onnx-type", "an initializer must be of numbers, of a type that ONNX has", "update weighbridge")
+TYPE = Rule(
+    "onnx-type", "an initializer must be of numbers, of a type that ONNX has", "update weighbridge"
+)
 SHAPE = Rule(
-    "onnx-shape", f"an initializer has at most {MOST_DIMS} dims, none negative, and fewer than 2^63 elements", REWRITE
+    "onnx-shape",
+    f"an initializer has at most {MOST_DIMS} dims, none negative, and fewer than 2^63 elements",
+    REWRITE,
 )
 SIZE = Rule("onnx-size", "an initializer's data must be as long as its shape and type take", FETCH)
 TWICE = Rule("onnx-twice", "an initializer's name may stand only once", REWRITE)
-PATH = Rule("onnx-path", "data must be in a file inside the model's folder", "do not trust this checkpoint")
+PATH = Rule(
+    "onnx-path", "data must be in a file inside the model's folder", "do not trust this checkpoint"
+)
 MISSING = Rule("onnx-missing", "data is in a file that is not there", "fetch the missing file")
 BEYOND = Rule("onnx-beyond", "data must lie inside the file that holds it", FETCH)
 
@@ -89,7 +100,16 @@ _DIMS, _DATA_TYPE, _NAME, _RAW, _EXTERNAL, _LOCATION = 1, 2, 8, 9, 13, 14  # of 
 _KEY, _VALUE = 1, 2  # of a pair of texts
 _MATRIX = 2  # dims
 _OF_THE_GRAPH = ("I64", "I32", "BOOL")
-_ON_THE_WAY = ("Cast", "DequantizeLinear", "Mul", "Transpose", "MatMul", "MatMulInteger", "Identity", "Add")
+_ON_THE_WAY = (
+    "Cast",
+    "DequantizeLinear",
+    "Mul",
+    "Transpose",
+    "MatMul",
+    "MatMulInteger",
+    "Identity",
+    "Add",
+)
 _LONGEST_WAY = 8  # operations
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5  # kinds of values
 
@@ -132,17 +152,23 @@ def recognise(start: bytes) -> bool:
         >>> recognise(b"\x08\x07\x12\x07pytorch"[:9]), recognise(b"GGUF\x03\x00\x00\x00\x00")
         (True, False)
     """
-    return start[:1] == b"\x08" and start[1:2] < b"\x40" and start[2:3] in (b"\x12", b"\x1a", b"\x22", b"\x3a", b"\x42")
+    return (
+        start[:1] == b"\x08"
+        and start[1:2] < b"\x40"
+        and start[2:3] in (b"\x12", b"\x1a", b"\x22", b"\x3a", b"\x42")
+    )
 
 
 def read(path: str) -> Header:
     """Return each initializer of a model's graph, in the order in which they stand there.
 
-    Exporters put sizes, indices and single numbers of the computation among them, which are constants, and store the
-    transposed matrix of a linear layer under a name of no meaning: ``called`` says by the graph which weight it is.
+    Exporters put sizes, indices and single numbers of the computation among them, which are
+    constants, and store the transposed matrix of a linear layer under a name of no meaning:
+    ``called`` says by the graph which weight it is.
 
     Raises:
-        CheckpointError: the file breaks a rule of the format; the message starts with the rule's name.
+        CheckpointError: the file breaks a rule of the format; the message starts with the rule's
+            name.
     """
     with open_file(path) as file:
         reader = _Reader(file, path)
@@ -164,7 +190,11 @@ def read(path: str) -> Header:
                 if tensor.name in rows:
                     raise TWICE.broken(path, tensor=tensor.name)
                 rows[tensor.name] = _row(tensor, path)
-        nameless = {name for name, row in rows.items() if len(row.shape) == _MATRIX and role_of(name) == "other"}
+        nameless = {
+            name
+            for name, row in rows.items()
+            if len(row.shape) == _MATRIX and role_of(name) == "other"
+        }
         nodes = [reader.node(field) for field in operations] if nameless else []
         header_bytes = reader.read
     return Header(tuple(rows.values()), metadata, header_bytes, _called(nameless, nodes, rows))
@@ -230,7 +260,11 @@ class _Reader:
             raise TEXT.broken(self.path, bytes=length)
         at = field.begin - self._before
         inside_piece = 0 <= at <= len(self._piece) - length
-        raw = self._piece[at : at + length] if inside_piece else read_at(self._file, field.begin, length)
+        raw = (
+            self._piece[at : at + length]
+            if inside_piece
+            else read_at(self._file, field.begin, length)
+        )
         try:
             return raw.decode()
         except UnicodeDecodeError:
@@ -262,11 +296,20 @@ class _Reader:
                 inputs.append(self.text(field))
             elif field.number in (_OUTPUT, _NODE_NAME, _OPERATION):
                 texts.setdefault(field.number, self.text(field))
-        return _Node(tuple(inputs), *(texts.get(number, "") for number in (_OUTPUT, _NODE_NAME, _OPERATION)))
+        return _Node(
+            tuple(inputs), *(texts.get(number, "") for number in (_OUTPUT, _NODE_NAME, _OPERATION))
+        )
 
     def tensor(self, message: _Field) -> _Tensor:
         """Return what a message says of a tensor."""
-        name, kind, shape, raw_bytes, outside, elsewhere = "", 0, list[int](), None, dict[str, str](), False
+        name, kind, shape, raw_bytes, outside, elsewhere = (
+            "",
+            0,
+            list[int](),
+            None,
+            dict[str, str](),
+            False,
+        )
         for field in self.fields(message.begin, message.end):
             if field.number == _NAME:
                 name = self.text(field)
@@ -306,32 +349,47 @@ def _row(tensor: _Tensor, path: str) -> Row:
 def _check_outside(tensor: _Tensor, taken: int, path: str) -> None:
     """See that data in another file is there, whole: a file inside the model's folder."""
     place: dict[str, Any] = {key: tensor.outside.get(key, "0") for key in ("offset", "length")}
-    if not all(number.isascii() and number.isdigit() and len(number) <= 20 for number in place.values()):
+    if not all(
+        number.isascii() and number.isdigit() and len(number) <= 20 for number in place.values()
+    ):
         raise BEYOND.broken(path, tensor=tensor.name, **place)
     offset, length = int(place["offset"]), int(place["length"]) or taken
     other = inside(os.path.dirname(path), tensor.outside.get("location", ""), path, PATH, MISSING)
     with open_file(other) as file:
         if length != taken or offset + length > size_of(file):
-            raise BEYOND.broken(path, tensor=tensor.name, file=other, begins=offset, bytes=length, takes=taken)
+            raise BEYOND.broken(
+                path, tensor=tensor.name, file=other, begins=offset, bytes=length, takes=taken
+            )
 
 
-def _called(nameless: Collection[str], nodes: Iterable[_Node], rows: Mapping[str, Row]) -> dict[str, str]:
+def _called(
+    nameless: Collection[str], nodes: Iterable[_Node], rows: Mapping[str, Row]
+) -> dict[str, str]:
     """Return which weight each matrix is whose name does not tell it.
 
-    Its product is added to the bias of its layer; or the operation's own name is the path of its module.
+    Its product is added to the bias of its layer; or the operation's own name is the path of its
+    module.
     """
     takers: dict[str, list[_Node]] = {}
     for node in nodes:
         for name in node.inputs:
             takers.setdefault(name, []).append(node)
     found: dict[str, str] = {}
-    for name in sorted(nameless, key=lambda name: -rows[name].count):  # a matrix goes before its scales
-        if (called := _weight(name, takers, rows)) and called not in rows and called not in found.values():
+    for name in sorted(
+        nameless, key=lambda name: -rows[name].count
+    ):  # a matrix goes before its scales
+        if (
+            (called := _weight(name, takers, rows))
+            and called not in rows
+            and called not in found.values()
+        ):
             found[name] = called
     return found
 
 
-def _weight(name: str, takers: Mapping[str, Sequence[_Node]], rows: Mapping[str, Row]) -> str | None:
+def _weight(
+    name: str, takers: Mapping[str, Sequence[_Node]], rows: Mapping[str, Row]
+) -> str | None:
     """Follow a matrix through the graph until its product meets a bias."""
     by_path = None
     for _ in range(_LONGEST_WAY):

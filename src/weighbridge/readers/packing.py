@@ -1,7 +1,7 @@
 """What quantised tensors stand for: the weights that checkpoints pack into others, and the scales beside them.
 
-How each library does it is data, `facts/packings.toml`. All is told by names, dtypes and shapes, and where these leave
-the bits of an element open, by the config beside the checkpoint.
+How each library does it is data, `facts/packings.toml`. All is told by names, dtypes and shapes,
+and where these leave the bits of an element open, by the config beside the checkpoint.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
+from weighbridge.algebra.expr import evaluate, parse
 from weighbridge.errors import CheckpointError, ExpressionError
-from weighbridge.expr import evaluate, parse
 from weighbridge.readers.header import ELEMENTS_LIMIT, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from weighbridge.expr import Tree
-    from weighbridge.ledger import Row
+    from weighbridge.algebra.expr import Tree
+    from weighbridge.ledger.ledger import Row
 
     Rows = Mapping[str, Row]
 
@@ -32,8 +32,8 @@ _CONFIGS = ("config.json", "quantize_config.json")
 class Packed(NamedTuple):
     """A weight that stands packed in a tensor: its own name and shape, and the tensors that stand beside for its sake.
 
-    ``shape`` is None where the headers tell only how many elements there are; ``elements`` and ``bits`` are None where
-    they do not tell that either.
+    ``shape`` is None where the headers tell only how many elements there are; ``elements`` and
+    ``bits`` are None where they do not tell that either.
     """
 
     packing: str
@@ -78,14 +78,15 @@ class _Packing(NamedTuple):
 def unpack(rows: Rows, folder: str) -> tuple[dict[str, Row], dict[str, Packed]]:
     """Return rows that count what they stand for, and the packed weights by the name that they are stored under.
 
-    A scale, a zero, an index or a table has a role of its own, and adds nothing to the parameters. ``folder`` is where
-    a config may say how many bits an element takes; it is not looked at where the shapes tell.
+    A scale, a zero, an index or a table has a role of its own, and adds nothing to the parameters.
+    ``folder`` is where a config may say how many bits an element takes; it is not looked at where
+    the shapes tell.
 
     Raises:
         CheckpointError: the config is needed, and cannot be read.
 
     Example:
-        >>> from weighbridge.ledger import Row
+        >>> from weighbridge.ledger.ledger import Row
         >>> shapes = {"up.qweight": (512, 64), "up.qzeros": (32, 8), "up.scales": (32, 64)}
         >>> sizes = {name: prod(shape) for name, shape in shapes.items()}
         >>> rows = {name: Row(name, shapes[name], "I32", "", (), size, size) for name, size in sizes.items()}
@@ -122,7 +123,9 @@ def _packed(row: Row, packing: _Packing, rows: Rows, bits: _Bits) -> Packed | No
     beside = tuple(base + ending for ending in packing.roles if base + ending in rows)
     endings = {packing.weight, *packing.needs, *packing.any}
     shapes: dict[str, Any] = {
-        ending.lstrip("._") or "weight": rows[base + ending].shape for ending in endings if base + ending in rows
+        ending.lstrip("._") or "weight": rows[base + ending].shape
+        for ending in endings
+        if base + ending in rows
     }
     name = base + packing.called
     if packing.bits == ("name", "bits"):
@@ -150,7 +153,9 @@ def _flat(values: Iterable[Any]) -> Iterator[int]:
 
 @cache
 def _packings() -> tuple[_Packing, ...]:
-    return tuple(_packing(name, entry) for name, entry in data.read_toml("facts/packings.toml").items())
+    return tuple(
+        _packing(name, entry) for name, entry in data.read_toml("facts/packings.toml").items()
+    )
 
 
 def _packing(name: str, entry: Mapping[str, Any]) -> _Packing:
@@ -165,7 +170,11 @@ def _packing(name: str, entry: Mapping[str, Any]) -> _Packing:
         shape=tuple(map(parse, entry.get("shape", "").split())),
         elements=parse(entry["elements"]) if "elements" in entry else None,
         bits=parse(entry.get("bits", "null")),
-        roles={ending: f"quantization.{role}" for part, role in _PARTS.items() for ending in entry.get(part, ())},
+        roles={
+            ending: f"quantization.{role}"
+            for part, role in _PARTS.items()
+            for ending in entry.get(part, ())
+        },
         called=entry.get("as", ".weight"),
     )
 

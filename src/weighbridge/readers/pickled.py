@@ -1,8 +1,9 @@
 """Reads a pickle as data: what it would build, with nothing imported, called or set.
 
-A pickle is a program for a stack machine. This machine builds lists, dicts, tuples, numbers and texts as Python's own
-does. What would be imported becomes a `Global`, what would be called a `Called`, and neither does anything: to make
-sense of them is the reader's task. The instructions are those of Python's ``pickletools``, protocols 0 to 5.
+A pickle is a program for a stack machine. This machine builds lists, dicts, tuples, numbers and
+texts as Python's own does. What would be imported becomes a `Global`, what would be called a
+`Called`, and neither does anything: to make sense of them is the reader's task. The instructions
+are those of Python's ``pickletools``, protocols 0 to 5.
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ if TYPE_CHECKING:
 MOST_STEPS = 1_800_000  # some 40 make a tensor, and any of them may make an object of sixty bytes
 _MOST_DIGITS = 20
 
-STEP = Rule("pickle-step", "a pickle must be made of known instructions, each with what it needs", FETCH)
+STEP = Rule(
+    "pickle-step", "a pickle must be made of known instructions, each with what it needs", FETCH
+)
 STEPS = Rule("pickle-steps", f"a pickle may have at most {MOST_STEPS:,} instructions", FETCH)
 CUT = Rule("pickle-cut", "a pickle must end with a stop", FETCH)
-GLOBAL = Rule("pickle-global", "a pickle may name only what checkpoints need", "do not load this checkpoint")
+GLOBAL = Rule(
+    "pickle-global", "a pickle may name only what checkpoints need", "do not load this checkpoint"
+)
 KEY = Rule("pickle-key", "a key must be a text, a number or null", FETCH)
 
 
@@ -52,7 +57,9 @@ class Reference:
         self.told = told
 
 
-def load(raw: bytes, path: str, start: int = 0, *, known: Container[str] | None = None) -> tuple[Any, int]:
+def load(
+    raw: bytes, path: str, start: int = 0, *, known: Container[str] | None = None
+) -> tuple[Any, int]:
     """Return what the pickle that begins there would build, and where it ends; it may name only what is known.
 
     Raises:
@@ -82,8 +89,8 @@ def load(raw: bytes, path: str, start: int = 0, *, known: Container[str] | None 
 def _run(machine: _Machine, at: int) -> bool:  # noqa: C901  # see below
     """Do instructions, and tell whether the stop was met; the machine then knows where that is, or the one that failed.
 
-    A checkpoint of a thousand tensors has thirty thousand instructions. Those of which most are made are done in place,
-    and all others by the table: a call would take longer than what it does.
+    A checkpoint of a thousand tensors has thirty thousand instructions. Those of which most are
+    made are done in place, and all others by the table: a call would take longer than what it does.
     """
     raw, stack, memo, marks = machine.raw, machine.stack, machine.memo, machine.marks
     push, number_at = stack.append, struct.Struct("<I").unpack_from
@@ -133,11 +140,22 @@ class _CutOffError(Exception):
     """More bytes are asked for than there are."""
 
 
-_WRONG = (_CutOffError, struct.error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_WRONG = (
+    _CutOffError,
+    struct.error,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
 
 
 class _Machine:
-    """What the instructions work on. One of them takes the machine and its place, and returns the next one's place."""
+    """What the instructions work on.
+
+    One of them takes the machine and its place, and returns the next one's place.
+    """
 
     __slots__ = ("at", "copied", "known", "marks", "memo", "path", "raw", "stack")
 
@@ -382,7 +400,9 @@ def _call(machine: _Machine, at: int) -> int:
         made: dict[Any, Any] = {}
         if arguments and isinstance(arguments[-1], list | tuple):
             machine.copied += len(arguments[-1])
-            if machine.copied > len(machine.raw):  # one list of pairs may be made a dict of any number of times
+            if machine.copied > len(
+                machine.raw
+            ):  # one list of pairs may be made a dict of any number of times
                 raise ValueError("more pairs in dicts than bytes")
             machine.set_in(made, ((pair[0], pair[1]) for pair in arguments[-1]))
         stack[-1] = made

@@ -1,8 +1,9 @@
 """Reads what a PyTorch checkpoint holds, `torch.save`'s zip archives and its older files, without PyTorch.
 
-Both hold a pickle that says how each tensor is rebuilt from a storage that lies beside it. The pickle is read as data
-(`pickled`): nothing in it is imported or called, and one that would call what no checkpoint needs is refused. Of
-storages only their sizes are looked at. The formats are those of ``torch/serialization.py``.
+Both hold a pickle that says how each tensor is rebuilt from a storage that lies beside it. The
+pickle is read as data (`pickled`): nothing in it is imported or called, and one that would call
+what no checkpoint needs is refused. Of storages only their sizes are looked at. The formats are
+those of ``torch/serialization.py``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from weighbridge.units import NAMES, stored_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weighbridge.ledger import Row
+    from weighbridge.ledger.ledger import Row
 
 LONGEST_PICKLE_BYTES = 200_000_000
 MOST_DEEP = 16
@@ -41,8 +42,14 @@ LONGEST_NAMES = 50_000_000  # characters, of all names together
 _MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 _OLD_START = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9"  # the pickle of this number
 
-PICKLE = Rule("torch-pickle", "a PyTorch archive must hold one data.pkl", "if it is TorchScript, save its state dict")
-PICKLE_LIMIT = Rule("torch-limit", f"the pickle may have at most {LONGEST_PICKLE_BYTES:,} bytes", FETCH)
+PICKLE = Rule(
+    "torch-pickle",
+    "a PyTorch archive must hold one data.pkl",
+    "if it is TorchScript, save its state dict",
+)
+PICKLE_LIMIT = Rule(
+    "torch-limit", f"the pickle may have at most {LONGEST_PICKLE_BYTES:,} bytes", FETCH
+)
 NOT_ONE = Rule("torch-file", "the file must be what torch.save writes", FETCH)
 TENSOR = Rule(
     "torch-tensor",
@@ -59,7 +66,8 @@ DEEP = Rule(
     REWRITE,
 )
 
-# The classes of storages, and the dtypes that newer files name instead. Source: torch/storage.py, torch/_utils.py.
+# The classes of storages, and the dtypes that newer files name instead. Source: torch/storage.py,
+# torch/_utils.py.
 _STORAGES = {
     "DoubleStorage": "F64",
     "FloatStorage": "F32",
@@ -78,7 +86,8 @@ _STORAGES = {
     "QInt32Storage": "I32",
     "UntypedStorage": "U8",
 }
-# What a pickle may name: what rebuilds tensors, and harmless objects that trainers keep beside them. Nothing is run.
+# What a pickle may name: what rebuilds tensors, and harmless objects that trainers keep beside
+# them. Nothing is run.
 _REBUILD = {
     "torch._utils._rebuild_tensor",
     "torch._utils._rebuild_tensor_v2",
@@ -152,10 +161,12 @@ def recognise(start: bytes) -> bool:
 def read(path: str) -> Header:
     """Return every tensor in a checkpoint, nested dicts under dotted names, in the order in which they were saved.
 
-    Tensors that are one view of one storage are shared: the second is ``tied_to`` the first and adds no parameters.
+    Tensors that are one view of one storage are shared: the second is ``tied_to`` the first and
+    adds no parameters.
 
     Raises:
-        CheckpointError: the file breaks a rule of the format; the message starts with the rule's name.
+        CheckpointError: the file breaks a rule of the format; the message starts with the rule's
+            name.
     """
     with open_file(path) as file:
         if read_at(file, 0, 4) == archive.MAGIC:
@@ -178,7 +189,11 @@ def _of_archive(file: BinaryIO, path: str) -> tuple[Any, dict[str, int], int]:
         raise PICKLE_LIMIT.broken(path, pickle_bytes=pickle.size)
     raw = archive.content(file, pickle, path, pickle.size)
     found, _ = pickled.load(raw, path, known=_KNOWN)
-    sizes = {name.removeprefix(home): member.size for name, member in members.items() if name.startswith(home)}
+    sizes = {
+        name.removeprefix(home): member.size
+        for name, member in members.items()
+        if name.startswith(home)
+    }
     return found, sizes, len(raw)
 
 
@@ -198,7 +213,9 @@ def _of_pickles(file: BinaryIO, path: str) -> tuple[Any, dict[str, int], int]:
             found, at = pickled.load(raw, path, at, known=_KNOWN)
             keys, at = pickled.load(raw, path, at)
         except CheckpointError as error:
-            if length >= min(file_bytes, LONGEST_PICKLE_BYTES) or not error.what.startswith(pickled.CUT.name):
+            if length >= min(file_bytes, LONGEST_PICKLE_BYTES) or not error.what.startswith(
+                pickled.CUT.name
+            ):
                 raise
             length *= 4
             continue
@@ -208,7 +225,9 @@ def _of_pickles(file: BinaryIO, path: str) -> tuple[Any, dict[str, int], int]:
 _FIRST_PIECE = 1 << 20
 
 
-def _laid_out(file: BinaryIO, found: Any, keys: Any, at: int, path: str) -> Iterator[tuple[str, int]]:
+def _laid_out(
+    file: BinaryIO, found: Any, keys: Any, at: int, path: str
+) -> Iterator[tuple[str, int]]:
     """Yield the bytes of each storage, which lie behind one another, each after its number of elements."""
     widths = {tensor.key: stored_bytes(1, tensor.stored) for _, tensor in _tensors(found, path)}
     if not isinstance(keys, list):
@@ -221,7 +240,9 @@ def _laid_out(file: BinaryIO, found: Any, keys: Any, at: int, path: str) -> Iter
         taken = elements * widths.get(key, 1)
         at += 8 + max(taken, 0)
         if elements < 0 or at > size_of(file):
-            raise STORAGE.broken(path, key=key, elements=elements, ends=at, file_bytes=size_of(file))
+            raise STORAGE.broken(
+                path, key=key, elements=elements, ends=at, file_bytes=size_of(file)
+            )
         yield key, taken
 
 
@@ -254,9 +275,18 @@ def _rebuilt(called: Called, name: str, path: str, depth: int = 1) -> _Tensor | 
     what, arguments = called.what.path if isinstance(called.what, Global) else "", called.arguments
     if what in _REBUILD:
         return _tensor(arguments, name, path)
-    if what not in _WRAPPED or not isinstance(arguments, tuple) or not arguments or depth == MOST_DEEP:
+    if (
+        what not in _WRAPPED
+        or not isinstance(arguments, tuple)
+        or not arguments
+        or depth == MOST_DEEP
+    ):
         return None
-    inner = Called(arguments[0], arguments[2]) if what.endswith("from_type_v2") and len(arguments) > 2 else arguments[0]
+    inner = (
+        Called(arguments[0], arguments[2])
+        if what.endswith("from_type_v2") and len(arguments) > 2
+        else arguments[0]
+    )
     return _rebuilt(inner, name, path, depth + 1) if isinstance(inner, Called) else None
 
 
@@ -318,6 +348,8 @@ def _measured(tensor: _Tensor, name: str, path: str) -> tuple[int, int, int]:
     count = elements(tensor.shape)
     if count is None:
         raise ELEMENTS.broken(path, tensor=name, shape=tensor.shape)
-    last = tensor.offset + sum(map(mul, tensor.shape, tensor.strides)) - sum(tensor.strides)  # of index size - 1
+    last = (
+        tensor.offset + sum(map(mul, tensor.shape, tensor.strides)) - sum(tensor.strides)
+    )  # of index size - 1
     ends = stored_bytes(last + 1, tensor.dtype) if count else 0
     return count, stored_bytes(tensor.length, tensor.stored), ends

@@ -23,7 +23,9 @@ AT_ONCE = 8  # files
 _LEAST_BYTES = 64 * 1024  # of a range: most headers that stand first are whole in it
 _MOST_AHEAD_BYTES = 4 * 2**20
 
-EXTRA = Rule("extra", "a package is missing that reads from there", "pip install 'weighbridge[remote]'")
+EXTRA = Rule(
+    "extra", "a package is missing that reads from there", "pip install 'weighbridge[remote]'"
+)
 CHANGED = Rule("changed", "the file has another length than a moment ago", "try again")
 
 
@@ -60,7 +62,9 @@ class Remote(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Go there; nothing is fetched before it is read."""
-        self._at = max(0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence])
+        self._at = max(
+            0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
+        )
         return self._at
 
     def read(self, length: int = -1) -> bytes:
@@ -101,8 +105,8 @@ class Folder(NamedTuple):
 class Store(NamedTuple):
     """How files are read that have addresses of one kind.
 
-    ``folder`` returns what is in a folder, nothing where the address is a file's, or where to look in its place;
-    ``matching`` returns the addresses that a pattern fits.
+    ``folder`` returns what is in a folder, nothing where the address is a file's, or where to look
+    in its place; ``matching`` returns the addresses that a pattern fits.
     """
 
     open: Callable[[str], Any]

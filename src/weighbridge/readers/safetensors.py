@@ -1,9 +1,10 @@
 """Reads the header of a safetensors file.
 
-The format is 8 bytes (the header's length N, little-endian), N bytes of JSON and the tensors' data. The rules are those
-of the reference, https://github.com/huggingface/safetensors (``safetensors/src/tensor.rs`` and the README's "Format").
-Its code lets some pass that are refused here: a space before the header, a name that stands twice, a tensor written as
-a list, keys beside the three, null for metadata, and 2^63 elements and more that a size of 0 multiplies away.
+The format is 8 bytes (the header's length N, little-endian), N bytes of JSON and the tensors' data.
+The rules are those of the reference, https://github.com/huggingface/safetensors
+(``safetensors/src/tensor.rs`` and the README's "Format"). Its code lets some pass that are refused
+here: a space before the header, a name that stands twice, a tensor written as a list, keys beside
+the three, null for metadata, and 2^63 elements and more that a size of 0 multiplies away.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from weighbridge.errors import CheckpointError
-from weighbridge.ledger import Row
+from weighbridge.ledger.ledger import Row
 from weighbridge.readers.header import (
     FETCH,
     MOST_ITEMS,
@@ -39,8 +40,12 @@ if TYPE_CHECKING:
 LONGEST_HEADER_BYTES = 100_000_000
 _KEYS = ("dtype", "shape", "data_offsets")
 
-TOO_SHORT = Rule("too-short", "a safetensors file starts with 8 bytes that give its header's length", FETCH)
-HEADER_LIMIT = Rule("header-limit", f"a header may have at most {LONGEST_HEADER_BYTES:,} bytes", FETCH)
+TOO_SHORT = Rule(
+    "too-short", "a safetensors file starts with 8 bytes that give its header's length", FETCH
+)
+HEADER_LIMIT = Rule(
+    "header-limit", f"a header may have at most {LONGEST_HEADER_BYTES:,} bytes", FETCH
+)
 HEADER_CUT = Rule("header-cut", "the header must end before the file does", FETCH)
 HEADER_START = Rule("header-start", "a header must start with {", FETCH)
 METADATA = Rule("metadata", "__metadata__ must be an object of text to text", REWRITE)
@@ -56,8 +61,12 @@ BACKWARDS = Rule("backwards", "a tensor's data must not end before it begins", R
 SIZE = Rule("size", "data_offsets must span the bytes that the shape and the dtype take", REWRITE)
 OVERLAP = Rule("overlap", "two tensors must not share bytes", REWRITE)
 HOLE = Rule("hole", "no byte of the data may lie between two tensors or before the first", REWRITE)
-TRUNCATED = Rule("truncated", "the tensors must end where the file ends, and it ends too early", FETCH)
-TRAILING = Rule("trailing", "the tensors must end where the file ends, and bytes follow them", FETCH)
+TRUNCATED = Rule(
+    "truncated", "the tensors must end where the file ends, and it ends too early", FETCH
+)
+TRAILING = Rule(
+    "trailing", "the tensors must end where the file ends, and bytes follow them", FETCH
+)
 
 
 def recognise(start: bytes) -> bool:
@@ -74,7 +83,8 @@ def read(path: str) -> Header:
     """Return what the header says of each tensor, in the header's order. The data is not read.
 
     Raises:
-        CheckpointError: the file breaks a rule of the format; the message starts with the rule's name.
+        CheckpointError: the file breaks a rule of the format; the message starts with the rule's
+            name.
 
     Example:
         >>> import os, tempfile
@@ -96,7 +106,10 @@ def read(path: str) -> Header:
 
 
 def _header(file: BinaryIO, file_bytes: int, path: str) -> bytes:
-    """Return the N bytes of JSON. N is held against the limit and the file before anything is allocated."""
+    """Return the N bytes of JSON.
+
+    N is held against the limit and the file before anything is allocated.
+    """
     start = file.read(8)
     if len(start) < 8:
         raise TOO_SHORT.broken(path, file_bytes=file_bytes)
@@ -111,7 +124,8 @@ def _header(file: BinaryIO, file_bytes: int, path: str) -> bytes:
     return header
 
 
-# How writers spell a header: without spaces and escapes, the metadata first, the keys of each tensor in this order.
+# How writers spell a header: without spaces and escapes, the metadata first, the keys of each
+# tensor in this order.
 _METADATA = re.compile(r'"__metadata__":(\{[^{}]*+\}),')
 _NUMBER = "(?:0|[1-9][0-9]{0,18})"
 _TENSOR = re.compile(
@@ -129,8 +143,9 @@ _TENSOR = re.compile(
 def _usual(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[str, str]] | None:
     """Return what `_any` does, in a quarter of its time, if a header is as writers spell it and breaks no rule.
 
-    Of any other it returns null. The tensors' data lies in the order of the header, so that each begins where the one
-    before it ends; what tensors of one dtype and shape have in common is told once.
+    Of any other it returns null. The tensors' data lies in the order of the header, so that each
+    begins where the one before it ends; what tensors of one dtype and shape have in common is told
+    once.
     """
     if items_in(header) > MOST_ITEMS:
         return None
@@ -141,7 +156,11 @@ def _usual(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[s
     except (UnicodeDecodeError, CheckpointError):
         return None
     tensors = _TENSOR.findall(text, found.end() if found else 1)
-    kinds = {spelled: kind for spelled in {spelled for _, spelled, _ in tensors} if (kind := _kind(spelled))}
+    kinds = {
+        spelled: kind
+        for spelled in {spelled for _, spelled, _ in tensors}
+        if (kind := _kind(spelled))
+    }
     if not tensors or any(spelled not in kinds for _, spelled, _ in tensors):
         return None
     of_each = [kinds[spelled] for _, spelled, _ in tensors]
@@ -152,7 +171,9 @@ def _usual(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[s
     if not in_order or len(names) < len(tensors) or "__metadata__" in names:
         return None
     new = tuple.__new__  # `Row` itself takes twice as long
-    return [new(Row, (name, *row)) for (name, _, _), (row, _) in zip(tensors, of_each, strict=True)], metadata
+    return [
+        new(Row, (name, *row)) for (name, _, _), (row, _) in zip(tensors, of_each, strict=True)
+    ], metadata
 
 
 def _kind(spelled: str) -> _Kind | None:
@@ -176,7 +197,9 @@ def _any(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[str
     metadata = _metadata(entries.pop("__metadata__", {}), path)
     check_text([*entries], path)
     rows = [_row(name, entry, path) for name, entry in entries.items()]
-    _check_layout(((*entries[row.name]["data_offsets"], row.name) for row in rows), data_bytes, path)
+    _check_layout(
+        ((*entries[row.name]["data_offsets"], row.name) for row in rows), data_bytes, path
+    )
     return rows, metadata
 
 
@@ -198,7 +221,9 @@ def _row(name: str, entry: Any, path: str) -> Row:
         if key not in entry:
             raise MISSING_KEY.broken(path, tensor=name, missing=key)
     if len(entry) > len(_KEYS):
-        raise EXTRA_KEY.broken(path, tensor=name, extra=next(key for key in entry if key not in _KEYS))
+        raise EXTRA_KEY.broken(
+            path, tensor=name, extra=next(key for key in entry if key not in _KEYS)
+        )
     dtype, shape, offsets = (entry[key] for key in _KEYS)
     if not isinstance(dtype, str) or dtype not in DTYPE_BITS:
         raise DTYPE.broken(path, tensor=name, dtype=dtype)
@@ -237,7 +262,9 @@ def _check_span(name: str, offsets: Any, bits: int, path: str) -> None:
 def _check_layout(spans: Iterable[tuple[int, int, str]], data_bytes: int, path: str) -> None:
     """Hold the tensors, put in order of their data, to lie end to end from 0 to the end of the file."""
     in_order = sorted(spans)
-    for (_, expected, before), (begin, _, name) in pairwise([(0, 0, "the start of the data"), *in_order]):
+    for (_, expected, before), (begin, _, name) in pairwise(
+        [(0, 0, "the start of the data"), *in_order]
+    ):
         if begin != expected:
             rule = OVERLAP if begin < expected else HOLE
             raise rule.broken(path, tensor=name, begin=begin, before=before, before_ends=expected)

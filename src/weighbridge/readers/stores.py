@@ -14,8 +14,16 @@ if TYPE_CHECKING:
 
 _Of = TypeVar("_Of")
 
-SCHEME = Rule("scheme", "nothing is known that reads such addresses", "give a path, https://, hf://org/name, or s3://…")
-DRIVER = Rule("driver", "fsspec needs one more package for such addresses", "install the package that it names")
+SCHEME = Rule(
+    "scheme",
+    "nothing is known that reads such addresses",
+    "give a path, https://, hf://org/name, or s3://…",
+)
+DRIVER = Rule(
+    "driver",
+    "fsspec needs one more package for such addresses",
+    "install the package that it names",
+)
 GIVEN = Rule("store", "the store did not give it", "check the address and your access to it")
 
 
@@ -47,7 +55,9 @@ def _open_store(path: str) -> Remote:
             size = store.size(name)
             if size is None:
                 raise NO_RANGES.broken(path)
-            return (store.cat_file(name, start=begin, end=min(end, size)) if size > begin else b""), size
+            return (
+                store.cat_file(name, start=begin, end=min(end, size)) if size > begin else b""
+            ), size
 
         return _with_fsspec(path, ask)
 
@@ -65,7 +75,9 @@ def _store_folder(path: str) -> Folder | None:
 
 
 def _store_matching(path: str) -> list[str]:
-    return _with_fsspec(path, lambda store, name: sorted(map(store.unstrip_protocol, store.glob(name))))
+    return _with_fsspec(
+        path, lambda store, name: sorted(map(store.unstrip_protocol, store.glob(name)))
+    )
 
 
 _FSSPEC = Store(_open_store, _store_folder, _store_matching)

@@ -1,10 +1,11 @@
 """Reads the index of a TensorFlow checkpoint, `bert_model.ckpt.index`: what the data files beside it hold, and where.
 
-An index is a table of keys with their values: blocks of them in the order of the keys, each behind its kind of
-compression and a checksum; a block that says where these blocks lie; and 48 bytes that say where that one lies. The
-first key is empty and has the number of data files; the others are the names of tensors. The table is told in
-https://github.com/tensorflow/tensorflow (``tensorflow/core/lib/io``: ``format.cc``, ``block_builder.cc``), the values
-are the messages of ``tensorflow/core/protobuf/tensor_bundle.proto``. Of the data files only the sizes are looked at.
+An index is a table of keys with their values: blocks of them in the order of the keys, each behind
+its kind of compression and a checksum; a block that says where these blocks lie; and 48 bytes that
+say where that one lies. The first key is empty and has the number of data files; the others are the
+names of tensors. The table is told in https://github.com/tensorflow/tensorflow
+(``tensorflow/core/lib/io``: ``format.cc``, ``block_builder.cc``), the values are the messages of
+``tensorflow/core/protobuf/tensor_bundle.proto``. Of the data files only the sizes are looked at.
 """
 
 from __future__ import annotations
@@ -13,13 +14,23 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from weighbridge.readers.header import FETCH, REWRITE, Header, Rule, elements, found_row, open_file, read_on, size_of
+from weighbridge.readers.header import (
+    FETCH,
+    REWRITE,
+    Header,
+    Rule,
+    elements,
+    found_row,
+    open_file,
+    read_on,
+    size_of,
+)
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weighbridge.ledger import Row
+    from weighbridge.ledger.ledger import Row
 
 SUFFIX = ".index"
 LONGEST_INDEX_BYTES = 20_000_000
@@ -33,19 +44,32 @@ FOOTER = Rule("tf-footer", "an index must end with the 48 bytes of its footer", 
 LIMIT = Rule("tf-limit", f"an index may have at most {LONGEST_INDEX_BYTES:,} bytes", FETCH)
 BLOCK = Rule("tf-block", "a block must lie inside the file, behind the one before it", FETCH)
 CHECKSUM = Rule("tf-checksum", "a block must have the checksum that is stated", FETCH)
-COMPRESSED = Rule("tf-compressed", "a block must not be compressed", "save the checkpoint again, TensorFlow does not")
+COMPRESSED = Rule(
+    "tf-compressed",
+    "a block must not be compressed",
+    "save the checkpoint again, TensorFlow does not",
+)
 KEY = Rule(
-    "tf-key", f"keys must be in order, whole, and have at most {LONGEST_KEYS:,} bytes together; names are UTF-8", FETCH
+    "tf-key",
+    f"keys must be in order, whole, and have at most {LONGEST_KEYS:,} bytes together; names are UTF-8",
+    FETCH,
 )
 MESSAGE = Rule("tf-message", "a value must be a message of fields, each inside of it", FETCH)
-HEADER = Rule("tf-header", "the first key must be empty, and say how many data files there are", FETCH)
+HEADER = Rule(
+    "tf-header", "the first key must be empty, and say how many data files there are", FETCH
+)
 TYPE = Rule("tf-type", "a tensor must be of a type that TensorFlow has", "update weighbridge")
-SHAPE = Rule("tf-shape", "a shape must be of known sizes, none negative, and fewer than 2^63 elements", REWRITE)
+SHAPE = Rule(
+    "tf-shape",
+    "a shape must be of known sizes, none negative, and fewer than 2^63 elements",
+    REWRITE,
+)
 SIZE = Rule("tf-size", "a tensor's data must be as long as its shape and type take", FETCH)
 SHARD = Rule("tf-shard", "a tensor must be in one of as many data files as there are", FETCH)
 BEYOND = Rule("tf-beyond", "a tensor must lie inside its data file", FETCH)
 
-# Source: DataType of tensorflow/core/framework/types.proto. Texts and resources have no width and are no weights.
+# Source: DataType of tensorflow/core/framework/types.proto. Texts and resources have no width and
+# are no weights.
 _TYPES = {
     1: "F32",
     2: "F64",
@@ -105,10 +129,12 @@ def recognise(_start: bytes) -> bool:
 def read(path: str) -> Header:
     """Return each tensor of a checkpoint, in the order of the index: that of the names.
 
-    What an optimizer keeps and the step are tensors like the others. Those that hold texts are in the metadata.
+    What an optimizer keeps and the step are tensors like the others. Those that hold texts are in
+    the metadata.
 
     Raises:
-        CheckpointError: the index breaks a rule of the format, or does not fit the data files that are there.
+        CheckpointError: the index breaks a rule of the format, or does not fit the data files that
+            are there.
     """
     raw = _index(path)
     rows, others = [], dict[str, str]()
@@ -138,7 +164,9 @@ def places(path: str) -> dict[str, Place]:
         CheckpointError: as `read`.
     """
     return {
-        name: Place(data.file(entry.shard), entry.offset, entry.shape, _row(entry, name, path).dtype)
+        name: Place(
+            data.file(entry.shard), entry.offset, entry.shape, _row(entry, name, path).dtype
+        )
         for key, name, entry, data in _checked(_index(path), path)
         if entry.kind not in _OTHERS and not entry.sliced and not key.startswith(_SLICE)
     }
@@ -208,7 +236,10 @@ class _Table:
         return begin, size, at
 
     def _entries(self, begin: int, size: int) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the keys and values of a block. A key shares its first bytes with the one before it."""
+        """Yield the keys and values of a block.
+
+        A key shares its first bytes with the one before it.
+        """
         block = self._block(begin, size)
         restarts = int.from_bytes(block[-4:], "little")
         end = len(block) - 4 - 4 * restarts
@@ -239,7 +270,9 @@ class _Table:
             raise CHECKSUM.broken(self.path, begins=begin, bytes=size, stated=stated)
         if self.raw[end]:
             kind = self.raw[end]
-            raise COMPRESSED.broken(self.path, begins=begin, compression=_COMPRESSIONS.get(kind, kind))
+            raise COMPRESSED.broken(
+                self.path, begins=begin, compression=_COMPRESSIONS.get(kind, kind)
+            )
         return self.raw[begin:end]
 
 
@@ -329,7 +362,9 @@ def _entry(message: bytes, name: str, path: str) -> _Entry:
             shape += _sizes(value, name, path)
         elif number == _SLICES:
             sliced = True
-    kind, shard, offset, size = (numbers.get(number, 0) for number in (_TYPE, _SHARD, _OFFSET, _SIZE))
+    kind, shard, offset, size = (
+        numbers.get(number, 0) for number in (_TYPE, _SHARD, _OFFSET, _SIZE)
+    )
     return _Entry(kind, tuple(shape), shard, offset, size, sliced)
 
 
@@ -369,7 +404,9 @@ class _Data:
             self._sizes[entry.shard] = self._size(entry.shard)
         size = self._sizes[entry.shard]
         if size is not None and entry.offset + entry.size > size:
-            raise BEYOND.broken(self.path, tensor=name, begins=entry.offset, bytes=entry.size, file_bytes=size)
+            raise BEYOND.broken(
+                self.path, tensor=name, begins=entry.offset, bytes=entry.size, file_bytes=size
+            )
 
     def file(self, shard: int) -> str:
         """Return the path of one of the files."""

@@ -1,4 +1,7 @@
-"""Reads ranges of files by HTTP. What may pass is tried again; no more is taken than was asked for."""
+"""Reads ranges of files by HTTP.
+
+What may pass is tried again; no more is taken than was asked for.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +25,45 @@ TIMEOUT_SECONDS = 10  # without a byte
 SLOWEST_SECONDS = 60  # for one range, and a second more for each 64 KiB
 
 ADDRESS = Rule("address", "the address cannot be read", "check its spelling")
-UNAUTHORIZED = Rule("401-unauthorized", "the server does not say who may read it, or does not know you", "log in there")
-FORBIDDEN = Rule("403-forbidden", "the server does not let you read it", "ask its owners for access, or log in")
-NOT_FOUND = Rule("404-not-found", "there is nothing at this address", "check its spelling and its revision")
-OUTSIDE = Rule("416-range", "the server says that the file ends before what is asked for", "fetch the file whole")
+UNAUTHORIZED = Rule(
+    "401-unauthorized",
+    "the server does not say who may read it, or does not know you",
+    "log in there",
+)
+FORBIDDEN = Rule(
+    "403-forbidden", "the server does not let you read it", "ask its owners for access, or log in"
+)
+NOT_FOUND = Rule(
+    "404-not-found", "there is nothing at this address", "check its spelling and its revision"
+)
+OUTSIDE = Rule(
+    "416-range",
+    "the server says that the file ends before what is asked for",
+    "fetch the file whole",
+)
 BUSY = Rule("429-busy", "the server wants fewer requests", "try again later, or log in")
 STATUS = Rule("status", "the server answers with an error", "try again later")
-NO_RANGES = Rule("no-ranges", "the server sends files only whole, and no parts of them", "fetch it, and give its path")
+NO_RANGES = Rule(
+    "no-ranges",
+    "the server sends files only whole, and no parts of them",
+    "fetch it, and give its path",
+)
 CUT = Rule("cut", "the connection broke off, each time that it was tried", "try again later")
-TIMEOUT = Rule("timeout", "the server did not answer in time, each time that it was tried", "try again later")
-UNREACHABLE = Rule("unreachable", "the server cannot be reached", "check the address, the network and its proxy")
+TIMEOUT = Rule(
+    "timeout", "the server did not answer in time, each time that it was tried", "try again later"
+)
+UNREACHABLE = Rule(
+    "unreachable", "the server cannot be reached", "check the address, the network and its proxy"
+)
 
-_BY_STATUS = {401: UNAUTHORIZED, 403: FORBIDDEN, 404: NOT_FOUND, 410: NOT_FOUND, 416: OUTSIDE, 429: BUSY}
+_BY_STATUS = {
+    401: UNAUTHORIZED,
+    403: FORBIDDEN,
+    404: NOT_FOUND,
+    410: NOT_FOUND,
+    416: OUTSIDE,
+    429: BUSY,
+}
 _MAY_PASS = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -55,7 +85,11 @@ class Source(NamedTuple):
     def fetch(self, begin: int, end: int) -> tuple[bytes, int]:
         """Fetch a range, and try again what may pass."""
         web, wait = import_module("httpx2"), FIRST_WAIT_SECONDS
-        headers = {"Range": f"bytes={begin}-{end - 1}", "Accept-Encoding": "identity", **self.headers}
+        headers = {
+            "Range": f"bytes={begin}-{end - 1}",
+            "Accept-Encoding": "identity",
+            **self.headers,
+        }
         asked = {"headers": headers, "timeout": TIMEOUT_SECONDS, "follow_redirects": True}
         for tried in range(1, TRIES + 1):
             try:
@@ -103,7 +137,9 @@ def by_status(status: int, path: str, **values: Any) -> CheckpointError:
 def _body(answer: Any, begin: int, end: int, path: str) -> tuple[bytes, int]:
     """Return the bytes that were asked for, and the length of the file; nothing more is taken than was asked for."""
     stated = answer.headers.get("Content-Length", "")
-    found = re.fullmatch(r"bytes (?:(\d+)-(\d+)|\*)/(\d{1,20}|\*)", answer.headers.get("Content-Range", ""))
+    found = re.fullmatch(
+        r"bytes (?:(\d+)-(\d+)|\*)/(\d{1,20}|\*)", answer.headers.get("Content-Range", "")
+    )
     if answer.status_code == 416 and begin == 0 and found and found[3] == "0":
         return b"", 0
     if answer.status_code == 200 and stated.isdecimal() and begin == 0 and int(stated) <= end:

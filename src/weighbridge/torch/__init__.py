@@ -1,4 +1,7 @@
-"""BERT running: a readable model in PyTorch, and what is held against it. Needs the extra ``weighbridge[torch]``."""
+"""BERT running: a readable model in PyTorch, and what is held against it.
+
+Needs the extra ``weighbridge[torch]``.
+"""
 
 from __future__ import annotations
 
@@ -19,5 +22,7 @@ def check_installed(why: str) -> None:
     if missing:
         hint = "type pip install torch==2.13.0 and then pip install 'weighbridge[torch]'"
         raise UsageError(
-            f"{why} needs packages that are not installed", values={"missing": ", ".join(missing)}, hint=hint
+            f"{why} needs packages that are not installed",
+            values={"missing": ", ".join(missing)},
+            hint=hint,
         )

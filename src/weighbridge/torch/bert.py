@@ -1,9 +1,10 @@
 """BERT in PyTorch, to be read from top to bottom: the embeddings, the encoder, the pooler, and every head.
 
-The model is that of Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding",
-arXiv:1810.04805, whose encoder is that of Vaswani et al., "Attention Is All You Need", arXiv:1706.03762. The references
-are Google's ``modeling.py`` (github.com/google-research/bert) and transformers' ``modeling_bert.py``: modules have the
-names that they have there, and so the parameters have the names that checkpoints have.
+The model is that of Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for
+Language Understanding", arXiv:1810.04805, whose encoder is that of Vaswani et al., "Attention Is
+All You Need", arXiv:1706.03762. The references are Google's ``modeling.py``
+(github.com/google-research/bert) and transformers' ``modeling_bert.py``: modules have the names
+that they have there, and so the parameters have the names that checkpoints have.
 
 Shapes are written beside what changes them, in these letters:
 
@@ -11,10 +12,11 @@ Shapes are written beside what changes them, in these letters:
     T  tokens of the longest      A  attention heads                 F  feed-forward size
     N  tokens in all              D  size of a head, H / A
 
-All but attention happens to each token on its own. So the tokens of all sentences stand below each other as the rows of
-one matrix, (N, H), and only attention asks which rows are one sentence: a `Layout` tells it. With padding, N is B·T.
-Where a batch is packed, the padding is left out, and N is the number of real tokens: nothing is computed for the
-others, and what is returned for them is zeros.
+All but attention happens to each token on its own. So the tokens of all sentences stand below each
+other as the rows of one matrix, (N, H), and only attention asks which rows are one sentence: a
+`Layout` tells it. With padding, N is B·T. Where a batch is packed, the padding is left out, and N
+is the number of real tokens: nothing is computed for the others, and what is returned for them is
+zeros.
 """
 
 from __future__ import annotations
@@ -47,8 +49,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class BertConfig:
     """The sizes of a BERT, in the words of ``config.json``, with the defaults of transformers' ``BertConfig``.
 
-    Two fields are not the model's but say how it is computed. ``attention`` is ``"sdpa"``, PyTorch's fused kernel, or
-    ``"eager"``, the same a step at a time. ``pack`` leaves the padding of a batch out.
+    Two fields are not the model's but say how it is computed. ``attention`` is ``"sdpa"``,
+    PyTorch's fused kernel, or ``"eager"``, the same a step at a time. ``pack`` leaves the padding
+    of a batch out.
     """
 
     vocab_size: int = 30522
@@ -81,10 +84,11 @@ class BertConfig:
 class Layout(NamedTuple):
     """How the tokens of a batch (B, T) lie in rows (N, …).
 
-    ``groups`` says how many sentences of how many tokens follow each other, in the order of the rows: sentences of one
-    length are attended to at once. ``mask`` is True where a token may be looked at, and None where all may; it is
-    (B, 1, 1, T), or (B, 1, T, T) of a decoder. Of a packed batch ``kept`` (N,) has the place of each row in the batch,
-    b·T + t, and ``first`` (B,) the row that each sentence begins with.
+    ``groups`` says how many sentences of how many tokens follow each other, in the order of the
+    rows: sentences of one length are attended to at once. ``mask`` is True where a token may be
+    looked at, and None where all may; it is (B, 1, 1, T), or (B, 1, T, T) of a decoder. Of a packed
+    batch ``kept`` (N,) has the place of each row in the batch, b·T + t, and ``first`` (B,) the row
+    that each sentence begins with.
     """
 
     shape: tuple[int, int]
@@ -108,13 +112,18 @@ class Layout(NamedTuple):
 
     def firsts(self, rows: Tensor) -> Tensor:
         """Take the first token of each sentence: (N, …) -> (B, …)."""
-        return rows.view(*self.shape, *rows.shape[1:])[:, 0] if self.first is None else rows[self.first]
+        return (
+            rows.view(*self.shape, *rows.shape[1:])[:, 0]
+            if self.first is None
+            else rows[self.first]
+        )
 
 
 def lay_out(tokens: Tensor, attention_mask: Tensor | None, *, causal: bool, pack: bool) -> Layout:
     """Return how a batch is laid out: in full, or packed where that leaves something out.
 
-    A sentence whose first token is masked (padding on the left) is not packed: the pooler looks at that place.
+    A sentence whose first token is masked (padding on the left) is not packed: the pooler looks at
+    that place.
     """
     size, length = tokens.shape
     whole = Layout((size, length), [(size, length)], causal=causal)
@@ -127,7 +136,9 @@ def lay_out(tokens: Tensor, attention_mask: Tensor | None, *, causal: bool, pack
         return _packed(seen, whole)
     mask = seen[:, None, None, :]  # (B, 1, 1, T): no token looks at padding
     if causal:
-        mask = mask & torch.ones(length, length, dtype=torch.bool, device=seen.device).tril()  # (B, 1, T, T)
+        mask = (
+            mask & torch.ones(length, length, dtype=torch.bool, device=seen.device).tril()
+        )  # (B, 1, T, T)
     return whole._replace(mask=mask, causal=False)
 
 
@@ -140,7 +151,9 @@ def _packed(seen: Tensor, whole: Layout) -> Layout:
     first = torch.empty_like(order)
     first[order] = lengths.cumsum(0) - lengths  # (B,): a sentence begins where those before it end
     counted = torch.unique_consecutive(lengths, return_counts=True)
-    groups = [(number, length) for length, number in zip(*(of.tolist() for of in counted), strict=True)]
+    groups = [
+        (number, length) for length, number in zip(*(of.tolist() for of in counted), strict=True)
+    ]
     return whole._replace(groups=groups, kept=kept, first=first)
 
 
@@ -156,7 +169,9 @@ class BertEmbeddings(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
+        self.word_embeddings = nn.Embedding(
+            config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id
+        )
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
@@ -168,12 +183,20 @@ class BertEmbeddings(nn.Module):
         self.register_buffer("token_type_ids", torch.zeros_like(positions), persistent=False)
 
     def forward(
-        self, input_ids: Tensor, token_type_ids: Tensor | None, position_ids: Tensor | None, layout: Layout
+        self,
+        input_ids: Tensor,
+        token_type_ids: Tensor | None,
+        position_ids: Tensor | None,
+        layout: Layout,
     ) -> Tensor:
         """Embed a batch (B, T) of ids as rows (N, H)."""
         size, length = input_ids.shape
-        positions = self.position_ids[:, :length] if position_ids is None else position_ids  # (1 or B, T)
-        types = self.token_type_ids[:, :length] if token_type_ids is None else token_type_ids  # (1 or B, T)
+        positions = (
+            self.position_ids[:, :length] if position_ids is None else position_ids
+        )  # (1 or B, T)
+        types = (
+            self.token_type_ids[:, :length] if token_type_ids is None else token_type_ids
+        )  # (1 or B, T)
         words = self.word_embeddings(layout.rows(input_ids))  # (B, T) -> (N,) -> (N, H)
         types = self.token_type_embeddings(layout.rows(types.expand(size, length)))  # (N, H)
         places = self.position_embeddings(layout.rows(positions.expand(size, length)))  # (N, H)
@@ -201,7 +224,11 @@ class BertSelfAttention(nn.Module):
         self.value = nn.Linear(config.hidden_size, self.heads * self.head_size)
         self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
         self.config = config
-        self.scores, self.probabilities, self.context = nn.Identity(), nn.Identity(), nn.Identity()  # to look at
+        self.scores, self.probabilities, self.context = (
+            nn.Identity(),
+            nn.Identity(),
+            nn.Identity(),
+        )  # to look at
 
     def forward(self, rows: Tensor, layout: Layout) -> Tensor:
         """Attend within each sentence: (N, H) -> (N, H)."""
@@ -211,16 +238,28 @@ class BertSelfAttention(nn.Module):
             return self.attend(query, key, value, (of_all, of_all), layout)
         lengths = [number * length for number, length in layout.groups]
         groups = zip(*(of.split(lengths) for of in (query, key, value)), layout.groups, strict=True)
-        return torch.cat([self.attend(q, k, v, (number, number), layout) for q, k, v, (number, _) in groups])
+        return torch.cat(
+            [self.attend(q, k, v, (number, number), layout) for q, k, v, (number, _) in groups]
+        )
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, sentences: tuple[int, int], layout: Layout) -> Tensor:
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, sentences: tuple[int, int], layout: Layout
+    ) -> Tensor:
         """Attend in sentences of equal length g·(T, H), which look at as many of equal length g·(S, H)."""
         asking, asked = sentences
-        query = query.view(asking, -1, self.heads, self.head_size).transpose(1, 2)  # (g·T, H) -> (g, A, T, D)
-        key = key.view(asked, -1, self.heads, self.head_size).transpose(1, 2)  # (g·S, H) -> (g, A, S, D)
-        value = value.view(asked, -1, self.heads, self.head_size).transpose(1, 2)  # (g·S, H) -> (g, A, S, D)
+        query = query.view(asking, -1, self.heads, self.head_size).transpose(
+            1, 2
+        )  # (g·T, H) -> (g, A, T, D)
+        key = key.view(asked, -1, self.heads, self.head_size).transpose(
+            1, 2
+        )  # (g·S, H) -> (g, A, S, D)
+        value = value.view(asked, -1, self.heads, self.head_size).transpose(
+            1, 2
+        )  # (g·S, H) -> (g, A, S, D)
         mixed = self.mix(query, key, value, layout)  # (g, A, T, D)
-        joined = mixed.transpose(1, 2).reshape(-1, self.heads * self.head_size)  # (g, A, T, D) -> (g·T, H)
+        joined = mixed.transpose(1, 2).reshape(
+            -1, self.heads * self.head_size
+        )  # (g, A, T, D) -> (g·T, H)
         context: Tensor = self.context(joined)
         return context
 
@@ -234,11 +273,17 @@ class BertSelfAttention(nn.Module):
         scores = query @ key.transpose(2, 3) * self.head_size**-0.5  # (g, A, T, S)
         mask = layout.mask
         if layout.causal:
-            mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()  # (T, S)
+            mask = torch.ones(
+                scores.shape[-2:], dtype=torch.bool, device=scores.device
+            ).tril()  # (T, S)
         if mask is not None:
             scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-        probabilities = self.probabilities(self.scores(scores).softmax(-1))  # each row of T sums to 1
-        mixed: Tensor = self.dropout(probabilities) @ value  # (g, A, T, S)·(g, A, S, D) -> (g, A, T, D)
+        probabilities = self.probabilities(
+            self.scores(scores).softmax(-1)
+        )  # each row of T sums to 1
+        mixed: Tensor = (
+            self.dropout(probabilities) @ value
+        )  # (g, A, T, S)·(g, A, S, D) -> (g, A, T, D)
         return mixed
 
 
@@ -315,14 +360,18 @@ class BertLayer(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         if config.add_cross_attention and not config.is_decoder:
-            raise ValueError("add_cross_attention needs is_decoder: only a decoder looks at an encoder's tokens")
+            raise ValueError(
+                "add_cross_attention needs is_decoder: only a decoder looks at an encoder's tokens"
+            )
         self.attention = BertAttention(config)
         if config.add_cross_attention:
             self.crossattention = BertAttention(config, is_cross_attention=True)
         self.intermediate = BertIntermediate(config)
         self.output = BertOutput(config)
 
-    def forward(self, rows: Tensor, layout: Layout, memory: Tensor | None, memory_layout: Layout | None) -> Tensor:
+    def forward(
+        self, rows: Tensor, layout: Layout, memory: Tensor | None, memory_layout: Layout | None
+    ) -> Tensor:
         """(N, H) -> (N, H)."""
         rows = self.attention(rows, layout)
         if memory is not None:
@@ -338,7 +387,9 @@ class BertEncoder(nn.Module):
         super().__init__()
         self.layer = nn.ModuleList([BertLayer(config) for _ in range(config.num_hidden_layers)])
 
-    def forward(self, rows: Tensor, layout: Layout, memory: Tensor | None, memory_layout: Layout | None) -> Tensor:
+    def forward(
+        self, rows: Tensor, layout: Layout, memory: Tensor | None, memory_layout: Layout | None
+    ) -> Tensor:
         """(N, H) -> (N, H)."""
         for layer in self.layer:
             rows = layer(rows, layout, memory, memory_layout)
@@ -428,10 +479,14 @@ class BertModel(nn.Module):
         layout = lay_out(input_ids, attention_mask, causal=config.is_decoder, pack=pack)
         if encoder_hidden_states is not None:
             memory = encoder_hidden_states.flatten(0, 1)  # (B, S, H) -> (B·S, H)
-            memory_layout = lay_out(encoder_hidden_states[..., 0], encoder_attention_mask, causal=False, pack=False)
+            memory_layout = lay_out(
+                encoder_hidden_states[..., 0], encoder_attention_mask, causal=False, pack=False
+            )
         rows = self.embeddings(input_ids, token_type_ids, position_ids, layout)
         rows = self.encoder(rows, layout, memory, memory_layout)
-        return Encoded(rows, layout, None if self.pooler is None else self.pooler(layout.firsts(rows)))
+        return Encoded(
+            rows, layout, None if self.pooler is None else self.pooler(layout.firsts(rows))
+        )
 
 
 def _initialise(module: nn.Module, std: float) -> None:
@@ -520,7 +575,8 @@ class BertPreTrainingHeads(nn.Module):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The classes: BERT under a head. Each takes what `BertModel` takes, and labels. Labels of padding are to be -100.
+# The classes: BERT under a head. Each takes what `BertModel` takes, and labels. Labels of padding
+# are to be -100.
 
 
 class Scores(NamedTuple):
@@ -570,7 +626,10 @@ class BertForPreTraining(nn.Module):
         labels: Tensor | None = None,
         next_sentence_label: Tensor | None = None,
     ) -> PreTrainingScores:
-        """Score words and the second sentence; the loss is the sum of both. ``next_sentence_label`` (B,): 0 follows."""
+        """Score words and the second sentence; the loss is the sum of both.
+
+        ``next_sentence_label`` (B,): 0 follows.
+        """
         encoded = self.bert(input_ids, attention_mask, token_type_ids, position_ids)
         words, follows = self.cls(encoded.rows, encoded.pooled)  # (N, V), (B, 2)
         loss = None
@@ -623,9 +682,13 @@ class BertLMHeadModel(BertForMaskedLM):
     ) -> Scores:
         """Score every next word, (B, T, V); ``labels`` (B, T) are the words themselves, and are shifted here."""
         if labels is not None:
-            labels = functional.pad(labels, (0, 1), value=IGNORED)[:, 1:]  # the last token has no next
+            labels = functional.pad(labels, (0, 1), value=IGNORED)[
+                :, 1:
+            ]  # the last token has no next
         memory = (encoder_hidden_states, encoder_attention_mask)
-        return super().forward(input_ids, attention_mask, token_type_ids, position_ids, *memory, labels)
+        return super().forward(
+            input_ids, attention_mask, token_type_ids, position_ids, *memory, labels
+        )
 
 
 class BertForNextSentencePrediction(nn.Module):
@@ -648,7 +711,9 @@ class BertForNextSentencePrediction(nn.Module):
     ) -> Scores:
         """Score "follows" and "is random", (B, 2); ``labels`` (B,) are 0 and 1."""
         scores = self.cls(self.bert(input_ids, attention_mask, token_type_ids, position_ids).pooled)
-        return Scores(scores, None if labels is None else functional.cross_entropy(scores, labels.view(-1)))
+        return Scores(
+            scores, None if labels is None else functional.cross_entropy(scores, labels.view(-1))
+        )
 
 
 class BertForSequenceClassification(nn.Module):
@@ -679,7 +744,11 @@ class BertForSequenceClassification(nn.Module):
         """Return the loss of the problem that the config names, or that the labels look like."""
         problem = self.config.problem_type
         if problem is None:
-            several = "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
+            several = (
+                "multi_label_classification"
+                if labels.is_floating_point()
+                else "single_label_classification"
+            )
             problem = "regression" if scores.shape[1] == 1 else several
         if problem == "regression":
             return functional.mse_loss(scores.squeeze(), labels.squeeze())
@@ -709,8 +778,12 @@ class BertForMultipleChoice(nn.Module):
     ) -> Scores:
         """Score the choices, (B, C), of a batch (B, C, T); ``labels`` (B,) are the right ones."""
         given = (input_ids, attention_mask, token_type_ids, position_ids)
-        encoded = self.bert(*(None if of is None else of.flatten(0, 1) for of in given))  # (B, C, T) -> (B·C, T)
-        scores = self.classifier(self.dropout(encoded.pooled)).view(-1, input_ids.shape[1])  # (B·C, 1) -> (B, C)
+        encoded = self.bert(
+            *(None if of is None else of.flatten(0, 1) for of in given)
+        )  # (B, C, T) -> (B·C, T)
+        scores = self.classifier(self.dropout(encoded.pooled)).view(
+            -1, input_ids.shape[1]
+        )  # (B·C, 1) -> (B, C)
         return Scores(scores, None if labels is None else functional.cross_entropy(scores, labels))
 
 
@@ -773,14 +846,19 @@ class BertForQuestionAnswering(nn.Module):
             length = input_ids.shape[1]
             pairs = ((start, start_positions), (end, end_positions))
             losses = [
-                functional.cross_entropy(of, at.view(-1).clamp(0, length), ignore_index=length) for of, at in pairs
+                functional.cross_entropy(of, at.view(-1).clamp(0, length), ignore_index=length)
+                for of, at in pairs
             ]
             loss = (losses[0] + losses[1]) / 2
         return Span(start, end, loss)
 
 
 def _head_dropout(config: BertConfig) -> float:
-    return config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+    return (
+        config.hidden_dropout_prob
+        if config.classifier_dropout is None
+        else config.classifier_dropout
+    )
 
 
 CLASSES: dict[str, type[nn.Module]] = {

@@ -33,7 +33,9 @@ class Live(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
         self._alive: dict[int, weakref.ref[torch.UntypedStorage]] = {}
         self._see(held)
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         """Run an operator, and see what it made."""
         made = function(*args, **(kwargs or {}))
         self._see([leaf for leaf in tree_leaves(made) if isinstance(leaf, torch.Tensor)])

@@ -1,7 +1,8 @@
 """From a checkpoint to a BERT that runs: its config, the class, every tensor accounted for, and its tokenizer.
 
-Which stored tensor is which is told by the ledger and the tables that `weighbridge verify` goes by: old names, the
-prefix that a checkpoint has or lacks, the names of Google's TensorFlow files. What does not fit is refused.
+Which stored tensor is which is told by the ledger and the tables that `weighbridge verify` goes by:
+old names, the prefix that a checkpoint has or lacks, the names of Google's TensorFlow files. What
+does not fit is refused.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from weighbridge import readers
-from weighbridge.comparison import LACKING, choose
 from weighbridge.errors import CheckpointError, ConfigError, ModelError, UsageError
-from weighbridge.ledger import bind
-from weighbridge.models import find
-from weighbridge.pairing import is_turned, names_of, renamed
+from weighbridge.ledger.ledger import bind
+from weighbridge.matching.comparison import LACKING, choose
+from weighbridge.matching.pairing import is_turned, names_of, renamed
+from weighbridge.models.find import find
 from weighbridge.readers import hub, tensorflow
 from weighbridge.readers.header import is_remote
 from weighbridge.torch.bert import ACTIVATIONS, CLASSES, BertConfig
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from weighbridge.comparison import Comparison
-    from weighbridge.models import Model
+    from weighbridge.matching.comparison import Comparison
+    from weighbridge.models.find import Model
     from weighbridge.readers import Found
 
 FAMILY = "bert"
@@ -45,8 +46,8 @@ _CONFIG, _GOOGLES = "config.json", "bert_config.json"
 class Loaded(NamedTuple):
     """A checkpoint that runs.
 
-    ``labels`` are the names of the classes of a classifier, ``model`` is in evaluation mode, ``notes`` are what the
-    user should know, a sentence each.
+    ``labels`` are the names of the classes of a classifier, ``model`` is in evaluation mode,
+    ``notes`` are what the user should know, a sentence each.
     """
 
     where: str
@@ -71,10 +72,11 @@ def load(
     """Load a checkpoint, its config and its tokenizer.
 
     Args:
-        checkpoint: a folder with ``config.json``, weights and a tokenizer; a file of weights in one; or such a
-            folder on the hub, ``hf://org/name@revision``.
+        checkpoint: a folder with ``config.json``, weights and a tokenizer; a file of weights in
+            one; or such a folder on the hub, ``hf://org/name@revision``.
         class_name: the class to load; otherwise the one that the config names or that fits.
-        labels: the classes of a new head to be trained; then what the checkpoint lacks of the head starts at random.
+        labels: the classes of a new head to be trained; then what the checkpoint lacks of the head
+            starts at random.
         attention: ``"sdpa"`` or ``"eager"``.
         pack: leave the padding of batches out.
         seed: what starts at random is drawn from.
@@ -89,7 +91,9 @@ def load(
     model = find(_config(folder), replaced)
     if model.blueprint.family != FAMILY:
         values = {"model_type": model.blueprint.family}
-        raise ModelError("only a BERT runs here", where=folder, values=values, hint="give a checkpoint of a BERT")
+        raise ModelError(
+            "only a BERT runs here", where=folder, values=values, hint="give a checkpoint of a BERT"
+        )
     config = config_of(model, attention=attention, pack=pack)
     tokens = Tokens(folder, config.vocab_size, config.max_position_embeddings)
     found = readers.read(path)
@@ -100,7 +104,16 @@ def load(
         built = CLASSES[choice.class_name](config)
     _fill(built, choice.comparison, found)
     names = labels or _labels(model)
-    return Loaded(folder, built.eval(), choice.class_name, config, model, names, tokens, (*model.notes, *notes))
+    return Loaded(
+        folder,
+        built.eval(),
+        choice.class_name,
+        config,
+        model,
+        names,
+        tokens,
+        (*model.notes, *notes),
+    )
 
 
 def _config(folder: str) -> str | dict[str, Any]:
@@ -114,7 +127,12 @@ def _config(folder: str) -> str | dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError("cannot be read", where=googles, values={"reason": str(error)}) from None
     if not isinstance(said, dict):
-        raise ConfigError("holds no object", where=googles, values={"found": said}, hint="give that of the checkpoint")
+        raise ConfigError(
+            "holds no object",
+            where=googles,
+            values={"found": said},
+            hint="give that of the checkpoint",
+        )
     return {"model_type": FAMILY, **said}
 
 
@@ -128,19 +146,30 @@ def config_of(model: Model, *, attention: str = "sdpa", pack: bool = True) -> Be
         >>> config_of(find("bert-base-chinese")).vocab_size
         21128
     """
-    said = {**{name: model.config[name] for name in _FIELDS if name in model.config}, **model.fields}
-    values = {name: said[name] for name in _FIELDS if said.get(name) is not None or name == "pad_token_id"}
+    said = {
+        **{name: model.config[name] for name in _FIELDS if name in model.config},
+        **model.fields,
+    }
+    values = {
+        name: said[name] for name in _FIELDS if said.get(name) is not None or name == "pad_token_id"
+    }
     for name, is_sound, rule in _RULES:
         if name in values and not is_sound(values[name]):
-            raise ConfigError(f"{name} {rule}", where=model.where, values={name: values[name]}, hint="correct it")
+            raise ConfigError(
+                f"{name} {rule}", where=model.where, values={name: values[name]}, hint="correct it"
+            )
     positions = model.config.get("position_embedding_type", "absolute")
     if positions != "absolute":
         values = {"position_embedding_type": positions}
-        raise ConfigError("only absolute positions are built here", where=model.where, values=values)
+        raise ConfigError(
+            "only absolute positions are built here", where=model.where, values=values
+        )
     return BertConfig(**values, attention=attention, pack=pack)
 
 
-_FIELDS = tuple(field.name for field in fields(BertConfig) if field.name not in ("attention", "pack"))
+_FIELDS = tuple(
+    field.name for field in fields(BertConfig) if field.name not in ("attention", "pack")
+)
 
 
 def _is_number(value: object) -> bool:
@@ -158,7 +187,11 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("attention_probs_dropout_prob", _is_share, "must be from 0 to less than 1"),
     ("classifier_dropout", _is_share, "must be from 0 to less than 1"),
     ("layer_norm_eps", lambda value: _is_number(value) and value > 0, "must be a positive number"),
-    ("initializer_range", lambda value: _is_number(value) and value >= 0, "must be a number, 0 or more"),
+    (
+        "initializer_range",
+        lambda value: _is_number(value) and value >= 0,
+        "must be a number, 0 or more",
+    ),
     ("problem_type", lambda value: value in _PROBLEMS, f"must be one of {', '.join(_PROBLEMS)}"),
 )
 """What a value must be that decides no shape, and so is not checked before."""
@@ -168,7 +201,10 @@ def _labels(model: Model) -> tuple[str, ...]:
     """Return the names of the classes in the order of their numbers; LABEL_0, LABEL_1, … where there are none."""
     stated: Any = model.config.get("id2label")
     names = {str(number): stated[number] for number in stated} if hasattr(stated, "keys") else {}
-    return tuple(str(names.get(str(number), f"LABEL_{number}")) for number in range(model.fields["num_labels"]))
+    return tuple(
+        str(names.get(str(number), f"LABEL_{number}"))
+        for number in range(model.fields["num_labels"])
+    )
 
 
 # Which files
@@ -177,17 +213,23 @@ def _labels(model: Model) -> tuple[str, ...]:
 def _places(checkpoint: str) -> tuple[str, str]:
     """Return the folder of a checkpoint, and what to read its weights from."""
     if checkpoint.startswith("hf://"):
-        folder = hub.download(checkpoint, (_CONFIG, *FILES, "*.safetensors", "*.safetensors.index.json"))
+        folder = hub.download(
+            checkpoint, (_CONFIG, *FILES, "*.safetensors", "*.safetensors.index.json")
+        )
         return folder, folder
     if is_remote(checkpoint):
         raise UsageError(
-            "a model runs from files that are here", where=checkpoint, hint="fetch its folder, or use hf://"
+            "a model runs from files that are here",
+            where=checkpoint,
+            hint="fetch its folder, or use hf://",
         )
     if os.path.isdir(checkpoint):
         return checkpoint, checkpoint
     if not os.path.lexists(checkpoint) and not os.path.isfile(checkpoint + tensorflow.SUFFIX):
         raise ModelError(
-            "there is no such checkpoint", where=checkpoint, hint="give a folder with config.json and weights"
+            "there is no such checkpoint",
+            where=checkpoint,
+            hint="give a folder with config.json and weights",
         )
     return os.path.dirname(checkpoint) or ".", checkpoint
 
@@ -195,11 +237,13 @@ def _places(checkpoint: str) -> tuple[str, str]:
 # Which tensor is which
 
 
-def _accounted(comparison: Comparison, found: Found, model: Model, class_name: str, *, new: bool) -> list[str]:
+def _accounted(
+    comparison: Comparison, found: Found, model: Model, class_name: str, *, new: bool
+) -> list[str]:
     """Refuse a checkpoint that does not hold what the class needs; return what is worth a word.
 
-    What it holds for other classes of the family is left out. Of a ``new`` head, what it lacks starts at random, and so
-    does what it holds for another number of labels.
+    What it holds for other classes of the family is left out. Of a ``new`` head, what it lacks
+    starts at random, and so does what it holds for another number of labels.
     """
     prefix = model.blueprint.prefix(class_name)
     differing = [difference for difference in comparison.differences if difference.matters]
@@ -219,15 +263,17 @@ def _accounted(comparison: Comparison, found: Found, model: Model, class_name: s
         first = wrong[0]
         sizes = {"expected": first.expected_shape, "found": first.found_shape}
         values: dict[str, object] = {"tensor": first.name}
-        values |= {name: "×".join(map(str, size)) for name, size in sizes.items() if size is not None}
-        what = (
-            f"not the tensors of a {class_name}: {len(wrong)} differ, the first is {_WORDS.get(first.kind, first.kind)}"
-        )
+        values |= {
+            name: "×".join(map(str, size)) for name, size in sizes.items() if size is not None
+        }
+        what = f"not the tensors of a {class_name}: {len(wrong)} differ, the first is {_WORDS.get(first.kind, first.kind)}"
         hint = f"`weighbridge verify CONFIG {found.path} --class {class_name}` lists them"
         raise CheckpointError(what, where=found.path, values=values, hint=hint)
     if found.packed:
         packed = {"packed": len(found.packed)}
-        raise CheckpointError("packed weights do not run here", where=found.path, values=packed, hint=_UNPACKED)
+        raise CheckpointError(
+            "packed weights do not run here", where=found.path, values=packed, hint=_UNPACKED
+        )
     notes = []
     if unused:
         notes.append(f"not used by {class_name}, and left out: {_listed(unused)}")
@@ -237,7 +283,12 @@ def _accounted(comparison: Comparison, found: Found, model: Model, class_name: s
 
 
 _UNPACKED = "give a checkpoint of F32, F16 or BF16"
-_WORDS = {"missing": "not there", "absent": "not there", "shape": "of another shape", "extra": "not known"}
+_WORDS = {
+    "missing": "not there",
+    "absent": "not there",
+    "shape": "of another shape",
+    "extra": "not known",
+}
 
 
 def _of_other_classes(model: Model, names: set[str]) -> Iterator[str]:
@@ -265,7 +316,11 @@ def _fill(model: nn.Module, comparison: Comparison, found: Found) -> None:
     """
     own = dict(model.named_parameters(remove_duplicate=False))
     held = comparison.held
-    wanted = {row.name: name for name, row in held.items() if name in own and row.count == own[name].numel()}
+    wanted = {
+        row.name: name
+        for name, row in held.items()
+        if name in own and row.count == own[name].numel()
+    }
     filled = set()
     with torch.no_grad():
         for stored, tensor in _tensors(found, wanted):
@@ -275,7 +330,9 @@ def _fill(model: nn.Module, comparison: Comparison, found: Found) -> None:
             filled.add(stored)
     if filled != wanted.keys():
         lost = min(wanted.keys() - filled)
-        raise CheckpointError("a tensor that the header names is not there", where=found.path, values={"tensor": lost})
+        raise CheckpointError(
+            "a tensor that the header names is not there", where=found.path, values={"tensor": lost}
+        )
 
 
 def _tensors(found: Found, wanted: Mapping[str, str]) -> Iterator[tuple[str, Tensor]]:
@@ -284,14 +341,19 @@ def _tensors(found: Found, wanted: Mapping[str, str]) -> Iterator[tuple[str, Ten
     if read is None:
         values = {"format": found.format, "read": ", ".join(_READ)}
         raise CheckpointError(
-            "the weights of this format do not run here", where=found.path, values=values, hint=_OTHER
+            "the weights of this format do not run here",
+            where=found.path,
+            values=values,
+            hint=_OTHER,
         )
     for file in found.files:
         try:
             yield from ((name, tensor) for name, tensor in read(file, wanted) if name in wanted)
         except (OSError, SafetensorError, pickle.UnpicklingError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
-            raise CheckpointError("the weights cannot be read", where=file, values={"reason": reason}) from None
+            raise CheckpointError(
+                "the weights cannot be read", where=file, values={"reason": reason}
+            ) from None
 
 
 _OTHER = "convert it to safetensors, with transformers' save_pretrained"

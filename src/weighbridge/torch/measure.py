@@ -10,13 +10,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from weighbridge import costs, models, operations, units
-from weighbridge.costs import Measurement, Note, Quantity
-from weighbridge.derive.recording import Recorder, loss_of
-from weighbridge.derive.runs import reference
-from weighbridge.derive.workload import DTYPES, Run, built, check_inputs, inputs, sizes_of
+from weighbridge import units
+from weighbridge.blueprint import operations
+from weighbridge.costs import costs
+from weighbridge.costs.costs import Measurement, Note, Quantity
+from weighbridge.derive.operations.recording import Recorder, loss_of
+from weighbridge.derive.operations.workload import (
+    DTYPES,
+    Run,
+    built,
+    check_inputs,
+    inputs,
+    sizes_of,
+)
+from weighbridge.derive.running.runs import reference
 from weighbridge.errors import ModelError, UsageError, WeighbridgeError, shorten
-from weighbridge.ledger import bind
+from weighbridge.ledger.ledger import bind
+from weighbridge.models import find as models
 from weighbridge.torch.live import Live
 
 if TYPE_CHECKING:
@@ -24,16 +34,25 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from weighbridge.derive.subject import Subject
-    from weighbridge.ledger import Ledger
-    from weighbridge.models import Model
+    from weighbridge.derive.probing.subject import Subject
+    from weighbridge.ledger.ledger import Ledger
+    from weighbridge.models.find import Model
 
-EXACT = ("parameters", "weight_bytes", "forward_matmul_flops", "backward_matmul_flops", "saved_for_backward_bytes")
+EXACT = (
+    "parameters",
+    "weight_bytes",
+    "forward_matmul_flops",
+    "backward_matmul_flops",
+    "saved_for_backward_bytes",
+)
 OURS = {"bert": "weighbridge.torch.bert:BertModel"}
 """The classes of this package that run, by family, as `weighbridge derive` names one's own: module and base class."""
 
 _STEPS = 3  # of which the median counts
-_RATE_SIZE = {"cpu": 2048, "cuda": 8192}  # of the square matrices that the machine's rate is measured with
+_RATE_SIZE = {
+    "cpu": 2048,
+    "cuda": 8192,
+}  # of the square matrices that the machine's rate is measured with
 _LARGEST = 2**20  # of a batch or a sequence
 _POSITIONS = ("max_position_embeddings", "n_positions", "n_ctx")
 
@@ -58,12 +77,14 @@ class Wish(NamedTuple):
 def measure(wish: Wish, say: Callable[[str], None] = lambda _: None) -> Measurement:
     """Predict what a class costs, build and run it, and measure the same.
 
-    Without training it is in evaluation mode, and nothing goes backward; gradients are enabled all the same, so that
-    what a backward pass would need is saved. FLOPs are those of eager attention, as kernels of others hide theirs.
+    Without training it is in evaluation mode, and nothing goes backward; gradients are enabled all
+    the same, so that what a backward pass would need is saved. FLOPs are those of eager attention,
+    as kernels of others hide theirs.
 
     Raises:
         UsageError: a size, a field or the device makes no sense, or what it needs is not installed.
-        ModelError: there is no such model or class, it does not fit the memory at hand, or its code raised.
+        ModelError: there is no such model or class, it does not fit the memory at hand, or its code
+            raised.
         ConfigError: the config describes no buildable model.
 
     Example:
@@ -77,7 +98,16 @@ def measure(wish: Wish, say: Callable[[str], None] = lambda _: None) -> Measurem
     class_name = wish.class_name or model.blueprint.base_class
     ledger = bind(model.blueprint, class_name, model.fields, wish.dtype)
     _check_positions(wish, model)
-    run = Run(class_name, _changes(model), wish.batch, wish.sequence, 2, wish.attention, wish.dtype, wish.train)
+    run = Run(
+        class_name,
+        _changes(model),
+        wish.batch,
+        wish.sequence,
+        2,
+        wish.attention,
+        wish.dtype,
+        wish.train,
+    )
     predicted, notes = _predicted(wish, model, ledger, run)
     if not wish.force:
         _check_memory(predicted, wish, class_name)
@@ -88,16 +118,31 @@ def measure(wish: Wish, say: Callable[[str], None] = lambda _: None) -> Measurem
         raise
     except Exception as error:  # whatever the code raises
         reason = shorten(" ".join(f"{type(error).__name__}: {error}".split()), str, 300).rstrip(".")
-        raise ModelError(f"running it raised {reason}", where=class_name, hint="see that it runs at all") from None
-    flops = [predicted[name] for name in ("forward_matmul_flops", *(["backward_matmul_flops"] if wish.train else []))]
+        raise ModelError(
+            f"running it raised {reason}", where=class_name, hint="see that it runs at all"
+        ) from None
+    flops = [
+        predicted[name]
+        for name in ("forward_matmul_flops", *(["backward_matmul_flops"] if wish.train else []))
+    ]
     predicted["step_seconds"] = None if None in flops else sum(flops) / rate
     names = (*EXACT, "peak_bytes", "step_seconds")
     quantities = tuple(Quantity(name, predicted.get(name), measured.get(name)) for name in names)
     notes.append(Note("rate", {"rate": units.short(round(rate)), "steps": str(_STEPS)}))
-    said = {**{name: getattr(run, name) for name in sizes_of(class_name)}, "attention": run.attention}
-    said |= {"dtype": run.dtype, "training": run.training, "device": wish.device, "torch": torch.__version__}
+    said = {
+        **{name: getattr(run, name) for name in sizes_of(class_name)},
+        "attention": run.attention,
+    }
+    said |= {
+        "dtype": run.dtype,
+        "training": run.training,
+        "device": wish.device,
+        "torch": torch.__version__,
+    }
     exact = EXACT if wish.device == "cpu" else EXACT[:-1]
-    return Measurement(model.where, model.blueprint.family, class_name, said, quantities, exact, tuple(notes))
+    return Measurement(
+        model.where, model.blueprint.family, class_name, said, quantities, exact, tuple(notes)
+    )
 
 
 # What is refused
@@ -107,11 +152,15 @@ def _check(wish: Wish) -> None:
     for name, size in (("--batch", wish.batch), ("--seq", wish.sequence)):
         if not 1 <= size <= _LARGEST:
             hint = f"give 1 to {_LARGEST:,}"
-            raise UsageError(f"{name} is a positive integer", values={name.strip("-"): size}, hint=hint)
+            raise UsageError(
+                f"{name} is a positive integer", values={name.strip("-"): size}, hint=hint
+            )
     if wish.device not in ("cpu", "cuda"):
         raise UsageError("no such device", values={"device": wish.device}, hint="give cpu or cuda")
     if wish.device == "cuda" and not torch.cuda.is_available():
-        raise UsageError("torch finds no CUDA device", values={"device": wish.device}, hint="leave --device out")
+        raise UsageError(
+            "torch finds no CUDA device", values={"device": wish.device}, hint="leave --device out"
+        )
 
 
 def _check_positions(wish: Wish, model: Model) -> None:
@@ -121,7 +170,9 @@ def _check_positions(wish: Wish, model: Model) -> None:
         if type(most) is int and wish.sequence > most:
             values = {"seq": wish.sequence, name: most}
             raise UsageError(
-                "the sequence is longer than the positions", values=values, hint=f"give --seq {most} or less"
+                "the sequence is longer than the positions",
+                values=values,
+                hint=f"give --seq {most} or less",
             )
 
 
@@ -132,14 +183,18 @@ def _check_memory(predicted: Mapping[str, Any], wish: Wish, class_name: str) -> 
     if free is not None and needed > free:
         values = {"needed": units.size(needed), "free": units.size(free)}
         hint = "make --batch or --seq smaller, or run it all the same with --force"
-        raise ModelError("does not fit the memory at hand", where=class_name, values=values, hint=hint)
+        raise ModelError(
+            "does not fit the memory at hand", where=class_name, values=values, hint=hint
+        )
 
 
 def _free_bytes() -> int | None:
     """Return the memory that can be had without swapping; None where the system does not say."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
-            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))
+            return next(
+                int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:")
+            )
     except (OSError, StopIteration, ValueError):
         pass
     try:
@@ -151,7 +206,9 @@ def _free_bytes() -> int | None:
 # What is predicted
 
 
-def _predicted(wish: Wish, model: Model, ledger: Ledger, run: Run) -> tuple[dict[str, Any], list[Note]]:
+def _predicted(
+    wish: Wish, model: Model, ledger: Ledger, run: Run
+) -> tuple[dict[str, Any], list[Note]]:
     """Return the predictions by name, None where there is none, and why."""
     rows = [*ledger.rows, *ledger.buffers()]
     found: dict[str, Any] = {
@@ -168,11 +225,18 @@ def _predicted(wish: Wish, model: Model, ledger: Ledger, run: Run) -> tuple[dict
     if wish.train:
         found["backward_matmul_flops"] = costs.matmul_flops(of["backward"])
     found["saved_for_backward_bytes"] = costs.saved_for_backward_bytes(of["saved"], run.dtype)
-    found["peak_bytes"] = costs.peak_bytes(rows, of["saved"], of["forward"], run.dtype, training=wish.train)
-    return found, [note, *([Note("kernels", {"kernels": known.kernels})] if wish.device != "cpu" else [])]
+    found["peak_bytes"] = costs.peak_bytes(
+        rows, of["saved"], of["forward"], run.dtype, training=wish.train
+    )
+    return found, [
+        note,
+        *([Note("kernels", {"kernels": known.kernels})] if wish.device != "cpu" else []),
+    ]
 
 
-def _operations(wish: Wish, model: Model, class_name: str) -> tuple[operations.Operations | None, Note]:
+def _operations(
+    wish: Wish, model: Model, class_name: str
+) -> tuple[operations.Operations | None, Note]:
     """Return the operations that hold for a model; None where there are none, and a note either way."""
     name = f"{model.blueprint.family}.ours" if wish.ours else model.blueprint.family
     if name not in operations.available():
@@ -183,7 +247,10 @@ def _operations(wish: Wish, model: Model, class_name: str) -> tuple[operations.O
     if unheld := known.unheld({**model.given, **model.fields}):
         of = ", ".join(f"{field} = {shorten(value)}" for field, value in unheld.items())
         return None, Note("held", {"family": name, "fields": of})
-    return known, Note("evidence", {"source": known.source, "kernels": known.kernels, "runs": str(known.proof["runs"])})
+    return known, Note(
+        "evidence",
+        {"source": known.source, "kernels": known.kernels, "runs": str(known.proof["runs"])},
+    )
 
 
 # What is measured
@@ -197,8 +264,10 @@ def _subject(model: Model, wish: Wish) -> Subject:
         found.task_classes()  # which makes them known
         return found
     if family not in OURS:
-        raise ModelError("this package has no class of its own for it", where=family, hint="leave --ours out")
-    from weighbridge.derive.own import OwnSubject  # noqa: PLC0415
+        raise ModelError(
+            "this package has no class of its own for it", where=family, hint="leave --ours out"
+        )
+    from weighbridge.derive.probing.own import OwnSubject  # noqa: PLC0415
 
     return OwnSubject(OURS[family], family=family)
 
@@ -216,7 +285,9 @@ def _measured(
     torch.manual_seed(0)
     given = inputs(run, model.fields, device)
     say("counting FLOPs")
-    found: dict[str, Any] = dict(_flops(built(subject, run._replace(attention="eager"), device), given, run))
+    found: dict[str, Any] = dict(
+        _flops(built(subject, run._replace(attention="eager"), device), given, run)
+    )
     say("measuring memory")
     module = built(subject, run, device)
     check_inputs(module, given, run.class_name)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from weighbridge.answers.run import Answer, Run
 from weighbridge.errors import UsageError, shorten
-from weighbridge.report.running import Answer, Run
 from weighbridge.torch.loading import load
 
 if TYPE_CHECKING:
@@ -46,10 +46,11 @@ def run(
 
     Args:
         checkpoint: as for `loading.load`.
-        texts: each with a second one, or None. Of a `BertForQuestionAnswering` the second is where the answer is; of a
-            `BertForMultipleChoice` texts that share the first are its choices.
+        texts: each with a second one, or None. Of a `BertForQuestionAnswering` the second is where
+            the answer is; of a `BertForMultipleChoice` texts that share the first are its choices.
         class_name: the class to load; otherwise the one that the config names or that fits.
-        pool: one of `POOLS` for an embedding; otherwise what the folder of the checkpoint says, or else the mean.
+        pool: one of `POOLS` for an embedding; otherwise what the folder of the checkpoint says, or
+            else the mean.
         top: how many candidates a [MASK] gets.
         watch: is told how many of how many texts are done.
 
@@ -58,9 +59,13 @@ def run(
     """
     asked = list(texts)
     if pool is not None and pool not in POOLS:
-        raise UsageError("cannot pool so", values={"pool": pool}, hint=f"use one of {', '.join(POOLS)}")
+        raise UsageError(
+            "cannot pool so", values={"pool": pool}, hint=f"use one of {', '.join(POOLS)}"
+        )
     if top < 1:
-        raise UsageError("a [MASK] gets 1 candidate or more", values={"top": top}, hint="give another number")
+        raise UsageError(
+            "a [MASK] gets 1 candidate or more", values={"top": top}, hint="give another number"
+        )
     loaded = load(checkpoint, class_name)
     how = pool or _pooling(loaded.where) or "mean"
     if how == "pooler" and not _has_pooler(loaded):
@@ -91,7 +96,9 @@ def _answered(asking: _Asking, asked: Sequence[Asked], watch: Watch | None) -> t
             texts, of_texts = read[start : start + at_once], asked[start : start + at_once]
             found = _GIVES[class_name](_Batch(asking, texts, of_texts))
             triples = zip(of_texts, texts, found, strict=True)
-            answers += [Answer(*pair, len(text.ids), of, tuple(text.notes)) for pair, text, of in triples]
+            answers += [
+                Answer(*pair, len(text.ids), of, tuple(text.notes)) for pair, text, of in triples
+            ]
             if watch:
                 watch(len(answers), len(asked))
     return tuple(answers)
@@ -105,7 +112,9 @@ def _alike(embeddings: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ..
     return tuple(tuple(row) for row in (vectors @ vectors.T).tolist())
 
 
-def asked(texts: Sequence[str], file: str | None, *, each: bool = False, class_name: str | None = None) -> list[Asked]:
+def asked(
+    texts: Sequence[str], file: str | None, *, each: bool = False, class_name: str | None = None
+) -> list[Asked]:
     """Return what a user asks for: a text or a pair, several texts, choices, or those of a file; ``"-"`` is stdin.
 
     Raises:
@@ -117,7 +126,9 @@ def asked(texts: Sequence[str], file: str | None, *, each: bool = False, class_n
     """
     if (file is None) == (not texts):
         found = {"texts": len(texts), "file": file}
-        raise UsageError("takes a text, or a file of them", values=found, hint="give one of the two")
+        raise UsageError(
+            "takes a text, or a file of them", values=found, hint="give one of the two"
+        )
     if file is not None:
         return _of_file(file)
     if each:
@@ -125,11 +136,15 @@ def asked(texts: Sequence[str], file: str | None, *, each: bool = False, class_n
     if class_name == "BertForMultipleChoice":
         return [(texts[0], choice) for choice in texts[1:]] or [(texts[0], None)]
     if len(texts) > 2:
-        raise UsageError("takes a text and a second one", values={"texts": len(texts)}, hint=_SEVERAL)
+        raise UsageError(
+            "takes a text and a second one", values={"texts": len(texts)}, hint=_SEVERAL
+        )
     return [(texts[0], texts[1] if texts[1:] else None)]
 
 
-_SEVERAL = "add --each for texts of their own, --class BertForMultipleChoice for a text and its choices"
+_SEVERAL = (
+    "add --each for texts of their own, --class BertForMultipleChoice for a text and its choices"
+)
 
 
 def _of_file(path: str) -> list[Asked]:
@@ -139,7 +154,9 @@ def _of_file(path: str) -> list[Asked]:
         with open(path, "rb") as file:
             return read_texts(path, file)
     except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=path, hint="name a file of texts") from None
+        raise UsageError(
+            f"cannot be read: {error.strerror}", where=path, hint="name a file of texts"
+        ) from None
 
 
 def read_texts(path: str, lines: Iterable[bytes]) -> list[Asked]:
@@ -163,13 +180,25 @@ def _line(raw: bytes, where: str) -> Asked:
         line = raw.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError as error:
         values = {"byte": error.start + 1, "found": raw[error.start : error.start + 8]}
-        raise UsageError("the line is not UTF-8", where=where, values=values, hint="save the file as UTF-8") from None
+        raise UsageError(
+            "the line is not UTF-8", where=where, values=values, hint="save the file as UTF-8"
+        ) from None
     first, *rest = line.split("\t")
     if len(rest) > 1:
         hint = "write one text a line, or two with one tab between"
-        raise UsageError("the line has more than two texts", where=where, values={"texts": len(rest) + 1}, hint=hint)
+        raise UsageError(
+            "the line has more than two texts",
+            where=where,
+            values={"texts": len(rest) + 1},
+            hint=hint,
+        )
     if not first.strip() or (rest and not rest[0].strip()):
-        raise UsageError("the text is empty", where=where, values={"line": line}, hint="write a sentence, or no line")
+        raise UsageError(
+            "the text is empty",
+            where=where,
+            values={"line": line},
+            hint="write a sentence, or no line",
+        )
     return first, rest[0] if rest else None
 
 
@@ -185,7 +214,10 @@ def _pooling(folder: str) -> str | None:
     except (OSError, ValueError):
         return None
     return {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}.get(
-        next((name for name, on in said.items() if name.startswith("pooling_mode_") and on is True), "")
+        next(
+            (name for name, on in said.items() if name.startswith("pooling_mode_") and on is True),
+            "",
+        )
     )
 
 
@@ -221,11 +253,16 @@ class _Batch:
 
 def _embeddings(batch: _Batch) -> list[dict[str, Any]]:
     encoded = batch.encoded()
-    tokens, mask = encoded.last_hidden_state, batch.batch.attention_mask.unsqueeze(-1)  # (B, T, H), (B, T, 1)
+    tokens, mask = (
+        encoded.last_hidden_state,
+        batch.batch.attention_mask.unsqueeze(-1),
+    )  # (B, T, H), (B, T, 1)
     if batch.pool == "pooler":
         vectors = encoded.pooled
     else:
-        vectors = tokens[:, 0] if batch.pool == "cls" else (tokens * mask).sum(1) / mask.sum(1)  # (B, H)
+        vectors = (
+            tokens[:, 0] if batch.pool == "cls" else (tokens * mask).sum(1) / mask.sum(1)
+        )  # (B, H)
     return [{"embedding": vector.tolist()} for vector in vectors]
 
 
@@ -245,7 +282,10 @@ def _mask(batch: _Batch, scores: Tensor, place: int) -> dict[str, Any]:
     """Return the candidates for one [MASK], by its scores (V,)."""
     shares, ids = scores.softmax(-1).topk(min(batch.top, len(scores)))
     pairs = zip(ids.tolist(), shares.tolist(), strict=True)
-    words = [{"token": batch.loaded.tokens.word(id_), "id": id_, "probability": share} for id_, share in pairs]
+    words = [
+        {"token": batch.loaded.tokens.word(id_), "id": id_, "probability": share}
+        for id_, share in pairs
+    ]
     return {"place": place, "candidates": words}
 
 
@@ -271,7 +311,11 @@ def _pre_training(batch: _Batch) -> list[dict[str, Any]]:
     scores = batch.scores()
     found = []
     for text, (_, second), words, follows in zip(
-        batch.texts, batch.asked, scores.prediction_logits, scores.seq_relationship_logits, strict=True
+        batch.texts,
+        batch.asked,
+        scores.prediction_logits,
+        scores.seq_relationship_logits,
+        strict=True,
     ):
         masks = [_mask(batch, words[place], place) for place in _masks(batch, text)]
         of_pair = _follows(follows) if second is not None else {}
@@ -282,7 +326,10 @@ def _pre_training(batch: _Batch) -> list[dict[str, Any]]:
 def _classes(batch: _Batch) -> list[dict[str, Any]]:
     scores, problem = batch.scores().logits, batch.loaded.config.problem_type  # (B, C)
     if scores.shape[1] == 1 or problem == "regression":
-        return [{"value": of_text[0].item() if len(of_text) == 1 else of_text.tolist()} for of_text in scores]
+        return [
+            {"value": of_text[0].item() if len(of_text) == 1 else of_text.tolist()}
+            for of_text in scores
+        ]
     shares = scores.sigmoid() if problem == "multi_label_classification" else scores.softmax(-1)
     return [{"classes": _named(of_text, batch.loaded.labels)} for of_text in shares]
 
@@ -290,7 +337,10 @@ def _classes(batch: _Batch) -> list[dict[str, Any]]:
 def _named(shares: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
     """Return each class with its probability, the likeliest first."""
     pairs = zip(labels, shares.tolist(), strict=True)
-    return [{"label": label, "probability": share} for label, share in sorted(pairs, key=lambda pair: -pair[1])]
+    return [
+        {"label": label, "probability": share}
+        for label, share in sorted(pairs, key=lambda pair: -pair[1])
+    ]
 
 
 def _token_classes(batch: _Batch) -> list[dict[str, Any]]:
@@ -317,11 +367,20 @@ def _answers(batch: _Batch) -> list[dict[str, Any]]:
         allowed = torch.tensor([segment == 1 for segment in text.segments])
         allowed[-1] = False  # the last [SEP]
         length = len(text.ids)
-        starts, ends = (of[:length].masked_fill(~allowed, -torch.inf).softmax(0) for of in (start, end))
-        likely = (starts[:, None] * ends[None, :]).triu()  # (T, T), of those that end no earlier than they start
+        starts, ends = (
+            of[:length].masked_fill(~allowed, -torch.inf).softmax(0) for of in (start, end)
+        )
+        likely = (
+            starts[:, None] * ends[None, :]
+        ).triu()  # (T, T), of those that end no earlier than they start
         first, last = divmod(int(likely.argmax()), length)
         answer = batch.loaded.tokens.text(text.ids[first : last + 1])
-        span = {"answer": answer, "start": first, "end": last, "probability": likely[first, last].item()}
+        span = {
+            "answer": answer,
+            "start": first,
+            "end": last,
+            "probability": likely[first, last].item(),
+        }
         found.append({"span": span})
     return found
 
@@ -329,8 +388,12 @@ def _answers(batch: _Batch) -> list[dict[str, Any]]:
 def _choices(batch: _Batch) -> list[dict[str, Any]]:
     _check_pairs(batch, "a choice")
     if len({first for first, _ in batch.asked}) > 1:
-        raise UsageError("the choices are of one text", hint="give one text, and then each of its choices")
-    scores = batch.loaded.model(*(of.unsqueeze(0) for of in batch.batch)).logits[0]  # (1, C, T) -> (C,)
+        raise UsageError(
+            "the choices are of one text", hint="give one text, and then each of its choices"
+        )
+    scores = batch.loaded.model(*(of.unsqueeze(0) for of in batch.batch)).logits[
+        0
+    ]  # (1, C, T) -> (C,)
     return [{"choice": share} for share in scores.softmax(-1).tolist()]
 
 
@@ -338,7 +401,9 @@ def _check_pairs(batch: _Batch, what: str) -> None:
     alone = next((first for first, second in batch.asked if second is None), None)
     if alone is not None:
         values = {"class": batch.loaded.class_name, "text": shorten(alone, str)}
-        raise UsageError("this class takes two texts", values=values, hint=f"give {what} behind the first")
+        raise UsageError(
+            "this class takes two texts", values=values, hint=f"give {what} behind the first"
+        )
 
 
 _GIVES: dict[str, Callable[[_Batch], list[dict[str, Any]]]] = {

@@ -38,9 +38,13 @@ class Text(NamedTuple):
         """What the user should know of it."""
         notes = []
         if self.left_out:
-            notes.append(f"the text is longer than the {len(self.ids)} positions; tokens left out: {self.left_out}")
+            notes.append(
+                f"the text is longer than the {len(self.ids)} positions; tokens left out: {self.left_out}"
+            )
         if self.unknown:
-            notes.append(f"tokens that are not in the vocabulary, and stand as [UNK]: {self.unknown}")
+            notes.append(
+                f"tokens that are not in the vocabulary, and stand as [UNK]: {self.unknown}"
+            )
         return notes
 
 
@@ -78,11 +82,15 @@ class Tokens:
     def _check(self, vocab_size: int) -> None:
         lacking = [word for word in _SPECIAL if self._tokenizer.token_to_id(word) is None]
         if lacking:
-            raise CheckpointError(f"the vocabulary has no {', '.join(lacking)}", where=self.folder, hint=_FIT)
+            raise CheckpointError(
+                f"the vocabulary has no {', '.join(lacking)}", where=self.folder, hint=_FIT
+            )
         highest = max(self._tokenizer.get_vocab().values())
         if highest >= vocab_size:
             values = {"vocab_size": vocab_size, "highest id": highest}
-            raise CheckpointError("the vocabulary does not fit the model", where=self.folder, values=values, hint=_FIT)
+            raise CheckpointError(
+                "the vocabulary does not fit the model", where=self.folder, values=values, hint=_FIT
+            )
 
     def id(self, word: str) -> int:
         """Return the id of a word that every vocabulary has."""
@@ -104,9 +112,13 @@ class Tokens:
         """
         return next(iter(self.read_all([(text, second)], longest=longest)))
 
-    def read_all(self, texts: Iterable[tuple[str, str | None]], *, longest: int | None = None) -> list[Text]:
+    def read_all(
+        self, texts: Iterable[tuple[str, str | None]], *, longest: int | None = None
+    ) -> list[Text]:
         """Return texts in tokens, cut to ``longest`` or else to the positions that there are."""
-        asked = [text if second is None else (text, second) for text, second in map(_checked, texts)]
+        asked = [
+            text if second is None else (text, second) for text, second in map(_checked, texts)
+        ]
         most = min(longest or self.positions, self.positions)
         self._tokenizer.no_truncation()
         whole = self._tokenizer.encode_batch(asked)
@@ -118,7 +130,9 @@ class Tokens:
 
     def _text(self, encoding: Encoding, length: int) -> Text:
         left_out, unknown = length - len(encoding), encoding.ids.count(self.id("[UNK]"))
-        return Text(tuple(encoding.tokens), tuple(encoding.ids), tuple(encoding.type_ids), left_out, unknown)
+        return Text(
+            tuple(encoding.tokens), tuple(encoding.ids), tuple(encoding.type_ids), left_out, unknown
+        )
 
     def batch(self, texts: Sequence[Text]) -> Batch:
         """Lay texts out as one batch, padded to the longest."""
@@ -127,7 +141,10 @@ class Tokens:
         def filled(rows: Iterable[Sequence[int]], value: int) -> Tensor:
             return torch.tensor([[*row, *[value] * (length - len(row))] for row in rows])
 
-        ids, segments = filled((text.ids for text in texts), self.pad), filled((text.segments for text in texts), 0)
+        ids, segments = (
+            filled((text.ids for text in texts), self.pad),
+            filled((text.segments for text in texts), 0),
+        )
         return Batch(ids, filled(([1] * len(text.ids) for text in texts), 0), segments)
 
 
@@ -136,7 +153,9 @@ def _checked(texts: tuple[str, str | None]) -> tuple[str, str | None]:
         if text is not None and not text.strip():
             raise UsageError("the text is empty", values={"text": text}, hint="give a sentence")
         if text is not None and any("\ud800" <= letter <= "\udfff" for letter in text):
-            raise UsageError("the text is not UTF-8", values={"text": ascii(text)}, hint="write it as UTF-8")
+            raise UsageError(
+                "the text is not UTF-8", values={"text": ascii(text)}, hint="write it as UTF-8"
+            )
     return texts
 
 
@@ -150,7 +169,9 @@ def _read(folder: str) -> Tokenizer:
             return _of_words(words, _settings(os.path.join(folder, "tokenizer_config.json")))
     except Exception as error:  # tokenizers raises Exception itself
         values = {"reason": str(error)}
-        raise CheckpointError("the tokenizer cannot be read", where=folder, values=values, hint=_FIT) from None
+        raise CheckpointError(
+            "the tokenizer cannot be read", where=folder, values=values, hint=_FIT
+        ) from None
     hint = "put tokenizer.json or vocab.txt beside the checkpoint"
     raise CheckpointError("there is no tokenizer", where=folder, hint=hint)
 
@@ -160,7 +181,9 @@ def _of_words(path: str, settings: dict[str, Any]) -> Tokenizer:
         lines = [line.rstrip("\r\n") for line in file]
     if not lines or len(set(lines)) != len(lines):
         twice = next((word for word in lines if lines.count(word) > 1), None)
-        raise ValueError(f"vocab.txt names {shorten(twice, str)} twice" if twice else "vocab.txt is empty")
+        raise ValueError(
+            f"vocab.txt names {shorten(twice, str)} twice" if twice else "vocab.txt is empty"
+        )
     made = BertWordPieceTokenizer(
         {word: place for place, word in enumerate(lines)},
         lowercase=bool(settings.get("do_lower_case", True)),

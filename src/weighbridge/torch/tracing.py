@@ -1,7 +1,8 @@
 """A sentence on its way through a BERT, watched: what each step makes of it, with which parameters and products.
 
-The model is run once, as it always is. Hooks look at what passes and change nothing; a mode of PyTorch's dispatcher
-sees every product of matrices with its real shapes, and so counts what was computed and not what a formula expects.
+The model is run once, as it always is. Hooks look at what passes and change nothing; a mode of
+PyTorch's dispatcher sees every product of matrices with its real shapes, and so counts what was
+computed and not what a formula expects.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from weighbridge.derive.folder import write_whole
+from weighbridge.answers.trace import Head, Parameter, Step, Trace, Values
 from weighbridge.errors import UsageError
-from weighbridge.report.attention import Attention
-from weighbridge.report.drawing import FORMS, draw, written
-from weighbridge.report.svg import MARK
-from weighbridge.report.tracing import Head, Parameter, Step, Trace, Values
+from weighbridge.files import write_whole
+from weighbridge.render.attention import Attention
+from weighbridge.render.drawing import FORMS, draw, written
+from weighbridge.render.svg import MARK
 from weighbridge.torch.loading import load
 
 if TYPE_CHECKING:
@@ -110,7 +111,9 @@ def attention(  # each is a word of its own for the user
 def draw_attention(
     output: str | os.PathLike[str], *asked: Any, lang: str = "en", **places: Any
 ) -> tuple[str, list[str]]:
-    """Draw the attention to a text into a file: .html, .svg or .png. What is asked for is that of `attention`.
+    """Draw the attention to a text into a file: .html, .svg or .png.
+
+    What is asked for is that of `attention`.
 
     A file that is there is replaced if it is such a picture too.
 
@@ -133,9 +136,16 @@ def _form(path: Path) -> str:
     form, known = path.suffix.lower().removeprefix("."), [f".{form}" for form in FORMS]
     if form not in FORMS:
         hint = f"name a file that ends in {', '.join(known[:-1])} or {known[-1]}"
-        raise UsageError("a picture is told by its suffix", where=str(path), values={"suffix": path.suffix}, hint=hint)
+        raise UsageError(
+            "a picture is told by its suffix",
+            where=str(path),
+            values={"suffix": path.suffix},
+            hint=hint,
+        )
     if not path.parent.is_dir():
-        raise UsageError("there is no such folder", where=str(path.parent), hint="make it, or name another")
+        raise UsageError(
+            "there is no such folder", where=str(path.parent), hint="make it, or name another"
+        )
     there = b""
     if path.exists():
         with suppress(OSError), path.open("rb") as file:
@@ -154,13 +164,24 @@ def check_places(loaded: Loaded, layer: int | None, head: int | None) -> None:
     """
     if head is not None and layer is None:
         raise UsageError(
-            "a head is one of a layer", values={"head": head}, hint=f"add --layer, as --layer 0 --head {head}"
+            "a head is one of a layer",
+            values={"head": head},
+            hint=f"add --layer, as --layer 0 --head {head}",
         )
-    wanted = (("layer", layer, loaded.config.num_hidden_layers), ("head", head, loaded.config.num_attention_heads))
+    wanted = (
+        ("layer", layer, loaded.config.num_hidden_layers),
+        ("head", head, loaded.config.num_attention_heads),
+    )
     for name, found, number in wanted:
         if found is not None and not 0 <= found < number:
-            hint = f"give --{name} as 0 to {number - 1}" if number > 1 else f"there is --{name} 0 alone"
-            raise UsageError(f"there is no such {name}", where=loaded.where, values={name: found}, hint=hint)
+            hint = (
+                f"give --{name} as 0 to {number - 1}"
+                if number > 1
+                else f"there is --{name} 0 alone"
+            )
+            raise UsageError(
+                f"there is no such {name}", where=loaded.where, values={name: found}, hint=hint
+            )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -170,8 +191,8 @@ def check_places(loaded: Loaded, layer: int | None, head: int | None) -> None:
 class _Place(NamedTuple):
     """A step, the module where it is seen, and the sizes that its values are laid out in, by their fields.
 
-    It is seen in what the module gives, or in what it is given (``before``). Where the heads are ``split``, rows (n, H)
-    are seen as the heads' own, (A, n, D).
+    It is seen in what the module gives, or in what it is given (``before``). Where the heads are
+    ``split``, rows (n, H) are seen as the heads' own, (A, n, D).
     """
 
     step: str
@@ -238,8 +259,13 @@ _HEAD_OF: dict[str, tuple[_Place, ...]] = {
 def _places(loaded: Loaded) -> Iterator[tuple[int | None, str, _Place]]:
     """Yield each place of a model, with its layer and its whole path."""
     base = "" if loaded.class_name == "BertModel" else "bert."
-    parts: list[tuple[int | None, str, tuple[_Place, ...]]] = [(None, f"{base}embeddings.", _EMBEDDINGS)]
-    parts += [(layer, f"{base}encoder.layer.{layer}.", _LAYER) for layer in range(loaded.config.num_hidden_layers)]
+    parts: list[tuple[int | None, str, tuple[_Place, ...]]] = [
+        (None, f"{base}embeddings.", _EMBEDDINGS)
+    ]
+    parts += [
+        (layer, f"{base}encoder.layer.{layer}.", _LAYER)
+        for layer in range(loaded.config.num_hidden_layers)
+    ]
     if any(name.startswith(f"{base}pooler.") for name, _ in loaded.model.named_parameters()):
         parts.append((None, f"{base}pooler.", _POOLER))
     parts.append((None, "", _HEAD_OF[loaded.class_name]))
@@ -271,7 +297,8 @@ def _sizes(loaded: Loaded, read: Text) -> dict[str, int]:
 class Walk(NamedTuple):
     """What was seen: the model's own output, the steps, the parameters that no step used, and what was kept.
 
-    ``kept`` has, of the layers that were asked for, the scores and the probabilities, (A, n, n) each.
+    ``kept`` has, of the layers that were asked for, the scores and the probabilities, (A, n, n)
+    each.
     """
 
     output: Any
@@ -325,7 +352,11 @@ class _Watch:
             owns = not (place.before or place.split)
             parameters = tuple(self._parameters(path, module)) if owns else ()
             at = path if parameters else ""
-            self.steps.append(Step(place.step, layer, dims, shape, parameters, at, self.products.taken(), measured))
+            self.steps.append(
+                Step(
+                    place.step, layer, dims, shape, parameters, at, self.products.taken(), measured
+                )
+            )
 
         return see
 
@@ -335,23 +366,36 @@ class _Watch:
             whole = f"{path}.{name}"
             first = self._counted.setdefault(id(value), whole)
             yield Parameter(
-                whole, tuple(value.shape), 0 if first != whole else value.numel(), first if first != whole else None
+                whole,
+                tuple(value.shape),
+                0 if first != whole else value.numel(),
+                first if first != whole else None,
             )
 
     def unused(self) -> list[Parameter]:
         """Return the parameters that no step used."""
         own = self.model.named_parameters()
-        return [Parameter(name, tuple(of.shape), of.numel(), None) for name, of in own if id(of) not in self._counted]
+        return [
+            Parameter(name, tuple(of.shape), of.numel(), None)
+            for name, of in own
+            if id(of) not in self._counted
+        ]
 
     def kept(self) -> dict[int, tuple[Tensor, Tensor]]:
         """Return the scores and the probabilities of the layers that were to be kept."""
         return {
-            layer: (self._grids[layer, "scores"], self._grids[layer, "probabilities"]) for layer in sorted(self._keep)
+            layer: (self._grids[layer, "scores"], self._grids[layer, "probabilities"])
+            for layer in sorted(self._keep)
         }
 
 
 _ATEN = torch.ops.aten
-_FACTORS = {_ATEN.mm.default: 0, _ATEN.bmm.default: 0, _ATEN.addmm.default: 1, _ATEN.baddbmm.default: 1}
+_FACTORS = {
+    _ATEN.mm.default: 0,
+    _ATEN.bmm.default: 0,
+    _ATEN.addmm.default: 1,
+    _ATEN.baddbmm.default: 1,
+}
 """The products of matrices, and which argument of each is the left factor."""
 
 
@@ -363,7 +407,11 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._flops = 0
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         out = func(*args, **(kwargs or {}))
         if func in _FACTORS:
@@ -386,5 +434,7 @@ def _together(steps: list[Step]) -> Values:
     """Return the range of the values of several steps, which have as many each."""
     found = [step.values for step in steps]
     return Values(
-        min(of.minimum for of in found), max(of.maximum for of in found), sum(of.mean for of in found) / len(found)
+        min(of.minimum for of in found),
+        max(of.maximum for of in found),
+        sum(of.mean for of in found) / len(found),
     )

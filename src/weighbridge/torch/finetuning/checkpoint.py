@@ -1,8 +1,9 @@
 """What survives a kill: one file, whole at any moment, that says which run it is of.
 
-A checkpoint is a safetensors file: the weights under ``model.``, the moments of AdamW under ``first.`` and ``second.``,
-and, where early stopping chose others than the latest, the best weights under ``best.``. All else is small, and stands
-as JSON in its header: the step, what was measured so far, and the fingerprint of the run.
+A checkpoint is a safetensors file: the weights under ``model.``, the moments of AdamW under
+``first.`` and ``second.``, and, where early stopping chose others than the latest, the best weights
+under ``best.``. All else is small, and stands as JSON in its header: the step, what was measured so
+far, and the fingerprint of the run.
 """
 
 from __future__ import annotations
@@ -26,7 +27,15 @@ if TYPE_CHECKING:
 FILE = "checkpoint.safetensors"
 RESULT = "training.json"
 WEIGHTS = "model.safetensors"
-MADE = (FILE, RESULT, WEIGHTS, "config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+MADE = (
+    FILE,
+    RESULT,
+    WEIGHTS,
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.txt",
+)
 """All that a run leaves in its folder, at some time or another."""
 
 
@@ -38,7 +47,11 @@ class Checkpoint(NamedTuple):
 
     def part(self, of: str) -> dict[str, Tensor]:
         """Return the tensors of one part, by their own names."""
-        return {name.removeprefix(f"{of}."): held for name, held in self.tensors.items() if name.startswith(f"{of}.")}
+        return {
+            name.removeprefix(f"{of}."): held
+            for name, held in self.tensors.items()
+            if name.startswith(f"{of}.")
+        }
 
 
 def whole(path: Path, write: Callable[[str], None]) -> None:
@@ -59,9 +72,15 @@ def whole(path: Path, write: Callable[[str], None]) -> None:
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
     except (OSError, SafetensorError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error).rpartition("I/O error: ")[2]
+        reason = (
+            error.strerror
+            if isinstance(error, OSError)
+            else str(error).rpartition("I/O error: ")[2]
+        )
         hint = "make room on the disk; the same command goes on from the latest checkpoint"
-        raise WeighbridgeError(f"cannot be written: {reason}", where=os.fspath(path), hint=hint) from None
+        raise WeighbridgeError(
+            f"cannot be written: {reason}", where=os.fspath(path), hint=hint
+        ) from None
 
 
 def _umask() -> int:
@@ -121,10 +140,14 @@ def read(folder: Path) -> Checkpoint | None:
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         hint = "begin anew with --overwrite"
         values = {"reason": str(error)}
-        raise UsageError("is no checkpoint of a run", where=os.fspath(path), values=values, hint=hint) from None
+        raise UsageError(
+            "is no checkpoint of a run", where=os.fspath(path), values=values, hint=hint
+        ) from None
 
 
-def open_folder(folder: Path, fingerprint: Mapping[str, Any], *, overwrite: bool) -> tuple[dict[str, Any] | None, bool]:
+def open_folder(
+    folder: Path, fingerprint: Mapping[str, Any], *, overwrite: bool
+) -> tuple[dict[str, Any] | None, bool]:
     """Make a run's folder ready.
 
     Returns:
@@ -138,7 +161,9 @@ def open_folder(folder: Path, fingerprint: Mapping[str, Any], *, overwrite: bool
         folder.mkdir(parents=True, exist_ok=True)
         there = {path.name for path in folder.iterdir()}
     except OSError as error:
-        raise UsageError(f"is no folder to write to: {error.strerror}", where=where, hint="name another") from None
+        raise UsageError(
+            f"is no folder to write to: {error.strerror}", where=where, hint="name another"
+        ) from None
     if overwrite:
         for name in MADE:
             (folder / name).unlink(missing_ok=True)
@@ -149,9 +174,15 @@ def open_folder(folder: Path, fingerprint: Mapping[str, Any], *, overwrite: bool
         taken = sorted(there & set(MADE))
         if taken:
             hint = "name another folder, or give --overwrite"
-            raise UsageError("holds a model already", where=where, values={"found": taken[0]}, hint=hint)
+            raise UsageError(
+                "holds a model already", where=where, values={"found": taken[0]}, hint=hint
+            )
         return None, False
-    differing = {key: f"{held.get(key)}, now {now}" for key, now in fingerprint.items() if held.get(key) != now}
+    differing = {
+        key: f"{held.get(key)}, now {now}"
+        for key, now in fingerprint.items()
+        if held.get(key) != now
+    }
     if differing:
         hint = "name another folder, give what that run was given, or begin anew with --overwrite"
         raise UsageError("another run is there", where=where, values=differing, hint=hint)

@@ -20,8 +20,8 @@ import torch
 from tqdm import tqdm
 
 from weighbridge import __version__
+from weighbridge.answers.finetune import Finetuned, evaluated, forecast
 from weighbridge.errors import UsageError, WeighbridgeError
-from weighbridge.report.finetuned import Finetuned, evaluated, forecast
 from weighbridge.torch.finetuning import checkpoint as checkpoints
 from weighbridge.torch.finetuning.plan import Plan, plan_of
 from weighbridge.torch.finetuning.prediction import Prediction, measure, predict
@@ -94,9 +94,13 @@ def _prepare(settings: Settings, processes: Processes) -> Prepared:
     test = read(settings.test, **columns) if settings.test else None  # type: ignore[arg-type]
     parts = split(data, test, settings.held_out, settings.seed)
     loaded = load(settings.start, CLASS, labels=parts.labels, seed=settings.seed)
-    training, held_out = (_part(of, parts.labels, loaded, settings) for of in (parts.training, parts.held_out))
+    training, held_out = (
+        _part(of, parts.labels, loaded, settings) for of in (parts.training, parts.held_out)
+    )
     plan = plan_of(settings, len(training.texts), processes.count)
-    fingerprint = _fingerprint(settings, plan, parts.labels, loaded, (training, held_out), processes)
+    fingerprint = _fingerprint(
+        settings, plan, parts.labels, loaded, (training, held_out), processes
+    )
     notes = (*parts.notes, *loaded.notes, *_cut((training, held_out), settings.max_length))
     return Prepared(settings, parts, loaded, training, held_out, plan, fingerprint, notes)
 
@@ -115,9 +119,13 @@ def _precision(named: str, device: torch.device) -> str:
     return "bfloat16" if device.type == "cuda" else "float32"
 
 
-def _part(examples: Sequence[Example], labels: Sequence[str], loaded: Loaded, settings: Settings) -> Part:
+def _part(
+    examples: Sequence[Example], labels: Sequence[str], loaded: Loaded, settings: Settings
+) -> Part:
     numbers = {label: number for number, label in enumerate(labels)}
-    texts = loaded.tokens.read_all([(of.text, None) for of in examples], longest=settings.max_length)
+    texts = loaded.tokens.read_all(
+        [(of.text, None) for of in examples], longest=settings.max_length
+    )
     return Part(texts, [numbers[of.label] for of in examples])
 
 
@@ -125,7 +133,11 @@ def _cut(parts: Sequence[Part], longest: int) -> list[str]:
     """Say once how many texts are cut."""
     texts = [text for part in parts for text in part.texts]
     cut = sum(text.left_out > 0 for text in texts)
-    return [f"{cut:,} of {len(texts):,} texts are longer than {longest} tokens, and are cut"] if cut else []
+    return (
+        [f"{cut:,} of {len(texts):,} texts are longer than {longest} tokens, and are cut"]
+        if cut
+        else []
+    )
 
 
 # What makes two runs one: all that decides the weights. Where it is the same, so are they.
@@ -168,7 +180,9 @@ def _fingerprint(
         "device": processes.device.type,
         "versions": {
             "weighbridge": __version__,
-            **{of.__name__: str(of.__version__) for of in (torch, safetensors, tokenizers, sklearn)},
+            **{
+                of.__name__: str(of.__version__) for of in (torch, safetensors, tokenizers, sklearn)
+            },
         },
     }
 
@@ -198,14 +212,23 @@ def _train(
 
     def save(checkpoint: checkpoints.Checkpoint) -> None:
         if processes.is_first:
-            state = {**checkpoint.state, "threads": torch.get_num_threads(), "fingerprint": prepared.fingerprint}
+            state = {
+                **checkpoint.state,
+                "threads": torch.get_num_threads(),
+                "fingerprint": prepared.fingerprint,
+            }
             checkpoints.write(out, checkpoint._replace(state=state))
 
     is_cuda = processes.device.type == "cuda"
     if is_cuda:
         torch.cuda.reset_peak_memory_stats(processes.device)
     is_drawn = processes.is_first and sys.stderr is not None and sys.stderr.isatty()
-    watching = _watching(plan.steps, training.state["step"], partial(_tell, tell, plan.steps, lang), is_drawn=is_drawn)
+    watching = _watching(
+        plan.steps,
+        training.state["step"],
+        partial(_tell, tell, plan.steps, lang),
+        is_drawn=is_drawn,
+    )
     with _ending_well(prepared, processes), watching as watch:
         training.run(prepared.training, prepared.held_out, prepared.parts.labels, save, watch)
     if not processes.is_first:
@@ -213,7 +236,9 @@ def _train(
     kept = training.take_best()
     peak_bytes = torch.cuda.max_memory_allocated(processes.device) if is_cuda else None
     measured = measure(training.model, heaviest, training.besides, peak_bytes)
-    return _write(prepared, training, _result(prepared, processes, (predicted, measured), training, kept))
+    return _write(
+        prepared, training, _result(prepared, processes, (predicted, measured), training, kept)
+    )
 
 
 def _resume(training: Training, out: Path, tell: Callable[[str], None]) -> None:
@@ -226,7 +251,9 @@ def _resume(training: Training, out: Path, tell: Callable[[str], None]) -> None:
     tell(f"{out}: goes on after step {training.state['step']:,} of {training.plan.steps:,}")
     threads, now = training.state["threads"], torch.get_num_threads()
     if threads != now:
-        tell(f"note: begun with {threads} threads, and gone on with {now}: the last bits may come out another way")
+        tell(
+            f"note: begun with {threads} threads, and gone on with {now}: the last bits may come out another way"
+        )
 
 
 @contextmanager
@@ -244,14 +271,24 @@ def _ending_well(prepared: Prepared, processes: Processes) -> Iterator[None]:
             raise
         values = {"batch": prepared.plan.batch, "pieces": prepared.plan.pieces}
         hint = "give a smaller --batch, or a larger --accumulate"
-        raise WeighbridgeError("there is not enough memory for a step", values=values, hint=hint) from None
+        raise WeighbridgeError(
+            "there is not enough memory for a step", values=values, hint=hint
+        ) from None
 
 
 @contextmanager
-def _watching(steps: int, done: int, tell: Callable[[int, dict[str, Any]], None], *, is_drawn: bool) -> Iterator[Watch]:
+def _watching(
+    steps: int, done: int, tell: Callable[[int, dict[str, Any]], None], *, is_drawn: bool
+) -> Iterator[Watch]:
     """Give what draws a bar on stderr where somebody watches, and tells every evaluation."""
     with tqdm(
-        total=steps, initial=done, desc="steps", unit="step", file=sys.stderr, leave=False, disable=not is_drawn
+        total=steps,
+        initial=done,
+        desc="steps",
+        unit="step",
+        file=sys.stderr,
+        leave=False,
+        disable=not is_drawn,
     ) as bar:
         left = [done]
 
@@ -266,7 +303,9 @@ def _watching(steps: int, done: int, tell: Callable[[int, dict[str, Any]], None]
         yield watch
 
 
-def _tell(tell: Callable[[str], None], steps: int, lang: str, step: int, found: dict[str, Any]) -> None:
+def _tell(
+    tell: Callable[[str], None], steps: int, lang: str, step: int, found: dict[str, Any]
+) -> None:
     tell(evaluated(step, steps, found, lang))
 
 
@@ -325,7 +364,7 @@ def _write(prepared: Prepared, training: Training, result: dict[str, Any]) -> Fi
     checkpoints.write_json(out / "config.json", _config(prepared))
     for name in FILES:
         if (source / name).exists():
-            checkpoints.whole(out / name, lambda part, name=name: shutil.copyfile(source / name, part))  # type: ignore[misc]
+            checkpoints.whole(out / name, partial(shutil.copyfile, source / name))
     checkpoints.write_json(out / checkpoints.RESULT, result)
     (out / checkpoints.FILE).unlink(missing_ok=True)
     return Finetuned(result)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Plan(NamedTuple):
     """The steps of a run: so many texts, in batches, each cut into ``pieces`` of equal size.
 
-    The last batch of an epoch may be short: its first pieces are filled, and the others have fewer texts or none.
-    Steps are counted from 0.
+    The last batch of an epoch may be short: its first pieces are filled, and the others have fewer
+    texts or none. Steps are counted from 0.
 
     Example:
         >>> plan = Plan(texts=10, batch=4, pieces=2, steps=6, warmup=0.5, seed=0)
@@ -83,7 +83,10 @@ def plan_of(settings: Settings, texts: int, processes: int) -> Plan:
 
 @lru_cache(maxsize=1)
 def _order(seed: int, epoch: int, count: int) -> list[int]:
-    """Return the order of an epoch's texts. Python says that a seed gives one order in all its versions."""
+    """Return the order of an epoch's texts.
+
+    Python says that a seed gives one order in all its versions.
+    """
     order = list(range(count))
     random.Random(f"order {seed} {epoch}").shuffle(order)  # noqa: S311  # no secret
     return order

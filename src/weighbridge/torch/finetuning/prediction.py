@@ -1,7 +1,8 @@
 """What a run will weigh, told before it starts; and what it did weigh.
 
-Parameters and bytes are the ledger's. What a text of so many tokens costs is told by the operations that were recorded
-of our BERT, as `weighbridge measure --ours` has them: packed, a batch costs what its texts cost.
+Parameters and bytes are the ledger's. What a text of so many tokens costs is told by the operations
+that were recorded of our BERT, as `weighbridge measure --ours` has them: packed, a batch costs what
+its texts cost.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from weighbridge import costs, operations
-from weighbridge.ledger import bind
+from weighbridge.blueprint import operations
+from weighbridge.costs import costs
+from weighbridge.ledger.ledger import bind
 from weighbridge.torch.live import Live
 
 if TYPE_CHECKING:
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from weighbridge.models import Model
-    from weighbridge.operations import Operation
+    from weighbridge.blueprint.operations import Operation
+    from weighbridge.models.find import Model
     from weighbridge.torch.finetuning.plan import Plan
 
 _OURS = "bert.ours"  # the operations of the model that is trained
@@ -48,7 +50,7 @@ class Costs:
     """What texts of so many tokens cost a class in training.
 
     Example:
-        >>> from weighbridge.models import find
+        >>> from weighbridge.models.find import find
         >>> costs = Costs(find("bert-base-chinese"), "BertForSequenceClassification")
         >>> costs.flops(128), costs.peak_bytes([128, 64])
         (67045303296, 822880272)
@@ -79,7 +81,9 @@ class Costs:
             for same in zip(*(bound["saved"] for bound in of_texts), strict=True)
         ]
         products = [
-            same[0]._replace(shape=(1, sum(prod(each.shape) // each.shape[2] for each in same), 1, 1))
+            same[0]._replace(
+                shape=(1, sum(prod(each.shape) // each.shape[2] for each in same), 1, 1)
+            )
             for same in zip(*(bound["forward"] for bound in of_texts), strict=True)
         ]  # what each gives, as if it were one column
         return costs.peak_bytes(self._rows, saved, products, _DTYPE, training=True)
@@ -87,25 +91,41 @@ class Costs:
     def _of(self, length: int) -> dict[str, list[Operation]]:
         if length not in self._bound:
             fields = {**self._model.given, **self._model.fields}
-            run = {"batch": 1, "sequence": length, "attention": "sdpa", "dtype": _DTYPE, "training": True}
+            run = {
+                "batch": 1,
+                "sequence": length,
+                "attention": "sdpa",
+                "dtype": _DTYPE,
+                "training": True,
+            }
             names = self._operations.names(fields, **run)
             self._bound[length] = {
-                kind: self._operations.bind(self._class_name, kind, names) for kind in operations.KINDS
+                kind: self._operations.bind(self._class_name, kind, names)
+                for kind in operations.KINDS
             }
         return self._bound[length]
 
 
 def predict(
-    model: Model, class_name: str, lengths: Sequence[int], plan: Plan, *, keeps_best: bool, is_mixed: bool
+    model: Model,
+    class_name: str,
+    lengths: Sequence[int],
+    plan: Plan,
+    *,
+    keeps_best: bool,
+    is_mixed: bool,
 ) -> tuple[Prediction, list[int], list[str]]:
     """Predict a run on texts of so many tokens.
 
     Returns:
-        The prediction, the lengths of the heaviest piece, and what is to be said of what is not predicted.
+        The prediction, the lengths of the heaviest piece, and what is to be said of what is not
+            predicted.
     """
     ledger = bind(model.blueprint, class_name, model.fields, _DTYPE)
     pieces = [
-        [lengths[row] for row in plan.piece(step, piece)] for step in range(plan.steps) for piece in range(plan.pieces)
+        [lengths[row] for row in plan.piece(step, piece)]
+        for step in range(plan.steps)
+        for piece in range(plan.pieces)
     ]
     heaviest = max(pieces, key=lambda piece: (sum(piece), max(piece, default=0)))
     weight_bytes, tokens = costs.weight_bytes(ledger.rows), sum(map(sum, pieces))
@@ -113,12 +133,18 @@ def predict(
     if known.unheld:
         said = ", ".join(f"{name} = {value}" for name, value in known.unheld.items())
         notes = [f"FLOPs and memory are not predicted: nothing was recorded for {said}"]
-        return Prediction(ledger.parameters, weight_bytes, None, None, None, tokens), heaviest, notes
+        return (
+            Prediction(ledger.parameters, weight_bytes, None, None, None, tokens),
+            heaviest,
+            notes,
+        )
     flops = sum(known.flops(length) for piece in pieces for length in piece)
     of_piece = sum(map(known.flops, heaviest))
     memory = known.peak_bytes(heaviest) + (_MOMENTS + keeps_best) * weight_bytes
     notes = ["memory is not predicted for bfloat16"] if is_mixed else []
-    predicted = Prediction(ledger.parameters, weight_bytes, None if is_mixed else memory, of_piece, flops, tokens)
+    predicted = Prediction(
+        ledger.parameters, weight_bytes, None if is_mixed else memory, of_piece, flops, tokens
+    )
     return predicted, heaviest, notes
 
 
@@ -128,10 +154,13 @@ def predict(
 def measure(
     model: nn.Module, heaviest: Sequence[int], besides: Iterable[Tensor], peak_bytes: int | None
 ) -> dict[str, Any]:
-    """Run the heaviest piece once more, and return what the prediction is held against. No weight changes.
+    """Run the heaviest piece once more, and return what the prediction is held against.
 
-    FLOPs are counted with attention a step at a time, as a fused kernel hides its own. Memory is what tensors take,
-    with those ``besides`` that are there all the time; or ``peak_bytes``, where the device has told it of the run.
+    No weight changes.
+
+    FLOPs are counted with attention a step at a time, as a fused kernel hides its own. Memory is
+    what tensors take, with those ``besides`` that are there all the time; or ``peak_bytes``, where
+    the device has told it of the run.
     """
     parameters = list(model.parameters())
     if peak_bytes is None:
@@ -145,7 +174,9 @@ def measure(
     config.attention = "sdpa"
     return {
         "parameters": sum(parameter.numel() for parameter in parameters),
-        "weight_bytes": sum(parameter.numel() * parameter.element_size() for parameter in parameters),
+        "weight_bytes": sum(
+            parameter.numel() * parameter.element_size() for parameter in parameters
+        ),
         "memory_bytes": peak_bytes,
         "piece_flops": int(counter.get_total_flops()),
     }
@@ -155,7 +186,9 @@ def _pass(model: nn.Module, lengths: Sequence[int]) -> None:
     """Go forward and backward through texts of so many tokens, and leave no gradient."""
     device, longest = next(model.parameters()).device, max(lengths)
     ids = torch.zeros(len(lengths), longest, dtype=torch.long, device=device)
-    mask = torch.tensor([[1] * length + [0] * (longest - length) for length in lengths], device=device)
+    mask = torch.tensor(
+        [[1] * length + [0] * (longest - length) for length in lengths], device=device
+    )
     was_training = model.training
     with torch.random.fork_rng(devices=[]):
         model.train()(ids, mask, ids * 0, labels=ids[:, 0]).loss.backward()

@@ -35,7 +35,9 @@ class Processes:
             if missing:
                 values = {"WORLD_SIZE": self.count, "missing": ", ".join(missing)}
                 raise UsageError(
-                    "the environment of a process is not whole", values=values, hint="start it by torchrun"
+                    "the environment of a process is not whole",
+                    values=values,
+                    hint="start it by torchrun",
                 )
             self.rank, local = _number("RANK", 0), _number("LOCAL_RANK", 0)
         self.device = _device(device, local)
@@ -47,7 +49,9 @@ class Processes:
         try:
             distributed.init_process_group(backend, timeout=_WAIT)
         except (RuntimeError, ValueError) as error:
-            raise UsageError("the processes do not find each other", values={"reason": str(error)}) from None
+            raise UsageError(
+                "the processes do not find each other", values={"reason": str(error)}
+            ) from None
 
     @property
     def is_first(self) -> bool:
@@ -114,13 +118,17 @@ def _speaking() -> Iterator[None]:
     try:
         yield
     except RuntimeError:
-        raise WeighbridgeError("another process of this run has ended", hint="see what it said") from None
+        raise WeighbridgeError(
+            "another process of this run has ended", hint="see what it said"
+        ) from None
 
 
 def _number(name: str, otherwise: int) -> int:
     said = os.environ.get(name, str(otherwise))
     if not said.isascii() or not said.isdigit():
-        raise UsageError("an environment variable is no number", values={name: said}, hint="start it by torchrun")
+        raise UsageError(
+            "an environment variable is no number", values={name: said}, hint="start it by torchrun"
+        )
     return int(said)
 
 
@@ -132,7 +140,9 @@ def _device(named: str, local: int) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         values = {"device": named, "reason": str(error).partition("\n")[0]}
-        raise UsageError("there is no such device here", values=values, hint="use --device cpu") from None
+        raise UsageError(
+            "there is no such device here", values=values, hint="use --device cpu"
+        ) from None
     if device.type == "cuda":
         torch.cuda.set_device(device)
     return device

@@ -27,10 +27,15 @@ def scores(logits: Tensor, truth: Sequence[int], labels: Sequence[str]) -> dict[
     said = logits.argmax(1).tolist()
     places = list(range(len(labels)))
     by_class = precision_recall_fscore_support(truth, said, labels=places, zero_division=0)
-    mean = precision_recall_fscore_support(truth, said, labels=places, average="macro", zero_division=0)
+    mean = precision_recall_fscore_support(
+        truth, said, labels=places, average="macro", zero_division=0
+    )
     names = ("precision", "recall", "f1")
     classes = {
-        name: {**{of: float(by_class[at][place]) for at, of in enumerate(names)}, "texts": int(by_class[3][place])}
+        name: {
+            **{of: float(by_class[at][place]) for at, of in enumerate(names)},
+            "texts": int(by_class[3][place]),
+        }
         for place, name in enumerate(labels)
     }
     return {

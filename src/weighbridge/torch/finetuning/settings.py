@@ -19,7 +19,10 @@ WATCHED = ("f1", "loss")
 
 @dataclass(frozen=True)
 class Settings:
-    """The data, the checkpoint, the folder, and how to train. Names are those of the command's options."""
+    """The data, the checkpoint, the folder, and how to train.
+
+    Names are those of the command's options.
+    """
 
     data: str
     start: str
@@ -61,12 +64,20 @@ def check(settings: Settings, processes: int = 1) -> None:
     for name, is_sound, rule in _RULES:
         value = getattr(settings, name)
         if value is not None and not is_sound(value):
-            raise UsageError(f"--{name.replace('_', '-')} {rule}", values={name: value}, hint="correct it")
+            raise UsageError(
+                f"--{name.replace('_', '-')} {rule}", values={name: value}, hint="correct it"
+            )
     pieces = settings.accumulate * processes
     if settings.batch % pieces:
-        values = {"batch": settings.batch, "accumulate": settings.accumulate, "processes": processes}
+        values = {
+            "batch": settings.batch,
+            "accumulate": settings.accumulate,
+            "processes": processes,
+        }
         hint = f"give a --batch that {pieces} divides"
-        raise UsageError("a batch is cut into equal pieces, and these do not divide it", values=values, hint=hint)
+        raise UsageError(
+            "a batch is cut into equal pieces, and these do not divide it", values=values, hint=hint
+        )
     if os.path.realpath(settings.out) == os.path.realpath(settings.start):
         hint = "name another folder with --out"
         raise UsageError("the checkpoint would be written over", where=settings.out, hint=hint)

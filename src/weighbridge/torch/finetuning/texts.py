@@ -14,8 +14,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import TextIO
 
-TEXT_NAMES = ("text", "sentence", "review", "content", "comment", "document", "tweet", "文本", "句子", "评论", "内容")
-LABEL_NAMES = ("label", "labels", "class", "category", "sentiment", "target", "标签", "类别", "分类", "情感")
+TEXT_NAMES = (
+    "text",
+    "sentence",
+    "review",
+    "content",
+    "comment",
+    "document",
+    "tweet",
+    "文本",
+    "句子",
+    "评论",
+    "内容",
+)
+LABEL_NAMES = (
+    "label",
+    "labels",
+    "class",
+    "category",
+    "sentiment",
+    "target",
+    "标签",
+    "类别",
+    "分类",
+    "情感",
+)
 """The names of columns that are looked for, the first that a file has taken."""
 
 
@@ -47,7 +70,9 @@ class _BrokenError(Exception):
 # Reading
 
 
-def read(path: str, text: str | None = None, label: str | None = None, *, skip_broken: bool = False) -> Read:
+def read(
+    path: str, text: str | None = None, label: str | None = None, *, skip_broken: bool = False
+) -> Read:
     """Read a CSV, TSV or JSON lines file.
 
     Args:
@@ -61,15 +86,21 @@ def read(path: str, text: str | None = None, label: str | None = None, *, skip_b
     """
     form = _FORMS.get(os.path.splitext(path)[1].lower())
     if form is None:
-        raise UsageError("is of no known form", where=path, hint=f"give a file that ends in {', '.join(_FORMS)}")
+        raise UsageError(
+            "is of no known form", where=path, hint=f"give a file that ends in {', '.join(_FORMS)}"
+        )
     try:
         with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             return _read(path, form(file), (text, label), skip_broken=skip_broken)
     except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=path, hint="name a file of texts") from None
+        raise UsageError(
+            f"cannot be read: {error.strerror}", where=path, hint="name a file of texts"
+        ) from None
 
 
-def _read(path: str, records: _Records, named: tuple[str | None, str | None], *, skip_broken: bool) -> Read:
+def _read(
+    path: str, records: _Records, named: tuple[str | None, str | None], *, skip_broken: bool
+) -> Read:
     try:
         header = records.header()
     except _BrokenError as broken:
@@ -79,19 +110,35 @@ def _read(path: str, records: _Records, named: tuple[str | None, str | None], *,
         _column(path, header, named[1], LABEL_NAMES, "label"),
     )
     if columns[0] == columns[1]:
-        raise UsageError("text and label are one column", where=path, values={"column": columns[0]}, hint="name two")
+        raise UsageError(
+            "text and label are one column",
+            where=path,
+            values={"column": columns[0]},
+            hint="name two",
+        )
     examples, left_out = [], 0
     for line, record in records:
         try:
             if isinstance(record, _BrokenError):
                 raise record
-            examples.append(Example(_checked(record, columns[0], "text"), _checked(record, columns[1], "label"), line))
+            examples.append(
+                Example(
+                    _checked(record, columns[0], "text"),
+                    _checked(record, columns[1], "label"),
+                    line,
+                )
+            )
         except _BrokenError as broken:
             if not skip_broken:
                 raise _error(path, line, broken) from None
             left_out += 1
     if not examples:
-        raise UsageError("holds no texts", where=path, values={"broken": left_out}, hint="give a file with examples")
+        raise UsageError(
+            "holds no texts",
+            where=path,
+            values={"broken": left_out},
+            hint="give a file with examples",
+        )
     return Read(path, examples, columns, left_out)
 
 
@@ -100,13 +147,21 @@ def _error(path: str, line: int, broken: _BrokenError) -> UsageError:
     return UsageError(f"line {line}: {broken.rule}", where=path, values=broken.values, hint=hint)
 
 
-def _column(path: str, header: Sequence[str], named: str | None, known: Sequence[str], of: str) -> str:
+def _column(
+    path: str, header: Sequence[str], named: str | None, known: Sequence[str], of: str
+) -> str:
     """Return the column of texts or of labels."""
     twice = [name for name, times in Counter(header).items() if times > 1]
     if twice:
-        raise UsageError("two columns have one name", where=path, values={"column": twice[0]}, hint="rename one")
+        raise UsageError(
+            "two columns have one name", where=path, values={"column": twice[0]}, hint="rename one"
+        )
     lower = {name.strip().lower(): name for name in header}
-    found = [name for name in header if name == named] if named else [lower[name] for name in known if name in lower]
+    found = (
+        [name for name in header if name == named]
+        if named
+        else [lower[name] for name in known if name in lower]
+    )
     if not found:
         values = {"columns": ", ".join(header), **({of: named} if named else {})}
         what = "there is no such column" if named else f"no column is known to hold the {of}"
@@ -124,7 +179,10 @@ def _checked(record: dict[str, Any], column: str, of: str) -> str:
     if not isinstance(value, str):
         raise _BrokenError(f"the {of} is no text", found=value)
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise _BrokenError(f"the {of} holds a NUL" if "\0" in value else f"the {of} is not UTF-8", found=ascii(value))
+        raise _BrokenError(
+            f"the {of} holds a NUL" if "\0" in value else f"the {of} is not UTF-8",
+            found=ascii(value),
+        )
     if not value.strip():
         raise _BrokenError(f"the {of} is empty")
     return value.strip() if of == "label" else value
@@ -143,7 +201,9 @@ class _Records:
 class _Delimited(_Records):
     """Lines of CSV (RFC 4180); or of TSV, where a quotation mark is a character like others."""
 
-    def __init__(self, file: TextIO, delimiter: str = ",", quoting: Any = csv.QUOTE_MINIMAL) -> None:
+    def __init__(
+        self, file: TextIO, delimiter: str = ",", quoting: Any = csv.QUOTE_MINIMAL
+    ) -> None:
         self.rows = csv.reader(file, delimiter=delimiter, quoting=quoting, strict=True)
         self.names: list[str] = []
 
@@ -187,7 +247,11 @@ class _JsonLines(_Records):
     def header(self) -> list[str]:
         first = next((record for _, record in self.records if isinstance(record, dict)), None)
         if first is None and self.records:
-            raise self.records[0][1] if isinstance(self.records[0][1], _BrokenError) else _BrokenError("is no object")
+            raise (
+                self.records[0][1]
+                if isinstance(self.records[0][1], _BrokenError)
+                else _BrokenError("is no object")
+            )
         return list(first or {})
 
     def __iter__(self) -> Iterator[tuple[int, dict[str, Any] | _BrokenError]]:
@@ -261,7 +325,8 @@ def split(data: Read, test: Read | None, held_out: float, seed: int) -> Split:
     """Return what to train on, and what to hold it against: a share of the same file, or another file.
 
     Raises:
-        UsageError: there are no two classes, one is too small to be split, or the test has one that is not trained.
+        UsageError: there are no two classes, one is too small to be split, or the test has one that
+            is not trained.
     """
     ours = once(data.examples)
     notes = [*_said(data, ours)]
@@ -275,13 +340,17 @@ def split(data: Read, test: Read | None, held_out: float, seed: int) -> Split:
         training, held = [of for of in ours.examples if same(of.text) not in known], theirs.examples
         if len(training) < len(ours.examples):
             taken = len(ours.examples) - len(training)
-            notes.append(f"{data.path}: {taken:,} texts are in {test.path} too, and were left out of training")
+            notes.append(
+                f"{data.path}: {taken:,} texts are in {test.path} too, and were left out of training"
+            )
         _check_classes(data.path, training)
         _check_known(test.path, held, training)
     labels = _in_order({example.label for example in training})
     unseen = set(labels) - {example.label for example in held}
     if unseen:
-        notes.append(f"no held-out text is of {', '.join(shorten(name, str) for name in sorted(unseen))}")
+        notes.append(
+            f"no held-out text is of {', '.join(shorten(name, str) for name in sorted(unseen))}"
+        )
     return Split(training, held, labels, tuple(notes))
 
 
@@ -300,7 +369,12 @@ def _check_classes(path: str, examples: Sequence[Example]) -> None:
     labels = {example.label for example in examples}
     if len(labels) < 2:
         values = {"texts": len(examples), "label": next(iter(labels), None)}
-        raise UsageError("there are fewer than two classes", where=path, values=values, hint="give texts of two labels")
+        raise UsageError(
+            "there are fewer than two classes",
+            where=path,
+            values=values,
+            hint="give texts of two labels",
+        )
 
 
 def _check_known(path: str, held: Sequence[Example], training: Sequence[Example]) -> None:
@@ -311,10 +385,14 @@ def _check_known(path: str, held: Sequence[Example], training: Sequence[Example]
             hint = "correct it, or give training texts of it"
             raise UsageError(what, where=path, values={"label": example.label}, hint=hint)
     if not held:
-        raise UsageError("holds no text that has one label", where=path, hint="give texts to be held against")
+        raise UsageError(
+            "holds no text that has one label", where=path, hint="give texts to be held against"
+        )
 
 
-def _share(path: str, examples: list[Example], held_out: float, seed: int) -> tuple[list[Example], list[Example]]:
+def _share(
+    path: str, examples: list[Example], held_out: float, seed: int
+) -> tuple[list[Example], list[Example]]:
     """Split by classes, as scikit-learn does it, in the order of the file."""
     from sklearn.model_selection import train_test_split  # noqa: PLC0415  # a test file does without it
 
@@ -323,14 +401,23 @@ def _share(path: str, examples: list[Example], held_out: float, seed: int) -> tu
     least = min(sizes, key=sizes.__getitem__)
     if sizes[least] < 2:
         hint = "give two texts of each class or more, or a --test file"
-        raise UsageError("a class is too small to be split", where=path, values={"label": least, "texts": 1}, hint=hint)
+        raise UsageError(
+            "a class is too small to be split",
+            where=path,
+            values={"label": least, "texts": 1},
+            hint=hint,
+        )
     held = max(-(-int(held_out * len(examples) * 1_000_000) // 1_000_000), len(sizes))
     if len(examples) - held < len(sizes):
         values = {"texts": len(examples), "held out": held, "classes": len(sizes)}
-        raise UsageError("too few texts are left to train on", where=path, values=values, hint="give more texts")
+        raise UsageError(
+            "too few texts are left to train on", where=path, values=values, hint="give more texts"
+        )
     places = list(range(len(examples)))
     training, others = train_test_split(places, test_size=held, stratify=labels, random_state=seed)
-    return [examples[place] for place in sorted(training)], [examples[place] for place in sorted(others)]
+    return [examples[place] for place in sorted(training)], [
+        examples[place] for place in sorted(others)
+    ]
 
 
 def _in_order(labels: set[str]) -> tuple[str, ...]:

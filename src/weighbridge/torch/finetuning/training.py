@@ -46,16 +46,24 @@ class Stopped(KeyboardInterrupt):
 class Training:
     """A run: the model, where it stands, and what takes it further.
 
-    ``state`` is all that a step depends on besides the tensors; ``save`` is called with a `Checkpoint`, ``watch`` with
-    each step that is done, and with what an evaluation after it found.
+    ``state`` is all that a step depends on besides the tensors; ``save`` is called with a
+    `Checkpoint`, ``watch`` with each step that is done, and with what an evaluation after it found.
     """
 
-    def __init__(self, model: nn.Module, tokens: Tokens, plan: Plan, settings: Settings, processes: Processes) -> None:
+    def __init__(
+        self, model: nn.Module, tokens: Tokens, plan: Plan, settings: Settings, processes: Processes
+    ) -> None:
         self.model = model.to(processes.device)
         self.tokens, self.plan, self.settings, self.processes = tokens, plan, settings, processes
         self.parameters = dict(model.named_parameters())
         self.optimizer = _optimizer(self.parameters, settings)
-        self.state: dict[str, Any] = {"step": 0, "losses": [], "history": [], "seconds": 0.0, "is_over": False}
+        self.state: dict[str, Any] = {
+            "step": 0,
+            "losses": [],
+            "history": [],
+            "seconds": 0.0,
+            "is_over": False,
+        }
         self.best: dict[str, Tensor] = {}
 
     # What is kept
@@ -66,8 +74,13 @@ class Training:
         for name, parameter in self.parameters.items():
             moments = self.optimizer.state.get(parameter)
             if moments:
-                tensors |= {f"first.{name}": moments["exp_avg"], f"second.{name}": moments["exp_avg_sq"]}
-        return Checkpoint(self.state, tensors | {f"best.{name}": of for name, of in self.best.items()})
+                tensors |= {
+                    f"first.{name}": moments["exp_avg"],
+                    f"second.{name}": moments["exp_avg_sq"],
+                }
+        return Checkpoint(
+            self.state, tensors | {f"best.{name}": of for name, of in self.best.items()}
+        )
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Stand where a checkpoint stood."""
@@ -88,13 +101,20 @@ class Training:
     @property
     def besides(self) -> list[Tensor]:
         """What is there all the time besides the model: AdamW's moments, and the best weights so far."""
-        moments = [of[name] for of in self.optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")]
+        moments = [
+            of[name] for of in self.optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")
+        ]
         return [*moments, *self.best.values()]
 
     # The steps
 
     def run(
-        self, training: Part, held: Part, labels: Sequence[str], save: Callable[[Checkpoint], None], watch: Watch
+        self,
+        training: Part,
+        held: Part,
+        labels: Sequence[str],
+        save: Callable[[Checkpoint], None],
+        watch: Watch,
     ) -> None:
         """Go to the end of the plan, or to where early stopping ends it.
 
@@ -111,7 +131,11 @@ class Training:
                     self.evaluate(held, labels)
                 watch(step, self.state["history"][-1] if self.plan.is_evaluated(step - 1) else None)
                 self.state["seconds"] = time.perf_counter() - began
-                if is_stopped or self.plan.is_evaluated(step - 1) or step % self.settings.checkpoint_every == 0:
+                if (
+                    is_stopped
+                    or self.plan.is_evaluated(step - 1)
+                    or step % self.settings.checkpoint_every == 0
+                ):
                     self.processes.together(lambda: save(self.checkpoint()))
                 if is_stopped:
                     raise Stopped(step)
@@ -156,7 +180,9 @@ class Training:
     def _loss(self, part: Part, rows: Sequence[int]) -> Tensor:
         """Return the sum of the losses of some texts."""
         truth = torch.tensor([part.classes[row] for row in rows], device=self.processes.device)
-        return functional.cross_entropy(self._logits([part.texts[row] for row in rows]), truth, reduction="sum")
+        return functional.cross_entropy(
+            self._logits([part.texts[row] for row in rows]), truth, reduction="sum"
+        )
 
     def _logits(self, texts: Sequence[Text]) -> Tensor:
         device = self.processes.device

@@ -1,0 +1,656 @@
+"""Arithmetic over names: parsed once, evaluated under any meaning. It knows nothing of models.
+
+A tree is a nested tuple, its first item the kind: ``("name", "hidden_size")``, ``("value", 2)``, an
+operator followed by its operands, or a loop: ``("for", "i", how many, each)``. A *meaning* is a
+table from operator to function, and the names are bound to whatever those functions take. The same
+tree so gives a number, a NumPy sweep, a polynomial, or its own text in LaTeX: a new meaning is a
+new table or a new kind of number, never a branch in `evaluate`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from functools import cache, reduce
+from typing import TYPE_CHECKING, Any, Self
+
+from weighbridge.errors import ExpressionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    Meaning = Mapping[str, Callable[..., Any]]
+
+Tree = tuple[Any, ...]
+
+LONGEST = 2000  # characters of one expression, spaces aside
+DEEPEST = 40  # operators inside one another
+MOST_BITS = 4096  # of an integer that is a product or a power, so that no value can explode
+MOST_ROUNDS = 10_000  # of a loop, those of the loops inside it multiplied
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
+    r"|(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)"
+    r"|(?P<text>\"[^\"\\]*\"|'[^'\\]*')"
+    r"|(?P<operator>\*\*|//|==|!=|<=|>=|[-+*/%<>()\[\],:]))"
+)
+_CONSTANTS = {"true": True, "false": False, "null": None}
+_FUNCTIONS = dict.fromkeys(
+    ("abs", "ceil", "floor", "int", "len", "log2", "round", "sqrt", "sum"), (1, 1)
+)
+_FUNCTIONS |= dict.fromkeys(("max", "min"), (1, DEEPEST))  # the least and the most operands
+_LOOPS = ("for", "count")
+
+# How tightly each operator binds, loosest first. Comparisons do not chain, and neither do powers.
+PRECEDENCE = {"if": 1, "or": 2, "and": 3, "not": 4}
+PRECEDENCE |= dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in", "not in"), 5)
+PRECEDENCE |= {"+": 6, "-": 6, "*": 7, "/": 7, "//": 7, "%": 7, "neg": 8, "**": 9, "[]": 10}
+_ATOM = 11
+_UNCHAINED = (PRECEDENCE["=="], PRECEDENCE["**"])
+_BINARY = {
+    kind: strength
+    for kind, strength in PRECEDENCE.items()
+    if kind not in ("if", "not", "neg", "[]")
+}
+_RESERVED = {*_BINARY, "not", "if", "else", "for"}
+
+_NO_NUMBERS = (str, list, tuple, dict)
+_TOO_LARGE = f"an integer has at most {MOST_BITS} bits"
+_TOO_LONG = f"a loop has at most {MOST_ROUNDS:,} rounds, with those of the loops inside it"
+
+
+def _arithmetic(operate: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an operator that takes no text and no list, which Python would repeat, join, read or fill in."""
+
+    def of_numbers(left: Any, *right: Any) -> Any:
+        if isinstance(left, _NO_NUMBERS) or (right and isinstance(right[0], _NO_NUMBERS)):
+            raise TypeError("arithmetic is of numbers, not of texts or lists")
+        return operate(left, *right)
+
+    return of_numbers
+
+
+def _times(left: Any, right: Any) -> Any:
+    if (
+        isinstance(left, int)
+        and isinstance(right, int)
+        and left.bit_length() + right.bit_length() > MOST_BITS
+    ):
+        raise OverflowError(_TOO_LARGE)
+    return left * right
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if (
+        isinstance(base, int)
+        and isinstance(exponent, int)
+        and base.bit_length() * exponent > MOST_BITS
+    ):
+        raise OverflowError(_TOO_LARGE)
+    power = base**exponent
+    if isinstance(power, complex):
+        raise ValueError("a negative number has no such power")
+    return power
+
+
+def _truth(value: Any) -> Any:
+    """Return what is true or false, or an array of such; of integers, ``&`` and ``|`` would join the bits."""
+    if type(value) is bool or getattr(getattr(value, "dtype", None), "kind", "") == "b":
+        return value
+    raise TypeError(
+        "and, or, not, if are of what is true or false: write a comparison, as in n > 0 and …"
+    )
+
+
+def _choose(truth: Any, then: Any, otherwise: Any) -> Any:
+    """Return what an array of truths chooses, element by element; a plain truth has chosen before it came here."""
+    return _truth(truth).astype("int64").choose([otherwise, then])
+
+
+def _equal(left: Any, right: Any) -> Any:
+    """Say whether two values are equal; lists are, however they are held."""
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return list(left) == list(right)
+    return left == right
+
+
+def _unequal(left: Any, right: Any) -> Any:
+    return not _equal(left, right) if isinstance(left, list | tuple) else left != right
+
+
+def _item(container: Any, index: Any) -> Any:
+    try:
+        return container[index]
+    except KeyError:
+        raise IndexError(f"there is no {index!r}") from None
+
+
+def _extreme(of_all: Callable[..., Any], beats: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Return ``max`` or ``min`` of several values or of one list; of arrays it is taken element by element."""
+
+    def better(left: Any, right: Any) -> Any:
+        return left + (right - left) * beats(right, left)
+
+    def choose(*operands: Any) -> Any:
+        if len(operands) > 1 and any(hasattr(operand, "dtype") for operand in operands):
+            return reduce(better, operands)
+        return of_all(*operands)
+
+    return choose
+
+
+def _whole(of_number: Callable[[Any], Any], of_array: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return how a number is made an integer, and an array one of integers."""
+    return _arithmetic(
+        lambda value: (
+            of_array(value).astype("int64") if hasattr(value, "dtype") else of_number(value)
+        )
+    )
+
+
+def _real(of_number: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def of_one(value: Any) -> Any:
+        if getattr(value, "ndim", 0):
+            raise TypeError("this is of one number, not of an array")
+        return of_number(value)
+
+    return of_one
+
+
+def _each(_: str, rounds: Any, each: Callable[[Any], Any]) -> list[Any]:
+    return [each(index) for index in _rounds(rounds)]
+
+
+def _rounds(rounds: Any) -> range:
+    if type(rounds) is not int:
+        raise TypeError("range is of one integer")
+    return range(rounds)
+
+
+NUMBERS: Meaning = {
+    "if": _choose,
+    "or": lambda left, right: _truth(left) | _truth(right),
+    "and": lambda left, right: _truth(left) & _truth(right),
+    "not": lambda truth: _truth(truth) ^ True,
+    "==": _equal,
+    "!=": _unequal,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda item, container: item in container,
+    "not in": lambda item, container: item not in container,
+    "+": _arithmetic(operator.add),
+    "-": operator.sub,
+    "*": _arithmetic(_times),
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": _arithmetic(operator.mod),
+    "**": _power,
+    "neg": operator.neg,
+    "[]": _item,
+    "[:]": lambda container, start, stop: container[slice(start, stop)],
+    "list": lambda *items: list(items),
+    "for": _each,
+    "count": lambda _, rounds, holds: sum([_truth(holds(index)) for index in _rounds(rounds)]),
+    "len": len,
+    "sum": lambda items: reduce(NUMBERS["+"], items, 0),
+    "max": _extreme(max, operator.gt),
+    "min": _extreme(min, operator.lt),
+    "abs": abs,
+    "int": _whole(int, lambda array: array),
+    "round": _whole(round, lambda array: array.round()),
+    "floor": _whole(math.floor, lambda array: array // 1),
+    "ceil": _whole(math.ceil, lambda array: -(-array // 1)),
+    "sqrt": lambda value: value**0.5 if getattr(value, "ndim", 0) else math.sqrt(value),
+    "log2": _real(math.log2),
+}
+"""Python's own arithmetic, with integers that stay small, and truths that are no numbers.
+
+``in``, ``len``, ``[]`` and loops are of lists and texts, and ``log2`` is of one number; of arrays,
+every other operator is taken element by element.
+"""
+
+
+def evaluate(tree: Tree, names: Mapping[str, Any], meaning: Meaning = NUMBERS) -> Any:
+    """Return the value of a tree where ``names`` are bound so and operators mean that.
+
+    A Python ``True`` or ``False`` on the left settles an ``or`` or ``and`` without looking at the
+    right, and an ``if`` without looking at the other side.
+
+    Raises:
+        ExpressionError: a name is not bound, or an operation has no value (a division by zero, an
+            index out of range).
+
+    Example:
+        >>> tree = parse("num_attention_heads * (hidden_size // num_attention_heads)")
+        >>> evaluate(tree, {"hidden_size": 768, "num_attention_heads": 12})
+        768
+        >>> import numpy
+        >>> evaluate(tree, {"hidden_size": numpy.array([128, 130]), "num_attention_heads": 4})
+        array([128, 128])
+    """
+    try:
+        return fold(tree, names.__getitem__, _itself, meaning)
+    except KeyError as error:
+        raise ExpressionError(f"no field named {error.args[0]}", where=source(tree)) from None
+    except (ArithmeticError, IndexError, RecursionError, TypeError, ValueError) as error:
+        bound = {name: names[name] for name in names_in(tree) if name in names}
+        raise ExpressionError(f"has no value: {error}", where=source(tree), values=bound) from None
+
+
+def fold(
+    tree: Tree,
+    name: Callable[[str], Any],
+    value: Callable[[Any], Any],
+    meaning: Meaning,
+    most: int = MOST_ROUNDS,
+) -> Any:
+    """Return what a tree comes to: ``name`` and ``value`` read its leaves and ``meaning`` joins them.
+
+    A loop's meaning gets its index's name, what its range comes to, and a function from a value of
+    the index to what each comes to there. It may call it as often as it likes; integers are held to
+    ``most``.
+    """
+    pending = []
+    while tree[0] not in _STARTS:
+        pending.append(tree)
+        tree = tree[1]
+    result = _start(tree, name, value, meaning, most)
+    for kind, _, *others in reversed(pending):
+        if type(result) is bool and kind in _LAZY:
+            if kind == "if":
+                result = fold(others[not result], name, value, meaning, most)
+                continue
+            if result is (kind == "or"):
+                continue
+        result = meaning[kind](
+            result, *[fold(operand, name, value, meaning, most) for operand in others]
+        )
+    return result
+
+
+_STARTS = (
+    "name",
+    "value",
+    "list",
+    *_LOOPS,
+)  # kinds whose first operand is not simply looked at first
+_LAZY = ("or", "and", "if")
+
+
+def _start(
+    tree: Tree, name: Callable[[str], Any], value: Callable[[Any], Any], meaning: Meaning, most: int
+) -> Any:
+    kind = tree[0]
+    if kind == "name":
+        return name(tree[1])
+    if kind == "value":
+        return value(tree[1])
+    if kind == "list":
+        return meaning[kind](*[fold(operand, name, value, meaning, most) for operand in tree[1:]])
+    _, index, rounds, inside = tree
+    found = fold(rounds, name, value, meaning, most)
+    left = most
+    if type(found) is int:
+        if found > most:
+            raise OverflowError(_TOO_LONG)
+        left = most // max(found, 1)
+
+    def each(bound: Any) -> Any:
+        return fold(
+            inside, lambda leaf: bound if leaf == index else name(leaf), value, meaning, left
+        )
+
+    return meaning[kind](index, found, each)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def names_in(tree: Tree, looking: Mapping[str, slice] | None = None) -> Iterator[str]:
+    """Yield the names in a tree, as often as they stand there, a loop's own index left out.
+
+    ``looking`` says of which operands, where an operator's are not all looked at.
+
+    Example:
+        >>> list(names_in(parse("2 * hidden_size + layer_types[i]")))
+        ['hidden_size', 'layer_types', 'i']
+        >>> list(names_in(parse("[depths[i] for i in range(stages)]")))
+        ['stages', 'depths']
+        >>> list(names_in(parse("sizes[i] + width"), {"[]": slice(1)}))
+        ['sizes', 'width']
+    """
+    ahead: list[tuple[Tree, frozenset[str]]] = [(tree, frozenset())]
+    while ahead:
+        (kind, *operands), own = ahead.pop()
+        if kind == "name":
+            yield from () if operands[0] in own else operands
+        elif kind in _LOOPS:
+            index, rounds, inside = operands
+            ahead += [(inside, own | {index}), (rounds, own)]
+        elif kind != "value":
+            looked = operands[looking[kind]] if looking and kind in looking else operands
+            ahead += [(operand, own) for operand in reversed(looked)]
+
+
+def substitute(tree: Tree, name: Callable[[str], Tree]) -> Tree:
+    """Return a tree with another in place of each of its names.
+
+    Example:
+        >>> source(substitute(parse("width * 2"), lambda name: parse("a + b")))
+        '(a + b) * 2'
+    """
+    substituted: Tree = fold(tree, name, lambda value: ("value", value), _TREES)
+    return substituted
+
+
+class _Trees(dict[str, "Callable[..., Tree]"]):
+    """The meaning under which every operator makes the tree that it stands in."""
+
+    def __missing__(self, kind: str) -> Callable[..., Tree]:
+        self[kind] = made = (
+            (lambda index, rounds, each: (kind, index, rounds, each(("name", index))))
+            if kind in _LOOPS
+            else (lambda *operands: (kind, *operands))
+        )
+        return made
+
+
+_TREES: Meaning = _Trees()
+
+
+@cache
+def parse(text: str) -> Tree:
+    """Return the tree of an expression.
+
+    The language is a piece of Python. Names are config fields, dotted into sub-configs; literals
+    are numbers, ``"strings"``, ``[lists]``, ``true``, ``false`` and ``null``; operators are
+    Python's ``a if b else c``, ``or and not == != < <= > >= in + - * / // % **``, ``list[index]``
+    and ``list[start:stop]``; functions are ``len``, ``sum``, ``max``, ``min``, ``abs``, ``int``,
+    ``round``, ``floor``, ``ceil``, ``sqrt`` and ``log2``; loops are ``[each for i in range(n)]``
+    and ``count(condition for i in range(n))``, which says for how many it is true.
+
+    Raises:
+        ExpressionError: the text is none, or is longer or deeper than any honest one.
+
+    Example:
+        >>> parse("3 * hidden_size")
+        ('*', ('value', 3), ('name', 'hidden_size'))
+        >>> parse("9 ** 9 ** 9")
+        Traceback (most recent call last):
+        weighbridge.errors.ExpressionError: 9 ** 9 ** 9: powers do not chain.
+    """
+    if (characters := len(text) - text.count(" ")) > LONGEST:
+        raise ExpressionError(
+            f"an expression has at most {LONGEST} characters", values={"characters": characters}
+        )
+    parser = _Parser(text)
+    tree = parser.expression(0)
+    if parser.peek():
+        raise parser.error(f"did not expect {parser.peek()!r}")
+    return tree
+
+
+class _Parser:
+    """Precedence climbing over the tokens of one text."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.tokens, self.depth = text, list(_tokens(text)), 0
+
+    def peek(self) -> str:
+        return self.tokens[0] if self.tokens else ""
+
+    def take(self, wanted: str = "") -> str:
+        if not self.tokens or (wanted and self.tokens[0] != wanted):
+            raise self.error(
+                f"expected {wanted or 'a name or a number'}, found {self.peek() or 'its end'}"
+            )
+        return self.tokens.pop(0)
+
+    def error(self, what: str) -> ExpressionError:
+        return ExpressionError(what, where=self.text)
+
+    def expression(self, loosest: int) -> Tree:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise self.error(f"an expression is at most {DEEPEST} deep")
+        left = self.operand(loosest)
+        while (strength := self.strength()) > loosest:
+            kind = self.operator()
+            left = (kind, left, self.expression(strength))
+            if strength in _UNCHAINED and self.strength() == strength:
+                raise self.error(
+                    "powers do not chain" if kind == "**" else "comparisons do not chain"
+                )
+        if self.peek() == "if" and loosest < PRECEDENCE["if"]:
+            left = self.choice(left)
+        self.depth -= 1
+        return left
+
+    def strength(self) -> int:
+        """Return how tightly the operator ahead binds, 0 where there is none."""
+        return _BINARY.get("not in" if self.tokens[:2] == ["not", "in"] else self.peek(), 0)
+
+    def operator(self) -> str:
+        kind = self.take()
+        return f"not {self.take()}" if kind == "not" else kind
+
+    def choice(self, then: Tree) -> Tree:
+        self.take("if")
+        condition = self.expression(PRECEDENCE["if"])
+        self.take("else")
+        return ("if", condition, then, self.expression(0))
+
+    def operand(self, loosest: int) -> Tree:
+        token = self.take()
+        if token == "not" and loosest <= PRECEDENCE["not"]:
+            return ("not", self.expression(PRECEDENCE["not"]))
+        if token == "-":
+            return ("neg", self.expression(PRECEDENCE["neg"]))
+        return self.subscripts(self.atom(token))
+
+    def atom(self, token: str) -> Tree:
+        if token == "(":
+            inside = self.expression(0)
+            self.take(")")
+            return inside
+        if token == "[":
+            return self.items()
+        if token[0] in "\"'":
+            return ("value", token[1:-1])
+        if token[0].isdigit():
+            return ("value", self.number(token))
+        if token == "count" and self.peek() == "(":
+            self.take("(")
+            return self.loop(token, self.expression(0), ")")
+        if token in _FUNCTIONS and self.peek() == "(":
+            return (token, *self.arguments(token))
+        if token in _CONSTANTS:
+            return ("value", _CONSTANTS[token])
+        if token in _RESERVED or not (token[0].isalpha() or token[0] == "_"):
+            raise self.error(f"did not expect {token!r}")
+        return ("name", token)
+
+    def number(self, token: str) -> int | float:
+        if token.isdigit():
+            return int(token)
+        if math.isinf(float(token)):
+            raise self.error("a number is finite")
+        return float(token)
+
+    def items(self) -> Tree:
+        if self.peek() == "]":
+            self.take("]")
+            return ("list",)
+        first = self.expression(0)
+        if self.peek() == "for":
+            return self.loop("for", first, "]")
+        return ("list", first, *self.more("]"))
+
+    def loop(self, kind: str, each: Tree, end: str) -> Tree:
+        self.take("for")
+        index = self.take()
+        if not index.isidentifier() or index in _RESERVED or index in _CONSTANTS:
+            raise self.error(f"did not expect {index!r}")
+        for word in ("in", "range", "("):
+            self.take(word)
+        rounds = self.expression(0)
+        self.take(")")
+        self.take(end)
+        return (kind, index, rounds, each)
+
+    def subscripts(self, tree: Tree) -> Tree:
+        while self.peek() == "[":
+            self.take("[")
+            start: Tree = ("value", None) if self.peek() == ":" else self.expression(0)
+            if self.peek() == ":":
+                self.take(":")
+                tree = (
+                    "[:]",
+                    tree,
+                    start,
+                    ("value", None) if self.peek() == "]" else self.expression(0),
+                )
+            else:
+                tree = ("[]", tree, start)
+            self.take("]")
+        return tree
+
+    def arguments(self, function: str) -> list[Tree]:
+        self.take("(")
+        found = [self.expression(0), *self.more(")")]
+        least, most = _FUNCTIONS[function]
+        if not least <= len(found) <= most:
+            raise self.error(f"{function} takes at most {most} argument(s), found {len(found)}")
+        return found
+
+    def more(self, end: str) -> Iterator[Tree]:
+        while self.peek() == ",":
+            self.take(",")
+            yield self.expression(0)
+        self.take(end)
+
+
+def _tokens(text: str) -> Iterator[str]:
+    at = 0
+    text = text.rstrip()
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if not found:
+            raise ExpressionError(f"cannot be read from {text[at : at + 10]!r} on", where=text)
+        yield found[0].strip()
+        at = found.end()
+
+
+def source(tree: Tree) -> str:
+    """Return the text of a tree, with no more parentheses than it needs.
+
+    Example:
+        >>> source(parse("((hidden_size)) * (2 + len(depths))"))
+        'hidden_size * (2 + len(depths))'
+    """
+    return str(show(tree, str, SOURCE))
+
+
+class Shown(str):
+    """A piece of text that knows how tightly it is bound, so that whoever puts it elsewhere can bracket it."""
+
+    strength: int
+    __slots__ = ("strength",)
+
+    def __new__(cls, text: str, strength: int = _ATOM) -> Self:
+        """Return the text, bound so tightly; an atom, where it is not said."""
+        shown = super().__new__(cls, text)
+        shown.strength = strength
+        return shown
+
+
+def show(
+    tree: Tree,
+    name: Callable[[str], str],
+    meaning: Meaning,
+    value: Callable[[Any], str] | None = None,
+) -> Shown:
+    """Return a tree as text: ``meaning`` joins `Shown` operands, ``name`` and ``value`` write the leaves."""
+    write = value or _literal
+    shown: Shown = fold(
+        tree, lambda leaf: Shown(name(leaf)), lambda leaf: Shown(write(leaf)), meaning
+    )
+    return shown
+
+
+def infix(kind: str, pattern: str, brackets: str = "({})") -> Callable[[Shown, Shown], Shown]:
+    """Return how an operator is written between its operands, each bracketed where its strength asks for it."""
+    strength = PRECEDENCE[kind]
+    loosest = strength + (strength in _UNCHAINED)
+
+    def write(left: Shown, right: Shown) -> Shown:
+        first = brackets.format(left) if left.strength < loosest else left
+        last = brackets.format(right) if right.strength <= strength else right
+        return Shown(pattern.format(first, last), strength)
+
+    return write
+
+
+def prefix(kind: str, pattern: str, brackets: str = "({})") -> Callable[[Shown], Shown]:
+    """Return how an operator is written before its one operand."""
+    strength = PRECEDENCE[kind]
+    return lambda inside: Shown(
+        pattern.format(brackets.format(inside) if inside.strength < strength else inside), strength
+    )
+
+
+def _literal(value: Any) -> str:
+    constants = {id(constant): text for text, constant in _CONSTANTS.items()}
+    quote = "'" if isinstance(value, str) and '"' in value else '"'
+    return constants.get(id(value)) or (
+        f"{quote}{value}{quote}" if isinstance(value, str) else str(value)
+    )
+
+
+def _choice(condition: Shown, then: Shown, otherwise: Shown) -> Shown:
+    strength = PRECEDENCE["if"]
+    first, test = (f"({part})" if part.strength <= strength else part for part in (then, condition))
+    return Shown(f"{first} if {test} else {otherwise}", strength)
+
+
+def _exponent(base: Shown, exponent: Shown) -> Shown:
+    """Write a power: a minus binds looser, but after the stars it is clear without brackets."""
+    clear = Shown(exponent) if exponent.strength == PRECEDENCE["neg"] else exponent
+    return infix("**", "{} ** {}")(base, clear)
+
+
+def _subscript(container: Shown, inside: str) -> Shown:
+    return Shown(
+        f"{container if container.strength >= PRECEDENCE['[]'] else f'({container})'}[{inside}]"
+    )
+
+
+def _bound(limit: Shown) -> str:
+    return "" if limit == "null" else limit
+
+
+def _loop(index: str, rounds: Shown, each: Callable[[Shown], Shown]) -> str:
+    return f"{each(Shown(index))} for {index} in range({rounds})"
+
+
+SOURCE: Meaning = {
+    **{kind: infix(kind, f"{{}} {kind} {{}}") for kind in _BINARY},
+    "**": _exponent,
+    "not": prefix("not", "not {}"),
+    "neg": prefix("neg", "-{}"),
+    "if": _choice,
+    "[]": _subscript,
+    "[:]": lambda container, start, stop: _subscript(container, f"{_bound(start)}:{_bound(stop)}"),
+    "list": lambda *items: Shown(f"[{', '.join(items)}]"),
+    "for": lambda index, rounds, each: Shown(f"[{_loop(index, rounds, each)}]"),
+    "count": lambda index, rounds, holds: Shown(f"count({_loop(index, rounds, holds)})"),
+    **{
+        name: lambda *operands, name=name: Shown(f"{name}({', '.join(operands)})")
+        for name in _FUNCTIONS
+    },
+}
+"""The text that `parse` reads."""

@@ -1,0 +1,473 @@
+"""Polynomials in config fields: the number type that turns a count into its formula.
+
+Bind every size of a model to its own variable instead of an integer, evaluate the same expressions,
+and the total that comes out is the formula. Exact divisions stay exact: where a model requires
+``hidden_size % num_attention_heads == 0``, ``hidden_size // num_attention_heads`` is the fraction
+H/A, and A·(H/A) is H. What is no polynomial, such as ``int(hidden_size * mlp_ratio)``, is kept
+whole, as a factor of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.algebra.expr import (
+    NUMBERS,
+    PRECEDENCE,
+    SOURCE,
+    Shown,
+    Tree,
+    evaluate,
+    infix,
+    names_in,
+    parse,
+    prefix,
+    show,
+    source,
+    substitute,
+)
+from weighbridge.errors import ExpressionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from weighbridge.algebra.expr import Meaning
+
+Monomial = tuple[
+    tuple[str, int], ...
+]  # (factor, power) pairs, sorted; a factor is a field or an opaque expression
+MOST_TERMS = 10_000  # of a product, before like ones are added, so that no formula can explode
+MOST_EXPANDED = 8  # powers above this are kept whole
+
+
+class Polynomial:
+    """A sum of integer coefficients times powers of fields; powers may be negative where a division is exact.
+
+    Example:
+        >>> V, H = Polynomial.of("vocab_size"), Polynomial.of("hidden_size")
+        >>> H * (V + 2) + H * H - 2 * H
+        Polynomial('hidden_size * vocab_size + hidden_size ** 2')
+        >>> (V + H) * (V - H) == V * V - H * H
+        True
+    """
+
+    __slots__ = ("terms",)
+
+    def __init__(self, terms: Mapping[Monomial, int]) -> None:
+        self.terms = {
+            monomial: coefficient for monomial, coefficient in terms.items() if coefficient
+        }
+
+    @classmethod
+    def of(cls, factor: str) -> Polynomial:
+        """Return the polynomial that is one field, or one expression taken whole."""
+        return cls({((factor, 1),): 1})
+
+    @classmethod
+    def whole(cls, tree: Tree) -> Polynomial:
+        """Return the polynomial that is one expression taken whole.
+
+        Raises:
+            ExpressionError: its text would be longer or deeper than any that is read.
+        """
+        text = source(tree)
+        parse(text)
+        return cls.of(text)
+
+    def __add__(self, other: Polynomial | int) -> Polynomial:
+        terms = dict(self.terms)
+        for monomial, coefficient in _polynomial(other).terms.items():
+            terms[monomial] = terms.get(monomial, 0) + coefficient
+        return Polynomial(terms)
+
+    def __mul__(self, other: Polynomial | int) -> Polynomial:
+        others, terms = _polynomial(other).terms, dict[Monomial, int]()
+        if len(self.terms) * len(others) > MOST_TERMS:
+            raise OverflowError(f"a product has at most {MOST_TERMS:,} terms")
+        for left, a in self.terms.items():
+            for right, b in others.items():
+                product = _times(left, right)
+                terms[product] = terms.get(product, 0) + NUMBERS["*"](a, b)
+        return Polynomial(terms)
+
+    def __neg__(self) -> Polynomial:
+        return self * -1
+
+    def __sub__(self, other: Polynomial | int) -> Polynomial:
+        return self + -_polynomial(other)
+
+    def __rsub__(self, other: int) -> Polynomial:
+        return other + -self
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __pow__(self, exponent: int) -> Polynomial:
+        power = _polynomial(1)
+        for _ in range(exponent):
+            power *= self
+        return power
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Polynomial | int) and self.terms == _polynomial(other).terms
+
+    def __hash__(self) -> int:
+        constant = self.terms.keys() <= {()}  # equals an integer, and so has its hash
+        return hash(self.terms.get((), 0) if constant else frozenset(self.terms.items()))
+
+    def __repr__(self) -> str:
+        return f"Polynomial({source(self.tree())!r})"
+
+    def __call__(self, **fields: Any) -> Any:
+        """Return the value where the fields have these values: integers or arrays."""
+        terms = (_term(monomial, coefficient, {}) for monomial, coefficient in self.terms.items())
+        return sum(sign * evaluate(tree, fields) for sign, tree in terms)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def fields(self) -> set[str]:
+        """Return the names of the fields that it depends on."""
+        return {
+            name
+            for monomial in self.terms
+            for factor, _ in monomial
+            for name in names_in(parse(factor))
+        }
+
+    def rewritten(self, factor: Callable[[Tree], str | int]) -> Polynomial:
+        """Return the same with what ``factor`` says in place of each factor: another one's text, or a number.
+
+        Example:
+            >>> width = Polynomial.of("width")
+            >>> (3 * width * Polynomial.of("sum(depths)")).rewritten(lambda tree: "w" if tree[0] == "name" else 7)
+            Polynomial('21 * w')
+        """
+        total = Polynomial({})
+        for monomial, coefficient in self.terms.items():
+            term = Polynomial({(): coefficient})
+            for name, power in monomial:
+                found = factor(parse(name))
+                if isinstance(found, int) and power > 0:
+                    term *= found**power
+                else:
+                    term *= Polynomial({((str(found), power),): 1})
+            total += term
+        return total
+
+    def text(self, letters: Mapping[str, str] | None = None, outside: Sequence[str] = ()) -> str:
+        """Return the formula in letters, the fields of ``outside`` taken before a bracket; ⌊⌋ where a rest may be left.
+
+        Example:
+            >>> L, H = Polynomial.of("num_hidden_layers"), Polynomial.of("hidden_size")
+            >>> (L * (4 * H * H + 4 * H)).text({"num_hidden_layers": "L", "hidden_size": "H"}, ["num_hidden_layers"])
+            'L·(4H² + 4H)'
+        """
+        named = letters or {}
+        exact = self.rewritten(lambda tree: source(floored(tree)))
+        return show(exact.tree(outside, tuple(named)), lambda field: named.get(field, field), TEXT)
+
+    def tree(self, outside: Sequence[str] = (), order: Sequence[str] = ()) -> Tree:
+        """Return the expression: terms in the order they came, those that share a field of ``outside`` gathered.
+
+        ``order`` says which factor of a term stands first; factors that it leaves out follow by
+        name.
+        """
+        groups: dict[Monomial, tuple[Monomial, list[tuple[Monomial, int]]]] = {}
+        for monomial, coefficient in self.terms.items():
+            outer = tuple(factor for factor in monomial if factor[0] in outside)[:1]
+            rest = tuple(factor for factor in monomial if factor not in outer)
+            groups.setdefault(outer or monomial, (outer, []))[1].append((rest, coefficient))
+        rank = {factor: position for position, factor in enumerate(order)}
+        return _sum(_group(outer, terms, rank) for outer, terms in groups.values())
+
+
+class Opaque:
+    """What is no polynomial in letters, kept as its expression: a fraction, a truth, something looked up."""
+
+    __slots__ = ("tree",)
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"{source(self.tree)} cannot be decided in letters")
+
+
+def in_letters(
+    tree: Tree, bound: Mapping[str, Any], meaning: Meaning, indices: Mapping[str, int]
+) -> Polynomial:
+    """Return what a count comes to in letters, under the meaning of `symbols`; where that fails, it is kept whole.
+
+    Example:
+        >>> letters = {"width": Polynomial.of("width"), "ratio": Opaque(("name", "ratio")), "sizes": (3, 5)}
+        >>> in_letters(parse("int(width * ratio) * sizes[i]"), letters, symbols(), {"i": 1})
+        Polynomial('5 * int(width * ratio)')
+    """
+    try:
+        value = evaluate(tree, {**bound, **indices}, meaning)
+        return Polynomial.whole(value.tree) if isinstance(value, Opaque) else _polynomial(value)
+    except (ExpressionError, TypeError):
+        return Polynomial.whole(
+            substitute(
+                tree, lambda name: _tree(indices[name]) if name in indices else ("name", name)
+            )
+        )
+
+
+def symbols(required: Iterable[Tree] = ()) -> Meaning:
+    """Return the meaning under which polynomials are divided: exactly, where ``required`` promises no remainder.
+
+    So is what has the divisor as a factor. Another division or remainder is kept whole, as a factor
+    of its own. What is no polynomial, such as a comparison with a letter, comes to something
+    `Opaque`, and what cannot be written in letters is refused.
+
+    Example:
+        >>> tree = parse("num_attention_heads * (hidden_size // num_attention_heads)")
+        >>> letters = {name: Polynomial.of(name) for name in ("hidden_size", "num_attention_heads")}
+        >>> evaluate(tree, letters, symbols([parse("hidden_size % num_attention_heads == 0")]))
+        Polynomial('hidden_size')
+        >>> evaluate(tree, letters, symbols())
+        Polynomial('hidden_size // num_attention_heads * num_attention_heads')
+    """
+    exact = {(rule[1][1], rule[1][2]) for rule in required if _is_divisibility(rule)}
+
+    def divide(left: Any, right: Any) -> Any:
+        if isinstance(right, Polynomial) and len(right.terms) == 1:
+            ((divisor, coefficient),) = right.terms.items()
+            if coefficient == 1 and (
+                _has_factor(left, divisor) or (_tree(left), _tree(right)) in exact
+            ):
+                return left * Polynomial({tuple((factor, -power) for factor, power in divisor): 1})
+        if isinstance(right, Polynomial) and left == right:
+            return 1
+        return _of_integers("//")(left, right)
+
+    return {
+        **NUMBERS,
+        **{
+            kind: _kept(kind)
+            for kind in ("or", "and", "not", "<", "<=", ">", ">=", "in", "not in", "[]", "[:]")
+        },
+        **{kind: _kept(kind) for kind in ("/", "sqrt", "log2")},
+        **{kind: _compared(kind) for kind in ("==", "!=")},
+        **{kind: _in_ring(kind) for kind in ("+", "-", "*", "**", "neg")},
+        **{kind: _of_integers(kind) for kind in ("%", "max", "min", "abs")},
+        **{kind: _made_integer(kind) for kind in ("int", "round", "floor", "ceil")},
+        "//": divide,
+        "if": lambda truth, then, otherwise: _of_integers("if")(then, otherwise, truth=truth),
+    }
+
+
+def _kept(kind: str) -> Callable[..., Any]:
+    """Return an operator that letters come under only as they are written."""
+
+    def keep(*operands: Any) -> Any:
+        if any(isinstance(operand, Polynomial | Opaque) for operand in operands):
+            return Opaque((kind, *map(_tree, operands)))
+        return NUMBERS[kind](*operands)
+
+    return keep
+
+
+def _compared(kind: str) -> Callable[[Any, Any], Any]:
+    def compare(left: Any, right: Any) -> Any:
+        if isinstance(left, Polynomial) and right is None:  # a letter stands for an integer
+            return kind == "!="
+        return _kept(kind)(left, right)
+
+    return compare
+
+
+def _in_ring(kind: str) -> Callable[..., Any]:
+    def operate(*operands: Any) -> Any:
+        expands = kind != "**" or (type(operands[1]) is int and 0 <= operands[1] <= MOST_EXPANDED)
+        if expands and not any(map(_is_opaque, operands)):
+            return NUMBERS[kind](*operands)
+        return _kept(kind)(*operands)
+
+    return operate
+
+
+def _of_integers(kind: str) -> Callable[..., Any]:
+    """Return an operator that of integers gives an integer, kept whole where letters come under it."""
+
+    def keep(*operands: Any, **first: Any) -> Any:
+        found = _kept(kind)(*first.values(), *operands)
+        whole = isinstance(found, Opaque) and all(
+            isinstance(operand, int | Polynomial) for operand in operands
+        )
+        return Polynomial.whole(found.tree) if whole else found
+
+    return keep
+
+
+def _made_integer(kind: str) -> Callable[[Any], Any]:
+    def make(operand: Any) -> Any:
+        if isinstance(operand, Polynomial):
+            return operand
+        return (
+            Polynomial.whole((kind, operand.tree))
+            if isinstance(operand, Opaque)
+            else NUMBERS[kind](operand)
+        )
+
+    return make
+
+
+def _has_factor(value: Any, divisor: Monomial) -> bool:
+    """Whether every term of a polynomial has this factor, so that dividing by it leaves no rest."""
+    return isinstance(value, Polynomial) and all(
+        all(dict(monomial).get(factor, 0) >= power for factor, power in divisor)
+        for monomial in value.terms
+    )
+
+
+def _is_opaque(value: Any) -> bool:
+    """Whether a value takes arithmetic out of the ring: what is kept as it is, or a fraction."""
+    return isinstance(value, Opaque | float)
+
+
+def _is_divisibility(rule: Tree) -> bool:
+    return rule[0] == "==" and rule[1][0] == "%" and bool(rule[2] == ("value", 0))
+
+
+def _tree(value: Any) -> Tree:
+    if isinstance(value, Polynomial):
+        return value.tree()
+    if isinstance(value, Opaque):
+        return value.tree
+    if not isinstance(value, int | float | str | None):
+        raise TypeError(f"a {type(value).__name__} cannot be written in letters")
+    return (
+        ("neg", ("value", -value))
+        if isinstance(value, int | float) and value < 0
+        else ("value", value)
+    )
+
+
+def floored(tree: Tree) -> Tree:
+    """Return a tree with ``floor(a / b)`` for each ``a // b``: as people write a division that may leave a rest.
+
+    Example:
+        >>> source(floored(parse("(image_size // patch_size) ** 2")))
+        'floor(image_size / patch_size) ** 2'
+    """
+    try:
+        return parse(show(tree, str, _FLOORED))
+    except ExpressionError:  # it is too long so
+        return tree
+
+
+_FLOORED: Meaning = {
+    **SOURCE,
+    "//": lambda left, right: Shown(f"floor({SOURCE['/'](left, right)})"),
+}
+
+
+def _polynomial(value: Polynomial | int) -> Polynomial:
+    return value if isinstance(value, Polynomial) else Polynomial({(): index(value)})
+
+
+def _times(left: Monomial, right: Monomial) -> Monomial:
+    powers = dict(left)
+    for factor, power in right:
+        powers[factor] = powers.get(factor, 0) + power
+    return tuple(sorted((factor, power) for factor, power in powers.items() if power))
+
+
+def _group(
+    outer: Monomial, terms: list[tuple[Monomial, int]], rank: Mapping[str, int]
+) -> tuple[int, Tree]:
+    """Return the sign and the tree of one term, or of several that share a factor: L·(4H² + 4H)."""
+    if len(terms) == 1:
+        ((monomial, coefficient),) = terms
+        return _term(outer + monomial, coefficient, rank)
+    terms.sort(key=lambda term: -sum(power for _, power in term[0]))
+    return 1, ("*", _power(outer[0]), _sum(_term(*term, rank) for term in terms))
+
+
+def _term(monomial: Monomial, coefficient: int, rank: Mapping[str, int]) -> tuple[int, Tree]:
+    factors = sorted(monomial, key=lambda factor: (rank.get(factor[0], len(rank)), factor[0]))
+    numerator = [_power(factor) for factor in factors if factor[1] > 0]
+    if abs(coefficient) != 1 or not numerator:
+        numerator.insert(0, ("value", abs(coefficient)))
+    tree = numerator[0]
+    for factor in numerator[1:]:
+        tree = ("*", tree, factor)
+    for name, power in factors:
+        if power < 0:
+            tree = ("//", tree, _power((name, -power)))
+    return (1 if coefficient > 0 else -1), tree
+
+
+def _power(factor: tuple[str, int]) -> Tree:
+    name, power = factor
+    base = parse(name)
+    return base if power == 1 else ("**", base, ("value", power))
+
+
+def _sum(signed: Iterable[tuple[int, Tree]]) -> Tree:
+    total: Tree | None = None
+    for sign, tree in signed:
+        first = total is None
+        total = (
+            (tree if sign > 0 else ("neg", tree))
+            if first
+            else ("+" if sign > 0 else "-", total, tree)
+        )
+    return total or ("value", 0)
+
+
+def product(letters: str, numbers: str, coefficient: str) -> Callable[[Shown, Shown], Shown]:
+    """Return how products are written: between letters, between numbers, and after a coefficient: V·H, 3×512, 4H².
+
+    A name of several letters does not run on from its coefficient: 3·width.
+    """
+
+    def write(left: Shown, right: Shown) -> Shown:
+        if _ends_in_number(left) and (right[0].isdecimal() or right[0] == "("):
+            pattern = numbers
+        else:
+            runs_on = right.strength >= PRECEDENCE["*"] and _ONE_LETTER.match(right)
+            pattern = coefficient if _ends_in_number(left) and runs_on else letters
+        return infix("*", pattern)(left, right)
+
+    return write
+
+
+def _ends_in_number(text: str) -> bool:
+    """Say whether the last factor is a number: 3 and 12×3, but neither H² nor a field that is called x1."""
+    before = text.rstrip("0123456789,")
+    return before != text and not (before[-1:].isalnum() or before[-1:] == "_")
+
+
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_ONE_LETTER = re.compile(
+    r"(?:<i>)?[^\W\d_](?!_?[^\W_⁰¹²³⁴⁵⁶⁷⁸⁹])"
+)  # H, H², β, <i>H</i> and H_{0}, but no width or x1
+
+
+def _raised(base: Shown, exponent: Shown) -> Shown:
+    """Write a power: H², and 2^n where the exponent is no number."""
+    if exponent.isdecimal():
+        return infix("**", "{}{}")(base, Shown(exponent.translate(_SUPERSCRIPTS)))
+    return infix("**", "{}^{}")(base, exponent)
+
+
+TEXT: Meaning = {
+    **SOURCE,
+    "+": infix("+", "{} + {}"),
+    "-": infix("-", "{} - {}"),
+    "*": product(letters="{}·{}", numbers="{}×{}", coefficient="{}{}"),
+    "/": infix("/", "{}/{}"),
+    "//": infix("//", "{}/{}"),
+    "%": infix("%", "{} mod {}"),
+    "**": _raised,
+    "neg": prefix("*", "-{}"),
+    "floor": lambda inside: Shown(f"⌊{inside}⌋"),
+    "ceil": lambda inside: Shown(f"⌈{inside}⌉"),
+}
+"""A formula in letters, in plain Unicode."""

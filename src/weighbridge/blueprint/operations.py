@@ -1,0 +1,336 @@
+"""Operations: what a class does when it runs, as expressions over its config and the run: a blueprint's second half.
+
+A file of them is derived as a blueprint is, and kept beside it, so that weighing a model never
+reads it. For each class it holds the matrix products of the forward and of the backward pass and
+the tensors that are saved for backward, each under the module that it happens in. It is read, held
+against its law and bound to numbers here.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge import data
+from weighbridge.algebra.expr import Tree, evaluate, names_in, parse, source
+from weighbridge.blueprint import law
+from weighbridge.blueprint.paths import indices_in
+from weighbridge.blueprint.schema import LARGEST_SIZE, MOST_LAYERS, MOST_PLACES, split_dims
+from weighbridge.errors import ExpressionError, ModelError, nearest, shorten
+from weighbridge.units import DTYPE_BITS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from weighbridge.blueprint.schema import Raw
+
+FORMAT = 1
+KINDS = ("forward", "backward", "saved")
+RUN_NAMES = ("batch", "sequence", "choices", "attention", "dtype", "training")
+"""What an expression may name besides fields and indices: how the class is run."""
+COMPUTE = "compute"  # the dtype of a tensor that follows the model's
+NULL = "null"  # in place of a value that TOML does not have
+_FACTORS = 4  # of a product: batch, rows, inner, columns
+
+
+class Entry(NamedTuple):
+    """A product or a saved tensor: the module's path with ``{i}``, its dims, a saved one's dtype, its condition."""
+
+    path: str
+    dims: tuple[Tree, ...]
+    dtype: str
+    when: Tree | None
+
+
+class Operation(NamedTuple):
+    """An entry bound to numbers: the same in each of the ``places`` that the indices of its path have.
+
+    The shape of a product is batch, rows, inner and columns.
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: str
+    places: tuple[tuple[int, ...], ...]
+
+    @property
+    def paths(self) -> list[str]:
+        """The modules that it happens in.
+
+        Example:
+            >>> Operation("layer.{i}.dense", (1, 2, 3, 4), "", ((0,), (1,))).paths
+            ['layer.0.dense', 'layer.1.dense']
+        """
+        found = []
+        for place in self.places:
+            path = self.path
+            for index, value in zip(indices_in(path), place, strict=True):
+                path = path.replace(f"{{{index}}}", str(value))
+            found.append(path)
+        return found
+
+
+class Operations:
+    """The operations of a family's classes, bound to no config yet.
+
+    Example:
+        >>> bert = load("bert")
+        >>> query = bert.bind("BertModel", "forward", bert.names({}, batch=1, sequence=512))[0]
+        >>> query.path, query.shape, len(query.places)
+        ('encoder.layer.{i}.attention.self.query', (1, 512, 768, 768), 12)
+    """
+
+    def __init__(self, raw: Raw) -> None:
+        self._raw = raw
+        self.family: str = raw["family"]
+        self.source: str = raw["source"]
+        self.kernels: str = raw["kernels"]
+        """The package and device whose kernels ran."""
+        self.proof: Raw = raw["proof"]
+        self.base_class: str = raw["class"]
+        self.class_names: tuple[str, ...] = (self.base_class, *raw.get("classes", {}))
+        self.repeat: dict[str, Tree] = {
+            index: parse(text) for index, text in raw.get("repeat", {}).items()
+        }
+        self.fields: dict[str, Any] = {
+            name: _value(value) for name, value in raw.get("fields", {}).items()
+        }
+        """The fields that decide anything, with what they are by default."""
+        self.held: dict[str, Any] = {
+            name: _value(value) for name, value in raw.get("held", {}).items()
+        }
+        """The fields that the operations were recorded at one value of."""
+
+    def names(self, fields: Mapping[str, Any], **run: Any) -> dict[str, Any]:
+        """Return what expressions see: the fields of a config, those left out at their defaults, and of the run.
+
+        ``run`` may say of `RUN_NAMES` what is not usual: a batch of 1, 2 choices, eager attention,
+        F32, training.
+        """
+        usual = {"batch": 1, "choices": 2, "attention": "eager", "dtype": "F32", "training": True}
+        known = {name: fields.get(name, value) for name, value in self.fields.items()}
+        return {**known, **usual, **run}
+
+    def unheld(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a config that are not as they were held, with the values that they have."""
+        return {
+            name: fields[name]
+            for name, value in self.held.items()
+            if name in fields and fields[name] != value
+        }
+
+    def entries(self, class_name: str, kind: str) -> Iterator[Entry]:
+        """Yield the entries of one of `KINDS` of a class; what a class says of a path goes before what its base does.
+
+        Raises:
+            ModelError: there is no such class.
+        """
+        if class_name not in self.class_names:
+            near = nearest(self.class_names, class_name) or list(self.class_names)
+            hint = f"did you mean {' or '.join(near)}?"
+            raise ModelError(f"no operations of the class {shorten(class_name, str)}", hint=hint)
+        found: dict[str, list[str]] = self._raw[kind]
+        if class_name != self.base_class:
+            own = self._raw["classes"][class_name]
+            above = f"{own['prefix']}." if own.get("prefix") else ""
+            below = {above + path if path else above[:-1]: texts for path, texts in found.items()}
+            found = {**below, **own.get(kind, {})}
+        for path, texts in found.items():
+            yield from (_entry(path, text, kind) for text in texts)
+
+    def bind(self, class_name: str, kind: str, names: Mapping[str, Any]) -> list[Operation]:
+        """Return the operations of a kind where every name has a value, in the order of the forward pass.
+
+        Raises:
+            ModelError: there is no such class.
+            ExpressionError: a name has no value, or an expression comes to no size.
+        """
+        return [
+            found for entry in self.entries(class_name, kind) for found in self._bound(entry, names)
+        ]
+
+    def _bound(self, entry: Entry, names: Mapping[str, Any]) -> Iterator[Operation]:
+        repeat = indices_in(entry.path)
+        ranges = [range(_size(self.repeat[index], names, 0, MOST_LAYERS)) for index in repeat]
+        places = tuple(
+            place
+            for place in product(*ranges)
+            if entry.when is None
+            or evaluate(entry.when, {**names, **dict(zip(repeat, place, strict=True))})
+        )
+        if len(places) > MOST_PLACES:
+            raise ExpressionError(f"stands in more than {MOST_PLACES:,} places", where=entry.path)
+        if places:
+            shape = tuple(_size(dim, names) for dim in entry.dims)
+            yield Operation(entry.path, shape, entry.dtype, places)
+
+
+def _value(value: Any) -> Any:
+    return None if value == NULL else value
+
+
+def _size(tree: Tree, names: Mapping[str, Any], least: int = 1, most: int = LARGEST_SIZE**2) -> int:
+    size = evaluate(tree, names)
+    if type(size) is not int or not least <= size <= most:
+        bound = {name: names[name] for name in names_in(tree)}
+        raise ExpressionError(
+            f"comes to {size!r}, no integer from {least} to {most}",
+            where=source(tree),
+            values=bound,
+        )
+    return size
+
+
+@cache
+def _entry(path: str, text: str, kind: str) -> Entry:
+    said, _, condition = text.partition(" if ")
+    words, dtype = split_dims(said), ""
+    if kind == "saved":
+        dtype, *rest = words
+        words = tuple(rest)
+    return Entry(path, tuple(map(parse, words)), dtype, parse(condition) if condition else None)
+
+
+def available() -> list[str]:
+    """Return the names of the files of operations: families, and ``FAMILY.ours`` for a class of this package.
+
+    Example:
+        >>> "bert" in available()
+        True
+    """
+    return list(data.names("operations", ".toml"))
+
+
+@cache
+def load(name: str) -> Operations:
+    """Return operations that are shipped with this package. The law of each is held by the tests.
+
+    Raises:
+        ModelError: there are none of that name.
+    """
+    if name not in available():
+        hint = f"`weighbridge derive {name} --operations` derives them; there are those of {', '.join(available())}"
+        raise ModelError(f"no operations of the family {shorten(name, str)}", hint=hint)
+    return Operations(data.read_toml(f"operations/{name}.toml"))
+
+
+# The law
+
+
+def check(raw: Raw, where: str = "") -> None:
+    """Hold a file of operations, as read, against the law.
+
+    Raises:
+        BlueprintError: a rule is broken; the message begins with the rule's name.
+
+    Example:
+        >>> check({**data.read_toml("operations/bert.toml"), "format": 0})
+        Traceback (most recent call last):
+        weighbridge.errors.BlueprintError: format: this version reads format 1, not 0.
+    """
+    law.hold(raw, LAW, where)
+
+
+_TEXTS = ("family", "source", "kernels", "class")
+_TABLES = ("repeat", "fields", "held", "classes", "proof", *KINDS)
+_REQUIRED = {"format", *_TEXTS, *KINDS, "fields", "held", "proof"}
+_PROOF = {"by", "against", "runs"}
+_PIECE = re.compile(r"[\w-]+|\{\w+\}")
+
+
+def _sections(raw: Raw) -> dict[str, Raw]:
+    return {"": raw} | {
+        f"classes.{name}.": of_class for name, of_class in raw.get("classes", {}).items()
+    }
+
+
+def _all(raw: Raw) -> Iterator[tuple[str, str, str, str]]:
+    """Yield where every entry stands, its kind, its path and its text."""
+    for place, section in _sections(raw).items():
+        for kind in KINDS:
+            for path, texts in section.get(kind, {}).items():
+                yield from ((f"{place}{kind}.{path}", kind, path, text) for text in texts)
+
+
+def _keys(raw: Raw) -> Iterator[str]:
+    """No part is missing, and none is unknown."""
+    yield from (f"{key} is missing" for key in sorted(_REQUIRED - set(raw)))
+    yield from (f"{key} is unknown" for key in sorted(set(raw) - {"format", *_TEXTS, *_TABLES}))
+    for name, of_class in raw.get("classes", {}).items():
+        yield from (
+            f"classes.{name}.{key} is unknown" for key in sorted(set(of_class) - {"prefix", *KINDS})
+        )
+    if set(raw["proof"]) - {"holes"} != _PROOF:
+        yield f"proof has {', '.join(sorted(_PROOF))}, and may have holes"
+
+
+def _format(raw: Raw) -> Iterator[str]:
+    """The format is one that this version reads."""
+    if raw["format"] != FORMAT:
+        yield f"this version reads format {FORMAT}, not {raw['format']}"
+
+
+def _types(raw: Raw) -> Iterator[str]:
+    """Texts are texts, tables are tables, and what a path has is a list of texts."""
+    yield from (f"{key} is text" for key in _TEXTS if not isinstance(raw[key], str))
+    yield from (f"{key} is a table" for key in _TABLES if not isinstance(raw.get(key, {}), dict))
+    for place, section in _sections(raw).items():
+        for kind in KINDS:
+            for path, texts in section.get(kind, {}).items():
+                if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                    yield f"{place}{kind}.{path} is a list of texts"
+
+
+def _paths(raw: Raw) -> Iterator[str]:
+    """A path is dotted, and its indices are those that are repeated."""
+    for place, _, path, _ in _all(raw):
+        if path and not all(_PIECE.fullmatch(piece) for piece in path.split(".")):
+            yield f"{place} is no dotted path"
+        yield from (
+            f"{place}: {{{index}}} is not repeated"
+            for index in indices_in(path)
+            if index not in raw["repeat"]
+        )
+
+
+def _shapes(raw: Raw) -> Iterator[str]:
+    """A product has four sizes; what is saved has a dtype first: one that is known, or that of the model."""
+    for place, kind, path, text in _all(raw):
+        entry = _entry(path, text, kind)
+        if kind != "saved" and len(entry.dims) != _FACTORS:
+            yield f"{place}: {text} is no batch, rows, inner and columns"
+        if kind == "saved" and entry.dtype not in (COMPUTE, *DTYPE_BITS):
+            yield f"{place}: there is no dtype {entry.dtype}"
+
+
+def _names(raw: Raw) -> Iterator[str]:
+    """A name is a field with a default, of the run, or in a condition an index of its path; and every field is used."""
+    fields, used = set(raw["fields"]), set[str]()
+    yield from (f"fields.{name} is of the run" for name in sorted(fields.intersection(RUN_NAMES)))
+    yield from (f"{name} is held and has a default" for name in raw["held"] if name in fields)
+    for index, text in raw.get("repeat", {}).items():
+        used |= (found := set(names_in(parse(text))))
+        yield from (f"repeat.{index}: {name} has no default" for name in sorted(found - fields))
+    for place, kind, path, text in _all(raw):
+        entry = _entry(path, text, kind)
+        found = {name for dim in entry.dims for name in names_in(dim)}
+        found |= set(names_in(entry.when or ("value", True))).difference(indices_in(path))
+        yield from (
+            f"{place}: {name} has no default"
+            for name in sorted(found.difference(fields, RUN_NAMES))
+        )
+        used |= found
+    yield from (f"fields.{name} is in no expression" for name in sorted(fields - used))
+
+
+LAW: dict[str, Callable[[Raw], Iterator[str]]] = {
+    "keys": _keys,
+    "format": _format,
+    "types": _types,
+    "paths": _paths,
+    "shapes": _shapes,
+    "names": _names,
+}
+"""The rules of a file of operations by name, each trusting those before it."""

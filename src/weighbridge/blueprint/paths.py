@@ -1,0 +1,50 @@
+"""Dotted paths of modules and tensors, with ``{i}`` where a layer's index goes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+INDEX = re.compile(r"\{(\w+)\}")
+
+
+def joined(*paths: str) -> str:
+    """Return paths that follow on each other as one.
+
+    Example:
+        >>> joined("model", "", "layers.0")
+        'model.layers.0'
+    """
+    return ".".join(filter(None, paths))
+
+
+def above(name: str) -> Iterator[str]:
+    """Yield the paths that a tensor stands under, its own name the last."""
+    at = name.find(".")
+    while at >= 0:
+        yield name[:at]
+        at = name.find(".", at + 1)
+    yield name
+
+
+def indices_in(name: str) -> tuple[str, ...]:
+    """Return the indices in a name, outermost first.
+
+    Example:
+        >>> indices_in("stages.{i}.blocks.{j}.weight")
+        ('i', 'j')
+    """
+    return tuple(INDEX.findall(name)) if "{" in name else ()
+
+
+def is_under(name: str, path: str) -> bool:
+    """Whether a tensor is this one, or in the module of this path.
+
+    Example:
+        >>> is_under("pooler.dense.weight", "pooler"), is_under("pooler.dense.weight", "pool")
+        (True, False)
+    """
+    return f"{name}.".startswith(f"{path}.")

@@ -1,0 +1,86 @@
+"""What a tensor is for, told by its name and by the names beside it: the patterns of `facts/roles.toml`."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from weighbridge import data
+from weighbridge.blueprint.paths import is_under
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def role_of(name: str, beside: Iterable[str] = ()) -> str:
+    """Return what a tensor of this name is for, or ``"other"``; ``beside`` are the names of those it stands among.
+
+    Example:
+        >>> role_of("encoder.layer.0.attention.self.query.weight")
+        'attention.query'
+    """
+    patterns, pieces, before = _patterns(), ["^", *name.split(".")], ""
+    highest, found = float("inf"), "other"
+    for at, piece in enumerate(pieces):
+        for rank, parents, rest, role in patterns.get(piece, ()):
+            if rank >= highest:
+                break
+            if (not parents or before in parents) and (not rest or _fits(rest, pieces, at, beside)):
+                highest, found = rank, role
+                break
+        before = f"|{piece}|"
+    return found
+
+
+@cache
+def _patterns() -> dict[str, list[tuple[int, str, str, str]]]:
+    """Return the patterns of `facts/roles.toml` by their last piece, the highest of each piece first.
+
+    A pattern is its rank; the pieces that may stand before, each between bars, or nothing where any
+    may; what `_fits` has to look at besides; and its role.
+    """
+    lines = map(str.split, data.read_toml("facts/roles.toml")["names"].splitlines())
+    written = (
+        (role, text) for role, *patterns in filter(None, lines) if role != "#" for text in patterns
+    )
+    found: dict[str, list[tuple[int, str, str, str]]] = {}
+    for rank, (role, text) in enumerate(written):
+        path, slash, beside = text.partition("/")
+        before, _, last = path.rpartition(".")
+        parents = before.rpartition(".")[2]
+        more = slash or parents != before or parents == "*"
+        pattern = (
+            rank,
+            f"|{parents}|" if parents.strip("*") else "",
+            f"{before}/{beside}" if more else "",
+            role,
+        )
+        for piece in last.split("|"):
+            found.setdefault(piece, []).append(pattern)
+    return found
+
+
+def _fits(rest: str, pieces: list[str], at: int, beside: Iterable[str]) -> bool:
+    """Whether the pieces before the one at ``at`` are as a pattern wants them, and what it wants is beside that one."""
+    before, _, needed = rest.partition("/")
+    wanted = before.split(".") if before else []
+    run = pieces[max(at - len(wanted), 0) : at]
+    if len(run) < len(wanted) or not all(
+        w == "*" or p in w.split("|") for w, p in zip(wanted, run, strict=True)
+    ):
+        return False
+    paths = [".".join([*pieces[1:at], piece]) for piece in needed.split("|")]
+    return not needed or any(is_under(other, path) for other in beside for path in paths)
+
+
+@cache
+def component_of(role: str) -> str:
+    """Return the component that a summary puts a role under.
+
+    Example:
+        >>> component_of("attention.query"), component_of("attention.norm")
+        ('attention', 'attention.norm')
+    """
+    components = data.read_toml("facts/roles.toml")["components"]
+    fitting = [name for name in components if f"{role}.".startswith(f"{name}.")]
+    return max(fitting, key=len, default=role)

@@ -1,0 +1,503 @@
+"""A blueprint: a model's state dict with its shapes as expressions over its config.
+
+Its law is in `law.py`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge import data
+from weighbridge.algebra.expr import Tree, evaluate, names_in, parse
+from weighbridge.blueprint.paths import INDEX, above, indices_in, is_under, joined
+from weighbridge.blueprint.roles import role_of
+from weighbridge.errors import ModelError, nearest, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    Raw = Mapping[str, Any]
+
+FORMAT = 2
+LEFT_OUT = "null"  # in place of a value: as if a config did not say the field, so that it follows from others
+LARGEST_SIZE = 2**31 - 1  # of one dimension
+MOST_LAYERS = 10_000
+MOST_PLACES = 100_000  # of one tensor: layers times experts
+
+
+class Tie(NamedTuple):
+    """A tensor that is another one: the name it shares, and the condition on which it does."""
+
+    to: str
+    when: Tree | None
+
+
+class Active(NamedTuple):
+    """How many experts a token passes through; the index ``over`` counts them all, or, if empty, the first dim."""
+
+    number: Tree
+    over: str
+
+
+class Template(NamedTuple):
+    """One tensor, or the same tensor of every layer: ``name`` holds ``{i}`` where the layer's index goes.
+
+    ``repeat`` are the indices in the name, outermost first; ``varies`` are those that its shape,
+    its tie, whether it exists, or the count of a further index depends on; all of ``when`` must
+    hold. A buffer has a ``dtype``.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    role: str
+    repeat: tuple[str, ...] = ()
+    varies: frozenset[str] = frozenset()
+    when: tuple[Tree, ...] = ()
+    tie: Tie | None = None
+    active: Active | None = None
+    dtype: str = ""
+
+
+class Stored(NamedTuple):
+    """What files hold in place of a tensor: a name, and dims, or None where they are the tensor's own."""
+
+    name: str
+    dims: tuple[str, ...] | None
+
+
+class Blueprint:
+    """A family's tensors as expressions, bound to no config yet.
+
+    Example:
+        >>> bert = load("bert")
+        >>> bert.base_class, len(bert.class_names)
+        ('BertModel', 9)
+        >>> bert.templates("BertModel")[0].dims
+        ('vocab_size', 'hidden_size')
+    """
+
+    def __init__(self, raw: Raw, where: str = "") -> None:
+        self._raw = raw
+        self.where = where
+        """The file that it is from; nothing for one that this package ships."""
+        self.family: str = raw["family"]
+        self.source: str = raw["source"]
+        self.proof: Raw = raw["proof"]
+        self.base_class: str = raw["class"]
+        self.class_names: tuple[str, ...] = (self.base_class, *raw.get("classes", {}))
+        self.defaults: Raw = {name: frozen(value) for name, value in raw["defaults"].items()}
+        self.inert: frozenset[str] = frozenset(raw.get("inert", ()))
+        self.nullable: frozenset[str] = frozenset(raw.get("nullable", ()))
+        """The fields for which null is a value of its own."""
+        self.zero: frozenset[str] = frozenset(raw.get("zero", ()))
+        """The sizes that may be 0."""
+        self.given: Raw = {name: frozen(value) for name, value in raw.get("given", {}).items()}
+        """What a sub-config that is given, but leaves a field out, has there, where that is not its default.
+
+        ``LEFT_OUT`` stands for what follows from other fields.
+        """
+        self.configs: Mapping[str, str] = raw.get("configs", {})
+        """The paths of the sub-configs, and the ``model_type`` that each was proved with."""
+        self.aliases: Mapping[str, str] = raw.get("aliases", {})
+        """Other spellings of fields."""
+        self.values: Mapping[str, list[str]] = raw.get("values", {})
+        """The texts at which a field was proved: what decides is refused at others, what is inert is noted."""
+        self.spelled: Mapping[str, Mapping[str, str]] = raw.get("spelled", {})
+        """Other words for the texts of a field; ``LEFT_OUT`` for one that says that the field is left out."""
+        self.computed: dict[str, Tree] = {
+            name: parse(text) for name, text in raw.get("computed", {}).items()
+        }
+        self.require: dict[str, Tree] = {text: parse(text) for text in raw.get("require", ())}
+        self.repeat: dict[str, Tree] = {
+            index: parse(text) for index, text in raw.get("repeat", {}).items()
+        }
+        self.dims: dict[str, Tree] = {dim: parse(dim) for dims in all_dims(raw) for dim in dims}
+        layers = {index for name in all_names(raw) for index in indices_in(name)}
+        counted = {
+            name
+            for index, tree in self.repeat.items()
+            if index in layers
+            for name in names_in(tree)
+        }
+        self.repeats = frozenset(counted - self.repeat.keys())
+        """The fields that say how many layers there are."""
+        self.at_defaults = _at_defaults(self.defaults, self.computed)
+        """The value of every field of a config that says nothing."""
+        self.kinds = {
+            name: type(raw["defaults"].get(name, value)) for name, value in self.at_defaults.items()
+        }
+        """What a field's value must be: what its default is, or what it comes to at the defaults."""
+        made_of = (*self.dims.values(), *self.repeat.values())
+        in_dims = {name for tree in made_of for name in measured(tree)}
+        whole = {name for tree in made_of for name in names_in(tree, _WHOLE)}
+        self.sizes = frozenset(
+            name
+            for name in in_dims & self.kinds.keys()
+            if self.kinds[name] is int or (self.kinds[name] is type(None) and name in whole)
+        )
+        """The fields that are sizes, and so positive integers."""
+        flags = frozenset(name for name, kind in self.kinds.items() if kind is bool)
+        self.never_null = (self.sizes | flags) - self.computed.keys() - self.nullable
+        """The fields for which null is not a way to leave them out."""
+        self.fields = frozenset(self.defaults) | frozenset(self.computed)
+        """The fields that decide anything."""
+        self.deciding = frozenset(
+            name for text in _conditions(raw) for name in names_in(parse(text))
+        )
+        """The fields that decide which tensors exist, or are shared."""
+        self._templates: dict[tuple[str, str, bool], tuple[Template, ...]] = {}
+
+    @property
+    def beyond(self) -> Sequence[str]:
+        """Names in configs, of no field, that the reference reads in a way that is not told here."""
+        found: Sequence[str] = self._raw.get("beyond", ())
+        return found
+
+    @property
+    def counts(self) -> frozenset[str]:
+        """The fields that are a number of layers themselves."""
+        return frozenset(tree[1] for tree in self.repeat.values() if tree[0] == "name")
+
+    def templates(self, class_name: str, *, stored: bool = False) -> tuple[Template, ...]:
+        """Return a class's tensors in checkpoint order, or those that files hold in their place.
+
+        Raises:
+            ModelError: the family has no such class.
+        """
+        return self._found(class_name, "tensors", stored=stored)
+
+    def buffers(self, class_name: str, *, stored: bool = False) -> tuple[Template, ...]:
+        """Return the tensors of a class that are no parameters, but that some checkpoints store."""
+        return self._found(class_name, "buffers", stored=stored)
+
+    def is_stored_otherwise(self, class_name: str) -> bool:
+        """Whether files hold other tensors than the class does, or call them otherwise."""
+        of_class = self._class(class_name)
+        return "stored" in of_class or ("stored" in self._raw and _has_base(of_class))
+
+    def renamed(self, class_name: str) -> dict[str, str]:
+        """Return the paths that older files of a class have, and what files call them now."""
+        of_class = self._class(class_name)
+        base, prefix = (
+            self._raw.get("renamed", {}) if _has_base(of_class) else {},
+            of_class.get("prefix", ""),
+        )
+        of_base = {joined(prefix, old): joined(prefix, new) for old, new in base.items()}
+        return {**of_base, **of_class.get("renamed", {})}
+
+    def _found(self, class_name: str, kind: str, *, stored: bool) -> tuple[Template, ...]:
+        of_class, key = self._class(class_name), (class_name, kind, stored)
+        if key not in self._templates:
+            found = (stored_of if stored else templates_of)(self._raw, of_class, kind)
+            self._templates[key] = tuple(found)
+        return self._templates[key]
+
+    def modules(self, class_name: str) -> dict[str, str]:
+        """Return the class of each module that can hold tensors, by its path with ``{i}`` for a layer's index."""
+        raw, prefix = self._class(class_name), self.prefix(class_name)
+        modules = {"": class_name}
+        if prefix:
+            modules[prefix[:-1]] = self.base_class
+        if _has_base(raw):
+            modules |= {prefix + path: kind for path, kind in self._raw.get("modules", {}).items()}
+        modules.update(raw.get("modules", {}))
+        return modules
+
+    def prefix(self, class_name: str) -> str:
+        """Return what stands before the base class's names in this class's: ``"bert."``, or nothing."""
+        prefix = self._class(class_name).get("prefix", "")
+        return f"{prefix}." if prefix else ""
+
+    def _class(self, class_name: str) -> Raw:
+        if class_name == self.base_class:
+            return {}
+        known: Raw | None = self._raw.get("classes", {}).get(class_name)
+        if known is None:
+            near = nearest(self.class_names, str(class_name)) or self.class_names
+            raise ModelError(
+                f"{self.family} has no class {shorten(class_name)}",
+                hint=f"did you mean {' or '.join(near)}?",
+            )
+        return known
+
+
+def families() -> list[str]:
+    """Return the families that have a blueprint.
+
+    Example:
+        >>> "bert" in families()
+        True
+    """
+    return list(data.names("blueprints", ".toml"))
+
+
+@cache
+def load(family: str) -> Blueprint:
+    """Return a family's blueprint, shipped with this package. The law of each is held by the tests.
+
+    Raises:
+        ModelError: there is none.
+    """
+    if family not in families():
+        raise ModelError(
+            f"no blueprint for the family {shorten(family, str)}", hint=known_families(family)
+        )
+    return Blueprint(data.read_toml(f"blueprints/{family}.toml"))
+
+
+def known_families(family: str) -> str:
+    """Return what to say of a family without a blueprint: how many have one, and the nearest of them.
+
+    Example:
+        >>> known_families("bertt").partition(" one, ")[2]
+        'the nearest bert or ibert; `weighbridge families` lists them'
+    """
+    known = families()
+    near = nearest(known, family)
+    many = "1 family has" if len(known) == 1 else f"{len(known)} families have"
+    nearby = f", the nearest {' or '.join(near)}" if near else ""
+    return f"{many} one{nearby}; `weighbridge families` lists them"
+
+
+def templates_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Template]:
+    """Yield the tensors of a class whose section is ``of_class``, empty for the base class, in checkpoint order.
+
+    ``kind`` is ``"tensors"``, or ``"buffers"`` for those that are no parameters.
+    """
+    prefix = f"{of_class['prefix']}." if "prefix" in of_class else ""
+    ties = {name: parse_tie(text) for name, text in of_class.get("ties", {}).items()}
+    if _has_base(of_class):
+        without = frozenset(of_class.get("without", ()))
+        ties = {
+            prefix + name: parse_tie(prefix + text) for name, text in raw.get("ties", {}).items()
+        } | ties
+        for name in raw.get(kind, {}):
+            if without.isdisjoint(above(name)):
+                yield _template(raw.get("repeat", {}), raw, (kind, prefix, name), ties)
+    for name in of_class.get(kind, {}):
+        yield _template(raw.get("repeat", {}), of_class, (kind, "", name), ties)
+
+
+def _template(
+    counted: Raw, section: Raw, found: tuple[str, str, str], ties: Mapping[str, Tie]
+) -> Template:
+    """Return a tensor of a section, the base's or a class's; ``found`` is its kind, its prefix and its name there."""
+    kind, prefix, own = found
+    name, paths, dims, dtype = prefix + own, list(above(own)), split_dims(section[kind][own]), ""
+    if kind == "buffers":
+        dtype, *rest = dims
+        dims = tuple(rest)
+    conditions, experts = section.get("when", {}), section.get("active", {})
+    when = tuple([parse(conditions[path]) for path in paths if path in conditions])
+    tie, repeat = ties.get(name), indices_in(name)
+    counts = [parse(counted[index]) for index in repeat]
+    decide = [*map(parse, dims), *when, *counts, *([tie.when] if tie and tie.when else [])]
+    return Template(
+        name=name,
+        dims=dims,
+        role="buffer" if dtype else role_of(own, section[kind]),
+        repeat=repeat,
+        varies=_varying(repeat, decide),
+        when=when,
+        tie=tie,
+        active=next((_active(path, experts[path]) for path in paths if path in experts), None),
+        dtype=dtype,
+    )
+
+
+def _varying(repeat: tuple[str, ...], decide: Iterable[Tree]) -> frozenset[str]:
+    """Return the indices that what decides on a tensor depends on."""
+    return (
+        frozenset(repeat).intersection(used for tree in decide for used in names_in(tree))
+        if repeat
+        else _NONE
+    )
+
+
+_NONE: frozenset[str] = frozenset()
+
+
+def _active(path: str, text: str) -> Active:
+    last = INDEX.fullmatch(path.rpartition(".")[2])
+    return Active(parse(text), last[1] if last else "")
+
+
+def _has_base(of_class: Raw) -> bool:
+    return of_class.get("base", True) is not False
+
+
+def stored_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Template]:
+    """Yield what files hold in place of the tensors of a class: the same parameters, as other tensors or other names.
+
+    A tensor of a file that holds several of the class's stands where the first of them does.
+    """
+    held = {template.name: template for template in templates_of(raw, of_class, kind)}
+    stored = {name: stored_as(name, raw, of_class) for name in held}
+    beside = [tensor.name for tensors in stored.values() for tensor in tensors]
+    done = set[str]()
+    for name, template in held.items():
+        ties = _targets(template.tie.to, stored) if template.tie else []
+        for at, tensor in enumerate(stored[name]):
+            if tensor.name not in done:
+                done.add(tensor.name)
+                tie = template.tie and template.tie._replace(to=ties[min(at, len(ties) - 1)])
+                yield _in_file(template._replace(tie=tie), tensor, raw, beside)
+
+
+def _targets(to: str, stored: Mapping[str, Sequence[Stored]]) -> list[str]:
+    """Return what files call the tensor that others share; numbers may stand for indices in its name."""
+    if to in stored:
+        return [tensor.name for tensor in stored[to]]
+    said = to.split(".")
+    for name, tensors in stored.items():
+        pieces = name.split(".")
+        others = [
+            (piece, number) for piece, number in zip(pieces, said, strict=False) if piece != number
+        ]
+        if len(pieces) == len(said) and all(INDEX.fullmatch(piece) for piece, _ in others):
+            kept = {
+                index: f"{{{index}}}" for tensor in tensors for index in indices_in(tensor.name)
+            }
+            numbers = {**kept, **{piece[1:-1]: number for piece, number in others}}
+            return [tensor.name.format(**numbers) for tensor in tensors]
+    return [to]
+
+
+def _in_file(template: Template, stored: Stored, raw: Raw, beside: Iterable[str]) -> Template:
+    """Return what a file holds in place of a tensor as a tensor of its own."""
+    if stored.dims is None:
+        return template._replace(name=stored.name)
+    repeat, role = indices_in(stored.name), role_of(stored.name, beside)
+    counts = [parse(raw["repeat"][index]) for index in repeat]
+    tie = [template.tie.when] if template.tie and template.tie.when else []
+    own, active = [index for index in repeat if index not in template.repeat], template.active
+    return template._replace(
+        name=stored.name,
+        dims=stored.dims,
+        role=template.role if template.dtype or role == "other" else role,
+        repeat=repeat,
+        varies=_varying(repeat, [*map(parse, stored.dims), *template.when, *counts, *tie]),
+        active=active._replace(over=own[0]) if active and own and not active.over else active,
+    )
+
+
+def stored_as(name: str, raw: Raw, of_class: Raw) -> list[Stored]:
+    """Return what files hold in place of a tensor of a class; under its own name where nothing says otherwise.
+
+    What the class says goes before what the base class says, and a tensor's whole name before a
+    path above it.
+    """
+    prefix = of_class.get("prefix", "")
+    sections = [("", of_class), *([(prefix, raw)] if _has_base(of_class) else [])]
+    for above_it, section in sections:
+        if "stored" in section and (not above_it or is_under(name, above_it)):
+            own = name.removeprefix(f"{above_it}.") if above_it else name
+            for path in reversed([*above(own)]):
+                if path in section["stored"]:
+                    below = own[len(path) + 1 :]
+                    return [_stored(above_it, text, below) for text in section["stored"][path]]
+    return [Stored(name, None)]
+
+
+def _stored(above_it: str, text: str, below: str) -> Stored:
+    name, colon, dims = text.partition(":")
+    return Stored(joined(above_it, name, below), split_dims(dims) if colon else None)
+
+
+@cache
+def split_dims(text: str) -> tuple[str, ...]:
+    """Return the dims of a tensor, which spaces outside of brackets separate.
+
+    Example:
+        >>> split_dims("(2*width if is_gated else width) hidden_size")
+        ('(2*width if is_gated else width)', 'hidden_size')
+    """
+    if "(" not in text and "[" not in text:
+        return tuple(text.split())
+    found, depth, quote = [""], 0, ""
+    for character in text:
+        if quote or character in "\"'":
+            quote = "" if character == quote else quote or character
+        elif character in "()[]":
+            depth += 1 if character in "([" else -1
+        if character.isspace() and not depth and not quote:
+            found.append("")
+        else:
+            found[-1] += character
+    return tuple(dim for dim in found if dim)
+
+
+_MADE_OF = dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in", "not in"), slice(0))
+_MADE_OF |= {"[]": slice(1), "[:]": slice(1)}
+_WHOLE = {
+    **_MADE_OF,
+    **dict.fromkeys(("int", "round", "floor", "ceil"), slice(0)),
+}  # what is rounded may be no integer
+
+
+def measured(tree: Tree) -> Iterator[str]:
+    """Yield the names that a size is made of: not those that only choose, or say which item.
+
+    Example:
+        >>> list(measured(parse("(2*width if layers > 1 else width) + sizes[first]")))
+        ['width', 'width', 'sizes']
+    """
+    return names_in(tree, _MADE_OF)
+
+
+def _conditions(raw: Raw) -> Iterator[str]:
+    for section in sections(raw).values():
+        yield from section.get("when", {}).values()
+        yield from (
+            text.partition(" if ")[2] for text in section.get("ties", {}).values() if " if " in text
+        )
+
+
+def sections(raw: Raw) -> dict[str, Raw]:
+    """Return the parts of a file that hold tensors, by what stands before their keys: the base's and each class's."""
+    return {"": raw} | {
+        f"classes.{name}.": of_class for name, of_class in raw.get("classes", {}).items()
+    }
+
+
+def stored_texts(section: Raw) -> Iterator[str]:
+    """Yield what a section says that files hold in place of tensors: names, and dims where they are others."""
+    for texts in section.get("stored", {}).values():
+        yield from texts
+
+
+def all_names(raw: Raw) -> Iterator[str]:
+    """Yield the names of every tensor and buffer, as they stand in the file."""
+    for section in sections(raw).values():
+        yield from section.get("tensors", {})
+        yield from section.get("buffers", {})
+
+
+def _at_defaults(defaults: Raw, computed: Mapping[str, Tree]) -> dict[str, Any]:
+    values = dict(defaults)
+    for name, tree in computed.items():
+        values.setdefault(name, evaluate(tree, values))
+    return values
+
+
+def frozen(value: Any) -> Any:
+    """Return a value that nobody who holds it, or what it was made from, can change for others."""
+    if isinstance(value, dict):
+        return MappingProxyType(dict(value))
+    return tuple(value) if isinstance(value, list) else value
+
+
+def parse_tie(text: str) -> Tie:
+    """Read ``"target"`` or ``"target if condition"``."""
+    to, _, condition = text.partition(" if ")
+    return Tie(to, parse(condition) if condition else None)
+
+
+def all_dims(raw: Raw) -> Iterator[tuple[str, ...]]:
+    """Yield the dims of every tensor and buffer."""
+    for section in sections(raw).values():
+        yield from map(split_dims, section.get("tensors", {}).values())
+        yield from (split_dims(text.partition(":")[2]) for text in stored_texts(section))
+        yield from (split_dims(text)[1:] for text in section.get("buffers", {}).values())

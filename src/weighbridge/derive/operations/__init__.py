@@ -1,0 +1,1 @@
+"""Records what a class does when it runs, and derives expressions for it."""

@@ -1,0 +1,215 @@
+"""Records one run of a module: its matrix products forward and backward, and the tensors that it saves for backward.
+
+What runs is the module itself on real kernels. Everything is told of the innermost module that it
+happened in; in the backward pass that is the module whose forward pass made the node of the graph
+that runs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from weighbridge.errors import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import nn
+
+_ATEN = torch.ops.aten
+_FACTORS = {_ATEN.mm: 0, _ATEN.bmm: 0, _ATEN.addmm: 1, _ATEN.baddbmm: 1}
+"""Where the two factors of a product stand among an operator's arguments."""
+
+
+class Matmul(NamedTuple):
+    """A batched product: ``batch`` matrices of ``rows`` × ``inner`` with as many of ``inner`` × ``columns``."""
+
+    path: str
+    batch: int
+    rows: int
+    inner: int
+    columns: int
+
+
+class Saved(NamedTuple):
+    """A tensor that is kept for the backward pass: the dims of its storage, one alone where it is a part of one."""
+
+    path: str
+    dtype: str
+    dims: tuple[int, ...]
+    bytes: int
+
+
+class Recording(NamedTuple):
+    """What one run did.
+
+    ``others`` are operators that count as FLOPs and are no matrix products, by name.
+    """
+
+    forward: list[Matmul]
+    backward: list[Matmul]
+    saved: list[Saved]
+    others: list[str]
+
+    @property
+    def saved_bytes(self) -> int:
+        """The bytes that are saved for backward, each storage once."""
+        return sum(tensor.bytes for tensor in self.saved)
+
+
+class Recorder:
+    """Records the run of a module; what its parameters and buffers hold is not counted as saved, its inputs are.
+
+    Example:
+        >>> linear, given = torch.nn.Sequential(torch.nn.Linear(3, 4)), torch.ones(2, 3)
+        >>> recorder = Recorder(linear)
+        >>> with recorder.running():
+        ...     loss = (linear(given) ** 2).sum()
+        >>> with recorder.returning():
+        ...     loss.backward()
+        >>> recorder.recording.forward, [tensor.dims for tensor in recorder.recording.saved]
+        ([Matmul(path='0', batch=1, rows=2, inner=3, columns=4)], [(2, 3), (2, 4)])
+        >>> recorder.recording.backward
+        [Matmul(path='0', batch=1, rows=4, inner=2, columns=3)]
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.recording = Recording([], [], [], [])
+        self._stack = [""]
+        self._passed: list[tuple[int, str]] = [(0, "")]
+        held = [*module.parameters(), *module.buffers()]
+        self._storages = {
+            tensor.untyped_storage()._cdata: tensor.untyped_storage() for tensor in held
+        }
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Record the forward pass, and what of the loss follows it."""
+        removers = [
+            handle
+            for name, part in self.module.named_modules()
+            for handle in self._follow(name, part)
+        ]
+        try:
+            with (
+                _Products(self.recording.forward, self.recording.others, lambda: self._stack[-1]),
+                torch.autograd.graph.saved_tensors_hooks(self._pack, _as_it_is),
+            ):
+                yield
+        finally:
+            for handle in removers:
+                handle.remove()
+
+    @contextmanager
+    def returning(self) -> Iterator[None]:
+        """Record the backward pass."""
+        with _Products(self.recording.backward, self.recording.others, self._owner):
+            yield
+
+    def _follow(self, name: str, part: nn.Module) -> list[Any]:
+        def enter(*_: Any) -> None:
+            self._go([*self._stack, name])
+
+        def leave(*_: Any) -> None:
+            self._go(self._stack[:-1])
+
+        return [part.register_forward_pre_hook(enter), part.register_forward_hook(leave)]
+
+    def _go(self, stack: list[str]) -> None:
+        self._stack = stack
+        self._passed.append((torch.autograd._get_sequence_nr(), stack[-1]))  # type: ignore[attr-defined]
+
+    def _owner(self) -> str:
+        """Return the module that made the node of the graph that runs now."""
+        node = torch._C._current_autograd_node()
+        if node is None:
+            return ""
+        at = bisect_right(self._passed, node._sequence_nr(), key=lambda passed: passed[0])
+        return self._passed[at - 1][1]
+
+    def _pack(self, tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self._storages:
+            self._storages[storage._cdata] = storage
+            taken, width = storage.nbytes(), tensor.element_size()
+            dims = tuple(tensor.shape) if tensor.numel() * width == taken else (taken // width,)
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            self.recording.saved.append(Saved(self._stack[-1], dtype, dims or (1,), taken))
+        return tensor
+
+
+def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
+
+
+class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
+    """Notes every matrix product, with the module that it is of."""
+
+    def __init__(self, found: list[Matmul], others: list[str], owner: Any) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._found, self._others, self._owner = found, others, owner
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        made, packet = function(*args, **(kwargs or {})), function.overloadpacket
+        if packet in _FACTORS:
+            left, right = args[_FACTORS[packet] :][:2]
+            batch = left.shape[0] if left.dim() == 3 else 1
+            self._found.append(
+                Matmul(self._owner(), batch, left.shape[-2], left.shape[-1], right.shape[-1])
+            )
+        elif packet in flop_registry:
+            self._others.append(str(packet))
+        return made
+
+
+def record(module: nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
+    """Run a module forward and backward, from its loss or from the sum of its outputs, and return what it did.
+
+    Raises:
+        ModelError: nothing of what it returns can be differentiated.
+    """
+    recorder = Recorder(module)
+    with recorder.running():
+        loss = loss_of(module(**inputs))
+    with recorder.returning():
+        loss.backward()  # type: ignore[no-untyped-call]
+    module.zero_grad(set_to_none=True)
+    return recorder.recording
+
+
+def loss_of(outputs: Any) -> torch.Tensor:
+    """Return what is differentiated: the loss where there is one, else the sum of all outputs that are tensors.
+
+    Raises:
+        ModelError: there is no tensor that can be differentiated.
+    """
+    loss = outputs.get("loss") if hasattr(outputs, "get") else getattr(outputs, "loss", None)
+    if isinstance(loss, torch.Tensor):
+        return loss
+    summed = [output.sum() for output in _tensors(outputs) if output.requires_grad]
+    if not summed:
+        raise ModelError(
+            "returns nothing that can be differentiated",
+            hint="it needs labels, or outputs with gradients",
+        )
+    return sum(summed[1:], summed[0])
+
+
+def _tensors(outputs: Any) -> list[torch.Tensor]:
+    """Return the tensors among what a module returns."""
+    if isinstance(outputs, torch.Tensor):
+        return [outputs]
+    if hasattr(outputs, "values"):
+        outputs = outputs.values()
+    elif not isinstance(outputs, list | tuple):
+        outputs = vars(outputs).values()
+    return [output for output in outputs if isinstance(output, torch.Tensor)]

@@ -1,0 +1,130 @@
+"""What is run when operations are recorded or measured: a class built for real, with inputs made up for its task."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import torch
+
+from weighbridge import data
+from weighbridge.algebra.expr import evaluate, parse
+from weighbridge.blueprint.operations import RUN_NAMES
+from weighbridge.errors import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import nn
+
+ATTENTIONS = ("eager", "sdpa")
+DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16}
+
+
+class Buildable(Protocol):
+    """What builds a class: the part of a `Subject` that a run needs."""
+
+    def config(self, changes: Mapping[str, Any]) -> Any:
+        """Return the config that says no more than this."""
+
+    def attend(self, config: Any, attention: str) -> Any:
+        """Return a config with this implementation of attention."""
+
+    def build(self, class_name: str, config: Any) -> nn.Module:
+        """Build a class on a config, with values."""
+
+
+class Run(NamedTuple):
+    """How a class is run. ``changes`` are what its config says, by dotted path."""
+
+    class_name: str
+    changes: Mapping[str, Any]
+    batch: int
+    sequence: int
+    choices: int = 2
+    attention: str = "eager"
+    dtype: str = "F32"
+    training: bool = True
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """What an expression over a run sees besides the config's fields."""
+        return {name: getattr(self, name) for name in RUN_NAMES}
+
+
+def built(subject: Buildable, run: Run, device: str = "cpu") -> nn.Module:
+    """Build the class of a run, with random weights.
+
+    Raises:
+        Exception: whatever the code raises on a config that it refuses.
+    """
+    config = subject.attend(subject.config(run.changes), run.attention)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = subject.build(run.class_name, config)
+    return module.to(device=device, dtype=DTYPES[run.dtype]).train(run.training)
+
+
+def inputs(
+    run: Run, fields: Mapping[str, Any], device: str = "cpu", seed: int = 0
+) -> dict[str, torch.Tensor]:
+    """Return what the class of a run is given: random integers, each input below its bound.
+
+    Example:
+        >>> run = Run("BertForMultipleChoice", {}, batch=4, sequence=8)
+        >>> {name: tuple(tensor.shape) for name, tensor in inputs(run, {"vocab_size": 30}).items()}
+        {'input_ids': (4, 2, 8), 'labels': (4,)}
+    """
+    names, dice = {**fields, **run.names}, torch.Generator().manual_seed(seed)
+    made = {}
+    for name, text in _of_task("tasks", run.class_name).items():
+        dims, _, bound = text.partition("<")
+        shape = [evaluate(parse(dim), names) for dim in dims.split()]
+        below = evaluate(parse(bound), names)
+        made[name] = torch.randint(0, below, shape, generator=dice).to(device)
+    return made
+
+
+def sizes_of(class_name: str) -> list[str]:
+    """Return which of a run's own sizes the inputs of a class have.
+
+    Example:
+        >>> sizes_of("BertModel"), sizes_of("BertForMultipleChoice")
+        (['batch', 'sequence'], ['batch', 'choices', 'sequence'])
+    """
+    words = (word for text in _of_task("tasks", class_name).values() for word in text.split())
+    return [word for word in dict.fromkeys(words) if word in RUN_NAMES]
+
+
+def fixed(class_name: str) -> dict[str, Any]:
+    """Return the fields that a class cannot be run at other values of.
+
+    Example:
+        >>> fixed("BertForQuestionAnswering"), fixed("BertModel")
+        ({'num_labels': 2}, {})
+    """
+    return _of_task("fixed", class_name)
+
+
+def check_inputs(module: nn.Module, given: Mapping[str, torch.Tensor], class_name: str) -> None:
+    """See that a module takes what it is to be given.
+
+    Raises:
+        ModelError: it does not.
+    """
+    taken = inspect.signature(module.forward).parameters
+    if unknown := [name for name in given if name not in taken]:
+        hint = "what a class is given is told in facts/tasks.toml, by the end of its name"
+        raise ModelError(f"takes no {' and no '.join(unknown)}", where=class_name, hint=hint)
+
+
+@cache
+def _tasks() -> dict[str, dict[str, dict[str, Any]]]:
+    return data.read_toml("facts/tasks.toml")
+
+
+def _of_task(part: str, class_name: str) -> dict[str, Any]:
+    fitting = [ending for ending in _tasks()[part] if class_name.endswith(ending)]
+    return _tasks()[part][max(fitting, key=len)] if fitting else {}

@@ -1,0 +1,1 @@
+"""Runs reference code on values that remember where they came from."""

@@ -1,0 +1,150 @@
+"""What the probes never ran: the lines of ``__init__`` methods that could decide a tensor and were not executed.
+
+That unseen configs agree says nothing of code that no config reached. What was not reached is a
+hole, and is said.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from types import CodeType, FrameType
+
+    from weighbridge.derive.probing.subject import Subject
+
+
+class Line(NamedTuple):
+    """A line of reference code that was never executed, in its method."""
+
+    file: str
+    number: int
+    method: str
+    text: str
+    tests: tuple[str, ...]
+    """The conditions that it stands under."""
+    near: Mapping[str, Any] = {}
+    """A config that executes its method."""
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)}: {self.method}: `{self.text}`"
+
+
+class Runs:
+    """Which lines of a family's code were executed, over all classes and configs that were looked at."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self._ran: dict[CodeType, set[int]] = {}
+        self._near: dict[CodeType, Mapping[str, Any]] = {}
+        self._looked_at: set[str] = set()
+
+    def never_run(self, class_name: str, configs: Iterable[Mapping[str, Any]]) -> list[Line]:
+        """Return the lines of the methods that build a class which no config executes, these included."""
+        for changes in configs:
+            key = f"{class_name} {sorted(changes.items(), key=str)}"
+            if key not in self._looked_at:
+                self._looked_at.add(key)
+                self._look(class_name, changes)
+        missed = (
+            line._replace(near=self._near[code])
+            for code, ran in self._ran.items()
+            for line in _missed(code, ran)
+        )
+        return sorted(missed, key=lambda line: (line.file, line.number))
+
+    def _look(self, class_name: str, changes: Mapping[str, Any]) -> None:
+        files = self.subject.files()
+
+        def called(frame: FrameType, _event: str, _argument: Any) -> Any:
+            code = frame.f_code
+            if code.co_name != "__init__" or code.co_filename not in files:
+                return None
+            lines = self._ran.setdefault(code, set())
+            self._near.setdefault(code, changes)
+
+            def stepped(frame: FrameType, _event: str, _argument: Any) -> Any:
+                lines.add(frame.f_lineno)
+                return stepped
+
+            return stepped
+
+        before = sys.gettrace()
+        sys.settrace(called)
+        try:
+            self.subject.probe(class_name, changes, labels=False)
+        except Exception:  # noqa: S110  # a config that is refused still runs lines
+            pass
+        finally:
+            sys.settrace(before)
+
+
+def _missed(code: CodeType, ran: set[int]) -> Iterator[Line]:
+    source = _source(code.co_filename)
+    for statement, method, tests in _statements(code.co_filename).get(code.co_firstlineno, ()):
+        lines = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+        if not ran.intersection(lines) and any(
+            line in lines for _, _, line in code.co_lines() if line
+        ):
+            yield Line(
+                code.co_filename,
+                statement.lineno,
+                method,
+                source[statement.lineno - 1].strip()[:100],
+                tests,
+            )
+
+
+@cache
+def _source(path: str) -> list[str]:
+    with open(path, encoding="utf-8") as file:
+        return file.read().split("\n")
+
+
+@cache
+def _statements(path: str) -> dict[int, list[tuple[ast.stmt, str, tuple[str, ...]]]]:
+    """Return what can decide a tensor in each ``__init__``, by its first line: statement, method, conditions."""
+    found = {}
+    for kind in ast.walk(ast.parse("\n".join(_source(path)))):
+        if isinstance(kind, ast.ClassDef):
+            for method in kind.body:
+                if isinstance(method, ast.FunctionDef) and method.name == "__init__":
+                    first = min([method.lineno, *[node.lineno for node in method.decorator_list]])
+                    name = f"{kind.name}.__init__"
+                    found[first] = [
+                        (node, name, tests) for node, tests in _under(method, ()) if _decides(node)
+                    ]
+    return found
+
+
+def _under(node: ast.AST, tests: tuple[str, ...]) -> Iterator[tuple[ast.stmt, tuple[str, ...]]]:
+    """Yield the simple statements inside a node with the conditions that each stands under."""
+    for inside in ast.iter_child_nodes(node):
+        if isinstance(inside, _SIMPLE):
+            yield inside, tests
+        if isinstance(inside, ast.stmt):
+            yield from _under(
+                inside, (*tests, ast.unparse(inside.test)) if isinstance(inside, ast.If) else tests
+            )
+
+
+_SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
+_TALK = re.compile(
+    r"^(logger|warnings|logging|self\.(_?init_\w*|post_init|register_buffer)|deepspeed\.)"
+)
+
+
+def _decides(node: ast.stmt) -> bool:
+    """Whether a statement can decide a tensor: it makes something, and does not only talk or fill in values."""
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Call) and not _TALK.match(ast.unparse(node.value))
+    value = getattr(node, "value", None)
+    return value is not None and any(
+        isinstance(part, ast.Call | ast.BinOp | ast.IfExp) for part in ast.walk(value)
+    )

@@ -1,0 +1,60 @@
+"""How a user names a class to derive, ``package.module:Class``, and what its family is called."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from weighbridge.errors import UsageError
+
+_ADDRESS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_FAMILY = re.compile(r"[a-z][a-z0-9_]*")
+_WORDS = re.compile(
+    r"(?<=[a-z0-9])(?=[A-Z][a-z]|[A-Z]{2}(?![a-z]))|(?<=[A-Z])(?=[A-Z][a-z])"
+)  # where one begins
+
+
+def split(address: str) -> tuple[str, str]:
+    """Return the module and the class, or what else stands in it, of an address.
+
+    Raises:
+        UsageError: it is none.
+
+    Example:
+        >>> split("mypackage.mymodel:Outer.Inner")
+        ('mypackage.mymodel', 'Outer.Inner')
+        >>> split("mypackage/mymodel.py:Inner")
+        Traceback (most recent call last):
+        weighbridge.errors.UsageError: mypackage/mymodel.py:Inner: is no address of a class. Write
+        mypackage.mymodel:Inner, as Python imports it.
+    """
+    module, _, name = address.partition(":")
+    if not _ADDRESS.fullmatch(address):
+        as_imported = module.removesuffix(".py").replace(os.sep, ".").strip(".")
+        better = f"{as_imported}:{name or 'Class'}"
+        shown = better if _ADDRESS.fullmatch(better) else "package.module:Class"
+        raise UsageError(
+            "is no address of a class", where=address, hint=f"write {shown}, as Python imports it"
+        )
+    return module, name
+
+
+def family_of(address: str, given: str | None = None) -> str:
+    """Return the family of a class of a user's: the one that is given, or the class's name in snake_case.
+
+    Raises:
+        UsageError: the address is none, or the family that is given is no name of one.
+
+    Example:
+        >>> family_of("mypackage.mymodel:MyGPTModel"), family_of("mymodel:MoE"), family_of("mymodel:MoE", "sparse_gpt")
+        ('my_gpt_model', 'moe', 'sparse_gpt')
+    """
+    _, name = split(address)
+    if given is None:
+        return _WORDS.sub("_", name.rpartition(".")[2]).lower().strip("_")
+    if not _FAMILY.fullmatch(given):
+        hint = "a family is called like my_model: small letters, digits and _"
+        raise UsageError(
+            "is no name of a family", where="--family", values={"found": given}, hint=hint
+        )
+    return given

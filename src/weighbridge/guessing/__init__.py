@@ -1,0 +1,1 @@
+"""From a checkpoint without a config to its family, class and config."""

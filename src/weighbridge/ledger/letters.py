@@ -1,0 +1,152 @@
+"""What tensors come to in letters: each size a symbol, each condition on a layer how many layers it holds in."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.algebra.expr import Tree, evaluate, names_in
+from weighbridge.algebra.polynomial import Opaque, Polynomial, in_letters, symbols
+from weighbridge.errors import ExpressionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from weighbridge.blueprint.schema import Blueprint, Template
+
+
+def variables(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields with a symbol in place of every number; flags, texts and lists stay as the config has them.
+
+    Example:
+        >>> variables({"hidden_size": 8, "is_decoder": False})
+        {'hidden_size': Polynomial('hidden_size'), 'is_decoder': False}
+    """
+    return {
+        name: _KINDS.get(type(value), lambda _, value: value)(name, value)
+        for name, value in fields.items()
+    }
+
+
+_KINDS: dict[type, Any] = {
+    int: lambda name, _: Polynomial.of(name),
+    float: lambda name, _: Opaque(("name", name)),
+}
+
+
+_ONE = Polynomial({(): 1})
+
+
+class Letters:
+    """A blueprint's expressions in letters, where the config decides which tensors there are."""
+
+    def __init__(self, blueprint: Blueprint, fields: Mapping[str, Any]) -> None:
+        self.blueprint, self.fields = blueprint, fields
+        self.bound, self.meaning = variables(fields), symbols(blueprint.require.values())
+        self._values: dict[Tree, Polynomial] = {}
+        self._numbers: dict[Tree, Polynomial | None] = {}
+
+    def of(self, tree: Tree, indices: Mapping[str, int] | None = None) -> Polynomial:
+        """Return what an expression comes to, in a layer of these indices."""
+        if indices:
+            return in_letters(tree, self.bound, self.meaning, indices)
+        if tree not in self._values:
+            self._values[tree] = in_letters(tree, self.bound, self.meaning, {})
+        return self._values[tree]
+
+    def every(self, template: Template, *, active: bool = False) -> Polynomial | None:
+        """Return the elements of a template in all places where it stands untied, or of its active experts there.
+
+        None where they cannot be written: an expression would be too long, or have too many rounds.
+        """
+        counts = {index: self.blueprint.repeat[index] for index in template.repeat}
+        dims = [self.blueprint.dims[dim] for dim in template.dims]
+        if active and template.active:
+            if template.active.over:
+                counts[template.active.over] = template.active.number
+            else:
+                dims[0] = template.active.number
+        if not template.varies and not active:
+            return reduce(
+                lambda product, tree: product * self.of(tree), [*counts.values(), *dims], _ONE
+            )
+        conditions = [tree for tree in _conditions(template) if _uses(tree, template.repeat)]
+        inside = [*conditions, *dims, *counts.values()]
+        looped = [index for index in counts if any(index in names_in(tree) for tree in inside)]
+        factors = [*(counts[index] for index in counts if index not in looped), *dims]
+        free = [tree for tree in factors if not _uses(tree, looped)]
+        number = self._number(
+            {index: counts[index] for index in looped},
+            conditions,
+            [tree for tree in factors if _uses(tree, looped)],
+        )
+        return (
+            None
+            if number is None
+            else reduce(lambda product, tree: product * self.of(tree), free, number)
+        )
+
+    def _number(
+        self, loops: Mapping[str, Tree], conditions: Sequence[Tree], factors: Sequence[Tree]
+    ) -> Polynomial | None:
+        """Return in how many places conditions hold, or the sum of what varies over them."""
+        if not loops:
+            return _ONE
+        tree = _over(loops, conditions, factors)
+        if tree not in self._numbers:
+            try:
+                evaluate(tree, self.fields)
+                closed = self._closed(*tree[1:]) if tree[0] == "count" else None
+                self._numbers[tree] = closed or Polynomial.whole(tree)
+            except ExpressionError:
+                self._numbers[tree] = None
+        return self._numbers[tree]
+
+    def _closed(self, index: str, rounds: Tree, holds: Tree) -> Polynomial | None:
+        """Return ``f`` for ``count(i < f for i in range(n))``, 1 for ``i == f`` and so on, where f is from 0 to n."""
+        kind, *operands = holds[1] if holds[0] == "not" else holds
+        if kind not in _COUNTED or operands[0] != ("name", index) or index in names_in(operands[1]):
+            return None
+        first = evaluate(operands[1], self.fields)
+        most = evaluate(rounds, self.fields) - (kind not in ("<", ">="))
+        if type(first) is not int or not 0 <= first <= most:
+            return None
+        every = self.of(rounds)
+        number = _COUNTED[kind](self.of(operands[1]), every)
+        return every - number if holds[0] == "not" else number
+
+
+_COUNTED: dict[str, Callable[[Polynomial, Polynomial], Polynomial]] = {
+    "<": lambda first, _: first,
+    "<=": lambda first, _: first + 1,
+    ">": lambda first, every: every - first - 1,
+    ">=": lambda first, every: every - first,
+    "==": lambda *_: _ONE,
+    "!=": lambda _, every: every - 1,
+}
+"""For how many of so many indices a comparison with one of them holds."""
+
+
+def _conditions(template: Template) -> Iterable[Tree]:
+    """Return on what a tensor is there, and is one of its own."""
+    tie = template.tie
+    return (*template.when, *([("not", tie.when)] if tie and tie.when else []))
+
+
+def _uses(tree: Tree, indices: Iterable[str]) -> bool:
+    return not set(names_in(tree)).isdisjoint(indices)
+
+
+def _over(loops: Mapping[str, Tree], conditions: Sequence[Tree], factors: Sequence[Tree]) -> Tree:
+    """Return ``count(condition for i in range(n))``, or the ``sum([…])`` of what varies, in loops within loops."""
+    *outer, index = loops
+    holds = reduce(lambda left, right: ("and", left, right), conditions) if conditions else None
+    if factors:
+        product = reduce(lambda left, right: ("*", left, right), factors)
+        each = ("if", holds, product, ("value", 0)) if holds else product
+        tree: Tree = ("sum", ("for", index, loops[index], each))
+    else:
+        tree = ("count", index, loops[index], holds)
+    for index in reversed(outer):
+        tree = ("sum", ("for", index, loops[index], tree))
+    return tree

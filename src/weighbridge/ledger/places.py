@@ -1,0 +1,114 @@
+"""Where a tensor stands: every combination of its indices, however many, held as few ranges inside one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, overload
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    Block = tuple[Sequence[int], "Places"]
+    Place = tuple[int, ...]
+
+
+class Places(Sequence["Place"]):
+    """The places of a tensor in checkpoint order, each a tuple of its indices, outermost first.
+
+    ``blocks`` pair values of the outermost index with the places inside each of them, which are
+    alike within a block; a tensor without an index stands in one place, ``()``, and has no blocks.
+    Values are a `range` where the tensor stands in every layer, so that what it costs does not grow
+    with them.
+
+    Example:
+        >>> list(every(range(2), range(2)))
+        [(0, 0), (0, 1), (1, 0), (1, 1)]
+        >>> len(every(range(94), range(128)))
+        12032
+    """
+
+    __slots__ = ("_count", "blocks")
+
+    def __init__(self, blocks: tuple[Block, ...] | None = None) -> None:
+        self.blocks = blocks or ()
+        self._count = (
+            1 if blocks is None else sum(len(values) * len(inside) for values, inside in blocks)
+        )
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Place]:
+        if not self.blocks and self._count:
+            yield ()
+        for value, inside in self.items():
+            for place in inside:
+                yield (value, *place)
+
+    @overload
+    def __getitem__(self, at: int) -> Place: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Place, ...]: ...
+    def __getitem__(self, at: int | slice) -> Place | tuple[Place, ...]:
+        """Return the place, or places, at these positions."""
+        if at == 0 and self._count:
+            return next(iter(self))
+        return tuple(self)[at]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Places) and (self.blocks, self._count) == (
+            other.blocks,
+            other._count,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.blocks, self._count))
+
+    def __repr__(self) -> str:
+        return f"Places({list(self.blocks)})" if self.blocks else f"Places of {self._count}"
+
+    @property
+    def outermost(self) -> Sequence[int]:
+        """The values of the outermost index: a range where all are there; none where there is no index."""
+        if len(self.blocks) == 1:
+            return self.blocks[0][0]
+        return tuple(value for value, _ in self.items())
+
+    def items(self) -> Iterator[tuple[int, Places]]:
+        """Yield each value of the outermost index, in order, with the places inside it."""
+        if len(self.blocks) == 1:
+            values, inside = self.blocks[0]
+            yield from ((value, inside) for value in values)
+        else:
+            pairs = [(value, inside) for values, inside in self.blocks for value in values]
+            yield from sorted(pairs, key=lambda pair: pair[0])
+
+    def without(self, level: int) -> Places:
+        """Return the places with one index left out, each once; where it is, they are alike for all of its values.
+
+        Example:
+            >>> list(every(range(3), range(128)).without(1))
+            [(0,), (1,), (2,)]
+        """
+        if level:
+            return Places(
+                tuple((values, inside.without(level - 1)) for values, inside in self.blocks)
+            )
+        return next((inside for values, inside in self.blocks if values), Places(()))
+
+    @classmethod
+    def at(cls, value: int, inside: Places) -> Self:
+        """Return the places of one value of the outermost index."""
+        return cls((((value,), inside),))
+
+
+ONE = Places()
+"""The place of a tensor without an index."""
+
+
+def every(*ranges: range) -> Places:
+    """Return all combinations of these indices."""
+    places = ONE
+    for values in reversed(ranges):
+        places = Places(((values, places),))
+    return places

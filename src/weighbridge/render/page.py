@@ -1,0 +1,139 @@
+"""A page of attention that stands alone: the maps of all heads, each a link to itself large, with tokens and numbers.
+
+Without its script the page shows all that there is to see. With it arrow keys walk through the
+heads.
+"""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import TYPE_CHECKING
+
+from weighbridge import data, units
+from weighbridge.errors import printable
+from weighbridge.render.picture import LEAST_WIDTH, Picture
+from weighbridge.render.svg import DARK, FONTS, LIGHT, MARGIN, MARK, STYLE, bounded, pixels, whole
+from weighbridge.render.table import Table
+from weighbridge.render.table import html as as_html
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+class Page(Picture):
+    """The pieces of a picture, and what a page puts around them."""
+
+    def html(self) -> str:
+        """Return the page; one head alone is large at once."""
+        return "\n".join([*self._head(), *self._body(), "</body></html>\n"])
+
+    def _head(self) -> Iterator[str]:
+        yield f'<!DOCTYPE html>\n<html lang="{_HTML_LANG.get(self.lang, self.lang)}">\n<!-- {MARK} -->'
+        yield '<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        yield '<meta name="color-scheme" content="light dark">'
+        yield f"<title>{escape(self.title())}</title>"
+        yield f"<style>{STYLE}{_PAGE_STYLE}</style></head>\n<body>"
+
+    def _body(self) -> Iterator[str]:
+        places = list(self.of.probabilities)
+        is_alone = len(places) == 1
+        heading = f"{self.title()} · {self.name(*places[0])}" if is_alone else self.title()
+        yield f"<h1>{escape(heading)}</h1>"
+        yield from (f"<blockquote>{escape(printable(text))}</blockquote>" for text in self.of.texts)
+        yield f"<p>{escape(self.sizes())}</p>"
+        yield from self._one(*places[0]) if is_alone else self._all(places)
+        drawn, height = self.legend(0)
+        width = max(LEAST_WIDTH, 40 + round(pixels(self.said["scale"], 12)))
+        moved = [f'<g transform="translate({1 - MARGIN} 0)">', *drawn, "</g>"]
+        yield f'<div class="wide">{whole(width, height, moved, self.said["legend"])}</div>'
+        if not is_alone:
+            yield f"<p>{escape(self.said['rows'])} {escape(' · '.join(self.numbered()))}</p>"
+            size = {
+                "cell": self.size.cell,
+                "left": self.size.left + 1,
+                "above": self.size.above + 1,
+            }
+            told = json.dumps({"labels": self.labels, "pair": self.said["pair"], **size}).replace(
+                "<", r"\u003c"
+            )
+            yield f'<script type="application/json" id="told">{told}</script>'
+            yield f"<script>\n{data.read_text('pages/attention.js')}</script>"
+
+    def _one(self, layer: int, head: int) -> Iterator[str]:
+        yield _framed(*self.large(layer, head), self.name(layer, head))
+        yield f"<p>{escape(' '.join(self.explained()))}</p>"
+        yield self.strongest(layer, head)
+
+    def _all(self, places: Iterable[tuple[int, int]]) -> Iterator[str]:
+        keys = f' <span class="keys">{escape(self.said["keys"])}</span>'
+        yield f"<p>{escape(self.said['open'])}{keys}</p>"
+        width, height, drawn = self.overview(linked=True)
+        yield f'<div id="all">{_framed(width, height, drawn, self.title())}</div>'
+        tokens = "".join(self.around())
+        yield f'<svg width="0" height="0" aria-hidden="true"><defs><g id="tokens">{tokens}</g></defs></svg>'
+        yield from (self.section(layer, head) for layer, head in places)
+
+    def section(self, layer: int, head: int) -> str:
+        """Return one head large, with ways to those beside it; it is seen when its address is gone to."""
+        name = escape(self.name(layer, head))
+        beside = (
+            (layer - 1, head, "↑"),
+            (layer, head - 1, "←"),
+            (layer, head + 1, "→"),
+            (layer + 1, head, "↓"),
+        )
+        ways = [
+            f'<a href="#l{above}h{at}" data-key="{mark}">{mark} {escape(self.name(above, at))}</a>'
+            for above, at, mark in beside
+            if (above, at) in self.of.probabilities
+        ]
+        back = f'<a href="#all" data-key="all">{escape(self.said["all"])}</a>'
+        permille = [
+            [round(1000 * bounded(value)) for value in row] for row in self.of.map(layer, head)
+        ]
+        values = json.dumps(permille, separators=(",", ":"))
+        explained = escape(" ".join(self.explained()))
+        return "\n".join(
+            [
+                f'<section id="l{layer}h{head}" class="head" tabindex="-1" data-values="{values}">',
+                f'<h2>{name}</h2><nav aria-label="{escape(self.said["navigation"])}">{" ".join([back, *ways])}</nav>',
+                _framed(*self.large(layer, head, self.small_side()), self.name(layer, head)),
+                f"<output></output><p>{explained}</p>{self.strongest(layer, head)}</section>",
+            ]
+        )
+
+    def strongest(self, layer: int, head: int) -> str:
+        """Return what each token looks at most, as a table that opens."""
+        labels = self.numbered()
+        rows = []
+        for label, values in zip(labels, self.of.map(layer, head), strict=True):
+            most = max(range(len(values)), key=values.__getitem__)
+            rows.append((label, labels[most], units.fixed(100 * values[most], 1)))
+        table = as_html(Table(tuple(self.said["strongest_header"]), tuple(rows), "<<>"), escape)
+        return f"<details><summary>{escape(self.said['strongest'])}</summary>{table}</details>"
+
+
+_HTML_LANG = {"zh": "zh-CN"}
+
+
+def _framed(width: int, height: int, drawn: Iterable[str], title: str) -> str:
+    """Return a picture of a page, with room for the lines at its edges."""
+    moved = ['<g transform="translate(1 1)">', *drawn, "</g>"]
+    return f'<div class="wide">{whole(width + 2, height + 2, moved, title)}</div>'
+
+
+_PAGE_STYLE = (
+    f":root{{color-scheme:light dark;background:{LIGHT['ground']};color:{LIGHT['ink']}}}"
+    f"body{{font-family:{FONTS};max-width:64rem;margin:1.5rem auto;padding:0 1rem;line-height:1.5}}"
+    "h1{font-size:1.5rem}h2{font-size:1.25rem}"
+    "blockquote{margin:.5rem 0;padding-left:1rem;border-left:4px solid #1f6feb}"
+    ".wide{overflow-x:auto}svg{max-width:none}a{color:#0550ae}nav a{display:inline-block;margin-right:1rem}"
+    "a:focus-visible{outline:3px solid #bf3989;outline-offset:2px}section:focus{outline:none}"
+    "a:hover .cell{stroke:#bf3989;stroke-width:3}a:focus .cell{stroke:#bf3989;stroke-width:5}"
+    ".head{display:none;border-top:1px solid;padding-bottom:1rem}.head:target{display:block}"
+    "output{display:block;min-height:1.5em}.keys{display:none}.scripted .keys{display:inline}"
+    "table{border-collapse:collapse}td,th{padding:.1rem .8rem .1rem 0}"
+    "@media (prefers-color-scheme:dark){"
+    f":root{{background:{DARK['ground']};color:{DARK['ink']}}}a{{color:#79c0ff}}}}"
+)

@@ -1,0 +1,329 @@
+"""Pictures of attention, in SVG: all heads small, or one head large with its tokens and numbers.
+
+A map of a head is an image of one pixel for each pair of tokens, of one colour whose opacity is the
+square root of the attention, so that it can be read on light and on dark ground. Everything else in
+a picture is text and lines.
+"""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+from weighbridge import data
+from weighbridge.errors import printable, shorten
+from weighbridge.render.svg import (
+    DARKEST,
+    LIGHT,
+    MARGIN,
+    ON,
+    STYLE,
+    TURN,
+    image,
+    paragraphs,
+    pixels,
+    rect,
+    whole,
+    wrapped,
+    writing,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from weighbridge.render.attention import Attention
+
+
+class _Size(NamedTuple):
+    """The measures of a large map, in pixels: a cell, the room for labels around it, and their font."""
+
+    cell: int
+    left: int
+    above: int
+    right: int
+    font: int
+    turned: bool
+
+    @property
+    def has_numbers(self) -> bool:
+        return self.cell >= _SMALLEST_WITH_NUMBERS
+
+
+_SMALLEST_WITH_NUMBERS = 26
+LEAST_WIDTH = 560
+_ACROSS = 860  # pixels that the maps of a picture share
+_OF_ONE_LAYER = 4  # maps beside each other
+
+
+class Picture:
+    """The pieces of one picture."""
+
+    def __init__(self, attention: Attention, lang: str) -> None:
+        self.of, self.lang = attention, lang
+        self.said: dict[str, str] = data.read_toml(f"words/attention.{lang}.toml")
+        self.labels = [shorten(label, str, 16) for label in attention.labels]
+        self.size = _size(self.labels)
+
+    # What is said around the maps
+
+    def title(self) -> str:
+        """Name the picture."""
+        return self.said["title"].format(model=self.of.name)
+
+    def sizes(self) -> str:
+        """Say which layers, heads and tokens there are."""
+        tokens = str(len(self.of.tokens))
+        if self.of.drawn < len(self.of.tokens):
+            tokens = self.said["cut"].format(shown=self.of.drawn, tokens=tokens)
+        numbers = {"layers": listed(self.of.layers), "heads": listed(self.of.heads)}
+        return self.said["sizes"].format(**{"class": self.of.class_name}, tokens=tokens, **numbers)
+
+    def name(self, layer: int, head: int) -> str:
+        """Name a head."""
+        return self.said["head_title"].format(layer=layer, head=head)
+
+    def texts(self, pixels: float, size: int) -> list[str]:
+        """Return the texts between quotes, in lines of so many pixels, three at most."""
+        lines = [
+            line
+            for text in self.of.texts
+            for line in wrapped(self.said["quote"].format(text=printable(text)), pixels, size)
+        ]
+        return lines if len(lines) <= 3 else [*lines[:2], f"{lines[2]} …"]
+
+    # A picture of its own
+
+    def svg(self) -> str:
+        """Return a picture that stands alone: one head large, or all of them small."""
+        places = list(self.of.probabilities)
+        if len(places) == 1:
+            width, height, inner = self.large(*places[0])
+            said = self.explained()
+            heading = [self.title(), self.name(*places[0])]
+        else:
+            width, height, inner = self.overview()
+            said = [self.said["rows"], " · ".join(self.numbered())]
+            heading = [self.title()]
+        width = max(width, LEAST_WIDTH)
+        head, top = self.heading(heading, width)
+        legend, below = self.legend(top + height + 22)
+        foot, bottom = paragraphs(said, width, below)
+        drawing = [
+            *head,
+            f'<g transform="translate({MARGIN} {top})">',
+            *inner,
+            "</g>",
+            *legend,
+            *foot,
+        ]
+        return whole(
+            width + 2 * MARGIN,
+            bottom + MARGIN,
+            drawing,
+            " · ".join(heading),
+            f"<style>{STYLE}</style>",
+        )
+
+    def heading(self, headings: list[str], width: int) -> tuple[list[str], int]:
+        """Return the title, the texts and the sizes, and where they end."""
+        said = [(line, 20, "ink") for heading in headings for line in wrapped(heading, width, 20)]
+        said += [(line, 14, "ink") for line in self.texts(width, 14)]
+        said += [(line, 12, "quiet") for line in wrapped(self.sizes(), width, 12)]
+        lines, y = [], MARGIN - 6
+        for text, size, kind in said:
+            y += round(size * 1.3) + 4
+            lines.append(writing(MARGIN, y, text, kind, size, weight=600 if size == 20 else 400))
+        return lines, y + 20
+
+    def legend(self, y: int) -> tuple[list[str], int]:
+        """Return the scale, with what it means, and where it ends."""
+        x, cells, wide = MARGIN, 40, 7
+        values = [[((at + 0.5) / cells) ** 2 for at in range(cells)]]
+        drawn = [
+            writing(x, y + 12, self.said["legend"], "ink", 12),
+            f'<g transform="translate({x + pixels(self.said["legend"], 12) + 10:.0f} {y})">',
+            rect(cells * wide, 14),
+            image(values, cells * wide, 14),
+        ]
+        for value in (0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1):
+            at = math.sqrt(value) * cells * wide
+            drawn.append(f'<path class="line" stroke="{LIGHT["line"]}" d="M{at:.1f} 14v4"/>')
+            drawn.append(writing(at, 30, f"{value:.0%}", "quiet", 10, anchor="middle"))
+        drawn += ["</g>", writing(x, y + 52, self.said["scale"], "quiet", 12)]
+        return drawn, y + 56
+
+    def explained(self) -> list[str]:
+        """Return how a large map is read."""
+        is_cut = self.of.drawn < len(self.of.tokens)
+        return [
+            self.said["row_cut" if is_cut else "row"],
+            *([self.said["numbers"]] if self.size.has_numbers else []),
+        ]
+
+    def numbered(self) -> list[str]:
+        """Return the tokens, each with its place."""
+        return [f"{place} {label}" for place, label in enumerate(self.labels)]
+
+    # All heads, small
+
+    def overview(self, *, linked: bool = False) -> tuple[int, int, list[str]]:
+        """Return the maps of all heads: their width, their height, and what is drawn.
+
+        ``linked`` ones can be opened.
+        """
+        layers, heads = self.of.layers, self.of.heads
+        if len(layers) == 1:
+            return self.of_one_layer(linked=linked)
+        left, top, gap, side = _LEFT, 40, 8, self.small_side()
+        drawn = [
+            writing(left, 12, f"{self.said['head']} →", "quiet", 12),
+            writing(0, top - 6, f"{self.said['layer']} ↓", "quiet", 12),
+        ]
+        for column, head in enumerate(heads):
+            drawn.append(
+                writing(
+                    left + column * (side + gap) + side / 2,
+                    32,
+                    str(head),
+                    "ink",
+                    12,
+                    anchor="middle",
+                )
+            )
+        for row, layer in enumerate(layers):
+            y = top + row * (side + gap)
+            drawn.append(writing(left - 12, y + side / 2 + 4, str(layer), "ink", 12, anchor="end"))
+            for column, head in enumerate(heads):
+                drawn += self.small(
+                    layer, head, (left + column * (side + gap), y), side, linked=linked
+                )
+        return left + len(heads) * (side + gap) - gap, top + len(layers) * (side + gap) - gap, drawn
+
+    def of_one_layer(self, *, linked: bool) -> tuple[int, int, list[str]]:
+        """Return the maps of one layer, larger, and each with its name."""
+        layer, heads = self.of.layers[0], self.of.heads
+        across = min(_OF_ONE_LAYER, len(heads))
+        side, gap, line = self.small_side(), 16, 24
+        drawn = []
+        for at, head in enumerate(heads):
+            x, y = at % across * (side + gap), at // across * (side + gap + line)
+            drawn.append(writing(x, y + 14, self.name(layer, head), "ink", 12))
+            drawn += self.small(layer, head, (x, y + line), side, linked=linked)
+        rows = -(-len(heads) // across)
+        return across * (side + gap) - gap, rows * (side + gap + line) - gap, drawn
+
+    def small(
+        self, layer: int, head: int, at: tuple[float, float], side: int, *, linked: bool
+    ) -> Iterator[str]:
+        """Yield one map, at a place of the picture."""
+        x, y = at
+        said = self.said["map"].format(layer=layer, head=head, tokens=self.of.drawn)
+        if linked:
+            yield f'<a href="#l{layer}h{head}" aria-label="{escape(said)}">'
+        yield f'<g transform="translate({x:g} {y:g})"><title>{escape(said)}</title>'
+        yield rect(side, side)
+        yield image(self.of.map(layer, head), side, name=f"m{layer}-{head}" if linked else "")
+        yield "</g>"
+        if linked:
+            yield "</a>"
+
+    # One head, large
+
+    def large(self, layer: int, head: int, small: int = 0) -> tuple[int, int, list[str]]:
+        """Return one head's map with its tokens and numbers.
+
+        On a page the tokens are drawn once, and so is the image, ``small`` pixels wide: others
+        point to them.
+        """
+        size, side = self.size, self.of.drawn * self.size.cell
+        found = self.of.map(layer, head)
+        around = ['<use href="#tokens"/>'] if small else list(self.around())
+        scale = f'transform="scale({side / small:.6g})"' if small else ""
+        mapped = f'<use href="#m{layer}-{head}" {scale}/>' if small else image(found, side)
+        numbers = list(self.numbers(found)) if size.has_numbers else []
+        inside = [
+            f'<g transform="translate({size.left} {size.above})">',
+            rect(side, side),
+            mapped,
+            *numbers,
+            "</g>",
+        ]
+        return size.left + side + size.right, size.above + side, [*around, *inside]
+
+    def around(self) -> Iterator[str]:
+        """Yield the tokens at the left and above."""
+        size = self.size
+        for at, label in enumerate(self.labels):
+            middle = (at + 0.5) * size.cell
+            yield writing(
+                size.left - 8,
+                size.above + middle + size.font * 0.36,
+                label,
+                "ink",
+                size.font,
+                anchor="end",
+            )
+            x, y = size.left + middle, size.above - 8
+            if size.turned:
+                x += size.font * 0.3
+                yield writing(x, y, label, "ink", size.font, turned=True)
+            else:
+                yield writing(x, y, label, "ink", size.font, anchor="middle")
+
+    def numbers(self, found: Sequence[Sequence[float]]) -> Iterator[str]:
+        """Yield the numbers of each row, in percent."""
+        cell = self.size.cell
+        font = max(10, round(cell * 0.3))
+        yield f'<g text-anchor="middle" font-size="{font}" fill="{LIGHT["number"]}" class="number">'
+        for row, values in enumerate(found):
+            spans = "".join(
+                f'<tspan x="{(column + 0.5) * cell:g}"{_on(value)}>{100 * value:.0f}</tspan>'
+                for column, value in enumerate(values)
+                if value >= _LEAST_WRITTEN
+            )
+            if spans:
+                yield f'<text y="{(row + 0.5) * cell + font * 0.36:g}">{spans}</text>'
+        yield "</g>"
+
+    def small_side(self) -> int:
+        """Return how wide a small map is."""
+        heads = len(self.of.heads)
+        if len(self.of.layers) == 1:
+            across = min(_OF_ONE_LAYER, heads)
+            return min(240, _ACROSS // across - 16)
+        return max(40, min(120, (_ACROSS - _LEFT) // heads - 8))
+
+
+_LEFT = 56  # of the maps of all heads: the room for the numbers of layers
+
+
+_LEAST_WRITTEN = 0.005
+
+
+def _on(value: float) -> str:
+    return f' class="on" fill="{ON}"' if value >= DARKEST else ""
+
+
+def listed(numbers: Sequence[int]) -> str:
+    """Write which there are.
+
+    Example:
+        >>> listed([0, 1, 2]), listed([5])
+        ('0–2', '5')
+    """
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}"
+
+
+def _size(labels: Sequence[str]) -> _Size:
+    """Return the measures of a large map with these tokens."""
+    cell = max(15, min(48, 760 // len(labels)))
+    font = 13 if cell >= 20 else 10
+    longest = math.ceil(max(pixels(label, font) for label in labels))
+    turned = longest > cell - 2
+    above = round(longest * _RISE) + font + 6 if turned else font + 14
+    right = round(longest * (1 - _RISE**2) ** 0.5) if turned else 0
+    return _Size(cell, longest + 12, above, right, font, turned)
+
+
+_RISE = math.sin(math.radians(TURN))

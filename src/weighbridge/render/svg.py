@@ -1,0 +1,158 @@
+"""SVG, written by hand: texts, rectangles, images of one pixel a value, in colours for light and for dark ground."""
+
+from __future__ import annotations
+
+import math
+import struct
+import unicodedata
+import zlib
+from base64 import b64encode
+from html import escape
+from typing import TYPE_CHECKING
+
+from weighbridge.render.table import wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+MARK = "weighbridge attention"  # stands in every file that is written, so that it may be replaced
+
+COLOUR = (31, 111, 235)
+FONTS = (
+    "'Noto Sans', 'Noto Sans CJK SC', 'Noto Sans SC', 'Source Han Sans SC', 'PingFang SC', 'Microsoft YaHei', "
+    "'Segoe UI', 'Helvetica Neue', 'Liberation Sans', 'DejaVu Sans', Arial, sans-serif"
+)
+LIGHT = {
+    "ground": "#ffffff",
+    "ink": "#1f2328",
+    "quiet": "#59636e",
+    "line": "#d1d9e0",
+    "cell": "#f3f5f8",
+    "number": "#000000",
+}
+DARK = {
+    "ground": "#0d1117",
+    "ink": "#e6edf3",
+    "quiet": "#9aa4af",
+    "line": "#3d444d",
+    "cell": "#1b2129",
+    "number": "#ffffff",
+}
+ON = "#ffffff"  # numbers on the darkest cells
+DARKEST = 0.97  # attention from which black on the colour has less contrast than white
+
+
+MARGIN = 24
+TURN = 62  # degrees that long tokens above a map are turned by
+
+
+def whole(width: float, height: float, drawn: Iterable[str], title: str, style: str = "") -> str:
+    """Return a whole picture, on its own ground where it brings its own style."""
+    ground = (
+        f'<rect class="ground" width="100%" height="100%" fill="{LIGHT["ground"]}"/>'
+        if style
+        else ""
+    )
+    size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="{FONTS}" role="{"img" if style else "group"}">'
+    mark = f"<!-- {MARK} -->" if style else ""
+    return "\n".join(
+        [head + mark, f"<title>{escape(title)}</title>{style}{ground}", *drawn, "</svg>", ""]
+    )
+
+
+def writing(  # noqa: PLR0913  # what SVG asks of a text
+    x: float,
+    y: float,
+    text: str,
+    kind: str,
+    size: int,
+    anchor: str = "start",
+    *,
+    weight: int = 400,
+    turned: bool = False,
+) -> str:
+    """Return a text of a kind of ink, which begins, or has its middle or its end, at a place."""
+    at = (
+        f'transform="translate({x:.4g} {y:.4g}) rotate(-{TURN})"'
+        if turned
+        else f'x="{x:.6g}" y="{y:.6g}"'
+    )
+    bold = f' font-weight="{weight}"' if weight != 400 else ""
+    where = f' text-anchor="{anchor}"' if anchor != "start" else ""
+    shown = escape(text, quote=False)
+    return f'<text {at} class="{kind}" fill="{LIGHT[kind]}" font-size="{size}"{where}{bold}>{shown}</text>'
+
+
+def rect(width: float, height: float) -> str:
+    """Return the frame of a map, and the ground of its cells."""
+    line = f'stroke="{LIGHT["line"]}"'
+    return f'<rect class="cell line" fill="{LIGHT["cell"]}" {line} width="{width:g}" height="{height:g}"/>'
+
+
+def image(
+    values: Sequence[Sequence[float]], width: float, height: float = 0, name: str = ""
+) -> str:
+    """Return an image of one pixel a value."""
+    found = b64encode(png(values)).decode()
+    id_ = f'id="{name}" ' if name else ""
+    size = f'width="{width:g}" height="{height or width:g}" preserveAspectRatio="none"'
+    return (
+        f'<image {id_}{size} image-rendering="optimizeSpeed" href="data:image/png;base64,{found}"/>'
+    )
+
+
+def png(values: Sequence[Sequence[float]]) -> bytes:
+    """Return a PNG of the colour, as opaque as the square root of each value.
+
+    Source: Portable Network Graphics, https://www.w3.org/TR/png-3/, colour type 6 of 8 bits.
+    """
+    rows = b"".join(
+        b"\0" + b"".join(bytes((*COLOUR, round(255 * math.sqrt(bounded(value))))) for value in row)
+        for row in values
+    )
+    header = struct.pack(">IIBBBBB", len(values[0]), len(values), 8, 6, 0, 0, 0)
+    pieces = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(kind, of) for kind, of in pieces)
+
+
+def chunk(kind: bytes, of: bytes) -> bytes:
+    """Return a chunk of a PNG."""
+    return struct.pack(">I", len(of)) + kind + of + struct.pack(">I", zlib.crc32(kind + of))
+
+
+def bounded(value: float) -> float:
+    """Return a value from 0 to 1; what is no number is 0."""
+    return min(1.0, max(0.0, value)) if math.isfinite(value) else 0.0
+
+
+def pixels(text: str, size: float) -> float:
+    """Return about how wide a text is drawn: a wide character is as wide as high, others are a bit more than half."""
+    return sum(1.0 if unicodedata.east_asian_width(c) in "WF" else 0.6 for c in text) * size
+
+
+def wrapped(text: str, pixels: float, size: int) -> list[str]:
+    """Break a text into lines of about so many pixels."""
+    return wrap(text, int(pixels / (0.56 * size)), indent="").split("\n")
+
+
+def paragraphs(texts: Iterable[str], width: float, y: int) -> tuple[list[str], int]:
+    """Return paragraphs below each other, and where they end."""
+    drawn = []
+    for text in texts:
+        y += 6
+        for line in wrapped(text, width, 12):
+            y += 18
+            drawn.append(writing(MARGIN, y, line, "quiet", 12))
+    return drawn, y
+
+
+def _colours(colours: dict[str, str]) -> str:
+    fills = "".join(
+        f".{name}{{fill:{colours[name]}}}" for name in ("ground", "ink", "quiet", "cell", "number")
+    )
+    return f"{fills}.line{{stroke:{colours['line']}}}"
+
+
+STYLE = f"image{{image-rendering:pixelated}}@media (prefers-color-scheme:dark){{{_colours(DARK)}.on{{fill:{ON}}}}}"
+"""What a picture looks like on dark ground; on light ground it is as its attributes say."""

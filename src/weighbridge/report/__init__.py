@@ -1,1 +1,0 @@
-"""Ledgers to terminal, JSON, Markdown, LaTeX and HTML, in English and Chinese. No arithmetic."""

@@ -1,0 +1,536 @@
+"""`audit`: the slips of published derivations are found, in two languages and three notations, and nothing else is."""
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+from articles import ARTICLES, LANGUAGES, NOTATIONS, as_html
+from hypothesis import given
+from hypothesis import strategies as st
+
+import weighbridge
+from weighbridge import data
+from weighbridge.answers.audit import Audit, audit
+from weighbridge.articles.exact import MOST_POWER
+from weighbridge.articles.grammar import DEEPEST
+from weighbridge.articles.tokens import LONGEST_LINE, MOST_DIGITS
+from weighbridge.cli import main
+from weighbridge.errors import ArticleError, CheckpointError, UsageError
+
+# What is found in each article: the line, what it states, what is right. Of D's sums the products
+# and sums that follow are right as arithmetic, and are told as what follows.
+FOUND = {
+    "A": [(6, "16,622,952", "16,622,592"), (13, "102,276,648", "102,267,648")],
+    "B": [(3, "46", "64"), (6, "108,880,704", "108,808,704"), (8, "1,118,184", "1,181,184")],
+    "C": [(5, "3H²/A", "3H²"), (5, "3H²", "4H² + 4H"), (8, "8H² + 2H", "8H² + 5H")],
+    "D": [
+        (8, "7,081,960", "7,080,960"),
+        (12, "23,449,856", "23,440,896"),
+        (19, "109,418,952", "109,417,952"),
+    ],
+}
+WRITTEN = [*itertools.product(ARTICLES, LANGUAGES, NOTATIONS)]
+
+
+def found(text: str) -> list[tuple[int, str, str]]:
+    """Return the slips of an article: line, stated, correct."""
+    return [(slip.line, slip.stated, slip.correct) for slip in audit(text=text).slips]
+
+
+@pytest.mark.parametrize(("name", "lang", "notation"), WRITTEN, ids=str)
+def test_every_slip_of_an_article_is_found(name: str, lang: str, notation: str) -> None:
+    text = ARTICLES[name].written(lang, notation)
+    audited = audit(text=text)
+    assert [(slip.line, slip.stated, slip.correct) for slip in audited.slips] == FOUND[name]
+    assert all(slip.text == text.splitlines()[slip.line - 1].strip() for slip in audited.slips)
+    assert (audited.unread, audited.status) == ((), 1)
+
+
+@pytest.mark.parametrize(("name", "lang", "notation"), WRITTEN, ids=str)
+def test_the_corrected_article_has_none(name: str, lang: str, notation: str) -> None:
+    audited = audit(text=ARTICLES[name].written(lang, notation, mended=True))
+    assert (audited.slips, audited.unread, audited.status) == ((), (), 0)
+    assert audited.checked >= len(FOUND[name]) - 1  # what is left out is no step
+
+
+@pytest.mark.parametrize(("name", "lang"), [*itertools.product(ARTICLES, LANGUAGES)], ids=str)
+def test_a_page_is_read_as_its_text_is(name: str, lang: str) -> None:
+    audited = audit(text=as_html(ARTICLES[name].written(lang, "ascii")))
+    assert [(slip.line - 2, slip.stated, slip.correct) for slip in audited.slips] == FOUND[name]
+    mended = audit(text=as_html(ARTICLES[name].written(lang, "ascii", mended=True)))
+    assert (mended.slips, mended.unread) == ((), ())
+
+
+@pytest.mark.parametrize(("lang", "notation"), [*itertools.product(LANGUAGES, NOTATIONS)], ids=str)
+def test_what_follows_from_a_slip_is_told_with_its_share(lang: str, notation: str) -> None:
+    layer, tokens, total = audit(text=ARTICLES["D"].written(lang, notation)).slips
+    assert [(each.line, each.stated, each.mended, each.shift) for each in layer.follows] == [
+        (10, "84,983,520", "84,971,520", 12_000),
+        (19, "109,418,952", "109,396,992", 12_000),
+    ]
+    assert [(each.line, each.stated, each.mended, each.shift) for each in tokens.follows] == [
+        (15, "23,844,608", "23,835,648", 8_960),
+        (19, "109,418,952", "109,396,992", 8_960),
+    ]
+    assert (layer.shift, tokens.shift, total.shift, total.mended) == (
+        1_000,
+        8_960,
+        1_000,
+        "109,396,992",
+    )
+
+
+def test_the_total_is_told_with_all_slips_mended_and_the_sizes_it_is_of() -> None:
+    total = audit(text=ARTICLES["D"].written("en", "ascii")).total
+    assert total
+    assert (total.line, total.stated, total.mended) == (19, 109_418_952, 109_396_992)
+    assert total.sizes == {
+        "vocab_size": 30522,
+        "hidden_size": 768,
+        "num_hidden_layers": 12,
+        "max_position_embeddings": 512,
+        "intermediate_size": 3072,
+    }
+
+
+def test_the_total_of_a_layer_is_not_the_articles() -> None:
+    total = audit(text="Per layer the total is 4*5 = 20,000\nAll: 12 * 20,000 = 240,000").total
+    assert total
+    assert (total.line, total.stated) == (2, 240_000)
+
+
+# What is right, in words and notations of its own
+
+RIGHT = {
+    "powers": "4 * 768**2 = 2,359,296",
+    "a raised two": "4·768² ＝ 2 359 296".replace(" 3", "\u20093").replace(" 2", "\u20092"),
+    "full width": "３０５２２×７６８＝２３，４４０，８９６",
+    "an x": "30522x768 = 23440896 and 30522 x 768 = 23440896",
+    "underscores": "30522*768 = 23_440_896",
+    "a chain": "H = 768, and 4H² = 4 * 768 * 768 = 4 * 589,824 = 2,359,296",
+    "letters side by side": "V = 30522, H = 768: VH = 23,440,896 and 2VH = 46,881,792",
+    "given later": "4H^2 = 2,359,296, where H = 768.",
+    "two in a sentence": "With H = 768 it is 4H² = 2,359,296, and with H = 8 it is 256.",
+    "numbers in passing": "It has 12 layers, about 110M parameters, and a shape of (768, 64) or [512, 768]. 2*3 = 6",
+    "numbers in passing, in Chinese": "12层，12个head，共110M。768维向量有2×768=1,536个参数，12个head就是12×64=768",
+    "a remark inside": "第一层：768*3072(原文中4H长度) + 3072 = 2,362,368",
+    "two lines and their sum": "768*3072+3072 = 2,362,368\n3072*768+768 = 2,360,064\n= 4,722,432",
+    "spelled out": "- (30522 + 512 + 2) × 768 = 23 , 835 , 648",
+    "no letters between": "L = 12 , H = 768 , A = 12 L = 12, H = 768, 2*A*L = 288",
+    "names of fields": "hidden_size = 768\nvocab_size = 30522\nvocab_size * hidden_size = 23440896",
+    "names of several": "d_k = d_v = d_q = 768/12 = 64 and 3 * d_k = 192",
+    "four times": "H = 768 and F = 4H. Then 2*H*F = 8H^2 = 4,718,592",
+    "words between": "12 layers × 7,080,960 parameters = 84,971,520 parameters",
+    "words for numbers": "Tokens: 3*768 = 2,304\nPositions: 512*768 = 393,216\ntokens + positions = 395,520",
+    "how many of them": "Three, so 3 matrices of 768×64 = 147,456",
+    "rounded": "2*768*768 + 768*2 is about 1.18M, or 1,181,184 (1.2M)",
+    "cut off": "108,808,704 ≈ 108.8M and 108,891,648 ≈ 1.08亿",
+    "ten thousands": "30522×768 = 2344.0896万",
+    "in words": "30522×768 等于 23,440,896，约为 2344 万。",
+    "per cent": "16,622,592 / 102,267,648 = 16.3%",
+    "sums of rounded ones": "23.8M + 85M + 0.6M = 109.4M",
+    "aligned": "$$\n\\begin{aligned}\nX &= 4 \\times 768^2 \\\\\n  &= 2{,}359{,}296\n\\end{aligned}\n$$",
+    "a fraction": r"$\frac{768}{12} = 64$ and \(12 \cdot 64 = 768\)",
+    "over lines": "12 * 7,080,960\n= 84,971,520",
+    "a sum over lines": "2,359,296\n+ 4,718,592\n+ 3,072 = 7,080,960",
+    "a table": "| part | formula | count |\n|---|---|--:|\n| FFN | 2*768*3072 | 4,718,592 |\n| norms | 4*768 | 3,072 |",
+    "a table's sum": "| a | 2*5 | 10 |\n| b | 3*5 | 15 |\n| sum | | 25 |",
+    "emphasis": "So **30522×768** = **23,440,896**, *exactly* `30522*768 = 23440896`.",
+    "bullets": "- 4*5 = 20\n* 4*6 = 24\n1. 4*7 = 28\n## 2.1 4*8 = 32",
+    "a shape before": "W is (768, 64) and 768*64 = 49,152",
+    "a minus": "109,482,240 − 590,592 = 108,891,648",
+    "another size": "H = 768: 4H^2 = 2,359,296. H = 1024: 4H^2 = 4,194,304",
+    "LayerNorm with its biases": "LayerNorm after the attention: 4H^2 + 4H + 2H = 4H^2 + 6H",
+    "by halves": "H = 3: H/2 * 4 = 6 and 1/3 + 1/6 = 1/2",
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_is_no_slip(name: str) -> None:
+    audited = audit(text=RIGHT[name])
+    assert (audited.slips, audited.unread) == ((), ())
+    assert audited.checked
+
+
+WRONG = {
+    "a chain": (
+        "H = 768, and 4H² = 4 * 589,842 = 2,359,296",
+        [(1, "4 * 589,842", "2,359,296"), (1, "2,359,296", "2,359,368")],
+    ),
+    "rounded": ("2*768*768 is about 1.28M", [(1, "1.28M", "1,179,648")]),
+    "ten thousands": ("30522×768 约为 2434 万", [(1, "2434 万", "23,440,896")]),
+    "a table": ("| FFN | 2*768*3072 | 4,718,952 |", [(1, "4,718,952", "4,718,592")]),
+    "a table's sum": ("| a | 2*5 | 10 |\n| b | 3*5 | 15 |\n| sum | | 26 |", [(3, "26", "25")]),
+    "over lines": ("12 * 7,080,960\n= 84,917,520", [(2, "84,917,520", "84,971,520")]),
+    "stated first": ("23,449,856 = 30522 * 768", [(1, "23,449,856", "23,440,896")]),
+    "in brackets": ("109,482,240 (≈ 120M)", [(1, "120M", "109,482,240")]),
+    "letters": ("(V+P)*H = VH + P", [(1, "V·H + P", "V·H + P·H")]),
+    "given later": ("4H^2 = 2,359,269, where H = 768.", [(1, "2,359,269", "2,359,296")]),
+    "attention": ("Attention: 4*H*H + 3*H", [(1, "4H² + 3H", "4H² + 4H")]),
+    "the pooler": ("池化层：H*H + 2*H", [(1, "H² + 2H", "H² + H")]),
+    "a fraction": (r"$\frac{768}{12} = 46$", [(1, "46", "64")]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_a_slip(name: str) -> None:
+    text, slips = WRONG[name]
+    assert found(text) == slips
+
+
+# What is not read is said
+
+UNREAD = {
+    "a function": ("softmax(Q*K/8) = 5", "not_read"),
+    "a root": (r"$\sqrt{768} = 27.7$", "sign"),
+    "a letter of nothing": ("4*q*q = 2,359,296", "unknown"),
+    "words of nothing": ("2*3 = 6. embeddings + layers = 108,891,648", "unknown"),
+    "a number too long": ("7" * 400 + " * 2 = 5", "digits"),
+    "powers of powers": ("9**9**9 = 5", "too_large"),
+    "a power too large": ("10^(10^10) = 5", "too_large"),
+    "a long power": ("H^" + str(MOST_POWER + 1) + " = 5", "too_large"),
+    "a power of a sum": ("(V+H+A+B)^99 = 5", "too_large"),
+    "deep brackets": ("(" * 500 + "1+1" + ")" * 500 + " = 2", "too_deep"),
+    "a bracket left open": ("5*(2*3 = 6", "bracket"),
+    "bytes": ("102,267,648 * 4 = 390 MiB", "bytes"),
+    "groups of four": ("2*3 = 1,0226,7648", "grouping"),
+    "two readings": ("H = 8: H/2H = 4", "two_ways"),
+    "division by nothing": ("5/(3-3) = 5", "by_zero"),
+    "division by a sum": ("V/(V+H) = 5", "by_a_sum"),
+    "half a power": ("H = 4: H^(1/2) = 2", "power"),
+    "nearly": ("30522*768 ≈ 23,000*1,000", "nearly"),
+    "words far from equal": ("4*768*768 is 12 blocks", "unclear"),
+    "a sum of what": ("2*3 = 6 and 2*4 = 8. The sum is 500", "sum_of_what"),
+    "a long line": ("2*3 = 6\n" + "x " * LONGEST_LINE + "= 5", "long_line"),
+    "a long statement": ("1+" * 2500 + "1 = 2501", "too_long"),
+    "LaTeX that is none": (r"$\frac{1}{ = 5 * 2$", "latex"),
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_what_is_not_read_is_said(name: str) -> None:
+    text, why = UNREAD[name]
+    audited = audit(text=text)
+    assert [item.why for item in audited.unread] == [why]
+    assert audited.slips == ()
+    assert audited.status == (0 if audited.checked else 2)
+
+
+def test_every_reason_has_words_and_a_case() -> None:
+    english, chinese = (data.read_toml(f"words/audit.{lang}.toml") for lang in LANGUAGES)
+    assert {why for _, why in UNREAD.values()} == english["why"].keys() - {"too_many"}
+    assert english.keys() == chinese.keys()
+    for section in ("kinds", "one", "many", "why"):
+        assert english[section].keys() == chinese[section].keys()
+
+
+# Any arithmetic, in any notation
+
+_SIZES = st.integers(1, 10**6)
+
+
+@st.composite
+def statements(draw: st.DrawFn) -> tuple[str, int]:
+    """Return an expression in ASCII and its value, a count."""
+    terms = draw(
+        st.lists(st.lists(_SIZES, min_size=1, max_size=3), min_size=1, max_size=4).filter(
+            lambda t: len(t[0]) > 1
+        )
+    )
+    value = 0
+    for term in terms:
+        product = 1
+        for factor in term:
+            product *= factor
+        value += product
+    text = " + ".join("*".join(map(str, term)) for term in terms)
+    times = draw(st.integers(0, 24))
+    return (f"{times}*({text})", value * times) if times else (text, value)
+
+
+def _in(notation: str, formula: str) -> str:
+    return NOTATIONS[notation](formula)
+
+
+@given(statements(), st.sampled_from(sorted(NOTATIONS)))
+def test_true_arithmetic_is_no_slip(statement: tuple[str, int], notation: str) -> None:
+    text, value = statement
+    audited = audit(text=f"It has {_in(notation, f'{text} = {value:,}')} parameters.")
+    assert (audited.slips, audited.unread, audited.checked) == ((), (), 1)
+
+
+@given(statements(), st.sampled_from(sorted(NOTATIONS)), st.data())
+def test_one_changed_digit_is_found(
+    statement: tuple[str, int], notation: str, draw: st.DataObject
+) -> None:
+    text, value = statement
+    digits = str(value)
+    at = draw.draw(st.integers(0, len(digits) - 1))
+    other = draw.draw(st.sampled_from([digit for digit in "123456789" if digit != digits[at]]))
+    changed = int(digits[:at] + other + digits[at + 1 :])
+    audited = audit(text=f"It has {_in(notation, f'{text} = {changed:,}')} parameters.")
+    assert [(slip.stated, slip.correct) for slip in audited.slips] == [
+        (f"{changed:,}", f"{value:,}")
+    ]
+    assert audited.slips[0].shift == changed - value
+
+
+@given(
+    st.text(
+        st.sampled_from("0123456789.,()[]^*+-/=≈×·HVLA $\\{}_|&<>%亿为约共\n\"'fracMx²"),
+        max_size=60,
+    )
+)
+def test_any_text_has_an_answer(text: str) -> None:
+    try:
+        audited = audit(text=text)
+    except ArticleError:
+        return
+    assert audited.text("zh")
+    json.dumps(audited.to_dict())
+
+
+# Bad input: one message each, and no long wait
+
+
+def refused(article: Path | str) -> str:
+    with pytest.raises((ArticleError, CheckpointError)) as error:
+        audit(article)
+    return str(error.value)
+
+
+BAD = {
+    "empty": (b"", "the article is empty"),
+    "only spaces": (b" \n\t\n", "the article is empty"),
+    "binary": (b"\x89PNG\r\n\x00\x00\x00", "this is no text: it has bytes of 0 (byte = 6)"),
+    "no encoding": (b"\xff\xff\xff=\xff", "the text is neither UTF-8 nor GB 18030"),
+    "no arithmetic": (
+        b"BERT was trained on books. It has 12 layers.",
+        "there is no arithmetic in it to check",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_article_is_refused_with_one_message(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw, message = BAD[name]
+    path = tmp_path / "article.md"
+    path.write_bytes(raw)
+    assert refused(path).startswith(f"{path}: {message}")
+    assert main(["audit", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+
+
+def test_a_hundred_megabytes_are_refused_before_they_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "long.md"
+    with path.open("wb") as file:
+        file.truncate(100 * 10**6)
+    assert "an article may have at most 2,097,152 bytes" in refused(path)
+    assert "no such file" in refused(tmp_path / "none.md")
+    assert "only a regular file can be read" in refused(tmp_path)
+
+
+def test_an_article_with_more_steps_than_are_checked_says_so() -> None:
+    audited = audit(text="1+1 = 2\n" * 10_001)
+    assert (audited.checked, audited.slips) == (10_000, ())
+    assert [(item.line, item.why) for item in audited.unread] == [(10_001, "too_many")]
+
+
+def test_slips_that_rest_on_slips_take_no_time_without_end() -> None:
+    lines = ["1000 + 1 = 2001"]
+    lines += [f"{2001 + 1000 * at} + 1 = {3001 + 1000 * at}" for at in range(3000)]
+    audited = audit(text="\n".join(lines))
+    assert len(audited.slips) == 3001
+    assert audited.slips[-1].mended == "4,001"
+
+
+def test_older_chinese_pages_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    page = '<html><head><meta charset="gb2312"></head><body><p>词嵌入：30522×768＝23,449,856</p></body></html>'
+    path.write_bytes(page.encode("gb18030"))
+    audited = audit(path)
+    assert [(slip.line, slip.correct) for slip in audited.slips] == [(1, "23,440,896")]
+    assert audited.source.encoding == "gb18030"
+    assert "gb18030" in audited.text()
+
+
+def test_what_a_page_hides_is_not_read_and_a_formula_is_read_once() -> None:
+    page = """<!DOCTYPE html><html><head><style>a{b:1*2=3}</style></head><body><nav>1</nav>
+<p>Here <span class="katex"><span><math><mi>H</mi><mo>=</mo><annotation encoding="application/x-tex">
+768/12 = 46</annotation></math></span><span class="katex-html">768/12=46</span></span>.</p>
+<script>1 * 1 = 3</script>
+<table><tr><td>FFN</td><td>2*768*3072</td><td>4,718,592</td></tr></table>
+<img alt="2 \\times 3 = 7" eeimg="1"><pre>
+2*4 = 8
+2*5 = 11
+</pre>"""
+    audited = audit(text=page)
+    assert [(slip.line, slip.stated) for slip in audited.slips] == [(2, "46"), (6, "7"), (8, "11")]
+    assert audited.checked == 5
+
+
+def test_without_the_extra_plain_text_is_read_and_latex_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pylatexenc.latexwalker", None)
+    assert found("30522×768 = 23,449,856") == [(1, "23,449,856", "23,440,896")]
+    with pytest.raises(ArticleError, match=r"ip install 'weighbridge\[audit\]'"):
+        audit(text=r"$30522 \times 768 = 23{,}449{,}856$")
+
+
+# The reports, and the command
+
+
+@pytest.mark.parametrize(("name", "lang"), [*itertools.product(ARTICLES, LANGUAGES)], ids=str)
+def test_a_report_has_every_slip_in_eighty_columns(name: str, lang: str) -> None:
+    from weighbridge.render.table import width
+
+    audited = audit(text=ARTICLES[name].written(lang, "ascii"))
+    text = audited.text(lang)
+    for slip in audited.slips:
+        assert slip.stated in text
+        assert slip.correct in text
+        assert slip.mended in text
+    assert all(width(line) <= 80 for line in text.splitlines())
+    assert repr(audited) == audited.text()
+
+
+def test_a_component_is_called_by_its_name_in_each_language() -> None:
+    audited = audit(text="FFN: 2*(4H*H + H)")
+    assert [slip.about for slip in audited.slips] == ["ffn"]
+    assert "8H² + 2H for feed-forward;" in audited.text("en")
+    assert "文中前馈网络写作 8H² + 2H；" in audited.text("zh")
+
+
+def test_the_command_exits_with_what_was_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "d.md"
+    for mended, status in ((False, 1), (True, 0)):
+        path.write_text(ARTICLES["D"].written("zh", "latex", mended=mended), encoding="utf-8")
+        assert main(["audit", str(path), "--lang", "zh"]) == status
+        assert ("发现3 处错误" in capsys.readouterr().out) is (not mended)
+        assert main(["audit", str(path), "--json"]) == status
+        told = json.loads(capsys.readouterr().out)
+        assert (told["status"], len(told["slips"]), told["unread"]) == (
+            status,
+            0 if mended else 3,
+            [],
+        )
+    path.write_text("4*q*q = 2,359,296")
+    assert main(["audit", str(path)]) == 2
+    assert "the article does not say what q is" in capsys.readouterr().out
+
+
+def test_the_json_has_what_is_documented(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "d.md"
+    path.write_text(ARTICLES["D"].written("en", "ascii"), encoding="utf-8")
+    main(["audit", str(path), "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["slips"][2] == {
+        "line": 19,
+        "text": "In total 84,983,520 + 23,844,608 + 589,824 = 109,418,952. The large one has about 340M.",
+        "kind": "arithmetic",
+        "about": "",
+        "stated": "109,418,952",
+        "correct": "109,417,952",
+        "mended": "109,396,992",
+        "shift": 1000,
+        "follows": [],
+    }
+    assert told["slips"][0]["follows"][0]["shift"] == 12000
+    assert (told["total"]["stated"], told["total"]["mended"]) == (109_418_952, 109_396_992)
+
+
+def test_standard_input_is_an_article(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import io
+    import sys
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"2*3 = 7")))
+    assert main(["audit", "-"]) == 1
+    assert "standard input" in capsys.readouterr().out
+
+
+def test_the_question_is_of_one_article() -> None:
+    for given_ in ({}, {"article": "a.md", "text": "2*3 = 7"}):
+        with pytest.raises(UsageError, match="an audit is of one article"):
+            audit(**given_)
+    with pytest.raises(UsageError, match="takes the article itself"):
+        weighbridge.audit(text=3)
+    with pytest.raises(UsageError, match="no such language"):
+        audit(text="2*3 = 7").text("fr")
+
+
+def test_a_page_elsewhere_is_fetched_so_far_and_no_farther(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from server import serving
+
+    from weighbridge.articles import source
+
+    (tmp_path / "a.html").write_text("<html><body><p>2*3 = 7</p></body></html>")
+    with serving(tmp_path) as server:
+        assert [slip.stated for slip in audit(f"{server.url}/whole/a.html").slips] == ["7"]
+        assert "404-not-found" in refused(f"{server.url}/status/404/a.html")
+        monkeypatch.setattr(source, "LONGEST_PAGE_BYTES", 10)
+        assert "an article may have at most 10 bytes" in refused(f"{server.url}/whole/a.html")
+    assert "unreachable" in refused(f"{server.url}/whole/a.html")
+
+
+def test_an_audit_is_what_the_package_returns() -> None:
+    assert isinstance(weighbridge.audit(text="2*3 = 7"), Audit)
+    assert DEEPEST < 100 < MOST_DIGITS * 10
+
+
+# What the total counts
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_total_of_an_article_is_reconciled(lang: str) -> None:
+    text = (
+        "BERT: H = 768, L = 12, F = 3072, V = 30522, P = 512, T = 2.\n"
+        "Layers: 12*(4*768^2 + 2*768*3072 + 2*2*768) = 84,971,520.\n"
+        "Embeddings: 30522*768 + 512*768 + 2*768 = 23,835,648.\n"
+        "Pooler: 768*768 = 589,824.\n"
+        "Total: 84,971,520 + 23,835,648 + 589,824 = {total}."
+    )
+    right = audit(text=text.format(total="109,396,992"))
+    assert right.status == 0
+    assert right.counts
+    first = right.counts.matches[0]
+    assert [step.convention for step in first.steps] == ["linear_biases", "embedding_norm"]
+    assert "BertModel" in right.text(lang)
+    wrong = audit(text=text.format(total="109,418,952"))
+    assert wrong.status == 1
+    assert wrong.counts
+    assert wrong.counts.matches[0].parameters == 109_396_992, "its slips mended"
+    assert wrong.to_dict()["counts"]["matches"]
+
+
+def test_a_total_that_nothing_gives_is_said_to_be_one() -> None:
+    found = audit(text="H = 768, V = 30522. Total: 30522*768 + 1 = 23,440,897.")
+    assert found.counts
+    assert not found.counts.matches
+    assert "No way of counting" in found.text()
+
+
+def test_the_largest_figure_is_not_called_a_total() -> None:
+    largest = audit(text="H = 768, V = 30522. The words: 30522*768 = 23,440,896.")
+    assert largest.total
+    assert not largest.total.called
+    assert "its largest figure is 23,440,896" in " ".join(largest.text().split())
+    called = audit(text="H = 768, V = 30522. Total: 30522*768 = 23,440,896.")
+    assert called.total
+    assert called.total.called
+
+
+def test_a_total_without_sizes_is_left_alone() -> None:
+    assert audit(text="Total: 3*4 = 12.").counts is None

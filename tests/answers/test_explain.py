@@ -1,0 +1,327 @@
+"""The article: every number follows from the ledger, in every format and in both languages."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+from arithmetic import chains, integers, value_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_up import MIXED
+from markdown_it import MarkdownIt
+
+from weighbridge import data
+from weighbridge.answers.explain import article, explain
+from weighbridge.answers.weigh import Weighing, weigh
+from weighbridge.blueprint.schema import Blueprint, load
+from weighbridge.errors import ModelError, UsageError
+from weighbridge.models.find import find
+from weighbridge.render.document import Document, Heading, plain, write
+from weighbridge.render.table import width
+
+CLASSES = load("bert").class_names
+LANGUAGES = ("en", "zh")
+FORMATS = ("text", "markdown", "latex", "html")
+
+
+sizes = st.fixed_dictionaries(
+    {
+        "vocab_size": st.integers(7, 3000),
+        "num_hidden_layers": st.integers(1, 5),
+        "num_attention_heads": st.integers(1, 4),
+        "intermediate_size": st.integers(1, 99),
+        "max_position_embeddings": st.integers(1, 99),
+        "type_vocab_size": st.integers(1, 5),
+        "num_labels": st.integers(1, 30),
+        "tie_word_embeddings": st.booleans(),
+    }
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes, st.integers(1, 20), st.sampled_from(CLASSES), st.booleans(), st.sampled_from(LANGUAGES)
+)
+def test_every_chain_of_equalities_holds_and_ends_in_the_ledgers_number(
+    fields, per_head, name, decoder, lang
+):
+    fields |= {"hidden_size": per_head * fields["num_attention_heads"], "model_type": "bert"}
+    fields |= {"is_decoder": decoder, "add_cross_attention": decoder}
+    weighing = weigh(fields, name)
+    found = list(chains(article(weighing, lang)))
+    for parts in found:
+        assert len({value_of(part) for part in parts}) == 1, parts
+    values = [value_of(parts[-1]) for parts in found]
+    for line in weighing.ledger.by("component"):
+        assert line.parameters in values, line.name
+    assert values[-1] == weighing.parameters
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_both_languages_have_the_same_numbers(name):
+    english, chinese = (explain("bert-base-chinese", name, lang=lang) for lang in LANGUAGES)
+    large = [[number for number in integers(text) if number > 24] for text in (english, chinese)]
+    assert large[0] == large[1]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_tensor_and_its_shape_is_told(name):
+    weighing = weigh("bert-base-chinese", name)
+    text = article(weighing)
+    for entry in weighing.ledger.entries:
+        row = next(line for line in text.splitlines() if line.startswith(entry.template.name + " "))
+        assert (row.count("×") + 1 == len(entry.shape)) or not entry.shape
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_every_component_has_its_sentence(lang):
+    said = data.read_toml(f"words/explain.{lang}.toml")["component"]
+    of_checkpoints = {"quantization", "constant"}  # that no model has
+    assert set(said) == set(data.read_toml("facts/roles.toml")["components"]) - of_checkpoints
+
+
+def shape(found):
+    """Return the keys of nested data, without its texts."""
+    if isinstance(found, dict):
+        return {key: shape(value) for key, value in found.items()}
+    return [shape(value) for value in found] if isinstance(found, list) else type(found)
+
+
+@pytest.mark.parametrize(
+    "kind", ["explain.{}", "{}", "formula.{}", "guess.{}", "inspect.{}", "tree.{}", "verify.{}"]
+)
+def test_the_languages_say_the_same_things(kind):
+    english, chinese = (data.read_toml(f"words/{kind.format(lang)}.toml") for lang in LANGUAGES)
+    grammar = {"one"}  # Chinese has no singular
+    assert shape({key: english[key] for key in english.keys() - grammar}) == shape(
+        {key: chinese[key] for key in chinese.keys() - grammar}
+    )
+    braces = re.compile(r"\{(\w+)[^}]*\}")
+    for key in english:
+        if isinstance(english[key], str):
+            assert sorted(set(braces.findall(english[key]))) == sorted(
+                set(braces.findall(chinese[key]))
+            ), key
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_no_sentence_holds_a_number_of_its_own(lang):
+    lines = data.read_text(f"words/explain.{lang}.toml").splitlines()
+    for line in lines:
+        if not line.startswith(("#", "where = ")):
+            assert not re.search(r"[1-9]", re.sub(r"\$[^$]*\$", "", line)), line
+
+
+def test_what_a_class_lacks_is_said_and_what_it_has_is_not_called_absent():
+    assert "has none" in explain("bert", "BertForMaskedLM")
+    assert "has none" not in explain("bert", "BertForPreTraining")
+    assert "tied" in explain("bert", "BertForMaskedLM")
+    assert "tied" not in explain("bert", "BertForMaskedLM", fields={"tie_word_embeddings": False})
+    assert "cross-attention" not in explain("bert")
+    assert "cross-attention" in explain(
+        "bert", fields={"is_decoder": True, "add_cross_attention": True}
+    )
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("name", ["BertModel", "BertForSequenceClassification"])
+def test_a_terminal_of_80_columns_is_enough(lang, name):
+    prose, _, _ = explain("bert-base-chinese", name, lang=lang).rpartition("import torch")
+    assert [line for line in prose.splitlines() if width(line) > 80] == []
+
+
+@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_markdown_is_tables_mathematics_and_prose_and_nothing_left_over(name, lang):
+    text = explain("bert-base-chinese", name, lang=lang, form="markdown")
+    weighing = weigh("bert-base-chinese", name)
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    kinds = [token.type for token in tokens]
+    assert kinds.count("table_open") == 1 + len(weighing.ledger.by("component"))
+    fences = [token for token in tokens if token.type == "fence"]
+    assert {fence.info for fence in fences} == {"math", "python"}
+    for token in tokens:
+        if token.type == "inline":
+            plain = "".join(child.content for child in token.children if child.type == "text")
+            assert plain.count("$") == 2 * sum(
+                before.content.endswith("$")
+                for before, code in pairwise(token.children)
+                if code.type == "code_inline"
+            )
+            assert "\\" not in plain
+
+
+class Balance(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.outside = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.outside += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_html_is_balanced_and_stands_alone(lang):
+    page = explain("bert-base-chinese", "BertForPreTraining", lang=lang, form="html")
+    balance = Balance()
+    balance.feed(page)
+    assert balance.open == []
+    assert balance.outside == []
+    assert "$" not in page
+    assert "://" not in page.replace("&#x27;", "")
+
+
+def shown(form, text):
+    """Return a text as its reader sees it, on one line."""
+    if form == "html":
+        text = html.unescape(re.sub("<[^>]*>", "", text))
+    elif form == "markdown":
+        inline = [token for token in MarkdownIt("commonmark").parse(text) if token.type == "inline"]
+        text = " ".join(child.content for token in inline for child in token.children)
+    return " ".join(text.split())
+
+
+LATEX = {
+    "a_b&<c>#%{}": r"a\_b\&\textless{}c\textgreater{}\#\%\{\}",
+    "a$V + $b": r"a\$V + \$b",
+    "e$=9$f": r"e\$=9\$f",
+    "x*y**z**": "x*y**z**",
+    "`q` \\w\\": r"\textasciigrave{}q\textasciigrave{} \textbackslash{}w\textbackslash{}",
+    "&lt;~s~|^": r"\&lt;\textasciitilde{}s\textasciitilde{}\textbar{}\textasciicircum{}",
+}
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("name", LATEX)
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_comes_from_outside_is_escaped(form, name, lang, tmp_path):
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "bert"}')
+    text = explain(str(folder), lang=lang, form=form)
+    assert "109,482,240" in text
+    expected = f"/{LATEX[name] if form == 'latex' else name}/config.json"
+    told = shown(form, text)
+    assert told.count(expected) == (3 if form == "html" else 2), (
+        "the title, and where the config is from"
+    )
+
+
+@given(st.text(st.sampled_from("\\`*$=#VH9a_{}"), min_size=1))
+def test_what_is_plain_stays_as_it_is_among_marks(outside):
+    marked = f"{plain(outside)}**{plain(outside)}**`H`{plain(outside)}$=V$"
+    written = write(Document((Heading(3, marked),), "en", {"V": 7}), "html")
+    assert f"<h3>{outside}<strong>{outside}</strong><code>H</code>{outside}7</h3>" in written
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_latex_compiles(lang, tmp_path):
+    if not shutil.which("xelatex"):
+        pytest.skip("xelatex is not installed")
+    text = explain("bert-base-chinese", "BertForPreTraining", lang=lang, form="latex")
+    (tmp_path / "article.tex").write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        ["xelatex", "-interaction=nonstopmode", "-halt-on-error", "article.tex"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Missing character" not in done.stdout
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_latex_is_balanced(lang):
+    text = explain("bert-base-chinese", "BertForPreTraining", lang=lang, form="latex")
+    assert r"layer.\allowbreak{}\{i\}" in text
+    plain = re.sub(r"\\[{}]", "", text)
+    assert plain.count("{") == plain.count("}")
+    assert sorted(re.findall(r"\\begin\{([^}]*)\}", text)) == sorted(
+        re.findall(r"\\end\{([^}]*)\}", text)
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "fields"),
+    [
+        ("bert-base-chinese", "BertModel", {}),
+        ("bert", "BertForSequenceClassification", {"id2label": {"0": "a", "1": "b", "2": "c"}}),
+        (
+            "bert",
+            "BertLMHeadModel",
+            {"is_decoder": True, "add_cross_attention": True, "num_hidden_layers": 2},
+        ),
+    ],
+)
+def test_the_code_that_it_tells_readers_to_run_gives_its_total(model, name, fields):
+    text = explain(model, name, fields=fields)
+    code = "\n".join(line[4:] for line in text[text.index("    import torch") :].splitlines())
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
+    )
+    assert int(done.stdout) == weigh(model, name, fields=fields).parameters
+
+
+def test_a_wrong_language_format_or_class_is_one_clear_error():
+    with pytest.raises(UsageError, match="no such language"):
+        explain("bert", lang="fr")
+    with pytest.raises(UsageError, match="no such format"):
+        explain("bert", form="pdf")
+    with pytest.raises(ModelError, match="BertForMaskedLM"):
+        explain("bert", "BertForMaskdLM")
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_model_of_other_fields_whose_layers_differ_is_told_truly(lang):
+    """Nothing is said of letters that it does not have, or of layers alike; every chain holds."""
+    found = find("bert")._replace(
+        blueprint=Blueprint(MIXED), fields=MIXED["defaults"], where="mixed", config={}
+    )
+    weighing = Weighing(found, "MixedModel")
+    text = article(weighing, lang)
+    chained = list(chains(text))
+    for parts in chained:
+        assert len({value_of(part) for part in parts if part}) == 1, parts
+    assert value_of(chained[-1][-1]) == weighing.parameters
+    assert ("are alike" if lang == "en" else "结构完全相同") not in text
+    assert ("are alike" if lang == "en" else "结构完全相同") in explain("bert", lang=lang)
+    assert "h.{0,2}.intermediate.dense.weight" in text
+    assert "h.{2}.attention.self.key.weight" in text
+    assert "(width + 2) × width" in text
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_layers_that_differ_are_not_called_alike_nor_counted_as_if_they_were(lang):
+    lettered = json.loads(
+        json.dumps(MIXED).replace("width", "hidden_size").replace("depth", "num_hidden_layers")
+    )
+    fields = lettered["defaults"] | {"hidden_size": 7}
+    found = find("bert")._replace(
+        blueprint=Blueprint(lettered), fields=fields, where="mixed", config={}
+    )
+    text = article(Weighing(found, "MixedModel"), lang)
+    assert ("are alike" if lang == "en" else "结构完全相同") not in text
+    for parts in chains(text):
+        assert len({value_of(part) for part in parts}) == 1, parts
+
+
+def test_what_no_class_of_the_family_has_is_not_called_absent():
+    raw = {
+        **MIXED,
+        "tensors": {
+            name: dims for name, dims in MIXED["tensors"].items() if not name.startswith("pooler")
+        },
+    }
+    found = find("bert")._replace(
+        blueprint=Blueprint(raw), fields=MIXED["defaults"], where="mixed", config={}
+    )
+    assert "pooler" not in article(Weighing(found, "MixedModel")).replace("the pooler and", "")

@@ -1,0 +1,212 @@
+"""`weighbridge measure`: what is predicted is what is measured, exactly; and what is refused."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from weighbridge import data
+from weighbridge.answers.measure import Measuring
+from weighbridge.blueprint import operations
+from weighbridge.cli import main
+from weighbridge.costs import costs
+from weighbridge.derive.operations.recording import Recorder, loss_of
+from weighbridge.derive.operations.workload import Run, built, inputs
+from weighbridge.derive.running.runs import reference
+from weighbridge.errors import ConfigError, ModelError, UsageError
+from weighbridge.torch import measure as measuring
+from weighbridge.torch.measure import EXACT, Wish, measure
+
+if TYPE_CHECKING:
+    from weighbridge.costs.costs import Measurement, Quantity
+
+torch.set_num_threads(1)
+
+NAMES = (*EXACT, "peak_bytes", "step_seconds")
+TINY = {
+    "hidden_size": 24,
+    "num_attention_heads": 3,
+    "num_hidden_layers": 2,
+    "intermediate_size": 40,
+    "vocab_size": 60,
+    "max_position_embeddings": 32,
+}
+NO_DROPOUT = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
+WORDS = [f"--set={name}={value}" for name, value in TINY.items()]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure the machine's rate on small matrices."""
+    monkeypatch.setitem(measuring._RATE_SIZE, "cpu", 64)
+
+
+def by_name(found: Measurement) -> dict[str, Quantity]:
+    return {each.name: each for each in found.quantities}
+
+
+@pytest.mark.parametrize("dtype", ["F32", "BF16"])
+@pytest.mark.parametrize("fields", [{}, NO_DROPOUT], ids=["dropout", "none"])
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("ours", [False, True], ids=["transformers", "ours"])
+def test_what_is_predicted_is_measured(
+    attention: str, fields: dict[str, Any], dtype: str, *, ours: bool
+) -> None:
+    wish = Wish(
+        "bert", None, {**TINY, **fields}, None, 3, 17, train=True, attention=attention, dtype=dtype
+    )
+    found = by_name(measure(wish._replace(ours=ours)))
+    assert list(found) == list(NAMES)
+    assert [found[name].ratio for name in EXACT] == [1] * 5
+    assert found["peak_bytes"].ratio == pytest.approx(1, abs=0.2)
+    assert found["step_seconds"].measured > 0
+
+
+@pytest.mark.parametrize("class_name", [*operations.load("bert").class_names[1:]])
+@pytest.mark.parametrize("ours", [False, True], ids=["transformers", "ours"])
+def test_a_head_is_predicted_too(class_name: str, *, ours: bool) -> None:
+    found = measure(Wish("bert", class_name, TINY, batch=2, sequence=9, train=True, ours=ours))
+    assert not found.differing
+    assert all(by_name(found)[name].predicted for name in EXACT)
+
+
+def test_forward_alone_saves_without_dropout_and_goes_nowhere_backward() -> None:
+    wish = Wish("bert", fields=TINY, batch=2, sequence=9)
+    forward, backward = (by_name(measure(wish._replace(train=train))) for train in (False, True))
+    assert forward["backward_matmul_flops"][1:] == (None, None)
+    without = by_name(measure(wish._replace(train=True, fields={**TINY, **NO_DROPOUT})))
+    assert forward["saved_for_backward_bytes"] == without["saved_for_backward_bytes"]
+    assert (
+        forward["saved_for_backward_bytes"].measured < backward["saved_for_backward_bytes"].measured
+    )
+
+
+def test_bert_at_its_true_size() -> None:
+    subject, run = reference().Subject("bert"), Run("BertModel", {}, 4, 128)
+    module, fields = built(subject, run), {"vocab_size": 30522}
+    recorder = Recorder(module)
+    with recorder.running():
+        loss_of(module(**inputs(run, fields)))
+    assert recorder.recording.saved_bytes == 457_823_232
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        module(**inputs(run._replace(batch=1, sequence=512), fields))
+    assert counter.get_total_flops() == 96_637_943_808
+
+
+def test_what_is_not_on_file_is_not_predicted() -> None:
+    tiny = {"n_embd": 8, "n_head": 2, "n_layer": 1, "vocab_size": 20}
+    found = measure(Wish("gpt2", fields=tiny, sequence=5))
+    quantities = by_name(found)
+    assert quantities["parameters"].ratio == 1
+    assert [quantities[name].predicted for name in NAMES[2:]] == [None] * 5
+    assert quantities["saved_for_backward_bytes"].measured > 0
+    assert found.notes[0] == costs.Note("no_operations", {"family": "gpt2"})
+
+
+def test_a_field_that_was_held_is_not_predicted_at_another_value() -> None:
+    found = measure(Wish("bert", fields={**TINY, "hidden_act": "relu"}, sequence=5))
+    assert by_name(found)["saved_for_backward_bytes"].predicted is None
+    assert found.notes[0].values["fields"] == "hidden_act = 'relu'"
+
+
+def test_json_has_each_of_the_seven(capsys: Any) -> None:
+    assert main(["measure", "bert", *WORDS, "--batch", "2", "--seq", "8", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {name: list(told[name]) for name in NAMES} == {
+        key: ["predicted", "measured", "ratio"] for key in NAMES
+    }
+    assert told["backward_matmul_flops"] == {"predicted": None, "measured": None, "ratio": None}
+    assert told["parameters"] == {"predicted": 11_864, "measured": 11_864, "ratio": 1.0}
+    assert told["run"]["batch"], told["run"]["sequence"] == (2, 8)
+
+
+def test_a_count_that_differs_is_status_1_and_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(costs, "weight_bytes", lambda _: 4)
+    assert main(["measure", "bert", *WORDS, "--seq", "8"]) == 1
+    assert "Not as predicted: weight_bytes." in capsys.readouterr().out
+
+
+def test_both_languages_say_the_same() -> None:
+    english, chinese = (data.read_toml(f"words/measure.{lang}.toml") for lang in ("en", "zh"))
+    assert english.keys() == chinese.keys()
+    found = measure(Wish("bert", fields=TINY, sequence=8))
+    texts = [Measuring(found).text(lang) for lang in ("en", "zh")]
+    assert ["11,864" in text for text in texts] == [True, True]
+    assert "实测" in texts[1]
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        (Wish("bert", batch=0), "--batch is a positive integer (batch = 0). Give 1 to 1,048,576."),
+        (Wish("bert", sequence=-3), "--seq is a positive integer (seq = -3). Give 1 to 1,048,576."),
+        (
+            Wish("bert", sequence=513),
+            "(seq = 513, max_position_embeddings = 512). Give --seq 512 or less.",
+        ),
+        (Wish("bert", device="tpu"), "no such device (device = 'tpu')"),
+    ],
+)
+def test_a_run_that_makes_no_sense_is_refused(wish: Wish, said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        measure(wish)
+    assert said in str(error.value)
+
+
+def test_models_that_there_are_not_are_refused() -> None:
+    with pytest.raises(ModelError, match="no model, family or file is named so"):
+        measure(Wish("brt"))
+    with pytest.raises(ModelError, match="bert has no class 'BertForNothing'"):
+        measure(Wish("bert", "BertForNothing"))
+    with pytest.raises(ConfigError, match="num_attention_heads == 0"):
+        measure(Wish("bert", fields={"hidden_size": 770}))
+    with pytest.raises(ModelError, match="gpt2: this package has no class of its own"):
+        measure(Wish("gpt2", sequence=8, ours=True))
+
+
+def test_what_memory_does_not_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "_free_bytes", lambda: 10_000)
+    wish = Wish("bert", fields=TINY, sequence=8)
+    with pytest.raises(
+        ModelError,
+        match=r"does not fit the memory at hand \(needed = '.* KiB', free = '9.77 KiB'\)",
+    ):
+        measure(wish)
+    assert measure(wish._replace(force=True)).quantities
+
+
+def test_code_that_raises_is_one_message() -> None:
+    fields = {"id2label": {str(number): "" for number in range(3)}}
+    with pytest.raises(
+        ModelError, match=r"BertForQuestionAnswering: running it raised ValueError: too many values"
+    ):
+        measure(Wish("bert", "BertForQuestionAnswering", {**TINY, **fields}, sequence=8))
+
+
+def test_ctrl_c_ends_it(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measuring, "_step", interrupted)
+    assert main(["measure", "bert", *WORDS, "--seq", "8"]) == 130
+    assert capsys.readouterr().err == "weighbridge: stopped\n"
+
+
+@pytest.mark.parametrize("missing", ["torch", "transformers"])
+def test_what_it_needs_is_named(missing: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == missing else find(name)
+    )
+    assert main(["measure", "bert"]) == 2
+    assert (
+        f"needs {missing}. `pip install torch==2.13.0`, then `pip install 'weighbridge[derive]'`"
+        in capsys.readouterr().err
+    )

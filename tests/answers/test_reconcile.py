@@ -1,0 +1,520 @@
+"""Published numbers and the ways of counting that give them: each claim, every convention, tables, slips, bad input."""
+
+import csv
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoints import write
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import weighbridge as wb
+from weighbridge import data
+from weighbridge.answers.reconcile import rules
+from weighbridge.answers.reconcile_table import reconcile_table
+from weighbridge.blueprint.schema import families
+from weighbridge.cli import main
+from weighbridge.counting.conventions import (
+    WITH,
+    WITHOUT,
+    count,
+    formula,
+    lora,
+    padded,
+    rows_of,
+    table,
+)
+from weighbridge.counting.reconciliation import Way, number, reconcile
+from weighbridge.errors import UsageError
+from weighbridge.ledger.ledger import bind
+from weighbridge.models.find import find
+from weighbridge.render.table import width
+
+BASE = "bert-base-uncased"
+
+
+def steps(way: Way) -> dict[str, int]:
+    return {step.convention: step.change for step in way.steps}
+
+
+# Numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "half"),
+    [
+        ("108808704", 108_808_704, "0.5"),
+        ("108,808,704", 108_808_704, "0.5"),
+        ("108_808_704", 108_808_704, "0.5"),
+        ("１０８，８０８，７０４", 108_808_704, "0.5"),
+        ("110M", 110_000_000, "500000"),
+        ("~110 M", 110_000_000, "500000"),
+        ("0.11B", 110_000_000, "5000000"),
+        ("1.1亿", 110_000_000, "5000000"),
+        ("约1.1 亿", 110_000_000, "5000000"),
+        ("11000万", 110_000_000, "5000"),
+        ("1.18M", 1_180_000, "5000"),
+        ("340 million", 340_000_000, "500000"),
+    ],
+)
+def test_a_number_is_read_as_people_write_it(text: str, value: int, half: str) -> None:
+    read = number(text)
+    assert (read.value, read.half, read.is_bytes) == (value, Fraction(half), False)
+
+
+def test_bytes_are_read_in_both_units() -> None:
+    assert number("413.18 MB").scales == (10**6, 2**20)
+    assert number("418MiB").scales == (2**20,)
+    assert number("4KB").is_bytes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "abc",
+        "12x",
+        "1.2.3",
+        "-5",
+        "1e9",
+        "9**9**9",
+        "1" * 400,
+        "1" * 31,
+        "12,34",
+        "nan",
+        "５Ｘ",
+        "1,000,00",
+    ],
+)
+def test_what_is_no_number_is_told(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match=r"108808704, 108,808,704, 110M|digits|unit"):
+        number(text)
+    assert (
+        main(
+            ["reconcile", BASE, text]
+            if not text.startswith("-")
+            else ["reconcile", BASE, "--", text]
+        )
+        == 2
+    )
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1
+    assert len(said.err) < 400
+
+
+# The claims about BERT
+
+
+@pytest.mark.parametrize(
+    ("model", "stated", "class_name", "changes"),
+    [
+        ("bert-base-chinese", "102,267,648", "BertModel", {}),
+        (BASE, "108,808,704", "BertModel", {"linear_biases": -82_944, "pooler": -590_592}),
+        (BASE, "109,396,992", "BertModel", {"linear_biases": -83_712, "embedding_norm": -1_536}),
+        (BASE, "110M", "BertForPreTraining", {}),
+        ("bert-large-uncased", "340M", "BertForPreTraining", {}),
+        (BASE, "1.18M", "BertModel", {"two_square_heads": 1_181_184 - 109_482_240}),
+        (BASE, "109,482,240", "BertModel", {}),
+        (BASE, "108,891,648", "BertModel", {"pooler": -590_592}),
+        (BASE, "109,514,298", "BertForMaskedLM", {}),
+        (BASE, "110,106,428", "BertForPreTraining", {}),
+        ("bert-base-cased", "413.18 MB", "BertModel", {"buffers": 1_024}),
+        ("gpt2", "124,475,904", "GPT2Model", {"padded_vocabulary": 36_096}),
+    ],
+)
+def test_a_claim_is_reconciled_to_its_convention(
+    model: str, stated: str, class_name: str, changes: dict[str, int]
+) -> None:
+    first = wb.reconcile(model, stated).matches[0]
+    assert first.class_name == class_name
+    assert steps(first) == changes
+
+
+def test_110m_is_the_pre_training_class_and_others_ranked() -> None:
+    found = wb.reconcile(BASE, "110M")
+    assert [(way.class_name, steps(way)) for way in found.matches[:2]] == [
+        ("BertForPreTraining", {}),
+        ("BertForMaskedLM", {}),
+    ]
+    assert "BertForPreTraining, all of it: 110,106,428" in found.text()
+
+
+def test_the_bytes_of_a_checkpoint_are_float32_and_two_buffers_in_mebibytes() -> None:
+    first = wb.reconcile("bert-base-cased", "413.18 MB").matches[0]
+    assert (first.dtype, first.scale, first.bytes) == ("F32", 2**20, 108_310_272 * 4 + 2 * 512 * 8)
+    assert wb.reconcile("bert-base-cased", "418.18 MB").status == 1
+
+
+@pytest.mark.parametrize("stated", ["109,418,952", "109,417,952", "418.18 MB"])
+def test_a_number_that_nothing_gives_has_the_nearest(
+    stated: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reconcile", BASE, stated, "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["matches"] == []
+    assert found["nearest"]
+    near = found["nearest"][0]
+    assert near["gap"] != 0
+
+
+@pytest.mark.parametrize(
+    ("stated", "what", "of"),
+    [
+        (109_482_340, "digit", {"place": 3, "stated": "3", "true": "2"}),
+        (109_842_240, "swapped", {"digits": "84"}),
+        (
+            109_482_240 + 2 * 30_522 * 768,
+            "term_more",
+            {"name": "embeddings.word_embeddings.weight", "times": 2},
+        ),
+        (
+            109_482_240 - 12 * 768,
+            "term_less",
+            {"name": "encoder.layer.{i}.attention.self.query.bias", "times": 1},
+        ),
+        (
+            109_482_240 - 768 * 3_072,
+            "place_less",
+            {"name": "encoder.layer.{i}.intermediate.dense.weight", "times": 1},
+        ),
+        (
+            109_482_240 + 2 * 768 * 3_072,
+            "place_more",
+            {"name": "encoder.layer.{i}.output.dense.weight", "times": 2},
+        ),
+    ],
+)
+def test_a_gap_is_what_it_is_equal_to(stated: int, what: str, of: dict[str, Any]) -> None:
+    found = wb.reconcile(BASE, stated)
+    assert not found.matches
+    assert (what, of) in [
+        (name, told) for near in found.told[0].found.nearest for name, told in near.gap_is
+    ]
+    assert "which is" in " ".join(found.text().split())
+
+
+# Every convention
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, entry in table().items() if not isinstance(entry["example"], str)]
+)
+def test_a_convention_comes_to_its_example(name: str) -> None:
+    entry = table()[name]
+    model_name, class_name, value = entry["example"]
+    model = find(model_name)
+    rows = rows_of(bind(model.blueprint, class_name, model.fields))
+    plain = {row.at: row.elements for row in rows if not row.tied and not row.buffer}
+    kind = entry["kind"]
+    if kind == "without":
+        gone = {row.at for row in WITHOUT[name](rows)}
+        assert sum(size for row, size in plain.items() if row not in gone) == value
+    elif kind == "with":
+        assert count(rows) + sum(row.elements for row in WITH[name](rows)) == value
+    elif kind == "padded":
+        more = [
+            sum(padded(rows, multiple).get(row, 0) for row in plain)
+            for multiple in entry["multiples"]
+        ]
+        assert value in [count(rows) + each for each in more]
+    elif kind == "active":
+        assert sum(row.active for row in rows if row.at in plain) == value
+    elif kind == "instead":
+        assert formula(rows, entry["formula"]) == value
+    else:
+        assert value in [
+            lora(rows, rank, of["roles"])
+            for rank in entry["ranks"]
+            for of in entry["targets"].values()
+        ]
+    ways = reconcile(model, number(value)).matches
+    assert any(name in steps(way) for way in ways) or name == "heads", "and the search finds it"
+    assert ways, "which for a class without its heads is the base class"
+
+
+def test_every_function_has_its_words_and_every_word_its_function() -> None:
+    kinds = {name: entry["kind"] for name, entry in table().items()}
+    assert {name for name, kind in kinds.items() if kind == "without"} == WITHOUT.keys()
+    assert {name for name, kind in kinds.items() if kind == "with"} == WITH.keys()
+    for entry in table().values():
+        assert entry["says"].keys() == {"en", "zh"}
+        assert entry["source"]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_conventions_are_listed(lang: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conventions", "--lang", lang]) == 0
+    out = capsys.readouterr().out
+    assert out.rstrip("\n") == rules(lang)
+    assert all(f"\n{name}  " in out for name in table())
+    assert main(["conventions", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out).keys() == table().keys()
+
+
+PLANTED = [
+    "bert",
+    "gpt2",
+    "llama",
+    "mixtral",
+    "t5",
+    "roberta",
+    "albert",
+    "gpt_neox",
+    "vit",
+    "qwen2_moe",
+    "whisper",
+    "clip",
+]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_a_planted_way_is_found_and_is_first_if_it_is_the_simplest(drawn: st.DataObject) -> None:
+    model = find(drawn.draw(st.sampled_from(PLANTED)))
+    class_name = drawn.draw(st.sampled_from(model.blueprint.class_names))
+    rows = rows_of(bind(model.blueprint, class_name, model.fields))
+    names = drawn.draw(st.lists(st.sampled_from(sorted(WITHOUT)), max_size=3, unique=True))
+    besides = drawn.draw(st.lists(st.sampled_from(sorted(WITH)), max_size=1))
+    gone = {row.at for name in names if name != "heads" for row in WITHOUT[name](rows)}
+    kept = [row for row in rows if not row.tied and not row.buffer and row.at not in gone]
+    planted = sum(row.elements for row in kept)
+    planted += sum(
+        row.elements for name in besides for row in WITH[name](rows) if row.at not in gone
+    )
+    if not planted:
+        return
+    found = reconcile(model, number(planted)).matches
+    asked = {*names, *besides}
+    assert any(sum_of(way) == planted for way in found)
+    simplest = min(len(way.steps) for way in found)
+    assert simplest <= len(asked)
+    assert len(found[0].steps) <= simplest + 1, "simple ones come first"
+    if not asked:
+        assert found[0].parameters == planted
+        assert found[0].steps == ()
+
+
+def sum_of(way: Way) -> int:
+    return way.total + sum(step.change for step in way.steps)
+
+
+def test_every_way_adds_up_and_none_can_spare_a_convention() -> None:
+    for stated in ("108,808,704", "110M", "86M", "1.1亿"):
+        found = reconcile(find(BASE), number(stated)).matches
+        assert found
+        for way in found:
+            assert sum_of(way) == way.parameters
+            for other in found:
+                in_place = any(table()[name]["kind"] in ("instead", "lora") for name in steps(way))
+                if other.class_name == way.class_name and other is not way and not in_place:
+                    assert not set(steps(other)) < set(steps(way))
+
+
+def test_the_search_is_complete_over_what_may_be_left_out() -> None:
+    from itertools import combinations
+
+    model = find(BASE)
+    rows = rows_of(bind(model.blueprint, "BertModel", model.fields))
+    plain = {row.at: row.elements for row in rows if not row.tied and not row.buffer}
+    for size in range(4):
+        for names in combinations(sorted(set(WITHOUT) - {"heads"}), size):
+            gone = {row.at for name in names for row in WITHOUT[name](rows)}
+            left = sum(each for row, each in plain.items() if row not in gone)
+            if left > 0:
+                found = reconcile(model, number(left), ["BertModel"]).matches
+                assert any(set(steps(way)) <= set(names) for way in found), names
+
+
+@pytest.mark.parametrize("family", families()[::9])
+def test_a_number_is_sought_in_every_kind_of_family(family: str) -> None:
+    found = reconcile(find(family), number("123,456,789"))
+    assert found.matches or found.nearest
+    for way in found.matches or [near.way for near in found.nearest]:
+        assert sum_of(way) == way.parameters
+
+
+# What a checkpoint holds
+
+
+def test_a_quantised_checkpoint_is_counted_as_counters_count_it(tmp_path: Path) -> None:
+    tensors = {
+        "model.layers.0.up_proj.qweight": ("I32", (16, 64)),
+        "model.layers.0.up_proj.qzeros": ("I32", (4, 8)),
+        "model.layers.0.up_proj.scales": ("F16", (4, 64)),
+        "model.norm.weight": ("F16", (128,)),
+    }
+    path = write(tmp_path / "model.safetensors", tensors)
+    logical, beside, words = 64 * 128 + 128, 32 + 256, 16 * 64 - 64 * 128
+    for number_of, changes in (
+        (logical, {}),
+        (logical + beside, {"quantization": beside}),
+        (logical + words, {"stored_words": words}),
+        (logical + beside + words, {"quantization": beside, "stored_words": words}),
+    ):
+        found = wb.reconcile(path, number_of)
+        assert found.status == 0
+        assert steps(found.matches[0]) == changes
+        assert str(path) in "".join(found.text().split())
+    assert wb.reconcile(path, logical + 1).status == 1
+
+
+def test_a_released_checkpoint_is_counted(minilm: Path) -> None:
+    found = wb.reconcile(minilm / "model.safetensors", "22.7M")
+    assert steps(found.matches[0]) == {}
+    assert steps(wb.reconcile(minilm / "model.safetensors", 22_713_216 + 512).matches[0]) == {
+        "buffers": 512
+    }
+    assert steps(wb.reconcile(minilm / "model.safetensors", 22_565_376).matches[0]) == {
+        "pooler": -147_840
+    }
+
+
+# Without a model
+
+
+def test_a_number_alone_is_sought_in_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
+    found = wb.reconcile(None, "102,267,648")
+    assert found.status == 0
+    assert any(each.where == "google-bert/bert-base-chinese" for each in found.told)
+    assert "bert-base-chinese" in found.text()
+    assert main(["reconcile", "102267649"]) == 1
+    assert "No model that is known here" in capsys.readouterr().out
+
+
+# Tables
+
+PUBLISHED = data.read_toml("facts/published.toml")
+
+
+def write_table(path: Path, header: list[str], rows: list[list[object]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+@pytest.mark.parametrize("claim", PUBLISHED["claim"], ids=lambda claim: claim["stated"])
+def test_a_published_number_is_what_the_facts_say(claim: dict[str, Any]) -> None:
+    found = wb.reconcile(claim["model"], claim["stated"])
+    if claim.get("none"):
+        assert found.status == 1
+        return
+    first = found.matches[0]
+    assert (first.class_name, list(steps(first))) == (claim["class"], claim["conventions"])
+
+
+@pytest.mark.parametrize("told", PUBLISHED["table"], ids=lambda told: told["name"])
+def test_a_published_table_is_what_the_facts_say(told: dict[str, Any], tmp_path: Path) -> None:
+    found = reconcile_table(
+        write_table(tmp_path / "a.csv", told["columns"], told["rows"]), told["family"]
+    ).found
+    if "odd" in told:
+        assert {row.name for row in found.slips if row.problem} == set(told["odd"])
+        return
+    assert {row.name for row in found.slips} == set(told.get("slips", ()))
+    assert found.way
+    assert (found.way.class_name, list(steps(found.way))) == (told["class"], told["conventions"])
+
+
+def test_the_odd_rows_of_gpt_3_s_table_say_why(tmp_path: Path) -> None:
+    (told,) = (table for table in PUBLISHED["table"] if table["name"] == "gpt-3")
+    found = reconcile_table(
+        write_table(tmp_path / "a.csv", told["columns"], told["rows"]), "gpt2"
+    ).found
+    odd = {row.name: row.problem for row in found.slips if row.problem}
+    assert "n_embd = 2048, n_head = 24" in odd["XL"]
+    assert "n_embd = 5140, n_head = 40" in odd["13B"]
+    wrong: list[list[object]] = [["a", 2, 64, 4, 32, 2048, "1M"]]
+    one = reconcile_table(
+        write_table(tmp_path / "one.csv", told["columns"], wrong), "gpt2"
+    ).found.slips[0]
+    assert one.problem == "4 heads of 32 are 128 wide, and not 64"
+
+
+def test_albert_s_totals_are_not_those_of_its_table() -> None:
+    (told,) = (table for table in PUBLISHED["table"] if table["name"] == "albert")
+    totals = {}
+    for name, *values, _ in told["rows"]:
+        fields = dict(zip(told["columns"][1:-1], values, strict=True))
+        totals[name] = round(wb.weigh("albert", fields=fields).parameters / 10**6, 1)
+    assert totals == {"base": 11.7, "large": 17.7, "xlarge": 58.7, "xxlarge": 222.6}
+
+
+def test_one_row_that_slips_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        ["bert-base-chinese", 102_267_648],
+        ["bert-base-uncased", 109_482_240],
+        ["bert-base-cased", 108_310_273],
+    ]
+    path = write_table(
+        tmp_path / "a.csv", ["model", "parameters"], [list(map(str, row)) for row in rows]
+    )
+    assert main(["reconcile", "--table", str(path)]) == 1
+    out = capsys.readouterr().out
+    assert "One way fits 2 of 3 rows" in out
+    assert "bert-base-cased" in out
+    assert main(["reconcile", "--table", str(path), "--json"]) == 1
+    assert [slip["row"] for slip in json.loads(capsys.readouterr().out)["slips"]] == [
+        "bert-base-cased"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read"),
+        (b"", "has no rows"),
+        (b"model\nbert\n", "has no column of published numbers"),
+        (b"model,parameters\nbert\n", "has a line of another length"),
+        (b"model,parameters\nbert,many\n", "is no number"),
+        (b"model,parameters\nbert," + b"9" * 400 + b"\n", "is no number"),
+        (b"\xff\xfe\x00\x01", "is not UTF-8"),
+        (b'model,parameters\n"a\x00b,1', "is no CSV"),
+        (b"x" * (2**21 + 1), "is longer than"),
+    ],
+)
+def test_a_table_that_is_none_is_told(
+    content: bytes | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.csv"
+    if content is not None:
+        path.write_bytes(content)
+    assert main(["reconcile", "--table", str(path)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert said in told.err
+    assert len(told.err.splitlines()) == 1
+
+
+# The command
+
+
+@pytest.mark.parametrize("words", [[], ["a", "b", "c"], ["bert", "1", "--table", "x"]])
+def test_too_few_and_too_many_words_are_told(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reconcile", *words]) == 2
+    assert "takes a number, and before it a model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize(
+    "stated", ["108,808,704", "110M", "413MiB", "109,418,952", "109,482,340", "1.18M"]
+)
+def test_the_text_keeps_to_80_columns(stated: str, lang: str) -> None:
+    text = wb.reconcile(BASE, stated).text(lang)
+    assert max(map(width, text.splitlines())) <= 80
+    assert stated in text
+
+
+def test_json_tells_each_step(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reconcile", BASE, "108,808,704", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["value"] == 108_808_704
+    assert found["matches"][0]["steps"] == [
+        {"convention": "linear_biases", "tensors": 72, "change": -82_944},
+        {"convention": "pooler", "tensors": 2, "change": -590_592},
+    ]

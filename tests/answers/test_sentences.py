@@ -1,0 +1,338 @@
+"""What an article says of parts that BERT has not: sentences belong to roles, shapes come from dims."""
+
+import re
+from typing import Any
+
+import pytest
+from arithmetic import chains, integers, value_of
+from made_up import blueprint
+
+from weighbridge import data
+from weighbridge.answers.explain import article
+from weighbridge.answers.sentences import Teller
+from weighbridge.answers.weigh import Weighing
+from weighbridge.blueprint.schema import Blueprint
+from weighbridge.data import LANGUAGES
+from weighbridge.models.find import find
+
+SIZES = {
+    "vocab_size": 50,
+    "hidden_size": 8,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 12,
+}
+EXPERTS = blueprint(
+    "made_up_experts",
+    defaults={
+        **SIZES,
+        "num_key_value_heads": 2,
+        "head_dim": 3,
+        "num_experts": 6,
+        "num_experts_per_tok": 2,
+    },
+    repeat={"i": "num_hidden_layers"},
+    tensors={
+        "embed_tokens.weight": "vocab_size hidden_size",
+        "layers.{i}.self_attn.q_proj.weight": "num_attention_heads*head_dim hidden_size",
+        "layers.{i}.self_attn.k_proj.weight": "num_key_value_heads*head_dim hidden_size",
+        "layers.{i}.self_attn.v_proj.weight": "num_key_value_heads*head_dim hidden_size",
+        "layers.{i}.self_attn.o_proj.weight": "hidden_size num_attention_heads*head_dim",
+        "layers.{i}.input_layernorm.weight": "hidden_size",
+        "layers.{i}.post_attention_layernorm.weight": "hidden_size",
+        "layers.{i}.mlp.gate.weight": "num_experts hidden_size",
+        "layers.{i}.mlp.experts.gate_up_proj": "num_experts 2*intermediate_size hidden_size",
+        "layers.{i}.mlp.experts.down_proj": "num_experts hidden_size intermediate_size",
+        "norm.weight": "hidden_size",
+    },
+    active={"layers.{i}.mlp.experts": "num_experts_per_tok"},
+    classes={
+        "Head": {
+            "prefix": "model",
+            "tensors": {"lm_head.weight": "vocab_size hidden_size"},
+            "ties": {"lm_head.weight": "model.embed_tokens.weight"},
+            "modules": {"lm_head": "Linear"},
+        }
+    },
+)
+LATENT = blueprint(
+    "made_up_latent",
+    defaults={
+        **SIZES,
+        "kv_lora_rank": 5,
+        "qk_rope_head_dim": 2,
+        "qk_nope_head_dim": 3,
+        "v_head_dim": 3,
+    },
+    repeat={"i": "num_hidden_layers"},
+    tensors={
+        "embed_tokens.weight": "vocab_size hidden_size",
+        "layers.{i}.self_attn.q_proj.weight": "num_attention_heads*(qk_nope_head_dim+qk_rope_head_dim) hidden_size",
+        "layers.{i}.self_attn.kv_a_proj_with_mqa.weight": "kv_lora_rank+qk_rope_head_dim hidden_size",
+        "layers.{i}.self_attn.kv_a_layernorm.weight": "kv_lora_rank",
+        "layers.{i}.self_attn.kv_b_proj.weight": "num_attention_heads*(qk_nope_head_dim+v_head_dim) kv_lora_rank",
+        "layers.{i}.self_attn.o_proj.weight": "hidden_size num_attention_heads*v_head_dim",
+        "layers.{i}.mlp.gate_proj.weight": "intermediate_size hidden_size",
+        "layers.{i}.mlp.up_proj.weight": "intermediate_size hidden_size",
+        "layers.{i}.mlp.down_proj.weight": "hidden_size intermediate_size",
+    },
+)
+TWO = blueprint(
+    "made_up_two",
+    defaults={**SIZES, "encoder_layers": 3, "decoder_layers": 2, "max_position_embeddings": 9},
+    repeat={"i": "encoder_layers", "j": "decoder_layers"},
+    tensors={
+        "shared.weight": "vocab_size hidden_size",
+        "encoder.embed_tokens.weight": "vocab_size hidden_size",
+        **{
+            f"encoder.layers.{{i}}.self_attn.{part}_proj.weight": "hidden_size hidden_size"
+            for part in ("q", "k", "v")
+        },
+        "encoder.layers.{i}.self_attn.out_proj.weight": "hidden_size hidden_size",
+        "encoder.layers.{i}.fc1.weight": "intermediate_size hidden_size",
+        "encoder.layers.{i}.fc2.weight": "hidden_size intermediate_size",
+        "decoder.embed_tokens.weight": "vocab_size hidden_size",
+        "decoder.embed_positions.weight": "max_position_embeddings hidden_size",
+        **{
+            f"decoder.layers.{{j}}.encoder_attn.{part}_proj.weight": "hidden_size hidden_size"
+            for part in ("q", "k", "v")
+        },
+        "decoder.layers.{j}.encoder_attn.out_proj.weight": "hidden_size hidden_size",
+    },
+    ties={
+        "encoder.embed_tokens.weight": "shared.weight",
+        "decoder.embed_tokens.weight": "shared.weight",
+    },
+)
+STATE = blueprint(
+    "made_up_state",
+    defaults={
+        "vocab_size": 50,
+        "hidden_size": 8,
+        "num_hidden_layers": 3,
+        "state_size": 4,
+        "inner": 16,
+        "conv_kernel": 4,
+    },
+    repeat={"i": "num_hidden_layers"},
+    tensors={
+        "embeddings.weight": "vocab_size hidden_size",
+        "layers.{i}.norm.weight": "hidden_size",
+        "layers.{i}.mixer.A_log": "inner state_size",
+        "layers.{i}.mixer.D": "inner",
+        "layers.{i}.mixer.conv1d.weight": "inner 1 conv_kernel",
+        "layers.{i}.mixer.in_proj.weight": "2*inner hidden_size",
+        "layers.{i}.mixer.x_proj.weight": "2*state_size+1 inner",
+        "layers.{i}.mixer.dt_proj.weight": "inner 1",
+        "layers.{i}.mixer.out_proj.weight": "hidden_size inner",
+    },
+)
+EYES = blueprint(
+    "made_up_eyes",
+    defaults={
+        "text_config.hidden_size": 8,
+        "text_config.num_hidden_layers": 2,
+        "text_config.vocab_size": 50,
+        "vision_config.hidden_size": 6,
+        "vision_config.num_hidden_layers": 3,
+        "vision_config.patch_size": 4,
+        "vision_config.num_channels": 3,
+    },
+    configs={"text_config": "", "vision_config": ""},
+    repeat={"i": "vision_config.num_hidden_layers", "j": "text_config.num_hidden_layers"},
+    tensors={
+        "vision_tower.embeddings.patch_embedding.weight": (
+            "vision_config.hidden_size vision_config.num_channels vision_config.patch_size vision_config.patch_size"
+        ),
+        "vision_tower.layers.{i}.attn.qkv.weight": "3*vision_config.hidden_size vision_config.hidden_size",
+        "vision_tower.layers.{i}.attn.proj.weight": "vision_config.hidden_size vision_config.hidden_size",
+        "multi_modal_projector.linear_1.weight": "text_config.hidden_size vision_config.hidden_size",
+        "language_model.embed_tokens.weight": "text_config.vocab_size text_config.hidden_size",
+        "language_model.layers.{j}.mlp.fc1.weight": "4*text_config.hidden_size text_config.hidden_size",
+        "language_model.layers.{j}.mlp.fc2.weight": "text_config.hidden_size 4*text_config.hidden_size",
+    },
+)
+ALL = {raw["family"]: raw for raw in (EXPERTS, LATENT, TWO, STATE, EYES)}
+
+
+def told(raw: dict[str, Any], lang: str = "en", class_name: str = "Base", **fields: int) -> str:
+    """Return an article on one line, so that a sentence is found wherever it is broken."""
+    return " ".join(written(raw, lang, class_name, **fields).split())
+
+
+def written(raw: dict[str, Any], lang: str = "en", class_name: str = "Base", **fields: int) -> str:
+    return article(weighed(raw, class_name, **fields), lang)
+
+
+def weighed(raw: dict[str, Any], class_name: str = "Base", **fields: int) -> Weighing:
+    found = find("bert")._replace(
+        blueprint=Blueprint(raw), fields={**raw["defaults"], **fields}, where="made up", config={}
+    )
+    return Weighing(found, class_name)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("family", ALL)
+def test_every_chain_holds_and_the_last_is_the_total(family: str, lang: str) -> None:
+    found = list(chains(written(ALL[family], lang)))
+    assert len(found) > 3
+    for parts in found:
+        assert len({value_of(part) for part in parts}) == 1, parts
+    assert value_of(found[-1][-1]) == weighed(ALL[family]).parameters
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_both_languages_tell_the_same_numbers(family: str) -> None:
+    english, chinese = (told(ALL[family], lang) for lang in LANGUAGES)
+    assert [n for n in integers(english) if n > 24] == [n for n in integers(chinese) if n > 24]
+
+
+def test_a_sentence_tells_the_same_sizes_and_shapes_in_both_languages() -> None:
+    for english, chinese in zip(*map(sentences, LANGUAGES), strict=True):
+        marks = [
+            set(re.findall(r"\{[^}]*\}|\$[^$]*\$", sentence.pop("text")))
+            for sentence in (english, chinese)
+        ]
+        assert marks[0] == marks[1], english
+        assert english == chinese, "and asks for the same"
+
+
+def sentences(lang: str) -> list[dict[str, Any]]:
+    """Return every sentence that asks for something, as copies."""
+    said = data.read_toml(f"words/explain.{lang}.toml")
+    found = [
+        *said["pitfall"],
+        *(sentence for section in said["section"] for sentence in section["say"]),
+    ]
+    return [
+        dict(sentence)
+        for sentence in [
+            *found,
+            *(s for name in said["component"] for s in said["component"][name]),
+        ]
+    ]
+
+
+def test_a_mixture_of_experts_is_told_by_its_total_and_by_what_is_active() -> None:
+    text, weighing = told(EXPERTS), weighed(EXPERTS)
+    assert f"and so it meets {weighing.ledger.active:,} parameters" in text
+    assert "gives each of the E experts a score, and the 2 with the best are taken" in text
+    assert "gate and up together E × 2F × H, down E × H × F" in text
+    assert "each pair of key and value serves 2 heads of the query" in text
+    assert "A heads make A·D = 12, which need not be the hidden size of 8" in text
+    assert "and so it meets" not in told(EXPERTS, num_experts_per_tok=6)
+
+
+def test_key_and_value_of_as_many_heads_as_the_query_are_not_called_fewer() -> None:
+    text = told(EXPERTS, num_key_value_heads=4)
+    assert "grouped-query" not in text
+    assert "Query, key and value are linear maps: A·D × H, A_kv·D × H and A_kv·D × H." in text
+
+
+def test_a_tied_output_is_shown_and_not_counted_again() -> None:
+    text = told(EXPERTS, class_name="Head")
+    assert "Its weight is tied: it is the token embedding itself" in text
+    assert "is the token embedding's. Who counts it twice is 400 too high." in text
+    assert "lm_head.weight V × H (shared)" in text
+
+
+def test_latent_attention_is_told_by_what_is_pressed_and_unfolded() -> None:
+    text = told(LATENT)
+    assert "One matrix, (R_kv + D_r) × H, presses each token into R_kv numbers" in text
+    assert "The query has no bottleneck: (A·D_n + A·D_r) × H." in text
+    assert "Three matrices, not two: gate and up, F × H each" in text
+
+
+def test_an_encoder_and_a_decoder_have_their_own_sections_and_letters() -> None:
+    text = told(TWO)
+    for heading in ("Encoder: layers", "Decoder: embeddings", "Decoder: layers"):
+        assert heading in text
+    assert "The L_e layers are alike" in text
+    assert "The L_d layers are alike" in text
+    assert "In a name, {j} stands for the layer and runs from 0 to 1." in text
+    assert text.count("It is the same table again, and not counted a second time.") == 2
+
+
+def test_one_part_alone_is_the_model() -> None:
+    assert "Encoder" not in told(STATE)
+    assert "Encoder:" not in told(
+        {**TWO, "tensors": {n: d for n, d in TWO["tensors"].items() if n.startswith("encoder")}}
+    )
+
+
+def test_a_state_space_model_is_told_without_attention() -> None:
+    text = told(STATE)
+    assert "The input projection, 2·inner × H, makes two streams" in text
+    assert "How fast the state decays" in text
+    assert "rotation" not in text
+
+
+def test_a_vision_model_is_told_in_parts_whose_letters_differ() -> None:
+    text = told(EYES)
+    assert "Vision encoder: embeddings" in text
+    assert "Language model: layers" in text
+    assert (
+        "steps by its own width, outputs × channels × the sides of a patch: H_v × c × p × p" in text
+    )
+    assert "The L_v layers are alike" in text
+    assert "Query, key and value are one matrix, 3·H_v × H_v" in text
+    assert "up, 4·H_t × H_t, and down again, H_t × 4·H_t" in text
+
+
+def test_a_sentence_of_sizes_that_a_model_lacks_is_not_told() -> None:
+    teller = Teller(weighed(STATE).ledger)
+    assert teller.can_say("$H$ and $gamma$, $=H*state_size$")
+    assert not teller.can_say("$A$")
+    assert not teller.can_say("$=unheard_of$")
+    assert not teller.holds("A < H")
+    assert teller.holds("H < V")
+
+
+def test_one_sentence_is_told_of_those_that_exclude_each_other() -> None:
+    weighing = weighed(STATE)
+    teller, entries = Teller(weighing.ledger), weighing.ledger.entries
+    sentences = [
+        {"text": "a", "has": ["attention"]},
+        {"else": True, "text": "b", "name": "told"},
+        {"else": True, "text": "c"},
+        {"text": "d", "unless": "told"},
+        {"text": "e {shape[ssm.d]}", "lacks": ["attention"]},
+        {"text": "f {shape[ssm]}"},
+    ]
+    assert list(teller.tell(sentences, entries, entries)) == ["b", "e $inner$"]
+
+
+def test_what_sentences_ask_for_exists() -> None:
+    facts = data.read_toml("facts/roles.toml")
+    known = {"", *facts["roles"], *facts["components"]}
+    known |= {role[: dot.start()] for role in facts["roles"] for dot in re.finditer(r"\.", role)}
+    keys = {
+        "text",
+        "else",
+        "name",
+        "unless",
+        "has",
+        "lacks",
+        "same",
+        "is",
+        "kernels",
+        "where",
+        "tied",
+        "active",
+    }
+    for sentence in sentences("en"):
+        asked = [
+            role
+            for key in ("has", "lacks", "same", "is", "kernels", "of", "absent")
+            for role in sentence.get(key, ())
+        ]
+        asked += re.findall(r"\{shape\[([^\]]*)\]\}", sentence["text"])
+        assert {role.partition(" ")[0] for role in asked} <= known, sentence
+        assert sentence.keys() <= keys | {"of", "absent", "norms"}
+    in_sections = [
+        name
+        for section in data.read_toml("words/explain.en.toml")["section"]
+        for name in section["components"]
+    ]
+    of_checkpoints = {"quantization", "constant"}  # that no model has
+    assert sorted(in_sections) == sorted(set(facts["components"]) - of_checkpoints)

@@ -1,0 +1,624 @@
+"""A blueprint file, its law, and how one whose layers differ is bound."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_up import MIXED
+
+from weighbridge import data
+from weighbridge.algebra.expr import parse
+from weighbridge.blueprint import law
+from weighbridge.blueprint import schema as blueprint
+from weighbridge.blueprint.law import LAW, check
+from weighbridge.blueprint.roles import component_of, role_of
+from weighbridge.blueprint.schema import MOST_LAYERS, Blueprint
+from weighbridge.errors import BlueprintError, ExpressionError, ModelError, UsageError
+from weighbridge.ledger.ledger import bind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weighbridge.ledger.ledger import Ledger
+
+    Raw = dict[str, Any]
+
+unhurried = settings(deadline=None)
+QUERY = "encoder.layer.{i}.attention.self.query"
+
+
+def bert() -> Raw:
+    return deepcopy(data.read_toml("blueprints/bert.toml"))
+
+
+def rules_broken_by(raw: Raw) -> list[str]:
+    return [name for name, rule in LAW.items() if list(rule(raw))]
+
+
+@pytest.mark.parametrize("family", blueprint.families())
+def test_every_shipped_blueprint_keeps_the_law(family: str) -> None:
+    raw = data.read_toml(f"blueprints/{family}.toml")
+    check(raw, family)
+    assert raw["family"] == family
+
+
+# For each rule, changes to bert that break it and no other: a case is a name, what it does, what
+# the error says.
+CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
+    "types": {
+        "a text that is a number": (lambda raw: raw.update(source=5), "source is text"),
+        "a list that is a text": (lambda raw: raw.update(inert="hidden_act"), "inert lists texts"),
+        "a list of numbers": (lambda raw: raw.update(inert=[1]), "inert lists texts"),
+        "dims that are a number": (
+            lambda raw: raw["tensors"].update({"pooler.dense.bias": 768}),
+            "tensors holds texts",
+        ),
+        "a table that is a list": (lambda raw: raw.update(buffers=[]), "buffers is a table"),
+        "a class that is a text": (
+            lambda raw: raw["classes"].update(BertModelToo="bert"),
+            "classes.BertModelToo is a",
+        ),
+        "a base that is a text": (
+            lambda raw: raw["classes"]["BertForMaskedLM"].update(base="no"),
+            "classes.BertForMaskedLM.base is true or false",
+        ),
+        "values that are one text": (
+            lambda raw: raw.update(values={"hidden_act": "gelu"}),
+            "values.hidden_act lists texts",
+        ),
+        "other words that are a text": (
+            lambda raw: raw.update(spelled={"hidden_act": "gelu"}),
+            "spelled.hidden_act is a table of texts",
+        ),
+        "holes that are a text": (
+            lambda raw: raw["proof"].update(holes="none"),
+            "proof.holes lists texts",
+        ),
+    },
+    "keys": {
+        "one that is missing": (lambda raw: raw.pop("source"), "source is missing"),
+        "one that nobody knows": (lambda raw: raw.update(colour="red"), "colour is unknown"),
+        "one that no class has": (
+            lambda raw: raw["classes"]["BertForMaskedLM"].update(defaults={}),
+            "classes.BertForMaskedLM.defaults is unknown",
+        ),
+        "a proof that says less": (
+            lambda raw: raw["proof"].pop("configs"),
+            "proof has against, by, configs, and may",
+        ),
+        "a proof that says more": (
+            lambda raw: raw["proof"].update(date="today"),
+            "proof has against, by, configs, and",
+        ),
+    },
+    "format": {"another": (lambda raw: raw.update(format=1), "this version reads format 2, not 1")},
+    "expressions": {
+        "a rule cut short": (
+            lambda raw: raw["require"].append("hidden_size >"),
+            "require: hidden_size >: expected",
+        ),
+        "dims that chain powers": (
+            lambda raw: raw["tensors"].update({"pooler.dense.bias": "2**2**2"}),
+            "powers do",
+        ),
+    },
+    "names": {
+        "a field with no default": (
+            lambda raw: raw["require"].append("width > 0"),
+            "require: width has no default",
+        ),
+        "an index where nothing repeats": (
+            lambda raw: raw["tensors"].update({"pooler.dense.bias": "hidden_size+i"}),
+            "pooler.dense.bias: i has no default",
+        ),
+        "an index that counts itself": (
+            lambda raw: raw["repeat"].update(i="i"),
+            "repeat.i: i has no default",
+        ),
+        "an index that is a field": (
+            lambda raw: raw["repeat"].update(hidden_size="num_hidden_layers"),
+            "repeat.hidden_size is a field",
+        ),
+        "a condition of a class": (
+            lambda raw: raw["classes"]["BertForMaskedLM"].update({"when": {"cls": "i > 0"}}),
+            "classes.BertForMaskedLM.when.cls: i has no default",
+        ),
+    },
+    "fields are known": {
+        "null for no field": (
+            lambda raw: raw.update(nullable=["width"]),
+            "nullable: width is no field",
+        ),
+        "zero for no field": (lambda raw: raw.update(zero=["width"]), "zero: width is no field"),
+        "values of no field": (
+            lambda raw: raw.update(values={"width": ["a"]}),
+            "values: width is no field",
+        ),
+        "other words of no field": (
+            lambda raw: raw.update(spelled={"width": {"a": "b"}}),
+            "spelled: width is no field",
+        ),
+        "an alias of no field": (
+            lambda raw: raw.update(aliases={"dim": "width"}),
+            "aliases: width is no field",
+        ),
+        "an alias that is a field": (
+            lambda raw: raw.update(aliases={"hidden_size": "vocab_size"}),
+            "aliases: hidden_size is a field itself",
+        ),
+        "a field that is read in a way not told": (
+            lambda raw: raw.update(beyond=["hidden_size"]),
+            "beyond: hidden_size is a field",
+        ),
+        "an inert field that is read in a way not told": (
+            lambda raw: raw.update(beyond=["hidden_act"]),
+            "beyond: hidden_act is a field",
+        ),
+        "what is given for no field": (
+            lambda raw: raw.update(given={"text.width": 1}),
+            "given: text.width is no field",
+        ),
+        "a field of no sub-config": (
+            lambda raw: raw["inert"].append("text_config.hidden_act"),
+            "text_config.hidden_act is in no sub-config",
+        ),
+        "a sub-config of none": (
+            lambda raw: raw.update(configs={"text_config.inner": ""}),
+            "text_config.inner is in no sub-config",
+        ),
+    },
+    "fields are used": {
+        "a default for nothing": (
+            lambda raw: raw["defaults"].update(width=1),
+            "width is in no expression",
+        ),
+        "an inert field that decides": (
+            lambda raw: raw["inert"].append("hidden_size"),
+            "hidden_size decides something",
+        ),
+    },
+    "paths": {
+        "an unknown index": (
+            lambda raw: (
+                raw["tensors"].update({"pooler.{j}.bias": "2"})
+                or raw["modules"].update({"pooler.{j}": "Linear"})
+            ),
+            "pooler.{j}.bias is not a dotted path with {i}",
+        ),
+        "one index twice": (
+            lambda raw: (
+                raw["tensors"].update({"pooler.{i}.{i}.bias": "2"})
+                or raw["modules"].update({"pooler.{i}.{i}": "Linear"})
+            ),
+            "has {i} twice",
+        ),
+        "an index whose number needs another": (
+            lambda raw: (
+                raw["tensors"].update({"pooler.{j}.bias": "2"})
+                or raw["modules"].update({"pooler.{j}": "Linear"})
+                or raw["repeat"].update(j="i + 1")
+            ),
+            "pooler.{j}.bias: the number of {j} needs {i} to its left",
+        ),
+        "a buffer's": (
+            lambda raw: raw["buffers"].update({"pooler.": "I64 1"}),
+            "pooler. is not a dotted path",
+        ),
+    },
+    "paths lead somewhere": {
+        "a condition on nothing": (
+            lambda raw: raw["when"].update({"decoder": "is_decoder"}),
+            "no tensor stands under decoder",
+        ),
+        "a class without nothing": (
+            lambda raw: raw["classes"]["BertForMaskedLM"].update(without=["pooler", "pool"]),
+            "no tensor stands under pool",
+        ),
+        "experts that are none": (
+            lambda raw: raw.update(active={"experts": "1"}),
+            "no tensor stands under experts",
+        ),
+        "a class's condition on the base's": (
+            lambda raw: raw["classes"]["BertForMaskedLM"].update(
+                {"when": {"bert.pooler": "is_decoder"}}
+            ),
+            "no tensor stands under bert.pooler",
+        ),
+    },
+    "dtypes": {
+        "none": (
+            lambda raw: raw["buffers"].update({"embeddings.position_ids": ""}),
+            "buffers.embeddings.position_ids begins with no dtype",
+        ),
+        "an unknown one": (
+            lambda raw: raw["buffers"].update(
+                {"embeddings.position_ids": "I65 1 max_position_embeddings"}
+            ),
+            "buffers.embeddings.position_ids begins with no dtype",
+        ),
+        "a class's": (
+            lambda raw: raw["classes"]["BertForMaskedLM"].update(buffers={"cls.scale": "2"}),
+            "classes.BertForMaskedLM.buffers.cls.scale begins with no dtype",
+        ),
+    },
+    "names are unique": {
+        "a head's tensor that the base has": (
+            lambda raw: (
+                raw["classes"]["BertForMultipleChoice"]["tensors"].update(
+                    {"bert.pooler.dense.bias": "1"}
+                )
+                or raw["classes"]["BertForMultipleChoice"]["modules"].update(
+                    {"bert.pooler.dense": "Linear"}
+                )
+            ),
+            "BertForMultipleChoice has bert.pooler.dense.bias twice",
+        ),
+    },
+    "ties": {
+        "from nothing": (
+            lambda raw: tie(raw, "cls.decoder", "cls.predictions.bias"),
+            "cls.decoder is no tensor of it",
+        ),
+        "to nothing": (
+            lambda raw: tie(raw, "cls.predictions.decoder.bias", "cls.bias"),
+            "cls.bias is no tensor of it",
+        ),
+        "to a tied one": (
+            lambda raw: tie(
+                raw, "cls.predictions.transform.dense.bias", "cls.predictions.decoder.bias"
+            ),
+            "cls.predictions.decoder.bias is tied itself",
+        ),
+        "between other shapes": (
+            lambda raw: tie(
+                raw, "cls.predictions.decoder.bias", "bert.embeddings.word_embeddings.weight"
+            ),
+            "have different dims",
+        ),
+        "to a layer that is tied itself": (
+            lambda raw: raw.update(
+                ties={f"{QUERY}.weight": f"{QUERY.replace('{i}', '0')}.weight if i >= 0"}
+            ),
+            "encoder.layer.0.attention.self.query.weight is tied itself",
+        ),
+        "to a layer of nothing": (
+            lambda raw: raw.update(
+                ties={f"{QUERY}.weight": "encoder.layers.0.attention.self.query.weight if i > 0"}
+            ),
+            "encoder.layers.0.attention.self.query.weight is no tensor of it",
+        ),
+        "of one to every layer's": (
+            lambda raw: raw.update(
+                ties={"pooler.dense.weight": "encoder.layer.{i}.attention.output.dense.weight"}
+            ),
+            "have different dims or layers",
+        ),
+    },
+    "experts": {
+        "a scalar": (
+            lambda raw: (
+                raw["tensors"].update({"pooler.dense.bias": ""})
+                or raw.update(active={"pooler": "1"})
+            ),
+            "BertModel: pooler.dense.bias has no dims",
+        ),
+    },
+    "roles": {},
+    "modules": {
+        "a tensor in none": (lambda raw: raw["modules"].pop(QUERY), f"{QUERY} has no class"),
+        "one that holds nothing": (
+            lambda raw: raw["modules"].update(decoder="BertDecoder"),
+            "decoder holds no tensor",
+        ),
+    },
+    "defaults hold": {
+        "a rule that they break": (
+            lambda raw: raw["defaults"].update(num_attention_heads=7),
+            "hidden_size % num_attention_heads == 0 is false of the defaults",
+        ),
+        "a size of none": (
+            lambda raw: raw["defaults"].update(type_vocab_size=0),
+            "type_vocab_size is a size, and 0 is",
+        ),
+        "a division by zero": (
+            lambda raw: raw["defaults"].update(num_attention_heads=0),
+            "has no value",
+        ),
+        "layers of a fraction": (
+            lambda raw: raw["repeat"].update(i="num_hidden_layers / 2"),
+            "num_hidden_layers / 2 is a number of layers, and 6.0 is none",
+        ),
+        "a condition that is a number": (
+            lambda raw: raw["when"].update({"pooler": "hidden_size"}),
+            "hidden_size is neither true nor false of the defaults, but 768",
+        ),
+        "experts of a fraction": (
+            lambda raw: raw.update(active={"pooler": "hidden_size / 5"}),
+            "hidden_size / 5 is a number of experts, and 153.6 is none",
+        ),
+    },
+    "stored": {
+        "with fewer elements": (
+            lambda raw: raw.update(stored={"pooler.dense.bias": ["bias: hidden_size-1"]}),
+            "files hold 767 elements in place of the 768 of pooler.dense.bias",
+        ),
+        "in place of nothing": (
+            lambda raw: raw.update(stored={"pool": ["a"]}),
+            "no tensor stands under pool",
+        ),
+        "under one name": (
+            lambda raw: raw.update(
+                stored={"pooler.dense.bias": ["a"], "pooler.dense.weight": ["a"]}
+            ),
+            "BertModel: pooler.dense.weight and pooler.dense.bias are stored under names that are not all different",
+        ),
+    },
+}
+
+
+def tie(raw: Raw, name: str, to: str) -> None:
+    raw["classes"]["BertForMaskedLM"]["ties"][name] = to
+
+
+def test_every_rule_of_the_law_has_a_case() -> None:
+    assert list(CASES) == list(LAW)
+    assert [rule for rule in CASES if not CASES[rule]] == [
+        "roles"
+    ]  # it holds as long as the facts hold together
+
+
+def test_a_role_that_the_facts_do_not_name_breaks_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = bert()
+    raw["tensors"]["gate.weight"] = "hidden_size"
+    raw["modules"]["gate"] = "Linear"
+    check(raw)
+    monkeypatch.setattr(
+        law, "role_of", lambda name: "colour" if name == "gate.weight" else role_of(name)
+    )
+    with pytest.raises(
+        BlueprintError, match=r"^roles: facts/roles\.toml has none for gate\.weight"
+    ):
+        check(raw)
+
+
+@pytest.mark.parametrize(
+    ("rule", "case"),
+    [pytest.param(rule, case, id=f"{rule}: {case}") for rule in CASES for case in CASES[rule]],
+)
+def test_a_blueprint_that_breaks_a_rule_is_refused_by_the_rule_s_name(rule: str, case: str) -> None:
+    change, said = CASES[rule][case]
+    raw = bert()
+    change(raw)
+    with pytest.raises(BlueprintError) as caught:
+        check(raw, "bert.toml")
+    assert str(caught.value).startswith(f"bert.toml: {rule}: ")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        rule
+        for rule in LAW
+        if rule not in ("types", "keys", "expressions", "names", "paths", "dtypes", "defaults hold")
+    ],
+)
+def test_the_cases_break_one_rule_alone(rule: str) -> None:
+    """Not so for those whose breach other rules cannot read past."""
+    for change, _ in CASES[rule].values():
+        raw = bert()
+        change(raw)
+        assert rules_broken_by(raw) == [rule]
+
+
+def places(raw: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Return the path of everything in a raw blueprint."""
+    inside = raw.items() if isinstance(raw, dict) else ()
+    return [path, *[found for key, held in inside for found in places(held, (*path, key))]]
+
+
+junk = st.sampled_from(
+    [None, True, 0, -1, 2.5, "", "hidden_size", "a b", " if ", "{i}", [], [1], ["x"], {}, {"x": {}}]
+)
+
+
+@unhurried
+@given(st.sampled_from(places(bert())[1:]), junk)
+def test_whatever_stands_in_a_file_is_accepted_or_refused_as_a_blueprint(
+    path: tuple[str, ...], found: object
+) -> None:
+    raw = bert()
+    *above, last = path
+    table = raw
+    for key in above:
+        table = table[key]
+    table[last] = found
+    try:
+        check(raw)
+    except BlueprintError:
+        return
+    Blueprint(raw)
+
+
+def test_a_file_that_holds_nothing_is_refused() -> None:
+    with pytest.raises(BlueprintError, match="keys: class is missing"):
+        check({})
+
+
+# Layers that differ
+
+
+def mixed(**fields: Any) -> Ledger:
+    return bind(Blueprint(MIXED), "MixedModel", {**MIXED["defaults"], **fields})
+
+
+def mixed_rows(
+    width: int, types: list[str], sizes: list[int], first_k: int
+) -> list[tuple[str, tuple[int, ...]]]:
+    """Write the rows of the made-up model as a program would that builds it layer by layer."""
+    rows = [("embeddings.word_embeddings.weight", (3, width))]
+    for i, (kind, size) in enumerate(zip(types, sizes, strict=True)):
+        if kind == "full":
+            rows.append((f"h.{i}.attention.self.query.weight", (width, width)))
+            rows.append((f"h.{i}.attention.self.key.weight", (width + i, width)))
+        if i < first_k:
+            rows.append((f"h.{i}.intermediate.dense.weight", (size, width)))
+        rows.append((f"h.{i}.output.dense.weight", (width, size)))
+        rows.append((f"h.{i}.output.LayerNorm.weight", (width,)))
+    return [*rows, ("pooler.dense.weight", (width, width))]
+
+
+layers = st.lists(
+    st.tuples(st.sampled_from(["full", "sliding"]), st.integers(1, 3)), min_size=1, max_size=6
+)
+
+
+def test_a_blueprint_whose_layers_differ_keeps_the_law() -> None:
+    check(MIXED)
+    assert Blueprint(MIXED).sizes == {"width", "depth"}
+
+
+@unhurried
+@given(st.integers(1, 9), layers, st.integers(0, 6))
+def test_layers_that_differ_are_bound_one_by_one(
+    width: int, kinds: list[tuple[str, int]], first_k: int
+) -> None:
+    types, sizes = [kind for kind, _ in kinds], [size for _, size in kinds]
+    ledger = mixed(width=width, depth=len(kinds), layer_types=types, sizes=sizes, first_k=first_k)
+    assert [(row.name, row.shape) for row in ledger.rows] == mixed_rows(
+        width, types, sizes, first_k
+    )
+    assert ledger.parameters == sum(row.parameters for row in ledger.rows)
+    assert ledger.formula(width=width) == ledger.parameters
+    assert (
+        ledger.formula(width=2 * width) == mixed(**{**ledger.fields, "width": 2 * width}).parameters
+    )
+    for grouping in ("component", "role", "layer", "tensor"):
+        assert sum(line.parameters for line in ledger.by(grouping)) == ledger.parameters
+
+
+def test_layers_that_differ_share_an_entry_where_their_shapes_agree() -> None:
+    shared = {
+        entry.template.name: list(entry.indices)
+        for entry in mixed().entries
+        if entry.shape[-1:] == (5,)
+    }
+    assert shared == {"h.{i}.output.dense.weight": [(0,), (2,)]}
+
+
+def test_the_formula_of_layers_that_differ_holds_at_the_config() -> None:
+    ledger = mixed()
+    assert ledger.formula()(**ledger.fields) == ledger.parameters
+
+
+# What a blueprint says of itself
+
+
+def test_the_number_of_layers_that_differ_cannot_be_replaced_in_a_formula() -> None:
+    ledger = mixed()
+    assert ledger.formula(width=ledger.fields["width"]) == ledger.parameters
+    with pytest.raises(UsageError, match="depth decides more than sizes"):
+        ledger.formula(depth=2)
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.0, True, "8"])
+def test_a_size_in_a_list_is_a_positive_integer_too(size: object) -> None:
+    with pytest.raises(ExpressionError, match="no integer from 1 to"):
+        mixed(sizes=[4, size, 4, 4])
+
+
+def test_bert_says_which_fields_are_sizes() -> None:
+    found = blueprint.load("bert")
+    assert found.sizes == {
+        "vocab_size",
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "intermediate_size",
+        "max_position_embeddings",
+        "type_vocab_size",
+        "num_labels",
+    }
+    assert found.repeats == {"num_hidden_layers"}
+    assert found.fields - found.sizes == {
+        "pad_token_id",
+        "is_decoder",
+        "add_cross_attention",
+        "tie_word_embeddings",
+        "id2label",
+    }
+    assert found.fields - found.never_null == {"pad_token_id", "id2label", "num_labels"}
+
+
+def test_templates_of_a_class_are_made_once() -> None:
+    found = blueprint.load("bert")
+    assert found.templates("BertForMaskedLM") is found.templates("BertForMaskedLM")
+
+
+def test_a_class_has_the_base_under_its_prefix_without_what_it_drops() -> None:
+    found = blueprint.load("bert")
+    base = [f"bert.{template.name}" for template in found.templates("BertModel")]
+    masked = [template.name for template in found.templates("BertForMaskedLM")]
+    kept = [name for name in base if not name.startswith("bert.pooler.")]
+    assert masked[: len(kept)] == kept
+    assert {name.partition(".")[0] for name in masked[len(kept) :]} == {"cls"}
+
+
+def test_a_condition_on_a_module_holds_for_all_in_it_and_for_nothing_that_begins_the_same() -> None:
+    raw = bert()
+    raw["when"] = {
+        "encoder.layer.{i}.attention.self.quer": "is_decoder",
+        QUERY: "add_cross_attention",
+    }
+    conditions = {
+        template.name: template.when
+        for template in Blueprint(raw).templates("BertModel")
+        if template.when
+    }
+    assert conditions == {
+        f"{QUERY}.{part}": (parse("add_cross_attention"),) for part in ("weight", "bias")
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("bert.embeddings.word_embeddings.weight", "embedding.token"),
+        ("encoder.layer.7.crossattention.self.key.bias", "cross_attention.key"),
+        ("encoder.layer.{i}.attention.output.LayerNorm.weight", "attention.norm"),
+        ("encoder.layer.0.output.LayerNorm.weight", "ffn.norm"),
+        ("classifier.weight", "head.classifier"),
+        ("myclassifier.weight", "other"),
+        ("", "other"),
+    ],
+)
+def test_a_role_is_read_from_whole_pieces_of_a_name(name: str, role: str) -> None:
+    assert role_of(name) == role
+
+
+def test_a_role_goes_under_the_longest_component_that_begins_it() -> None:
+    assert [
+        component_of(role)
+        for role in ("attention.query", "attention.norm", "head.mlm.bias", "other")
+    ] == [
+        "attention",
+        "attention.norm",
+        "head.mlm",
+        "other",
+    ]
+
+
+def test_a_family_without_a_blueprint_is_refused_with_those_that_have_one() -> None:
+    with pytest.raises(
+        ModelError,
+        match=r"no blueprint for the family gpt9\. .* one.*`weighbridge families` lists them",
+    ):
+        blueprint.load("gpt9")
+
+
+def test_the_number_of_layers_is_bounded_lower_than_a_size() -> None:
+    assert MOST_LAYERS < blueprint.LARGEST_SIZE

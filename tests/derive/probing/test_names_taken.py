@@ -1,0 +1,225 @@
+"""Names that a config class takes out of what a file says besides: fields, older names, or neither."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from weighbridge.algebra.rewrite import names
+from weighbridge.blueprint.schema import load
+from weighbridge.derive.probing.probe import quick_building
+from weighbridge.derive.probing.reference import Subject
+from weighbridge.derive.prove import held
+from weighbridge.errors import ConfigError
+from weighbridge.models.find import find
+
+if TYPE_CHECKING:
+    from weighbridge.algebra.expr import Tree
+
+
+@pytest.mark.parametrize(
+    ("family", "taken"),
+    [
+        ("qwen3_next", {"full_attention_interval": 4}),
+        ("axk1", {"first_k_dense_replace": 1, "moe_layer_freq": 1}),
+        (
+            "gemma4",
+            {"text_config.global_head_dim": 512, "text_config.num_global_key_value_heads": None},
+        ),
+        ("deberta", {"pooler_hidden_size": None}),
+        ("kimi_linear", {"first_k_dense_replace": 1, "linear_attn_config": None}),
+        ("deepseek_v4", {"num_hash_layers": None, "qk_rope_head_dim": None}),
+        ("bloom", {}),  # n_embed is another name of hidden_size
+        ("lfm2", {}),  # and so is tie_embedding, a flag, of tie_word_embeddings
+        ("bart", {}),  # num_labels is a property
+        ("t5", {}),  # tie_word_embeddings is a field
+        ("clip", {}),  # text_config_dict says what text_config does
+        ("bert", {}),
+    ],
+)
+def test_a_name_that_is_taken_and_becomes_no_field_is_one_to_turn(
+    family: str, taken: dict[str, Any]
+) -> None:
+    assert Subject(family).taken == taken
+
+
+@pytest.mark.parametrize(
+    ("family", "older"),
+    [
+        ("bloom", {"n_embed": "hidden_size"}),
+        ("lfm2", {"block_ff_dim": "intermediate_size", "tie_embedding": "tie_word_embeddings"}),
+        ("nemotron_h", {"mamba_dt_limit": "time_step_limit", "mamba_dt_min": "time_step_min"}),
+        ("deepseek_v4", {"compress_ratios": "layer_types"}),
+        ("nemotron_h", {"hybrid_override_pattern": "layers_block_type"}),
+        ("nemotron_h", {"mtp_hybrid_override_pattern": "mtp_layers_block_type"}),
+        ("detr", {"backbone": "backbone_config.backbone"}),
+        ("step3p7", {"vision_config.width": "vision_config.hidden_size"}),
+    ],
+)
+def test_a_name_whose_value_becomes_a_field_s_is_another_name_of_it(
+    family: str, older: dict[str, str]
+) -> None:
+    subject = Subject(family)
+    found = subject.aliases([*subject.fields(subject.config({}))])
+    assert {old: found.get(old) for old in older} == older
+
+
+@pytest.mark.parametrize(
+    ("family", "words"),
+    [
+        (
+            "nemotron_h",
+            {
+                name: {"M": "linear_attention", "E": "moe", "*": "full_attention", "-": "mlp"}
+                for name in ("layers_block_type", "mtp_layers_block_type")
+            },
+        ),
+        (
+            "deepseek_v4",
+            {
+                "layer_types": {
+                    "0": "sliding_attention",
+                    "4": "compressed_sparse_attention",
+                    "128": "heavily_compressed_attention",
+                }
+            },
+        ),
+        ("qwen3_next", {}),
+    ],
+)
+def test_the_words_of_an_older_name_are_those_of_a_table_in_the_code(
+    family: str, words: dict[str, dict[str, str]]
+) -> None:
+    assert Subject(family).words == words
+
+
+# Sub-configs that are null by default
+
+
+def test_a_sub_config_that_is_null_by_default_is_one_to_turn_if_its_model_is_one_alone() -> None:
+    assert Subject("gemma4").optional == {
+        "vision_config": "gemma4_vision",
+        "audio_config": "gemma4_audio",
+    }
+    assert Subject("dpt").optional == {}
+    assert "backbone_config" in Subject("dpt").taken
+    assert Subject("bert").optional == Subject("clip").optional == {}
+
+
+def test_such_a_sub_config_is_a_field_and_has_none_where_it_is_null() -> None:
+    subject = Subject("gemma4")
+    changes = {
+        "vision_config": {},
+        "vision_config.hidden_size": 64,
+        "audio_config": None,
+        "audio_config.hidden_size": 8,
+    }
+    assert subject.nested(changes) == {
+        "vision_config": {"hidden_size": 64},
+        "audio_config": None,
+    }
+    fields = subject.fields(subject.config(changes))
+    assert (
+        fields["vision_config"],
+        fields["audio_config"],
+        fields["vision_config.hidden_size"],
+    ) == ({}, None, 64)
+    assert "audio_config.hidden_size" not in fields
+    assert subject.fields(subject.config({}))["vision_config"] is None
+    knobs = {knob.path: knob.value for knob in subject.knobs(changes)}
+    assert (knobs["vision_config"], knobs["audio_config"], knobs["vision_config.hidden_size"]) == (
+        {},
+        None,
+        64,
+    )
+    assert {
+        "vision_config",
+        "vision_config.head_dim",
+        "audio_config.hidden_size",
+    } <= subject.stated.keys()
+    assert subject.sub_configs.keys() >= {"text_config", "vision_config", "audio_config"}
+
+
+@pytest.fixture(scope="module")
+def gemma() -> Subject:
+    return Subject("gemma4_text")
+
+
+def test_a_name_that_is_taken_is_a_field_with_what_stands_for_it_where_it_is_absent(
+    gemma: Subject,
+) -> None:
+    usual, other = (gemma.fields(gemma.config(said)) for said in ({}, {"global_head_dim": 64}))
+    assert (usual["global_head_dim"], other["global_head_dim"]) == (512, 64)
+    assert {knob.path: knob.value for knob in gemma.knobs({"global_head_dim": 64})}[
+        "global_head_dim"
+    ] == 64
+    assert gemma.stated["global_head_dim"] == 512
+
+
+def test_what_is_made_of_a_name_that_is_taken_remembers_it(gemma: Subject) -> None:
+    with quick_building():
+        probe = gemma.probe("Gemma4TextModel", {"num_hidden_layers": 6})
+    used: list[Tree] = [tree for tensor in probe.tensors.values() for tree in tensor.dims]
+    assert "global_head_dim" in {name for tree in used for name in names(tree)}
+    plain = gemma.probe("Gemma4TextModel", {"num_hidden_layers": 6}, labels=False)
+    assert plain.outline == probe.outline
+
+
+def test_of_a_name_for_a_dict_and_of_one_that_is_not_to_be_tried_no_value_is_tried() -> None:
+    for family, untried in (
+        ("kimi_linear", {"linear_attn_config"}),
+        ("step3p7", {"text_config.moe_layers_enum", "text_config.moe_layer_freq"}),
+    ):
+        subject = Subject(family)
+        assert untried <= subject.taken.keys()
+        assert not untried & {knob.path for knob in subject.knobs({})}
+
+
+def test_a_sub_config_whose_model_is_free_is_refused() -> None:
+    said = {"model_type": "embedding_gemma2", "vision_config": {"model_type": "clip_vision_model"}}
+    with pytest.raises(ConfigError, match="says vision_config, which the reference reads"):
+        find(said)
+
+
+@pytest.mark.parametrize(
+    ("family", "said"),
+    [
+        ("qwen3_next", {"full_attention_interval": 2}),
+        ("axk1", {"first_k_dense_replace": 2, "moe_layer_freq": 2, "num_hidden_layers": 5}),
+        (
+            "gemma4_text",
+            {"global_head_dim": 64, "num_global_key_value_heads": 2, "attention_k_eq_v": True},
+        ),
+        ("gemma4_text", {"global_head_dim": 64, "num_global_key_value_heads": 2}),
+        (
+            "deepseek_v4",
+            {
+                "compress_ratios": [128, 128, 4, 128, 0, 4],
+                "num_hidden_layers": 4,
+                "num_hash_layers": 1,
+            },
+        ),
+        ("nemotron_h", {"hybrid_override_pattern": "M-M*E"}),
+        ("deberta", {"pooler_hidden_size": 96}),
+        ("lfm2", {"tie_embedding": False}),
+        ("gemma4", {"vision_config": {}}),
+        ("gemma4", {"audio_config": {}, "audio_config.num_hidden_layers": 2}),
+        (
+            "gemma4",
+            {
+                "vision_config": {},
+                "vision_config.hidden_size": 96,
+                "text_config.global_head_dim": 64,
+            },
+        ),
+    ],
+)
+def test_a_config_that_says_one_is_weighed_as_the_reference_counts_it(
+    family: str, said: dict[str, Any]
+) -> None:
+    subject, blueprint = Subject(family), load(family)
+    subject.task_classes()
+    for class_name in blueprint.class_names:
+        assert held(blueprint, subject, class_name, [said]) == (class_name, 1, [])
+        assert held(blueprint, subject, class_name, [{}]) == (class_name, 1, [])

@@ -1,0 +1,515 @@
+"""Values that remember: they are what plain ones are, know how they came about, and write down what they are asked."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from weighbridge.algebra.rewrite import compiled
+from weighbridge.derive.probing.symbolic import (
+    LARGEST,
+    MATH,
+    MOST_NOTED,
+    STAND_INS,
+    Symbolic,
+    SymbolicFlag,
+    counted,
+    install,
+    lift,
+    plain,
+    size,
+    tracing,
+    tree_of,
+    uninstall,
+)
+from weighbridge.derive.write import expression
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weighbridge.algebra.expr import Tree
+
+FUNCTIONS: dict[str, Any] = {
+    "math": math,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "trunc": math.trunc,
+}
+FIELDS: dict[str, Any] = {
+    "a": 12,
+    "b": 5,
+    "x": 2.5,
+    "on": True,
+    "off": False,
+    "act": "gelu",
+    "empty": "",
+    "sizes": [3, 1, 4],
+    "more": [2, 7],
+    "kinds": ["full", "slide"],
+    "none": [],
+    "pair": (8, 9),
+}
+
+
+def remembered(**fields: Any) -> dict[str, Any]:
+    """Return fields that remember their names, the stand-ins beside them as reference code finds them."""
+    return {
+        **STAND_INS,
+        "math": MATH,
+        **{name: lift(value, ("name", name)) for name, value in fields.items()},
+    }
+
+
+def run(code: str) -> Any:
+    """Return what an expression of Python comes to over fields that remember."""
+    return eval(code, {**FUNCTIONS, **remembered(**FIELDS)})  # noqa: S307  # the code is this file's
+
+
+def texts(trees: dict[Tree, None]) -> list[str]:
+    """Return noted expressions as texts, their counters as i, j, ... in the order in which they come up."""
+    sites: dict[str, int] = {}
+
+    def named(tree: Tree) -> Tree:
+        if tree[0] == "loop":
+            return ("index", sites.setdefault(tree[1], len(sites)))
+        return tree if tree[0] in ("name", "value") else (tree[0], *map(named, tree[1:]))
+
+    return [expression(named(tree), "ijk") for tree in trees]
+
+
+REMEMBERED = {
+    "a + b": "a + b",
+    "a - 1": "a - 1",
+    "1 - a": "1 - a",
+    "2 * a": "2 * a",
+    "a / b": "a / b",
+    "a // b": "a // b",
+    "100 // a": "100 // a",
+    "a % b": "a % b",
+    "2 ** b": "2 ** b",
+    "-a": "-a",
+    "abs(b - a)": "abs(b - a)",
+    "round(x * b)": "round(x * b)",
+    "int(x * a)": "int(x * a)",
+    "int(a)": "a",
+    "int(on)": "1 if on else 0",
+    "on + a": "(1 if on else 0) + a",
+    "a + True": "a + 1",
+    "math.floor(x)": "floor(x)",
+    "math.ceil(a / b)": "ceil(a / b)",
+    "floor(x)": "floor(x)",
+    "ceil(x)": "ceil(x)",
+    "trunc(x)": "int(x)",
+    "math.sqrt(a)": "sqrt(a)",
+    "math.log2(a)": "log2(a)",
+    "math.prod([a, b, 2])": "1 * a * b * 2",
+    "max(a, b)": "max(a, b)",
+    "min(b, 3)": "min(b, 3)",
+    "max([a, b, 20])": "max(max(a, b), 20)",
+    "max(sizes)": "max(sizes)",
+    "min(pair)": "min(pair)",
+    "len(sizes)": "len(sizes)",
+    "sum(sizes)": "sum(sizes) + 0",
+    "sum([a, b])": "0 + a + b",
+    "sizes[1]": "sizes[1]",
+    "sizes[-1]": "sizes[-1]",
+    "pair[0] * 2": "pair[0] * 2",
+    "(sizes + [7])[2]": "sizes[2]",
+    "(pair + (7,))[1]": "pair[1]",
+    "sizes[1:][0]": "sizes[1:][0]",
+    "(pair[1:] + (7,))[0]": "pair[1:][0]",
+    "(pair[::2] + (7,))[0]": "pair[0]",
+    "a == 12": "a == 12",
+    "a != b": "a != b",
+    "a < b": "a < b",
+    "3 < a": "a > 3",
+    "a >= b": "a >= b",
+    "act == 'gelu'": 'act == "gelu"',
+    "act != 'relu'": 'act != "relu"',
+    "bool(a)": "a != 0",
+    "bool(on)": "on",
+    "a": "a",
+    "x": "x",
+    "act": "act",
+}
+
+
+@pytest.mark.parametrize("code", REMEMBERED)
+def test_a_value_is_what_a_plain_one_is_and_its_expression_comes_to_it(code: str) -> None:
+    found, usual = run(code), eval(code, {**FUNCTIONS, **FIELDS})  # noqa: S307
+    assert (plain(found), type(plain(found))) == (usual, type(usual))
+    assert isinstance(found, Symbolic)
+    assert compiled(tree_of(found))(FIELDS) == usual
+    if "1:]" not in code:  # no expression of a blueprint has a slice, and yet one can be run
+        assert expression(tree_of(found)) == REMEMBERED[code]
+
+
+FORGOTTEN = {
+    "a == None": False,
+    "a != None": True,
+    "act == 3": False,
+    "act != 3": True,
+    "3 in range(a)": True,
+    "round(x, 1)": 2.5,
+    "act.upper()": "GELU",
+    "b * [0]": [0] * 5,
+    "'ab' * b": "ababababab",
+    "max(1, 2)": 2,
+    "max(['b', 'a'], key=len)": "b",
+    "min([], default=4)": 4,
+    "len('abc')": 3,
+    "sum([1, 2], 3)": 6,
+    "int('12', 5)": 7,
+    "bool([])": False,
+    "math.gcd(12, 18)": 6,
+    "math.sqrt(9)": 3.0,
+    "math.pi": math.pi,
+}
+
+
+@pytest.mark.parametrize("code", FORGOTTEN)
+def test_what_cannot_remember_is_a_plain_value(code: str) -> None:
+    found = run(code)
+    assert (found, isinstance(found, Symbolic)) == (FORGOTTEN[code], False)
+
+
+def test_arithmetic_with_what_is_no_number_is_refused_as_python_does() -> None:
+    for code in ("a + 'text'", "a < None", "sizes + 3"):
+        with pytest.raises(TypeError):
+            run(code)
+
+
+def test_an_expression_that_grows_too_large_is_forgotten() -> None:
+    values: list[Any] = [run("a")]
+    for _ in range(LARGEST // 2):
+        values.append(values[-1] + 1)
+    assert values == list(range(12, 12 + len(values)))
+    assert [size(value.tree) for value in values[:-1]] == list(range(1, LARGEST + 1, 2))
+    assert not isinstance(values[-1], Symbolic)
+
+
+@pytest.mark.parametrize(
+    ("value", "tree"),
+    [
+        (3, ("value", 3)),
+        ("text", ("value", "text")),
+        (None, ("value", None)),
+        ([1, (2, "x")], ("list", ("value", 1), ("list", ("value", 2), ("value", "x")))),
+        (np.int64(7), ("value", 7)),
+        ([lift(4, ("name", "a")), 5], ("list", ("name", "a"), ("value", 5))),
+    ],
+)
+def test_a_plain_value_is_its_own_expression(value: Any, tree: Tree) -> None:
+    found = tree_of(value)
+    assert found == tree
+    assert type(found[-1]) is type(tree[-1]), "a number of NumPy's is no number of an expression"
+
+
+def test_null_and_what_is_no_value_are_lifted_to_themselves() -> None:
+    something = object()
+    assert lift(None, ("name", "a")) is None
+    assert lift(something, ("name", "a")) is something
+
+
+def test_lifted_again_a_value_forgets_what_it_was() -> None:
+    assert lift(run("a + b"), ("name", "c")).tree == ("name", "c")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("on", bool), ("a", int), ("x", float), ("act", str), ("sizes", list)]
+)
+def test_plain_takes_the_memory_off_whatever_it_is_in(name: str, kind: type) -> None:
+    value = run(name)
+    assert type(plain(value)) is kind
+    found = plain({value if kind is str else "key": [value, (value,)]})
+    ((inside, (again,)),) = found.values()
+    assert type(inside) is type(again) is kind
+    assert [type(key) for key in found] == [str]
+    assert [type(item) for item in plain(run("sizes"))] == [int, int, int]
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_copy_remembers_and_a_pickle_does_not(name: str) -> None:
+    value = run(name)
+    assert copy.deepcopy({"key": value})["key"].tree == copy.copy(value).tree == ("name", name)
+    back = pickle.loads(pickle.dumps(value))  # noqa: S301
+    assert (back, isinstance(back, Symbolic)) == (plain(value), False)
+
+
+def test_a_deep_copy_of_a_list_is_another_list() -> None:
+    sizes = run("sizes")
+    copy.deepcopy(sizes).append(5)
+    assert list.__len__(sizes) == 3
+
+
+def test_a_flag_is_shown_as_one_and_passes_for_one() -> None:
+    flag = run("a > b")
+    assert isinstance(flag, SymbolicFlag)
+    assert (str(flag), repr(flag), f"{flag}") == ("True", "True", "True")
+    assert isinstance(flag, STAND_INS["bool"])
+    assert not isinstance(run("a"), STAND_INS["bool"])
+
+
+def test_values_go_where_plain_ones_go() -> None:
+    assert {12: "twelve", 2.5: "half", "gelu": "act"}[run("a")] == "twelve"
+    assert {run("x"), run("act"), run("pair")} == {2.5, "gelu", (8, 9)}
+    assert [0] * run("b") == [0] * 5
+    assert isinstance(run("a"), STAND_INS["int"])
+    assert issubclass(bool, STAND_INS["int"])
+    assert not isinstance("a", STAND_INS["int"])
+
+
+# What is asked
+
+ASKED: dict[str, list[str]] = {
+    "1 if a > b else 2": ["a > b"],
+    "1 if a else 2": ["a != 0"],
+    "1 if x else 2": ["x != 0"],
+    "1 if act else 2": ['act != ""'],
+    "not empty": ['empty != ""'],
+    "1 if sizes else 2": ["len(sizes) != 0"],
+    "not none": ["len(none) != 0"],
+    "not on": ["on"],
+    "1 if a > 100 or b == 5 else 2": ["a > 100", "b == 5"],
+    "off and a > 3": ["off"],
+    "3 in sizes": ["3 in sizes"],
+    "b in sizes": ["b in sizes"],
+    "act in ('relu', 'gelu')": ['act == "relu"', 'act == "gelu"'],
+    "'el' in act": ['"el" in act'],
+    "[i for i in range(3) if i < b]": ["i < b"],
+    "[k for k in kinds if k == 'full']": ['kinds[i] == "full"'],
+    "[i for i, s in enumerate(sizes) if i % 2 == s]": ["i % 2 == sizes[i]"],
+    "a > b": [],
+    "bool(a)": [],
+    "a + b": [],
+}
+
+
+@pytest.mark.parametrize("code", ASKED)
+def test_what_code_asks_is_written_down_once_in_order(code: str) -> None:
+    with tracing() as trace:
+        found = run(code)
+    assert plain(found) == eval(code, dict(FIELDS))  # noqa: S307
+    assert texts(trace.asked) == ASKED[code]
+
+
+def test_nothing_is_written_down_outside_the_block_and_all_open_blocks_write() -> None:
+    with tracing() as outer:
+        with tracing() as inner:
+            bool(run("a > 1"))
+        bool(run("a > 2"))
+    bool(run("a > 3"))
+    assert texts(inner.asked) == ["a > 1"]
+    assert texts(outer.asked) == ["a > 1", "a > 2"]
+
+
+def test_a_block_that_raises_is_closed() -> None:
+    with pytest.raises(KeyError), tracing() as trace:
+        raise KeyError
+    bool(run("a > 1"))
+    assert not trace.asked
+
+
+def test_integers_on_the_way_are_written_down_and_other_numbers_are_not() -> None:
+    a, b, x = run("a"), run("b"), run("x")
+    with tracing() as trace:
+        (a + b) * 2
+        x * 2
+    assert texts(trace.computed) == ["a + b", "(a + b) * 2"]
+
+
+def test_a_trace_holds_no_more_than_it_may() -> None:
+    a = run("a")
+    with tracing() as trace:
+        for number in range(MOST_NOTED + 5):
+            a + number
+    assert len(trace.computed) == MOST_NOTED
+
+
+def test_a_question_of_every_round_is_one_question() -> None:
+    with tracing() as trace:
+        run("[1 if i < b else 0 for i in range(a)]")
+    assert [tree[0] for tree in trace.asked] == ["<"]
+    ((_, counter, field),) = trace.asked
+    assert (counter[0], len(counter), field) == ("loop", 2, ("name", "b"))
+    assert counted(("+", ("loop", "here", 4), ("value", 1))) == (
+        "+",
+        ("loop", "here"),
+        ("value", 1),
+    )
+
+
+# Loops
+
+BOUNDS: dict[str, list[str]] = {
+    "[i for i in range(a)]": ["a - 0"],
+    "[i for i in range(a - 2)]": ["a - 2 - 0"],
+    "[i for i in range(2, a)]": ["a - 2"],
+    "[i for i in range(0, a, b)]": ["(a - 0 + b - 1) // b"],
+    "[i for i in range(b, a, 3)]": ["(a - b + 3 - 1) // 3"],
+    "[i for i in range(a, 0, -1)]": ["(0 - a + -1 + 1) // -1"],
+    "[i for i in range(a, b, -3)]": ["(b - a + -3 + 1) // -3"],
+    "[i for i in reversed(range(a))]": ["a - 0"],
+    "[s for s in sizes]": ["len(sizes)"],
+    "[s for s in pair]": ["len(pair)"],
+    "[i for i, s in enumerate(sizes)]": ["len(sizes)"],
+    "[i + j for i in range(b) for j in range(a)]": ["b - 0", "a - 0"],
+    "[s for s in zip(sizes)]": ["len(sizes)"],
+    "list(zip(sizes, more))": ["min(len(sizes), len(more))", "len(sizes)", "len(more)"],
+    "list(zip(sizes, [1, 2]))": ["len(sizes)"],
+    "list(zip([1, 2], 'ab'))": [],
+    "list(zip(zip(sizes, more), pair))": [
+        "min(len(sizes), len(more))",
+        "min(len(pair), min(len(sizes), len(more)))",
+        "len(sizes)",
+        "len(more)",
+        "len(pair)",
+    ],
+    "list(zip(zip(sizes, 'ab'), pair))": ["min(len(pair), len(sizes))", "len(sizes)", "len(pair)"],
+    "list(zip(zip('ab', 'cd'), pair))": ["len(pair)"],
+    "list(zip(zip(sizes, more), zip(pair, kinds)))": [
+        "min(len(sizes), len(more))",
+        "min(len(pair), len(kinds))",
+        "min(min(len(sizes), len(more)), min(len(pair), len(kinds)))",
+        "len(sizes)",
+        "len(more)",
+        "len(pair)",
+        "len(kinds)",
+    ],
+}
+PARTLY_KNOWN = {
+    "[i + j for i in range(b) for j in range(a)]",
+    "list(zip(sizes, [1, 2]))",
+    "list(zip([1, 2], 'ab'))",
+}
+
+
+@pytest.mark.parametrize("code", BOUNDS)
+def test_how_far_loops_run_is_written_down(code: str) -> None:
+    with tracing() as trace:
+        found = run(code)
+    assert texts(trace.bounds) == BOUNDS[code]
+    rounds = len(eval(code, dict(FIELDS)))  # noqa: S307
+    assert len(found) == rounds
+    if code not in PARTLY_KNOWN:
+        assert rounds in [compiled(tree)(FIELDS) for tree in trace.bounds]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "inside"),
+    [(("sizes",), "len(sizes)"), (("sizes", "more"), "min(len(sizes), len(more))"), ((), None)],
+)
+def test_a_zip_knows_its_length_as_far_as_those_of_its_lists_are_known(
+    lengths: tuple[str, ...], inside: str | None
+) -> None:
+    zipped = STAND_INS["zip"](*[run(name) for name in lengths], [1, 2, 3])
+    around = STAND_INS["zip"](zipped, "abc")
+    assert (zipped.length and expression(zipped.length)) == inside
+    assert around.length == zipped.length
+    assert next(around)[1] == "a"
+
+
+def test_a_strict_zip_of_lists_of_different_lengths_is_refused() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        run("list(zip(sizes, more, strict=True))")
+
+
+COUNTERS: dict[str, list[str]] = {
+    "list(range(3))": ["0*", "1*", "2*"],
+    "list(range(2, 5))": ["2 + 0*", "2 + 1*", "2 + 2*"],
+    "list(range(b, 8))": ["b + 0*", "b + 1*", "b + 2*"],
+    "list(range(0, 6, 3))": ["0* * 3", "1* * 3"],
+    "list(reversed(range(3)))": ["2*", "1*", "0*"],
+    "[range(5)[2], range(5)[-1]]": ["2*", "4*"],
+    "list(sizes)": ["sizes[0*]", "sizes[1*]", "sizes[2*]"],
+    "[i for i, s in enumerate(sizes)]": ["0*", "1*", "2*"],
+    "[i for i, s in enumerate(more, 3)]": ["0* + 3", "1* + 3"],
+    "[s for i, s in enumerate(more)]": ["more[0*]", "more[1*]"],
+    "[s for s, t in zip(sizes, more)]": ["sizes[0*]", "sizes[1*]"],
+    "[t for s, t in zip('abc', more)]": ["more[0*]", "more[1*]"],
+}
+
+
+@pytest.mark.parametrize("code", COUNTERS)
+def test_a_counter_knows_which_round_it_is(code: str) -> None:
+    """Counters are written as the round that they are in and a star."""
+
+    def shown(tree: Tree) -> str:
+        kind, *operands = tree
+        if kind in ("name", "value", "loop"):
+            return f"{operands[-1]}{'*' * (kind == 'loop')}"
+        one, other = map(shown, operands)
+        return f"{one}[{other}]" if kind == "[]" else f"{one} {kind} {other}"
+
+    found, usual = run(code), eval(code, dict(FIELDS))  # noqa: S307
+    assert [plain(value) for value in found] == usual
+    assert [shown(tree_of(value)) for value in found] == COUNTERS[code]
+
+
+def test_loops_of_two_lines_have_counters_of_their_own() -> None:
+    namespace: dict[str, Any] = {}
+    install(namespace)
+    code = "def f():\n    for i in range(2):\n        for j in range(2):\n            yield i, j\n"
+    exec(code, namespace)  # noqa: S102
+    sites = {(i.tree[1], j.tree[1]) for i, j in namespace["f"]()}
+    assert len(sites) == 1
+    assert len({site for pair in sites for site in pair}) == 2
+
+
+def test_a_range_behaves_as_one() -> None:
+    made = STAND_INS["range"](2, 9, 3)
+    assert (len(made), 5 in made, 6 in made) == (3, True, False)
+    assert made[0:2] == range(2, 8, 3)
+    with pytest.raises(IndexError):
+        made[3]
+
+
+# In the code that is run
+
+NAMES = ["int", "bool", "max", "min", "len", "sum", "range", "enumerate", "zip"]
+
+
+def test_the_stand_ins_are_put_in_and_taken_out() -> None:
+    namespace: dict[str, Any] = {"math": math, "own": 1}
+    install(namespace)
+    assert sorted(namespace) == sorted(["math", "own", *NAMES])
+    assert namespace["math"] is MATH
+    uninstall(namespace)
+    assert namespace == {"math": math, "own": 1}
+
+
+def test_what_a_module_calls_so_itself_is_left_to_it() -> None:
+    def own(values: Any) -> int:
+        return 0
+
+    namespace: dict[str, Any] = {"len": own, "math": "no module"}
+    install(namespace, without={"int"})
+    assert namespace["len"] is own
+    assert namespace["math"] == "no module"
+    assert "int" not in namespace
+    assert "bool" in namespace
+    uninstall(namespace)
+    assert namespace == {"len": own, "math": "no module"}
+
+
+def test_code_that_was_run_on_plain_values_gives_what_it_gave() -> None:
+    code = """
+def f(n, sizes):
+    total = sum(len(str(i)) for i in range(n)) + max(sizes) - min(3, n)
+    for i, (a, b) in enumerate(zip(sizes, range(1, n)), 1):
+        total += int(a / b) * i + bool(i % 2)
+    return total, math.ceil(n / 3), isinstance(n, int), isinstance(True, bool), int()
+"""
+    namespaces: list[dict[str, Any]] = [{"math": math}, {"math": math}]
+    install(namespaces[1])
+    answers = []
+    for namespace in namespaces:
+        exec(code, namespace)  # noqa: S102
+        called: Callable[..., Any] = namespace["f"]
+        answers.append(called(11, [5, 2, 8, 1]))
+    assert answers[0] == answers[1]

@@ -1,0 +1,483 @@
+"""`weighbridge derive`: what it prints and writes, and what happens when code hangs, dies or is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+import torch
+from own_models import moe
+
+from weighbridge import data
+from weighbridge.cli import main
+from weighbridge.derive import derivation
+from weighbridge.derive.probing import reference
+from weighbridge.derive.running import command, folder, runs
+from weighbridge.derive.running.folder import STATE
+from weighbridge.errors import WeighbridgeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+torch.set_num_threads(1)
+
+HERE = Path(__file__).parents[2] / "support"
+TINY = ("idefics3_vision", "cosmos3_edge_vision", "chinese_clip_vision_model")
+MOE = "own_models.moe:MoE"
+
+
+class Said(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]):
+    """Return what runs `weighbridge derive` from this process and says what came out, of its workers too."""
+
+    def ran(*arguments: str) -> Said:
+        status = main(("derive", *arguments))
+        return Said(status, *capfd.readouterr())
+
+    return ran
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty folder, which is the one at hand."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def texts(path: Path) -> dict[str, str]:
+    return {file.name: file.read_text(encoding="utf-8") for file in sorted(path.iterdir())}
+
+
+# A class of one's own
+
+
+def test_a_class_of_one_s_own_is_told_with_its_formula_and_written(run, there: Path) -> None:
+    said = run(MOE, "--config", "own_models.moe:MoEConfig")
+    total = sum(parameter.numel() for parameter in moe.MoE(moe.MoEConfig()).parameters())
+    assert said.err == ""
+    assert said.out.startswith(f"MoE: {total:,} parameters at the defaults\n= 2·dim·vocab + ")
+    assert "moe.toml: the blueprint, held against the code itself on 24 unseen configs" in said.out
+    assert max(map(len, said.out.splitlines())) <= 80
+    assert (said.status, [file.name for file in there.iterdir()]) == (0, ["moe.toml"])
+    assert main(("weigh", "moe.toml", "--set", "experts=7", "--json")) == 0
+
+
+def test_what_the_code_prints_is_no_answer(run, there: Path) -> None:
+    said = run(
+        "own_models.strange:Talks",
+        "--family",
+        "talker",
+        "--output",
+        "here.toml",
+        "--set",
+        "factor=3",
+    )
+    assert said.out.splitlines()[:2] == [
+        "Talks: 216 parameters at the defaults",
+        "= factor·width² + factor·width",
+    ]
+    assert "made of" not in said.out + said.err
+    assert 'family = "talker"' in Path("here.toml").read_text(encoding="utf-8")
+
+
+def test_another_s_file_is_left_alone(run, there: Path) -> None:
+    Path("moe.toml").write_text("family = 'mine'\n", encoding="utf-8")
+    said = run(MOE)
+    assert (said.status, said.out) == (2, "")
+    assert said.err.startswith(
+        "weighbridge: moe.toml: is there, and is no blueprint of moe. Name another file"
+    )
+    assert Path("moe.toml").read_text(encoding="utf-8") == "family = 'mine'\n"
+    Path("moe.toml").write_text("family = 'moe'\n", encoding="utf-8")
+    assert run(MOE).status == 2, "it names the family, and is no blueprint"
+    talks = ("own_models.strange:Talks", "--output", "other.toml")
+    assert run(*talks).status == 0
+    again = Path("other.toml").read_bytes()
+    Path("other.toml").write_bytes(again + b"# by hand\n")
+    assert run(*talks).status == 0
+    assert Path("other.toml").read_bytes() == again, "one of the same family is replaced"
+
+
+def test_what_is_not_proved_is_not_written(
+    run, there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = derivation.Derived("family = 'moe'\n", exact=False, holes=["it differs"])
+    monkeypatch.setattr(derivation, "derive", lambda *_, **__: found)
+    said = run(MOE)
+    assert (said.status, said.out.strip(), list(there.iterdir())) == (1, "", [])
+    assert said.err == (
+        "weighbridge: not proved: it differs\n"
+        "weighbridge: moe.toml is not written: the blueprint does not give what the code builds\n"
+    )
+
+
+REFUSED = {
+    "an import": (
+        ["nothing_such:Model"],
+        "nothing_such:Model: there is no module nothing_such. Run this in the folder",
+    ),
+    "a class": (["own_models.gpt:GPTConfig"], "is no torch.nn.Module class"),
+    "a constructor": (["own_models.strange:Raises"], "building it raised RuntimeError: no GPU"),
+    "no default": (["own_models.plain:TorchEncoder"], "TorchEncoder has no default for n_tokens"),
+    "two classes": ([MOE, "own_models.gpt:GPT"], "a class of your own is derived alone"),
+    "a set twice": ([MOE, "--set", "dim=3", "--set", "dim=4"], "--set gives dim twice"),
+    "a task class": ([MOE, "--class", "MoF"], "own_models.moe has no MoF"),
+    "a worker's death": (
+        ["own_models.strange:Dies"],
+        "own_models.strange:Dies: its process ended with status 3",
+    ),
+    "a family": (
+        ["idefics3_vison"],
+        "has no model type idefics3_vison. Did you mean idefics3_vision",
+    ),
+    "a family's class": (
+        ["gpt2", "--class", "GPT2LMHed"],
+        "gpt2 has no class GPT2LMHed. Did you mean GPT2LMHeadModel",
+    ),
+    "all and one": (["all", "bert"], "all is every family"),
+    "a class of all": (["all", "--class", "X"], "--class is for one family"),
+    "a config of a family": (["bert", "--config", "a:B"], "--config is for a class of your own"),
+    "a field of a family": (["bert", "--set", "a=1"], "--set is for a class of your own"),
+    "no jobs": (
+        ["bert", "--jobs", "0"],
+        "--jobs is a number of processes (jobs = 0). Give 1 or more.",
+    ),
+    "no time": (["bert", "--limit", "-1"], "--limit is a time in seconds"),
+    "no such folder": (
+        ["bert", "--output", "no/such/bert.toml"],
+        "no/such: there is no such folder",
+    ),
+    "a file for a folder": (
+        ["bert", "gpt2", "--output", "/dev/null"],
+        "/dev/null: is no folder to write to",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_derived_is_one_line(case: str, run, there: Path) -> None:
+    arguments, reason = REFUSED[case]
+    said = run(*arguments)
+    assert (said.status, said.out) == (2, "")
+    assert said.err.startswith("weighbridge: ")
+    assert said.err[:-1].isprintable(), "one line"
+    assert reason in said.err
+    assert list(there.iterdir()) == []
+
+
+def test_code_that_hangs_is_ended(run, there: Path) -> None:
+    began = time.monotonic()
+    said = run("own_models.strange:Sleeps", "--limit", "1.5")
+    assert time.monotonic() - began < 10
+    assert said.status == 2
+    assert said.err == (
+        "weighbridge: own_models.strange:Sleeps: was not derived in 1.5 seconds. Give it longer with --limit.\n"
+    )
+    assert not list(workers(os.getpid()))
+
+
+@pytest.mark.parametrize(
+    ("missing", "own"), [("torch", True), ("torch", False), ("transformers", False)]
+)
+def test_what_is_not_installed_is_named_with_the_way_to_get_it(
+    missing: str, own: bool, run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        runs.importlib.util, "find_spec", lambda name: None if name == missing else name
+    )
+    said = run(MOE if own else "bert")
+    assert said.status == 2
+    assert said.err == (
+        f"weighbridge: deriving runs the model's code, which needs {missing}. "
+        "`pip install torch==2.13.0`, then `pip install 'weighbridge[derive]'`.\n"
+    )
+
+
+# Families
+
+
+@pytest.fixture(scope="module")
+def derived(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with three families, derived one after another."""
+    path = tmp_path_factory.mktemp("derived")
+    status, answer = command.derive(command.Wish(TINY, output=str(path)), lambda _: None)
+    assert (status, answer) == (0, f"{path}: 3 exact, 0 with holes, 0 failed, of 3")
+    return path
+
+
+def test_one_family_is_the_answer(run, derived: Path) -> None:
+    said = run(TINY[0])
+    assert (said.status, said.err) == (0, "")
+    assert said.out == (derived / f"{TINY[0]}.toml").read_text(encoding="utf-8")
+
+
+def test_two_at_a_time_give_the_same_to_the_byte(run, derived: Path, there: Path) -> None:
+    said = run(*reversed(TINY), "--jobs", "2", "--output", "two")
+    assert (said.status, said.out) == (0, "two: 3 exact, 0 with holes, 0 failed, of 3\n")
+    assert texts(there / "two") == texts(derived)
+    assert set(texts(derived)) == {STATE, *[f"{family}.toml" for family in TINY]}
+    lines = sorted(
+        line.partition(": ")[2].partition(" ")[2].rpartition(",")[0]
+        for line in said.err.splitlines()
+    )
+    assert lines == sorted(f"{family}: exact" for family in TINY)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of what is derived, which costs nothing."""
+    names: list[str] = []
+
+    def ran(tasks: list[runs.Task], *_: object) -> Iterator[runs.Done]:
+        for task in tasks:
+            names.append(task.subject)
+            yield runs.Done(task, f'family = "{task.subject}"\n', exact=True)
+
+    monkeypatch.setattr(command, "run", ran)
+    return names
+
+
+def copied(source: Path, target: Path) -> Path:
+    target.mkdir()
+    for name, text in texts(source).items():
+        (target / name).write_text(text, encoding="utf-8")
+    return target
+
+
+def test_what_would_come_out_the_same_is_not_derived_again(
+    run, derived: Path, there: Path, counted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = copied(derived, there / "copy")
+    said = run(*TINY, "--output", "copy")
+    assert (said.status, said.out) == (0, "copy: 3 exact, 0 with holes, 0 failed, of 3\n")
+    assert (said.err, counted, texts(path)) == (
+        "weighbridge: 3/3 derived before\n",
+        [],
+        texts(derived),
+    )
+
+    run(*TINY, "--output", "copy", "--again")
+    assert counted == list(TINY)
+
+
+@pytest.mark.parametrize(
+    "change", ["the file", "the file is gone", "the state", "the code", "the reference", "the seed"]
+)
+def test_what_has_changed_is_derived_again(
+    change: str,
+    run,
+    derived: Path,
+    there: Path,
+    counted: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path, more = copied(derived, there / "copy"), []
+    file = path / f"{TINY[1]}.toml"
+    if change == "the file":
+        file.write_text(file.read_text(encoding="utf-8") + "# by hand\n", encoding="utf-8")
+    elif change == "the file is gone":
+        file.unlink()
+    elif change == "the state":
+        (path / STATE).write_text("{", encoding="utf-8")
+    elif change == "the seed":
+        more = ["--seed", "1"]
+    else:
+        name = {"the code": "_code_digest", "the reference": "_version"}[change]
+        monkeypatch.setattr(folder, name, lambda: "another")
+    assert run(*TINY, "--output", "copy", *more).status == 0
+    assert counted == ([TINY[1]] if "file" in change else list(TINY))
+
+
+def test_a_family_that_hangs_or_fails_is_told_and_the_others_go_on(
+    run, there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def strange(task: runs.Task) -> dict[str, object]:
+        if task.subject == "gpt2":
+            return {"text": "", "exact": False, "holes": ["it differs"]}
+        if task.subject == TINY[0]:
+            time.sleep(600)
+        if task.subject == TINY[1]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if task.subject == "bert":
+            raise RuntimeError("cannot")
+        return {
+            "text": f'family = "{task.subject}"\n',
+            "exact": True,
+            "holes": ["a line was never run"],
+        }
+
+    monkeypatch.setattr(runs, "_derived", strange)
+    said = run(*TINY, "bert", "gpt2", "--jobs", "2", "--limit", "2", "--output", "some")
+    assert said.status == 1
+    assert said.out == (
+        "some: 0 exact, 1 with holes, 4 failed, of 5\n"
+        f"{TINY[2]}: a line was never run\n"
+        f"{TINY[0]}: failed: was not derived in 2 seconds.\n"
+        f"{TINY[1]}: failed: its process ended by signal 9.\n"
+        "bert: failed: deriving it raised RuntimeError: cannot.\n"
+        "gpt2: failed: not proved: it differs\n"
+    )
+    assert set(texts(there / "some")) == {STATE, f"{TINY[2]}.toml"}
+    assert not list(workers(os.getpid()))
+
+
+def test_all_is_every_family_and_goes_to_the_checkout(
+    run, there: Path, counted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = there / "src" / "weighbridge"
+    (root / "blueprints").mkdir(parents=True)
+    monkeypatch.setattr(data, "ROOT", str(root))
+    said = run("all")
+    assert said.status == 2
+    assert "there is no checkout to write to. Name a folder with --output." in said.err
+    (there / "pyproject.toml").touch()
+    (there / ".git").mkdir()
+    assert run("all").status == 0
+    assert counted == list(reference.families())
+    assert len(texts(root / "blueprints")) == len(counted) + 1
+
+
+# Stopped in the middle
+
+
+def workers(parent: int) -> Iterator[int]:
+    """Yield the processes that a process has started and that still run."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, above = path.read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        if int(above) == parent and state != "Z":
+            yield int(path.parent.name)
+
+
+def is_alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def waited(until) -> None:
+    ends = time.monotonic() + 60
+    while not until():
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+
+
+# Derives the first family as it is in a folder, and is for ever at the others. It runs no model,
+# and so starts at once.
+SLOWLY = """
+import sys, time, types
+from pathlib import Path
+from weighbridge.cli import main
+from weighbridge.derive.running import command, runs
+folder, first = sys.argv[1:3]
+def slowly(task):
+    if task.subject != first:
+        time.sleep(600)
+    return {"text": Path(folder, f"{first}.toml").read_text(), "exact": True, "holes": []}
+runs._derived = slowly
+command.reference = lambda: types.SimpleNamespace(families=tuple, check_family=str)
+sys.exit(main(["derive", *sys.argv[2:]]))
+"""
+
+
+def heard() -> None:
+    """Hear Ctrl-C, which a shell keeps from what it runs in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("stopped_by", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_is_stopped_leaves_whole_files_and_is_taken_up_again(
+    stopped_by: signal.Signals, run, derived: Path, there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOWLY, str(derived), *TINY, "--jobs", "2", "--output", "half"],
+        preexec_fn=heard,  # noqa: PLW1509  # there are no threads here
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    waited(lambda: Path("half", STATE).exists() and len(list(workers(process.pid))) == 2)
+    started = list(workers(process.pid))
+    os.killpg(process.pid, stopped_by) if stopped_by is signal.SIGINT else process.kill()
+    out, err = process.communicate(timeout=20)
+    waited(lambda: not any(map(is_alive, started)))
+    if stopped_by is signal.SIGINT:
+        assert (process.returncode, out) == (130, "")
+        assert err.splitlines()[-1] == "weighbridge: stopped"
+        assert "Traceback" not in err
+    first = texts(there / "half")
+    assert set(first) == {STATE, f"{TINY[0]}.toml"}
+    assert first[f"{TINY[0]}.toml"] == (derived / f"{TINY[0]}.toml").read_text(encoding="utf-8")
+    assert list(json.loads(first[STATE])) == [TINY[0]]
+
+    known = texts(derived)
+    monkeypatch.setattr(
+        runs,
+        "_derived",
+        lambda task: {"text": known[f"{task.subject}.toml"], "exact": True, "holes": []},
+    )
+    said = run(*TINY, "--jobs", "2", "--output", "half")
+    assert (said.status, said.err.splitlines()[0]) == (0, "weighbridge: 1/3 derived before")
+    assert texts(there / "half") == texts(derived)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+def test_one_s_own_code_is_stopped_without_a_word_of_its_own(there: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "weighbridge", "derive", "own_models.strange:Sleeps"],
+        preexec_fn=heard,  # noqa: PLW1509  # there are no threads here
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(HERE)},
+    )
+    waited(lambda: list(workers(process.pid)))
+    time.sleep(0.5)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (130, "weighbridge: stopped\n")
+
+
+def test_a_file_is_there_whole_or_as_it_was(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = there / "file.toml"
+    folder.write_whole(path, "first")
+    monkeypatch.setattr(
+        Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+    )
+    with pytest.raises(WeighbridgeError, match="cannot be written: No space left on device"):
+        folder.write_whole(path, "second")
+    assert texts(there) == {"file.toml": "first"}
+
+
+def test_progress_is_one_line_redrawn_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    import io
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    shown = Terminal()
+    with command.Progress(3, shown) as progress:
+        progress.show("derived before", 2)
+        progress.show("bert: exact", 1)
+    assert shown.getvalue() == (
+        "\r\x1b[K[################--------] 2/3 derived before\r\x1b[K[########################] 3/3 bert: exact\n"
+    )

@@ -1,0 +1,161 @@
+"""Every shipped blueprint against transformers: on random configs, seeded by the day, and on real ones.
+
+`WEIGHBRIDGE_SEED` repeats a day's draw: a failure prints it.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers.models.auto import modeling_auto
+
+from weighbridge.answers.explain import explain
+from weighbridge.blueprint import law
+from weighbridge.blueprint import schema as blueprint
+from weighbridge.data import read_text, read_toml
+from weighbridge.derive.derivation import derive
+from weighbridge.derive.probing.probe import quick_building
+from weighbridge.derive.probing.reference import Subject
+from weighbridge.derive.prove import draws, held
+from weighbridge.errors import WeighbridgeError
+from weighbridge.ledger import ledger
+from weighbridge.models import find as models
+
+DATA = Path(__file__).parents[1] / "data"
+SEED = os.environ.get("WEIGHBRIDGE_SEED") or dt.datetime.now(dt.UTC).date().isoformat()
+FAMILIES = blueprint.families()
+HELD = 4  # configs a class: the default one, and random ones
+DERIVED_ANEW = 3  # families a day
+QUICK = 60_000  # characters of a blueprint that is derived in seconds
+BASE_TYPES = 545  # of transformers' model types have a blueprint at least
+TASKS = (  # transformers' tables of task classes, nearly all of which have one where their base has
+    "CAUSAL_LM",
+    "IMAGE_TEXT_TO_TEXT",
+    "MASKED_LM",
+    "MULTIMODAL_LM",
+    "QUESTION_ANSWERING",
+    "SEQ_TO_SEQ_CAUSAL_LM",
+    "SEQUENCE_CLASSIFICATION",
+    "SPEECH_SEQ_2_SEQ",
+    "TOKEN_CLASSIFICATION",
+)
+
+with (DATA / "real.tsv").open(encoding="utf-8", newline="") as file:
+    ROWS = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+TRUTH = [row for row in ROWS if row["base_parameters"] or row["arch_parameters"]]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_blueprint_keeps_the_law(family: str) -> None:
+    law.check(read_toml(f"blueprints/{family}.toml"), family)
+
+
+def test_most_model_types_have_a_blueprint() -> None:
+    assert len(modeling_auto.MODEL_MAPPING_NAMES.keys() & set(FAMILIES)) >= BASE_TYPES
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_nearly_every_task_class_has_a_blueprint_where_its_base_has(task: str) -> None:
+    named: dict[str, Any] = getattr(modeling_auto, f"MODEL_FOR_{task}_MAPPING_NAMES")
+    classes = [
+        (name in blueprint.load(family).class_names, f"{family}: {name}")
+        for family, names in named.items()
+        if family in FAMILIES
+        for name in ([names] if isinstance(names, str) else names)
+    ]
+    lacking = [name for has, name in classes if not has]
+    assert len(lacking) <= 0.05 * len(classes), lacking
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_blueprint_gives_what_the_reference_builds(family: str) -> None:
+    ours = blueprint.load(family)
+    subject = _subject(family)
+    subject.task_classes()
+    configs = [
+        dict(subject.start),
+        *({**subject.start, **changes} for changes in draws(ours, SEED, 12)),
+    ]
+    for class_name in ours.class_names:
+        found = held(ours, subject, class_name, configs, most=HELD)
+        assert not found.differences, f"seed {SEED}, {class_name}: {found.differences[0].text}"
+        assert found.configs or class_name != ours.base_class, (
+            f"seed {SEED}: no config of {family} was built"
+        )
+
+
+def _subject(family: str) -> Subject:
+    """Return a family as the reference has it, unless it needs a package that is not here."""
+    subject = Subject(family)
+    try:
+        with quick_building():
+            subject.probe(subject.base_class, subject.start, labels=False)
+    except ImportError as error:
+        pytest.skip(str(error).strip().partition("\n")[0])
+    return subject
+
+
+def _anew() -> list[str]:
+    """Return the families of the day: quick ones, that need no package that is not there."""
+    quick = [name for name in FAMILIES if len(read_text(f"blueprints/{name}.toml")) < QUICK]
+    quick = [name for name in quick if "timm" not in read_text(f"blueprints/{name}.toml")]
+    return random.Random(SEED).sample(quick, min(DERIVED_ANEW, len(quick)))  # noqa: S311
+
+
+@pytest.mark.parametrize("family", _anew())
+def test_a_blueprint_is_derived_again_byte_for_byte(family: str) -> None:
+    assert derive(_subject(family)).text == read_text(f"blueprints/{family}.toml"), f"seed {SEED}"
+
+
+def _read(row: dict[str, str]) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads((DATA / "real" / row["file"]).read_text(encoding="utf-8"))
+    return config
+
+
+@pytest.mark.parametrize("row", TRUTH, ids=lambda row: row["model_id"])
+def test_a_real_config_weighs_what_transformers_counts(row: dict[str, str]) -> None:
+    config = {
+        **_read(row),
+        "model_type": row["model_type"],
+    }  # of one, Kimi-K2, the truth was counted as another type
+    try:
+        found = models.find(config)
+    except WeighbridgeError as error:
+        pytest.fail(str(error))
+    expected = {
+        row["base_class"]: row["base_parameters"],
+        row["arch_class"]: row["arch_parameters"],
+    }
+    for class_name, parameters in expected.items():
+        if parameters and class_name in found.blueprint.class_names:
+            assert ledger.bind(found.blueprint, class_name, found.fields).parameters == int(
+                parameters
+            ), class_name
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_class_is_weighed_at_its_defaults_as_its_formula_says(family: str) -> None:
+    found = models.find(family)
+    for class_name in found.blueprint.class_names:
+        weighed = ledger.bind(found.blueprint, class_name, found.fields)
+        assert weighed.formula()(**found.fields) == weighed.parameters, class_name
+        assert weighed.stored.parameters == weighed.parameters, class_name
+        assert all(row.parameters == 0 for row in weighed.buffers()), class_name
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_is_explained(family: str) -> None:
+    assert f"{models.find(family).blueprint.base_class}" in explain(family)

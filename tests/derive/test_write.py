@@ -1,0 +1,39 @@
+"""From a draft to the tables of a blueprint: what is written down, and which fields that names."""
+
+from __future__ import annotations
+
+from weighbridge.derive.generalize.generalize import Draft, Drafted
+from weighbridge.derive.write import Letters, fields_in, section
+
+DRAFT = Draft(
+    tensors={
+        "a.w": Drafted("a.w", (("name", "n"),)),
+        "c.w": Drafted("c.w", (("name", "n"), ("value", 2))),
+    },
+    buffers={
+        "a.b": Drafted("a.b", (("name", "m"),), dtype="float32"),
+        "a.unknown": Drafted("a.unknown", None, dtype="float32"),
+        "a.complex": Drafted("a.complex", (("name", "z"),), dtype="complex64"),
+    },
+    conditions={
+        "a": ("name", "there"),
+        "a.b": ("name", "on"),
+        "a.unknown": ("name", "odd"),
+        "a.complex": ("name", "odd"),
+        "c": ("name", "more"),
+    },
+)
+
+
+def test_a_buffer_is_written_with_the_condition_that_it_alone_stands_under() -> None:
+    assert section(DRAFT, Letters()) == {
+        "tensors": {"a.w": "n", "c.w": "n 2"},
+        "when": {"a": "there", "a.b": "on", "c": "more"},
+        "buffers": {"a.b": "F32 m"},
+    }
+    assert sorted(fields_in(DRAFT)) == ["m", "more", "n", "on", "there"]
+
+
+def test_of_some_tensors_no_buffer_is_written_and_no_condition_but_theirs() -> None:
+    assert section(DRAFT, Letters(), ["a.w"]) == {"tensors": {"a.w": "n"}, "when": {"a": "there"}}
+    assert fields_in(DRAFT, ["a.w"]) == ["n", "there"]

@@ -1,0 +1,861 @@
+"""From what a user names to a checked model: finding, reading, and accounting for every field."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from weighbridge import data, weigh
+from weighbridge.blueprint import schema as blueprint
+from weighbridge.blueprint.law import check
+from weighbridge.blueprint.schema import Blueprint
+from weighbridge.errors import ConfigError, ModelError, UsageError, WeighbridgeError, nearest
+from weighbridge.ledger.ledger import bind
+from weighbridge.models.find import LONGEST_CONFIG, Model, find, parse, released
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DATA = Path(__file__).parents[1] / "data"
+CONFIGS = sorted((DATA / "configs").glob("*.json"))
+CATALOGUE = released()
+BERT = blueprint.load("bert")
+SIZES = sorted(BERT.sizes)
+
+unhurried = settings(deadline=None)
+
+
+def bert(**fields: Any) -> dict[str, Any]:
+    return {"model_type": "bert", **fields}
+
+
+def answer(question: Callable[[], str]) -> str:
+    """Return the answer, or the message of the refusal."""
+    try:
+        return question()
+    except WeighbridgeError as error:
+        return str(error)
+
+
+def total(model: Model, class_name: str = "BertModel") -> int:
+    return bind(model.blueprint, class_name, model.fields).parameters
+
+
+# Finding
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_released_model_is_found_by_every_name_it_has_in_any_case(name: str) -> None:
+    for said in (name, name.rpartition("/")[2], *CATALOGUE[name].get("aliases", ())):
+        for spelled in (said, said.upper(), said.lower()):
+            assert find(spelled).where == name, spelled
+
+
+def test_a_model_may_be_given_as_a_path_object_or_as_any_mapping(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    assert total(find(tmp_path)) == total(find(tmp_path / "config.json")) == total(find("bert"))
+    assert total(find(MappingProxyType({"model_type": "bert"}))) == total(find("bert"))
+
+
+@pytest.mark.parametrize("model", [None, 3, b"bert", ["bert"]])
+def test_what_is_no_model_is_refused(model: Any) -> None:
+    with pytest.raises(WeighbridgeError):
+        find(model)
+
+
+def test_a_field_that_is_not_text_is_refused() -> None:
+    with pytest.raises(ConfigError, match="a field's name is text"):
+        find({**bert(), 1: 2})
+
+
+def test_a_folder_without_a_config_is_called_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "bert").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError, match=r"the folder holds no config\.json"):
+        find("model")
+    assert find("bert").origin == "defaults"
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_released_model_is_bound_to_what_the_catalogue_says(name: str) -> None:
+    found, entry = find(name), CATALOGUE[name]
+    assert found.fields.items() >= entry["config"].items()
+    assert (found.blueprint.family, found.named_class) == (entry["family"], entry["class"])
+    assert (found.origin, found.source) == ("catalogue", entry["source"])
+    assert found.unaccounted == ()
+    assert found.notes == []
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_released_model_weighs_what_the_catalogue_says(name: str) -> None:
+    assert total(find(name)) == CATALOGUE[name]["parameters"]
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_released_model_names_a_class_that_its_blueprint_has(name: str) -> None:
+    entry = CATALOGUE[name]
+    assert entry["class"] in blueprint.load(entry["family"]).class_names
+
+
+DISTINCT = {json.dumps(entry["config"]): name for name, entry in reversed(CATALOGUE.items())}
+
+
+@pytest.mark.parametrize("name", DISTINCT.values())
+def test_a_released_model_weighs_in_the_reference_what_the_catalogue_says(name: str) -> None:
+    import torch
+    from transformers import BertConfig, BertModel
+
+    entry = CATALOGUE[name]
+    with torch.device("meta"):
+        model = BertModel(BertConfig(**entry["config"]))
+    assert sum(weight.numel() for weight in model.parameters()) == entry["parameters"]
+
+
+def test_a_beginning_that_fits_one_model_finds_it() -> None:
+    assert (
+        find("bert-base-ch").where
+        == find("google-bert/bert-base-ch").where
+        == "google-bert/bert-base-chinese"
+    )
+
+
+def test_a_whole_name_wins_over_the_names_that_begin_so() -> None:
+    assert "hfl/chinese-bert-wwm-ext" in CATALOGUE
+    assert find("hfl/chinese-bert-wwm").where == "hfl/chinese-bert-wwm"
+    assert find("HFL/Chinese-BERT-wwm").where == "hfl/chinese-bert-wwm"
+
+
+def test_a_beginning_that_fits_several_models_names_them() -> None:
+    with pytest.raises(ModelError, match="several models begin so") as caught:
+        find("hfl/chinese-bert")
+    assert str(caught.value).endswith(
+        "Did you mean hfl/chinese-bert-wwm, hfl/chinese-bert-wwm-ext?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("bert-base-chinse", "google-bert/bert-base-chinese"),
+        ("bert-base-uncasd", "google-bert/bert-base-uncased"),
+        ("google-bert/bert-base-csed", "google-bert/bert-base-cased"),
+        ("tinybert-4l-312d-hz", "huawei-noah/tinybert-4l-312d-zh"),
+        ("brt", "bert"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_nearest(wrong: str, meant: str) -> None:
+    with pytest.raises(ModelError, match="no model, family or file is named so") as caught:
+        find(wrong)
+    assert f"Did you mean {meant}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["", " ", "colourless green ideas", "x" * 10_000, "\0", "\n", '"]\n', "词"]
+)
+def test_a_name_like_no_other_is_answered_with_where_to_look(name: str) -> None:
+    with pytest.raises(ModelError, match="`weighbridge models` lists the names"):
+        find(name)
+
+
+@unhurried
+@given(st.text(max_size=30))
+@example("~\0")
+@example("./\0")
+def test_any_text_is_found_or_refused_in_one_line(name: str) -> None:
+    said = answer(lambda: find(name).where if name != "-" else name)
+    assert said.isprintable()
+
+
+def test_a_family_is_its_defaults() -> None:
+    found = find("bert")
+    assert found.fields == {**BERT.defaults, "num_labels": 2}
+    assert (found.where, found.origin, found.named_class) == ("bert", "defaults", "BertModel")
+
+
+def test_a_config_is_found_by_its_path_and_by_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "bert", "hidden_size": 24}')
+    (tmp_path / "other.json").write_text('{"model_type": "bert", "hidden_size": 36}')
+    config = str(tmp_path / "config.json")
+    assert [
+        find(path).fields["hidden_size"] for path in (config, str(tmp_path), f"{tmp_path}/")
+    ] == [24] * 3
+    assert find(str(tmp_path)).where == config
+    assert find(config).origin == "file"
+    assert find(str(tmp_path / "other.json")).fields["hidden_size"] == 36
+
+
+def test_a_path_begins_at_home_where_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text('{"model_type": "bert", "hidden_size": 24}')
+    assert [find(path).fields["hidden_size"] for path in ("~/model/config.json", "~/model")] == [
+        24,
+        24,
+    ]
+
+
+def test_a_file_at_hand_wins_over_the_catalogue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bert-base-chinese").mkdir()
+    assert find("bert-base-chinese").where == "google-bert/bert-base-chinese"
+    (tmp_path / "bert-base-chinese" / "config.json").write_text(
+        '{"model_type": "bert", "hidden_size": 24}'
+    )
+    assert find("bert-base-chinese").fields["hidden_size"] == 24
+
+
+@pytest.mark.parametrize(
+    "path", ["missing.json", "./missing", "missing/", "/missing/config.json", "~/missing"]
+)
+def test_a_path_that_leads_nowhere_is_refused_as_a_path(
+    path: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="cannot be read: No such file or directory"):
+        find(path)
+
+
+def test_a_config_is_read_from_standard_input() -> None:
+    question = "import weighbridge; print(weighbridge.weigh('-').parameters, weighbridge.weigh('bert').model.where)"
+    config = (DATA / "configs" / "google-bert__bert-base-chinese.json").read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-c", question], input=config, capture_output=True, check=True
+    )
+    assert done.stdout.split() == [b"102267648", b"bert"]
+    assert done.stderr == b""
+
+
+def test_fields_replace_those_of_the_config() -> None:
+    config = bert(hidden_size=24)
+    found = find(config, {"hidden_size": 36, "num_labels": 5})
+    assert (found.fields["hidden_size"], found.fields["num_labels"]) == (36, 5)
+    assert config == bert(hidden_size=24)
+    assert find("bert-base-chinese", {"num_hidden_layers": 3}).fields["num_hidden_layers"] == 3
+    assert find("bert-base-chinese").fields["num_hidden_layers"] == 12
+
+
+def test_a_field_set_by_hand_must_exist() -> None:
+    with pytest.raises(
+        UsageError, match=r"bert has no field hiden_size\. Did you mean hidden_size\?"
+    ):
+        find("bert", {"hiden_size": 24})
+    with pytest.raises(
+        UsageError, match=r"bert has no field colour\. It has add_cross_attention, "
+    ):
+        find("bert", {"colour": 24})
+    assert find("bert", {"hidden_act": "relu"}).unaccounted == ()
+
+
+# Reading
+
+
+@given(
+    st.dictionaries(
+        st.text(),
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    )
+)
+def test_any_object_is_read_as_it_was_written(config: dict[str, Any]) -> None:
+    assert parse(json.dumps(config).encode(), "config.json") == config
+    assert (
+        parse(b"\xef\xbb\xbf" + json.dumps(config, ensure_ascii=False).encode(), "config.json")
+        == config
+    )
+
+
+@unhurried
+@given(st.binary() | st.text().map(str.encode))
+def test_any_bytes_are_an_object_or_refused(found: bytes) -> None:
+    said = answer(lambda: type(parse(found, "config.json")).__name__)
+    assert said == "dict" or said.startswith("config.json: is not ")
+    assert said.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "is not JSON: "),
+        (b"{", "is not JSON: "),
+        (b"[1]", r"is not a JSON object \(found = a list of 1\)"),
+        (b"null", r"is not a JSON object \(found = null\)"),
+        (b"\xff", "is not UTF-8 text"),
+        (b"[" * 200_000, "is nested too deeply"),
+        (b'{"hidden_size": ' + b"9" * 5000 + b"}", "holds an integer of too many digits"),
+        (b" " * (LONGEST_CONFIG + 1), f"is longer than {LONGEST_CONFIG} bytes"),
+        (b'{"a": 1, "a": 2}', r"says 'a' twice \(first = 1, then = 2\)\. Keep one of the two"),
+        (b'{"b": {"a": 1, "a": null}}', r"says 'a' twice \(first = 1, then = null\)"),
+    ],
+)
+def test_what_is_no_config_is_refused_by_what_it_is(text: bytes, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"config.json: {said}"):
+        parse(text, "config.json")
+
+
+def test_the_longest_config_is_read() -> None:
+    assert parse(b"{}" + b" " * (LONGEST_CONFIG - 2), "config.json") == {}
+
+
+def test_a_field_said_twice_alike_is_read_once() -> None:
+    assert parse(b'{"hidden_size": 8, "hidden_size": 8}', "config.json") == {"hidden_size": 8}
+
+
+# Checking
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize(
+    "value", [0, -1, 2**31, 10**30, 1.0, 768.5, float("nan"), "768", True, False, [768], {}]
+)
+def test_a_size_is_a_positive_integer(name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"{name} must be an integer from 1 to .*Correct {name}"):
+        find(bert(**{name: value}))
+
+
+@pytest.mark.parametrize("name", sorted(BERT.never_null))
+def test_null_is_no_size_and_no_switch(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{name} must be .* \({name} = null\)"):
+        find(bert(**{name: None}))
+
+
+def test_the_largest_sizes_are_weighed() -> None:
+    largest = dict.fromkeys(SIZES, 2**31 - 1) | {
+        "num_hidden_layers": 10_000,
+        "num_attention_heads": 1,
+    }
+    huge = find(bert(**largest))
+    assert total(huge) > 10**22
+    with pytest.raises(ConfigError, match="num_hidden_layers must be an integer from 1 to 10000"):
+        find(bert(num_hidden_layers=10_001))
+
+
+@pytest.mark.parametrize("value", [1, "true", None, [True]])
+def test_a_switch_is_true_or_false(value: object) -> None:
+    with pytest.raises(ConfigError, match="is_decoder must be true or false"):
+        find(bert(is_decoder=value))
+
+
+@pytest.mark.parametrize("value", [1.0, "0", True, [0]])
+def test_a_padding_token_is_an_integer(value: object) -> None:
+    with pytest.raises(ConfigError, match="pad_token_id must be an integer"):
+        find(bert(pad_token_id=value))
+
+
+@pytest.mark.parametrize("rule", BERT.require)
+def test_a_rule_that_does_not_hold_is_told_with_its_values(rule: str) -> None:
+    broken = {
+        "hidden_size % num_attention_heads == 0": {"hidden_size": 770},
+        "is_decoder or not add_cross_attention": {"add_cross_attention": True},
+        "pad_token_id < vocab_size": {"vocab_size": 10, "pad_token_id": 10},
+        "pad_token_id >= -vocab_size": {"vocab_size": 10, "pad_token_id": -11},
+    }[rule]
+    with pytest.raises(ConfigError) as caught:
+        find(bert(**broken))
+    assert f"a bert needs {rule} (" in str(caught.value)
+    assert all(
+        f"{name} = {str(value).lower()}" in str(caught.value) for name, value in broken.items()
+    )
+
+
+def test_null_leaves_a_field_out_where_the_reference_lets_it() -> None:
+    assert find(bert(pad_token_id=None, id2label=None)).fields == find("bert").fields
+
+
+def test_null_leaves_out_a_field_that_follows_from_others() -> None:
+    assert (
+        find(bert(num_labels=None, id2label={"0": "a", "1": "b", "2": "c"})).fields["num_labels"]
+        == 3
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "labels"),
+    [
+        ({}, 2),
+        ({"num_labels": 5}, 5),
+        ({"id2label": {"0": "no", "1": "yes", "2": "perhaps"}}, 3),
+        ({"num_labels": 5, "id2label": {"0": "no", "1": "yes", "2": "perhaps"}}, 5),
+        ({"num_labels": 5, "id2label": None}, 5),
+        ({"num_labels": 5, "id2label": {}}, 5),
+        ({"id2label": None}, 2),
+    ],
+)
+def test_the_labels_are_counted_as_the_reference_does(said: dict[str, Any], labels: int) -> None:
+    from transformers import BertConfig
+
+    assert BertConfig(**json.loads(json.dumps(said))).num_labels == labels
+    assert find(bert(**said)).fields["num_labels"] == labels
+
+
+def test_a_head_must_have_labels() -> None:
+    with pytest.raises(ConfigError, match="num_labels must be an integer from 1"):
+        find(bert(id2label={}))
+    with pytest.raises(ConfigError, match="id2label must be an object"):
+        find(bert(id2label="no"))
+
+
+@pytest.mark.parametrize(
+    "named", [None, [], "BertForMaskedLM", 5, [5], ["GPT2Model"], {}, {"a": 1}]
+)
+def test_a_config_that_names_no_class_of_the_family_names_the_base(named: object) -> None:
+    assert find(bert(architectures=named)).named_class == "BertModel"
+
+
+def test_a_class_that_the_family_has_not_is_noted() -> None:
+    (note,) = find(bert(architectures=["BertForPoetry"])).notes
+    assert (
+        "names the class 'BertForPoetry', which the blueprint does not have; it has BertModel, "
+        in note
+    )
+
+
+@pytest.mark.parametrize("family", ["gpt9", "", 5, ["bert"], {}, "BERT"])
+def test_a_family_without_a_blueprint_is_refused_with_those_that_have_one(family: object) -> None:
+    with pytest.raises(
+        ModelError,
+        match=r"no blueprint for the model_type .*`weighbridge families` lists them; --via",
+    ):
+        find({"model_type": family})
+
+
+def test_a_config_must_name_its_family() -> None:
+    with pytest.raises(
+        ConfigError,
+        match=r"names no model_type\. Say which it is, for example --set model_type=\w+",
+    ):
+        find({"hidden_size": 24})
+    assert find({"hidden_size": 24}, {"model_type": "bert"}).fields["hidden_size"] == 24
+
+
+# Accounting
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_every_field_of_a_released_config_is_accounted_for(path: Path) -> None:
+    found = find(str(path), strict=True)
+    assert found.accounts.keys() == json.loads(path.read_text(encoding="utf-8")).keys()
+    for name, account in found.accounts.items():
+        assert (account == "used") == (name in BERT.fields), name
+        assert account == "used" or len(account.removeprefix("changes no shape: ")) > 10, name
+    assert found.notes == []
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_a_released_config_weighs_what_was_written_down(path: Path) -> None:
+    with (DATA / "truth.tsv").open(encoding="utf-8", newline="") as file:
+        rows = {
+            row["file"]: row for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        }
+    found, row = find(str(path)), rows[path.name]
+    assert found.named_class == row["arch_class"]
+    assert total(found) == int(row["base_parameters"])
+    assert total(found, found.named_class) == int(row["arch_parameters"])
+
+
+def test_a_field_that_nobody_knows_is_named_and_strictly_refused() -> None:
+    config = bert(colour="red", hidden_size=24)
+    found = find(config)
+    assert found.unaccounted == ("colour",)
+    assert found.accounts["colour"] == "unaccounted"
+    assert found.notes == [
+        "the config: nobody knows what to make of colour = 'red'; the count leaves it out."
+    ]
+    assert total(found) == total(find(bert(hidden_size=24)))
+    with pytest.raises(ConfigError, match=r"colour = 'red'.*Take them out, or leave --strict out"):
+        find(config, strict=True)
+
+
+def test_a_misspelled_field_is_named_with_what_it_was_meant_to_be() -> None:
+    found = find(bert(hiden_size=24))
+    assert found.accounts["hiden_size"] == "unaccounted: likely a misspelling of hidden_size"
+    assert "hiden_size = 24 (likely a misspelling of hidden_size)" in found.notes[0]
+
+
+def test_many_fields_that_nobody_knows_are_told_in_one_short_line() -> None:
+    found = find(bert(**{f"field\n{number}" + "x" * 500: "y" * 500 for number in range(5000)}))
+    (note,) = found.notes
+    assert "and 4992 more" in note
+    assert note.isprintable()
+    assert len(note) < 2000
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "inert"),
+    [
+        ("position_embedding_type", "absolute", True),
+        ("position_embedding_type", None, True),
+        ("position_embedding_type", "relative_key", False),
+        ("pruned_heads", {}, True),
+        ("pruned_heads", {"0": [1]}, False),
+    ],
+)
+def test_a_reason_that_holds_for_one_value_excuses_no_other(
+    field: str, value: object, inert: bool
+) -> None:
+    found = find(bert(**{field: value}))
+    assert (found.unaccounted == ()) == inert
+    assert found.accounts[field].startswith("changes no shape: " if inert else "unaccounted")
+
+
+def test_what_stands_in_a_field_that_changes_nothing_does_not_matter() -> None:
+    text = b'{"model_type": "bert", "layer_norm_eps": NaN, "initializer_range": Infinity, "hidden_act": [[]]}'
+    found = find(dict(parse(text, "config.json")), strict=True)
+    assert found.fields == find("bert").fields
+
+
+@pytest.mark.parametrize("name", ["hidden_size", "pad_token_id"])
+def test_what_is_no_number_is_refused_where_a_number_decides(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} must be an integer.*{name} = nan"):
+        find(dict(parse(b'{"model_type": "bert", "' + name.encode() + b'": NaN}', "config.json")))
+
+
+def test_every_inert_field_of_bert_has_a_reason() -> None:
+    facts = data.read_toml("facts/fields.toml")
+    assert blueprint.load("bert").inert <= facts["reasons"].keys() | facts["any"].keys()
+    assert facts["only"].keys() <= facts["reasons"].keys() | facts["any"].keys()
+
+
+def test_every_reason_is_some_family_s() -> None:
+    inert = {
+        name.rpartition(".")[2]
+        for family in blueprint.families()
+        for name in blueprint.load(family).inert
+    }
+    assert data.read_toml("facts/fields.toml")["reasons"].keys() <= inert
+
+
+# Sub-configs, aliases, and the region in which a blueprint was proved
+
+NESTED = {
+    "format": 2,
+    "family": "nested",
+    "source": "made up",
+    "class": "Base",
+    "require": ["text_config.width % text_config.heads == 0"],
+    "inert": ["text_config.act", "n_ctx"],
+    "nullable": ["rank", "pool"],
+    "zero": ["shared"],
+    "beyond": ["old_ratios", "text_config.old"],
+    "values": {"kinds": ["full", "slide"], "pool": ["mean"], "text_config.act": ["gelu"]},
+    "spelled": {
+        "kinds": {"f": "full", "s": "slide", "0": "full", "4": "slide", "sliding": "slide"}
+    },
+    "proof": {"by": "nothing", "against": "nothing", "configs": 1},
+    "defaults": {
+        "rank": 3,
+        "shared": 1,
+        "ratio": 2.5,
+        "pool": "mean",
+        "text_config.width": 8,
+        "text_config.heads": 2,
+        "text_config.inner.size": 5,
+        "text_config.wide": 7,
+        "rate": 16000,
+        "depths": [2, 1],
+        "both": 2,
+    },
+    "given": {"text_config.width": 6, "text_config.wide": "null"},
+    "configs": {"text_config": "llama", "text_config.inner": ""},
+    "aliases": {
+        "n_shared": "shared",
+        "text_config.d_model": "text_config.width",
+        "n_positions": "n_ctx",
+        "pattern": "kinds",
+    },
+    "computed": {
+        "head": "text_config.width // text_config.heads",
+        "low": "null",
+        "both": "shared + 4",
+        "text_config.wide": "text_config.width * 3",
+        "kinds": '["full" if i == 0 else "slide" for i in range(sum(depths))]',
+    },
+    "repeat": {"i": "sum(depths)", "j": "rate // 8000"},
+    "tensors": {
+        "a.w": "rank",
+        "b.w": "low",
+        "c.w": "text_config.width head text_config.inner.size",
+        "g.{j}.w": "text_config.wide",
+        "d.w": "shared int(ratio*4)",
+        "e.{i}.w": "1",
+        "f.w": "both",
+    },
+    "when": {
+        "a": "rank != null",
+        "b": "low != null",
+        "e.{i}": 'kinds[i] == "full"',
+        "f": 'pool != null and pool == "mean"',
+    },
+    "modules": {**dict.fromkeys("abcdf", "M"), "e.{i}": "M", "g.{j}": "M"},
+}
+
+
+@pytest.fixture
+def nested(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Model]:
+    """Return a finder of configs of a made-up family."""
+    made_up = Blueprint(NESTED)
+    check(NESTED)
+    monkeypatch.setattr(blueprint, "families", lambda: ["bert", "nested"])
+    monkeypatch.setattr(blueprint, "load", {"bert": BERT, "nested": made_up}.__getitem__)
+
+    def finder(fields: dict[str, Any] | None = None, **config: Any) -> Model:
+        return find({"model_type": "nested", **config}, fields)
+
+    return finder
+
+
+def test_a_config_that_says_nothing_is_its_defaults(nested: Callable[..., Model]) -> None:
+    fields = nested().fields
+    assert fields == {
+        **{
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in NESTED["defaults"].items()
+        },
+        "head": 4,
+        "low": None,
+        "kinds": ("full", "slide", "slide"),
+    }
+    assert nested().values["low"] is None
+    names = [row.name for row in bind(nested().blueprint, "Base", fields).rows]
+    assert names == ["a.w", "c.w", "g.0.w", "g.1.w", "d.w", "e.0.w", "f.w"]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"text_config": None}, {"text_config.width": 8}),
+        ({"text_config": {}}, {"text_config.width": 6, "text_config.heads": 2, "head": 3}),
+        ({"text_config": {"width": 4}}, {"text_config.width": 4, "head": 2}),
+        (
+            {"text_config": {"inner": {"size": 9}}},
+            {"text_config.inner.size": 9, "text_config.width": 6},
+        ),
+        ({"text_config": {"d_model": 4}}, {"text_config.width": 4, "text_config.wide": 12}),
+        ({"text_config": None}, {"text_config.wide": 7}),
+        ({"text_config": {"wide": 5}}, {"text_config.wide": 5}),
+        ({"rate": 24000}, {"rate": 24000}),
+        ({"text_config": {"d_model": 4, "width": 4}}, {"text_config.width": 4}),
+        ({"text_config": {"model_type": "llama"}}, {"text_config.width": 6}),
+        (
+            {"text_config": {"model_type": None, "inner": {"model_type": "any"}}},
+            {"text_config.width": 6},
+        ),
+        ({"rank": None}, {"rank": None}),
+        ({"pool": None}, {"pool": None}),
+        ({"n_shared": 0}, {"shared": 0}),
+        ({"head": None}, {"head": 4}),
+        ({"head": 7}, {"head": 7}),
+        ({"both": None}, {"both": 5}),
+        ({"both": 3}, {"both": 3}),
+        ({"low": 2}, {"low": 2}),
+        ({"ratio": 3}, {"ratio": 3}),
+        (
+            {"depths": [1, 1, 2]},
+            {"depths": (1, 1, 2), "kinds": ("full", "slide", "slide", "slide")},
+        ),
+        ({"kinds": ["slide", "slide", "full"]}, {"kinds": ("slide", "slide", "full")}),
+        ({"kinds": ["slide", "sliding", "full"]}, {"kinds": ("slide", "slide", "full")}),
+        ({"pattern": "sfs"}, {"kinds": ("slide", "full", "slide")}),
+        ({"pattern": [4, 0, 4]}, {"kinds": ("slide", "full", "slide")}),
+        (
+            {"pattern": "ssf", "kinds": ["slide", "sliding", "full"]},
+            {"kinds": ("slide", "slide", "full")},
+        ),
+    ],
+)
+def test_a_config_is_read_as_the_reference_reads_it(
+    nested: Callable[..., Model], config: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    found = nested(**config)
+    assert {name: found.fields[name] for name in expected} == expected
+    assert found.unaccounted == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (
+            {"text_config": 5},
+            "text_config must be an object (text_config = 5). Give its fields, or leave it out.",
+        ),
+        (
+            {"text_config": {"inner": []}},
+            "text_config.inner must be an object (text_config.inner = a list of 0).",
+        ),
+        (
+            {"text_config": {"model_type": "qwen2"}},
+            "a nested was held against the reference with a llama as its text_config alone (text_config.model_type = ",
+        ),
+        (
+            {"text_config.width": 4},
+            "text_config.width is the field of a sub-config (text_config.width = 4). Give it",
+        ),
+        (
+            {"old_ratios": [4]},
+            "says old_ratios, which the reference reads, and the blueprint of nested does not (old_",
+        ),
+        (
+            {"per_layer_config": {"0": {}}},
+            "says per_layer_config, which the reference reads, and the blueprint of nested",
+        ),
+        (
+            {"text_config": {"old": 0}},
+            "says text_config.old, which the reference reads, and the blueprint of nested",
+        ),
+        (
+            {"text_config": {"width": 7}},
+            "a nested needs text_config.width % text_config.heads == 0 (text_config.width",
+        ),
+        (
+            {"text_config": {"width": 0}},
+            "text_config.width must be an integer from 1 to 2147483647",
+        ),
+        (
+            {"text_config": {"d_model": 4, "width": 6}},
+            "says text_config.width twice (text_config.d_model = 4, text_co",
+        ),
+        (
+            {"n_shared": 1, "shared": None},
+            "says shared twice (n_shared = 1, shared = null). Keep one of the two.",
+        ),
+        ({"shared": None}, "shared must be an integer from 0 to 2147483647 (shared = null)"),
+        ({"shared": -1}, "shared must be an integer from 0 to 2147483647 (shared = -1)"),
+        ({"rank": 0}, "rank must be an integer from 1 to 2147483647 (rank = 0)"),
+        ({"ratio": "2"}, "ratio must be a number (ratio = '2')"),
+        ({"ratio": True}, "ratio must be a number"),
+        ({"ratio": float("nan")}, "ratio must be a number (ratio = nan)"),
+        ({"head": 2.0}, "head must be an integer from 1"),
+        ({"low": [1]}, "low must be an integer from 1"),
+        ({"depths": 3}, "depths must be a list of at most 10000 items (depths = 3)"),
+        (
+            {"depths": [1] * 10_001},
+            "depths must be a list of at most 10000 items (depths = a list of 10001)",
+        ),
+        ({"depths": ["1"]}, 'kinds follows from other fields, and ["full" if'),
+        ({"depths": []}, ""),
+        (
+            {"kinds": ["full", "sparse", "slide"]},
+            "a nested was held against the reference with kinds as 'full' or 'slide' alone (kinds = 'sparse'). Correct",
+        ),
+        (
+            {"pattern": "fx"},
+            "a nested was held against the reference with kinds as 'full' or 'slide' alone (kinds = 'x",
+        ),
+        (
+            {"pattern": [0, 5]},
+            "a nested was held against the reference with kinds as 'full' or 'slide' alone (kinds = 5",
+        ),
+        (
+            {"pattern": "fs", "kinds": ["slide"]},
+            "says kinds twice (pattern = 'fs', kinds = a list of 1). Keep one of",
+        ),
+        (
+            {"pool": "max"},
+            "a nested was held against the reference with pool as 'mean' alone (pool = 'max').",
+        ),
+    ],
+)
+def test_each_way_out_of_the_region_is_told(
+    nested: Callable[..., Model], config: dict[str, Any], said: str
+) -> None:
+    def question() -> str:
+        return nested(**config).where * 0
+
+    assert answer(question).removeprefix("the config: ").startswith(said)
+    assert bool(answer(question)) == bool(said)
+
+
+def test_fields_of_sub_configs_are_accounted_for_under_their_dotted_names(
+    nested: Callable[..., Model],
+) -> None:
+    inside = {"width": 4, "act": "gelu", "use_cache": True, "widht": 3, "model_type": "llama"}
+    found = nested(text_config=inside, n_positions=2)
+    assert found.accounts == {
+        "model_type": "changes no shape: names the family",
+        "text_config": "used",
+        "text_config.width": "used",
+        "text_config.act": "changes no shape: it changed no tensor when the blueprint was proved",
+        "text_config.use_cache": "changes no shape: keeps keys and values between steps of generation",
+        "text_config.widht": "unaccounted: likely a misspelling of text_config.width",
+        "text_config.model_type": "changes no shape: names the family",
+        "n_positions": "changes no shape: it changed no tensor when the blueprint was proved",
+    }
+    assert "text_config.widht = 3 (likely a misspelling of text_config.width)" in found.notes[0]
+    assert nested(text_config={"act": "relu"}).unaccounted == ("text_config.act",)
+
+
+def test_a_dotted_field_is_replaced_inside_its_sub_config(nested: Callable[..., Model]) -> None:
+    config = {"text_config": {"width": 4, "inner": {"size": 1}}}
+    found = nested({"text_config.width": 2, "text_config.inner.size": 7}, **config)
+    assert (found.fields["text_config.width"], found.fields["text_config.inner.size"]) == (2, 7)
+    assert config == {"text_config": {"width": 4, "inner": {"size": 1}}}
+    assert nested({"text_config.inner.size": 7}, text_config=None).fields["text_config.width"] == 6
+    assert nested({"text_config": {"width": 2}}, **config).fields["text_config.inner.size"] == 5
+    with pytest.raises(
+        UsageError,
+        match=r"nested has no field text_config\.widht\. Did you mean text_config\.width or",
+    ):
+        nested({"text_config.widht": 2})
+    with pytest.raises(UsageError, match=r"nested has no field text_config\.widht"):
+        nested({"text_config": {"widht": 2}})
+    with pytest.raises(
+        UsageError, match=r"depths holds no fields \(depths = a list of 1, depths\.a = 2\)"
+    ):
+        nested({"depths.a": 2}, depths=[1])
+
+
+def test_a_field_set_by_hand_wins_over_another_spelling_of_it(nested: Callable[..., Model]) -> None:
+    assert nested({"n_shared": 4}, shared=2).fields["shared"] == 4
+    assert nested({"shared": 4}, n_shared=2).fields["shared"] == 4
+
+
+def test_a_family_is_told_by_the_nearest_not_by_all(
+    nested: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        blueprint, "families", lambda: ["bert", *(f"family_{number}" for number in range(611))]
+    )
+    with pytest.raises(ModelError) as caught:
+        find({"model_type": "bertt"})
+    assert str(caught.value) == (
+        "the config: there is no blueprint for the model_type 'bertt'. 612 families have one, the nearest bert; "
+        "`weighbridge families` lists them; --via transformers counts it with transformers itself, if that is "
+        "installed."
+    )
+
+
+def test_names_are_matched_by_likeness_nearest_first() -> None:
+    assert nearest(["hidden_size", "vocab_size", "hidden_act"], "hidden_siz") == ["hidden_size"]
+    assert nearest(["BertModel", "BertForMaskedLM"], "bertmodel") == ["BertModel"]
+    assert nearest(["hidden_size"], "colour") == []
+
+
+def test_what_a_caller_does_to_an_answer_changes_no_other_answer() -> None:
+    before = weigh("bert").to_dict()
+    config = {"model_type": "bert", "id2label": {"0": "a"}}
+    held = weigh(config)
+    released()["google-bert/bert-base-chinese"]["config"]["hidden_size"] = 12
+    weigh("bert").to_dict()["config"]["id2label"]["9"] = "x"
+    config["id2label"]["1"] = "b"
+    config["hidden_size"] = 24
+    assert weigh("bert").to_dict() == before
+    assert weigh("BERT-base-chinese").parameters == 102_267_648
+    assert held.model.values["hidden_size"] == 768
+    assert held.model.values["id2label"] == {"0": "a"}
+    assert "hidden_size" not in held.model.config
+    with pytest.raises(TypeError):
+        weigh("bert").model.fields["id2label"]["9"] = "x"

@@ -1,0 +1,365 @@
+"""Pictures of attention: what they show is what transformers computes, and each file stands alone."""
+
+import base64
+import os
+import re
+import struct
+import sys
+import zlib
+from html.parser import HTMLParser
+from math import sqrt
+from xml.etree import ElementTree as ET
+
+import berts
+import pytest
+import torch
+
+from weighbridge import data
+from weighbridge.cli import main
+from weighbridge.data import LANGUAGES
+from weighbridge.errors import UsageError
+from weighbridge.render import raster, svg
+from weighbridge.render.attention import MOST_DRAWN, Attention
+from weighbridge.render.drawing import FORMS, draw
+from weighbridge.torch.tracing import attention
+
+CHINESE = "我爱自然语言处理"
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "i",
+    "love",
+    "it",
+    "so",
+    "do",
+    "you",
+    "<b>",
+    "&",
+    "<",
+    "b",
+    ">",
+]
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return berts.save(tmp_path_factory.mktemp("small"), words=WORDS, max_position_embeddings=100)
+
+
+@pytest.fixture(scope="module")
+def chinese(tmp_path_factory):
+    return attention(berts.save(tmp_path_factory.mktemp("chinese")), CHINESE)
+
+
+@pytest.mark.parametrize("name", ["minilm", "bert_tiny"])
+def test_the_probabilities_are_those_of_transformers(name, request):
+    import transformers
+
+    folder = request.getfixturevalue(name)
+    found = attention(folder, "The truck is heavy.", "How heavy is the truck?")
+    tokens = transformers.AutoTokenizer.from_pretrained(folder)(
+        "The truck is heavy.", "How heavy is the truck?", return_tensors="pt"
+    )
+    theirs = transformers.BertModel.from_pretrained(folder, attn_implementation="eager")
+    with torch.no_grad():
+        expected = theirs(**tokens, output_attentions=True).attentions
+    assert len(found.probabilities) == len(expected) * expected[0].shape[1]
+    for (layer, head), rows in found.probabilities.items():
+        assert torch.allclose(torch.tensor(rows), expected[layer][0, head], atol=1e-5)
+
+
+def pixels(picture):
+    """Return the opacity of an embedded image's pixels, from its bytes alone."""
+    raw = base64.b64decode(picture.partition(",")[2])
+    width, height, depth, kind = struct.unpack(">IIBB", raw[16:26])
+    assert (depth, kind) == (8, 6)
+    at, packed = 8, b""
+    while at < len(raw):
+        (length,) = struct.unpack(">I", raw[at : at + 4])
+        packed += raw[at + 8 : at + 8 + length] if raw[at + 4 : at + 8] == b"IDAT" else b""
+        at += length + 12
+    lines = zlib.decompress(packed)
+    rows = [lines[row * (4 * width + 1) + 1 : (row + 1) * (4 * width + 1)] for row in range(height)]
+    return [[alpha / 255 for alpha in row[3::4]] for row in rows]
+
+
+def test_every_map_has_the_numbers_in_its_pixels(chinese):
+    drawn, notes = draw(chinese, "svg")
+    root = ET.fromstring(drawn)  # noqa: S314  # of our own making
+    images = [element.get("href") for element in root.iter(f"{SVG}image")]
+    assert (notes, len(images)) == ([], 3 * 4 + 1)  # and the scale
+    for image, rows in zip(images, chinese.probabilities.values(), strict=False):
+        for opacities, values in zip(pixels(image), rows, strict=True):
+            assert opacities == pytest.approx([sqrt(value) for value in values], abs=0.002)
+    assert [sqrt(0.5 / 40)] != pixels(images[-1])[0] == sorted(pixels(images[-1])[0])
+
+
+def test_one_head_is_large_with_tokens_and_percent(chinese):
+    one = chinese._replace(probabilities={(1, 2): chinese.probabilities[1, 2]})
+    root = ET.fromstring(draw(one, "svg", "zh")[0])  # noqa: S314
+    texts = [element.text for element in root.iter(f"{SVG}text") if element.text]
+    for token in ("[CLS]", "[SEP]", *CHINESE):
+        assert texts.count(token) == 2
+    assert "第 1 层第 2 个头" in texts
+    numbers = [int(element.text) for element in root.iter(f"{SVG}tspan")]
+    expected = [
+        round(100 * value) for row in one.probabilities[1, 2] for value in row if value >= 0.005
+    ]
+    assert numbers == pytest.approx(expected, abs=1)
+
+
+class Checker(HTMLParser):
+    void = frozenset({"meta", "rect", "image", "path", "use"})
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.links, self.outside = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        named = dict(attrs)
+        self.ids += [named["id"]] if "id" in named else []
+        self.links += [named["href"][1:]] if (named.get("href") or "").startswith("#") else []
+        self.outside += [
+            v for k, v in attrs if k in ("src", "href", "data", "action") and v[:1] != "#"
+        ]
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in self.void:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_page_is_balanced_stands_alone_and_links_to_every_head(chinese, lang):
+    page = draw(chinese, "html", lang)[0].decode()
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    assert len(checker.ids) == len(set(checker.ids))
+    assert set(checker.links) <= set(checker.ids)
+    assert {f"l{layer}h{head}" for layer in range(3) for head in range(4)} < set(checker.links)
+    assert all(address.startswith("data:image/png") for address in checker.outside)
+    assert not re.search(r"@import|url\(|https?://(?!www\.w3\.org/2000/svg)", page)
+    assert f'<html lang="{"zh-CN" if lang == "zh" else "en"}">' in page
+    assert "prefers-color-scheme:dark" in page
+    assert page.count("<details>") == 12
+
+
+@pytest.mark.parametrize("form", ["html", "svg"])
+def test_what_comes_from_outside_is_escaped(small, form):
+    for places in ({}, {"layer": 0, "head": 1}):
+        drawn = draw(attention(small, "<b> & </script>", "\x1b[31m", **places), form)[0].decode()
+        assert "<b>" not in drawn
+        assert drawn.count("</script>") == (2 if form == "html" and not places else 0)
+        assert "\x1b" not in drawn
+
+
+def check_fonts():
+    """Skip where the machine has no font at all, and so no PNG can be drawn."""
+    try:
+        raster.without_font("<text>a</text>")
+    except UsageError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(params=FORMS)
+def form(request):
+    if request.param == "png":
+        check_fonts()
+    return request.param
+
+
+def test_a_picture_is_rendered_and_marked(chinese):
+    check_fonts()
+    drawn, _ = draw(chinese, "png", "zh")
+    width, height = struct.unpack(">II", drawn[16:24])
+    whole = re.search(r'width="(\d+)" height="(\d+)"', draw(chinese, "svg", "zh")[0].decode())
+    assert (width, height) == (2 * int(whole[1]), 2 * int(whole[2]))
+    assert svg.MARK.encode() in drawn[:200]
+    assert len(zlib.compress(drawn)) > 10_000
+
+
+def test_characters_without_a_font_are_named(monkeypatch):
+    """Fonts differ by machine: what is drawn is the first letter's look, or that of what a font lacks."""
+    drawn = {"a": b"a", "b": b"b"}
+
+    def render(svg_string, **_):
+        return drawn.get(re.search(r">([^<]+)</text>", svg_string)[1], b"a box")
+
+    monkeypatch.setattr(raster, "_renderer", lambda: render)
+    assert raster.without_font("<text>ab</text>") == []
+    assert raster.without_font("<text>ab 我&amp;</text>") == [
+        "no font here has 我 (U+6211) & (U+0026)"
+    ]
+    with pytest.raises(UsageError, match="no font here"):
+        raster.without_font("<text>我</text>")
+
+
+def test_no_renderer_is_one_message(monkeypatch, chinese):
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    with pytest.raises(
+        UsageError, match=r"a PNG needs a package that is not installed \(missing = 'resvg_py'\)"
+    ):
+        draw(chinese, "png")
+
+
+def test_a_long_text_is_cut_and_said_so(small, form, tmp_path, capsys):
+    path = tmp_path / f"it.{form}"
+    assert (
+        main(["attention", str(small), "it " * 80, "-o", str(path), "--layer", "1", "--head", "0"])
+        == 0
+    )
+    said = capsys.readouterr()
+    assert (
+        said.err
+        == f"weighbridge: note: the first {MOST_DRAWN} tokens are drawn, and 18 more are not\n"
+    )
+    assert "tokens: 64" in said.out
+
+
+def test_labels_do_not_overlap():
+    tokens = ("[CLS]", "antidisestablishment", "##arianism", *["word"] * 61)
+    rows = [[1 / 64] * 64 for _ in tokens]
+    for number in (2, 7, 30, 64):
+        some = Attention(
+            "m",
+            "BertModel",
+            ("t",),
+            tokens[:number],
+            {(0, 0): [row[:number] for row in rows[:number]]},
+            (),
+        )
+        root = ET.fromstring(draw(some, "svg")[0])  # noqa: S314
+        width = float(root.get("width"))
+        for element in root.iter(f"{SVG}text"):
+            size = float(element.get("font-size", 0))
+            if turned := re.match(r"translate\((\S+) (\S+)\) rotate", element.get("transform", "")):
+                assert float(turned[2]) > 0.8 * svg.pixels(element.text, size) + size / 2
+                assert (
+                    float(turned[1]) + 0.5 * svg.pixels(element.text, size) < width - 2 * svg.MARGIN
+                )
+            if element.get("text-anchor") == "end":
+                assert float(element.get("x")) >= svg.pixels(element.text, size) - 1
+            elif element.get("x") and element.text and not element.get("text-anchor"):
+                assert float(element.get("x")) + 0.9 * svg.pixels(element.text, size) <= width
+
+
+# Files
+
+
+def ask(small, path, *more):
+    return main(["attention", str(small), "i love it", "-o", str(path), *more])
+
+
+def test_a_picture_is_replaced_and_anything_else_is_not(small, form, tmp_path, capsys):
+    path = tmp_path / f"a.{form.upper()}"
+    assert ask(small, path) == 0
+    first = path.read_bytes()
+    assert ask(small, path, "--layer", "1") == 0
+    assert path.read_bytes() != first
+    path.write_text("my own work")
+    assert ask(small, path) == 2
+    assert path.read_text() == "my own work"
+    assert "is there, and is no picture of attention" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == [path.name]
+
+
+BAD = [
+    (
+        "a.pdf",
+        "a picture is told by its suffix (suffix = '.pdf'). Name a file that ends in .html, .svg or .png.",
+    ),
+    ("a", "a picture is told by its suffix"),
+    ("none/a.svg", "there is no such folder"),
+    (".", "told by its suffix"),
+    ("folder.svg", "is there, and is no picture"),
+]
+
+
+@pytest.mark.parametrize(("name", "message"), BAD)
+def test_a_file_that_cannot_be_written_is_one_message(small, name, message, tmp_path, capsys):
+    (tmp_path / "folder.svg").mkdir()
+    assert ask(small, f"{tmp_path}/{name}") == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert os.listdir(tmp_path) == ["folder.svg"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["i", "-o", "a.svg", "--head", "1"], "a head is one of a layer"),
+        (
+            ["i", "-o", "a.svg", "--layer", "9"],
+            "there is no such layer (layer = 9). Give --layer as 0 to 2.",
+        ),
+        (["i"], "required: -o/--output"),
+        ([" ", "-o", "a.svg"], "the text is empty"),
+    ],
+)
+def test_a_bad_question_is_one_message(small, arguments, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["attention", str(small), *arguments]) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert (said.out, said.err.count("\n"), os.listdir(tmp_path)) == ("", 1, [])
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_disk_that_is_full_leaves_what_was_there(small, tmp_path, capsys, monkeypatch):
+    path = tmp_path / "a.svg"
+    assert ask(small, path) == 0
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    assert ask(small, path, "--layer", "1") == 2
+    assert "cannot be written: No space left on device" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+def test_the_languages_say_the_same_things():
+    english, chinese = (data.read_toml(f"words/attention.{lang}.toml") for lang in LANGUAGES)
+    assert english.keys() == chinese.keys()
+    for key, said in english.items():
+        found = [sorted(set(re.findall(r"\{(\w+)\}", str(of)))) for of in (said, chinese[key])]
+        assert found[0] == found[1], key
+
+
+def test_colours_can_be_told_from_their_ground():
+    def light(colour):
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [
+            part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+        ]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    def contrast(one, other):
+        high, low = sorted((light(one), light(other)), reverse=True)
+        return (high + 0.05) / (low + 0.05)
+
+    def laid(value, ground):
+        parts = [int(ground[at : at + 2], 16) for at in (1, 3, 5)]
+        mixed = [
+            round(c * sqrt(value) + g * (1 - sqrt(value)))
+            for c, g in zip(svg.COLOUR, parts, strict=True)
+        ]
+        return "#" + "".join(f"{part:02x}" for part in mixed)
+
+    for colours in (svg.LIGHT, svg.DARK):
+        assert min(contrast(colours[kind], colours["ground"]) for kind in ("ink", "quiet")) > 4.5
+        for value in (step / 200 for step in range(201)):
+            ink = svg.ON if value >= svg.DARKEST else colours["number"]
+            assert contrast(ink, laid(value, colours["cell"])) > 4.5, value

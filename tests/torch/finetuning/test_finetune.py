@@ -1,0 +1,481 @@
+"""Fine-tuning whole: it learns, what it leaves loads elsewhere, and what happens on the way changes no bit of it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from weighbridge import data
+from weighbridge.answers.finetune import Finetuned
+from weighbridge.cli import main
+from weighbridge.render.table import width
+from weighbridge.torch.finetuning import checkpoint as checkpoints
+from weighbridge.torch.finetuning.prediction import Costs, measure
+from weighbridge.torch.finetuning.training import Training
+from weighbridge.torch.loading import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STEPS = 21  # 54 texts in batches of 8, three times
+OPTIONS = (
+    "--batch",
+    "8",
+    "--learning-rate",
+    "1e-3",
+    "--checkpoint-every",
+    "4",
+    "--patience",
+    "3",
+    "--watch",
+    "loss",
+)
+NOUNS = ("film", "book", "song", "play", "meal", "room")
+WORDS = {
+    "good": ("wonderful", "great", "lovely", "fine", "superb"),
+    "bad": ("awful", "dull", "poor", "sad", "boring"),
+}
+
+
+class Run(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Any:
+    """Compute with one thread, here and in the processes that are started: sums are in one order then."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file of 60 texts of different lengths, which a word of each tells apart."""
+    path = tmp_path_factory.mktemp("texts") / "texts.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("sentence", "sentiment"))
+        for label, words in WORDS.items():
+            for place, (noun, word) in enumerate((noun, word) for noun in NOUNS for word in words):
+                writer.writerow((f"the {noun} was{' really' * (place % 4)} {word}", label))
+    return path
+
+
+@pytest.fixture(scope="module")
+def undisturbed(texts: Path, bert_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a run that nothing disturbed, in one process, each batch in two pieces."""
+    out = tmp_path_factory.mktemp("undisturbed") / "out"
+    assert main(arguments(texts, bert_tiny, out, "--accumulate", "2")) == 0
+    return out
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):
+    def ran(*words: str) -> Run:
+        status = main(words)
+        return Run(status, *capsys.readouterr())
+
+    return ran
+
+
+def arguments(texts: Path, start: Path, out: Path, *more: str) -> list[str]:
+    return ["finetune", str(texts), "--from", str(start), "--out", str(out), *OPTIONS, *more]
+
+
+def result(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "training.json").read_text())
+
+
+def assert_same(one: Path, other: Path) -> None:
+    """See that two runs gave the same weights, bit for bit, and measured the same on the way."""
+    assert (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
+    for name in ("losses", "history", "scores", "kept_step"):
+        assert result(one)[name] == result(other)[name]
+
+
+# What it gives
+
+
+def test_it_learns_what_can_be_learnt(undisturbed: Path) -> None:
+    found = result(undisturbed)
+    assert found["scores"]["accuracy"] == 1
+    assert len(found["losses"]) == STEPS
+    assert sum(found["losses"][-5:]) < 0.5 * sum(found["losses"][:5])
+    assert [entry["step"] for entry in found["history"]] == [7, 14, 21]
+    assert found["scores"]["confusion"] == [[3, 0], [0, 3]]
+
+
+def test_transformers_loads_it_and_scores_the_same(undisturbed: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(undisturbed).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(undisturbed)
+    ours = load(undisturbed)
+    said = ["the film was superb", "the meal was really awful", "boring"]
+    batch = tokenizer(said, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        expected = theirs(**batch).logits
+        found = ours.model(
+            *ours.tokens.batch(ours.tokens.read_all([(text, None) for text in said]))
+        ).logits
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    assert theirs.config.id2label == {0: "bad", 1: "good"} == dict(enumerate(ours.labels))
+    assert expected.argmax(1).tolist() == [1, 0, 0]
+
+
+def test_what_was_predicted_comes_true(undisturbed: Path) -> None:
+    found = result(undisturbed)
+    predicted, held = found["predicted"], found["measured"]
+    model = load_file(undisturbed / "model.safetensors")
+    assert predicted["parameters"] == held["parameters"] == sum(of.numel() for of in model.values())
+    assert (
+        predicted["weight_bytes"] == held["weight_bytes"] == sum(of.nbytes for of in model.values())
+    )
+    assert predicted["piece_flops"] == held["piece_flops"] > 0
+    assert held["memory_bytes"] == pytest.approx(predicted["memory_bytes"], rel=0.05)
+    assert predicted["memory_bytes"] > 4 * predicted["weight_bytes"]
+
+
+@pytest.mark.parametrize("lengths", [[3, 17, 64, 64, 130], [40] * 6, [5]])
+def test_a_piece_takes_what_is_predicted(bert_tiny: Path, lengths: list[int]) -> None:
+    loaded = load(bert_tiny, "BertForSequenceClassification", labels=("a", "b"))
+    before = [parameter.clone() for parameter in loaded.model.parameters()]
+    costs = Costs(loaded.of, "BertForSequenceClassification")
+    found = measure(loaded.model, lengths, [], None)
+    assert sum(map(costs.flops, lengths)) == found["piece_flops"]
+    assert costs.peak_bytes(lengths) == pytest.approx(found["memory_bytes"], rel=0.05)
+    assert all(torch.equal(*pair) for pair in zip(before, loaded.model.parameters(), strict=True))
+    assert loaded.model.config.attention == "sdpa"
+
+
+def test_what_was_not_recorded_is_not_predicted(
+    run, texts: Path, bert_tiny: Path, tmp_path: Path
+) -> None:
+    start = tmp_path / "relu"
+    shutil.copytree(bert_tiny, start)
+    config = json.loads((start / "config.json").read_text())
+    (start / "config.json").write_text(json.dumps({**config, "hidden_act": "relu"}))
+    said = run(*arguments(texts, start, tmp_path / "out"), "--steps", "1")
+    assert said.status == 0
+    assert (
+        "FLOPs and memory are not predicted: nothing was recorded for hidden_act = relu" in said.err
+    )
+    predicted = result(tmp_path / "out")["predicted"]
+    assert [predicted[name] for name in ("memory_bytes", "piece_flops", "run_flops")] == [None] * 3
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_report_keeps_to_80_columns(undisturbed: Path, lang: str) -> None:
+    told = result(undisturbed)
+    told["run"]["out"] = "out"
+    assert [line for line in Finetuned(told).text(lang).splitlines() if width(line) > 80] == []
+    names = [
+        f"{'一个相当长的类别名称' if number % 2 else 'a rather long name of'}{number}" * 4
+        for number in range(8)
+    ]
+    of_one, scores = told["scores"]["classes"]["good"], told["scores"]
+    told["run"]["labels"] = names
+    told["scores"] = {
+        **scores,
+        "classes": dict.fromkeys(names, of_one),
+        "confusion": [[12345] * 8] * 8,
+    }
+    assert [line for line in Finetuned(told).text(lang).splitlines() if width(line) > 80] == []
+
+
+def test_the_languages_say_the_same_things_with_the_same_figures() -> None:
+    english, chinese = (data.read_toml(f"words/finetune.{lang}.toml") for lang in ("en", "zh"))
+    assert english.keys() == chinese.keys()
+    for name, sentence in english.items():
+        marks = [sorted(re.findall(r"{\w+}", said)) for said in (sentence, chinese[name])]
+        assert marks[0] == marks[1], name
+
+
+def test_memory_that_is_lacking_is_told(
+    run, texts: Path, bert_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(self: Training, *given: Any, **options: Any) -> bool:
+        return bool(torch.empty(2**60))
+
+    monkeypatch.setattr(Training, "step", lacking)
+    said = run(*arguments(texts, bert_tiny, tmp_path / "out"))
+    assert (said.status, said.out) == (2, "")
+    assert (
+        "there is not enough memory for a step (batch = 8, pieces = 1)" in said.err.splitlines()[-1]
+    )
+
+
+def test_other_texts_and_half_the_bits(run, texts: Path, bert_tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "test.tsv").write_text(
+        "类别\t文本\ngood\ta superb film\nbad\tthe film was awful\n", encoding="utf-8"
+    )
+    words = arguments(texts, bert_tiny, tmp_path / "out", "--test", str(tmp_path / "test.tsv"))
+    said = run(*words, "--precision", "bfloat16", "--steps", "2")
+    assert said.status == 0, said.err
+    assert "texts from column '文本', labels from '类别'" in said.err
+    assert "1 texts are in " in said.err
+    found = result(tmp_path / "out")
+    assert (
+        found["run"]["training_texts"],
+        found["scores"]["texts"],
+        found["measured"]["steps"],
+    ) == (59, 2, 2)
+    assert (
+        load_file(tmp_path / "out" / "model.safetensors")["classifier.bias"].dtype == torch.float32
+    )
+
+
+def test_a_head_of_other_classes_starts_anew(run, undisturbed: Path, tmp_path: Path) -> None:
+    path = tmp_path / "three.jsonl"
+    rows = [
+        {"text": f"{number} and {label}", "label": label}
+        for number in range(6)
+        for label in ("a", "b", "c")
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    said = run(*arguments(path, undisturbed, tmp_path / "out", "--steps", "1"))
+    assert said.status == 0, said.err
+    assert "started at random: classifier\n" in said.err
+    assert load_file(tmp_path / "out" / "model.safetensors")["classifier.weight"].shape == (3, 128)
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["id2label"] == {
+        "0": "a",
+        "1": "b",
+        "2": "c",
+    }
+
+
+# What may happen on the way
+
+
+def process(*words: str, **environment: str) -> subprocess.Popen[str]:
+    """Start Python as a process of one thread."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} | environment
+    return subprocess.Popen(
+        [sys.executable, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> Run:
+    """Wait for a process to end."""
+    with process:
+        out, err = process.communicate(timeout=300)
+    return Run(process.returncode, out, err)
+
+
+KILLED = """
+import os, signal, torch
+step, taken = torch.optim.AdamW.step, []
+def kill(self, *given):
+    taken.append(1)
+    if len(taken) == 11:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return step(self, *given)
+torch.optim.AdamW.step = kill
+
+import sys
+from weighbridge.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_killed_and_gone_on_with_it_ends_the_same_bit_for_bit(
+    run, undisturbed: Path, texts: Path, bert_tiny: Path, tmp_path: Path
+) -> None:
+    words = arguments(texts, bert_tiny, tmp_path / "out", "--accumulate", "2")
+    assert ended(process("-c", KILLED, *words)).status == -signal.SIGKILL
+    assert checkpoints.read(tmp_path / "out").state["step"] == 8
+    said = run(*words)
+    assert said.status == 0
+    assert "goes on after step 8 of 21" in said.err
+    assert_same(tmp_path / "out", undisturbed)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "training.json",
+    }
+
+
+def test_two_processes_give_what_one_gives_in_two_pieces(
+    undisturbed: Path, texts: Path, bert_tiny: Path, tmp_path: Path
+) -> None:
+    torchrun = (
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "weighbridge",
+    )
+    done = ended(process(*torchrun, *arguments(texts, bert_tiny, tmp_path / "out")))
+    assert done.status == 0, done.err
+    assert done.out.count("held-out texts\n") == 1
+    assert_same(tmp_path / "out", undisturbed)
+
+
+def test_a_process_that_dies_does_not_leave_the_other_waiting(
+    texts: Path, bert_tiny: Path, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    among = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    words = ("-c", KILLED, *arguments(texts, bert_tiny, tmp_path / "out"))
+    first = process("-m", "weighbridge", *words[2:], RANK="0", LOCAL_RANK="0", **among)
+    second = process(*words, RANK="1", LOCAL_RANK="1", **among)
+    assert ended(second) == (-signal.SIGKILL, "", "")
+    said = ended(first)
+    assert (said.status, said.out) == (2, "")
+    assert said.err.splitlines()[-1].startswith(
+        "weighbridge: another process of this run has ended"
+    )
+    assert checkpoints.read(tmp_path / "out").state["step"] == 8
+
+
+def test_stopped_by_the_user_it_is_gone_on_with(
+    run,
+    undisturbed: Path,
+    texts: Path,
+    bert_tiny: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = arguments(texts, bert_tiny, tmp_path / "out", "--accumulate", "2")
+    evaluate = Training.evaluate
+
+    def interrupted(self: Training, *given: Any) -> None:
+        evaluate(self, *given)
+        if self.state["step"] == 7:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Training, "evaluate", interrupted)
+        said = run(*words)
+    assert (said.status, said.out) == (130, "")
+    message = (
+        f"{tmp_path / 'out'}: stopped after step 8 of 21; the same command goes on from there\n"
+    )
+    assert said.err.endswith(message)
+    assert run(*words).status == 0
+    assert_same(tmp_path / "out", undisturbed)
+
+
+def test_early_stopping_keeps_the_best_and_survives_a_stop(
+    run, texts: Path, bert_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With every evaluation worse than the first, the second ends it, and the first's weights are kept."""
+    words = [tmp_path / name for name in ("whole", "stopped")]
+    words = [
+        arguments(texts, bert_tiny, out, "--patience", "2", "--watch", "loss", "--epochs", "9")
+        for out in words
+    ]
+    logits = Training.logits
+    monkeypatch.setattr(
+        Training, "logits", lambda self, part: logits(self, part) * -self.state["step"]
+    )
+    whole = run(*words[0])
+    assert "Stopped early." in whole.out
+    found = result(tmp_path / "whole")
+    assert (found["kept_step"], found["measured"]["steps"]) == (7, 21)
+    step = Training.step
+
+    def interrupted(self: Training, *given: Any, **options: Any) -> bool:
+        return step(self, *given, is_stopping=self.state["step"] == 16)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Training, "step", interrupted)
+        assert run(*words[1]).status == 130
+    assert run(*words[1]).status == 0
+    assert_same(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_a_disk_that_is_full_is_one_message_and_the_checkpoint_before_stays(
+    run, texts: Path, bert_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = arguments(texts, bert_tiny, tmp_path / "out")
+    evaluate = Training.evaluate
+
+    def filled(self: Training, *given: Any) -> None:
+        evaluate(self, *given)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    monkeypatch.setattr(Training, "evaluate", filled)
+    try:
+        said = run(*words)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (said.status, said.out) == (2, "")
+    assert "checkpoint.safetensors: cannot be written: File too large" in said.err.splitlines()[-1]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["checkpoint.safetensors"]
+    assert checkpoints.read(tmp_path / "out").state["step"] == 4
+
+
+def test_a_loss_that_is_no_number_is_told(
+    run, texts: Path, bert_tiny: Path, tmp_path: Path
+) -> None:
+    said = run(*arguments(texts, bert_tiny, tmp_path / "out", "--learning-rate", "1e30"))
+    assert (said.status, said.out) == (2, "")
+    assert "the loss is no number any more (step = " in said.err.splitlines()[-1]
+
+
+# A folder that is there
+
+
+def test_a_run_that_is_done_is_told_again(
+    run, undisturbed: Path, texts: Path, bert_tiny: Path
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in undisturbed.iterdir()}
+    said = run(*arguments(texts, bert_tiny, undisturbed, "--accumulate", "2", "--json"))
+    assert said.status == 0
+    assert json.loads(said.out) == result(undisturbed)
+    assert "this run is done" in said.err
+    assert before == {path: path.stat().st_mtime_ns for path in undisturbed.iterdir()}
+
+
+def test_another_run_is_refused_with_what_differs(
+    run, undisturbed: Path, texts: Path, bert_tiny: Path
+) -> None:
+    said = run(*arguments(texts, bert_tiny, undisturbed, "--accumulate", "2", "--epochs", "4"))
+    assert (said.status, said.out) == (2, "")
+    assert f"{undisturbed}: another run is there (epochs = '3, now 4')." in said.err
+
+
+def test_a_model_is_not_written_over_unless_it_is_asked_for(
+    run, undisturbed: Path, texts: Path, bert_tiny: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"mine")
+    words = arguments(texts, bert_tiny, tmp_path, "--accumulate", "2")
+    said = run(*words)
+    assert (said.status, said.out) == (2, "")
+    assert "holds a model already (found = 'model.safetensors')" in said.err
+    assert (tmp_path / "model.safetensors").read_bytes() == b"mine"
+    assert run(*words, "--overwrite").status == 0
+    assert_same(tmp_path, undisturbed)
+
+
+def test_a_damaged_checkpoint_is_told(run, texts: Path, bert_tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0{}")
+    said = run(*arguments(texts, bert_tiny, tmp_path))
+    assert (said.status, said.out) == (2, "")
+    assert "is no checkpoint of a run" in said.err
