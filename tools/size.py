@@ -1,10 +1,7 @@
-"""Prints how large the project is: lines by room, how long functions are, what a wheel weighs.
+"""Prints how large the project is: lines by room, how long functions are, what a wheel weighs. A report, never a gate.
 
-A report, never a gate.
-
-``python tools/size.py [FOLDER]``: FOLDER holds the wheel; ``dist`` when left out. A line of code is
-one that holds more than space, a comment or a docstring; a function is as long as its lines of
-code, its signature included.
+``python tools/size.py [FOLDER]``: FOLDER holds the wheel; ``dist`` when left out. A line of code is one that holds more
+than space, a comment or a docstring; a function is as long as its lines of code, its signature included.
 """
 
 from __future__ import annotations
@@ -32,6 +29,18 @@ _NO_CODE = {
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+def node_lines(node: ast.stmt) -> set[int]:
+    """Return the numbers of the lines of a statement, without its decorators."""
+    return set(range(node.lineno, (node.end_lineno or 0) + 1))
+
+
+def docstring_lines(node: ast.AST) -> set[int]:
+    """Return the numbers of the lines of the docstring of a module, class or function; empty without one."""
+    if not isinstance(node, _DOCUMENTED) or ast.get_docstring(node, clean=False) is None:
+        return set()
+    return node_lines(node.body[0])
+
+
 def code_lines(text: str) -> set[int]:
     """Return the numbers of the lines of Python that hold code."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
@@ -42,9 +51,7 @@ def code_lines(text: str) -> set[int]:
         for line in range(token.start[0], token.end[0] + 1)
     }
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            docstring = node.body[0]
-            code -= set(range(docstring.lineno, (docstring.end_lineno or 0) + 1))
+        code -= docstring_lines(node)
     return code
 
 
@@ -53,13 +60,16 @@ def functions(path: Path) -> list[tuple[int, str]]:
     text = path.read_text(encoding="utf-8")
     code = code_lines(text)
     return [
-        (
-            len(code & set(range(node.lineno, (node.end_lineno or 0) + 1))),
-            f"{path.relative_to(ROOT)}:{node.name}",
-        )
+        (len(code & node_lines(node)), f"{path.relative_to(ROOT)}:{node.name}")
         for node in ast.walk(ast.parse(text))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     ]
+
+
+def room_of(path: Path) -> str:
+    """Return the folder (``readers/``) or module (``expr.py``) at the top level of the package that holds a file."""
+    top = path.relative_to(PACKAGE).parts[0]
+    return top if top.endswith(".py") else f"{top}/"
 
 
 def python_files(folder: Path) -> list[Path]:
@@ -86,8 +96,7 @@ def print_rooms() -> None:
     """Print the lines of each room, each folder beside the package, and the tests per line of source."""
     rooms: Counter[str] = Counter()
     for path in python_files(PACKAGE):
-        room = path.relative_to(PACKAGE).parts[0]
-        rooms[room if room.endswith(".py") else f"{room}/"] += count_code([path])
+        rooms[room_of(path)] += count_code([path])
     for room, lines in rooms.most_common():
         print(f"{lines:>7,}  src  {room}")
     source, tests = rooms.total(), count_code(python_files(ROOT / "tests"))
