@@ -217,7 +217,7 @@ def rate_breaches(densities: list[Density]) -> list[Breach]:
     ):
         frequency = rate(places, lines)
         if frequency > limit.most:
-            message = limit.breach(name, round(frequency, 1))
+            message = limit.breach(name, round(frequency, 2))
             breaches += [Breach(place, message) for place in places]
     return breaches
 
@@ -355,7 +355,7 @@ def main() -> int:
     print_worst(densities, options.worst)
     for place, message in breaches:
         print(f"{place}: {message}")
-    print(f"{len(breaches):,} breaches")
+    print(f"breaches: {len(breaches):,}")
     return int(options.check and bool(breaches))
 
 
