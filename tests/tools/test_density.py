@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,9 @@ def test_nested_comprehensions(measured, expression, nested):
 
 
 def test_a_place_is_file_and_line(measured):
-    density = measured("\n\nx = [[a for a in b] for b in c]\ny = 1 if x else 2\n", "rooms/deep/one.py")
+    density = measured(
+        "\n\nx = [[a for a in b] for b in c]\ny = 1 if x else 2\n", "rooms/deep/one.py"
+    )
     assert density.nested == ["src/rooms/deep/one.py:3"]
     assert density.conditionals == ["src/rooms/deep/one.py:4"]
 
@@ -182,7 +184,10 @@ COMPLEXITIES = {
     "again": ("def again(n):\n    return again(n - 1)\n", 1),
     "flat": ("def flat(a):\n    b = a + 1\n    return b\n", 0),
     "comprehension": ("def comprehension(a):\n    return [b for b in a if b]\n", 2),
-    "hidden": ("# complexipy: ignore\ndef hidden(a):  # noqa: complexipy\n    if a:\n        pass\n", 1),
+    "hidden": (
+        "# complexipy: ignore\ndef hidden(a):  # noqa: complexipy\n    if a:\n        pass\n",
+        1,
+    ),
     "Outer.Inner.method": (
         "class Outer:\n    class Inner:\n        def method(self):\n            if self:\n                pass\n",
         1,
@@ -193,7 +198,9 @@ COMPLEXITIES = {
 @pytest.mark.parametrize("name", COMPLEXITIES)
 def test_cognitive_complexity(measured, name):
     text, score = COMPLEXITIES[name]
-    assert [(function.name, function.score) for function in measured(text).complexities] == [(name, score)]
+    assert [(function.name, function.score) for function in measured(text).complexities] == [
+        (name, score)
+    ]
 
 
 def test_what_is_at_a_limit_is_no_breach(tool, measured):
@@ -227,10 +234,14 @@ def test_long_lines_and_class_names_are_breaches(tool, measured):
 def test_rates_are_of_all_files_together(tool, measured, line, most, name):
     dense, plain = measured(line * most, "dense.py"), measured("a\n" * (1000 - most), "plain.py")
     assert said(tool["rate_breaches"]([dense, plain])) == []
-    dense, plain = measured(line * (most + 1), "dense.py"), measured("a\n" * (999 - most), "plain.py")
+    dense, plain = (
+        measured(line * (most + 1), "dense.py"),
+        measured("a\n" * (999 - most), "plain.py"),
+    )
     breaches = said(tool["rate_breaches"]([dense, plain]))
     assert breaches == [
-        f"src/dense.py:{at}: {name}: {most + 1} per 1,000 lines, limit {most}" for at in range(1, most + 2)
+        f"src/dense.py:{at}: {name}: {most + 1} per 1,000 lines, limit {most}"
+        for at in range(1, most + 2)
     ]
 
 
@@ -247,21 +258,29 @@ def test_a_name_has_one_meaning(tool, measured):
 
 
 def test_twice_in_one_module_is_one_module(tool, measured):
-    assert tool["name_breaches"]([measured("def f(): pass\ndef f(): pass\nclass A: pass\nclass A: pass\n")], {}) == []
+    assert (
+        tool["name_breaches"](
+            [measured("def f(): pass\ndef f(): pass\nclass A: pass\nclass A: pass\n")], {}
+        )
+        == []
+    )
 
 
 def test_a_private_function_may_stand_in_three_modules(tool, measured):
     densities = [measured("def _help(): pass\n", f"{number}.py") for number in range(4)]
     assert tool["name_breaches"](densities[:3], {}) == []
     assert said(tool["name_breaches"](densities, {})) == [
-        f"src/{number}.py:1: _help: 4 modules, limit 3 (0.py, 1.py, 2.py, 3.py)" for number in range(4)
+        f"src/{number}.py:1: _help: 4 modules, limit 3 (0.py, 1.py, 2.py, 3.py)"
+        for number in range(4)
     ]
 
 
 def test_a_folder_with_one_meaning_counts_as_one_module(tool, measured):
     meanings = {"readers": {"read": "the entry point"}}
     text = "def read(): pass\n"
-    npz, onnx, law = (measured(text, module) for module in ("readers/npz.py", "readers/onnx.py", "law.py"))
+    npz, onnx, law = (
+        measured(text, module) for module in ("readers/npz.py", "readers/onnx.py", "law.py")
+    )
     assert tool["name_breaches"]([npz, onnx], meanings) == []
     assert [message for _, message in tool["name_breaches"]([npz, onnx, law], meanings)] == [
         "read: 2 modules, limit 1 (law.py, readers)"
@@ -269,7 +288,9 @@ def test_a_folder_with_one_meaning_counts_as_one_module(tool, measured):
 
 
 def test_every_meaning_is_of_functions_that_are_there(tool):
-    meanings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["weighbridge"]["density"]["meanings"]
+    meanings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["weighbridge"][
+        "density"
+    ]["meanings"]
     rooms = tool["measure_package"]()
     densities = [density for room in rooms.values() for density in room]
     for folder, names in meanings.items():
