@@ -119,8 +119,9 @@ WORDS = {
         *("trace no/such/folder text", "trace bad text --layer x", "trace bad text --head 0"),
         *("trace bad one two three", "attention bad text", "attention bad text -o a.txt"),
         *("attention no text -o a.svg", "attention bad text -o no/such/a.svg", "measure"),
-        *("measure no.json", "measure bert --batch 0", "measure bert --seq x", "measure bert --bad"),
-        *("measure bert-tiny --ours --seq 0", "measure bert-tiny --ours --batch -1", "measure gpt2"),
+        *("measure no.json", "measure bert --batch 0", "measure bert --seq x"),
+        *("measure bert --bad", "measure bert-tiny --ours --seq 0"),
+        *("measure bert-tiny --ours --batch -1", "measure gpt2 --batch 0"),
         *("measure gpt2 --ours", "measure bert-tiny --ours --class NoClass", "measure --ours"),
         *("measure bert-tiny --ours --set hidden_size=0", "measure bert-tiny --dtype int8"),
         *("measure bert-tiny --ours --seq 513", "finetune", "finetune a.csv"),
@@ -277,7 +278,7 @@ finetune texts/labelled.csv --from wheels/bert-tiny --out {out}/a --epochs 1 --b
 finetune texts/labelled.csv --from wheels/bert-tiny --out {out}/a --steps 2 --lang zh --json
 finetune texts/labelled.csv --from wheels/bert-tiny --out {out}/a --label nothing
 weigh {config:11} --via transformers --lang {lang}
-weigh bert --via transformers --blueprint blueprints/bert.toml
+weigh bert --via transformers --blueprint blueprints/gpt2.toml
 derive own_models.moe:MoE --config own_models.moe:MoEConfig --output {out}/moe.toml
 derive own_models.strange:Raises --output {out}/raises.toml
 """
@@ -350,6 +351,14 @@ TEXTS = {
     ),
 }
 
+# What is copied from a checkout: a folder here, and how its files are found there.
+COPIED = {
+    "real": "tests/**/real/*.json",
+    "configs": "tests/**/configs/*.json",
+    "hostile": "tests/**/hostile/*",
+    "own_models": "tests/**/own_models/*.py",
+    "blueprints": "src/**/blueprints/gpt2.toml",
+}
 # The wheels of the tests: their folder here, and the name that they have there.
 WHEELS = {
     "bert-tiny": "BERT_TINY",
@@ -395,7 +404,6 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "LC_ALL": "C.UTF-8",
     "PYTHONHASHSEED": "0",
-    "PYTHONDONTWRITEBYTECODE": "1",
     "OMP_NUM_THREADS": "1",
     "CUDA_VISIBLE_DEVICES": "",
     "HF_HUB_OFFLINE": "1",
@@ -428,7 +436,7 @@ class Answer(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """A version of weighbridge: its name, the folder that it is run from, and its commit, if any."""
+    """A version of weighbridge: its name, the folder that it is run from, and any commit."""
 
     name: str
     folder: Path
@@ -446,9 +454,9 @@ def expand(text: str, values: Mapping[str, Sequence[str]]) -> Iterator[str]:
         pieces = re.split(r"(\{\w+(?::\d+)?\})", template)
         choices = [tuple(_choices(piece, values)) for piece in pieces]
         for choice in itertools.product(*choices):
-            line = " ".join("".join(choice).split(" ")).strip()
+            line = re.sub(r" {2,}", " ", "".join(choice)).strip()
             mark = hashlib.sha256(line.encode()).hexdigest()[:6]
-            yield re.sub(r" {2,}", " ", line).replace("{out}", f"out/{mark}")
+            yield line.replace("{out}", f"out/{mark}")
 
 
 def _choices(piece: str, values: Mapping[str, Sequence[str]]) -> Sequence[str]:
@@ -493,21 +501,16 @@ def _file_values(inputs: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def find_inputs(tests: Path, articles: Path) -> dict[str, Path | bytes]:
-    """Return the input files by the path that they get: the files of a checkout, or what they hold."""
+    """Return the input files by the path that they get: each a file, or what it holds."""
     found: dict[str, Path | bytes] = {}
-    for folder, pattern in (("real", "*.json"), ("configs", "*.json"), ("hostile", "*")):
-        for path in sorted(tests.glob(f"**/{folder}/{pattern}")):
+    for folder, pattern in COPIED.items():
+        for path in sorted(tests.parent.glob(pattern)):
             if path.is_file():
                 found[f"{folder}/{path.name}"] = path
     for path in sorted(tests.glob("**/corpus/*/*")):
-        found[f"corpus/{path.parent.name}/{path.name}.{SUFFIXES[path.parent.name]}"] = path
-    for path in sorted(tests.glob("**/own_models/*.py")):
-        found[f"own_models/{path.name}"] = path
-    for name in ("bert", "gpt2"):
-        for path in sorted((tests.parent / "src").glob(f"**/blueprints/{name}.toml")):
-            found[f"blueprints/{path.name}"] = path
-    for path in sorted(articles.glob("*.txt")):
-        found[f"articles/published-{path.name}"] = path
+        reader = path.parent.name
+        found[f"corpus/{reader}/{path.name}.{SUFFIXES[reader]}"] = path
+    found |= {f"articles/published-{path.name}": path for path in sorted(articles.glob("*.txt"))}
     for name, text in _made_articles(tests):
         found[f"articles/made-{name}"] = text.encode()
     made = {"bad": (BAD_CONFIGS, ".json"), "tables": (TABLES, ".csv"), "texts": (TEXTS, "")}
@@ -572,7 +575,8 @@ def hash_of_inputs(inputs: Mapping[str, Path | bytes], tests: Path) -> str:
     for name, source in inputs.items():
         content = source if isinstance(source, bytes) else source.read_bytes()
         digest.update(f"{name} {len(content)}\n".encode() + content)
-    packages = sorted(f"{found.name} {found.version}" for found in importlib.metadata.distributions())
+    installed = importlib.metadata.distributions()
+    packages = sorted(f"{found.name} {found.version}" for found in installed)
     wheels = Path(_load(tests, "BERT_TINY = Wheel(").__file__).read_bytes()
     digest.update(json.dumps([ENVIRONMENT, packages, WHEELS, TIMEOUT_SECONDS]).encode() + wheels)
     return digest.hexdigest()
@@ -582,7 +586,7 @@ def hash_of_inputs(inputs: Mapping[str, Path | bytes], tests: Path) -> str:
 
 
 def export(revision: str, name: str, folder: Path) -> Tree:
-    """Copy the sources of a revision, or of a folder that holds a checkout, and compile them."""
+    """Copy the sources of a revision, or of a folder that holds a checkout."""
     path, commit = Path(revision), None
     if (path / "src" / "weighbridge").is_dir():
         ignored = shutil.ignore_patterns("__pycache__")
@@ -595,8 +599,6 @@ def export(revision: str, name: str, folder: Path) -> Tree:
         with tarfile.open(archive) as tar:
             tar.extractall(folder, filter="data")
     tree = Tree(name, folder, commit)
-    compiling = [sys.executable, "-m", "compileall", "-q", str(folder / "src")]
-    subprocess.run(compiling, check=False, capture_output=True)
     _check_imported(tree)
     return tree
 
@@ -604,7 +606,7 @@ def export(revision: str, name: str, folder: Path) -> Tree:
 def _git(*words: str) -> bytes:
     done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, check=False)
     if done.returncode:
-        why = done.stderr.decode(errors="replace").strip() or "there is no such revision or checkout"
+        why = done.stderr.decode(errors="replace").strip() or "there is no such revision"
         raise CannotRunError(f"git {' '.join(words)}: {why}")
     return done.stdout
 
@@ -612,7 +614,8 @@ def _git(*words: str) -> bytes:
 def _check_imported(tree: Tree) -> None:
     """See that it is this version that runs, not one that is installed."""
     asking = [sys.executable, "-c", "import weighbridge; print(weighbridge.__file__)"]
-    done = subprocess.run(asking, env=_environment(tree, tree.folder), capture_output=True, check=False)
+    environment = _environment(tree, tree.folder)
+    done = subprocess.run(asking, env=environment, capture_output=True, check=False)
     if not done.stdout.decode().startswith(str(tree.folder)):
         why = done.stderr.decode(errors="replace").strip() or done.stdout.decode().strip()
         raise CannotRunError(f"{tree.name}: weighbridge cannot be imported from it: {why}")
@@ -712,21 +715,27 @@ def answers(
         asked = pool.map(lambda line: answer(line, tree, folder), missing)
         for number, (line, found) in enumerate(zip(missing, asked, strict=True), 1):
             known[line] = found
-            if sys.stderr.isatty() or number % 200 == 0:
-                _say(f"{tree.name}: {number} of {len(missing)}", end="\r")
+            if number % 200 == 0:
+                _say(f"{tree.name}: {number} of {len(missing)}")
     if cache and missing:
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        scratch = cache.with_suffix(f".{os.getpid()}")
-        scratch.write_bytes(gzip.compress(json.dumps(known).encode(), compresslevel=1))
-        scratch.replace(cache)
+        _store(known, cache)
     return {line: known[line] for line in lines}
+
+
+def _store(known: Mapping[str, Answer], cache: Path) -> None:
+    """Write answers to the cache; one that took too long may be quicker another time."""
+    kept = {line: found for line, found in known.items() if found.status != "timeout"}
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    scratch = cache.with_suffix(f".{os.getpid()}")
+    scratch.write_bytes(gzip.compress(json.dumps(kept).encode(), compresslevel=1))
+    scratch.replace(cache)
 
 
 # Comparing
 
 
 def differences(line: str, before: Answer, after: Answer) -> list[str]:
-    """Return the differences between two answers, as lines to show: none where they are the same."""
+    """Return the lines that show how two answers differ: none where they are the same."""
     shown: list[str] = []
     for tree, found in (("BEFORE", before), ("AFTER", after)):
         if found.fault:
@@ -756,9 +765,10 @@ def _diff(name: str, before: str, after: str) -> list[str]:
         return []
     compared = (before.splitlines(keepends=True), after.splitlines(keepends=True))
     diff = list(difflib.unified_diff(*compared, f"{name} before", f"{name} after", n=0))
-    shown = [ascii(text)[1:-1] if text.isascii() else text for text in (each.rstrip("\n") for each in diff)]
-    cut = [f"… {len(shown) - LONGEST_DIFF} more lines"] if len(shown) > LONGEST_DIFF else []
-    return [text[:LONGEST_LINE] for text in shown[:LONGEST_DIFF]] + cut
+    shown = [text.rstrip("\n")[:LONGEST_LINE] for text in diff[:LONGEST_DIFF]]
+    if len(diff) > LONGEST_DIFF:
+        shown.append(f"… {len(diff) - LONGEST_DIFF} more lines")
+    return shown
 
 
 def _last_line(text: str) -> str:
@@ -785,7 +795,7 @@ def report(
     A pattern of an expected difference that fits none is an error, unless only some of the command
     lines were run and none of these is meant.
     """
-    expected = [line for line in different if any(fnmatch.fnmatchcase(line, each) for each in patterns)]
+    expected = {line for pattern in patterns for line in fnmatch.filter(different, pattern)}
     print(f"{len(lines) - len(different)} of {len(lines)} command lines have the same answer.")
     for line, shown in different.items():
         mark = "as expected" if line in expected else "different"
@@ -888,7 +898,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="WORD[,WORD]", help="lines that have a word")
     parser.add_argument("--no-torch", action="store_true", help="leave out what needs torch")
     parser.add_argument("--list", action="store_true", help="print the command lines, run nothing")
-    parser.add_argument("--expected", type=Path, metavar="FILE", help="patterns of the lines that may differ")
+    parser.add_argument("--expected", type=Path, metavar="FILE", help="lines that may differ")
     parser.add_argument("--cache", type=Path, default=cache, help=f"of BEFORE's answers ({cache})")
     shared = ROOT.parent / "shared" / "articles"
     parser.add_argument("--articles", type=Path, default=shared, help="the published articles")
@@ -933,12 +943,12 @@ def _compare(options: argparse.Namespace) -> int:
     patterns = read_expected(options.expected)
     inputs, lines = _chosen(options)
     with tempfile.TemporaryDirectory() as scratch:
+        before = export(options.revisions[0], "BEFORE", Path(scratch) / "tree-1")
+        after = export(options.revisions[1], "AFTER", Path(scratch) / "tree-2")
         folder = Path(scratch) / "inputs"
         lay_out(inputs, folder)
         missing = lay_out_wheels(lines, ROOT / "tests", folder)
         lines = [line for line in lines if not any(f"wheels/{name}" in line for name in missing)]
-        before = export(options.revisions[0], "BEFORE", Path(scratch) / "tree-1")
-        after = export(options.revisions[1], "AFTER", Path(scratch) / "tree-2")
         cache = None
         if before.commit:
             key = f"{before.commit[:12]}-{hash_of_inputs(inputs, ROOT / 'tests')[:12]}"
@@ -955,8 +965,8 @@ def _compare(options: argparse.Namespace) -> int:
     return report(different, lines, patterns, complete=complete)
 
 
-def _say(text: str, end: str = "\n") -> None:
-    print(f"same: {text}", file=sys.stderr, end=end, flush=True)
+def _say(text: str) -> None:
+    print(f"same: {text}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
