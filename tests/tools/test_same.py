@@ -140,7 +140,7 @@ def test_a_difference_that_is_expected_is_none(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(same, "lay_out", lambda _, folder: folder.mkdir())
+    monkeypatch.setattr(same, "find_inputs", lambda *_: {"bad/a.json": b""})
     for word in ("one", "other"):
         package = tmp_path / word / "src" / "weighbridge"
         package.mkdir(parents=True)
@@ -154,6 +154,17 @@ def test_a_difference_that_is_expected_is_none(
     assert compare(tmp_path, *trees, "--vers", "--expected", str(expected)) == 1
     expected.write_text("--vers*\n")
     assert compare(tmp_path, trees[0], trees[0], "--vers", "--expected", str(expected)) == 2
+
+
+def test_a_command_line_must_not_write_among_the_inputs(tmp_path: Path) -> None:
+    inputs = {"bad/a.json": b"", "real/b.json": b"{}"}
+    same.lay_out(inputs, tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "c.toml").touch()
+    same.check_untouched(inputs, tmp_path)
+    (tmp_path / "real" / "c.toml").touch()
+    with pytest.raises(same.CannotRunError, match=r"real/c\.toml"):
+        same.check_untouched(inputs, tmp_path)
 
 
 def test_a_revision_that_is_none_cannot_be_compared(
