@@ -521,7 +521,7 @@ def find_inputs(tests: Path, articles: Path) -> dict[str, Path | bytes]:
 
 def _made_articles(tests: Path) -> Iterator[tuple[str, str]]:
     """Yield the articles that were written for the tests, as files."""
-    module = _load(tests, "ARTICLES = {")
+    module = _load(tests, "class Article(")
     for name, article in module.ARTICLES.items():
         for lang, notation in itertools.product(module.LANGUAGES, module.NOTATIONS):
             text = article.written(lang, notation)
@@ -570,7 +570,7 @@ def lay_out_wheels(lines: Sequence[str], tests: Path, folder: Path) -> list[str]
     for name, constant in WHEELS.items():
         if not any(f"wheels/{name}" in line for line in lines):
             continue
-        wheels = _load(tests, "BERT_TINY = Wheel(")
+        wheels = _load(tests, "class Wheel(")
         try:
             source = wheels.model(getattr(wheels, constant))
         except (RuntimeError, OSError) as error:
@@ -591,7 +591,7 @@ def hash_of_inputs(inputs: Mapping[str, Path | bytes], tests: Path) -> str:
         digest.update(f"{name} {len(content)}\n".encode() + content)
     installed = importlib.metadata.distributions()
     packages = sorted(f"{found.name} {found.version}" for found in installed)
-    wheels = Path(_load(tests, "BERT_TINY = Wheel(").__file__).read_bytes()
+    wheels = Path(_load(tests, "class Wheel(").__file__).read_bytes()
     digest.update(json.dumps([ENVIRONMENT, packages, WHEELS, TIMEOUT_SECONDS]).encode() + wheels)
     return digest.hexdigest()
 
