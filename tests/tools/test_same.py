@@ -1,4 +1,4 @@
-"""The tool that compares two versions: its command lines, and what it says of the same and others."""
+"""The tool that compares two versions: its command lines, and what it reports of them."""
 
 import importlib.util
 import re
