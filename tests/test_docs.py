@@ -1,0 +1,59 @@
+"""The pages: nothing is said twice in a row, and the table of rooms is the order that import-linter holds."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")])
+WORDS_IN_COMMON = 8  # a run of words this long that stands twice in one section is a slip of a merge
+
+
+def paragraphs(page: str) -> list[str]:
+    """Return the prose of a section: no code, no tables, no comments, no lists of links."""
+    prose = re.sub(r"```.*?```|<!--.*?-->", "\n\n", page, flags=re.DOTALL)
+    lines = [line for line in prose.splitlines() if not line.startswith(("|", "    "))]
+    return [block for block in re.split(r"\n\s*\n", "\n".join(lines)) if block.strip()]
+
+
+def repeated(section: str) -> set[str]:
+    """Return the runs of words that stand more than once in a section's prose."""
+    seen, twice = set[str](), set[str]()
+    for paragraph in paragraphs(section):
+        words = re.findall(r"[\w`'-]+", paragraph)
+        for start in range(len(words) - WORDS_IN_COMMON + 1):
+            run = " ".join(words[start : start + WORDS_IN_COMMON])
+            (twice if run in seen else seen).add(run)
+    return twice
+
+
+def sections(page: str) -> list[str]:
+    return re.split(r"^#+ ", page, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_section_says_the_same_words_twice(page: Path) -> None:
+    for section in sections(page.read_text(encoding="utf-8")):
+        assert not repeated(section), section.partition("\n")[0]
+
+
+def test_a_merge_that_leaves_both_versions_is_seen() -> None:
+    slip = (
+        "The exit status is 0 when done, 1 when the answer is no (`verify` found a\n"
+        "difference, `audit` a slip), 2 when it could not be answered.\n"
+        "difference, `audit` a slip), 2 when it could not be answered at all.\n"
+    )
+    assert repeated(slip)
+
+
+def test_the_table_of_rooms_is_the_order_that_is_held() -> None:
+    rooms = runpy.run_path(str(ROOT / "tools" / "rooms.py"))
+    page = (ROOT / "docs" / "all-of-weighbridge.md").read_text(encoding="utf-8")
+    assert rooms["table"]() in page
+    folders = {path.name for path in (ROOT / "src/weighbridge").iterdir() if path.is_dir()}
+    listed = {room for layer in rooms["layers"]() for room in layer}
+    assert folders - {"__pycache__"} <= listed
