@@ -1,3 +1,7 @@
+"""The real checkpoints that several tests share."""
+
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,4 +1,4 @@
-"""The pages: nothing is said twice in a row, and the table of rooms is the order that import-linter holds."""
+"""The pages: no section repeats itself, and the table of rooms is the order that is held."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")])
-WORDS_IN_COMMON = 8  # a run of words this long that stands twice in one section is a slip of a merge
+WORDS_IN_COMMON = (
+    8  # a run of words this long that stands twice in one section is a slip of a merge
+)
 
 
 def paragraphs(page: str) -> list[str]:

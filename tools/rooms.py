@@ -1,6 +1,7 @@
-"""Prints the rooms of the package for the docs: the order that import-linter holds, and what each room says of itself.
+"""Prints the rooms of the package for the docs: their order of imports, and what each is for.
 
-The order is written once, in ``pyproject.toml``; a room's purpose is the first line of its docstring.
+The order is written once, in ``pyproject.toml``, where import-linter reads it; a room's purpose is
+the first line of its docstring.
 """
 
 from __future__ import annotations
@@ -31,14 +32,12 @@ def purpose(room: str) -> str:
 
 
 def table() -> str:
-    """Return the rooms as a Markdown table, a line for each, the rooms of one layer together."""
-    lines = ["| room | holds |", "| :-- | :-- |"]
-    for layer in layers():
+    """Return the rooms as a Markdown table, the lowest layer first."""
+    lines = ["| layer | room | holds |", "| --: | :-- | :-- |"]
+    for number, layer in enumerate(reversed(layers())):
         for room in layer:
             shown = f"{room}/" if (PACKAGE / room).is_dir() else f"{room}.py"
-            beside = [other for other in layer if other != room]
-            independent = f" (beside {', '.join(f'`{other}`' for other in beside)})" if beside else ""
-            lines.append(f"| `{shown}`{independent} | {purpose(room)} |")
+            lines.append(f"| {number} | `{shown}` | {purpose(room)} |")
     return "\n".join(lines)
 
 

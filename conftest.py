@@ -1,0 +1,145 @@
+"""Which tests need PyTorch, and which need a package that is not installed.
+
+A file of tests needs PyTorch if what it imports does, directly or not; a single test does if it
+imports it inside. Both carry the mark ``torch``. Files that need a package that is not installed
+are left out, which the report's header says; single tests are skipped.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+ROOT = Path(__file__).parent
+SOURCES = (ROOT / "src", ROOT / "tests" / "support", ROOT / "tools")
+HEAVY = {"sklearn", "tokenizers", "torch", "transformers"}
+
+
+@cache
+def packages(path: Path) -> frozenset[str]:
+    """Return the packages that importing a file imports, this project's own aside."""
+    needed, seen, waiting = set[str](), set[Path](), [path]
+    while waiting:
+        file = waiting.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        for module in imported_modules(parsed(file).body):
+            files = files_of(module)
+            if files:
+                waiting.extend(files)
+            else:
+                needed.add(module.partition(".")[0])
+    return frozenset(needed)
+
+
+@cache
+def packages_inside(path: Path) -> dict[str, set[str]]:
+    """Return the packages that each function of a file imports when it is called."""
+    inside = dict[str, set[str]]()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.FunctionDef):
+            statements = [
+                child for child in ast.walk(node) if isinstance(child, ast.Import | ast.ImportFrom)
+            ]
+            inside[node.name] = {name.partition(".")[0] for name in imported_modules(statements)}
+    return inside
+
+
+@cache
+def parsed(file: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def imported_modules(statements: list[ast.stmt]) -> Iterator[str]:
+    """Yield the modules that statements import as they run, not those for types."""
+    waiting = list(statements)
+    while waiting:
+        statement = waiting.pop()
+        if isinstance(statement, ast.Import):
+            yield from (alias.name for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom) and statement.module:
+            yield statement.module
+            yield from (f"{statement.module}.{alias.name}" for alias in statement.names)
+        elif isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
+            waiting += statement.orelse
+        elif isinstance(statement, ast.If | ast.Try | ast.With):
+            waiting += [
+                part for part in ast.iter_child_nodes(statement) if isinstance(part, ast.stmt)
+            ]
+
+
+@cache
+def files_of(module: str) -> tuple[Path, ...]:
+    """Return the files of this project that importing a module runs."""
+    pieces = module.split(".")
+    places = [
+        root.joinpath(*pieces[:depth]) for depth in range(1, len(pieces) + 1) for root in SOURCES
+    ]
+    files = [file for place in places for file in (place / "__init__.py", place.with_suffix(".py"))]
+    return tuple(file for file in files if file.is_file())
+
+
+@cache
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported here."""
+    return importlib.util.find_spec(package) is not None
+
+
+def absent(path: Path) -> list[str]:
+    """Return the packages that a file needs and that are not installed."""
+    return sorted(package for package in packages(path) if not is_installed(package))
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave a file out whose import would fail."""
+    if collection_path.suffix == ".py" and absent(collection_path):
+        return True
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs PyTorch."""
+    for item in items:
+        if item.path.suffix == ".py":
+            function = getattr(item, "originalname", item.name)
+            if HEAVY & {*packages(item.path), *packages_inside(item.path).get(function, ())}:
+                item.add_marker("torch")
+
+
+def pytest_report_header() -> list[str]:
+    """Say which files are left out, and for the lack of what."""
+    left_out = [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if absent(path)]
+    lacking = sorted({package for path in left_out for package in absent(path)})
+    return [f"left out: {len(left_out)} files that need {', '.join(lacking)}"] if left_out else []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, None, None]:
+    """Skip a test whose fixtures import a package that is not installed."""
+    yield from _skipping()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    """Skip a test that imports a package that is not installed."""
+    yield from _skipping()
+
+
+def _skipping() -> Generator[None, None, None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package == "weighbridge" or is_installed(package):
+            raise
+        pytest.skip(f"{package} is not installed")
