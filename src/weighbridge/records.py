@@ -1,0 +1,80 @@
+"""`NamedTuple` as `typing` has it, without the import of `typing`.
+
+That import takes as long as weighing a model. A type checker sees typing's own; what runs is a
+class with the same fields, defaults and methods.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import NamedTuple as NamedTuple  # noqa: PLC0414  # to be imported from here
+else:
+
+    class _Fields(type):
+        """Makes a class of tuples: its annotations are the fields, their values the defaults."""
+
+        def __new__(cls, name, bases, namespace):
+            fields = namespace.get("__annotations__", {})
+            if fields:
+                defaults = {field: namespace[field] for field in fields if field in namespace}
+                namespace |= {"_fields": tuple(fields), "_field_defaults": defaults}
+                namespace["__match_args__"] = tuple(fields)
+                for place, field in enumerate(fields):
+                    namespace[field] = property(itemgetter(place))
+            return super().__new__(cls, name, bases, {"__slots__": (), **namespace})
+
+    class NamedTuple(tuple, metaclass=_Fields):
+        """A tuple whose items have names, in the order of the class's annotations.
+
+        Example:
+            >>> class Size(NamedTuple):
+            ...     width: int
+            ...     height: int = 1
+            >>> Size(3), Size(3).height, Size(height=2, width=3)._replace(width=4)
+            (Size(width=3, height=1), 1, Size(width=4, height=2))
+        """
+
+        __slots__ = ()
+        _fields = ()
+
+        def __new__(cls, *values, **named):
+            """Make a tuple of its values, in order or by name.
+
+            Raises:
+                TypeError: a value is missing, is given twice, or belongs to no field.
+            """
+            fields = cls._fields
+            if len(values) == len(fields) and not named:
+                return tuple.__new__(cls, values)
+            if len(values) > len(fields):
+                raise TypeError(f"{cls.__name__} has {len(fields)} fields, not {len(values)}")
+            placed = dict(zip(fields, values, strict=False))
+            unfit = [name for name in named if name in placed or name not in fields]
+            if unfit:
+                raise TypeError(f"{cls.__name__} does not take {', '.join(unfit)} so")
+            known = {**cls._field_defaults, **placed, **named}
+            missing = [name for name in fields if name not in known]
+            if missing:
+                raise TypeError(f"{cls.__name__} needs {', '.join(missing)}")
+            return tuple.__new__(cls, [known[name] for name in fields])
+
+        @classmethod
+        def _make(cls, values):
+            return cls(*values)
+
+        def _replace(self, **changed):
+            return type(self)(**{**self._asdict(), **changed})
+
+        def _asdict(self):
+            return dict(zip(self._fields, self, strict=True))
+
+        def __repr__(self):
+            shown = ", ".join(f"{name}={value!r}" for name, value in self._asdict().items())
+            return f"{type(self).__name__}({shown})"
+
+        def __getnewargs__(self):
+            return tuple(self)
