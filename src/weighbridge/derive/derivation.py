@@ -15,10 +15,14 @@ from weighbridge.blueprint.schema import FORMAT, Blueprint
 from weighbridge.derive import prove, write
 from weighbridge.derive.generalize.config_defaults import fill, overruled, settle, spelled
 from weighbridge.derive.generalize.generalize import Draft, generalize, predicted
-from weighbridge.derive.probing.explore import Explorer
+from weighbridge.derive.probing.aiming import aim
+from weighbridge.derive.probing.chance import sample, unseen
+from weighbridge.derive.probing.explore import explore
 from weighbridge.derive.probing.probe import quick_building
+from weighbridge.derive.probing.requirements import requirements
+from weighbridge.derive.probing.state import begin
 from weighbridge.derive.probing.symbolic import tree_of
-from weighbridge.derive.probing.unreached import Line, Runs
+from weighbridge.derive.probing.unreached import Runs, UnreachedLine
 from weighbridge.derive.saved import saved_names as stored
 from weighbridge.derive.write import Letters, expression, fields_in, section
 from weighbridge.errors import BlueprintError
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from weighbridge.algebra.expr import Tree
     from weighbridge.derive.generalize.config_defaults import Filled
     from weighbridge.derive.probing.probe import Probe
+    from weighbridge.derive.probing.state import Exploration
     from weighbridge.derive.probing.subject import Subject
     from weighbridge.derive.prove import Difference
     from weighbridge.derive.saved.saved_names import Filed
@@ -44,7 +49,7 @@ class Learned(NamedTuple):
 
     class_name: str
     draft: Draft
-    explorer: Explorer
+    exploration: Exploration
     runs: Runs
     holes: list[str]
     """What is known to be wrong."""
@@ -54,7 +59,7 @@ class Learned(NamedTuple):
     @property
     def probes(self) -> list[Probe]:
         """The configs that it was learned from."""
-        return self.explorer.probes
+        return self.exploration.probes
 
 
 def learn(
@@ -66,61 +71,61 @@ def learn(
         Exception: whatever the reference code raises where its default config cannot be built.
     """
     runs = like.runs if like else Runs(subject)
-    explorer = Explorer(subject, class_name, seed, pinned=subject.pinned)
+    exploration = begin(subject, class_name, seed, pinned=subject.pinned)
     with quick_building():
-        learned = _learned(explorer, runs, like)
-        for path in explorer.shrunk if learned.draft.unknown and not like else ():
-            other = Explorer(subject, class_name, seed, pinned=[*subject.pinned, path])
+        learned = _learned(exploration, runs, like)
+        for path in exploration.shrunk if learned.draft.unknown and not like else ():
+            other = begin(subject, class_name, seed, pinned=[*subject.pinned, path])
             again = _learned(other, runs)
             if not again.draft.unknown:
                 return again
     return learned
 
 
-def _learned(explorer: Explorer, runs: Runs, like: Learned | None = None) -> Learned:
-    """Return what an explorer finds; where it is not enough, with some fields held at their defaults."""
+def _learned(exploration: Exploration, runs: Runs, like: Learned | None = None) -> Learned:
+    """Return what an exploration finds; where it is not enough, with some fields held at their defaults."""
     wanted = IN_A_ROW_AFTER if like else IN_A_ROW
-    explorer.explore(explorer.subject.start, like.explorer if like else None)
-    missed = _complete(explorer, runs, most=4 if like else None)
-    draft, in_a_row = _believed(explorer, wanted)
-    while draft.unknown and not like and (path := _in_the_way(explorer, draft)):
-        explorer.pin(path)
-        draft, in_a_row = _believed(explorer, wanted)
-    holes = _unknown(explorer, draft)
+    explore(exploration, like.exploration if like else None)
+    missed = _complete(exploration, runs, most=4 if like else None)
+    draft, in_a_row = _believed(exploration, wanted)
+    while draft.unknown and not like and (path := _in_the_way(exploration, draft)):
+        exploration.pin(path)
+        draft, in_a_row = _believed(exploration, wanted)
+    holes = _unknown(exploration, draft)
     if in_a_row < wanted and not holes:
-        holes.append(f"{explorer.class_name}: no draft gave {wanted} random configs in a row")
+        holes.append(f"{exploration.class_name}: no draft gave {wanted} random configs in a row")
     return Learned(
-        explorer.class_name, draft, explorer, runs, holes, [str(line) for line in missed]
+        exploration.class_name, draft, exploration, runs, holes, [str(line) for line in missed]
     )
 
 
-def _unknown(explorer: Explorer, draft: Draft) -> list[str]:
-    return [f"{explorer.class_name}: {unknown} was not found" for unknown in draft.unknown]
+def _unknown(exploration: Exploration, draft: Draft) -> list[str]:
+    return [f"{exploration.class_name}: {unknown} was not found" for unknown in draft.unknown]
 
 
-def _believed(explorer: Explorer, wanted: int) -> tuple[Draft, int]:
+def _believed(exploration: Exploration, wanted: int) -> tuple[Draft, int]:
     """Return a draft that so many random configs in a row did not contradict, or the best there is, and how many."""
-    draft = generalize(explorer.probes)
+    draft = generalize(exploration.probes)
     in_a_row = stuck = 0
-    while in_a_row < wanted and stuck < _PATIENCE and explorer.left > 0:
-        probe = explorer.sample()
+    while in_a_row < wanted and stuck < _PATIENCE and exploration.budget.share_left > 0:
+        probe = sample(exploration)
         if probe is None:
             break
         if draft.gives(probe):
             in_a_row += 1
             continue
         in_a_row, before = 0, draft.unknown
-        explorer.keep(probe)
-        draft = generalize(explorer.probes)
+        exploration.keep(probe)
+        draft = generalize(exploration.probes)
         stuck = stuck + 1 if before and draft.unknown == before else 0
     return draft, in_a_row
 
 
-def _in_the_way(explorer: Explorer, draft: Draft) -> str | None:
+def _in_the_way(exploration: Exploration, draft: Draft) -> str | None:
     """Return the field that, held at its default, leaves fewer things unknown than any other; None where none helps."""
     best, fewest = None, len(draft.unknown)
-    for path in explorer.pinnable[:_MOST_PINNABLE]:
-        unknown = len(generalize(explorer.without(path)).unknown)
+    for path in exploration.pinnable[:_MOST_PINNABLE]:
+        unknown = len(generalize(exploration.without(path)).unknown)
         if unknown < fewest:
             best, fewest = path, unknown
         if not unknown:
@@ -128,20 +133,20 @@ def _in_the_way(explorer: Explorer, draft: Draft) -> str | None:
     return best
 
 
-def _complete(explorer: Explorer, runs: Runs, most: int | None) -> list[Line]:
+def _complete(exploration: Exploration, runs: Runs, most: int | None) -> list[UnreachedLine]:
     """Aim at the lines of code that no config has executed, until none is left or nothing helps; return the rest."""
     tried: list[Any] = []
-    missed: list[Line] = []
+    missed: list[UnreachedLine] = []
     for _ in range(3):
         small = [
             probe.changes
-            for probe in explorer.probes
-            if explorer.base.items() <= probe.changes.items()
+            for probe in exploration.probes
+            if exploration.findings.base.items() <= probe.changes.items()
         ]
-        before, missed = missed, runs.never_run(explorer.class_name, [*small[:most], *tried])
+        before, missed = missed, runs.never_run(exploration.class_name, [*small[:most], *tried])
         if not missed or [str(line) for line in missed] == [str(line) for line in before]:
             break
-        tried = explorer.aim(missed)
+        tried = aim(exploration, missed)
     return missed
 
 
@@ -189,9 +194,9 @@ def blueprint(
         for name in names_in(parse(count))
         if name not in letters.counts
     ]
-    required = base.explorer.requirements(used)
+    required = requirements(base.exploration, used)
     required += [
-        ("==", ("name", path), tree_of(value)) for path, value in base.explorer.fixed.items()
+        ("==", ("name", path), tree_of(value)) for path, value in base.exploration.fixed.items()
     ]
     used += [name for tree in (*required, *implied.values()) for name in sorted(names(tree))]
     filled = fill(subject, used, probes, implied, never_kept)
@@ -201,7 +206,7 @@ def blueprint(
         "source": subject.source,
         "class": base.class_name,
         "require": [expression(tree) for tree in required],
-        **_config(subject, filled, probes, base.explorer.turned),
+        **_config(subject, filled, probes, base.exploration.findings.turned),
         "proof": {
             "by": subject.command,
             "against": subject.reference,
@@ -418,11 +423,11 @@ def _corrected(base: Learned, tasks: Sequence[Learned]) -> Learned:
         for changes in {
             repr(probe.changes): probe.changes for task in tasks for probe in task.probes
         }.values():
-            probe = base.explorer.try_out(changes)
+            probe = base.exploration.try_out(changes)
             if probe is not None and not base.draft.gives(probe):
                 wrong.append(probe)
     for probe in wrong:
-        base.explorer.keep(probe)
+        base.exploration.keep(probe)
     return base._replace(draft=generalize(base.probes)) if wrong else base
 
 
@@ -496,7 +501,7 @@ def derive(subject: Subject, *, classes: Sequence[str] | None = None, seed: int 
         holes.append(f"{class_name}: {wrong[class_name][0].text}")
     _forget_unused(raw)
     differences = [difference.text for difference in wrong.get(base.class_name, ())]
-    missed = [f"{path} has one value only" for path in base.explorer.pinned]
+    missed = [f"{path} has one value only" for path in base.exploration.findings.pinned]
     missed += [line for learned in (base, *tasks) for line in learned.missed]
     raw["proof"]["holes"] = list(dict.fromkeys([*holes, *missed]))
     return Derived(
@@ -506,17 +511,17 @@ def derive(subject: Subject, *, classes: Sequence[str] | None = None, seed: int 
 
 def _taught(learned: Learned, differences: Iterable[Difference]) -> Learned:
     """Return a class learned anew with the configs that its blueprint did not give."""
-    explorer = learned.explorer
+    exploration = learned.exploration
     with quick_building():
         for difference in differences:
-            probe = explorer.try_out(difference.changes)
+            probe = exploration.try_out(difference.changes)
             if probe is not None:
-                explorer.keep(probe)
-        draft = generalize(explorer.probes)
-        while draft.unknown and (path := _in_the_way(explorer, draft)):
-            explorer.pin(path)
-            draft = generalize(explorer.probes)
-    return learned._replace(draft=draft, holes=_unknown(explorer, draft))
+                exploration.keep(probe)
+        draft = generalize(exploration.probes)
+        while draft.unknown and (path := _in_the_way(exploration, draft)):
+            exploration.pin(path)
+            draft = generalize(exploration.probes)
+    return learned._replace(draft=draft, holes=_unknown(exploration, draft))
 
 
 def _tasks(
@@ -620,7 +625,7 @@ def _prove(
         if each.class_name not in written.class_names:
             continue
         count = UNSEEN if each is learned[0] else UNSEEN_AFTER
-        configs = [dict(subject.start), *each.explorer.unseen(count)]
+        configs = [dict(subject.start), *unseen(each.exploration, count)]
         found = prove.held(written, subject, each.class_name, configs, most=count + 1)
         if each is learned[0]:
             raw["proof"]["configs"] = found.configs - 1

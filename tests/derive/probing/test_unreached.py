@@ -1,4 +1,4 @@
-"""Code that no config ran: what could decide a tensor is reported with its method and its text, what ran is not."""
+"""Code that no config ran: what could decide a tensor is reported with its method and text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import nn
 from weighbridge.derive.derivation import derive, learn
 from weighbridge.derive.probing.own import OwnSubject
 from weighbridge.derive.probing.probe import quick_building
-from weighbridge.derive.probing.unreached import Line, Runs
+from weighbridge.derive.probing.unreached import Runs, UnreachedLine
 
 torch.set_num_threads(1)
 
@@ -96,7 +96,7 @@ def subject() -> OwnSubject:
     return OwnSubject(f"{__name__}:Outer", f"{__name__}:BranchesConfig")
 
 
-def missed(*configs: dict[str, Any]) -> list[Line]:
+def missed(*configs: dict[str, Any]) -> list[UnreachedLine]:
     """Return the lines that these configs leave out."""
     with quick_building():
         return Runs(subject()).never_run("Outer", configs)

@@ -26,7 +26,7 @@ from transformers.configuration_utils import PreTrainedConfig
 from transformers.models.auto import AutoConfig, configuration_auto, modeling_auto
 
 from weighbridge.derive.probing import probe as probes
-from weighbridge.derive.probing.explore import TAKEN
+from weighbridge.derive.probing.candidates import KEYWORD_ANNOTATION
 from weighbridge.derive.probing.reversal import Files, files_of
 from weighbridge.derive.probing.subject import Knob
 from weighbridge.derive.probing.symbolic import Trace, lift, plain, tracing
@@ -454,7 +454,9 @@ class Subject:
             ],
             *[
                 Knob(
-                    path, changes.get(path, value), TAKEN if value is None else type(value).__name__
+                    path,
+                    changes.get(path, value),
+                    KEYWORD_ANNOTATION if value is None else type(value).__name__,
                 )
                 for path, value in self.taken.items()
                 if not _OBJECT.search(path) and path not in self._untried

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.subject import Subject
 
 
-class Line(NamedTuple):
+class UnreachedLine(NamedTuple):
     """A line of reference code that was never executed, in its method."""
 
     file: str
@@ -45,7 +45,9 @@ class Runs:
         self._near: dict[CodeType, Mapping[str, Any]] = {}
         self._looked_at: set[str] = set()
 
-    def never_run(self, class_name: str, configs: Iterable[Mapping[str, Any]]) -> list[Line]:
+    def never_run(
+        self, class_name: str, configs: Iterable[Mapping[str, Any]]
+    ) -> list[UnreachedLine]:
         """Return the lines of the methods that build a class which no config executes, these included."""
         for changes in configs:
             key = f"{class_name} {sorted(changes.items(), key=str)}"
@@ -85,14 +87,14 @@ class Runs:
             sys.settrace(before)
 
 
-def _missed(code: CodeType, ran: set[int]) -> Iterator[Line]:
+def _missed(code: CodeType, ran: set[int]) -> Iterator[UnreachedLine]:
     source = _source(code.co_filename)
     for statement, method, tests in _statements(code.co_filename).get(code.co_firstlineno, ()):
         lines = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
         if not ran.intersection(lines) and any(
             line in lines for _, _, line in code.co_lines() if line
         ):
-            yield Line(
+            yield UnreachedLine(
                 code.co_filename,
                 statement.lineno,
                 method,

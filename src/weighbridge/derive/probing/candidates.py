@@ -1,0 +1,219 @@
+"""The values that are tried in place of a field's own, likeliest first."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.algebra.rewrite import leaves, names
+from weighbridge.derive.probing.state import LAYER_COUNT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weighbridge.algebra.expr import Tree
+    from weighbridge.derive.probing.state import Exploration
+    from weighbridge.derive.probing.subject import Knob
+
+# The annotation of a name that is read from the keyword arguments and is null by default.
+KEYWORD_ANNOTATION = "int | list[int] | None"
+SMALLEST_SIZE = 16  # an integer from here on is taken for a size, a smaller one for a count
+FEW_LAYERS = (4, 3, 5)  # enough to tell the first, the last and every other layer apart
+MOST_KEPT_LAYERS = 4  # a model with no more layers is small already
+MOST_KEPT_ITEM = 3  # and so is one whose stages have no more layers each
+MOST_TEXTS = 8  # texts of one field that are tried; the code's own come first
+REACH_TO_COMPARISON = 20  # characters from a field's name to the `==` that compares it
+REACH_OF_TEXTS = 120  # characters after the `==` in which texts belong to the comparison
+# Kinds of layers that configs list, besides those that the code compares them with.
+LAYER_KINDS = frozenset(
+    {
+        "full_attention",
+        "sliding_attention",
+        "linear_attention",
+        "chunked_attention",
+        "attention",
+        "mamba",
+        "conv",
+        "moe",
+        "mlp",
+        "dense",
+        "sparse",
+        "recurrent",
+        "hybrid",
+    }
+)
+_QUOTED_WORD = re.compile(r"['\"]([\w\-]+)['\"]")
+
+
+def values_for_none(knob: Knob, value: Any) -> Iterator[Any]:
+    """Yield the values that often mean "none of it"."""
+    if LAYER_COUNT.search(knob.path):
+        return
+    if "None" in knob.annotation and value is not None:
+        yield None
+    if type(value) is int and value != 0:
+        yield 0
+
+
+def other_values(exploration: Exploration, knob: Knob, value: Any) -> Iterator[Any]:
+    """Yield values to try in place of one, each once. 1 and True are two values."""
+    seen = [value]
+    for candidate in _proposed(exploration, knob, value):
+        if not any(type(candidate) is type(other) and candidate == other for other in seen):
+            seen.append(candidate)
+            yield candidate
+
+
+def _proposed(exploration: Exploration, knob: Knob, value: Any) -> Iterator[Any]:
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int):
+        yield from _integers(value)
+    elif isinstance(value, float):
+        yield from (value * 2, value / 2, value + 1)
+    elif isinstance(value, str):
+        yield from compared_texts(exploration, knob)
+        yield from (value.removeprefix("gated-"), f"gated-{value}", "relu")
+    elif value is None:
+        yield from _instead_of_null(exploration, knob)
+    elif isinstance(value, list | tuple):
+        yield from _lists(type(value), list(value))
+
+
+def _integers(value: int) -> Iterator[int]:
+    """Yield other integers; the first is a step away, which no product gives by accident."""
+    if value >= SMALLEST_SIZE:
+        yield from (value + 13, value * 2, value * 3, value // 2, value + 8, value + 16, value + 64)
+    else:
+        yield from (value + 1, value * 2, value + 3, 1, 2, 3, 4, value + 7)
+
+
+def _lists(kind: type, items: list[Any]) -> Iterator[Any]:
+    if not items:
+        yield from ([0], [1], [0, 2])
+    elif all(type(item) is int for item in items):
+        yield from (
+            kind(item * 2 for item in items),
+            kind(item + 1 for item in items),
+            kind([items[0], *[item + 8 for item in items[1:]]]),
+            kind(items[:-1]),
+            kind([*items, items[-1]]),
+            kind(item + 13 for item in items),
+        )
+    elif all(type(item) is bool for item in items):
+        yield from (kind(not item for item in items), kind([not items[0], *items[1:]]))
+
+
+def _instead_of_null(exploration: Exploration, knob: Knob) -> Iterator[Any]:
+    annotation = knob.annotation
+    if "bool" in annotation:
+        yield from (True, False)
+    if annotation == KEYWORD_ANNOTATION:
+        yield from (2, 1)  # such a name may count layers, of which the base has few
+    if "int" in annotation and "list" not in annotation.partition("int")[0]:
+        yield from (16, 8, 4, 2, 1, 24, 64)
+    if "str" in annotation:
+        yield from compared_texts(exploration, knob)
+    if "float" in annotation:
+        yield from (2.0, 0.5)
+    if "list" in annotation:
+        yield from ([0], [1, 2], [8, 8])
+
+
+def compared_texts(exploration: Exploration, knob: Knob) -> list[str]:
+    """Return the texts that the code compares a field with."""
+    texts = {
+        tree[2][1]
+        for tree in exploration.asked()
+        if tree[0] == "==" and tree[1] == ("name", knob.path) and tree[2][0] == "value"
+    }
+    if "Literal" in knob.annotation:
+        texts.update(_QUOTED_WORD.findall(knob.annotation))
+    name = re.escape(knob.path.rpartition(".")[2])
+    comparison = re.compile(
+        rf"\b{name}\b[^\n]{{0,{REACH_TO_COMPARISON}}}?"
+        rf"(?:==|!=| in )\s*([^\n]{{0,{REACH_OF_TEXTS}}})"
+    )
+    for match in comparison.finditer(exploration.subject.code):
+        texts.update(_QUOTED_WORD.findall(match[1]))
+    return sorted(texts)[:MOST_TEXTS]
+
+
+def compared_items(exploration: Exploration, path: str, items: set[str]) -> list[str]:
+    """Return the texts that the items of a list may be.
+
+    They are those that the code compares an item with, the kinds of layers that the code names,
+    and the older words for the items that the list has.
+    """
+    texts = {
+        tree[2][1]
+        for tree in exploration.asked()
+        if tree[0] in ("==", "!=")
+        and tree[2][0] == "value"
+        and isinstance(tree[2][1], str)
+        and path in names(tree[1])
+    }
+    transformers = sys.modules.get("transformers.configuration_utils")
+    code = exploration.subject.code
+    for kind in {*getattr(transformers, "ALLOWED_LAYER_TYPES", ()), *LAYER_KINDS}:
+        if re.search(rf"['\"]{kind}['\"]", code):
+            texts.add(kind)
+    for older, newer in exploration.subject.older_words.items():
+        if newer in items:
+            texts.add(older)
+    return sorted(texts)
+
+
+def fewer(value: Any) -> Iterator[Any]:
+    """Yield smaller values of a field that counts layers, or lists how many each stage has."""
+    if type(value) is int and value > MOST_KEPT_LAYERS:
+        yield from FEW_LAYERS
+    elif (
+        isinstance(value, list)
+        and value
+        and all(type(item) is int for item in value)
+        and max(value) > MOST_KEPT_ITEM
+    ):
+        yield [min(item, 2 + at % 2) for at, item in enumerate(value)]  # neighbours differ
+
+
+def values_about(tree: Tree) -> Iterator[Any]:
+    """Yield values around the constants of a question."""
+    for leaf in leaves(tree):
+        if leaf[0] != "value":
+            continue
+        constant = leaf[1]
+        if isinstance(constant, bool | str):
+            yield constant
+        elif isinstance(constant, int):
+            yield from (constant, constant + 1, constant - 1)
+    if tree[0] == "name":
+        yield from (True, False)
+
+
+def answering(value: Any, texts: list[str], numbers: list[int]) -> Iterator[Any]:
+    """Yield values of a field that may answer a question with these constants differently."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, list | tuple):
+        yield from ([*value, text] for text in texts)
+        yield texts or numbers
+    elif isinstance(value, str):
+        yield from (text for text in texts if text != value)
+    else:
+        for number in numbers:
+            yield from (number, number + 1, number - 1)
+        if type(value) is int and value > 1:
+            yield from (value * 2, value // 2)
+        if value is None:
+            yield from _answering_null(texts, numbers)
+
+
+def _answering_null(texts: list[str], numbers: list[int]) -> Iterator[Any]:
+    yield from texts
+    yield from ([text] for text in texts)
+    if len(texts) > 1:
+        yield texts
+    if not texts and not numbers:
+        yield from (True, 1)

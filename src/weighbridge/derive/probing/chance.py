@@ -1,0 +1,111 @@
+"""Random configs, drawn of what is known: to learn from, and to hold a draft against."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weighbridge.derive.probing.probe import Probe
+    from weighbridge.derive.probing.state import Changes, Exploration, Turn
+
+# With what chance a field that changes a tensor is turned. A config is refused the sooner the more
+# of it is changed, so the chance falls until one is taken.
+CHANCES = (0.5, 0.5, 0.3, 0.3, 0.2, 0.2, 0.12, 0.12, 0.06, 0.06)
+UNSEEN_CHANCES = (0.5, 0.3, 0.12)  # the same for configs that are not tried one by one
+UNSEEN_ROUNDS = 2  # draws with each of these for a config that is wanted; many are refused or known
+FULL_SIZE_CHANCE = 0.1  # of a model that is not made small, in case depth itself decides something
+WITH_FLAG_CHANCE = 0.3  # of a field with the flag that it needs
+GROUP_CHANCE = 0.3  # of fields that belong together
+INERT_CHANCE = 0.08  # of a field that was never seen to change a tensor
+# Choices (flags, texts, fields that may be null) decide which tensors there are. Some configs have
+# few of them turned and some have many.
+CHOICE_CHANCES = (0.15, 0.3, 0.5)
+CHOICE_SCALE = 0.4  # the chance of other fields at which choices have just these chances
+FREE_CHANCE = 0.8  # of any integer near the default rather than a value that was tried
+SMALLEST_FREE = 4  # below it are values that no size has
+SHUFFLE_CHANCE = 0.3  # of another order of a list of integers
+ITEMS_CHANCE = 0.4  # of lists with other texts
+
+
+def sample(exploration: Exploration) -> Probe | None:
+    """Return the probe of a random config that the reference code takes."""
+    for chance in CHANCES:
+        probe = exploration.try_out(draw(exploration, chance))
+        if probe is not None:
+            return probe
+    return None
+
+
+def unseen(exploration: Exploration, count: int) -> list[Changes]:
+    """Return random configs that no probe was kept of; the reference code may refuse some."""
+    known = {_sorted_text(probe.changes) for probe in exploration.probes}
+    drawn: list[Changes] = []
+    for _ in range(UNSEEN_ROUNDS * count):
+        drawn += [draw(exploration, chance) for chance in UNSEEN_CHANCES]
+    return [changes for changes in drawn if _sorted_text(changes) not in known]
+
+
+def _sorted_text(changes: Any) -> str:
+    return repr(sorted(changes.items(), key=str))
+
+
+def draw(exploration: Exploration, chance: float) -> Changes:
+    """Return random changes: a field that changes a tensor is turned with this chance."""
+    findings, start, random = exploration.findings, exploration.start, exploration.random
+    is_full_size = findings.is_cheap and random.random() < FULL_SIZE_CHANCE
+    changes = dict(start if is_full_size else findings.base)
+    if findings.together and random.random() < WITH_FLAG_CHANCE:
+        changes.update(random.choice(findings.together))
+    group: Changes = {}
+    if findings.groups and random.random() < GROUP_CHANCE:
+        group = random.choice(findings.groups)
+        changes.update(group)
+    choice_chance = random.choice(CHOICE_CHANCES) * chance / CHOICE_SCALE
+    skipped = set(group)
+    if is_full_size:
+        skipped |= findings.base.keys() - start.keys()
+    for path, turn in findings.turns.items():
+        if path in skipped:
+            continue
+        odds = INERT_CHANCE
+        if path in findings.active:
+            odds = min(1.0, choice_chance) if _is_choice(turn) else chance
+        if random.random() < odds:
+            changes[path] = _drawn_value(exploration, turn)
+    changes = _with_other_items(exploration, changes)
+    for path in findings.pinned.keys() - start.keys():
+        changes.pop(path, None)
+    return changes
+
+
+def _is_choice(turn: Turn) -> bool:
+    return isinstance(turn.value, bool | str) or turn.value is None
+
+
+def _drawn_value(exploration: Exploration, turn: Turn) -> Any:
+    random = exploration.random
+    if turn.free and random.random() < FREE_CHANCE:
+        return random.randint(max(SMALLEST_FREE, turn.value // 2), turn.value * 2)
+    value = random.choice(turn.values)
+    is_of_integers = isinstance(value, list) and all(type(item) is int for item in value)
+    if is_of_integers and random.random() < SHUFFLE_CHANCE:
+        return random.sample(value, len(value))
+    return value
+
+
+def _with_other_items(exploration: Exploration, changes: Changes) -> Changes:
+    """Draw the items of lists of texts anew, each list as long as the other changes make it."""
+    random, alphabets = exploration.random, exploration.findings.alphabets
+    if random.random() > ITEMS_CHANCE or not alphabets:
+        return changes
+    subject = exploration.subject
+    try:
+        fields = subject.fields(subject.config(changes))
+    except Exception:  # a config that is refused is drawn again
+        return changes
+    lists: Changes = {}
+    for path, alphabet in alphabets.items():
+        items = fields.get(path)
+        if path not in changes and isinstance(items, list) and len(alphabet) > 1:
+            lists[path] = [random.choice(alphabet) for _ in items]
+    return {**changes, **lists}

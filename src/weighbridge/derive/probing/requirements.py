@@ -1,0 +1,151 @@
+"""What every config must satisfy for the reference code to take it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weighbridge.algebra.rewrite import (
+    NULL,
+    ZERO,
+    compiled,
+    joined,
+    leaves,
+    names,
+    negated,
+    simplified,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Mapping
+    from typing import Any
+
+    from weighbridge.algebra.expr import Tree
+    from weighbridge.derive.probing.state import Exploration
+
+MOST_BREAKING = 3  # values of one field that break a rule; each costs a probe
+FAR = 16  # times a value, or another field's: far enough to break a bound
+
+
+def requirements(exploration: Exploration, fields: Container[str]) -> list[Tree]:
+    """Return the rules of a class, those on flags only for these fields.
+
+    A rule is a question that all probes answered alike, if configs that answer it differently are
+    refused.
+    """
+    return [*_enforced_answers(exploration), *_needed_flags(exploration, fields)]
+
+
+def _enforced_answers(exploration: Exploration) -> Iterator[Tree]:
+    yielded: set[Tree] = set()
+    for tree in _questions(exploration):
+        if not _is_about_two_fields(tree, exploration):
+            continue
+        answer = _only_answer(tree, exploration)
+        if answer is None:
+            continue
+        rule = simplified(tree if answer else negated(tree))
+        if rule not in yielded and _is_enforced(exploration, rule):
+            yielded.add(rule)
+            yield joined("or", [*_nulls(exploration, rule), rule])
+
+
+def _questions(exploration: Exploration) -> list[Tree]:
+    """Return what the code asked, and what it asks of negative numbers, each question once."""
+    asked = dict.fromkeys(simplified(tree) for tree in exploration.asked())
+    return list(dict.fromkeys([*asked, *_asked_below_zero(exploration, asked)]))
+
+
+def _asked_below_zero(exploration: Exploration, asked: Iterable[Tree]) -> Iterator[Tree]:
+    """Yield what is asked where a field that the code compares with 0 is negative."""
+    compared = {
+        tree[1][1]
+        for tree in asked
+        if tree[0] in ("<", ">") and tree[1][0] == "name" and tree[2] == ZERO
+    }
+    for path in sorted(compared & exploration.knobs.keys()):
+        if type(exploration.knobs[path].value) is int:
+            probe = exploration.try_change(path, -1)
+            if probe is not None:
+                yield from (simplified(tree) for tree in probe.trace.asked)
+
+
+def _is_about_two_fields(tree: Tree, exploration: Exploration) -> bool:
+    """Whether a question names two fields and no counter of a loop."""
+    paths = names(tree)
+    return (
+        len(paths) == 2
+        and paths <= exploration.knobs.keys()
+        and not any(leaf[0] == "loop" for leaf in leaves(tree))
+    )
+
+
+def _only_answer(tree: Tree, exploration: Exploration) -> bool | None:
+    """Return the answer of all probes that answer a question, None where they differ."""
+    answers = {_answer(tree, probe.fields) for probe in exploration.probes} - {None}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _answer(tree: Tree, fields: Mapping[str, Any]) -> bool | None:
+    try:
+        return bool(compiled(tree)(fields))
+    except (ArithmeticError, IndexError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _nulls(exploration: Exploration, rule: Tree) -> list[Tree]:
+    """Return the conditions under which a rule does not apply: a field in it is null."""
+    return [
+        ("==", ("name", path), NULL)
+        for path in sorted(names(rule))
+        if any(probe.fields.get(path) is None for probe in exploration.probes)
+    ]
+
+
+def _is_enforced(exploration: Exploration, rule: Tree) -> bool:
+    """Whether configs that break a rule are refused."""
+    base = exploration.findings.base
+    fields = exploration.subject.fields(exploration.subject.config(base))
+    is_broken = False
+    for path in sorted(names(rule) & exploration.knobs.keys()):
+        if type(fields.get(path)) is not int:
+            continue
+        for value in _breaking(rule, path, fields):
+            if value < 0 and _is_refused(exploration, path, -1):
+                continue  # no negative number is taken, whatever the rule
+            is_broken = True
+            if not _is_refused(exploration, path, value):
+                return False
+    return is_broken
+
+
+def _is_refused(exploration: Exploration, path: str, value: int) -> bool:
+    changes = {**exploration.findings.base, path: value}
+    return exploration.try_out(changes, labels=False) is None
+
+
+def _breaking(rule: Tree, path: str, fields: Mapping[str, Any]) -> list[int]:
+    """Return a few values of a field, the others as they are, that break a rule."""
+    value = fields[path]
+    sizes = [fields[other] for other in names(rule) if type(fields.get(other)) is int]
+    tries = [value + 1]
+    for size in sizes:
+        tries += [size, size + 1]
+    tries.append(FAR * value)
+    tries += [FAR * size + 1 for size in sizes]
+    tries += [-size - 1 for size in sizes]
+    breaking = [
+        other for other in dict.fromkeys(tries) if _answer(rule, {**fields, path: other}) is False
+    ]
+    return breaking[:MOST_BREAKING]
+
+
+def _needed_flags(exploration: Exploration, fields: Container[str]) -> Iterator[Tree]:
+    """Yield the rules of flags that are taken together with another only."""
+    for both in exploration.findings.together:
+        (path, value), (needed_path, needed_value) = both.items()
+        if isinstance(value, bool) and isinstance(needed_value, bool) and path in fields:
+            yield ("or", _is_flag(needed_path, needed_value), _is_flag(path, not value))
+
+
+def _is_flag(path: str, value: bool) -> Tree:  # noqa: FBT001
+    return ("name", path) if value else ("not", ("name", path))

@@ -1,0 +1,283 @@
+"""What is known so far of one class of reference code, and how many configs may still be tried.
+
+An `Exploration` tries configs and keeps the probes that show something new. What it learns of the
+config's fields are its `Findings`; the strategies in this folder add to them.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge.algebra.rewrite import names
+from weighbridge.derive.probing.symbolic import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from weighbridge.algebra.expr import Tree
+    from weighbridge.derive.probing.probe import Probe
+    from weighbridge.derive.probing.subject import Knob, Subject
+
+Changes = dict[str, Any]
+# Configs of one class, counted rather than timed: a slow machine and a fast one derive the same
+# blueprint. Most classes need fewer than half of these.
+MOST_TRIED = 700
+MOST_TRIED_AFTER_PIN = 80  # a pinned field leaves less to learn, so a few more configs show it
+# Names of fields that count layers. These can be made small without harm, and null or 0 of them
+# is no model.
+LAYER_COUNT = re.compile(r"(layers?|depth|blocks?|n_layer|layer_num|stages|repeats)$")
+
+
+class Turn(NamedTuple):
+    """How a field can be turned: its default, other values that the code took, if any integer does."""
+
+    value: Any
+    values: list[Any]
+    free: bool
+
+
+@dataclass
+class Budget:
+    """How many configs of a class may be tried, were tried, and were refused."""
+
+    most_tried: int = MOST_TRIED
+    tried: int = 0
+    refused: int = 0
+
+    @property
+    def share_left(self) -> float:
+        """The share of the configs that is still to be tried."""
+        return 1 - self.tried / self.most_tried
+
+
+@dataclass
+class Findings:
+    """What is known of a config's fields. Fields go by dotted path.
+
+    Attributes:
+        base: the changes that make the model small; other changes are made on top of them.
+        is_cheap: whether the model of full size is small enough to be built often.
+        turns: the fields that can be turned alone.
+        active: the fields that change a tensor.
+        groups: changes of fields that belong together, such as lists of one length.
+        together: a field that is refused alone, with the flag that it needs.
+        alphabets: the texts that the items of a list may be.
+        pinned: the fields that are held at their defaults, with these.
+    """
+
+    base: Changes = field(default_factory=dict)
+    is_cheap: bool = False
+    turns: dict[str, Turn] = field(default_factory=dict)
+    active: set[str] = field(default_factory=set)
+    groups: list[Changes] = field(default_factory=list)
+    together: list[Changes] = field(default_factory=list)
+    alphabets: dict[str, list[Any]] = field(default_factory=dict)
+    pinned: Changes = field(default_factory=dict)
+
+    def copied(self) -> Findings:
+        """Return a copy that can be added to.
+
+        The values of a `Turn` stay shared: what one class of a config takes, the others draw too.
+        """
+        return replace(
+            self,
+            base=dict(self.base),
+            turns=dict(self.turns),
+            active=set(self.active),
+            groups=list(self.groups),
+            together=list(self.together),
+            alphabets=dict(self.alphabets),
+            pinned=dict(self.pinned),
+        )
+
+    @property
+    def turned(self) -> set[str]:
+        """The fields of which the reference code took another value."""
+        turned = {*self.turns, *self.alphabets}
+        for changes in (*self.groups, *self.together):
+            turned |= changes.keys()
+        return turned
+
+    def add_value(self, path: str, value: Any, default: Any) -> None:
+        """Note that a field can be turned to this value."""
+        turn = self.turns.setdefault(path, Turn(default, [], free=False))
+        turn.values.append(value)
+
+    def forget(self, path: str) -> None:
+        """Remove every way in which a field can be turned."""
+        self.active.discard(path)
+        self.turns.pop(path, None)
+        self.alphabets.pop(path, None)
+        self.groups = [changes for changes in self.groups if path not in changes]
+        self.together = [changes for changes in self.together if path not in changes]
+
+
+@dataclass
+class Exploration:
+    """The exploration of one class: its probes, its findings, and what remains of its budget.
+
+    Attributes:
+        subject: the code that is explored.
+        class_name: its class.
+        random: where chance comes from.
+        start: the changes without which the class cannot be built.
+        findings: what is known of the fields.
+        budget: how many configs may be tried.
+        knobs: the fields that can be turned, by path.
+        probes: the kept probes; the first one is of the base.
+        error: why the last config was refused.
+    """
+
+    subject: Subject
+    class_name: str
+    random: random.Random
+    start: Changes
+    findings: Findings
+    budget: Budget = field(default_factory=Budget)
+    knobs: dict[str, Knob] = field(default_factory=dict)
+    probes: list[Probe] = field(default_factory=list)
+    error: str = ""
+    _outlines: set[str] = field(default_factory=set)
+
+    def try_out(self, changes: Mapping[str, Any], *, labels: bool = True) -> Probe | None:
+        """Return the probe of these changes, or None where the reference code refuses them."""
+        self.budget.tried += 1
+        pinned = self.findings.pinned
+        try:
+            probe = self.subject.probe(self.class_name, changes, labels=labels)
+            if all(probe.fields.get(path) == pinned[path] for path in pinned):
+                return probe
+            self.error = ""
+        except Exception as error:  # whatever a model's own code raises is its way to refuse
+            self.error = f"{type(error).__name__}: {error}"
+        self.budget.refused += 1
+        return None
+
+    def try_change(self, path: str, value: Any) -> Probe | None:
+        """Return the probe of the base with one field changed, or None where it is refused."""
+        return self.try_out({**self.findings.base, path: value})
+
+    def keep(self, probe: Probe) -> None:
+        """Learn from a probe."""
+        self.probes.append(probe)
+        self._outlines.add(repr(probe.outline))
+
+    def is_new(self, probe: Probe) -> bool:
+        """Whether no kept probe has the same tensors."""
+        return repr(probe.outline) not in self._outlines
+
+    def asked(self) -> Iterator[Tree]:
+        """Yield what the code asked, probe by probe."""
+        for probe in self.probes:
+            yield from probe.trace.asked
+
+    def value_in_base(self, knob: Knob) -> Any:
+        """Return the value that a field has in the base."""
+        return self.findings.base.get(knob.path, knob.value)
+
+    def add_value(self, path: str, value: Any) -> None:
+        """Note that a field can be turned to this value."""
+        self.findings.add_value(path, value, self.value_in_base(self.knobs[path]))
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """The fields that are pinned, or of which the reference code took no other value."""
+        turned = self.findings.turned
+        stated, given = self.subject.stated, self.subject.fields_of_given()
+        return self.findings.pinned | {
+            path: knob.value
+            for path, knob in self.knobs.items()
+            if path not in turned
+            and stated.get(path) == knob.value == given.get(path, knob.value)
+            and all(probe.fields.get(path, knob.value) == knob.value for probe in self.probes)
+            and isinstance(knob.value, bool | int | str)
+        }
+
+    # Fields that are held at their defaults
+
+    @property
+    def pinnable(self) -> list[str]:
+        """The fields that decide what there is and are at their defaults; bounds of loops first."""
+        findings = self.findings
+        base_fields = self.subject.fields(self.subject.config(findings.base))
+        given_fields = self.subject.fields_of_given()
+        bounds: set[str] = set()
+        asked: set[str] = set()
+        for probe in self.probes:
+            bounds |= names_in_all(probe.trace.bounds)
+            asked |= names_in_all(probe.trace.asked)
+        deciding = findings.active & self.knobs.keys() & (bounds | asked)
+        at_default = []
+        for path in sorted(deciding):
+            is_shrunk = path in findings.base and path not in self.start
+            value = base_fields.get(path)
+            default = plain(self.knobs[path].value)
+            if not is_shrunk and default == value == plain(given_fields.get(path, value)):
+                at_default.append(path)
+        return sorted(
+            at_default,
+            key=lambda path: (path not in bounds, not isinstance(base_fields[path], list)),
+        )
+
+    @property
+    def shrunk(self) -> list[str]:
+        """The fields that the base makes smaller and whose names do not say that they count layers."""
+        base = self.findings.base
+        return [path for path in base if path not in self.start and not LAYER_COUNT.search(path)]
+
+    def without(self, path: str) -> list[Probe]:
+        """Return the probes of configs that have a field at its default."""
+        usual = self.probes[0].fields[path]
+        return [probe for probe in self.probes if probe.fields[path] == usual]
+
+    def pin(self, path: str) -> None:
+        """Hold a field at its default, and refuse configs that have another value.
+
+        No expression was found for what the field decides.
+        """
+        self.findings.pinned[path] = self.probes[0].fields[path]
+        self.probes = self.without(path)
+        self.findings.forget(path)
+        self.budget.most_tried = max(
+            self.budget.most_tried, self.budget.tried + MOST_TRIED_AFTER_PIN
+        )
+
+
+def begin(
+    subject: Subject, class_name: str, seed: int = 0, pinned: Iterable[str] = ()
+) -> Exploration:
+    """Return an exploration that knows nothing yet.
+
+    Args:
+        subject: the code to explore.
+        class_name: its class.
+        seed: decides what chance draws.
+        pinned: the fields that are held at their defaults from the start.
+    """
+    defaults = subject.fields(subject.config(subject.start)) if pinned else {}
+    return Exploration(
+        subject=subject,
+        class_name=class_name,
+        random=random.Random(f"{subject.family} {class_name} {seed}"),  # noqa: S311
+        start=dict(subject.start),
+        findings=Findings(pinned={path: defaults[path] for path in pinned}),
+    )
+
+
+def fields_used(probe: Probe) -> set[str]:
+    """Return the fields that the code used: in a dim, in a question, or as a loop's bound."""
+    trees = {*probe.trace.asked, *probe.trace.bounds}
+    for tensor in probe.tensors.values():
+        trees.update(tensor.dims)
+    return names_in_all(trees)
+
+
+def names_in_all(trees: Iterable[Tree]) -> set[str]:
+    """Return the fields that any of these expressions names."""
+    paths: set[str] = set()
+    for tree in trees:
+        paths |= names(tree)
+    return paths

@@ -1,0 +1,357 @@
+"""The strategies of an exploration: each one tries configs of one kind and keeps what is new.
+
+The order in which they run is that of `explore`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.algebra.rewrite import leaves, names
+from weighbridge.derive.probing.candidates import (
+    SMALLEST_SIZE,
+    compared_items,
+    fewer,
+    other_values,
+    values_about,
+    values_for_none,
+)
+from weighbridge.derive.probing.state import LAYER_COUNT, Turn, fields_used, names_in_all
+from weighbridge.derive.probing.symbolic import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weighbridge.derive.probing.probe import Probe
+    from weighbridge.derive.probing.state import Changes, Exploration
+    from weighbridge.derive.probing.subject import Knob
+
+BIG_MODEL = 1200  # tensors of a model that takes too long to build again and again
+LEFT_FOR_ANSWERS = 0.4  # share of the budget that turning each field alone leaves to the rest
+LEFT_FOR_CHANCE = 0.35  # share that answers and pairs leave, so that random configs can be drawn
+MOST_CHANGED = 3  # values of one field that change tensors: two tell a line, a third confirms it
+MOST_TAKEN = 6  # values of one field that are taken at all
+TRIES_IN_VAIN = 2  # values that change no tensor, after which a field is left alone
+MOST_FLAGS = 8  # flags that a refused field is turned with
+VALUES_WITH_FLAG = 2  # values of a refused field that are tried with each flag
+MOST_ITEMS = 64  # of a list whose items are exchanged; a longer one is no list of layers
+MOST_STAGES = 8  # items of a list that has one for each stage
+MOST_PAIRS = 120  # as many as 16 choices have
+_STAGE_COUNT = re.compile("num_|stage|level|n_")
+
+
+# A model of few layers
+
+
+def shrink(exploration: Exploration) -> None:
+    """Find a base of few layers, and keep it; keep the default too if it is cheap to build."""
+    findings, subject = exploration.findings, exploration.subject
+    findings.base = dict(exploration.start)
+    for place in subject.optional:
+        if exploration.try_change(place, {}) is not None:
+            findings.base[place] = {}
+    default = subject.probe(exploration.class_name, dict(findings.base))
+    findings.is_cheap = len(default.tensors) < BIG_MODEL
+    smallest = default
+    for path in _layer_counts(exploration, default):
+        value = default.fields.get(path)
+        is_worked_out = isinstance(value, list) and subject.stated.get(path) is None
+        if is_worked_out or path in findings.base or path in findings.pinned:
+            continue  # a list that is worked out follows from what it is worked out of
+        for smaller in fewer(value):
+            probe = exploration.try_change(path, smaller)
+            if probe is not None and len(probe.tensors) < len(smallest.tensors):
+                findings.base[path], smallest = smaller, probe
+                break
+    exploration.keep(smallest)
+    if smallest is not default and findings.is_cheap:
+        exploration.keep(default)
+
+
+def _layer_counts(exploration: Exploration, probe: Probe) -> list[str]:
+    """Return the fields that loops run up to, or whose names say that they count layers."""
+    paths = {path for path in exploration.knobs if LAYER_COUNT.search(path)}
+    paths |= names_in_all(probe.trace.bounds)
+    for tree in probe.trace.asked:
+        for leaf in leaves(tree):
+            if leaf[0] == "name" and LAYER_COUNT.search(leaf[1]):
+                paths.add(leaf[1])
+    return sorted(paths & exploration.knobs.keys())
+
+
+# What is known of another class
+
+
+def follow(exploration: Exploration, earlier: Exploration) -> None:
+    """Begin with what was learned of another class of the same config."""
+    exploration.findings = earlier.findings.copied()
+    base = exploration.subject.probe(exploration.class_name, exploration.findings.base)
+    exploration.keep(base)
+    for known in earlier.probes[1:]:
+        probe = exploration.try_out(known.changes)
+        if probe is not None and exploration.is_new(probe):
+            exploration.keep(probe)
+
+
+# Each field alone
+
+
+def turn_groups(exploration: Exploration) -> None:
+    """Turn the fields that are known to be taken together only."""
+    findings = exploration.findings
+    for group in exploration.subject.together:
+        probe = exploration.try_out({**findings.base, **group})
+        if probe is not None:
+            findings.groups.append(dict(group))
+            findings.active |= group.keys()
+            if exploration.is_new(probe):
+                exploration.keep(probe)
+
+
+def used_first(exploration: Exploration) -> list[str]:
+    """Return the fields: those that the code was seen to use, then the others."""
+    used = _all_fields_used(exploration)
+    return sorted(exploration.knobs, key=lambda path: path not in used)
+
+
+def used_newly(exploration: Exploration, earlier: Exploration) -> list[str]:
+    """Return the fields that this class uses and that change nothing in the other."""
+    used = _all_fields_used(exploration)
+    active = earlier.findings.active
+    return [path for path in exploration.knobs if path in used and path not in active]
+
+
+def _all_fields_used(exploration: Exploration) -> set[str]:
+    used: set[str] = set()
+    for probe in exploration.probes:
+        used |= fields_used(probe)
+    return used
+
+
+def turn_each(exploration: Exploration, paths: Iterable[str]) -> None:
+    """Turn fields, each alone."""
+    for path in paths:
+        if exploration.budget.share_left < LEFT_FOR_ANSWERS:
+            break
+        _turn(exploration, exploration.knobs[path])
+
+
+def _turn(exploration: Exploration, knob: Knob) -> None:
+    findings = exploration.findings
+    value = exploration.value_in_base(knob)
+    usual = exploration.probes[0]
+    taken = [
+        candidate
+        for candidate in values_for_none(knob, value)
+        if _leaves_something_out(exploration, knob.path, candidate)
+    ]
+    is_free = False
+    changed = 0
+    for tries, candidate in enumerate(other_values(exploration, knob, value)):
+        is_in_vain = tries >= TRIES_IN_VAIN and taken and not changed
+        if changed >= MOST_CHANGED or len(taken) >= MOST_TAKEN or is_in_vain:
+            break
+        probe = exploration.try_change(knob.path, candidate)
+        if probe is None:
+            continue
+        taken.append(candidate)
+        is_free |= tries == 0 and type(value) is int and value >= SMALLEST_SIZE
+        change = 0
+        if probe.outline != usual.outline:
+            findings.active.add(knob.path)
+            changed += 1
+            change = changed
+        if _teaches(exploration, probe, candidate, change):
+            exploration.keep(probe)
+    if taken:
+        findings.turns[knob.path] = Turn(value, taken, is_free)
+    elif isinstance(value, bool | str) or value is None:
+        _turn_with_flag(exploration, knob, value)
+
+
+def _teaches(exploration: Exploration, probe: Probe, value: Any, change: int) -> bool:
+    """Whether to keep the probe of a turned field that changes tensors for the nth time, or not.
+
+    Kept are the first change, later ones of values other than numbers that give new tensors, and,
+    where nothing changes (0), probes that ask what no other did.
+    """
+    if not change:
+        questions = {counted(tree) for tree in probe.trace.asked}
+        return not questions <= set(exploration.asked())
+    return change == 1 or (exploration.is_new(probe) and type(value) is not int)
+
+
+def _leaves_something_out(exploration: Exploration, path: str, value: Any) -> bool:
+    """Whether a value is taken and gives other tensors, none of size 0; keep the probe if so."""
+    probe = exploration.try_change(path, value)
+    if probe is None or probe.outline == exploration.probes[0].outline:
+        return False
+    if any(0 in tensor.shape for tensor in (*probe.tensors.values(), *probe.buffers.values())):
+        return False
+    exploration.findings.active.add(path)
+    exploration.keep(probe)
+    return True
+
+
+def _turn_with_flag(exploration: Exploration, knob: Knob, value: Any) -> None:
+    """Turn a field that is refused alone together with a flag, one that the refusal names first."""
+    base, refusal = exploration.findings.base, exploration.error
+    flags = [
+        other
+        for other in exploration.knobs.values()
+        if isinstance(other.value, bool) and other.path != knob.path
+    ]
+    flags.sort(key=lambda flag: flag.path.rpartition(".")[2] not in refusal)
+    candidates = itertools.islice(other_values(exploration, knob, value), VALUES_WITH_FLAG)
+    for candidate, flag in itertools.product(candidates, flags[:MOST_FLAGS]):
+        both = {knob.path: candidate, flag.path: not flag.value}
+        probe = exploration.try_out({**base, **both})
+        if probe is not None:
+            exploration.findings.together.append(both)
+            exploration.keep(probe)
+            alone = exploration.try_change(flag.path, not flag.value)
+            if alone is not None:
+                exploration.keep(alone)
+            return
+
+
+# Every question answered both ways
+
+
+def answer_both_ways(exploration: Exploration) -> None:
+    """Try to turn every answer that was always the same: `x == "a"`, `x > 2`, `x in …`."""
+    knobs, active = exploration.knobs, exploration.findings.active
+    for tree in dict.fromkeys(exploration.asked()):
+        if exploration.budget.share_left < LEFT_FOR_CHANCE:
+            return
+        paths = sorted(names(tree))
+        if len(paths) == 2 and tree[0] in ("==", "!="):
+            _make_equal(exploration, *paths)
+        if len(paths) == 1 and paths[0] in knobs and paths[0] not in active:
+            knob = knobs[paths[0]]
+            for value in values_about(tree):
+                if value != knob.value and type(knob.value) in (type(value), type(None)):
+                    _answer_with(exploration, knob.path, value)
+
+
+def _answer_with(exploration: Exploration, path: str, value: Any) -> None:
+    probe = exploration.try_change(path, value)
+    if probe is not None and exploration.is_new(probe):
+        exploration.add_value(path, value)
+        exploration.findings.active.add(path)
+        exploration.keep(probe)
+
+
+def _make_equal(exploration: Exploration, one: str, other: str) -> None:
+    """Try two fields that the code compares at the same value."""
+    usual = exploration.probes[0].fields
+    for path, value in ((one, usual.get(other)), (other, usual.get(one))):
+        if path not in exploration.knobs or type(value) is not int or usual.get(path) == value:
+            continue
+        probe = exploration.try_change(path, value)
+        if probe is not None and repr(probe.changes) not in {
+            repr(known.changes) for known in exploration.probes
+        }:
+            exploration.add_value(path, value)
+            exploration.keep(probe)
+
+
+# Lists
+
+
+def exchange_items(exploration: Exploration) -> None:
+    """Find what the items of lists of texts may be."""
+    base = exploration.subject.config(exploration.findings.base)
+    for path, value in exploration.subject.fields(base).items():
+        is_of_texts = (
+            isinstance(value, list)
+            and 1 <= len(value) <= MOST_ITEMS
+            and all(isinstance(item, str) for item in value)
+        )
+        if path in exploration.knobs and is_of_texts:
+            alphabet = set(value)
+            for text in compared_items(exploration, path, alphabet):
+                if _takes_item(exploration, path, value, text):
+                    alphabet.add(text)
+            exploration.findings.alphabets[path] = sorted(alphabet)
+
+
+def _takes_item(exploration: Exploration, path: str, items: list[str], text: str) -> bool:
+    """Whether a list may hold a text, first or last; keep the probe if it is new."""
+    for at in dict.fromkeys((0, len(items) - 1)):
+        probe = exploration.try_change(path, [*items[:at], text, *items[at + 1 :]])
+        if probe is not None:
+            if exploration.is_new(probe):
+                exploration.keep(probe)
+                exploration.findings.active.add(path)
+            return True
+    return False
+
+
+def change_lengths(exploration: Exploration) -> None:
+    """Lengthen and shorten lists that belong together: one item for each stage."""
+    lists_of_stages: dict[tuple[str, int], Changes] = {}
+    for path, knob in exploration.knobs.items():
+        value = exploration.value_in_base(knob)
+        if isinstance(value, list | tuple) and 2 <= len(value) <= MOST_STAGES:
+            holder = path.rpartition(".")[0]
+            lists_of_stages.setdefault((holder, len(value)), {})[path] = value
+    for (holder, length), lists in lists_of_stages.items():
+        counts = _stage_counts(exploration, holder, length)
+        counted_or_not = (counts, []) if counts else ([],)
+        for step, counting in itertools.product((-1, 1), counted_or_not):
+            changes = {path: _stepped(items, step) for path, items in lists.items()}
+            changes |= dict.fromkeys(counting, length + step)
+            probe = exploration.try_out({**exploration.findings.base, **changes})
+            if probe is not None:
+                exploration.findings.groups.append(changes)
+                if exploration.is_new(probe):
+                    exploration.keep(probe)
+                break
+
+
+def _stage_counts(exploration: Exploration, holder: str, length: int) -> list[str]:
+    """Return the fields of a config that say how many stages there are, by their names."""
+    return [
+        path
+        for path, knob in exploration.knobs.items()
+        if type(knob.value) is int
+        and knob.value == length
+        and path.rpartition(".")[0] == holder
+        and _STAGE_COUNT.search(path)
+    ]
+
+
+def _stepped(items: Any, step: int) -> Any:
+    """Return a list or tuple without its last item, or with that once more."""
+    return items[:-1] if step < 0 else type(items)([*items, items[-1]])
+
+
+# Pairs
+
+
+def turn_pairs(exploration: Exploration, active: set[str]) -> None:
+    """Turn every two choices together, one of which is of an active field.
+
+    A field that a pair shows to change a tensor counts as active for the pairs after it.
+    """
+    choices: list[tuple[str, Any]] = []
+    for path, turn in exploration.findings.turns.items():
+        choices += [
+            (path, value)
+            for value in turn.values
+            if isinstance(value, bool | str) or value is None or turn.value is None
+        ]
+    tries = 0
+    for (one, first), (other, second) in itertools.combinations(choices, 2):
+        if one == other or not {one, other} & active:
+            continue
+        if tries > MOST_PAIRS or exploration.budget.share_left < LEFT_FOR_CHANCE:
+            return
+        tries += 1
+        probe = exploration.try_out({**exploration.findings.base, one: first, other: second})
+        if probe is not None and exploration.is_new(probe):
+            exploration.keep(probe)
+            exploration.findings.active |= {one, other}

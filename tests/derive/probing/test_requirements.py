@@ -1,0 +1,23 @@
+"""What every config must satisfy."""
+
+from __future__ import annotations
+
+from hard_to_explore import explored
+
+from weighbridge.derive.probing.probe import quick_building
+from weighbridge.derive.probing.requirements import requirements
+from weighbridge.derive.write import expression
+
+
+def test_answers_that_no_probe_changes_are_required_if_breaking_them_is_refused() -> None:
+    exploration = explored("Choices")
+    with quick_building():
+        required = [expression(tree) for tree in requirements(exploration, {"wide", "gated"})]
+        without = [expression(tree) for tree in requirements(exploration, {"wide"})]
+    assert required == ["width % heads == 0", "kv == null or heads % kv == 0", "wide or not gated"]
+    assert without == required[:-1], "what names a field that nothing needs is not required"
+    asked = {expression(tree) for probe in exploration.probes for tree in probe.trace.asked}
+    assert "near > layers" in asked, "it is answered both ways"
+    assert {"near > vocab", "near > 9 * vocab"} <= asked, (
+        "always answered alike, and yet nothing else is refused"
+    )

@@ -1,0 +1,167 @@
+"""Modules whose configs are hard to explore, each with its exploration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from weighbridge.derive.probing.explore import explore
+from weighbridge.derive.probing.own import OwnSubject
+from weighbridge.derive.probing.probe import quick_building
+from weighbridge.derive.probing.state import begin
+
+if TYPE_CHECKING:
+    from weighbridge.derive.probing.state import Exploration
+
+
+@dataclass
+class ChoicesConfig:
+    width: int = 32
+    heads: int = 4
+    kv: int | None = 2
+    layers: int = 6
+    wide: bool = False
+    gated: bool = False
+    act: str = "plain"
+    version: str = "v1"
+    rounds: int = 2
+    near: int = 3
+    vocab: int = 1000
+    dropout: float = 0.1
+    verbose: bool = False
+
+
+class Choices(nn.Module):
+    """Takes some fields with others only, and some with one value only."""
+
+    def __init__(self, config: ChoicesConfig) -> None:
+        super().__init__()
+        if config.width % config.heads:
+            raise ValueError("heads must divide width")
+        kv = config.heads if config.kv is None else config.kv
+        if config.heads % kv != 0:
+            raise ValueError("kv must divide heads")
+        if config.gated and not config.wide:
+            raise ValueError("gated is for wide ones")
+        if config.version != "v1" or config.rounds != 2:
+            raise ValueError("no such version")
+        self.embed = nn.Embedding(config.vocab, config.width)
+        if config.near > config.vocab or config.near > 9 * config.vocab:
+            self.far_away = True
+        if config.near > config.layers:
+            self.far = nn.Linear(config.width, 1)
+        self.layers = nn.ModuleList(
+            nn.Linear(config.width, (config.heads + 2 * kv) * 4) for _ in range(config.layers)
+        )
+        if config.wide:
+            self.wide = nn.Linear(config.width, 4 * config.width)
+        if config.gated:
+            self.gate = nn.Linear(config.width, config.width, bias=False)
+        if config.act == "glu":
+            self.up = nn.Linear(config.width, 2)
+
+
+@dataclass
+class ListsConfig:
+    num_stages: int = 3
+    widths: list[int] = field(default_factory=lambda: [8, 12, 16])
+    kinds: list[str] = field(default_factory=lambda: ["full", "slide", "full"])
+
+
+class Lists(nn.Module):
+    """Takes lists that are all of the length that another field says."""
+
+    def __init__(self, config: ListsConfig) -> None:
+        super().__init__()
+        if not config.num_stages == len(config.widths) == len(config.kinds):
+            raise ValueError("a width and a kind a stage")
+        self.stages = nn.ModuleList()
+        for width, kind in zip(config.widths, config.kinds, strict=True):
+            self.stages.append(nn.Linear(width, width, bias=kind == "full"))
+            if kind == "conv":
+                self.stages[-1].more = nn.Linear(width, 1)
+
+
+def next_prime(number: int) -> int:
+    number += 1
+    while any(number % divisor == 0 for divisor in range(2, number)):
+        number += 1
+    return number
+
+
+def scattered(number: int) -> int:
+    """Return what no expression of a few fields gives; the way over a text loses the expression."""
+    total = 0
+    for at in range(number):
+        total += 1 + at * at % 7
+    return int(str(total))
+
+
+@dataclass
+class PrimesConfig:
+    buckets: int = 20
+    width: int = 16
+    depth: int = 2
+    bias: bool = True
+
+
+class Primes(nn.Module):
+    """Has a table as long as the next prime."""
+
+    def __init__(self, config: PrimesConfig) -> None:
+        super().__init__()
+        self.table = nn.Embedding(next_prime(config.buckets), config.width)
+        self.layers = nn.ModuleList(
+            nn.Linear(config.width, 3, bias=config.bias) for _ in range(config.depth)
+        )
+
+
+class Scattered(nn.Module):
+    """Has a table whose length is no arithmetic of the field that a loop runs up to."""
+
+    def __init__(self, config: PrimesConfig) -> None:
+        super().__init__()
+        self.table = nn.Embedding(scattered(config.buckets), config.width)
+        self.layers = nn.ModuleList(
+            nn.Linear(config.width, 3, bias=config.bias) for _ in range(config.depth)
+        )
+
+
+class ManyPrimes(nn.Module):
+    """Has as many parts as the next prime, of a field that would be made less for a small model."""
+
+    def __init__(self, config: PrimesConfig) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(
+            nn.Linear(config.width, 3, bias=config.bias) for _ in range(scattered(config.buckets))
+        )
+        self.layers = nn.ModuleList(nn.Linear(config.width, 2) for _ in range(config.depth))
+
+
+CONFIGS = {
+    "Choices": ChoicesConfig,
+    "Lists": ListsConfig,
+    "Primes": PrimesConfig,
+    "Scattered": PrimesConfig,
+    "ManyPrimes": PrimesConfig,
+}
+
+
+def subject(name: str) -> OwnSubject:
+    return OwnSubject(f"{__name__}:{name}", f"{__name__}:{CONFIGS[name].__name__}")
+
+
+def explored(name: str, seed: int = 0) -> Exploration:
+    exploration = begin(subject(name), name, seed)
+    with quick_building():
+        explore(exploration)
+    return exploration
+
+
+@cache
+def explored_once(name: str) -> Exploration:
+    """Return an exploration that no test changes."""
+    return explored(name)
