@@ -168,7 +168,7 @@ def inside(reader: str, scratch: str, *flags: str) -> None:
     with atheris.instrument_imports(include=["weighbridge"]):
         from weighbridge.readers import tensorflow  # noqa: PLC0415
 
-    tensorflow.is_whole = lambda _raw, _stated: (
+    tensorflow.has_checksum = lambda _raw, _stated: (
         True
     )  # what is made up would never have the checksum
     folder = Path(scratch, "read")

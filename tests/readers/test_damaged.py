@@ -53,7 +53,7 @@ def damaged(content: bytes, how: str, where: float, some: bytes) -> bytes:
 def _without_checksums() -> Iterator[None]:
     """What is damaged at random would never have the checksum of a TensorFlow index, which hides what is behind."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("weighbridge.readers.tensorflow.is_whole", lambda _raw, _stated: True)
+        patch.setattr("weighbridge.readers.tensorflow.has_checksum", lambda _raw, _stated: True)
         yield
 
 

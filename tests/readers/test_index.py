@@ -293,7 +293,7 @@ def test_another_format_is_one_line_of_the_table(
     monkeypatch.setitem(
         readers.FORMATS,
         ".toy",
-        readers.Format("toy", lambda path: toy, lambda start: start == b"TOY"),
+        readers.FileFormat("toy", lambda path: toy, lambda start: start == b"TOY"),
     )
     (tmp_path / "a.toy").write_bytes(b"by its suffix")
     (tmp_path / "b").write_bytes(b"TOY")

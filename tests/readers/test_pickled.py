@@ -39,13 +39,13 @@ MANY = {
 @given(values, st.sampled_from(PROTOCOLS))
 def test_what_python_writes_is_read_as_it_was(value: Any, protocol: int) -> None:
     raw = pickle.dumps([value, value], protocol)
-    assert pickled.load(b"before" + raw + b"after", "a", 6) == ([value, value], 6 + len(raw))
+    assert pickled.unpickled(b"before" + raw + b"after", "a", 6) == ([value, value], 6 + len(raw))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_python_remembers_is_read_from_there(protocol: int) -> None:
     raw = pickle.dumps([MANY, list(MANY), list(MANY.values())], protocol)
-    assert pickled.load(raw, "a")[0] == [MANY, list(MANY), list(MANY.values())]
+    assert pickled.unpickled(raw, "a")[0] == [MANY, list(MANY), list(MANY.values())]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -55,7 +55,7 @@ def test_a_pickle_that_is_cut_off_anywhere_is_told_as_such(protocol: int) -> Non
     )
     for length in range(len(raw)):
         with pytest.raises(CheckpointError, match="a: pickle-cut: "):
-            pickled.load(raw[:length], "a")
+            pickled.unpickled(raw[:length], "a")
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_a_pickle_that_is_cut_off_anywhere_is_told_as_such(protocol: int) -> Non
 )
 def test_an_instruction_that_lacks_what_it_needs_is_refused(raw: bytes) -> None:
     with pytest.raises(CheckpointError, match="a: pickle-step: "):
-        pickled.load(raw, "a")
+        pickled.unpickled(raw, "a")

@@ -18,8 +18,9 @@ from server import SHA, Server, serving
 import weighbridge as wb
 from weighbridge.cli import main
 from weighbridge.errors import CheckpointError
-from weighbridge.readers import read, web
-from weighbridge.readers.remote import Remote
+from weighbridge.readers import read
+from weighbridge.readers.stores import web
+from weighbridge.readers.stores.remote import Remote
 from weighbridge.units import stored_bytes
 
 LAYERS, SHARDS = 40, 20

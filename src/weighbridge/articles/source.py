@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.errors import ArticleError
-from weighbridge.readers.header import is_remote, open_file, read_on, shown
+from weighbridge.readers.rules import is_remote, without_secrets
+from weighbridge.readers.stores import open_file, read_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ def read(where: str | os.PathLike[str]) -> Source:
 
         return decoded(sys.stdin.buffer.read(LONGEST_BYTES + 1), "standard input")
     if path.lower().startswith(("http://", "https://")):
-        return decoded(_page(path), shown(path), most=LONGEST_PAGE_BYTES)
+        return decoded(_page(path), without_secrets(path), most=LONGEST_PAGE_BYTES)
     with open_file(path if is_remote(path) else os.path.expanduser(path)) as file:
         raw = read_on(file, LONGEST_BYTES + 1)
     return decoded(raw, path)
@@ -102,8 +103,8 @@ def _encodings(raw: bytes) -> Iterator[str]:
 
 def _page(address: str) -> bytes:
     """Fetch a web page: so many bytes, in so much time."""
-    from weighbridge.readers import web  # noqa: PLC0415
-    from weighbridge.readers.remote import imported  # noqa: PLC0415
+    from weighbridge.readers.stores import web  # noqa: PLC0415
+    from weighbridge.readers.stores.remote import imported  # noqa: PLC0415
 
     http: Any = imported("httpx2", address)
     asked = {
@@ -131,6 +132,8 @@ def _taken(answer: Any, address: str) -> bytes:
             break
         if time.monotonic() > latest:
             raise ArticleError(
-                "the page came too slowly", where=shown(address), hint="save it, and give the file"
+                "the page came too slowly",
+                where=without_secrets(address),
+                hint="save it, and give the file",
             )
     return bytes(taken)

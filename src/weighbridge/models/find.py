@@ -238,11 +238,21 @@ def _read(model: str) -> tuple[str, str, str, Config]:
 
 def _from_elsewhere(address: str) -> tuple[str, str, str, Config]:
     """Return the config at an address, or that of the folder or the repository at it."""
-    from weighbridge.readers.header import open_file, read_on, shown  # noqa: PLC0415  # most configs are here
+    from weighbridge.readers.rules import without_secrets  # noqa: PLC0415  # most are here
+    from weighbridge.readers.stores import open_file, read_on  # noqa: PLC0415
 
-    path = address if shown(address).endswith(".json") else f"{address.rstrip('/')}/config.json"
+    path = (
+        address
+        if without_secrets(address).endswith(".json")
+        else f"{address.rstrip('/')}/config.json"
+    )
     with open_file(path) as file:
-        return shown(path), "file", "", parse(read_on(file, LONGEST_CONFIG + 1), shown(path))
+        return (
+            without_secrets(path),
+            "file",
+            "",
+            parse(read_on(file, LONGEST_CONFIG + 1), without_secrets(path)),
+        )
 
 
 def _bytes(path: str) -> bytes:

@@ -24,15 +24,9 @@ from weighbridge.readers import (
     tensorflow,
 )
 from weighbridge.readers import index as indexes
-from weighbridge.readers.header import (
-    UNREADABLE,
-    Header,
-    Rule,
-    collecting_later,
-    is_remote,
-    open_file,
-    shown,
-)
+from weighbridge.readers.header import Header, collecting_later
+from weighbridge.readers.rules import UNREADABLE, Rule, is_remote, without_secrets
+from weighbridge.readers.stores import open_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,31 +38,31 @@ if TYPE_CHECKING:
     Watch = Callable[[int, int], None]
 
 
-class Format(NamedTuple):
+class FileFormat(NamedTuple):
     """A format's name, how its header is read, and whether a file's first 9 bytes look like it.
 
     ``parts`` names the files that a checkpoint is split into, of one of which it is given the path
-    and the header; ``spelled`` gives a name in an index as the rows have it.
+    and the header; ``row_name`` gives a name in an index as the rows have it.
     """
 
     name: str
     read: Callable[[str], Header]
     recognise: Callable[[bytes], bool]
     parts: Callable[[str, Header], list[str]] | None = None
-    spelled: Callable[[str], str] = str
+    row_name: Callable[[str], str] = str
 
 
 FORMATS = {
-    ".safetensors": Format("safetensors", safetensors.read, safetensors.recognise),
-    ".gguf": Format("GGUF", gguf.read, gguf.recognise, gguf.parts),
-    ".bin": Format("PyTorch", pytorch.read, pytorch.recognise),
-    ".pt": Format("PyTorch", pytorch.read, pytorch.recognise),
-    ".pth": Format("PyTorch", pytorch.read, pytorch.recognise),
-    ".ckpt": Format("PyTorch", pytorch.read, pytorch.recognise),
-    ".onnx": Format("ONNX", onnx.read, onnx.recognise),
-    ".npz": Format("NumPy", npz.read, npz.recognise),
-    ".index": Format("TensorFlow", tensorflow.read, tensorflow.recognise),
-    ".msgpack": Format("Flax", flax.read, flax.recognise, spelled=flax.spelled),
+    ".safetensors": FileFormat("safetensors", safetensors.read, safetensors.recognise),
+    ".gguf": FileFormat("GGUF", gguf.read, gguf.recognise, gguf.parts),
+    ".bin": FileFormat("PyTorch", pytorch.read, pytorch.recognise),
+    ".pt": FileFormat("PyTorch", pytorch.read, pytorch.recognise),
+    ".pth": FileFormat("PyTorch", pytorch.read, pytorch.recognise),
+    ".ckpt": FileFormat("PyTorch", pytorch.read, pytorch.recognise),
+    ".onnx": FileFormat("ONNX", onnx.read, onnx.recognise),
+    ".npz": FileFormat("NumPy", npz.read, npz.recognise),
+    ".index": FileFormat("TensorFlow", tensorflow.read, tensorflow.recognise),
+    ".msgpack": FileFormat("Flax", flax.read, flax.recognise, row_name=flax.dotted_name),
 }
 # Suffixes of formats that hold weights too and have no reader yet.
 UNREAD = (".h5", ".pdparams", ".tflite")
@@ -169,7 +163,7 @@ def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> F
         )  # as TensorFlow names a checkpoint, of which no file has the name itself
     files = _files(path)
     for suffix, form in FORMATS.items():
-        if shown(files[0]).endswith(suffix + _INDEX):
+        if without_secrets(files[0]).endswith(suffix + _INDEX):
             index = indexes.read(files[0])
             return _found(path, list(index.shards.values()), form, index, watch)
     form = _form(files[0])
@@ -197,7 +191,7 @@ def is_checkpoint(path: object) -> TypeGuard[str | os.PathLike[str] | Module]:
         return True
     if not isinstance(path, str | os.PathLike):
         return False
-    path = shown(os.fspath(path))
+    path = without_secrets(os.fspath(path))
     if path.endswith((*FORMATS, *(suffix + _INDEX for suffix in FORMATS))) or _is_pattern(path):
         return True
     return os.path.isdir(path) and not os.path.exists(os.path.join(path, "config.json"))
@@ -206,14 +200,14 @@ def is_checkpoint(path: object) -> TypeGuard[str | os.PathLike[str] | Module]:
 def _files(path: str) -> list[str]:
     """Return the files that a path means: itself, those that it is the pattern of, or what to read of a folder."""
     if is_remote(path):
-        from weighbridge.readers.remote import Folder  # noqa: PLC0415  # most files are here
         from weighbridge.readers.stores import store_of  # noqa: PLC0415  # most files are here
+        from weighbridge.readers.stores.remote import RemoteFolder  # noqa: PLC0415  # most files are here
 
         store = store_of(path)
         if _is_pattern(path) and (matching := store.matching(path)) != [path]:
             return matching or _no_match(path)
         folder = store.folder(path)
-        if isinstance(folder, Folder):
+        if isinstance(folder, RemoteFolder):
             return [f"{folder.path}/{name}" for name in _choose(path, folder.names)]
         return _files(folder) if folder and not is_remote(folder) else [folder or path]
     if os.path.isdir(path):
@@ -257,10 +251,10 @@ def _of_format(names: list[str], suffix: str, folder: str) -> list[str]:
     return [name for name in names if name.endswith(suffix)]
 
 
-def _form(path: str) -> Format:
+def _form(path: str) -> FileFormat:
     """Return the format of a file by its suffix, or by its first bytes where the suffix is not in the table."""
     for suffix, form in FORMATS.items():
-        if shown(path).endswith(suffix):
+        if without_secrets(path).endswith(suffix):
             return form
     with open_file(path) as file:
         start = file.read(9)
@@ -271,14 +265,18 @@ def _form(path: str) -> Format:
 
 
 def _found(
-    path: str, files: list[str], form: Format, index: indexes.Index | None, watch: Watch | None
+    path: str, files: list[str], form: FileFormat, index: indexes.Index | None, watch: Watch | None
 ) -> Found:
     """Read each file's header."""
     return _of_headers(path, files, _each(files, form, watch), form, index)
 
 
 def _of_headers(
-    path: str, files: list[str], headers: list[Header], form: Format, index: indexes.Index | None
+    path: str,
+    files: list[str],
+    headers: list[Header],
+    form: FileFormat,
+    index: indexes.Index | None,
 ) -> Found:
     """Put the rows of headers behind one another, and note what does not agree."""
     rows = {row.name: row for header in headers for row in header.rows}
@@ -288,15 +286,15 @@ def _of_headers(
         first = {row.name: row for header in reversed(headers) for row in header.rows}
         rows = {name: first[name] for name in holders}
     rows, packed = packing.unpack(rows, os.path.dirname(files[0]))
-    listed = {form.spelled(name): file for name, file in index.paths().items()} if index else {}
+    listed = {form.row_name(name): file for name, file in index.paths().items()} if index else {}
     return Found(
-        path=shown(path),
+        path=without_secrets(path),
         format=form.name,
         rows=tuple(rows.values()),
         metadata={
             key: value for header in reversed(headers) for key, value in header.metadata.items()
         },
-        files=tuple(map(shown, files)),
+        files=tuple(map(without_secrets, files)),
         header_bytes=sum(header.header_bytes for header in headers)
         + (index.index_bytes if index else 0),
         duplicates={name: held for name, held in holders.items() if len(held) > 1}
@@ -321,10 +319,10 @@ def _holders(files: list[str], headers: list[Header]) -> dict[str, tuple[str, ..
     return holders
 
 
-def _each(files: list[str], form: Format, watch: Watch | None) -> list[Header]:
+def _each(files: list[str], form: FileFormat, watch: Watch | None) -> list[Header]:
     """Read the header of each file: one after the other where they are here, at once where they are elsewhere."""
     if not is_remote(files[0]):
         return [form.read(file) for file in files]
-    from weighbridge.readers.remote import each  # noqa: PLC0415
+    from weighbridge.readers.stores.remote import each  # noqa: PLC0415
 
     return each(files, form.read, watch)

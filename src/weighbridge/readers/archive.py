@@ -12,7 +12,8 @@ import zlib
 from struct import Struct
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from weighbridge.readers.header import FETCH, REWRITE, Rule, read_at, size_of
+from weighbridge.readers.rules import FETCH, REWRITE, Rule
+from weighbridge.readers.stores import read_at, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,18 +12,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from weighbridge.readers.header import (
-    FETCH,
-    REWRITE,
-    Header,
-    Rule,
-    elements,
-    found_row,
-    is_size,
-    open_file,
-    read_at,
-    size_of,
-)
+from weighbridge.readers.header import Header, found_row
+from weighbridge.readers.rules import FETCH, REWRITE, Rule, elements, is_size
+from weighbridge.readers.stores import open_file, read_at, size_of
 from weighbridge.units import NAMES as NAMES_OF_DTYPES
 from weighbridge.units import stored_bytes
 
@@ -82,7 +73,7 @@ _ARRAY_KINDS, _COMPLEX = (1, 3), 2  # arrays and NumPy's scalars; Python's compl
 _CHUNKED = "__msgpack_chunked_array__"
 
 
-class _Array(NamedTuple):
+class _FlaxArray(NamedTuple):
     """An array: its shape, its dtype, and how many elements it has."""
 
     shape: tuple[int, ...]
@@ -90,7 +81,7 @@ class _Array(NamedTuple):
     elements: int
 
 
-class _Data(NamedTuple):
+class _SkippedBytes(NamedTuple):
     """Bytes that were stepped over."""
 
     length: int
@@ -106,11 +97,11 @@ def recognise(start: bytes) -> bool:
     return 0x81 <= int.from_bytes(start[:1]) <= 0x8F and 0xA1 <= int.from_bytes(start[1:2]) <= 0xBF
 
 
-def spelled(listed: str) -> str:
+def dotted_name(listed: str) -> str:
     """Return the name that a row has for one of an index, where transformers puts / between the parts.
 
     Example:
-        >>> spelled("bert/pooler/dense/kernel")
+        >>> dotted_name("bert/pooler/dense/kernel")
         'bert.pooler.dense.kernel'
     """
     return listed.replace("/", ".")
@@ -136,7 +127,7 @@ def read(path: str) -> Header:
         ('pooler.bias', (2,), 'F16')
     """
     with open_file(path) as file:
-        reader = _Reader(file, path)
+        reader = _FlaxReader(file, path)
         found = reader.value()
         if not isinstance(found, dict) or reader.position < reader.ends:
             raise MAP.broken(path, found=found, ends=reader.position, file_bytes=reader.ends)
@@ -146,20 +137,20 @@ def read(path: str) -> Header:
     for name, value in _Leaves(path).of(found):
         if name in rows or name in metadata:
             raise TWICE.broken(path, name=name)
-        if isinstance(value, _Array):
+        if isinstance(value, _FlaxArray):
             rows[name] = found_row(name, value.shape, value.dtype, value.elements)
         else:
-            metadata[name] = _told(value)
+            metadata[name] = _metadata_text(value)
     return Header(tuple(rows.values()), metadata, header_bytes)
 
 
-def _told(value: Any) -> str:
+def _metadata_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"{value.length} bytes" if isinstance(value, _Data) else str(value)
+    return f"{value.length} bytes" if isinstance(value, _SkippedBytes) else str(value)
 
 
-class _Reader:
+class _FlaxReader:
     """Goes through a file from its start to its end; what no answer needs is stepped over."""
 
     def __init__(self, file: BinaryIO, path: str) -> None:
@@ -214,7 +205,7 @@ class _Reader:
         if kind in _BYTES:
             length = self._length(_BYTES[kind])
             self._step(length)
-            return _Data(length)
+            return _SkippedBytes(length)
         if kind not in _EXTENSIONS and kind not in _FIXED_EXTENSIONS:
             raise KIND.broken(self._path, at=self.position - 1, kind=kind)
         length = self._length(_EXTENSIONS[kind]) if kind in _EXTENSIONS else _FIXED_EXTENSIONS[kind]
@@ -224,7 +215,7 @@ class _Reader:
         if extension != _COMPLEX:
             raise KIND.broken(self._path, at=self.position - 1, extension=extension)
         self._step(length)
-        return _Data(length)
+        return _SkippedBytes(length)
 
     def _room(self, items: int) -> int:
         """Return how many items there are, if there is room for them."""
@@ -252,7 +243,7 @@ class _Reader:
             found[name] = self.value(depth + 1)
         return found
 
-    def _array(self, length: int, depth: int) -> _Array:
+    def _array(self, length: int, depth: int) -> _FlaxArray:
         """Return the array that takes the next bytes, just so many: they are values again."""
         begin, file_ends = self.position, self.ends
         self._room(length)
@@ -262,11 +253,11 @@ class _Reader:
             raise ARRAY.broken(self._path, at=begin, bytes=length, found=found)
         self.ends = file_ends
         shape, name, data = found
-        if not isinstance(shape, list) or not isinstance(data, _Data):
+        if not isinstance(shape, list) or not isinstance(data, _SkippedBytes):
             raise ARRAY.broken(self._path, at=begin, shape=shape, data=data)
         if not isinstance(name, str) or name not in NAMES_OF_DTYPES:
             raise DTYPE.broken(self._path, at=begin, dtype=name)
-        array = _Array(tuple(shape), NAMES_OF_DTYPES[name], _count(shape, begin, self._path))
+        array = _FlaxArray(tuple(shape), NAMES_OF_DTYPES[name], _count(shape, begin, self._path))
         if stored_bytes(array.elements, array.dtype) != data.length:
             raise SIZE.broken(
                 self._path, at=begin, shape=array.shape, dtype=array.dtype, bytes=data.length
@@ -304,10 +295,10 @@ class _Leaves:
         elif value is not None:
             yield name, value
 
-    def _whole(self, chunked: dict[str, Any], name: str) -> _Array:
+    def _whole(self, chunked: dict[str, Any], name: str) -> _FlaxArray:
         """Return the array that stands in chunks."""
         shape, chunks = (self._numbered(chunked.get(part)) for part in ("shape", "chunks"))
-        if not chunks or not all(isinstance(chunk, _Array) for chunk in chunks):
+        if not chunks or not all(isinstance(chunk, _FlaxArray) for chunk in chunks):
             raise CHUNKS.broken(self._path, array=name, chunks=len(chunks))
         count = _count(shape, name, self._path)
         dtypes = {chunk.dtype for chunk in chunks}
@@ -315,7 +306,7 @@ class _Leaves:
             raise CHUNKS.broken(
                 self._path, array=name, shape=shape, dtypes=", ".join(sorted(dtypes))
             )
-        return _Array(tuple(shape), dtypes.pop(), count)
+        return _FlaxArray(tuple(shape), dtypes.pop(), count)
 
     @staticmethod
     def _numbered(found: Any) -> list[Any]:

@@ -14,17 +14,9 @@ import re
 from struct import Struct
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from weighbridge.readers.header import (
-    FETCH,
-    REWRITE,
-    Header,
-    Rule,
-    elements,
-    found_row,
-    open_file,
-    read_on,
-    size_of,
-)
+from weighbridge.readers.header import Header, found_row
+from weighbridge.readers.rules import FETCH, REWRITE, Rule, elements
+from weighbridge.readers.stores import open_file, read_on, size_of
 from weighbridge.units import DTYPES, stored_bytes
 
 if TYPE_CHECKING:
@@ -138,7 +130,7 @@ def read(path: str) -> Header:
         ('weight', (3, 32), 'Q4_0')
     """
     with open_file(path) as file:
-        return _Reader(file, path).header()
+        return _GgufReader(file, path).header()
 
 
 _PART = re.compile(r"-\d{5}-of-(\d{5})\.gguf$")
@@ -165,7 +157,7 @@ def parts(path: str, header: Header) -> list[str]:
     return found
 
 
-class _Reader:
+class _GgufReader:
     """Goes through a header from its start to its end; holds no more of it than a piece."""
 
     def __init__(self, file: BinaryIO, path: str) -> None:
@@ -290,7 +282,7 @@ class _Reader:
             return self._array(key, 1)
         raise VALUE.broken(self.path, key=key, type=kind)
 
-    def _array(self, key: str, depth: int) -> _Array:
+    def _array(self, key: str, depth: int) -> _SkippedArray:
         """Step over an array, and return what it is of and how long."""
         kind, length = self._unpack("IQ")
         least = length * {_TEXT: 8, _ARRAY: 12}.get(
@@ -307,7 +299,7 @@ class _Reader:
                 self._array(key, depth + 1)
         else:
             raise VALUE.broken(self.path, key=key, type=kind, depth=depth)
-        return _Array(kind, length)
+        return _SkippedArray(kind, length)
 
     def _skip_texts(self, count: int) -> None:
         """Step over texts, which may be a vocabulary of a million: only their lengths are looked at."""
@@ -376,7 +368,7 @@ class _Reader:
             )
 
 
-class _Array(NamedTuple):
+class _SkippedArray(NamedTuple):
     """An array that was stepped over."""
 
     kind: int
@@ -392,7 +384,7 @@ class _Value(NamedTuple):
     @property
     def text(self) -> str:
         """The value as a text: of an array, what it is of and how long."""
-        if isinstance(self.value, _Array):
+        if isinstance(self.value, _SkippedArray):
             return f"{self.value.length} x {_NAMES[self.value.kind]}"
         if isinstance(self.value, bool):
             return "true" if self.value else "false"

@@ -9,17 +9,9 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-from weighbridge.readers.header import (
-    FETCH,
-    REWRITE,
-    Rule,
-    check_text,
-    inside,
-    is_size,
-    open_file,
-    parse_object,
-    size_of,
-)
+from weighbridge.readers.rules import FETCH, REWRITE, Rule, check_text, is_size, parse_object
+from weighbridge.readers.stores import open_file, size_of
+from weighbridge.readers.stores.disk import inside
 
 LONGEST_INDEX_BYTES = 100_000_000
 

@@ -13,16 +13,9 @@ import warnings
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from weighbridge.readers import archive
-from weighbridge.readers.header import (
-    FETCH,
-    REWRITE,
-    Header,
-    Rule,
-    elements,
-    found_row,
-    is_size,
-    open_file,
-)
+from weighbridge.readers.header import Header, found_row
+from weighbridge.readers.rules import FETCH, REWRITE, Rule, elements, is_size
+from weighbridge.readers.stores import open_file
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
@@ -86,13 +79,13 @@ def read(path: str) -> Header:
     """
     with open_file(path) as file:
         members = archive.members(file, path)
-        found = [_row(file, member, path) for member in members.values()]
+        found = [_array_row(file, member, path) for member in members.values()]
     return Header(
         tuple(row for row, _ in found), {}, sum(header_bytes for _, header_bytes in found)
     )
 
 
-def _row(file: BinaryIO, member: Member, path: str) -> tuple[Row, int]:
+def _array_row(file: BinaryIO, member: Member, path: str) -> tuple[Row, int]:
     """Return the row of an array, and the bytes of its header."""
     if not member.name.endswith(_SUFFIX):
         raise MEMBER.broken(path, member=member.name)
@@ -108,7 +101,7 @@ def _row(file: BinaryIO, member: Member, path: str) -> tuple[Row, int]:
     length = int.from_bytes(start[at:begin], "little")
     if begin + length > len(start):
         raise LIMIT.broken(path, member=member.name, header_bytes=length, bytes=member.size)
-    dtype, shape = _told(start[begin : begin + length], name, path)
+    dtype, shape = _dtype_and_shape(start[begin : begin + length], name, path)
     count = elements(shape)
     if count is None:
         raise SHAPE.broken(path, member=member.name, shape=shape)
@@ -119,7 +112,7 @@ def _row(file: BinaryIO, member: Member, path: str) -> tuple[Row, int]:
     return found_row(name, shape, dtype, count), begin + length
 
 
-def _told(raw: bytes, name: str, path: str) -> tuple[str, tuple[int, ...]]:
+def _dtype_and_shape(raw: bytes, name: str, path: str) -> tuple[str, tuple[int, ...]]:
     """Return the dtype and the shape that a header tells. It is a literal: nothing of it is run."""
     try:
         with warnings.catch_warnings(

@@ -12,18 +12,10 @@ import os
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from weighbridge.blueprint.roles import role_of
-from weighbridge.readers.header import (
-    FETCH,
-    REWRITE,
-    Header,
-    Rule,
-    elements,
-    found_row,
-    inside,
-    open_file,
-    read_at,
-    size_of,
-)
+from weighbridge.readers.header import Header, found_row
+from weighbridge.readers.rules import FETCH, REWRITE, Rule, elements
+from weighbridge.readers.stores import open_file, read_at, size_of
+from weighbridge.readers.stores.disk import inside
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
@@ -135,7 +127,7 @@ class _Node(NamedTuple):
 _NONE = _Node((), "", "", "")
 
 
-class _Tensor(NamedTuple):
+class _Initializer(NamedTuple):
     """An initializer as the model has it."""
 
     name: str
@@ -171,7 +163,7 @@ def read(path: str) -> Header:
             name.
     """
     with open_file(path) as file:
-        reader = _Reader(file, path)
+        reader = _OnnxReader(file, path)
         graphs, metadata = [], dict[str, str]()
         for field in reader.fields(0, reader.file_bytes):
             if field.number == _GRAPH:
@@ -189,7 +181,7 @@ def read(path: str) -> Header:
                 tensor = reader.tensor(field)
                 if tensor.name in rows:
                     raise TWICE.broken(path, tensor=tensor.name)
-                rows[tensor.name] = _row(tensor, path)
+                rows[tensor.name] = _initializer_row(tensor, path)
         nameless = {
             name
             for name, row in rows.items()
@@ -200,7 +192,7 @@ def read(path: str) -> Header:
     return Header(tuple(rows.values()), metadata, header_bytes, _called(nameless, nodes, rows))
 
 
-class _Reader:
+class _OnnxReader:
     """Goes through messages by the places of their fields; what is not asked for is not read."""
 
     def __init__(self, file: BinaryIO, path: str) -> None:
@@ -300,7 +292,7 @@ class _Reader:
             tuple(inputs), *(texts.get(number, "") for number in (_OUTPUT, _NODE_NAME, _OPERATION))
         )
 
-    def tensor(self, message: _Field) -> _Tensor:
+    def tensor(self, message: _Field) -> _Initializer:
         """Return what a message says of a tensor."""
         name, kind, shape, raw_bytes, outside, elsewhere = (
             "",
@@ -326,10 +318,10 @@ class _Reader:
                 outside.update([self.pair(field)])
             elif field.number == _LOCATION:
                 elsewhere = field.value == 1
-        return _Tensor(name, kind, tuple(shape), raw_bytes, outside if elsewhere else {})
+        return _Initializer(name, kind, tuple(shape), raw_bytes, outside if elsewhere else {})
 
 
-def _row(tensor: _Tensor, path: str) -> Row:
+def _initializer_row(tensor: _Initializer, path: str) -> Row:
     if tensor.kind not in _TYPES:
         raise TYPE.broken(path, tensor=tensor.name, type=tensor.kind)
     dtype, count = _TYPES[tensor.kind], elements(tensor.shape)
@@ -346,7 +338,7 @@ def _row(tensor: _Tensor, path: str) -> Row:
     return row
 
 
-def _check_outside(tensor: _Tensor, taken: int, path: str) -> None:
+def _check_outside(tensor: _Initializer, taken: int, path: str) -> None:
     """See that data in another file is there, whole: a file inside the model's folder."""
     place: dict[str, Any] = {key: tensor.outside.get(key, "0") for key in ("offset", "length")}
     if not all(

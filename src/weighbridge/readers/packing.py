@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, parse
 from weighbridge.errors import CheckpointError, ExpressionError
-from weighbridge.readers.header import ELEMENTS_LIMIT, read_object
+from weighbridge.readers.rules import ELEMENTS_LIMIT
+from weighbridge.readers.stores import read_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -198,7 +199,7 @@ class _Bits:
 def _quantization(folder: str) -> dict[str, Any]:
     """Return what a config in this folder says of quantisation: of transformers' kind, MLX's or AutoGPTQ's."""
     for name in _CONFIGS:
-        config = _read(os.path.join(folder, name))
+        config = _config_at(os.path.join(folder, name))
         if config:
             said = config.get("quantization") or config.get("quantization_config") or config
             if isinstance(said, dict) and (bits := said.get("bits", _of_groups(said))):
@@ -215,7 +216,7 @@ def _of_groups(said: Mapping[str, Any]) -> int | None:
     return int(*bits) if len(bits) == 1 and all(map(str.isdecimal, bits)) else None
 
 
-def _read(path: str) -> dict[str, Any]:
+def _config_at(path: str) -> dict[str, Any]:
     """Return what a config holds, and nothing where there is none."""
     try:
         return read_object(path)

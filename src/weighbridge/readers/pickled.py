@@ -12,7 +12,7 @@ import struct
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.readers.header import FETCH, Rule
+from weighbridge.readers.rules import FETCH, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
@@ -57,7 +57,7 @@ class Reference:
         self.told = told
 
 
-def load(
+def unpickled(
     raw: bytes, path: str, start: int = 0, *, known: Container[str] | None = None
 ) -> tuple[Any, int]:
     """Return what the pickle that begins there would build, and where it ends; it may name only what is known.
@@ -67,9 +67,9 @@ def load(
 
     Example:
         >>> import os, pickle
-        >>> load(pickle.dumps({"a": [1, 2.5, None]}), "a.pkl")[0]
+        >>> unpickled(pickle.dumps({"a": [1, 2.5, None]}), "a.pkl")[0]
         {'a': [1, 2.5, None]}
-        >>> load(pickle.dumps(os.getcwd), "a.pkl")[0].path
+        >>> unpickled(pickle.dumps(os.getcwd), "a.pkl")[0].path
         'posix.getcwd'
     """
     machine = _Machine(raw, path, known)
@@ -79,7 +79,7 @@ def load(
     except _WRONG as error:
         at = machine.at
         last = at + 1 == len(raw) and not raw.endswith(b".")
-        cut = last or at >= len(raw) or isinstance(error, _CutOffError | struct.error)
+        cut = last or at >= len(raw) or isinstance(error, _PickleCutError | struct.error)
         rule = CUT if cut else STEP
         problem = {} if cut else {"problem": f"{type(error).__name__}: {error}"}
         raise rule.broken(path, at=at, bytes=len(raw), **problem) from None
@@ -113,7 +113,7 @@ def _run(machine: _Machine, at: int) -> bool:  # noqa: C901  # see below
                 begin = at + 5
                 end = begin + number_at(raw, at + 1)[0]
                 if end > len(raw):
-                    raise _CutOffError
+                    raise _PickleCutError
                 push(raw[begin:end].decode("utf-8", "surrogatepass"))
                 at = end
             elif code == mark:
@@ -136,12 +136,12 @@ def _run(machine: _Machine, at: int) -> bool:  # noqa: C901  # see below
     return False
 
 
-class _CutOffError(Exception):
+class _PickleCutError(Exception):
     """More bytes are asked for than there are."""
 
 
 _WRONG = (
-    _CutOffError,
+    _PickleCutError,
     struct.error,
     ArithmeticError,
     AttributeError,
@@ -170,14 +170,14 @@ class _Machine:
     def taken(self, at: int, length: int) -> bytes:
         """Return so many bytes from there on."""
         if length > len(self.raw) - at:
-            raise _CutOffError
+            raise _PickleCutError
         return self.raw[at : at + length]
 
     def line(self, at: int) -> tuple[bytes, int]:
         """Return the bytes up to the end of the line, and where the next one begins."""
         end = self.raw.find(b"\n", at)
         if end < 0:
-            raise _CutOffError
+            raise _PickleCutError
         return self.raw[at:end], end + 1
 
     def since_mark(self) -> list[Any]:
@@ -233,7 +233,7 @@ def _new(make: Callable[[], Any]) -> Callable[[_Machine, int], int]:
     return step
 
 
-def _number(form: str) -> Callable[[_Machine, int], int]:
+def _push_number(form: str) -> Callable[[_Machine, int], int]:
     packed = struct.Struct(form)
 
     def step(machine: _Machine, at: int) -> int:
@@ -446,7 +446,7 @@ def _signed(raw: bytes) -> int:
     return int.from_bytes(raw, "little", signed=True)
 
 
-def _text(raw: bytes) -> str:
+def _new_text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogatepass")
 
 
@@ -475,9 +475,9 @@ _STEPS: dict[bytes, Callable[[_Machine, int], int]] = {
     b"}": _new(dict),
     b")": _push(value=()),
     b"\x8f": _new(list),  # an empty set
-    b"M": _number("<H"),
-    b"J": _number("<i"),
-    b"G": _number(">d"),
+    b"M": _push_number("<H"),
+    b"J": _push_number("<i"),
+    b"G": _push_number(">d"),
     b"I": _lined(_integer),
     b"L": _lined(_long),
     b"F": _lined(float),
@@ -487,8 +487,8 @@ _STEPS: dict[bytes, Callable[[_Machine, int], int]] = {
     b"V": _lined(_escaped),
     b"U": _counted("<B", _old_text),
     b"T": _counted("<I", _old_text),
-    b"\x8c": _counted("<B", _text),
-    b"\x8d": _counted("<Q", _text),
+    b"\x8c": _counted("<B", _new_text),
+    b"\x8d": _counted("<Q", _new_text),
     b"C": _counted("<B", bytes),
     b"B": _counted("<I", bytes),
     b"\x8e": _counted("<Q", bytes),

@@ -13,20 +13,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from weighbridge.errors import CheckpointError
 from weighbridge.readers import archive, pickled
-from weighbridge.readers.header import (
-    FETCH,
-    REWRITE,
-    Header,
-    Rule,
-    check_text,
-    elements,
-    found_row,
-    is_size,
-    open_file,
-    read_at,
-    size_of,
-)
+from weighbridge.readers.header import Header, found_row
 from weighbridge.readers.pickled import Called, Global, Reference
+from weighbridge.readers.rules import FETCH, REWRITE, Rule, check_text, elements, is_size
+from weighbridge.readers.stores import open_file, read_at, size_of
 from weighbridge.units import NAMES, stored_bytes
 
 if TYPE_CHECKING:
@@ -136,7 +126,7 @@ _KNOWN = {
 }
 
 
-class _Tensor(NamedTuple):
+class _TorchTensor(NamedTuple):
     """A tensor as a pickle has it rebuilt: its storage's key, dtype and length, and how it lies in it."""
 
     key: str
@@ -173,7 +163,7 @@ def read(path: str) -> Header:
             found, sizes, header_bytes = _of_archive(file, path)
         else:
             found, sizes, header_bytes = _of_pickles(file, path)
-    tensors = dict(_tensors(found, path))
+    tensors = dict(_nested_tensors(found, path))
     check_text([*tensors], path)
     return Header(tuple(_rows(tensors, sizes, path)), {}, header_bytes)
 
@@ -188,7 +178,7 @@ def _of_archive(file: BinaryIO, path: str) -> tuple[Any, dict[str, int], int]:
     if pickle.size > LONGEST_PICKLE_BYTES:
         raise PICKLE_LIMIT.broken(path, pickle_bytes=pickle.size)
     raw = archive.content(file, pickle, path, pickle.size)
-    found, _ = pickled.load(raw, path, known=_KNOWN)
+    found, _ = pickled.unpickled(raw, path, known=_KNOWN)
     sizes = {
         name.removeprefix(home): member.size
         for name, member in members.items()
@@ -205,13 +195,13 @@ def _of_pickles(file: BinaryIO, path: str) -> tuple[Any, dict[str, int], int]:
         if raw[:1] != _OLD_START[:1]:
             raise NOT_ONE.broken(path, starts_with=raw[:8])
         try:
-            magic, at = pickled.load(raw, path)
+            magic, at = pickled.unpickled(raw, path)
             if magic != _MAGIC_NUMBER:
                 raise NOT_ONE.broken(path, starts_with=raw[:8])
             for _ in range(2):
-                _, at = pickled.load(raw, path, at)
-            found, at = pickled.load(raw, path, at, known=_KNOWN)
-            keys, at = pickled.load(raw, path, at)
+                _, at = pickled.unpickled(raw, path, at)
+            found, at = pickled.unpickled(raw, path, at, known=_KNOWN)
+            keys, at = pickled.unpickled(raw, path, at)
         except CheckpointError as error:
             if length >= min(file_bytes, LONGEST_PICKLE_BYTES) or not error.what.startswith(
                 pickled.CUT.name
@@ -229,7 +219,9 @@ def _laid_out(
     file: BinaryIO, found: Any, keys: Any, at: int, path: str
 ) -> Iterator[tuple[str, int]]:
     """Yield the bytes of each storage, which lie behind one another, each after its number of elements."""
-    widths = {tensor.key: stored_bytes(1, tensor.stored) for _, tensor in _tensors(found, path)}
+    widths = {
+        tensor.key: stored_bytes(1, tensor.stored) for _, tensor in _nested_tensors(found, path)
+    }
     if not isinstance(keys, list):
         raise NOT_ONE.broken(path, keys=keys)
     for key in keys:
@@ -246,11 +238,11 @@ def _laid_out(
         yield key, taken
 
 
-def _tensors(found: Any, path: str) -> Iterator[tuple[str, _Tensor]]:
+def _nested_tensors(found: Any, path: str) -> Iterator[tuple[str, _TorchTensor]]:
     """Yield the tensors that stand in what a pickle would build: in dicts and lists, in one another."""
     visited = named = 0
 
-    def inside(value: Any, above: str, depth: int) -> Iterator[tuple[str, _Tensor]]:
+    def inside(value: Any, above: str, depth: int) -> Iterator[tuple[str, _TorchTensor]]:
         nonlocal visited, named
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             if not isinstance(item, _VISITED):
@@ -270,7 +262,7 @@ def _tensors(found: Any, path: str) -> Iterator[tuple[str, _Tensor]]:
 _VISITED = (Called, dict, list, tuple)
 
 
-def _rebuilt(called: Called, name: str, path: str, depth: int = 1) -> _Tensor | None:
+def _rebuilt(called: Called, name: str, path: str, depth: int = 1) -> _TorchTensor | None:
     """Return the tensor that a call would rebuild; None of a call that rebuilds none."""
     what, arguments = called.what.path if isinstance(called.what, Global) else "", called.arguments
     if what in _REBUILD:
@@ -290,12 +282,12 @@ def _rebuilt(called: Called, name: str, path: str, depth: int = 1) -> _Tensor | 
     return _rebuilt(inner, name, path, depth + 1) if isinstance(inner, Called) else None
 
 
-def _tensor(arguments: Any, name: str, path: str) -> _Tensor:
+def _tensor(arguments: Any, name: str, path: str) -> _TorchTensor:
     if not isinstance(arguments, tuple) or len(arguments) < 4:
         raise TENSOR.broken(path, tensor=name)
     reference, offset, shape, strides = arguments[:4]
     key, stored, length = _storage(reference, name, path)
-    shape, strides = _sizes(shape), _sizes(strides)
+    shape, strides = _sizes_in(shape), _sizes_in(strides)
     if len(shape) != len(strides):
         raise TENSOR.broken(path, tensor=name, shape=shape, strides=strides)
     for number in (offset, *shape, *strides):
@@ -303,11 +295,11 @@ def _tensor(arguments: Any, name: str, path: str) -> _Tensor:
             raise TENSOR.broken(path, tensor=name, shape=shape, strides=strides, offset=offset)
     for each in arguments[4:]:
         if isinstance(each, Global) and each.name in NAMES:
-            return _Tensor(key, stored, length, NAMES[each.name], offset, shape, strides)
-    return _Tensor(key, stored, length, stored, offset, shape, strides)
+            return _TorchTensor(key, stored, length, NAMES[each.name], offset, shape, strides)
+    return _TorchTensor(key, stored, length, stored, offset, shape, strides)
 
 
-def _sizes(sizes: Any) -> tuple[Any, ...]:
+def _sizes_in(sizes: Any) -> tuple[Any, ...]:
     """Return the sizes in a tuple, or in the call of `torch.Size` that some files have in its place; null if none."""
     if isinstance(sizes, Called) and isinstance(sizes.arguments, tuple) and sizes.arguments:
         sizes = sizes.arguments[0]
@@ -325,9 +317,9 @@ def _storage(reference: Any, name: str, path: str) -> tuple[str, str, int]:
     raise STORAGE.broken(path, tensor=name)
 
 
-def _rows(tensors: dict[str, _Tensor], sizes: dict[str, int], path: str) -> Iterator[Row]:
+def _rows(tensors: dict[str, _TorchTensor], sizes: dict[str, int], path: str) -> Iterator[Row]:
     """Yield the rows of tensors, each held to lie inside its storage, and that inside the file."""
-    first: dict[_Tensor, str] = {}
+    first: dict[_TorchTensor, str] = {}
     measures: dict[tuple[Any, ...], tuple[int, int, int]] = {}
     for name, tensor in tensors.items():
         key, kind = tensor.key, tensor[1:]
@@ -343,7 +335,7 @@ def _rows(tensors: dict[str, _Tensor], sizes: dict[str, int], path: str) -> Iter
         yield row if tied_to == name or not count else row._replace(parameters=0, tied_to=tied_to)
 
 
-def _measured(tensor: _Tensor, name: str, path: str) -> tuple[int, int, int]:
+def _measured(tensor: _TorchTensor, name: str, path: str) -> tuple[int, int, int]:
     """Return a tensor's elements, the bytes of its storage, and where in it the last element ends."""
     count = elements(tensor.shape)
     if count is None:

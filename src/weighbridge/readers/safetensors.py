@@ -15,21 +15,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from weighbridge.errors import CheckpointError
 from weighbridge.ledger.ledger import Row
-from weighbridge.readers.header import (
+from weighbridge.readers.header import Header, found_row
+from weighbridge.readers.rules import (
     FETCH,
     MOST_ITEMS,
     REWRITE,
-    Header,
     Rule,
     check_text,
     elements,
-    found_row,
     is_size,
     items_in,
-    open_file,
     parse_object,
-    size_of,
 )
+from weighbridge.readers.stores import open_file, size_of
 from weighbridge.units import DTYPE_BITS
 
 if TYPE_CHECKING:
@@ -196,7 +194,7 @@ def _any(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[str
     entries = parse_object(header, path)
     metadata = _metadata(entries.pop("__metadata__", {}), path)
     check_text([*entries], path)
-    rows = [_row(name, entry, path) for name, entry in entries.items()]
+    rows = [_entry_row(name, entry, path) for name, entry in entries.items()]
     _check_layout(
         ((*entries[row.name]["data_offsets"], row.name) for row in rows), data_bytes, path
     )
@@ -213,7 +211,7 @@ def _metadata(found: object, path: str) -> dict[str, str]:
     return found
 
 
-def _row(name: str, entry: Any, path: str) -> Row:
+def _entry_row(name: str, entry: Any, path: str) -> Row:
     """Return the row of one entry, whose every field is checked: nothing of it is known to hold."""
     if not isinstance(entry, dict):
         raise ENTRY.broken(path, tensor=name, found=entry)

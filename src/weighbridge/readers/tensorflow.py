@@ -14,17 +14,9 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from weighbridge.readers.header import (
-    FETCH,
-    REWRITE,
-    Header,
-    Rule,
-    elements,
-    found_row,
-    open_file,
-    read_on,
-    size_of,
-)
+from weighbridge.readers.header import Header, found_row
+from weighbridge.readers.rules import FETCH, REWRITE, Rule, elements
+from weighbridge.readers.stores import open_file, read_on, size_of
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
@@ -117,7 +109,7 @@ class _Entry(NamedTuple):
     sliced: bool
 
 
-class _CutOffError(Exception):
+class _TableCutError(Exception):
     """More bytes are asked for than there are."""
 
 
@@ -138,11 +130,11 @@ def read(path: str) -> Header:
     """
     raw = _index(path)
     rows, others = [], dict[str, str]()
-    for key, name, entry, _ in _checked(raw, path):
+    for key, name, entry, _ in _checked_entries(raw, path):
         if entry.kind in _OTHERS:
             others[name] = f"{_OTHERS[entry.kind]}, {entry.size} bytes"
             continue
-        row = _row(entry, name, path)
+        row = _tensor_row(entry, name, path)
         if not key.startswith(_SLICE):
             rows.append(row)
     return Header(tuple(rows), others, len(raw))
@@ -165,9 +157,9 @@ def places(path: str) -> dict[str, Place]:
     """
     return {
         name: Place(
-            data.file(entry.shard), entry.offset, entry.shape, _row(entry, name, path).dtype
+            data.file(entry.shard), entry.offset, entry.shape, _tensor_row(entry, name, path).dtype
         )
-        for key, name, entry, data in _checked(_index(path), path)
+        for key, name, entry, data in _checked_entries(_index(path), path)
         if entry.kind not in _OTHERS and not entry.sliced and not key.startswith(_SLICE)
     }
 
@@ -180,7 +172,7 @@ def _index(path: str) -> bytes:
         return read_on(file, index_bytes)
 
 
-def _checked(raw: bytes, path: str) -> Iterator[tuple[bytes, str, _Entry, _Data]]:
+def _checked_entries(raw: bytes, path: str) -> Iterator[tuple[bytes, str, _Entry, _DataFiles]]:
     """Yield what the index says of each tensor: its key, its name, its entry, and the files that hold the data."""
     pairs = _Table(raw, path).pairs()
     first, value = next(pairs, (None, b""))
@@ -188,7 +180,7 @@ def _checked(raw: bytes, path: str) -> Iterator[tuple[bytes, str, _Entry, _Data]
     files = numbers.get(_FILES, 0)
     if first != b"" or not 0 < files < 2**31:
         raise HEADER.broken(path, first_key=first, files=files)
-    data = _Data(path, files)
+    data = _DataFiles(path, files)
     for key, message in pairs:
         name = _name(key, path)
         entry = _entry(message, name, path)
@@ -231,7 +223,7 @@ class _Table:
         try:
             begin, at = _varint(raw, at, len(raw))
             size, at = _varint(raw, at, len(raw))
-        except _CutOffError:
+        except _TableCutError:
             raise BLOCK.broken(self.path, handle=raw) from None
         return begin, size, at
 
@@ -253,12 +245,12 @@ class _Table:
                 length, at = _varint(block, at, end)
                 self._key_bytes += shared + rest
                 if shared > len(key) or rest + length > end - at or self._key_bytes > LONGEST_KEYS:
-                    raise _CutOffError
+                    raise _TableCutError
                 key = key[:shared] + block[at : at + rest]
                 at += rest
                 yield key, block[at : at + length]
                 at += length
-        except _CutOffError:
+        except _TableCutError:
             raise KEY.broken(self.path, at=begin + at, before=key, bytes=self._key_bytes) from None
 
     def _block(self, begin: int, size: int) -> bytes:
@@ -266,7 +258,7 @@ class _Table:
         if end + _TRAILER_BYTES > len(self.raw) - _FOOTER_BYTES:
             raise BLOCK.broken(self.path, begins=begin, bytes=size, index_bytes=len(self.raw))
         stated = int.from_bytes(self.raw[end + 1 : end + _TRAILER_BYTES], "little")
-        if not is_whole(self.raw[begin : end + 1], stated):
+        if not has_checksum(self.raw[begin : end + 1], stated):
             raise CHECKSUM.broken(self.path, begins=begin, bytes=size, stated=stated)
         if self.raw[end]:
             kind = self.raw[end]
@@ -276,7 +268,7 @@ class _Table:
         return self.raw[begin:end]
 
 
-def is_whole(raw: bytes, stated: int) -> bool:
+def has_checksum(raw: bytes, stated: int) -> bool:
     """Tell whether bytes have a checksum, which is turned and moved so that one of it can be taken again."""
     crc = crc32c(raw)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF == stated
@@ -316,10 +308,10 @@ def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at
-    raise _CutOffError
+    raise _TableCutError
 
 
-def _fields(raw: bytes, path: str) -> Iterator[tuple[int, int | bytes]]:
+def _message_fields(raw: bytes, path: str) -> Iterator[tuple[int, int | bytes]]:
     """Yield the fields of a message: the number of each, and an integer or its bytes."""
     at, end = 0, len(raw)
     try:
@@ -333,16 +325,18 @@ def _fields(raw: bytes, path: str) -> Iterator[tuple[int, int | bytes]]:
             if kind == _BYTES:
                 length, at = _varint(raw, at, end)
             if not 0 <= length <= end - at:
-                raise _CutOffError
+                raise _TableCutError
             yield tag >> 3, raw[at : at + length]
             at += length
-    except _CutOffError:
+    except _TableCutError:
         raise MESSAGE.broken(path, message=raw, at=at) from None
 
 
 def _numbers(raw: bytes, path: str) -> Iterator[tuple[int, int]]:
     """Yield the fields of a message that are integers."""
-    return ((number, value) for number, value in _fields(raw, path) if isinstance(value, int))
+    return (
+        (number, value) for number, value in _message_fields(raw, path) if isinstance(value, int)
+    )
 
 
 def _name(key: bytes, path: str) -> str:
@@ -355,11 +349,11 @@ def _name(key: bytes, path: str) -> str:
 
 def _entry(message: bytes, name: str, path: str) -> _Entry:
     numbers, shape, sliced = dict[int, int](), list[int](), False
-    for number, value in _fields(message, path):
+    for number, value in _message_fields(message, path):
         if isinstance(value, int):
             numbers[number] = value
         elif number == _SHAPE:
-            shape += _sizes(value, name, path)
+            shape += _shape_sizes(value, name, path)
         elif number == _SLICES:
             sliced = True
     kind, shard, offset, size = (
@@ -368,16 +362,16 @@ def _entry(message: bytes, name: str, path: str) -> _Entry:
     return _Entry(kind, tuple(shape), shard, offset, size, sliced)
 
 
-def _sizes(message: bytes, name: str, path: str) -> Iterator[int]:
+def _shape_sizes(message: bytes, name: str, path: str) -> Iterator[int]:
     """Yield the sizes of a shape. A size of 0 is not written: its message is empty."""
-    for number, value in _fields(message, path):
+    for number, value in _message_fields(message, path):
         if number == _UNKNOWN_RANK and value:
             raise SHAPE.broken(path, tensor=name, shape="unknown")
         if number == _DIM and isinstance(value, bytes):
             yield dict(_numbers(value, path)).get(_DIM_SIZE, 0)
 
 
-def _row(entry: _Entry, name: str, path: str) -> Row:
+def _tensor_row(entry: _Entry, name: str, path: str) -> Row:
     if entry.kind not in _TYPES:
         raise TYPE.broken(path, tensor=name, type=entry.kind)
     dtype, count = _TYPES[entry.kind], elements(entry.shape)
@@ -389,7 +383,7 @@ def _row(entry: _Entry, name: str, path: str) -> Row:
     return found_row(name, entry.shape, dtype, count)
 
 
-class _Data:
+class _DataFiles:
     """The data files beside an index: how long each is, as far as they are there."""
 
     def __init__(self, path: str, files: int) -> None:

@@ -25,8 +25,9 @@ from weighbridge.ledger.ledger import bind
 from weighbridge.matching.comparison import LACKING, choose
 from weighbridge.matching.pairing import is_turned, names_of, renamed
 from weighbridge.models.find import find
-from weighbridge.readers import hub, tensorflow
-from weighbridge.readers.header import is_remote
+from weighbridge.readers import tensorflow
+from weighbridge.readers.rules import is_remote
+from weighbridge.readers.stores import hub
 from weighbridge.torch.bert import ACTIVATIONS, CLASSES, BertConfig
 from weighbridge.torch.tokens import FILES, Tokens
 

@@ -12,8 +12,8 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.readers.header import Rule
-from weighbridge.readers.remote import Remote, Store, imported
+from weighbridge.readers.rules import Rule
+from weighbridge.readers.stores.remote import Remote, Store, imported
 
 if TYPE_CHECKING:
     from weighbridge.errors import CheckpointError
@@ -74,7 +74,7 @@ def _client() -> Any:
     return client
 
 
-class Source(NamedTuple):
+class WebFile(NamedTuple):
     """A file that a server has: who asks for it, its URL, what the user calls it, and the headers that are sent."""
 
     client: Any
@@ -118,7 +118,7 @@ def lost(error: Exception, path: str, tries: int = TRIES) -> CheckpointError:
 
 def _open_web(path: str) -> Remote:
     imported("httpx2", path)
-    return Remote(path, Source(_client(), path, path, {}).fetch)
+    return Remote(path, WebFile(_client(), path, path, {}).fetch)
 
 
 def _asked_wait(answer: Any, wait: float, path: str) -> float:
@@ -171,8 +171,8 @@ def _no_folder(path: str) -> None:  # noqa: ARG001  # a server does not tell wha
     return None
 
 
-def _itself(path: str) -> list[str]:
+def _address_alone(path: str) -> list[str]:
     return [path]
 
 
-STORE = Store(_open_web, _no_folder, _itself)
+STORE = Store(_open_web, _no_folder, _address_alone)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from weighbridge.readers.header import Rule
+from weighbridge.readers.rules import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -95,7 +95,7 @@ class Remote(io.RawIOBase):
         return piece
 
 
-class Folder(NamedTuple):
+class RemoteFolder(NamedTuple):
     """A folder elsewhere: its address, which stays what it is, and the names of the files in it."""
 
     path: str
@@ -110,7 +110,7 @@ class Store(NamedTuple):
     """
 
     open: Callable[[str], Any]
-    folder: Callable[[str], Folder | str | None]
+    folder: Callable[[str], RemoteFolder | str | None]
     matching: Callable[[str], list[str]]
 
 

@@ -9,9 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from weighbridge.readers.header import Rule
-from weighbridge.readers.remote import Folder, Remote, Store, imported
-from weighbridge.readers.web import FORBIDDEN, NOT_FOUND, TIMEOUT_SECONDS, Source, by_status, lost
+from weighbridge.readers.rules import Rule
+from weighbridge.readers.stores.remote import Remote, RemoteFolder, Store, imported
+from weighbridge.readers.stores.web import (
+    FORBIDDEN,
+    NOT_FOUND,
+    TIMEOUT_SECONDS,
+    WebFile,
+    by_status,
+    lost,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +58,7 @@ def _on_hub(path: str) -> _OnHub:
     return _OnHub(found[1], unquote(found[2]) if found[2] else None, (found[3] or "").strip("/"))
 
 
-def _hub_folder(path: str) -> Folder | str:
+def _hub_folder(path: str) -> RemoteFolder | str:
     """Return what a repository or a folder of it holds, at one commit; of a file its address at that commit.
 
     Where only the cache can be asked, it is the path of what that has.
@@ -76,7 +83,7 @@ def _hub_folder(path: str) -> Folder | str:
     if not inside:
         raise NOT_FOUND.broken(path, file=at.name)
     folder = f"hf://{at.repository}@{info.sha}/{below}".rstrip("/")
-    return Folder(folder, sorted(name for name in inside if "/" not in name))
+    return RemoteFolder(folder, sorted(name for name in inside if "/" not in name))
 
 
 def _asked(at: _OnHub, path: str) -> Any:
@@ -169,7 +176,7 @@ def _open_hub(path: str) -> Any:
         raise OFFLINE.broken(path)
     url = hub.hf_hub_url(at.repository, at.name, revision=at.revision)
     headers = import_module("huggingface_hub.utils").build_hf_headers(library_name="weighbridge")
-    return Remote(path, Source(hub.get_session(), url, path, headers).fetch)
+    return Remote(path, WebFile(hub.get_session(), url, path, headers).fetch)
 
 
 STORE = Store(_open_hub, _hub_folder, lambda path: [path])

@@ -1,13 +1,12 @@
-"""Who reads a file that is elsewhere: a table by the kind of its address, and fsspec for all others."""
+"""Reads files in any other store that fsspec knows: ``s3://bucket/folder``, ``gs://`` and so on."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from weighbridge.readers import hub, web
-from weighbridge.readers.header import MISSING, Rule
-from weighbridge.readers.remote import Folder, Remote, Store, imported
-from weighbridge.readers.web import NO_RANGES
+from weighbridge.readers.rules import MISSING, Rule
+from weighbridge.readers.stores.remote import Remote, RemoteFolder, Store, imported
+from weighbridge.readers.stores.web import NO_RANGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,11 +24,6 @@ DRIVER = Rule(
     "install the package that it names",
 )
 GIVEN = Rule("store", "the store did not give it", "check the address and your access to it")
-
-
-def store_of(path: str) -> Store:
-    """Return how a file of this address is read."""
-    return STORES.get(path.partition("://")[0].lower(), _FSSPEC)
 
 
 def _with_fsspec(path: str, ask: Callable[[Any, str], _Of]) -> _Of:
@@ -64,12 +58,12 @@ def _open_store(path: str) -> Remote:
     return Remote(path, fetch)
 
 
-def _store_folder(path: str) -> Folder | None:
-    def ask(store: Any, name: str) -> Folder | None:
+def _store_folder(path: str) -> RemoteFolder | None:
+    def ask(store: Any, name: str) -> RemoteFolder | None:
         if not store.isdir(name):
             return None
         held = [entry.rstrip("/").rpartition("/")[2] for entry in store.ls(name, detail=False)]
-        return Folder(path.rstrip("/"), sorted(held))
+        return RemoteFolder(path.rstrip("/"), sorted(held))
 
     return _with_fsspec(path, ask)
 
@@ -80,5 +74,4 @@ def _store_matching(path: str) -> list[str]:
     )
 
 
-_FSSPEC = Store(_open_store, _store_folder, _store_matching)
-STORES = {"http": web.STORE, "https": web.STORE, "hf": hub.STORE}
+STORE = Store(_open_store, _store_folder, _store_matching)

@@ -1,0 +1,75 @@
+"""Opens files wherever they are: on this disk, on the web, on the Hub, or in a cloud store."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from weighbridge.readers.rules import CONFIG_LIMIT, LONGEST_CONFIG_BYTES, is_remote, parse_object
+from weighbridge.readers.stores import disk
+
+if TYPE_CHECKING:
+    from weighbridge.readers.stores.remote import Store
+
+
+def open_file(path: str) -> BinaryIO:
+    """Open a file without a buffer, so that only the bytes asked for are read.
+
+    Of a file at an address, only ranges are fetched. On this disk it must be a regular file: a pipe
+    is never waited for.
+
+    Raises:
+        CheckpointError: no such file, not a regular one, or one that may not be opened.
+    """
+    if is_remote(path):
+        file: BinaryIO = store_of(path).open(path)
+        return file
+    return disk.open_regular(path)
+
+
+def store_of(address: str) -> Store:
+    """Return the store that reads files at addresses of this kind: fsspec where none is listed."""
+    from weighbridge.readers.stores import cloud, hub, web  # noqa: PLC0415  # most files are here
+
+    stores = {"http": web.STORE, "https": web.STORE, "hf": hub.STORE}
+    return stores.get(address.partition("://")[0].lower(), cloud.STORE)
+
+
+def size_of(file: BinaryIO) -> int:
+    """Return the size of an open file in bytes, by the file system or the server."""
+    if hasattr(file, "size"):
+        return int(file.size)
+    return os.fstat(file.fileno()).st_size
+
+
+def read_at(file: BinaryIO, offset: int, length: int) -> bytes:
+    """Return so many bytes from an offset on, or as many as the file has."""
+    length = min(length, max(0, size_of(file) - offset))
+    if not length:
+        return b""
+    file.seek(offset)
+    return read_on(file, length)
+
+
+def read_on(file: BinaryIO, length: int) -> bytes:
+    """Return so many bytes from the current position on, or as many as the file has.
+
+    One call of ``read`` may return fewer.
+    """
+    pieces = []
+    while length > 0 and (piece := file.read(length)):
+        pieces.append(piece)
+        length -= len(piece)
+    return b"".join(pieces)
+
+
+def read_object(path: str) -> dict[str, Any]:
+    """Return the JSON object that a config file holds.
+
+    Raises:
+        CheckpointError: the rule ``config-limit``, or one of those of `parse_object`.
+    """
+    with open_file(path) as file:
+        if size_of(file) > LONGEST_CONFIG_BYTES:
+            raise CONFIG_LIMIT.broken(path, config_bytes=size_of(file))
+        return parse_object(read_on(file, LONGEST_CONFIG_BYTES), path)
