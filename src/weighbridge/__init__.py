@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weighbridge.blueprint.schema import families
     from weighbridge.errors import WeighbridgeError
     from weighbridge.ledger.ledger import Row
-    from weighbridge.models.find import released
+    from weighbridge.models.catalogue import released
 
 # Where each public name lives. It is imported when it is first asked for, so that importing the
 # package costs nothing.
@@ -36,7 +36,7 @@ _HOMES = {
     "guess": "answers.guess",
     "inspect": "answers.inspect",
     "reconcile": "answers.reconcile",
-    "released": "models.find",
+    "released": "models.catalogue",
     "tree": "answers.tree",
     "verify": "answers.verify",
     "weigh": "answers.weigh",

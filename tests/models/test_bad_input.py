@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from weighbridge.models.find import LONGEST_CONFIG
+from weighbridge.models.config import LONGEST_CONFIG
 
 if TYPE_CHECKING:
     from pathlib import Path

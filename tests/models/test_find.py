@@ -20,7 +20,9 @@ from weighbridge.blueprint.law import check
 from weighbridge.blueprint.schema import Blueprint
 from weighbridge.errors import ConfigError, ModelError, UsageError, WeighbridgeError, nearest
 from weighbridge.ledger.ledger import bind
-from weighbridge.models.find import LONGEST_CONFIG, Model, find, parse, released
+from weighbridge.models.catalogue import released
+from weighbridge.models.config import LONGEST_CONFIG, parse_config
+from weighbridge.models.find import Model, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -272,9 +274,11 @@ def test_a_field_set_by_hand_must_exist() -> None:
     )
 )
 def test_any_object_is_read_as_it_was_written(config: dict[str, Any]) -> None:
-    assert parse(json.dumps(config).encode(), "config.json") == config
+    assert parse_config(json.dumps(config).encode(), "config.json") == config
     assert (
-        parse(b"\xef\xbb\xbf" + json.dumps(config, ensure_ascii=False).encode(), "config.json")
+        parse_config(
+            b"\xef\xbb\xbf" + json.dumps(config, ensure_ascii=False).encode(), "config.json"
+        )
         == config
     )
 
@@ -282,7 +286,7 @@ def test_any_object_is_read_as_it_was_written(config: dict[str, Any]) -> None:
 @unhurried
 @given(st.binary() | st.text().map(str.encode))
 def test_any_bytes_are_an_object_or_refused(found: bytes) -> None:
-    said = answer(lambda: type(parse(found, "config.json")).__name__)
+    said = answer(lambda: type(parse_config(found, "config.json")).__name__)
     assert said == "dict" or said.startswith("config.json: is not ")
     assert said.isprintable()
 
@@ -304,15 +308,17 @@ def test_any_bytes_are_an_object_or_refused(found: bytes) -> None:
 )
 def test_what_is_no_config_is_refused_by_what_it_is(text: bytes, said: str) -> None:
     with pytest.raises(ConfigError, match=f"config.json: {said}"):
-        parse(text, "config.json")
+        parse_config(text, "config.json")
 
 
 def test_the_longest_config_is_read() -> None:
-    assert parse(b"{}" + b" " * (LONGEST_CONFIG - 2), "config.json") == {}
+    assert parse_config(b"{}" + b" " * (LONGEST_CONFIG - 2), "config.json") == {}
 
 
 def test_a_field_said_twice_alike_is_read_once() -> None:
-    assert parse(b'{"hidden_size": 8, "hidden_size": 8}', "config.json") == {"hidden_size": 8}
+    assert parse_config(b'{"hidden_size": 8, "hidden_size": 8}', "config.json") == {
+        "hidden_size": 8
+    }
 
 
 # Checking
@@ -514,14 +520,20 @@ def test_a_reason_that_holds_for_one_value_excuses_no_other(
 
 def test_what_stands_in_a_field_that_changes_nothing_does_not_matter() -> None:
     text = b'{"model_type": "bert", "layer_norm_eps": NaN, "initializer_range": Infinity, "hidden_act": [[]]}'
-    found = find(dict(parse(text, "config.json")), strict=True)
+    found = find(dict(parse_config(text, "config.json")), strict=True)
     assert found.fields == find("bert").fields
 
 
 @pytest.mark.parametrize("name", ["hidden_size", "pad_token_id"])
 def test_what_is_no_number_is_refused_where_a_number_decides(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} must be an integer.*{name} = nan"):
-        find(dict(parse(b'{"model_type": "bert", "' + name.encode() + b'": NaN}', "config.json")))
+        find(
+            dict(
+                parse_config(
+                    b'{"model_type": "bert", "' + name.encode() + b'": NaN}', "config.json"
+                )
+            )
+        )
 
 
 def test_every_inert_field_of_bert_has_a_reason() -> None:

@@ -15,13 +15,13 @@ from weighbridge.readers import (
     archive,
     flax,
     gguf,
-    header,
     index,
     npz,
     onnx,
     pickled,
     pytorch,
     read,
+    rules,
     safetensors,
     tensorflow,
 )
@@ -80,7 +80,7 @@ def test_the_files_are_what_their_script_writes() -> None:
 def test_every_rule_has_a_file_that_breaks_it() -> None:
     modules = (
         readers,
-        header,
+        rules,
         index,
         safetensors,
         gguf,
@@ -92,13 +92,13 @@ def test_every_rule_has_a_file_that_breaks_it() -> None:
         tensorflow,
         flax,
     )
-    rules = {
-        found.name
+    names = {
+        value.name
         for module in modules
-        for found in vars(module).values()
-        if isinstance(found, header.Rule)
+        for value in vars(module).values()
+        if isinstance(value, rules.Rule)
     }
-    assert {rule_of(name) for name in BROKEN} | NOT_KEPT == rules
+    assert {rule_of(name) for name in BROKEN} | NOT_KEPT == names
 
 
 def test_the_sound_file_is_read() -> None:
@@ -206,19 +206,17 @@ def test_a_small_file_of_endless_instructions_is_refused(tmp_path: Path) -> None
 
 @linux
 def test_as_many_values_as_may_be_do_not_swell_the_process(tmp_path: Path) -> None:
-    pairs = b"{" + b",".join(b'"%d":"%d"' % (i, i) for i in range(header.MOST_ITEMS // 2)) + b"}"
-    numbers = b'{"a":[' + b",".join([b"9" * 20] * (header.MOST_ITEMS - 2)) + b"]}"
+    pairs = b"{" + b",".join(b'"%d":"%d"' % (i, i) for i in range(rules.MOST_ITEMS // 2)) + b"}"
+    numbers = b'{"a":[' + b",".join([b"9" * 20] * (rules.MOST_ITEMS - 2)) + b"]}"
     paths = [write(tmp_path / f"{i}.safetensors", text) for i, text in enumerate((pairs, numbers))]
     assert [rules_within(224, [path]) for path in paths] == [["entry"], ["entry"]]
 
 
 def test_one_value_too_many_is_told_with_the_count(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
-        read(
-            write(tmp_path / "a.safetensors", b'{"a":[' + b"0," * (header.MOST_ITEMS - 2) + b"0]}")
-        )
-    assert f"items: the JSON may have at most {header.MOST_ITEMS:,} " in str(caught.value)
-    assert caught.value.values == {"items": header.MOST_ITEMS + 1}
+        read(write(tmp_path / "a.safetensors", b'{"a":[' + b"0," * (rules.MOST_ITEMS - 2) + b"0]}"))
+    assert f"items: the JSON may have at most {rules.MOST_ITEMS:,} " in str(caught.value)
+    assert caught.value.values == {"items": rules.MOST_ITEMS + 1}
 
 
 def test_a_hundred_thousand_tensors_and_an_index_of_twice_as_many_are_read(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from weighbridge.counting.reconciliation import (
 )
 from weighbridge.counting.reconciliation import reconcile as _search
 from weighbridge.errors import printable
-from weighbridge.models.find import find, released
+from weighbridge.models.catalogue import released
+from weighbridge.models.find import find
 from weighbridge.render.table import wrap
 from weighbridge.render.words import words
 

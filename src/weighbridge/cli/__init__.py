@@ -924,7 +924,7 @@ def _add_models(command: argparse.ArgumentParser) -> None:
 
 
 def _run_models(options: argparse.Namespace) -> _Answer:
-    from weighbridge.models.find import released
+    from weighbridge.models.catalogue import released
 
     found = {
         name: entry for name, entry in released().items() if options.part.lower() in name.lower()

@@ -1,0 +1,109 @@
+"""Reads a config: the JSON object in a file, at an address or on standard input."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.errors import ConfigError, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LONGEST_CONFIG = 2 * 2**20
+"""Bytes: published configs have a few thousand, and each can take thirty in memory."""
+
+_LONGEST_REASON = 100  # characters of a parser's message
+
+
+def read_stdin() -> Mapping[str, Any]:
+    """Return the config on standard input.
+
+    Raises:
+        ConfigError: as for `parse_config`.
+    """
+    import sys  # noqa: PLC0415
+
+    return parse_config(sys.stdin.buffer.read(LONGEST_CONFIG + 1), "standard input")
+
+
+def read_address(address: str) -> tuple[str, Mapping[str, Any]]:
+    """Return the config at an address, or in the folder or repository there, with its own address.
+
+    Raises:
+        CheckpointError: there is nothing, or it cannot be read.
+        ConfigError: as for `parse_config`.
+    """
+    from weighbridge.readers.rules import without_secrets  # noqa: PLC0415  # most are on the disk
+    from weighbridge.readers.stores import open_file, read_on  # noqa: PLC0415
+
+    if not without_secrets(address).endswith(".json"):
+        address = f"{address.rstrip('/')}/config.json"
+    where = without_secrets(address)
+    with open_file(address) as file:
+        return where, parse_config(read_on(file, LONGEST_CONFIG + 1), where)
+
+
+def read_config(path: str) -> Mapping[str, Any]:
+    """Return the config in a file on the disk.
+
+    Raises:
+        ConfigError: it is no regular file or cannot be read, or as for `parse_config`.
+    """
+    in_folder = os.path.isdir(os.path.dirname(path) or ".")
+    if in_folder and os.path.exists(path) and not os.path.isfile(path):
+        hint = "give the path of a config.json, or - for standard input"
+        raise ConfigError("is no regular file", where=path, hint=hint)
+    try:
+        with open(path, "rb") as file:
+            text = file.read(LONGEST_CONFIG + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        hint = "give the path of a config.json or of a folder that holds one"
+        raise ConfigError(f"cannot be read: {reason}", where=path, hint=hint) from None
+    return parse_config(text, path)
+
+
+def parse_config(text: bytes, where: str) -> Mapping[str, Any]:
+    """Return a config from the bytes of a JSON file.
+
+    Raises:
+        ConfigError: it is too long, not JSON, too deep or not an object, or has one field twice
+            with different values.
+
+    Example:
+        >>> parse_config(b'{"hidden_size": 128}', "config.json")
+        {'hidden_size': 128}
+    """
+    import json  # noqa: PLC0415  # a name from the catalogue is answered without it
+
+    hint = "a config is a JSON object such as transformers writes to config.json"
+    if len(text) > LONGEST_CONFIG:
+        raise ConfigError(f"is longer than {LONGEST_CONFIG} bytes", where=where, hint=hint)
+    try:
+        config = json.loads(text.decode("utf-8-sig"), object_pairs_hook=_json_object)
+    except RecursionError:
+        raise ConfigError("is nested too deeply", where=where, hint=hint) from None
+    except UnicodeDecodeError:
+        raise ConfigError("is not UTF-8 text", where=where, hint=hint) from None
+    except ConfigError as error:
+        hint = "keep one of the two"
+        raise ConfigError(error.what, where=where, values=error.values, hint=hint) from None
+    except ValueError as error:
+        what = f"is not JSON: {shorten(str(error), str, _LONGEST_REASON)}"
+        if "digits" in str(error):
+            what = "holds an integer of too many digits"
+        raise ConfigError(what, where=where, hint=hint) from None
+    if not isinstance(config, dict):
+        raise ConfigError("is not a JSON object", where=where, values={"found": config}, hint=hint)
+    return config
+
+
+def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        for name, value in pairs:
+            if value != fields[name]:
+                values = {"first": value, "then": fields[name]}
+                raise ConfigError(f"says {shorten(name)} twice", values=values)
+    return fields

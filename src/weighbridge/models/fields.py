@@ -1,0 +1,270 @@
+"""Binds the fields of a blueprint to the values of a config, each checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weighbridge import data
+from weighbridge.algebra.expr import evaluate, names_in
+from weighbridge.blueprint import schema as blueprints
+from weighbridge.blueprint.schema import LEFT_OUT
+from weighbridge.errors import ConfigError, ExpressionError, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from weighbridge.algebra.expr import Tree
+    from weighbridge.blueprint.schema import Blueprint
+
+    Config = Mapping[str, Any]
+
+_MOST_TEXTS = 6  # of a field, in a message
+_VIA_TRANSFORMERS = "count this one with --via transformers, if that is installed"
+
+_KINDS: dict[type, str] = {
+    bool: "true or false",
+    dict: "an object",
+    float: "a number",
+    int: "an integer",
+    list: f"a list of at most {blueprints.MOST_LAYERS} items",
+    str: "text",
+}
+
+
+def flattened(
+    config: Config, blueprint: Blueprint, where: str, parent: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a config with their values, those of its sub-configs under dotted names.
+
+    A sub-config comes before its fields, as an empty object; one that is null comes as null.
+
+    Raises:
+        ConfigError: a field's name is no text, a sub-config is no object, or a field is not in the
+            sub-config that it belongs to.
+    """
+    for name, value in config.items():
+        if not isinstance(name, str):
+            raise ConfigError("a field's name is text", where=where, values={"found": name})
+        path = f"{parent}{name}"
+        if "." in name and path in blueprint.fields:
+            what, hint = f"{path} is the field of a sub-config", f"give it inside {_parent(path)}"
+            raise ConfigError(what, where=where, values={name: value}, hint=hint)
+        if path not in blueprint.configs or value is None:
+            yield path, value
+        elif hasattr(value, "keys"):
+            _check_family(path, value.get("model_type"), blueprint, where)
+            yield path, {}
+            yield from flattened(value, blueprint, where, f"{path}.")
+        else:
+            what, hint = f"{path} must be an object", "give its fields, or leave it out"
+            raise ConfigError(what, where=where, values={path: value}, hint=hint)
+
+
+def bind_fields(
+    given: Config, blueprint: Blueprint, where: str, set_by_hand: frozenset[str]
+) -> dict[str, Any]:
+    """Return a value for every field of a blueprint.
+
+    ``given`` is a flattened config; a field that is ``set_by_hand`` goes before another name of it.
+
+    Raises:
+        ConfigError: the config describes no model that the blueprint was proved for.
+    """
+    stated = _stated_fields(given, blueprint, where, set_by_hand)
+    _check_beyond(given, blueprint, where)
+    fields = _defaults(given, blueprint)
+    for name, value in stated.items():
+        if value is None and name in blueprint.computed:
+            fields.pop(name, None)
+        elif value is not None or name in blueprint.nullable or name in blueprint.never_null:
+            fields[name] = _checked_value(name, value, blueprint, where)
+    for name, tree in blueprint.computed.items():
+        if name not in fields:
+            value = _evaluated(name, tree, fields, where)
+            if value is not None:
+                value = _checked_value(name, value, blueprint, where)
+            fields[name] = value
+    _check_requirements(fields, blueprint, where)
+    return fields
+
+
+def is_accounted(name: str, value: Any, blueprint: Blueprint) -> bool:
+    """Return whether a field of a config is known to matter, or not to, at this value."""
+    facts = data.read_toml("facts/fields.toml")
+    name = blueprint.aliases.get(name, name)
+    if name in blueprint.fields or name in blueprint.configs:
+        return True
+    last = name.rpartition(".")[2]
+    if last in facts["only"] and value not in (facts["only"][last], None):
+        return False
+    if _unproved(name, value, blueprint):
+        return False
+    return name in blueprint.inert or last in facts["any"]
+
+
+# What a config states
+
+
+def _check_family(path: str, family: object, blueprint: Blueprint, where: str) -> None:
+    proved = blueprint.configs[path]
+    if family not in (None, proved) and proved:
+        what = f"a {blueprint.family} was held against the reference with a {proved} as its {path}"
+        values = {f"{path}.model_type": family}
+        raise ConfigError(f"{what} alone", where=where, values=values, hint=_VIA_TRANSFORMERS)
+
+
+def _stated_fields(
+    given: Config, blueprint: Blueprint, where: str, set_by_hand: frozenset[str]
+) -> dict[str, Any]:
+    """Return the values that a config states for the blueprint's fields, under their own names.
+
+    What is set by hand goes first.
+    """
+    stated: dict[str, Any] = {}
+    spellings: dict[str, str] = {}
+    for spelling in sorted(given, key=lambda name: name not in set_by_hand):
+        name = blueprint.aliases.get(spelling, spelling)
+        if name not in blueprint.fields or spellings.get(name) in set_by_hand:
+            continue
+        value = _in_blueprint_words(name, given[spelling], blueprint)
+        if name in stated and stated[name] != value:
+            values = {spellings[name]: given[spellings[name]], spelling: given[spelling]}
+            hint = "keep one of the two"
+            raise ConfigError(f"says {name} twice", where=where, values=values, hint=hint)
+        stated[name], spellings[name] = value, spelling
+    return stated
+
+
+def _in_blueprint_words(name: str, value: Any, blueprint: Blueprint) -> Any:
+    """Return a field's value in the blueprint's words.
+
+    A config may spell a list as a text with a letter for each item: ``"M-*"``.
+    """
+    words = blueprint.spelled.get(name, {})
+    if words and isinstance(value, str) and blueprint.kinds[name] in (list, tuple):
+        value = list(value)
+    return _translated(value, words)
+
+
+def _translated(value: Any, words: Mapping[str, str]) -> Any:
+    """Return a text, or a list of texts, in other words; ``LEFT_OUT`` stands for null."""
+    if isinstance(value, list | tuple):
+        if not words:
+            return value
+        return [_translated(item, words) for item in value]
+    if not isinstance(value, str | int) or str(value) not in words:
+        return value
+    word = words[str(value)]
+    if word == LEFT_OUT:
+        return None
+    return word
+
+
+def _check_beyond(given: Config, blueprint: Blueprint, where: str) -> None:
+    """Refuse a field that the reference reads in a way that the blueprint does not know."""
+    anywhere = data.read_toml("facts/fields.toml")["beyond"]
+    for name, value in given.items():
+        if value is not None and (name in blueprint.beyond or name.rpartition(".")[2] in anywhere):
+            reader = f"the reference reads, and the blueprint of {blueprint.family} does not"
+            what, values = f"says {name}, which {reader}", {name: value}
+            raise ConfigError(what, where=where, values=values, hint=_VIA_TRANSFORMERS)
+
+
+def _defaults(given: Config, blueprint: Blueprint) -> dict[str, Any]:
+    """Return the values of the fields that a config leaves out.
+
+    A field of a sub-config that is stated has another default than one of a sub-config that is not.
+    """
+    objects = {path for path in blueprint.configs if given.get(path) is not None}
+    assumed = {name: value for name, value in blueprint.given.items() if _parent(name) in objects}
+    defaults = {**blueprint.defaults, **assumed}
+    return {name: value for name, value in defaults.items() if assumed.get(name) != LEFT_OUT}
+
+
+def _parent(name: str) -> str:
+    """Return the path of the sub-config that a field is in."""
+    return name.rpartition(".")[0]
+
+
+# Whether its values hold
+
+
+def _check_requirements(fields: Config, blueprint: Blueprint, where: str) -> None:
+    for requirement, tree in blueprint.require.items():
+        if _evaluated("a requirement", tree, fields, where) is not True:
+            what = f"a {blueprint.family} needs {requirement}"
+            values = {name: fields[name] for name in dict.fromkeys(names_in(tree))}
+            raise ConfigError(what, where=where, values=values, hint="change one of them")
+
+
+def _evaluated(name: str, tree: Tree, fields: Config, where: str) -> Any:
+    try:
+        return evaluate(tree, fields)
+    except ExpressionError as error:
+        what = f"{name} follows from other fields, and {error.where} {error.what}"
+        hint = "change one of them"
+        raise ConfigError(what, where=where, values=error.values, hint=hint) from None
+
+
+def _checked_value(name: str, value: Any, blueprint: Blueprint, where: str) -> Any:
+    """Return a field's value, if it is of the field's kind and one that it was proved at."""
+    if value is None and name in blueprint.nullable:
+        return None
+    if name in blueprint.sizes:
+        _check_size(name, value, blueprint, where)
+    elif not _fits(value, kind := blueprint.kinds[name]):
+        raise _misfit(name, value, _KINDS.get(kind, f"a {kind.__name__}"), where)
+    unproved = _unproved(name, value, blueprint)
+    if unproved:
+        proved = _alternatives(blueprint.values[name])
+        what = f"a {blueprint.family} was held against the reference with {name} as {proved} alone"
+        hint = f"correct {name}, or count with --via transformers, if that is installed"
+        raise ConfigError(what, where=where, values={name: unproved[0]}, hint=hint)
+    return blueprints.frozen(value)
+
+
+def _check_size(name: str, value: Any, blueprint: Blueprint, where: str) -> None:
+    least, most = 1, blueprints.LARGEST_SIZE
+    if name in blueprint.zero:
+        least = 0
+    if name in blueprint.counts:
+        most = blueprints.MOST_LAYERS
+    if type(value) is not int or not least <= value <= most:
+        raise _misfit(name, value, f"an integer from {least} to {most}", where)
+
+
+def _misfit(name: str, value: Any, wanted: str, where: str) -> ConfigError:
+    what, hint = f"{name} must be {wanted}", f"correct {name}"
+    return ConfigError(what, where=where, values={name: value}, hint=hint)
+
+
+def _fits(value: Any, kind: type) -> bool:
+    """Return whether a value is of a field's kind.
+
+    A field that is null by default has no kind of its own, and takes any value that JSON has.
+    """
+    if kind is float:
+        return type(value) in (int, float) and abs(value) < float("inf")
+    if kind is type(None):
+        return type(value) in (*_KINDS, tuple)
+    if kind is list:
+        return type(value) in (list, tuple) and len(value) <= blueprints.MOST_LAYERS
+    return type(value) is kind
+
+
+def _unproved(name: str, value: Any, blueprint: Blueprint) -> list[Any]:
+    """Return the texts of a field, or of its items, that it was not proved at."""
+    if name not in blueprint.values:
+        return []
+    items = (value,)
+    if isinstance(value, list | tuple):
+        items = tuple(value)
+    return [item for item in items if item is not None and item not in blueprint.values[name]]
+
+
+def _alternatives(texts: list[str]) -> str:
+    shown = [shorten(text) for text in texts[:_MOST_TEXTS]]
+    more = len(texts) - len(shown)
+    if more:
+        return f"{', '.join(shown)} or one of {more} more"
+    return " or ".join(shown)
