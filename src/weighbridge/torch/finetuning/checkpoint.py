@@ -8,7 +8,6 @@ far, and the fingerprint of the run.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from weighbridge.errors import UsageError, WeighbridgeError
+from weighbridge.files import write_durably
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,48 +54,23 @@ class Checkpoint(NamedTuple):
         }
 
 
-def whole(path: Path, write: Callable[[str], None]) -> None:
-    """Write a file so that at any moment it is there whole, as it was or as it will be, even if the power fails.
+def write_file(path: Path, write: Callable[[str], object]) -> None:
+    """Have a function write a file whole, or not at all, even if the power fails.
 
     Raises:
         WeighbridgeError: it cannot be written; what was there before is still there.
     """
-    part = path.with_name(f".{path.name}.part")
     try:
-        try:
-            write(os.fspath(part))
-            part.chmod(0o666 & ~_umask())  # safetensors lets nobody else read what it writes
-            _to_disk(part)
-            part.replace(path)
-            _to_disk(path.parent)
-        finally:
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
+        write_durably(path, write)
     except (OSError, SafetensorError) as error:
-        reason = (
-            error.strerror
-            if isinstance(error, OSError)
-            else str(error).rpartition("I/O error: ")[2]
-        )
+        if isinstance(error, OSError):
+            reason = error.strerror
+        else:
+            reason = str(error).rpartition("I/O error: ")[2]
         hint = "make room on the disk; the same command goes on from the latest checkpoint"
         raise WeighbridgeError(
             f"cannot be written: {reason}", where=os.fspath(path), hint=hint
         ) from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _to_disk(path: Path) -> None:
-    """See that a file, or the names in a folder, are on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def write_json(path: Path, found: object) -> None:
@@ -106,13 +81,13 @@ def write_json(path: Path, found: object) -> None:
         with open(part, "w", encoding="utf-8") as file:
             file.write(text)
 
-    whole(path, write)
+    write_file(path, write)
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], **said: str) -> None:
     """Write tensors, whole."""
     held = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-    whole(path, lambda part: save_file(held, part, metadata=said))
+    write_file(path, lambda part: save_file(held, part, metadata=said))
 
 
 def write(folder: Path, checkpoint: Checkpoint) -> None:

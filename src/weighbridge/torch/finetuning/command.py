@@ -364,7 +364,7 @@ def _write(prepared: Prepared, training: Training, result: dict[str, Any]) -> Fi
     checkpoints.write_json(out / "config.json", _config(prepared))
     for name in FILES:
         if (source / name).exists():
-            checkpoints.whole(out / name, partial(shutil.copyfile, source / name))
+            checkpoints.write_file(out / name, partial(shutil.copyfile, source / name))
     checkpoints.write_json(out / checkpoints.RESULT, result)
     (out / checkpoints.FILE).unlink(missing_ok=True)
     return Finetuned(result)
