@@ -14,10 +14,12 @@ from weighbridge.errors import CheckpointError
 from weighbridge.readers import (
     archive,
     flax,
+    formats,
     gguf,
     index,
     npz,
     onnx,
+    paths,
     pickled,
     pytorch,
     read,
@@ -81,6 +83,8 @@ def test_every_rule_has_a_file_that_breaks_it() -> None:
     modules = (
         readers,
         rules,
+        formats,
+        paths,
         index,
         safetensors,
         gguf,

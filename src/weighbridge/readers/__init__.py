@@ -1,32 +1,22 @@
-"""Reads checkpoint headers to rows: what a checkpoint holds, told from its headers alone.
+"""Reads checkpoint headers to rows: the entry to the readers of all formats.
 
-A format is one file in this folder and one line of ``FORMATS``. Only headers are read, never the
-tensors' data, and nothing that a header says is believed before it is checked.
+Only headers are read, never the tensors' data, and nothing in a header is trusted before it is
+checked. A format is one file in this folder and one line of `formats.FORMATS`.
 """
 
 from __future__ import annotations
 
-import glob
 import os
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from weighbridge.errors import UsageError
-from weighbridge.readers import (
-    flax,
-    gguf,
-    module,
-    npz,
-    onnx,
-    packing,
-    pytorch,
-    safetensors,
-    tensorflow,
-)
 from weighbridge.readers import index as indexes
+from weighbridge.readers import module, packing, tensorflow
+from weighbridge.readers.formats import FORMATS, FileFormat, format_of, format_of_index
 from weighbridge.readers.header import Header, collecting_later
-from weighbridge.readers.rules import UNREADABLE, Rule, is_remote, without_secrets
-from weighbridge.readers.stores import open_file
+from weighbridge.readers.paths import files_of, looks_like_checkpoint
+from weighbridge.readers.rules import Rule, is_remote, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,65 +27,21 @@ if TYPE_CHECKING:
 
     Watch = Callable[[int, int], None]
 
+__all__ = ["FORMATS", "FileFormat", "Found", "is_checkpoint", "read"]
 
-class FileFormat(NamedTuple):
-    """A format's name, how its header is read, and whether a file's first 9 bytes look like it.
-
-    ``parts`` names the files that a checkpoint is split into, of one of which it is given the path
-    and the header; ``row_name`` gives a name in an index as the rows have it.
-    """
-
-    name: str
-    read: Callable[[str], Header]
-    recognise: Callable[[bytes], bool]
-    parts: Callable[[str, Header], list[str]] | None = None
-    row_name: Callable[[str], str] = str
-
-
-FORMATS = {
-    ".safetensors": FileFormat("safetensors", safetensors.read, safetensors.recognise),
-    ".gguf": FileFormat("GGUF", gguf.read, gguf.recognise, gguf.parts),
-    ".bin": FileFormat("PyTorch", pytorch.read, pytorch.recognise),
-    ".pt": FileFormat("PyTorch", pytorch.read, pytorch.recognise),
-    ".pth": FileFormat("PyTorch", pytorch.read, pytorch.recognise),
-    ".ckpt": FileFormat("PyTorch", pytorch.read, pytorch.recognise),
-    ".onnx": FileFormat("ONNX", onnx.read, onnx.recognise),
-    ".npz": FileFormat("NumPy", npz.read, npz.recognise),
-    ".index": FileFormat("TensorFlow", tensorflow.read, tensorflow.recognise),
-    ".msgpack": FileFormat("Flax", flax.read, flax.recognise, row_name=flax.dotted_name),
-}
-# Suffixes of formats that hold weights too and have no reader yet.
-UNREAD = (".h5", ".pdparams", ".tflite")
-_READ = ", ".join(FORMATS)
-_INDEX = ".index.json"
-
-FORMAT = Rule(
-    "format",
-    f"only {_READ} are read so far",
-    "give such a file, its index, or a folder that holds one",
-)
-EMPTY = Rule(
-    "no-checkpoint", "the folder holds no checkpoint", f"give a folder that holds {_READ} files"
-)
-NO_MATCH = Rule(
-    "no-match",
-    "no file fits this pattern",
-    "check its spelling, and that the shell leaves it as it is",
-)
 MIXED = Rule(
     "mixed-formats", "the files are of several formats", "give a pattern that fits those of one"
 )
-AMBIGUOUS = Rule("which-index", "the folder holds several indexes", "name the one that is meant")
 
 
 class Found(NamedTuple):
-    """A checkpoint as its headers tell it.
+    """What the headers of a checkpoint hold.
 
     ``rows`` go by file and then by the header's own order, and hold each name once. ``parameters``
-    of each is its ``count``, since a header does not tell buffers; but a tensor that is another one
-    adds nothing, one that packs a weight adds the elements that this has, and the scales beside it
-    add nothing. ``packed`` are those weights, by the name that they are stored under; ``called``
-    are the weights that others are whose names do not tell it.
+    of each is its ``count``, since a header does not mark buffers; but a tensor that is tied to
+    another adds nothing, one that packs a weight adds the elements of that weight, and the scales
+    beside it add nothing. ``packed`` are those weights, by the name that they are stored under;
+    ``called`` are the names of weights that are stored under names without a meaning.
 
     The four fields from ``duplicates`` on are what does not agree; they are facts to report, not
     errors. They are the files of each name that stands in several, of which ``rows`` has the first;
@@ -120,16 +66,18 @@ class Found(NamedTuple):
 
 @collecting_later
 def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> Found:
-    """Return what a checkpoint holds: ``path`` is a file, a pattern, an index of shards, or a folder with either.
+    """Return what a checkpoint holds.
 
-    Of a folder ``model.safetensors.index.json`` is read; without it the only index,
-    ``model.safetensors``, or all files of the format, in order of their names. ``header_bytes``
-    counts the bytes read, an index's with them.
+    ``path`` is a file, a pattern, an index of shards, or a folder with any of these. Of a folder
+    ``model.safetensors.index.json`` is read; without it the only index, ``model.safetensors``, or
+    all files of the format, in order of their names. ``header_bytes`` counts the bytes read, an
+    index's with them.
 
-    It may be elsewhere: ``https://…``, a repository on the Hugging Face Hub as
-    ``hf://org/name@revision``, or an address of a kind that fsspec knows, ``s3://bucket/folder``.
-    Ranges are fetched, never whole files; several files are read at once, and ``watch`` is told of
-    each that is done, as so many of so many. Or it may be in memory: a module of PyTorch.
+    It may be an address: ``https://…``, a repository on the Hugging Face Hub as
+    ``hf://org/name@revision``, or one of a kind that fsspec knows, ``s3://bucket/folder``. Ranges
+    are fetched, never whole files; several files are read at once, and ``watch`` is called after
+    each with the number of files that are done and of all. Or it may be in memory: a module of
+    PyTorch.
 
     Raises:
         CheckpointError: nothing to read there, a format with no reader yet, or a file that breaks a
@@ -142,170 +90,116 @@ def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> F
         ...     with open(os.path.join(folder, "model.safetensors"), "wb") as file:
         ...         _ = file.write(len(header).to_bytes(8, "little") + header + bytes(8))
         ...     found = read(folder)
-        >>> [(row.name, row.count) for row in found.rows], [os.path.basename(file) for file in found.files]
-        ([('pooler.bias', 2)], ['model.safetensors'])
+        >>> [(row.name, row.count) for row in found.rows]
+        [('pooler.bias', 2)]
+        >>> [os.path.basename(file) for file in found.files]
+        ['model.safetensors']
     """
     if isinstance(path, module.Module):
-        header = module.read(path)
-        return Found(
-            type(path).__name__, "PyTorch module", header.rows, {}, (), 0, {}, {}, (), None
-        )
+        rows = module.read(path).rows
+        return Found(type(path).__name__, "PyTorch module", rows, {}, (), 0, {}, {}, (), None)
     if not isinstance(path, str | os.PathLike):
-        raise UsageError(
-            "a checkpoint is given by its path",
-            values={"found": path},
-            hint="name a file or a folder",
-        )
+        what, hint = "a checkpoint is given by its path", "name a file or a folder"
+        raise UsageError(what, values={"found": path}, hint=hint)
     path = os.fspath(path)
     if not os.path.lexists(path) and os.path.isfile(path + tensorflow.SUFFIX):
-        path += (
-            tensorflow.SUFFIX
-        )  # as TensorFlow names a checkpoint, of which no file has the name itself
-    files = _files(path)
-    for suffix, form in FORMATS.items():
-        if without_secrets(files[0]).endswith(suffix + _INDEX):
-            index = indexes.read(files[0])
-            return _found(path, list(index.shards.values()), form, index, watch)
-    form = _form(files[0])
-    strange = [file for file in files if _form(file).name != form.name]
-    if strange:
-        raise MIXED.broken(
-            path, one=os.path.basename(files[0]), another=os.path.basename(strange[0])
-        )
-    if form.parts and len(files) == 1:
-        first = form.read(files[0])
-        files = form.parts(files[0], first)
+        path += tensorflow.SUFFIX  # no file has the name that TensorFlow gives a checkpoint
+    files = files_of(path)
+    of_shards = format_of_index(files[0])
+    if of_shards:
+        index = indexes.read(files[0])
+        shards = list(index.shards.values())
+        return _merged(path, shards, _headers(shards, of_shards, watch), of_shards, index)
+    file_format = _common_format(path, files)
+    if file_format.parts and len(files) == 1:
+        header = file_format.read(files[0])
+        files = file_format.parts(files[0], header)
         if len(files) == 1:
-            return _of_headers(path, files, [first], form, None)
-    return _found(path, files, form, None, watch)
+            return _merged(path, files, [header], file_format)
+    return _merged(path, files, _headers(files, file_format, watch), file_format)
 
 
 def is_checkpoint(path: object) -> TypeGuard[str | os.PathLike[str] | Module]:
-    """Whether a path is plainly that of a checkpoint, and not of a config; or is a module itself.
+    """Return whether this is a module, or plainly the path of a checkpoint and not of a config.
 
     Example:
-        >>> is_checkpoint("model.safetensors"), is_checkpoint("config.json"), is_checkpoint("bert-base-chinese")
+        >>> is_checkpoint("model.safetensors"), is_checkpoint("config.json"), is_checkpoint("bert")
         (True, False, False)
     """
     if isinstance(path, module.Module):
         return True
-    if not isinstance(path, str | os.PathLike):
-        return False
-    path = without_secrets(os.fspath(path))
-    if path.endswith((*FORMATS, *(suffix + _INDEX for suffix in FORMATS))) or _is_pattern(path):
-        return True
-    return os.path.isdir(path) and not os.path.exists(os.path.join(path, "config.json"))
+    return isinstance(path, str | os.PathLike) and looks_like_checkpoint(os.fspath(path))
 
 
-def _files(path: str) -> list[str]:
-    """Return the files that a path means: itself, those that it is the pattern of, or what to read of a folder."""
-    if is_remote(path):
-        from weighbridge.readers.stores import store_of  # noqa: PLC0415  # most files are here
-        from weighbridge.readers.stores.remote import RemoteFolder  # noqa: PLC0415  # most files are here
-
-        store = store_of(path)
-        if _is_pattern(path) and (matching := store.matching(path)) != [path]:
-            return matching or _no_match(path)
-        folder = store.folder(path)
-        if isinstance(folder, RemoteFolder):
-            return [f"{folder.path}/{name}" for name in _choose(path, folder.names)]
-        return _files(folder) if folder and not is_remote(folder) else [folder or path]
-    if os.path.isdir(path):
-        try:
-            names = sorted(os.listdir(path))
-        except OSError as error:
-            raise UNREADABLE.broken(path, reason=error.strerror) from None
-        return [os.path.join(path, name) for name in _choose(path, names)]
-    if _is_pattern(path) and not os.path.lexists(path):
-        return sorted(glob.glob(path)) or _no_match(path)
-    return [path]
+def _common_format(path: str, files: list[str]) -> FileFormat:
+    """Return the one format that all files have."""
+    file_format = format_of(files[0])
+    others = [file for file in files if format_of(file).name != file_format.name]
+    if others:
+        names = {"one": os.path.basename(files[0]), "another": os.path.basename(others[0])}
+        raise MIXED.broken(path, **names)
+    return file_format
 
 
-def _is_pattern(path: str) -> bool:
-    return any(mark in path for mark in "*?[")
+def _headers(files: list[str], file_format: FileFormat, watch: Watch | None) -> list[Header]:
+    """Read the header of each file: on this disk one after the other, elsewhere several at once."""
+    if not is_remote(files[0]):
+        return [file_format.read(file) for file in files]
+    from weighbridge.readers.stores.remote import read_at_once  # noqa: PLC0415
+
+    return read_at_once(files, file_format.read, watch)
 
 
-def _no_match(path: str) -> list[str]:
-    raise NO_MATCH.broken(path)
-
-
-def _choose(folder: str, names: list[str]) -> list[str]:
-    """Return what to read of a folder: an index, one file or several."""
-    for suffix in FORMATS:
-        if chosen := _of_format(names, suffix, folder):
-            return chosen
-    others = [name for name in names if name.endswith(UNREAD)]
-    raise FORMAT.broken(folder, found=", ".join(others)) if others else EMPTY.broken(folder)
-
-
-def _of_format(names: list[str], suffix: str, folder: str) -> list[str]:
-    listed = [name for name in names if name.endswith(suffix + _INDEX)]
-    if "model" + suffix + _INDEX in listed:
-        return ["model" + suffix + _INDEX]
-    if len(listed) == 1:
-        return listed
-    if "model" + suffix in names:
-        return ["model" + suffix]
-    if listed:
-        raise AMBIGUOUS.broken(folder, indexes=", ".join(listed))
-    return [name for name in names if name.endswith(suffix)]
-
-
-def _form(path: str) -> FileFormat:
-    """Return the format of a file by its suffix, or by its first bytes where the suffix is not in the table."""
-    for suffix, form in FORMATS.items():
-        if without_secrets(path).endswith(suffix):
-            return form
-    with open_file(path) as file:
-        start = file.read(9)
-    for form in FORMATS.values():
-        if form.recognise(start):
-            return form
-    raise FORMAT.broken(path, starts_with=start)
-
-
-def _found(
-    path: str, files: list[str], form: FileFormat, index: indexes.Index | None, watch: Watch | None
-) -> Found:
-    """Read each file's header."""
-    return _of_headers(path, files, _each(files, form, watch), form, index)
-
-
-def _of_headers(
+def _merged(
     path: str,
     files: list[str],
     headers: list[Header],
-    form: FileFormat,
-    index: indexes.Index | None,
+    file_format: FileFormat,
+    index: indexes.Index | None = None,
 ) -> Found:
     """Put the rows of headers behind one another, and note what does not agree."""
     rows = {row.name: row for header in headers for row in header.rows}
-    is_twice = len(rows) < sum(len(header.rows) for header in headers)
-    holders = _holders(files, headers) if is_twice or index else {}
-    if is_twice:  # of several the first counts
-        first = {row.name: row for header in reversed(headers) for row in header.rows}
-        rows = {name: first[name] for name in holders}
+    has_duplicates = len(rows) < sum(len(header.rows) for header in headers)
+    holders: dict[str, tuple[str, ...]] = {}
+    if has_duplicates or index:
+        holders = _holders(files, headers)
+    duplicates: dict[str, tuple[str, ...]] = {}
+    if has_duplicates:
+        duplicates = {name: held_by for name, held_by in holders.items() if len(held_by) > 1}
+        first_rows = {row.name: row for header in reversed(headers) for row in header.rows}
+        rows = {name: first_rows[name] for name in holders}
     rows, packed = packing.unpack(rows, os.path.dirname(files[0]))
-    listed = {form.row_name(name): file for name, file in index.paths().items()} if index else {}
-    return Found(
+    found = Found(
         path=without_secrets(path),
-        format=form.name,
+        format=file_format.name,
         rows=tuple(rows.values()),
-        metadata={
-            key: value for header in reversed(headers) for key, value in header.metadata.items()
-        },
+        metadata=_metadata(headers),
         files=tuple(map(without_secrets, files)),
-        header_bytes=sum(header.header_bytes for header in headers)
-        + (index.index_bytes if index else 0),
-        duplicates={name: held for name, held in holders.items() if len(held) > 1}
-        if is_twice
-        else {},
-        absent={name: file for name, file in listed.items() if file not in holders.get(name, ())},
-        unlisted=tuple(name for name in rows if name not in listed) if index else (),
-        stated_bytes=index.total_bytes if index else None,
+        header_bytes=sum(header.header_bytes for header in headers),
+        duplicates=duplicates,
+        absent={},
+        unlisted=(),
+        stated_bytes=None,
         packed=packed,
         called={name: weight for header in headers for name, weight in header.called.items()},
     )
+    if not index:
+        return found
+    listed = {file_format.row_name(name): file for name, file in index.paths().items()}
+    return found._replace(
+        header_bytes=found.header_bytes + index.index_bytes,
+        absent={name: file for name, file in listed.items() if file not in holders.get(name, ())},
+        unlisted=tuple(name for name in rows if name not in listed),
+        stated_bytes=index.total_bytes,
+    )
+
+
+def _metadata(headers: list[Header]) -> dict[str, str]:
+    """Return the free text of all headers: of one key, that of the first file that has it."""
+    metadata: dict[str, str] = {}
+    for header in reversed(headers):
+        metadata.update(header.metadata)
+    return metadata
 
 
 def _holders(files: list[str], headers: list[Header]) -> dict[str, tuple[str, ...]]:
@@ -317,12 +211,3 @@ def _holders(files: list[str], headers: list[Header]) -> dict[str, tuple[str, ..
             if holders.setdefault(row.name, alone) is not alone:
                 holders[row.name] += alone
     return holders
-
-
-def _each(files: list[str], form: FileFormat, watch: Watch | None) -> list[Header]:
-    """Read the header of each file: one after the other where they are here, at once where they are elsewhere."""
-    if not is_remote(files[0]):
-        return [form.read(file) for file in files]
-    from weighbridge.readers.stores.remote import each  # noqa: PLC0415
-
-    return each(files, form.read, watch)

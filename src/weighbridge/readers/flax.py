@@ -63,6 +63,8 @@ CHUNKS = Rule(
 # long they are.
 _NOTHING = {0xC0: None, 0xC2: False, 0xC3: True}
 _NUMBERS = {0xCA + at: Struct(f">{form}") for at, form in enumerate("fdBHIQbhiq")}
+_LAST_SHORT = 0xBF  # up to it, the first byte gives the length too
+_FIRST_NEGATIVE = 0xE0  # from it on, the first byte is a number from -32 to -1
 _BYTES = {0xC4: 1, 0xC5: 2, 0xC6: 4}
 _TEXTS = {0xD9: 1, 0xDA: 2, 0xDB: 4}
 _LISTS = {0xDC: 2, 0xDD: 4}
@@ -185,20 +187,34 @@ class _FlaxReader:
         if depth > MOST_DEEP or self._values > MOST_VALUES:
             raise DEEP.broken(self._path, at=self.position, depth=depth, values=self._values)
         kind = self._length(1)
-        if kind <= 0x7F or kind >= 0xE0:
-            return kind if kind <= 0x7F else kind - 0x100
+        if kind <= _LAST_SHORT:
+            return self._short_value(kind, depth)
+        if kind >= _FIRST_NEGATIVE:
+            return kind - 0x100
         if kind in _NOTHING:
             return _NOTHING[kind]
         if kind in _NUMBERS:
             return _NUMBERS[kind].unpack(self._take(_NUMBERS[kind].size))[0]
-        if kind <= 0x8F or kind in _MAPS:
-            return self._map(self._length(_MAPS[kind]) if kind in _MAPS else kind & 0x0F, depth)
-        if kind <= 0x9F or kind in _LISTS:
-            length = self._length(_LISTS[kind]) if kind in _LISTS else kind & 0x0F
-            return [self.value(depth + 1) for _ in range(self._room(length))]
-        if kind <= 0xBF or kind in _TEXTS:
-            return self._text(self._length(_TEXTS[kind]) if kind in _TEXTS else kind & 0x1F)
+        if kind in _MAPS:
+            return self._map(self._length(_MAPS[kind]), depth)
+        if kind in _LISTS:
+            return self._list(self._length(_LISTS[kind]), depth)
+        if kind in _TEXTS:
+            return self._text(self._length(_TEXTS[kind]))
         return self._bytes(kind, depth)
+
+    def _short_value(self, kind: int, depth: int) -> Any:
+        """Return a value whose first byte is a number, or gives a length too."""
+        if kind <= 0x7F:
+            return kind
+        if kind <= 0x8F:
+            return self._map(kind & 0x0F, depth)
+        if kind <= 0x9F:
+            return self._list(kind & 0x0F, depth)
+        return self._text(kind & 0x1F)
+
+    def _list(self, items: int, depth: int) -> list[Any]:
+        return [self.value(depth + 1) for _ in range(self._room(items))]
 
     def _bytes(self, kind: int, depth: int) -> Any:
         """Return what a value of bytes tells; those that are no array's are stepped over."""

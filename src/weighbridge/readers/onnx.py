@@ -9,6 +9,7 @@ data that stands in other files is looked up, and not read.
 from __future__ import annotations
 
 import os
+from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from weighbridge.blueprint.roles import role_of
@@ -124,9 +125,6 @@ class _Node(NamedTuple):
     operation: str
 
 
-_NONE = _Node((), "", "", "")
-
-
 class _Initializer(NamedTuple):
     """An initializer as the model has it."""
 
@@ -164,32 +162,49 @@ def read(path: str) -> Header:
     """
     with open_file(path) as file:
         reader = _OnnxReader(file, path)
-        graphs, metadata = [], dict[str, str]()
-        for field in reader.fields(0, reader.file_bytes):
-            if field.number == _GRAPH:
-                graphs.append(field)
-            elif field.number == _METADATA:
-                metadata.update([reader.pair(field)])
-        if not graphs:
-            raise GRAPH.broken(path, file_bytes=reader.file_bytes)
-        rows: dict[str, Row] = {}
-        operations: list[_Field] = []
-        for field in (field for graph in graphs for field in reader.fields(graph.begin, graph.end)):
+        graphs, metadata = _graphs(reader)
+        rows, operations = _initializers(reader, graphs)
+        nameless = {name for name, row in rows.items() if _is_nameless_matrix(row)}
+        nodes: list[_Node] = []
+        if nameless:
+            nodes = [reader.node(field) for field in operations]
+        header_bytes = reader.read
+    return Header(tuple(rows.values()), metadata, header_bytes, _called(nameless, nodes, rows))
+
+
+def _graphs(reader: _OnnxReader) -> tuple[list[_Field], dict[str, str]]:
+    """Return the graphs of a model, one of which it must have, and its metadata."""
+    graphs, metadata = [], dict[str, str]()
+    for field in reader.fields(0, reader.file_bytes):
+        if field.number == _GRAPH:
+            graphs.append(field)
+        elif field.number == _METADATA:
+            metadata.update([reader.pair(field)])
+    if not graphs:
+        raise GRAPH.broken(reader.path, file_bytes=reader.file_bytes)
+    return graphs, metadata
+
+
+def _initializers(
+    reader: _OnnxReader, graphs: Iterable[_Field]
+) -> tuple[dict[str, Row], list[_Field]]:
+    """Return the row of each initializer of some graphs, and the messages of their operations."""
+    rows: dict[str, Row] = {}
+    operations: list[_Field] = []
+    for graph in graphs:
+        for field in reader.fields(graph.begin, graph.end):
             if field.number == _NODE and len(operations) < MOST_NODES:
                 operations.append(field)
             elif field.number == _INITIALIZER:
                 tensor = reader.tensor(field)
                 if tensor.name in rows:
-                    raise TWICE.broken(path, tensor=tensor.name)
-                rows[tensor.name] = _initializer_row(tensor, path)
-        nameless = {
-            name
-            for name, row in rows.items()
-            if len(row.shape) == _MATRIX and role_of(name) == "other"
-        }
-        nodes = [reader.node(field) for field in operations] if nameless else []
-        header_bytes = reader.read
-    return Header(tuple(rows.values()), metadata, header_bytes, _called(nameless, nodes, rows))
+                    raise TWICE.broken(reader.path, tensor=tensor.name)
+                rows[tensor.name] = _initializer_row(tensor, reader.path)
+    return rows, operations
+
+
+def _is_nameless_matrix(row: Row) -> bool:
+    return len(row.shape) == _MATRIX and role_of(row.name) == "other"
 
 
 class _OnnxReader:
@@ -294,31 +309,26 @@ class _OnnxReader:
 
     def tensor(self, message: _Field) -> _Initializer:
         """Return what a message says of a tensor."""
-        name, kind, shape, raw_bytes, outside, elsewhere = (
-            "",
-            0,
-            list[int](),
-            None,
-            dict[str, str](),
-            False,
-        )
+        name, kind, raw_bytes, elsewhere = "", 0, None, False
+        shape, outside = list[int](), dict[str, str]()
         for field in self.fields(message.begin, message.end):
             if field.number == _NAME:
                 name = self.text(field)
             elif field.number == _DATA_TYPE:
                 kind = field.value
             elif field.number == _DIMS:
-                for size in self._numbers(field):
-                    shape.append(size)
-                    if len(shape) > MOST_DIMS:
-                        raise SHAPE.broken(self.path, tensor=name, dims=len(shape))
+                shape += islice(self._numbers(field), MOST_DIMS + 1 - len(shape))
+                if len(shape) > MOST_DIMS:
+                    raise SHAPE.broken(self.path, tensor=name, dims=len(shape))
             elif field.number == _RAW:
                 raw_bytes = field.end - field.begin
             elif field.number == _EXTERNAL:
                 outside.update([self.pair(field)])
             elif field.number == _LOCATION:
                 elsewhere = field.value == 1
-        return _Initializer(name, kind, tuple(shape), raw_bytes, outside if elsewhere else {})
+        if not elsewhere:
+            outside = {}
+        return _Initializer(name, kind, tuple(shape), raw_bytes, outside)
 
 
 def _initializer_row(tensor: _Initializer, path: str) -> Row:
@@ -385,13 +395,22 @@ def _weight(
     """Follow a matrix through the graph until its product meets a bias."""
     by_path = None
     for _ in range(_LONGEST_WAY):
-        node, *others = takers.get(name) or [_NONE]
-        if others or node.operation not in _ON_THE_WAY:
+        nodes = takers.get(name, ())
+        if len(nodes) != 1 or nodes[0].operation not in _ON_THE_WAY:
             return by_path
+        node = nodes[0]
         if node.operation == "Add":
-            biases = [other for other in node.inputs if other in rows and other.endswith(".bias")]
-            return f"{biases[0].removesuffix('bias')}weight" if len(biases) == 1 else by_path
+            return _weight_of_bias(node, rows) or by_path
         if "/" in node.name and node.operation.startswith("MatMul"):
-            by_path = f"{'.'.join(node.name.strip('/').split('/')[:-1])}.weight"
+            path = node.name.strip("/").split("/")[:-1]
+            by_path = f"{'.'.join(path)}.weight"
         name = node.output
     return by_path
+
+
+def _weight_of_bias(addition: _Node, rows: Mapping[str, Row]) -> str | None:
+    """Return the name of the weight whose bias is added; None where there is not just one."""
+    biases = [name for name in addition.inputs if name in rows and name.endswith(".bias")]
+    if len(biases) != 1:
+        return None
+    return f"{biases[0].removesuffix('bias')}weight"

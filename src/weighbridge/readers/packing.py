@@ -73,7 +73,14 @@ class _Packing(NamedTuple):
         )
 
     def base(self, name: str) -> str:
-        return name.removesuffix(self.weight) if self.weight else name
+        return name.removesuffix(self.weight)
+
+    def rows_beside(self, row: Row, rows: Rows) -> Iterator[tuple[Row, str]]:
+        """Yield each tensor that stands beside a packed one for its sake, and its role."""
+        base = self.base(row.name)
+        for ending, role in self.roles.items():
+            if base + ending in rows:
+                yield rows[base + ending], role
 
 
 def unpack(rows: Rows, folder: str) -> tuple[dict[str, Row], dict[str, Packed]]:
@@ -97,19 +104,28 @@ def unpack(rows: Rows, folder: str) -> tuple[dict[str, Row], dict[str, Packed]]:
         >>> [(row.count, row.parameters, row.role) for row in found.values()]
         [(32768, 262144, ''), (256, 0, 'quantization.zero'), (2048, 0, 'quantization.scale')]
     """
-    found, packed, bits = dict(rows), dict[str, Packed](), _Bits(folder)
+    unpacked, packed, bits = dict(rows), dict[str, Packed](), _Bits(folder)
     for row in _likely(rows):
-        for packing in _packings():
-            if packing.fits(row, rows) and (of_row := _packed(row, packing, rows, bits)):
-                packed[row.name] = of_row
-                base = packing.base(row.name)
-                for ending, role in packing.roles.items():
-                    if beside := rows.get(base + ending):
-                        found[beside.name] = beside._replace(role=role, parameters=0)
-                if of_row.elements is not None:
-                    found[row.name] = row._replace(role="", parameters=of_row.elements)
-                break
-    return found, packed
+        match = _match(row, rows, bits)
+        if match is None:
+            continue
+        packing, weight = match
+        packed[row.name] = weight
+        for beside, role in packing.rows_beside(row, rows):
+            unpacked[beside.name] = beside._replace(role=role, parameters=0)
+        if weight.elements is not None:
+            unpacked[row.name] = row._replace(role="", parameters=weight.elements)
+    return unpacked, packed
+
+
+def _match(row: Row, rows: Rows, bits: _Bits) -> tuple[_Packing, Packed] | None:
+    """Return the first way of packing that a tensor fits, and the weight that it stands for."""
+    for packing in _packings():
+        if packing.fits(row, rows):
+            weight = _packed(row, packing, rows, bits)
+            if weight is not None:
+                return packing, weight
+    return None
 
 
 def _likely(rows: Rows) -> list[Row]:
@@ -149,7 +165,10 @@ def _packed(row: Row, packing: _Packing, rows: Rows, bits: _Bits) -> Packed | No
 
 def _flat(values: Iterable[Any]) -> Iterator[int]:
     for value in values:
-        yield from value if isinstance(value, tuple) else (value,)
+        if isinstance(value, tuple):
+            yield from value
+        else:
+            yield value
 
 
 @cache
@@ -171,13 +190,18 @@ def _packing(name: str, entry: Mapping[str, Any]) -> _Packing:
         shape=tuple(map(parse, entry.get("shape", "").split())),
         elements=parse(entry["elements"]) if "elements" in entry else None,
         bits=parse(entry.get("bits", "null")),
-        roles={
-            ending: f"quantization.{role}"
-            for part, role in _PARTS.items()
-            for ending in entry.get(part, ())
-        },
+        roles=_roles(entry),
         called=entry.get("as", ".weight"),
     )
+
+
+def _roles(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return the role of each tensor beside a packed one, by the ending of its name."""
+    return {
+        ending: f"quantization.{role}"
+        for part, role in _PARTS.items()
+        for ending in entry.get(part, ())
+    }
 
 
 class _Bits:

@@ -238,25 +238,37 @@ def _laid_out(
         yield key, taken
 
 
-def _nested_tensors(found: Any, path: str) -> Iterator[tuple[str, _TorchTensor]]:
-    """Yield the tensors that stand in what a pickle would build: in dicts and lists, in one another."""
-    visited = named = 0
+def _nested_tensors(value: Any, path: str) -> Iterator[tuple[str, _TorchTensor]]:
+    """Yield the tensors in what a pickle would build: in dicts and lists, in one another."""
+    return _TensorWalk(path).tensors({"": value}, "", 0)
 
-    def inside(value: Any, above: str, depth: int) -> Iterator[tuple[str, _TorchTensor]]:
-        nonlocal visited, named
+
+class _TensorWalk:
+    """Goes through nested dicts and lists, within the limits of the rule ``torch-deep``."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._entries = self._characters = 0
+
+    def tensors(self, value: Any, parent: str, depth: int) -> Iterator[tuple[str, _TorchTensor]]:
+        """Yield each tensor with its name, the parts of which are joined by dots."""
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             if not isinstance(item, _VISITED):
                 continue
-            name = f"{above}.{key}" if above else str(key)
-            visited, named = visited + 1, named + len(name)
-            if depth > MOST_DEEP or visited > MOST_TENSORS or named > LONGEST_NAMES:
-                raise DEEP.broken(path, at=name, depth=depth, entries=visited, characters=named)
+            name = f"{parent}.{key}" if parent else str(key)
+            self._count(name, depth)
             if not isinstance(item, Called):
-                yield from inside(item, name, depth + 1)
-            elif tensor := _rebuilt(item, name, path):
+                yield from self.tensors(item, name, depth + 1)
+            elif tensor := _rebuilt(item, name, self._path):
                 yield name, tensor
 
-    return inside({"": found}, "", 0)
+    def _count(self, name: str, depth: int) -> None:
+        self._entries += 1
+        self._characters += len(name)
+        too_many = self._entries > MOST_TENSORS or self._characters > LONGEST_NAMES
+        if depth > MOST_DEEP or too_many:
+            sizes = {"entries": self._entries, "characters": self._characters}
+            raise DEEP.broken(self._path, at=name, depth=depth, **sizes)
 
 
 _VISITED = (Called, dict, list, tuple)

@@ -154,24 +154,25 @@ def _usual(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[s
     except (UnicodeDecodeError, CheckpointError):
         return None
     tensors = _TENSOR.findall(text, found.end() if found else 1)
-    kinds = {
-        spelled: kind
-        for spelled in {spelled for _, spelled, _ in tensors}
-        if (kind := _kind(spelled))
-    }
-    if not tensors or any(spelled not in kinds for _, spelled, _ in tensors):
+    kinds: dict[str, _Kind] = {}
+    for spelling in {spelling for _, spelling, _ in tensors}:
+        kind = _kind(spelling)
+        if kind is None:
+            return None
+        kinds[spelling] = kind
+    kind_of_each = [kinds[spelling] for _, spelling, _ in tensors]
+    ends = list(accumulate([tensor_bytes for _, tensor_bytes in kind_of_each]))
+    if not ends or ends[-1] != data_bytes:
         return None
-    of_each = [kinds[spelled] for _, spelled, _ in tensors]
-    ends = list(accumulate([taken for _, taken in of_each]))
     spans = [f"{begin},{end}" for begin, end in zip([0, *ends], ends, strict=False)]
-    names = {name for name, _, _ in tensors}
-    in_order = spans == [span for _, _, span in tensors] and ends[-1] == data_bytes
-    if not in_order or len(names) < len(tensors) or "__metadata__" in names:
+    if spans != [span for _, _, span in tensors]:
+        return None
+    names = [name for name, _, _ in tensors]
+    if len(set(names)) < len(names) or "__metadata__" in names:
         return None
     new = tuple.__new__  # `Row` itself takes twice as long
-    return [
-        new(Row, (name, *row)) for (name, _, _), (row, _) in zip(tensors, of_each, strict=True)
-    ], metadata
+    rows = [new(Row, (name, *row)) for name, (row, _) in zip(names, kind_of_each, strict=True)]
+    return rows, metadata
 
 
 def _kind(spelled: str) -> _Kind | None:

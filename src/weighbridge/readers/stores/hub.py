@@ -1,4 +1,4 @@
-"""Reads files of the Hugging Face Hub, through its own library: so that its cache, token and settings hold."""
+"""Reads files of the Hugging Face Hub by its own library: its cache, token and settings hold."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OFFLINE = Rule(
 
 
 class _OnHub(NamedTuple):
-    """What an address on the hub names: a repository, its revision, and a path in it, all of it where it is empty."""
+    """An address on the hub: a repository, its revision, and a path in it, empty for all of it."""
 
     repository: str
     revision: str | None
@@ -59,9 +59,9 @@ def _on_hub(path: str) -> _OnHub:
 
 
 def _hub_folder(path: str) -> RemoteFolder | str:
-    """Return what a repository or a folder of it holds, at one commit; of a file its address at that commit.
+    """Return the files in a repository or a folder of it, or the address of a file, at one commit.
 
-    Where only the cache can be asked, it is the path of what that has.
+    Where only the cache can be asked, it is the path in the cache.
     """
     at = _on_hub(path)
     imported("huggingface_hub", path)
@@ -114,48 +114,48 @@ def _cached(at: _OnHub, path: str) -> str | None:
 
 
 def download(path: str, patterns: Sequence[str]) -> str:
-    """Fetch the files of a repository that fit one of the patterns, whole, into the hub's cache; return their folder.
+    """Fetch the files of a repository that fit a pattern into the hub's cache.
 
-    Where the hub cannot be asked, it is what the cache has.
+    Returns their folder. Where the hub cannot be asked, that is what the cache has.
 
     Raises:
         CheckpointError: the address is none, nothing is there, or it cannot be fetched.
     """
-    at, hub, errors = (
-        _on_hub(path),
-        imported("huggingface_hub", path),
-        import_module("huggingface_hub.errors"),
-    )
+    at, hub = _on_hub(path), imported("huggingface_hub", path)
+    errors = import_module("huggingface_hub.errors")
     if import_module("huggingface_hub.constants").HF_HUB_OFFLINE:
         return _cached(at, path) or _not_cached(path)
-    said = import_module("huggingface_hub.utils")
-    said.logging.set_verbosity_error()  # what fails is told once, and here
-    if sys.stderr is None or not sys.stderr.isatty():
-        said.disable_progress_bars()
+    _silence()
     try:
         info = _asked(at, path)
         names = [sibling.rfilename for sibling in info.siblings or ()]
-        wanted = [
-            name
-            for name in names
-            if any(fnmatch(name, f"{at.name}/{of}".lstrip("/")) for of in patterns)
-        ]
-        for name, revision in [
-            *((name, info.sha) for name in wanted),
-            *((name, at.revision) for name in wanted[:1]),
-        ]:
-            # the last one once more, under the name of the revision, so that the cache knows which
-            # commit that is
+        wanted = [name for name in names if _fits(name, at.name, patterns)]
+        downloads = [(name, info.sha) for name in wanted]
+        # One more time under the name of the revision: so the cache knows which commit that is.
+        downloads += [(name, at.revision) for name in wanted[:1]]
+        for name, revision in downloads:
             hub.hf_hub_download(
                 at.repository, name, revision=revision, etag_timeout=TIMEOUT_SECONDS
             )
     except errors.HfHubHTTPError as error:
         raise by_status(getattr(error.response, "status_code", 0), path) from None
     except (import_module("httpx2").TransportError, errors.LocalEntryNotFoundError) as error:
-        if held := _cached(at, path):
-            return held
+        if cached := _cached(at, path):
+            return cached
         raise lost(error, path, tries=1) from None
     return _cached(at._replace(revision=info.sha), path) or _nothing(at, path)
+
+
+def _silence() -> None:
+    """Keep the hub's library from printing: errors are reported once, and by this module."""
+    utils = import_module("huggingface_hub.utils")
+    utils.logging.set_verbosity_error()
+    if sys.stderr is None or not sys.stderr.isatty():
+        utils.disable_progress_bars()
+
+
+def _fits(name: str, folder: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch(name, f"{folder}/{pattern}".lstrip("/")) for pattern in patterns)
 
 
 def _not_cached(path: str) -> str:

@@ -1,4 +1,4 @@
-"""A file that is elsewhere, of which ranges are fetched: what all the stores of `stores.py` share."""
+"""What all stores elsewhere share: a file of which only ranges are fetched."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CHANGED = Rule("changed", "the file has another length than a moment ago", "try 
 
 
 class Remote(io.RawIOBase):
-    r"""A file elsewhere, of which only the ranges are fetched that are read, and some that follow on them.
+    r"""A file elsewhere: only ranges that are read are fetched, and some bytes that follow on them.
 
     Example:
         >>> asked = []
@@ -114,10 +114,13 @@ class Store(NamedTuple):
     matching: Callable[[str], list[str]]
 
 
-def each(files: Sequence[str], read: Callable[[str], _Of], watch: Watch | None = None) -> list[_Of]:
-    """Read several files at once, and return what each gave, in their order; ``watch`` is told of each that is done.
+def read_at_once(
+    files: Sequence[str], read: Callable[[str], _Of], watch: Watch | None = None
+) -> list[_Of]:
+    """Read several files at once, and return the results in the order of the files.
 
-    The first error ends it: what was not begun is not.
+    ``watch`` is called after each with the number of files done. The first error ends it, and no
+    further file is begun.
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         waiting = [pool.submit(read, file) for file in files]

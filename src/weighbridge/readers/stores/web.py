@@ -75,7 +75,7 @@ def _client() -> Any:
 
 
 class WebFile(NamedTuple):
-    """A file that a server has: who asks for it, its URL, what the user calls it, and the headers that are sent."""
+    """A file on a server: the client that fetches it, its URL, the user's path, extra headers."""
 
     client: Any
     url: str
@@ -122,7 +122,7 @@ def _open_web(path: str) -> Remote:
 
 
 def _asked_wait(answer: Any, wait: float, path: str) -> float:
-    """Return how long to wait before the next try: as long as the server asks, if it can be borne."""
+    """Return the seconds before the next try: what the server asks for, within limits."""
     asked = answer.headers.get("Retry-After", "")
     if asked.isdecimal() and float(asked) > LONGEST_WAIT_SECONDS:
         raise by_status(answer.status_code, path, asks_to_wait_seconds=asked)
@@ -135,7 +135,7 @@ def by_status(status: int, path: str, **values: Any) -> CheckpointError:
 
 
 def _body(answer: Any, begin: int, end: int, path: str) -> tuple[bytes, int]:
-    """Return the bytes that were asked for, and the length of the file; nothing more is taken than was asked for."""
+    """Return the bytes asked for, and no others, with the length of the file."""
     stated = answer.headers.get("Content-Length", "")
     found = re.fullmatch(
         r"bytes (?:(\d+)-(\d+)|\*)/(\d{1,20}|\*)", answer.headers.get("Content-Range", "")

@@ -1,0 +1,81 @@
+"""The formats that are read: each is one file of this folder, and a line of the table here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from weighbridge.readers import flax, gguf, npz, onnx, pytorch, safetensors, tensorflow
+from weighbridge.readers.rules import Rule, without_secrets
+from weighbridge.readers.stores import open_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weighbridge.readers.header import Header
+
+
+class FileFormat(NamedTuple):
+    """A format: its name, its reader, and whether the first 9 bytes of a file look like it.
+
+    ``parts`` returns all files of a split checkpoint, given the path and the header of any one;
+    ``row_name`` returns the name that a row has for a name in an index.
+    """
+
+    name: str
+    read: Callable[[str], Header]
+    recognise: Callable[[bytes], bool]
+    parts: Callable[[str, Header], list[str]] | None = None
+    row_name: Callable[[str], str] = str
+
+
+FORMATS = {
+    ".safetensors": FileFormat("safetensors", safetensors.read, safetensors.recognise),
+    ".gguf": FileFormat("GGUF", gguf.read, gguf.recognise, gguf.parts),
+    ".bin": FileFormat("PyTorch", pytorch.read, pytorch.recognise),
+    ".pt": FileFormat("PyTorch", pytorch.read, pytorch.recognise),
+    ".pth": FileFormat("PyTorch", pytorch.read, pytorch.recognise),
+    ".ckpt": FileFormat("PyTorch", pytorch.read, pytorch.recognise),
+    ".onnx": FileFormat("ONNX", onnx.read, onnx.recognise),
+    ".npz": FileFormat("NumPy", npz.read, npz.recognise),
+    ".index": FileFormat("TensorFlow", tensorflow.read, tensorflow.recognise),
+    ".msgpack": FileFormat("Flax", flax.read, flax.recognise, row_name=flax.dotted_name),
+}
+"""The formats by the suffix of their files."""
+
+UNREAD = (".h5", ".pdparams", ".tflite")
+"""Suffixes of formats that hold weights too and have no reader yet."""
+
+READ_SUFFIXES = ", ".join(FORMATS)
+INDEX_SUFFIX = ".index.json"  # behind that of the format
+_START_BYTES = 9  # as many as tell the formats apart
+
+FORMAT = Rule(
+    "format",
+    f"only {READ_SUFFIXES} are read so far",
+    "give such a file, its index, or a folder that holds one",
+)
+
+
+def format_of(path: str) -> FileFormat:
+    """Return the format of a file: by its suffix, or by its first bytes if no format has that.
+
+    Raises:
+        CheckpointError: no format has the suffix or looks like these bytes.
+    """
+    for suffix, file_format in FORMATS.items():
+        if without_secrets(path).endswith(suffix):
+            return file_format
+    with open_file(path) as file:
+        start = file.read(_START_BYTES)
+    for file_format in FORMATS.values():
+        if file_format.recognise(start):
+            return file_format
+    raise FORMAT.broken(path, starts_with=start)
+
+
+def format_of_index(path: str) -> FileFormat | None:
+    """Return the format of the shards of an index; None if a path is that of no index."""
+    for suffix, file_format in FORMATS.items():
+        if without_secrets(path).endswith(suffix + INDEX_SUFFIX):
+            return file_format
+    return None
