@@ -1,0 +1,116 @@
+"""The binder: how a tensor's indices are bound, whatever kind of value the result is made of.
+
+A blueprint says how often each index repeats, and under which conditions, with which dims and with
+which tie a tensor exists in each place. Going through the indices is the same for a config's
+integers, for arrays, for letters and for a probe's values; only what comes out of it differs. So
+`fold_indices` goes through them, and a meaning says what comes out: a list of places here, ranges of
+places in `ledger/bind.py`, a product of counts and sizes in `ledger/letters.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from weighbridge.algebra.expr import Tree, evaluate, names_in, source
+from weighbridge.blueprint.schema import LARGEST_SIZE
+from weighbridge.errors import ExpressionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+Result = TypeVar("Result")
+
+
+class IndexMeaning(Protocol[Result]):
+    """What the indices of a tensor come to, from the innermost outwards."""
+
+    def here(self) -> Result:
+        """Return the result in one place, where every index is bound."""
+
+    def alike(self, index: str, inside: Callable[[], Result]) -> Result:
+        """Return the result over an index on which nothing depends: ``inside`` needs one call."""
+
+    def each(self, index: str, inside: Callable[[], Result]) -> Result:
+        """Return the result over an index on which something depends.
+
+        The meaning may bind the index and call ``inside`` once for each of its values.
+        """
+
+
+def fold_indices(
+    repeat: Sequence[str], varies: Collection[str], meaning: IndexMeaning[Result]
+) -> Result:
+    """Return what indices come to, outermost first; ``varies`` are those on which something depends."""
+    if not repeat:
+        return meaning.here()
+    index, *inner = repeat
+    over = meaning.each if index in varies else meaning.alike
+    return over(index, lambda: fold_indices(inner, varies, meaning))
+
+
+def each_place(
+    repeat: Sequence[str],
+    values: Mapping[str, Any],
+    count: Callable[[str, Mapping[str, Any]], int],
+) -> Iterator[dict[str, Any]]:
+    """Yield ``values`` with a value for each index, place by place, the outermost index slowest.
+
+    ``count`` returns how often an index repeats, given its name and the values outside of it.
+
+    Example:
+        >>> places = each_place(("i", "j"), {"width": 8}, lambda index, values: values.get("i", 1) + 1)
+        >>> [(place["i"], place["j"]) for place in places]
+        [(0, 0), (1, 0), (1, 1)]
+    """
+    return fold_indices(repeat, repeat, _EachPlace(values, count))
+
+
+class _EachPlace:
+    """The meaning of `each_place`: the bound values themselves."""
+
+    def __init__(
+        self, values: Mapping[str, Any], count: Callable[[str, Mapping[str, Any]], int]
+    ) -> None:
+        self.values, self.count = dict(values), count
+
+    def here(self) -> Iterator[dict[str, Any]]:
+        yield dict(self.values)
+
+    def each(
+        self, index: str, inside: Callable[[], Iterator[dict[str, Any]]]
+    ) -> Iterator[dict[str, Any]]:
+        for value in range(self.count(index, self.values)):
+            self.values[index] = value
+            yield from inside()
+        self.values.pop(index, None)
+
+    alike = each
+
+
+def bound_size(
+    tree: Tree, values: Mapping[str, Any], least: int = 1, most: int = LARGEST_SIZE
+) -> int:
+    """Return the integer that an expression comes to.
+
+    Raises:
+        ExpressionError: it has no value, or is no integer from ``least`` to ``most``.
+
+    Example:
+        >>> from weighbridge.algebra.expr import parse
+        >>> bound_size(parse("width - 8"), {"width": 8})
+        Traceback (most recent call last):
+        weighbridge.errors.ExpressionError: width - 8: comes to 0, no integer from 1 to 2147483647 (width = 8).
+    """
+    size = evaluate(tree, values)
+    if type(size) is not int or not least <= size <= most:
+        raise ExpressionError(
+            f"comes to {size!r}, no integer from {least} to {most}",
+            where=source(tree),
+            values={name: values[name] for name in names_in(tree)},
+        )
+    return size
+
+
+def uses(tree: Tree, names: Iterable[str]) -> bool:
+    """Whether any of these names stands in an expression."""
+    return not set(names_in(tree)).isdisjoint(names)
