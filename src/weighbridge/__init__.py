@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from weighbridge.answers.weigh import Weighing, weigh
     from weighbridge.blueprint.schema import families
     from weighbridge.errors import WeighbridgeError
-    from weighbridge.ledger.ledger import Row
+    from weighbridge.ledger.rows import Row
     from weighbridge.models.catalogue import released
 
 # Where each public name lives. It is imported when it is first asked for, so that importing the
 # package costs nothing.
 _HOMES = {
-    "Row": "ledger.ledger",
+    "Row": "ledger.rows",
     "WeighbridgeError": "errors",
     "Weighing": "answers.weigh",
     "audit": "answers.audit",

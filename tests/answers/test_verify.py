@@ -11,7 +11,8 @@ from weighbridge.answers.verify import MOST_LINES, verify
 from weighbridge.blueprint.schema import load
 from weighbridge.data import LANGUAGES
 from weighbridge.errors import CheckpointError, ConfigError, ModelError, UsageError
-from weighbridge.ledger.ledger import Row, bind
+from weighbridge.ledger.ledger import bind
+from weighbridge.ledger.rows import Row
 from weighbridge.matching.comparison import KINDS, Difference, Dtype, compare, group
 from weighbridge.models.find import find
 from weighbridge.readers import Found

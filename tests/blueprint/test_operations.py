@@ -23,7 +23,7 @@ from weighbridge.derive.operations.recording import Recorder, record
 from weighbridge.derive.probing.own import OwnSubject
 from weighbridge.derive.running.runs import reference
 from weighbridge.errors import BlueprintError, ExpressionError, ModelError
-from weighbridge.ledger.ledger import Row
+from weighbridge.ledger.rows import Row
 from weighbridge.torch.measure import OURS
 
 torch.set_num_threads(1)

@@ -22,6 +22,7 @@ from weighbridge.cli import main
 from weighbridge.errors import CheckpointError, ModelError, WeighbridgeError
 from weighbridge.guessing import guess as guessing
 from weighbridge.ledger import ledger
+from weighbridge.ledger.rows import Row
 from weighbridge.matching.comparison import compare
 from weighbridge.matching.pairing import translated
 from weighbridge.models import find as models
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from weighbridge.blueprint.schema import Blueprint
-    from weighbridge.ledger.ledger import Row
 
 SEED = os.environ.get("WEIGHBRIDGE_SEED") or "weighbridge"
 HELD = 130  # families
@@ -484,7 +484,7 @@ def wb_parameters_of(config: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize("experts", [0, 2**40])
 def test_experts_that_nobody_can_have_are_not_counted_out(experts: int) -> None:
-    row = ledger.Row("blk.0.ffn_up_exps.weight", (experts, 0, 4), "F32", "", (), 0, 0)
+    row = Row("blk.0.ffn_up_exps.weight", (experts, 0, 4), "F32", "", (), 0, 0)
     held = Found(
         "a.gguf", "GGUF", (row,), {"general.architecture": "llama"}, (), 0, {}, {}, (), None
     )

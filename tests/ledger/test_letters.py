@@ -16,7 +16,8 @@ from weighbridge.algebra.expr import source
 from weighbridge.blueprint.law import check
 from weighbridge.blueprint.schema import MOST_PLACES, Blueprint
 from weighbridge.errors import ExpressionError, UsageError
-from weighbridge.ledger.ledger import GROUPINGS, Ledger, Line, bind
+from weighbridge.ledger.ledger import GROUPINGS, Ledger, bind
+from weighbridge.ledger.rows import RowGroup
 
 unhurried = settings(deadline=None)
 
@@ -52,7 +53,7 @@ def test_a_formula_comes_to_the_total(ledger: Ledger) -> None:
             assert ledger.formula_of([line])(**ledger.fields) == line.parameters
             assert ledger.formula_of([line], active=True)(**ledger.fields) <= line.parameters * 4
     for entry in ledger.entries:
-        assert ledger.formula_of([Line("", (entry,))])(**ledger.fields) == entry.parameters
+        assert ledger.formula_of([RowGroup("", (entry,))])(**ledger.fields) == entry.parameters
 
 
 @unhurried

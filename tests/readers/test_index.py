@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 from weighbridge import readers
 from weighbridge.errors import CheckpointError
-from weighbridge.ledger.ledger import Row
+from weighbridge.ledger.rows import Row
 from weighbridge.readers import read
 from weighbridge.readers.header import Header
 

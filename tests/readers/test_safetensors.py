@@ -17,7 +17,7 @@ from safetensors.numpy import save, save_file
 
 from weighbridge import units
 from weighbridge.errors import CheckpointError
-from weighbridge.ledger.ledger import Row
+from weighbridge.ledger.rows import Row
 from weighbridge.readers import Found, read, safetensors
 
 NUMPY_DTYPES = ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?", "c8")

@@ -11,8 +11,9 @@ from weighbridge.answers.sentences import Teller, picked, shown
 from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.blueprint.roles import component_of
 from weighbridge.errors import UsageError
-from weighbridge.ledger.ledger import Line, bind
+from weighbridge.ledger.ledger import bind
 from weighbridge.ledger.places import ONE
+from weighbridge.ledger.rows import RowGroup
 from weighbridge.ledger.symbols import meaning_of
 from weighbridge.render.document import (
     FORMATS,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from weighbridge.algebra.expr import Tree
-    from weighbridge.ledger.ledger import Entry
+    from weighbridge.ledger.rows import Entry
 
 
 def explain(  # noqa: PLR0913  # each is a word of its own for the user
@@ -93,7 +94,7 @@ class _Article:
         self.said = data.read_toml(f"words/explain.{lang}.toml")
         self.teller = Teller(self.ledger)
         self.letters, self.values = self.teller.letters, self.teller.values
-        self.everything = [Line("", self.ledger.entries)]
+        self.everything = [RowGroup("", self.ledger.entries)]
 
     def document(self) -> Document:
         sections = list(self.sections())
@@ -121,7 +122,7 @@ class _Article:
         text: str = self.said[key]
         return text.format(**self.figures(self.everything), **more)
 
-    def figures(self, lines: list[Line]) -> dict[str, Any]:
+    def figures(self, lines: list[RowGroup]) -> dict[str, Any]:
         """Return what braces are filled in with, of some lines together."""
         formula = self.formula(lines)
         return {
@@ -175,7 +176,9 @@ class _Article:
         components: dict[str, list[Entry]] = {}
         for entry in entries:
             components.setdefault(component_of(entry.template.role), []).append(entry)
-        lines = {name: Line(name, tuple(of_component)) for name, of_component in components.items()}
+        lines = {
+            name: RowGroup(name, tuple(of_component)) for name, of_component in components.items()
+        }
         for rank, section in enumerate(self.said["section"]):
             here = [lines[name] for name in section["components"] if name in lines]
             if here:
@@ -215,7 +218,7 @@ class _Article:
         text = self.said["layers_alike" if number.startswith("L") else "repeats_alike"]
         return text.format(index=index, layers=f"${number}$", last=f"$={number}-1$")
 
-    def component(self, line: Line, around: list[Entry]) -> Iterator[Block]:
+    def component(self, line: RowGroup, around: list[Entry]) -> Iterator[Block]:
         sentences = self.said["component"].get(line.name, ())
         told = self.joined(
             self.teller.tell(sentences, line.entries, around, **self.figures([line]))
@@ -232,7 +235,7 @@ class _Article:
             yield Paragraph(self.said["tied_list"].format(names=self.listed(ties)))
         yield self.derivation([line])
 
-    def tensors(self, line: Line) -> Grid:
+    def tensors(self, line: RowGroup) -> Grid:
         """Tabulate a component's tensors: name, shape in letters, elements of one layer's."""
         rows = []
         for entry in line.entries:
@@ -240,7 +243,7 @@ class _Article:
             rows.append((f"`{_name(entry)}`", shown(self.teller.dims(entry)), elements))
         return Grid(Table(tuple(self.said["tensor_header"]), tuple(rows), "<<>"))
 
-    def derivation(self, lines: list[Line]) -> Equation:
+    def derivation(self, lines: list[RowGroup]) -> Equation:
         """Return the chain: in letters, in numbers, layers times one layer, the value."""
         formula, value = self.formula(lines), sum(line.parameters for line in lines)
         parts = [formula] if len(formula) <= _LONGEST_FORMULA else []
@@ -273,7 +276,7 @@ class _Article:
         yield Paragraph(self.said["sizes_intro"])
         yield Grid(Table(tuple(self.said["size_header"]), tuple(rows), "<<<>"))
 
-    def total(self, sections: list[list[Line]]) -> Iterator[Block]:
+    def total(self, sections: list[list[RowGroup]]) -> Iterator[Block]:
         parts = " + ".join(str(sum(line.parameters for line in lines)) for lines in sections)
         yield Heading(2, self.said["total"])
         yield Paragraph(self.said["total_intro"])
@@ -296,7 +299,7 @@ class _Article:
                     else [entry for entry in self.base_entries() if _picked(entry, pitfall)]
                 )
             if entries:
-                figures = self.figures([Line("", tuple(entries))])
+                figures = self.figures([RowGroup("", tuple(entries))])
                 items.extend(self.teller.tell([pitfall], entries, every, **figures))
         yield Heading(2, self.said["wrong"])
         yield Bullets(tuple(items))
@@ -372,7 +375,7 @@ class _Article:
 
     # Formulas
 
-    def formula(self, lines: Iterable[Line]) -> str:
+    def formula(self, lines: Iterable[RowGroup]) -> str:
         """Return the formula of some lines as mathematics, in letters."""
         tree = self.ledger.formula_of(lines).tree(
             sorted(self.model.blueprint.repeats), tuple(self.letters)
@@ -392,7 +395,7 @@ class _Section(NamedTuple):
     rank: int
     title: str
     text: str
-    lines: list[Line]
+    lines: list[RowGroup]
     around: list[Entry]
 
 
@@ -409,7 +412,7 @@ def _put(found: dict[str, Any], dotted: str, value: Any) -> None:
     found[last] = value
 
 
-def _entries(lines: Iterable[Line]) -> list[Entry]:
+def _entries(lines: Iterable[RowGroup]) -> list[Entry]:
     return [entry for line in lines for entry in line.entries]
 
 

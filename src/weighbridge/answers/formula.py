@@ -11,8 +11,8 @@ from weighbridge.algebra.expr import names_in, source
 from weighbridge.algebra.polynomial import floored
 from weighbridge.answers import code
 from weighbridge.errors import UsageError, WeighbridgeError
-from weighbridge.ledger.ledger import Line
 from weighbridge.ledger.lettering import Lettering
+from weighbridge.ledger.rows import RowGroup
 from weighbridge.render import math
 from weighbridge.render.table import COLUMNS, LATEX, Table, lines_of, text, wrap
 from weighbridge.render.words import label, words
@@ -191,7 +191,7 @@ class _Closed:
         for entry in self.ledger.entries:
             if entry.tied and entry.template.tie:
                 alone = entry._replace(tied=False)
-                formula = self.ledger.formula_of([Line("", (alone,))])
+                formula = self.ledger.formula_of([RowGroup("", (alone,))])
                 shown = {
                     "letters": self.written.text(formula),
                     "fields": self.written.fields(formula),

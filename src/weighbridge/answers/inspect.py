@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from weighbridge.ledger.ledger import Row
+    from weighbridge.ledger.rows import Row
     from weighbridge.readers import Found, Watch
 
 GROUPINGS = ("component", "role", "layer", "dtype", "tensor")

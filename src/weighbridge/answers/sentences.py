@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
-    from weighbridge.ledger.ledger import Entry, Ledger
+    from weighbridge.ledger.ledger import Ledger
+    from weighbridge.ledger.rows import Entry
 
     Sentence = Mapping[str, Any]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weighbridge import data, units
 from weighbridge.answers.weigh import weigh
 from weighbridge.errors import UsageError
-from weighbridge.ledger.ledger import Line
 from weighbridge.ledger.places import ONE
+from weighbridge.ledger.rows import RowGroup
 from weighbridge.render.table import COLUMNS, width, wrap
 from weighbridge.render.words import words
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.answers.weigh import Weighing
-    from weighbridge.ledger.ledger import Entry
+    from weighbridge.ledger.rows import Entry
 
     Item = tuple[
         tuple[str, ...], Entry
@@ -204,7 +204,7 @@ def _node(
             )
         else:
             modules.append(_node(first, inner, inside, classes, at))
-    each = Line(name, tuple(entry for _, entry in items)).parameters
+    each = RowGroup(name, tuple(entry for _, entry in items)).parameters
     every = each if indices is None else each * len(indices)
     class_name = classes.get(".".join(path), "Module")
     return Node(name, class_name, every, each, tuple(_tensors(items, at)), tuple(modules), indices)

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import units
-from weighbridge.ledger.ledger import Ledger, Line, Row, bind
+from weighbridge.ledger.ledger import Ledger, bind
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.symbols import letters_of
 from weighbridge.models.find import Model, find
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from weighbridge.algebra.polynomial import Polynomial
+    from weighbridge.ledger.rows import Row, RowGroup
     from weighbridge.models.find import Reading
 
 
@@ -156,7 +157,7 @@ class Weighing:
         """
         return {line.name: line.parameters for line in self._lines(grouping)}
 
-    def _lines(self, grouping: str) -> list[Line]:
+    def _lines(self, grouping: str) -> list[RowGroup]:
         """Return the groups; a tensor is one of a file."""
         return (self.ledger.stored if grouping == "tensor" else self.ledger).by(grouping)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from weighbridge.blueprint.operations import Operation
-    from weighbridge.ledger.ledger import Row
+    from weighbridge.ledger.rows import Row
 
 
 class Quantity(NamedTuple):

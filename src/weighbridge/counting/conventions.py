@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.ledger.ledger import Ledger
-    from weighbridge.ledger.ledger import Row as StoredRow
+    from weighbridge.ledger.rows import Row as StoredRow
     from weighbridge.readers import Found
 
 

@@ -220,7 +220,7 @@ def reconcile_checkpoint(found: Found, wanted: Number) -> Reconciliation:
     """Find the ways of counting under which what a checkpoint holds gives a number.
 
     Example:
-        >>> from weighbridge.ledger.ledger import Row
+        >>> from weighbridge.ledger.rows import Row
         >>> from weighbridge.readers import Found
         >>> row = Row("pooler.dense.weight", (3, 3), "F32", "", (), 9, 9)
         >>> found = Found("a.pt", "PyTorch", (row,), {}, ("a.pt",), 0, {}, {}, (), None)

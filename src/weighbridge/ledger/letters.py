@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from weighbridge.algebra.expr import Tree, evaluate, names_in
 from weighbridge.algebra.polynomial import Opaque, Polynomial, in_letters, symbols
+from weighbridge.blueprint.bind import uses
 from weighbridge.errors import ExpressionError
+from weighbridge.ledger.bind import product_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -55,36 +57,29 @@ class Letters:
         return self._values[tree]
 
     def every(self, template: Template, *, active: bool = False) -> Polynomial | None:
-        """Return the elements of a template in all places where it stands untied, or of its active experts there.
+        """Return the elements of a template where it stands untied, or of its active experts there.
 
         None where they cannot be written: an expression would be too long, or have too many rounds.
         """
-        counts = {index: self.blueprint.repeat[index] for index in template.repeat}
+        repeat = {index: self.blueprint.repeat[index] for index in template.repeat}
         dims = [self.blueprint.dims[dim] for dim in template.dims]
         if active and template.active:
             if template.active.over:
-                counts[template.active.over] = template.active.number
+                repeat[template.active.over] = template.active.number
             else:
                 dims[0] = template.active.number
-        if not template.varies and not active:
-            return reduce(
-                lambda product, tree: product * self.of(tree), [*counts.values(), *dims], _ONE
-            )
-        conditions = [tree for tree in _conditions(template) if _uses(tree, template.repeat)]
-        inside = [*conditions, *dims, *counts.values()]
-        looped = [index for index in counts if any(index in names_in(tree) for tree in inside)]
-        factors = [*(counts[index] for index in counts if index not in looped), *dims]
-        free = [tree for tree in factors if not _uses(tree, looped)]
-        number = self._number(
-            {index: counts[index] for index in looped},
-            conditions,
-            [tree for tree in factors if _uses(tree, looped)],
-        )
-        return (
-            None
-            if number is None
-            else reduce(lambda product, tree: product * self.of(tree), free, number)
-        )
+        conditions = [tree for tree in _conditions(template) if uses(tree, repeat)]
+        inside = [*conditions, *dims, *repeat.values()]
+        varies = {index for index in repeat if any(uses(tree, (index,)) for tree in inside)}
+        loops, factors = product_of(repeat, dims, varies)
+        looped = [tree for tree in factors if uses(tree, loops)]
+        number = self._number(loops, conditions, looped)
+        if number is None:
+            return None
+        for tree in factors:
+            if not uses(tree, loops):
+                number *= self.of(tree)
+        return number
 
     def _number(
         self, loops: Mapping[str, Tree], conditions: Sequence[Tree], factors: Sequence[Tree]
@@ -131,10 +126,6 @@ def _conditions(template: Template) -> Iterable[Tree]:
     """Return on what a tensor is there, and is one of its own."""
     tie = template.tie
     return (*template.when, *([("not", tie.when)] if tie and tie.when else []))
-
-
-def _uses(tree: Tree, indices: Iterable[str]) -> bool:
-    return not set(names_in(tree)).isdisjoint(indices)
 
 
 def _over(loops: Mapping[str, Tree], conditions: Sequence[Tree], factors: Sequence[Tree]) -> Tree:

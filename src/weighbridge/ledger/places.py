@@ -101,6 +101,19 @@ class Places(Sequence["Place"]):
         """Return the places of one value of the outermost index."""
         return cls((((value,), inside),))
 
+    @classmethod
+    def of(cls, place: Place) -> Places:
+        """Return one place alone.
+
+        Example:
+            >>> list(Places.of((3, 7)))
+            [(3, 7)]
+        """
+        places = ONE
+        for value in reversed(place):
+            places = cls.at(value, places)
+        return places
+
 
 ONE = Places()
 """The place of a tensor without an index."""

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from weighbridge.blueprint.schema import Blueprint
-    from weighbridge.ledger.ledger import Ledger, Row
+    from weighbridge.ledger.ledger import Ledger
+    from weighbridge.ledger.rows import Row
     from weighbridge.matching.pairing import Expected, Pairs
     from weighbridge.models.find import Model
     from weighbridge.readers import Found

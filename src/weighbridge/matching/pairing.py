@@ -16,7 +16,7 @@ from weighbridge import data
 from weighbridge.blueprint.paths import is_under, joined
 from weighbridge.blueprint.roles import role_of
 from weighbridge.blueprint.schema import MOST_PLACES, families, load
-from weighbridge.ledger.ledger import Row
+from weighbridge.ledger.rows import Row
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence

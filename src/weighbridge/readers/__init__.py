@@ -21,7 +21,7 @@ from weighbridge.readers.rules import Rule, is_remote, without_secrets
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from weighbridge.ledger.ledger import Row
+    from weighbridge.ledger.rows import Row
     from weighbridge.readers.module import Module
     from weighbridge.readers.packing import Packed
 

@@ -21,7 +21,7 @@ from weighbridge.units import stored_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weighbridge.ledger.ledger import Row
+    from weighbridge.ledger.rows import Row
 
 MOST_DEEP = 32
 MOST_DIMS = 64

@@ -22,7 +22,7 @@ from weighbridge.units import DTYPES, stored_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weighbridge.ledger.ledger import Row
+    from weighbridge.ledger.rows import Row
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)

@@ -7,7 +7,7 @@ from functools import wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
-from weighbridge.ledger.ledger import Row
+from weighbridge.ledger.rows import Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from weighbridge.ledger.ledger import Row
+from weighbridge.ledger.rows import Row
 from weighbridge.readers.header import Header
 from weighbridge.units import NAMES
 

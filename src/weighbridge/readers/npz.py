@@ -19,7 +19,7 @@ from weighbridge.readers.stores import open_file
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
-    from weighbridge.ledger.ledger import Row
+    from weighbridge.ledger.rows import Row
     from weighbridge.readers.archive import Member
 
 LONGEST_HEADER_BYTES = 10_000  # as numpy itself has it

@@ -22,7 +22,7 @@ from weighbridge.units import stored_bytes
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from weighbridge.ledger.ledger import Row
+    from weighbridge.ledger.rows import Row
 
 MOST_DIMS = 64
 MOST_FIELDS = 2_000_000

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from weighbridge.algebra.expr import Tree
-    from weighbridge.ledger.ledger import Row
+    from weighbridge.ledger.rows import Row
 
     Rows = Mapping[str, Row]
 
@@ -94,7 +94,7 @@ def unpack(rows: Rows, folder: str) -> tuple[dict[str, Row], dict[str, Packed]]:
         CheckpointError: the config is needed, and cannot be read.
 
     Example:
-        >>> from weighbridge.ledger.ledger import Row
+        >>> from weighbridge.ledger.rows import Row
         >>> shapes = {"up.qweight": (512, 64), "up.qzeros": (32, 8), "up.scales": (32, 64)}
         >>> sizes = {name: prod(shape) for name, shape in shapes.items()}
         >>> rows = {name: Row(name, shapes[name], "I32", "", (), size, size) for name, size in sizes.items()}

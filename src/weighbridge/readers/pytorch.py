@@ -22,7 +22,7 @@ from weighbridge.units import NAMES, stored_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weighbridge.ledger.ledger import Row
+    from weighbridge.ledger.rows import Row
 
 LONGEST_PICKLE_BYTES = 200_000_000
 MOST_DEEP = 16

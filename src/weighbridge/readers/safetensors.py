@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from weighbridge.errors import CheckpointError
-from weighbridge.ledger.ledger import Row
+from weighbridge.ledger.rows import Row
 from weighbridge.readers.header import Header, found_row
 from weighbridge.readers.rules import (
     FETCH,

@@ -22,7 +22,7 @@ from weighbridge.units import stored_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weighbridge.ledger.ledger import Row
+    from weighbridge.ledger.rows import Row
 
 SUFFIX = ".index"
 LONGEST_INDEX_BYTES = 20_000_000

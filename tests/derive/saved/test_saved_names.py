@@ -22,13 +22,15 @@ from weighbridge.derive.probing.symbolic import Trace
 from weighbridge.derive.saved import saved_names as stored
 from weighbridge.derive.write import toml
 from weighbridge.errors import BlueprintError
-from weighbridge.ledger.ledger import Ledger, Row, bind
+from weighbridge.ledger.ledger import Ledger, bind
 from weighbridge.matching.comparison import compare
 from weighbridge.readers import Found
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
+
+    from weighbridge.ledger.rows import Row
 
     Raw = dict[str, Any]
 

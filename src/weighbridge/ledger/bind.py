@@ -1,0 +1,188 @@
+"""A blueprint's tensors at the values of a config: the integer meaning of `blueprint.bind`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge.algebra.expr import Tree, evaluate, source
+from weighbridge.blueprint.bind import bound_size, fold_indices, uses
+from weighbridge.blueprint.schema import MOST_LAYERS, MOST_PLACES, Template, measured
+from weighbridge.errors import ExpressionError
+from weighbridge.ledger.places import ONE, Places
+from weighbridge.ledger.rows import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from weighbridge.blueprint.schema import Blueprint
+
+    Form = tuple[tuple[int, ...], bool]  # a shape, and whether it is tied
+    PlacesByForm = dict[Form, Places]
+
+
+class Binder:
+    """A blueprint's expressions at a config's values, each evaluated once for the indices it uses.
+
+    Example:
+        >>> from weighbridge.blueprint.schema import load
+        >>> bert = load("bert")
+        >>> (words, *_) = Binder(bert, bert.defaults).entries(bert.templates("BertModel")[0])
+        >>> words.shape, words.tied, len(words.indices)
+        ((30522, 768), False, 1)
+    """
+
+    def __init__(self, blueprint: Blueprint, fields: Mapping[str, Any]) -> None:
+        self.blueprint, self.values = blueprint, dict(fields)
+        self._sizes: dict[str, int] = {}
+        self._truths: dict[Tree, bool] = {}
+        self._varying: dict[tuple[object, ...], PlacesByForm] = {}
+
+    def entries(self, template: Template) -> Iterator[Entry]:
+        """Yield an entry for each shape that a template has over the places it stands in.
+
+        Raises:
+            ExpressionError: an expression has no value, or there are too many places.
+        """
+        if template.active and self.values.get(source(template.active.number), 0) is None:
+            # The config does not say how many experts are active, so all of them count.
+            template = template._replace(active=None)
+        places_by_form = self._places_by_form(template)
+        limit_places(sum(map(len, places_by_form.values())), template)
+        for (shape, tied), places in places_by_form.items():
+            yield Entry(template, shape, places, tied)
+
+    def _places_by_form(self, template: Template) -> PlacesByForm:
+        if not template.varies:
+            # A condition may rule out a tensor whose count has no value: experts that are null.
+            exists = all(map(self.holds, template.when))
+            return self._fold(template) if exists else {}
+        tie = template.tie and template.tie.when
+        key = (template.repeat, template.dims, template.when, tie)
+        if key not in self._varying:
+            self._varying[key] = self._fold(template)
+        return self._varying[key]
+
+    def _fold(self, template: Template) -> PlacesByForm:
+        return fold_indices(template.repeat, template.varies, _Standing(self, template))
+
+    def layers(self, index: str) -> range:
+        """Return the values of an index where those outside of it are bound."""
+        return range(bound_size(self.blueprint.repeat[index], self.values, 0, MOST_LAYERS))
+
+    def shape(self, template: Template) -> tuple[int, ...]:
+        """Return the sizes of a tensor where its indices are bound."""
+        sizes = self._sizes
+        return tuple([sizes[dim] if dim in sizes else self._size(dim) for dim in template.dims])
+
+    def _size(self, dim: str) -> int:
+        tree = self.blueprint.dims[dim]
+        may_be_zero = not self.blueprint.zero.isdisjoint(measured(tree))
+        size = bound_size(tree, self.values, least=0 if may_be_zero else 1)
+        if not uses(tree, self.blueprint.repeat):
+            self._sizes[dim] = size
+        return size
+
+    def holds(self, condition: Tree) -> bool:
+        """Whether a condition is true where its indices are bound."""
+        if condition in self._truths:
+            return self._truths[condition]
+        truth = bool(evaluate(condition, self.values))
+        if not uses(condition, self.blueprint.repeat):
+            self._truths[condition] = truth
+        return truth
+
+    def is_tied(self, template: Template) -> bool:
+        """Whether a tensor shares another one where its indices are bound."""
+        tie = template.tie
+        return tie is not None and (tie.when is None or self.holds(tie.when))
+
+
+class _Standing:
+    """The places of a tensor by its form there, as ranges: the meaning of a ledger's indices."""
+
+    def __init__(self, binder: Binder, template: Template) -> None:
+        self.binder, self.template = binder, template
+        self.visits = 0
+        """How many values of varying indices were bound so far."""
+
+    def here(self) -> PlacesByForm:
+        binder, template = self.binder, self.template
+        if not all(map(binder.holds, template.when)):
+            return {}
+        return {(binder.shape(template), binder.is_tied(template)): ONE}
+
+    def alike(self, index: str, inside: Callable[[], PlacesByForm]) -> PlacesByForm:
+        layers = self.binder.layers(index)
+        if not layers:
+            return {}
+        return {form: Places(((layers, places),)) for form, places in inside().items()}
+
+    def each(self, index: str, inside: Callable[[], PlacesByForm]) -> PlacesByForm:
+        layers = self.binder.layers(index)
+        values_by_places: dict[Form, dict[Places, list[int]]] = {}
+        for value in layers:
+            self.visits += 1
+            limit_places(self.visits, self.template)
+            self.binder.values[index] = value
+            for form, places in inside().items():
+                values_by_places.setdefault(form, {}).setdefault(places, []).append(value)
+        self.binder.values.pop(index, None)
+        return {form: _blocks(layers, values) for form, values in values_by_places.items()}
+
+
+def _blocks(layers: range, values_by_places: Mapping[Places, list[int]]) -> Places:
+    """Return places in blocks of alike values of an index: its range where all of them are alike."""
+    blocks = []
+    for places, values in values_by_places.items():
+        is_whole = len(values) == len(layers)
+        blocks.append((layers if is_whole else tuple(values), places))
+    return Places(tuple(blocks))
+
+
+def limit_places(places: int, template: Template) -> None:
+    """Refuse a tensor that stands in more places than a ledger goes through.
+
+    Raises:
+        ExpressionError: there are more than `MOST_PLACES`.
+    """
+    if places > MOST_PLACES:
+        raise ExpressionError(f"stands in more than {MOST_PLACES:,} places", where=template.name)
+
+
+class Product(NamedTuple):
+    """The elements of a tensor in all its places, as expressions that are multiplied.
+
+    ``loops`` are the indices on which a factor or a condition depends, with how often each repeats.
+    """
+
+    loops: dict[str, Tree]
+    factors: list[Tree]
+
+
+def product_of(repeat: Mapping[str, Tree], dims: list[Tree], varies: Collection[str]) -> Product:
+    """Return the product of a tensor whose indices repeat so often, outermost first.
+
+    Example:
+        >>> repeat = {"i": ("name", "layers"), "e": ("name", "experts")}
+        >>> product_of(repeat, [("name", "width")], varies={"i"})
+        Product(loops={'i': ('name', 'layers')}, factors=[('name', 'experts'), ('name', 'width')])
+    """
+    return fold_indices(list(repeat), varies, _AsProduct(repeat, dims))
+
+
+class _AsProduct:
+    """The meaning of indices in expressions: a factor, or a loop where something depends on one."""
+
+    def __init__(self, repeat: Mapping[str, Tree], dims: list[Tree]) -> None:
+        self.repeat, self.dims = repeat, dims
+
+    def here(self) -> Product:
+        return Product({}, self.dims)
+
+    def alike(self, index: str, inside: Callable[[], Product]) -> Product:
+        loops, factors = inside()
+        return Product(loops, [self.repeat[index], *factors])
+
+    def each(self, index: str, inside: Callable[[], Product]) -> Product:
+        loops, factors = inside()
+        return Product({index: self.repeat[index], **loops}, factors)
