@@ -2,7 +2,7 @@
 
 A blueprint says how often each index repeats, and under which conditions, with which dims and with
 which tie a tensor exists in each place. Going through the indices is the same for a config's
-integers, for arrays, for letters and for a probe's values; only what comes out of it differs. So
+integers, for arrays, for letters and for the values of a probe; only the result differs. So
 `fold_indices` goes through them, and a meaning says what comes out: a list of places here, ranges of
 places in `ledger/bind.py`, a product of counts and sizes in `ledger/letters.py`.
 """

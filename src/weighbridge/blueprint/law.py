@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from weighbridge import data
 from weighbridge.algebra.expr import Tree, evaluate, names_in, parse, source
+from weighbridge.blueprint.bind import each_place
 from weighbridge.blueprint.paths import indices_in, is_under
 from weighbridge.blueprint.roles import role_of
 from weighbridge.blueprint.schema import (
@@ -516,20 +517,22 @@ def _elements(name: str, dims: tuple[str, ...], raw: Raw, fields: Mapping[str, A
     )
 
 
-def _places(repeat: Iterable[str], raw: Raw, fields: Mapping[str, Any]) -> list[dict[str, int]]:
+def _places(repeat: Sequence[str], raw: Raw, fields: Mapping[str, Any]) -> list[dict[str, int]]:
     """Return the values of these indices in every place."""
-    places: list[dict[str, int]] = [{}]
-    for index in repeat:
+    layers_so_far = Counter[str]()
+
+    def count(index: str, values: Mapping[str, Any]) -> int:
         tree = parse(raw["repeat"][index])
-        layers = [_at_least_0(tree, {**fields, **place}) for place in places]
-        if sum(layers) > MOST_PLACES:
+        layers = _at_least_0(tree, values)
+        layers_so_far[index] += layers
+        if layers_so_far[index] > MOST_PLACES:
             raise ExpressionError(f"comes to more than {MOST_PLACES:,} places", where=source(tree))
-        places = [
-            {**place, index: at}
-            for place, number in zip(places, layers, strict=True)
-            for at in range(number)
-        ]
-    return places
+        return layers
+
+    def indices(values: Mapping[str, Any]) -> dict[str, int]:
+        return {index: values[index] for index in repeat}
+
+    return [indices(values) for values in each_place(repeat, fields, count)]
 
 
 def _at_least_0(tree: Tree, fields: Mapping[str, Any]) -> int:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
-from weighbridge.algebra.expr import Tree, evaluate, names_in, parse, source
+from weighbridge.algebra.expr import Tree, evaluate, names_in, parse
 from weighbridge.blueprint import law
+from weighbridge.blueprint.bind import bound_size, each_place
 from weighbridge.blueprint.paths import indices_in
 from weighbridge.blueprint.schema import LARGEST_SIZE, MOST_LAYERS, MOST_PLACES, split_dims
 from weighbridge.errors import ExpressionError, ModelError, nearest, shorten
@@ -32,10 +32,11 @@ RUN_NAMES = ("batch", "sequence", "choices", "attention", "dtype", "training")
 """What an expression may name besides fields and indices: how the class is run."""
 COMPUTE = "compute"  # the dtype of a tensor that follows the model's
 NULL = "null"  # in place of a value that TOML does not have
+_MOST_ELEMENTS = LARGEST_SIZE**2  # a dim of an operation may be a product of two sizes
 _FACTORS = 4  # of a product: batch, rows, inner, columns
 
 
-class Entry(NamedTuple):
+class OperationTemplate(NamedTuple):
     """A product or a saved tensor: the module's path with ``{i}``, its dims, a saved one's dtype, its condition."""
 
     path: str
@@ -121,7 +122,7 @@ class Operations:
             if name in fields and fields[name] != value
         }
 
-    def entries(self, class_name: str, kind: str) -> Iterator[Entry]:
+    def entries(self, class_name: str, kind: str) -> Iterator[OperationTemplate]:
         """Yield the entries of one of `KINDS` of a class; what a class says of a path goes before what its base does.
 
         Raises:
@@ -151,19 +152,21 @@ class Operations:
             found for entry in self.entries(class_name, kind) for found in self._bound(entry, names)
         ]
 
-    def _bound(self, entry: Entry, names: Mapping[str, Any]) -> Iterator[Operation]:
-        repeat = indices_in(entry.path)
-        ranges = [range(_size(self.repeat[index], names, 0, MOST_LAYERS)) for index in repeat]
+    def _bound(self, entry: OperationTemplate, names: Mapping[str, Any]) -> Iterator[Operation]:
+        counts = {
+            index: bound_size(self.repeat[index], names, 0, MOST_LAYERS)
+            for index in indices_in(entry.path)
+        }
+        everywhere = each_place(tuple(counts), names, lambda index, _: counts[index])
         places = tuple(
-            place
-            for place in product(*ranges)
-            if entry.when is None
-            or evaluate(entry.when, {**names, **dict(zip(repeat, place, strict=True))})
+            tuple(map(values.__getitem__, counts))
+            for values in everywhere
+            if entry.when is None or evaluate(entry.when, values)
         )
         if len(places) > MOST_PLACES:
             raise ExpressionError(f"stands in more than {MOST_PLACES:,} places", where=entry.path)
         if places:
-            shape = tuple(_size(dim, names) for dim in entry.dims)
+            shape = tuple([bound_size(dim, names, 1, _MOST_ELEMENTS) for dim in entry.dims])
             yield Operation(entry.path, shape, entry.dtype, places)
 
 
@@ -171,26 +174,16 @@ def _value(value: Any) -> Any:
     return None if value == NULL else value
 
 
-def _size(tree: Tree, names: Mapping[str, Any], least: int = 1, most: int = LARGEST_SIZE**2) -> int:
-    size = evaluate(tree, names)
-    if type(size) is not int or not least <= size <= most:
-        bound = {name: names[name] for name in names_in(tree)}
-        raise ExpressionError(
-            f"comes to {size!r}, no integer from {least} to {most}",
-            where=source(tree),
-            values=bound,
-        )
-    return size
-
-
 @cache
-def _entry(path: str, text: str, kind: str) -> Entry:
+def _entry(path: str, text: str, kind: str) -> OperationTemplate:
     said, _, condition = text.partition(" if ")
     words, dtype = split_dims(said), ""
     if kind == "saved":
         dtype, *rest = words
         words = tuple(rest)
-    return Entry(path, tuple(map(parse, words)), dtype, parse(condition) if condition else None)
+    return OperationTemplate(
+        path, tuple(map(parse, words)), dtype, parse(condition) if condition else None
+    )
 
 
 def available() -> list[str]:
