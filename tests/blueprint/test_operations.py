@@ -14,16 +14,13 @@ import torch
 from weighbridge import data
 from weighbridge.blueprint import operations
 from weighbridge.blueprint import schema as blueprint
-from weighbridge.blueprint.operations import Operation
 from weighbridge.cli import main
 from weighbridge.costs import costs
-from weighbridge.costs.costs import Quantity
 from weighbridge.derive.operations.operate import Region, held_out
 from weighbridge.derive.operations.recording import Recorder, record
 from weighbridge.derive.probing.own import OwnSubject
 from weighbridge.derive.running.runs import reference
 from weighbridge.errors import BlueprintError, ExpressionError, ModelError
-from weighbridge.ledger.rows import Row
 from weighbridge.torch.measure import OURS
 
 torch.set_num_threads(1)
@@ -231,34 +228,6 @@ def test_work_that_is_no_product_of_matrices_is_named() -> None:
     found = record(torch.nn.Conv1d(2, 3, 2), {"input": torch.ones(1, 2, 9)})
     assert "aten.convolution" in found.others
     assert not found.forward
-
-
-# Costs
-
-
-def test_costs_by_hand() -> None:
-    rows = [
-        Row("a.weight", (4, 2), "F32", "", (), 8, 8),
-        Row("b.weight", (2,), "F32", "", (), 2, 2),
-    ]
-    saved = [Operation("a", (100,), "compute", ((),)), Operation("b", (1,), "I64", ((),))]
-    products = [Operation("a", (1, 3, 2, 4), "", ((),))]
-    assert costs.matmul_flops(products) == 48
-    assert costs.weight_bytes(rows) == 40
-    assert costs.saved_for_backward_bytes(saved, "BF16") == 208
-    forward = costs.peak_bytes(rows, saved, products, "F32", training=False)
-    assert forward == 40 + 408 + 2 * 48
-    # at b all is still saved and its gradient comes; at a that of b has gone, and a's gradient
-    # comes
-    assert (
-        costs.peak_bytes(rows, saved, products, "F32", training=True)
-        == 40 + (400 + 8 + 32) + 2 * 48
-    )
-
-
-def test_a_ratio_of_what_is_not_known_is_none() -> None:
-    assert Quantity("parameters", None, 4).ratio is None
-    assert Quantity("parameters", 2, 4).ratio == 2
 
 
 # The command

@@ -1,4 +1,4 @@
-"""What running a model costs: pure functions of a ledger's rows and of operations, with units in their names.
+"""What running a model costs: pure functions of a ledger's rows and of its operations.
 
 A product of a batch of b matrices m × k and k × n is 2·b·m·k·n FLOPs: a multiply and an add for
 each of its terms.
@@ -6,6 +6,7 @@ each of its terms.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -65,9 +66,9 @@ class Measurement(NamedTuple):
     def differing(self) -> list[str]:
         """The counts that are not what was predicted."""
         return [
-            each.name
-            for each in self.quantities
-            if each.name in self.exact and each.ratio not in (None, 1)
+            quantity.name
+            for quantity in self.quantities
+            if quantity.name in self.exact and quantity.ratio not in (None, 1)
         ]
 
 
@@ -79,7 +80,7 @@ def matmul_flops(products: Iterable[Operation]) -> int:
         >>> matmul_flops([Operation("layer.{i}.dense", (1, 2, 3, 4), "", ((0,), (1,)))])
         96
     """
-    return sum(2 * prod(each.shape) * len(each.places) for each in products)
+    return sum(2 * prod(product.shape) * len(product.places) for product in products)
 
 
 def saved_for_backward_bytes(saved: Iterable[Operation], compute_dtype: str) -> int:
@@ -87,11 +88,12 @@ def saved_for_backward_bytes(saved: Iterable[Operation], compute_dtype: str) -> 
 
     Example:
         >>> from weighbridge.blueprint.operations import Operation
-        >>> saved = [Operation("norm", (2, 3), "compute", ((),)), Operation("loss", (2,), "I64", ((),))]
+        >>> norm = Operation("norm", (2, 3), "compute", ((),))
+        >>> saved = [norm, Operation("loss", (2,), "I64", ((),))]
         >>> saved_for_backward_bytes(saved, "F32"), saved_for_backward_bytes(saved, "BF16")
         (40, 28)
     """
-    return sum(_bytes(each, compute_dtype) * len(each.places) for each in saved)
+    return sum(_bytes(tensor, compute_dtype) * len(tensor.places) for tensor in saved)
 
 
 def weight_bytes(rows: Iterable[Row]) -> int:
@@ -117,46 +119,52 @@ def peak_bytes(
     not in it.
     """
     rows, saved = list(rows), list(saved)
-    largest = max((each.shape[0] * each.shape[1] * each.shape[3] for each in products), default=0)
-    transient_bytes = 2 * stored_bytes(largest, compute_dtype)
-    if not training:
-        return weight_bytes(rows) + saved_for_backward_bytes(saved, compute_dtype) + transient_bytes
-    return (
-        weight_bytes(rows) + _most_in_backward_bytes(rows, saved, compute_dtype) + transient_bytes
-    )
+    outputs = [prod(product.shape[:2]) * product.shape[3] for product in products]
+    transient_bytes = 2 * stored_bytes(max(outputs, default=0), compute_dtype)
+    if training:
+        held_bytes = _most_in_backward_bytes(rows, saved, compute_dtype)
+    else:
+        held_bytes = saved_for_backward_bytes(saved, compute_dtype)
+    return weight_bytes(rows) + held_bytes + transient_bytes
 
 
 def _most_in_backward_bytes(rows: list[Row], saved: list[Operation], compute_dtype: str) -> int:
     """Return the most that saved tensors and gradients take together, from module to module."""
-    gradient_bytes: dict[str, int] = {}
+    gradient_bytes = Counter[str]()
     for row in rows:
         if row.parameters:
-            path = row.name.rpartition(".")[0]
-            gradient_bytes[path] = gradient_bytes.get(path, 0) + row.bytes
-    steps = list(_in_order(saved, compute_dtype))
-    met = {path for path, _ in steps}
-    held = sum(size for _, size in steps)
-    made = 0
-    most = held
-    for path, size in reversed(steps):
-        made += gradient_bytes.pop(path, 0)
-        most = max(most, held + made)
-        held -= size
-    return max(most, made + sum(gradient_bytes.values())) if met else held
+            gradient_bytes[row.name.rpartition(".")[0]] += row.bytes
+    modules = list(_modules_in_order(saved, compute_dtype))
+    saved_bytes = sum(size for _, size in modules)
+    made_bytes, most_bytes = 0, saved_bytes
+    for path, size in reversed(modules):
+        made_bytes += gradient_bytes.pop(path, 0)
+        most_bytes = max(most_bytes, saved_bytes + made_bytes)
+        saved_bytes -= size
+    # A module that saves nothing has gradients all the same; in the end all of them are there.
+    return max(most_bytes, made_bytes + gradient_bytes.total())
 
 
-def _in_order(saved: Iterable[Operation], compute_dtype: str) -> Iterator[tuple[str, int]]:
-    """Yield the modules that save, in the order in which they run, layer by layer, and what each saves."""
-    for repeats, group in groupby(saved, key=lambda each: "{" in each.path):
-        listed = [(each, dict(zip(each.places, each.paths, strict=True))) for each in group]
-        places = sorted({place for each, _ in listed for place in each.places}) if repeats else [()]
-        for place in places:
-            yield from (
-                (paths[place], _bytes(each, compute_dtype))
-                for each, paths in listed
-                if place in paths
-            )
+def _modules_in_order(saved: Iterable[Operation], compute_dtype: str) -> Iterator[tuple[str, int]]:
+    """Yield each module that saves, layer by layer in the order they run, and what it saves."""
+    for repeats, neighbours in groupby(saved, key=lambda operation: "{" in operation.path):
+        operations = list(neighbours)
+        if not repeats:
+            for operation in operations:
+                yield operation.path, _bytes(operation, compute_dtype)
+            continue
+        by_place: dict[tuple[int, ...], list[tuple[str, int]]] = {}
+        for operation in operations:
+            size = _bytes(operation, compute_dtype)
+            for place, path in zip(operation.places, operation.paths, strict=True):
+                by_place.setdefault(place, []).append((path, size))
+        for place in sorted(by_place):
+            yield from by_place[place]
 
 
-def _bytes(each: Operation, compute_dtype: str) -> int:
-    return stored_bytes(prod(each.shape), compute_dtype if each.dtype == COMPUTE else each.dtype)
+def _bytes(operation: Operation, compute_dtype: str) -> int:
+    """Return what an operation saves in one place."""
+    dtype = operation.dtype
+    if dtype == COMPUTE:
+        dtype = compute_dtype
+    return stored_bytes(prod(operation.shape), dtype)
