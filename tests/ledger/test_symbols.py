@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from weighbridge import data
 from weighbridge.blueprint.schema import families, load
 from weighbridge.data import LANGUAGES
-from weighbridge.ledger.symbols import letters, meaning_of, symbols
+from weighbridge.ledger.symbols import letters, meaning_of, size_symbols
 
-FIELDS = sorted(symbols())
+FIELDS = sorted(size_symbols())
 CONFIGS = ["", "text_config.", "vision_config.", "audio_config.", "text_config.decoder."]
 
 
@@ -34,8 +34,8 @@ def test_no_two_fields_of_a_model_have_one_letter(fields: set[str]) -> None:
     assert len(set(found.values())) == len(found)
     for field, letter in found.items():
         assert re.fullmatch(r"[A-Za-z](_[a-z]+)?", letter)
-        assert letter[0] == symbols()[field.rpartition(".")[2]].letter[0]
-    if len({symbols()[field.rpartition(".")[2]].letter for field in fields}) == len(fields):
+        assert letter[0] == size_symbols()[field.rpartition(".")[2]].letter[0]
+    if len({size_symbols()[field.rpartition(".")[2]].letter for field in fields}) == len(fields):
         assert found.keys() == fields, "where none clashes, each has its own"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, names_in, parse, source, substitute
 from weighbridge.blueprint.roles import component_of
-from weighbridge.ledger.symbols import letters_of, symbols
+from weighbridge.ledger.symbols import letters_of, size_symbols
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -111,7 +111,7 @@ class Teller:
 
     def can_say(self, text: str) -> bool:
         """Whether the model has every letter of a text, and every size that it tells the value of."""
-        known = {symbol.letter for symbol in symbols().values()}
+        known = {symbol.letter for symbol in size_symbols().values()}
         for marked in re.findall(r"\$([^${]+)\$", text):
             needed = set(names_in(parse(marked.lstrip("=#"))))
             if not (needed if marked[0] in "=#" else needed & known) <= self.values.keys():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, units
 from weighbridge.errors import printable
-from weighbridge.ledger.symbols import meaning_of, symbols
+from weighbridge.ledger.symbols import meaning_of, size_symbols
 from weighbridge.render.table import COLUMNS, Table, text, width, wrap
 from weighbridge.render.words import words
 
@@ -89,7 +89,7 @@ def letter(field: str) -> str:
         >>> letter("hidden_size"), letter("tokens"), letter("2")
         ('H', 'n', '2')
     """
-    known = symbols().get(field)
+    known = size_symbols().get(field)
     return known.letter if known else field
 
 

@@ -114,3 +114,8 @@ def bound_size(
 def uses(tree: Tree, names: Iterable[str]) -> bool:
     """Whether any of these names stands in an expression."""
     return not set(names_in(tree)).isdisjoint(names)
+
+
+def indices_used(repeat: Iterable[str], trees: Iterable[Tree]) -> frozenset[str]:
+    """Return the indices of a tensor on which any of these expressions depends."""
+    return frozenset(repeat).intersection(name for tree in trees for name in names_in(tree))

@@ -59,6 +59,13 @@ class Template(NamedTuple):
     active: Active | None = None
     dtype: str = ""
 
+    @property
+    def conditions(self) -> tuple[Tree, ...]:
+        """The conditions on which the tensor exists, and then the one on which it is tied."""
+        if self.tie and self.tie.when:
+            return (*self.when, self.tie.when)
+        return self.when
+
 
 class Stored(NamedTuple):
     """What files hold in place of a tensor: a name, and dims, or None where they are the tensor's own."""

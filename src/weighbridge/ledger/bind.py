@@ -8,7 +8,7 @@ from weighbridge.algebra.expr import Tree, evaluate, source
 from weighbridge.blueprint.bind import bound_size, fold_indices, uses
 from weighbridge.blueprint.schema import MOST_LAYERS, MOST_PLACES, Template, measured
 from weighbridge.errors import ExpressionError
-from weighbridge.ledger.places import ONE, Places
+from weighbridge.ledger.places import ONE, Places, every
 from weighbridge.ledger.rows import Entry
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ class Binder:
         self.blueprint, self.values = blueprint, dict(fields)
         self._sizes: dict[str, int] = {}
         self._truths: dict[Tree, bool] = {}
-        self._varying: dict[tuple[object, ...], PlacesByForm] = {}
+        self._standing: dict[tuple[object, ...], PlacesByForm] = {}
+        self._combinations: dict[tuple[str, ...], Places] = {}
 
     def entries(self, template: Template) -> Iterator[Entry]:
         """Yield an entry for each shape that a template has over the places it stands in.
@@ -46,24 +47,32 @@ class Binder:
         if template.active and self.values.get(source(template.active.number), 0) is None:
             # The config does not say how many experts are active, so all of them count.
             template = template._replace(active=None)
-        places_by_form = self._places_by_form(template)
-        limit_places(sum(map(len, places_by_form.values())), template)
-        for (shape, tied), places in places_by_form.items():
-            yield Entry(template, shape, places, tied)
+        if template.varies:
+            for (shape, tied), places in self._places_by_form(template).items():
+                yield Entry(template, shape, places, tied)
+        elif all(map(self.holds, template.when)):
+            # The conditions come first: they may rule out a count without a value (no experts).
+            places = self._everywhere(template)
+            if places:
+                yield Entry(template, self.shape(template), places, self.is_tied(template))
 
     def _places_by_form(self, template: Template) -> PlacesByForm:
-        if not template.varies:
-            # A condition may rule out a tensor whose count has no value: experts that are null.
-            exists = all(map(self.holds, template.when))
-            return self._fold(template) if exists else {}
         tie = template.tie and template.tie.when
         key = (template.repeat, template.dims, template.when, tie)
-        if key not in self._varying:
-            self._varying[key] = self._fold(template)
-        return self._varying[key]
+        if key not in self._standing:
+            meaning = _Standing(self, template)
+            self._standing[key] = fold_indices(template.repeat, template.varies, meaning)
+        places_by_form = self._standing[key]
+        limit_places(sum(map(len, places_by_form.values())), template)
+        return places_by_form
 
-    def _fold(self, template: Template) -> PlacesByForm:
-        return fold_indices(template.repeat, template.varies, _Standing(self, template))
+    def _everywhere(self, template: Template) -> Places:
+        """Return all combinations of a template's indices, of which none depends on another."""
+        if template.repeat not in self._combinations:
+            places = every(*map(self.layers, template.repeat))
+            limit_places(len(places), template)
+            self._combinations[template.repeat] = places
+        return self._combinations[template.repeat]
 
     def layers(self, index: str) -> range:
         """Return the values of an index where those outside of it are bound."""
@@ -131,7 +140,7 @@ class _Standing:
 
 
 def _blocks(layers: range, values_by_places: Mapping[Places, list[int]]) -> Places:
-    """Return places in blocks of alike values of an index: its range where all of them are alike."""
+    """Return places in blocks of alike values of an index: its range where all are alike."""
     blocks = []
     for places, values in values_by_places.items():
         is_whole = len(values) == len(layers)

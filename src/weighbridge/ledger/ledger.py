@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from weighbridge.algebra.expr import Tree, evaluate, names_in, parse
 from weighbridge.algebra.polynomial import Polynomial
-from weighbridge.blueprint.bind import bound_size
+from weighbridge.blueprint.bind import bound_size, indices_used
 from weighbridge.blueprint.roles import component_of
 from weighbridge.errors import UsageError, nearest
 from weighbridge.ledger.bind import Binder, product_of
@@ -176,9 +177,9 @@ class Ledger:
         """Refuse fields for which the same tensors at other sizes are not the answer."""
         blueprint = self.blueprint
         varies = any(entry.template.varies for entry in self.entries)
-        sizes = (
-            blueprint.sizes - blueprint.deciding - (blueprint.repeats if varies else frozenset())
-        )
+        sizes = blueprint.sizes - blueprint.deciding
+        if varies:
+            sizes -= blueprint.repeats
         for name in fields:
             if name not in blueprint.fields:
                 near = nearest(sizes, name) or sorted(sizes)
@@ -293,7 +294,7 @@ class Ledger:
         """Return the tensors that are no parameters, but that some checkpoints store."""
         binder = Binder(self.blueprint, self.fields)
         buffers = self.blueprint.buffers(self.class_name, stored=self.is_stored)
-        entries = [entry for template in buffers for entry in binder.entries(template)]
+        entries = list(chain.from_iterable(map(binder.entries, buffers)))
         return [self._row(entry, place) for entry, place in in_checkpoint_order(entries)]
 
     def active_of(self, entry: Entry) -> int:
@@ -354,8 +355,8 @@ def bind(
     """
     binder = Binder(blueprint, fields)
     templates = blueprint.templates(class_name, stored=stored)
-    entries = [entry for template in templates for entry in binder.entries(template)]
-    return Ledger(blueprint, class_name, fields, tuple(entries), dtype, is_stored=stored)
+    entries = tuple(chain.from_iterable(map(binder.entries, templates)))
+    return Ledger(blueprint, class_name, fields, entries, dtype, is_stored=stored)
 
 
 def _is_whole(value: Any) -> bool:
@@ -378,8 +379,8 @@ def _spread(
     places: Places, repeat: Sequence[str], trees: Sequence[Tree]
 ) -> Iterator[tuple[int, dict[str, int]]]:
     """Yield the values of the indices that expressions use, with how many places share them."""
-    names_used = {name for tree in trees for name in names_in(tree)}
-    used = [position for position, index in enumerate(repeat) if index in names_used]
+    depended_on = indices_used(repeat, trees)
+    used = [position for position, index in enumerate(repeat) if index in depended_on]
     if not used:
         yield len(places), {}
         return

@@ -1,18 +1,19 @@
-"""A ledger's formulas as people read them: a letter for each size, a name for what is counted layer by layer."""
+"""A ledger's formulas as people read them: a letter for each size, a name for each loop."""
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import chain, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.algebra.expr import evaluate, names_in, parse, show, source, substitute
 from weighbridge.algebra.polynomial import TEXT, Polynomial, floored
-from weighbridge.ledger.symbols import letters_of, meaning_of, symbols
+from weighbridge.ledger.symbols import letters_of, meaning_of, size_symbols
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from weighbridge.algebra.expr import Tree
+    from weighbridge.algebra.polynomial import Monomial
     from weighbridge.ledger.ledger import Ledger
 
 
@@ -25,14 +26,15 @@ class Size(NamedTuple):
 
     def meaning(self, lang: str) -> str:
         """Say what it counts, where that is known."""
-        return meaning_of(self.field, lang) if self.field.rpartition(".")[2] in symbols() else ""
+        has_symbol = self.field.rpartition(".")[2] in size_symbols()
+        return meaning_of(self.field, lang) if has_symbol else ""
 
 
 class Lettering:
     """How the formulas of one ledger are written, all with the same letters.
 
-    What loops over the layers is long, and stands in many terms. It gets a name, ``n_1``, and is
-    told once, in `parts`.
+    A loop over the layers is long, and stands in many terms. It gets a name, ``n_1``, and is
+    written once, in `parts`.
 
     Example:
         >>> from weighbridge.answers.weigh import weigh
@@ -58,22 +60,27 @@ class Lettering:
         return source(self.ordered(self.named(formula)))
 
     def tree(self, formula: Polynomial, *, letters: bool = True) -> Tree:
-        """Return a formula as people write it, in letters or in fields; ``//`` in it leaves no rest."""
+        """Return a formula as people write it, in letters or fields; its ``//`` leave no rest."""
         exact = self.ordered(self.named(formula).rewritten(lambda tree: source(floored(tree))))
-        return self.in_letters(exact) if letters else exact
+        if letters:
+            return self.in_letters(exact)
+        return exact
 
     def in_letters(self, tree: Tree) -> Tree:
         """Return a tree with letters in place of fields."""
         return substitute(tree, lambda field: ("name", self.letters.get(field, field)))
 
     def named(self, formula: Polynomial) -> Polynomial:
-        """Return a formula with names for its loops, and ``(L - L_f)`` for the layers that are not the first ones."""
-        named = formula.rewritten(lambda tree: self._name(tree) if _loops(tree) else source(tree))
-        return _with_differences(named, self.ledger.blueprint.repeats)
+        """Return a formula with names for its loops, and ``(L - L_f)`` for the layers after L_f."""
+
+        def name(tree: Tree) -> str:
+            return self._name(tree) if _loops(tree) else source(tree)
+
+        return _with_differences(formula.rewritten(name), self.ledger.blueprint.repeats)
 
     def ordered(self, formula: Polynomial) -> Tree:
-        """Return a formula in fields, with what stands once a layer in brackets, and a term's factors in order."""
-        factors = {factor for monomial in formula.terms for factor, _ in monomial}
+        """Return a formula in fields: a layer's terms in brackets, each term's factors in order."""
+        factors = {factor for factor, _ in chain.from_iterable(formula.terms)}
         differences = sorted(factor for factor in factors if parse(factor)[0] == "-")
         outside = [*sorted(self.ledger.blueprint.repeats), *self.parts, *differences]
         return formula.tree(outside, (*differences, *self.letters))
@@ -96,12 +103,8 @@ class Lettering:
 
     def sizes(self, formulas: Iterable[Polynomial]) -> list[Size]:
         """Return the numbers that formulas depend on, in the order of a term's factors."""
-        used = {
-            name
-            for formula in formulas
-            for name in formula.fields()
-            if is_number(self.ledger.fields[name])
-        }
+        named = set[str]().union(*[formula.fields() for formula in formulas])
+        used = {name for name in named if is_number(self.ledger.fields[name])}
         names = [
             *(name for name in self.letters if name in used),
             *sorted(used - self.letters.keys()),
@@ -111,23 +114,18 @@ class Lettering:
         ]
 
     def decided(self) -> dict[str, Any]:
-        """Return the fields that decided which tensors there are, and what else but numbers the shapes are made of."""
+        """Return the fields that decided which tensors exist, and those in shapes but numbers."""
         blueprint, fields = self.ledger.blueprint, self.ledger.fields
-        found = set[str]()
+        deciding, measuring = set[str](), set[str]()
         for template in blueprint.templates(self.ledger.class_name):
-            condition = [template.tie.when] if template.tie and template.tie.when else []
-            found.update(name for tree in (*template.when, *condition) for name in names_in(tree))
-            shapes = [
-                *(blueprint.dims[dim] for dim in template.dims),
-                *(blueprint.repeat[i] for i in template.repeat),
-            ]
-            found.update(
-                name
-                for tree in shapes
-                for name in names_in(tree)
-                if not is_number(fields.get(name))
-            )
-        return {name: fields[name] for name in sorted(found & fields.keys())}
+            for condition in template.conditions:
+                deciding.update(names_in(condition))
+            for dim in template.dims:
+                measuring.update(names_in(blueprint.dims[dim]))
+            for index in template.repeat:
+                measuring.update(names_in(blueprint.repeat[index]))
+        deciding.update(name for name in measuring if not is_number(fields.get(name)))
+        return {name: fields[name] for name in sorted(deciding & fields.keys())}
 
 
 def is_number(value: object) -> bool:
@@ -136,21 +134,34 @@ def is_number(value: object) -> bool:
 
 
 def _with_differences(formula: Polynomial, wholes: Iterable[str]) -> Polynomial:
-    """Return a formula with ``(whole - part)`` as a factor where a term with the part is taken from its like."""
-    left, taken_off = (
-        dict(formula.terms),
-        [monomial for monomial, number in formula.terms.items() if number < 0],
-    )
-    for taken, whole in product(taken_off, sorted(wholes)):
-        for part in [
-            factor for factor, power in taken if power == 1 and parse(factor)[0] == "name"
-        ]:
-            rest = {factor: power for factor, power in taken if factor != part}
-            given = tuple(sorted({**rest, whole: 1}.items()))
-            if whole not in rest and taken in left and left.get(given) == -left[taken]:
-                left[tuple(sorted({**rest, f"{whole} - {part}": 1}.items()))] = left.pop(given)
-                del left[taken]
-    return Polynomial(left)
+    """Return a formula with a factor ``(whole - part)`` where two terms differ in these alone."""
+    terms = dict(formula.terms)
+    subtracted = [monomial for monomial, number in formula.terms.items() if number < 0]
+    for monomial, whole in product(subtracted, sorted(wholes)):
+        for part in _names_to_the_first(monomial):
+            _join_difference(terms, dict(monomial), whole, part)
+    return Polynomial(terms)
+
+
+def _names_to_the_first(monomial: Monomial) -> list[str]:
+    """Return the fields among the factors of a term, in the first power."""
+    return [factor for factor, power in monomial if power == 1 and parse(factor)[0] == "name"]
+
+
+def _join_difference(
+    terms: dict[Monomial, int], factors: dict[str, int], whole: str, part: str
+) -> None:
+    """Replace ``rest·whole - rest·part`` by ``rest·(whole - part)`` where both terms are there."""
+    rest = {factor: power for factor, power in factors.items() if factor != part}
+    monomial, given = _monomial(factors), _monomial({**rest, whole: 1})
+    if whole in rest or monomial not in terms or terms.get(given) != -terms[monomial]:
+        return
+    terms[_monomial({**rest, f"{whole} - {part}": 1})] = terms.pop(given)
+    del terms[monomial]
+
+
+def _monomial(factors: Mapping[str, int]) -> Monomial:
+    return tuple(sorted(factors.items()))
 
 
 def _loops(tree: Tree) -> bool:

@@ -1,24 +1,25 @@
-"""What tensors come to in letters: each size a symbol, each condition on a layer how many layers it holds in."""
+"""Tensors in letters: each size a symbol, each condition on a layer the number of layers."""
 
 from __future__ import annotations
 
 from functools import reduce
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from weighbridge.algebra.expr import Tree, evaluate, names_in
 from weighbridge.algebra.polynomial import Opaque, Polynomial, in_letters, symbols
-from weighbridge.blueprint.bind import uses
+from weighbridge.blueprint.bind import indices_used, uses
 from weighbridge.errors import ExpressionError
 from weighbridge.ledger.bind import product_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from weighbridge.blueprint.schema import Blueprint, Template
 
 
 def variables(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields with a symbol in place of every number; flags, texts and lists stay as the config has them.
+    """Return fields with a symbol in place of every number; flags, texts and lists stay.
 
     Example:
         >>> variables({"hidden_size": 8, "is_decoder": False})
@@ -61,6 +62,24 @@ class Letters:
 
         None where they cannot be written: an expression would be too long, or have too many rounds.
         """
+        repeat, dims = self._expressions(template, active=active)
+        varies, conditions = template.varies, _conditions(template)
+        if active:
+            varies = indices_used(repeat, [*conditions, *dims, *repeat.values()])
+        loops, factors = product_of(repeat, dims, varies)
+        if not loops:
+            return prod(map(self.of, factors), start=_ONE)
+        looped = [tree for tree in factors if uses(tree, loops)]
+        decided = [tree for tree in conditions if uses(tree, loops)]
+        number = self._number(loops, decided, looped)
+        if number is None:
+            return None
+        return prod([self.of(tree) for tree in factors if tree not in looped], start=number)
+
+    def _expressions(
+        self, template: Template, *, active: bool
+    ) -> tuple[dict[str, Tree], list[Tree]]:
+        """Return how often each index repeats, and the dims: of active experts, their number."""
         repeat = {index: self.blueprint.repeat[index] for index in template.repeat}
         dims = [self.blueprint.dims[dim] for dim in template.dims]
         if active and template.active:
@@ -68,38 +87,35 @@ class Letters:
                 repeat[template.active.over] = template.active.number
             else:
                 dims[0] = template.active.number
-        conditions = [tree for tree in _conditions(template) if uses(tree, repeat)]
-        inside = [*conditions, *dims, *repeat.values()]
-        varies = {index for index in repeat if any(uses(tree, (index,)) for tree in inside)}
-        loops, factors = product_of(repeat, dims, varies)
-        looped = [tree for tree in factors if uses(tree, loops)]
-        number = self._number(loops, conditions, looped)
-        if number is None:
-            return None
-        for tree in factors:
-            if not uses(tree, loops):
-                number *= self.of(tree)
-        return number
+        return repeat, dims
 
     def _number(
         self, loops: Mapping[str, Tree], conditions: Sequence[Tree], factors: Sequence[Tree]
     ) -> Polynomial | None:
         """Return in how many places conditions hold, or the sum of what varies over them."""
-        if not loops:
-            return _ONE
         tree = _over(loops, conditions, factors)
         if tree not in self._numbers:
             try:
                 evaluate(tree, self.fields)
-                closed = self._closed(*tree[1:]) if tree[0] == "count" else None
-                self._numbers[tree] = closed or Polynomial.whole(tree)
+                self._numbers[tree] = self._closed(tree) or Polynomial.whole(tree)
             except ExpressionError:
                 self._numbers[tree] = None
         return self._numbers[tree]
 
-    def _closed(self, index: str, rounds: Tree, holds: Tree) -> Polynomial | None:
-        """Return ``f`` for ``count(i < f for i in range(n))``, 1 for ``i == f`` and so on, where f is from 0 to n."""
-        kind, *operands = holds[1] if holds[0] == "not" else holds
+    def _closed(self, loop: Tree) -> Polynomial | None:
+        """Return a count over layers without its loop, where it has such a form.
+
+        It is ``f`` for ``count(i < f for i in range(n))``, 1 for ``i == f`` and so on, if f is from
+        0 to n.
+        """
+        if loop[0] != "count":
+            return None
+        _, index, rounds, holds = loop
+        is_negated = holds[0] == "not"
+        comparison = holds
+        if is_negated:
+            comparison = holds[1]
+        kind, *operands = comparison
         if kind not in _COUNTED or operands[0] != ("name", index) or index in names_in(operands[1]):
             return None
         first = evaluate(operands[1], self.fields)
@@ -108,7 +124,9 @@ class Letters:
             return None
         every = self.of(rounds)
         number = _COUNTED[kind](self.of(operands[1]), every)
-        return every - number if holds[0] == "not" else number
+        if is_negated:
+            return every - number
+        return number
 
 
 _COUNTED: dict[str, Callable[[Polynomial, Polynomial], Polynomial]] = {
@@ -122,20 +140,24 @@ _COUNTED: dict[str, Callable[[Polynomial, Polynomial], Polynomial]] = {
 """For how many of so many indices a comparison with one of them holds."""
 
 
-def _conditions(template: Template) -> Iterable[Tree]:
-    """Return on what a tensor is there, and is one of its own."""
-    tie = template.tie
-    return (*template.when, *([("not", tie.when)] if tie and tie.when else []))
+def _conditions(template: Template) -> Sequence[Tree]:
+    """Return the conditions on which a tensor exists and is not tied."""
+    if template.tie and template.tie.when:
+        return (*template.when, ("not", template.tie.when))
+    return template.when
 
 
 def _over(loops: Mapping[str, Tree], conditions: Sequence[Tree], factors: Sequence[Tree]) -> Tree:
-    """Return ``count(condition for i in range(n))``, or the ``sum([…])`` of what varies, in loops within loops."""
+    """Return ``count(condition for i in range(n))``, or the ``sum([…])`` of factors that vary."""
     *outer, index = loops
-    holds = reduce(lambda left, right: ("and", left, right), conditions) if conditions else None
+    holds: Tree | None = None
+    if conditions:
+        holds = reduce(lambda left, right: ("and", left, right), conditions)
     if factors:
-        product = reduce(lambda left, right: ("*", left, right), factors)
-        each = ("if", holds, product, ("value", 0)) if holds else product
-        tree: Tree = ("sum", ("for", index, loops[index], each))
+        term = reduce(lambda left, right: ("*", left, right), factors)
+        if holds:
+            term = ("if", holds, term, ("value", 0))
+        tree: Tree = ("sum", ("for", index, loops[index], term))
     else:
         tree = ("count", index, loops[index], holds)
     for index in reversed(outer):

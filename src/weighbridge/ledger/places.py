@@ -1,8 +1,9 @@
-"""Where a tensor stands: every combination of its indices, however many, held as few ranges inside one another."""
+"""Where a tensor stands: all combinations of its indices, held as ranges inside one another."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, overload
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ class Places(Sequence["Place"]):
 
     def __init__(self, blocks: tuple[Block, ...] | None = None) -> None:
         self.blocks = blocks or ()
-        self._count = (
-            1 if blocks is None else sum(len(values) * len(inside) for values, inside in blocks)
-        )
+        self._count = sum(len(values) * len(inside) for values, inside in self.blocks)
+        if blocks is None:
+            self._count = 1
 
     def __len__(self) -> int:
         return self._count
@@ -65,11 +66,13 @@ class Places(Sequence["Place"]):
         return hash((self.blocks, self._count))
 
     def __repr__(self) -> str:
-        return f"Places({list(self.blocks)})" if self.blocks else f"Places of {self._count}"
+        if self.blocks:
+            return f"Places({list(self.blocks)})"
+        return f"Places of {self._count}"
 
     @property
     def outermost(self) -> Sequence[int]:
-        """The values of the outermost index: a range where all are there; none where there is no index."""
+        """The values of the outermost index, as a range if all are there; none without an index."""
         if len(self.blocks) == 1:
             return self.blocks[0][0]
         return tuple(value for value, _ in self.items())
@@ -80,11 +83,13 @@ class Places(Sequence["Place"]):
             values, inside = self.blocks[0]
             yield from ((value, inside) for value in values)
         else:
-            pairs = [(value, inside) for values, inside in self.blocks for value in values]
-            yield from sorted(pairs, key=lambda pair: pair[0])
+            inside_by_value: list[tuple[int, Places]] = []
+            for values, inside in self.blocks:
+                inside_by_value += [(value, inside) for value in values]
+            yield from sorted(inside_by_value, key=itemgetter(0))
 
     def without(self, level: int) -> Places:
-        """Return the places with one index left out, each once; where it is, they are alike for all of its values.
+        """Return the places with one index left out, each once: its values must all be alike.
 
         Example:
             >>> list(every(range(3), range(128)).without(1))

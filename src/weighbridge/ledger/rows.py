@@ -1,4 +1,4 @@
-"""Rows of a ledger: entries that stand for many of them, groups of entries, and the order of a checkpoint."""
+"""Rows of a ledger, entries that stand for many rows, groups of entries, and checkpoint order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ class Row(NamedTuple):
     @property
     def bytes(self) -> int:
         """What its elements take where they are stored: nothing, if it is another tensor."""
-        return 0 if self.tied_to else stored_bytes(self.count, self.dtype)
+        if self.tied_to:
+            return 0
+        return stored_bytes(self.count, self.dtype)
 
 
 class Entry(NamedTuple):
@@ -57,16 +59,19 @@ class Entry(NamedTuple):
     @property
     def parameters(self) -> int:
         """What its rows add to the unique parameters."""
-        return 0 if self.tied else prod(self.shape) * len(self.indices)
+        if self.tied:
+            return 0
+        return prod(self.shape) * len(self.indices)
 
     def name(self, place: Place) -> str:
-        """Return the name of the tensor in a place: ``(3, 7)`` binds its indices, outermost first."""
+        """Return the tensor's name in a place, whose values are of the indices, outermost first."""
         return self._in(self.template.name, place)
 
     def tied_to(self, place: Place) -> str | None:
         """Return the name of the tensor that this one is in this place, if it is another one."""
-        tie = self.template.tie if self.tied else None
-        return self._in(tie.to, place) if tie else None
+        if self.template.tie is None or not self.tied:
+            return None
+        return self._in(self.template.tie.to, place)
 
     def bound(self, place: Place) -> dict[str, int]:
         """Return the values of its indices in this place, by their names."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,13 +12,16 @@ from weighbridge import data
 from weighbridge.data import LANGUAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.blueprint.schema import Blueprint
 
 
+_LOOP_INDEX = re.compile(r" for (\w+) in ")
+
+
 class Symbol(NamedTuple):
-    """The letter of a size, its place among the factors of a term, and what it counts, by language."""
+    """The letter of a size, its rank among a term's factors, and what it counts, by language."""
 
     letter: str
     rank: int
@@ -25,19 +29,20 @@ class Symbol(NamedTuple):
 
 
 @cache
-def symbols() -> dict[str, Symbol]:
+def size_symbols() -> dict[str, Symbol]:
     """Return the symbol of each config field that has one."""
-    found = {}
-    for rank, line in enumerate(data.read_toml("facts/symbols.toml")["symbols"].splitlines()):
+    symbol_by_field: dict[str, Symbol] = {}
+    lines = data.read_toml("facts/symbols.toml")["symbols"].splitlines()
+    for rank, line in enumerate(lines):
         letter, *meanings, fields = (cell.strip() for cell in line.split("|"))
         symbol = Symbol(letter, rank, dict(zip(LANGUAGES, meanings, strict=True)))
-        found.update(dict.fromkeys(fields.split(), symbol))
-    return found
+        symbol_by_field.update(dict.fromkeys(fields.split(), symbol))
+    return symbol_by_field
 
 
 @cache
 def letters_of(blueprint: Blueprint) -> Mapping[str, str]:
-    """Return the letters of every number that a family's formulas may have: the one table of all that is written.
+    """Return the letters of every number that a family's formulas may have.
 
     Example:
         >>> from weighbridge.blueprint.schema import load
@@ -47,12 +52,12 @@ def letters_of(blueprint: Blueprint) -> Mapping[str, str]:
     numbers = [
         field for field in blueprint.fields if blueprint.kinds[field] in (int, float, type(None))
     ]
-    indices = {index for dim in blueprint.dims for index in re.findall(r" for (\w+) in ", dim)}
+    indices = set(chain.from_iterable(map(_LOOP_INDEX.findall, blueprint.dims)))
     return MappingProxyType(letters(numbers, indices.union(blueprint.repeat, blueprint.fields)))
 
 
 def letters(fields: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
-    """Return the letters of a model's fields, no two alike, in the order that a term's factors stand in.
+    """Return the letters of a model's fields, no two alike, in the order of a term's factors.
 
     Of two fields of sub-configs that share a letter, each gets an index from its sub-config's name.
     A field without a letter, or whose letter another one has or is ``taken``, is left out.
@@ -60,30 +65,41 @@ def letters(fields: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
     Example:
         >>> letters(["hidden_size", "vocab_size", "unheard_of"])
         {'vocab_size': 'V', 'hidden_size': 'H'}
-        >>> letters(["text_config.hidden_size", "vision_config.hidden_size", "vision_config.patch_size"])
-        {'text_config.hidden_size': 'H_t', 'vision_config.hidden_size': 'H_v', 'vision_config.patch_size': 'p'}
+        >>> letters(["text_config.hidden_size", "vision_config.hidden_size"])
+        {'text_config.hidden_size': 'H_t', 'vision_config.hidden_size': 'H_v'}
+        >>> letters(["vision_config.patch_size"])
+        {'vision_config.patch_size': 'p'}
     """
-    known, sharing = symbols(), dict[str, list[str]]()
-    with_symbol = sorted(
-        (known[_last(field)].rank, field) for field in fields if _last(field) in known
-    )
-    for _, field in with_symbol:
+    fields_by_letter = _fields_by_letter(fields)
+    free = fields_by_letter.keys() - {*taken}
+    used = {*fields_by_letter, *taken}
+    letter_by_field: dict[str, str] = {}
+    for letter, sharing in fields_by_letter.items():
+        main = _main_field(sharing)
+        for field in sharing:
+            candidates = [letter] if field == main and letter in free else []
+            candidates += [indexed for indexed in _indexed(letter, field) if indexed not in used]
+            if candidates:
+                letter_by_field[field] = candidates[0]
+                used.add(candidates[0])
+    return letter_by_field
+
+
+def _fields_by_letter(fields: Iterable[str]) -> dict[str, list[str]]:
+    """Return the fields that share each letter, by the rank of their symbols."""
+    known = size_symbols()
+    ranked = sorted((known[_last(field)].rank, field) for field in fields if _last(field) in known)
+    sharing: dict[str, list[str]] = {}
+    for _, field in ranked:
         sharing.setdefault(known[_last(field)].letter, []).append(field)
-    found, free, taken = dict[str, str](), sharing.keys() - {*taken}, {*sharing, *taken}
-    for letter, alike in sharing.items():
-        plain = next(
-            (field for field in alike if "." not in field), alike[0] if len(alike) == 1 else None
-        )
-        for field in alike:
-            own = (
-                letter
-                if field == plain and letter in free
-                else next((name for name in _indexed(letter, field) if name not in taken), None)
-            )
-            if own:
-                found[field] = own
-                taken.add(own)
-    return found
+    return sharing
+
+
+def _main_field(sharing: Sequence[str]) -> str | None:
+    """Return the field whose letter needs no index: the whole config's own, or the only one."""
+    if len(sharing) == 1:
+        return sharing[0]
+    return next((field for field in sharing if "." not in field), None)
 
 
 def _indexed(letter: str, field: str) -> Iterator[str]:
@@ -101,10 +117,11 @@ def meaning_of(field: str, lang: str) -> str:
         ('hidden size', 'hidden size (vision_config)')
     """
     config, _, last = field.rpartition(".")
-    symbol = symbols().get(last)
+    symbol = size_symbols().get(last)
     if symbol is None:
         return field
-    return f"{symbol.meaning[lang]} ({config})" if config else symbol.meaning[lang]
+    meaning = symbol.meaning[lang]
+    return f"{meaning} ({config})" if config else meaning
 
 
 def _last(field: str) -> str:
