@@ -1,16 +1,17 @@
-"""Expressions of which some names have no value yet, and what follows for those from what one came to.
+"""Infers unknown fields from the known result of an expression.
 
-A *cell* is one value to find: a field, ``("hidden_size",)``, an item of a list, ``("depths", 2)``,
-a list's length, ``("depths", "len")``, or whether it holds something, ``("moe_layers", "in", 3)``;
-what is known of a list's items says that the list is not null. Expressions are read by `expr.fold`
-as everywhere; here an operator that meets a cell without a value leaves an `Open` piece behind,
-which is then turned round: of ``3 * width = 96`` follows ``width = 32``.
+A *cell* is one value to infer: a field, ``("hidden_size",)``, an item of a list, ``("depths", 2)``,
+a list's length, ``("depths", "len")``, or whether a list holds something, ``("moe_layers", "in",
+3)``. A list with a known item is not null: ``("depths", "given")`` records that.
+
+Expressions are evaluated by `expr.fold`, with operators of their own: an operator that meets a cell
+without a value leaves an `Open` piece. `implied` inverts that piece: ``3 * width = 96`` implies
+``width = 32``.
 """
 
 from __future__ import annotations
 
 import math
-import operator
 from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,33 +22,39 @@ if TYPE_CHECKING:
 
     from weighbridge.algebra.expr import Tree
 
-    Turned = Iterator[tuple[Any, Any, bool]]
+    Consequences = Iterator[tuple[Any, Any, bool]]
 
 Cell = tuple[Any, ...]
 
-LENGTH, HOLDS, GIVEN = "len", "in", "given"
-_MOST_DIVISORS = 200
+LENGTH, HOLDS, GIVEN = "len", "in", "given"  # the second part of a cell
+
+_MOST_DIVISORS = 200  # each is tried: more would cost more than they find
+_TOO_LARGE_TO_DIVIDE = 2**31  # its divisors are found by trying all numbers up to its root
+_LARGEST_LOGARITHM = 64  # no size needs more bits
 
 
 class Open(NamedTuple):
-    """A piece of an expression that has no value yet: an operator and its operands, or ``"cell"`` and a cell."""
+    """A piece of an expression without a value yet: an operator and its operands, or a cell.
+
+    A cell's ``kind`` is ``"cell"``, and its ``operands`` are the cell itself.
+    """
 
     kind: str
     operands: tuple[Any, ...]
 
 
 class Impossible(Exception):  # noqa: N818  # no error: the answer to a try
-    """What was tried contradicts an equation."""
+    """A value that was tried contradicts an equation."""
 
 
 # Expressions with cells in them
 
 
 def partly(tree: Tree, indices: Mapping[str, int], known: Mapping[Cell, Any]) -> Any:
-    """Return what a tree comes to: a value, or an `Open` piece where cells are not known.
+    """Return the value of a tree, or an `Open` piece where it depends on unknown cells.
 
     Raises:
-        Impossible: at these values it comes to nothing.
+        Impossible: the tree has no value at these values of the cells.
 
     Example:
         >>> from weighbridge.algebra.expr import parse
@@ -56,20 +63,19 @@ def partly(tree: Tree, indices: Mapping[str, int], known: Mapping[Cell, Any]) ->
         >>> partly(parse("3 * width"), {}, {})
         Open(kind='*', operands=(3, Open(kind='cell', operands=('width',))))
     """
-    unknown = False
+    has_unknown = False
 
     def name(leaf: str) -> Any:
-        nonlocal unknown
+        nonlocal has_unknown
         if leaf in indices:
             return indices[leaf]
-        value = known.get((leaf,), _NONE)
-        if value is _NONE:
-            unknown = True
-            return Open("cell", (leaf,))
-        return value
+        if (leaf,) in known:
+            return known[leaf,]
+        has_unknown = True
+        return Open("cell", (leaf,))
 
     try:
-        return fold(tree, name, _itself, _Partly(known))
+        return fold(tree, name, _constant, _Partly(known))
     except (
         ArithmeticError,
         AttributeError,
@@ -79,19 +85,17 @@ def partly(tree: Tree, indices: Mapping[str, int], known: Mapping[Cell, Any]) ->
         TypeError,
         ValueError,
     ) as error:
-        if unknown:
+        if has_unknown:
             return Open("unclear", ())
         raise Impossible from error
 
 
-_NONE = object()
-
-
-def _itself(value: Any) -> Any:
+def _constant(value: Any) -> Any:
     return value
 
 
 def _plain(kind: str, *operands: Any) -> Any:
+    """Apply an operator of `expr.NUMBERS` if all its operands have values."""
     for operand in operands:
         if is_open(operand):
             return Open(kind, operands)
@@ -103,33 +107,36 @@ _PLAIN["list"] = lambda *items: list(items)
 
 
 class _Partly(dict[str, "Callable[..., Any]"]):
-    """The meaning of operators under which what cannot be worked out stays open."""
+    """Operators that leave open what has no value yet."""
 
     def __init__(self, known: Mapping[Cell, Any]) -> None:
         super().__init__()
         self.known = known
 
     def __missing__(self, kind: str) -> Callable[..., Any]:
-        own = _OWN.get(kind)
-        return getattr(self, own) if own else _PLAIN[kind]
+        method = _METHODS.get(kind)
+        if method is None:
+            return _PLAIN[kind]
+        return getattr(self, method)  # type: ignore[no-any-return]
 
     def equal(self, left: Any, right: Any) -> Any:
-        for one, other in ((left, right), (right, left)):
-            if (
-                one is None
-                and isinstance(other, Open)
-                and self.known.get((*other.operands[:1], GIVEN))
-            ):
-                return False
+        if (left is None and self.is_given(right)) or (right is None and self.is_given(left)):
+            return False
         return _plain("==", left, right)
 
+    def is_given(self, value: Any) -> bool:
+        """Whether an open value is known not to be null: an item of it is known."""
+        return isinstance(value, Open) and bool(self.known.get((*value.operands[:1], GIVEN)))
+
     def unequal(self, left: Any, right: Any) -> Any:
-        equal = self.equal(left, right)
-        return not equal if equal is False else _plain("!=", left, right)
+        if self.equal(left, right) is False:
+            return True
+        return _plain("!=", left, right)
 
     def cell(self, *cell: Any) -> Any:
-        value = self.known.get(cell, _NONE)
-        return Open("cell", cell) if value is _NONE else value
+        if cell in self.known:
+            return self.known[cell]
+        return Open("cell", cell)
 
     def item(self, container: Any, index: Any) -> Any:
         if isinstance(index, Open):
@@ -137,29 +144,29 @@ class _Partly(dict[str, "Callable[..., Any]"]):
         if not isinstance(container, Open):
             return NUMBERS["[]"](container, index)
         if container.kind == "slice" and index >= 0:
-            return self.item(container.operands[0], container.operands[1] + index)
+            whole, start = container.operands
+            return self.item(whole, start + index)
         if container.kind not in ("cell", "slice"):
             return Open("[]", (container, index))
         if type(index) is int and index < 0:
-            length = self.length(container)
-            return (
-                Open("last", (length,))
-                if isinstance(length, Open)
-                else self.item(container, length + index)
-            )
+            return self.item_from_end(container, index)
         return self.cell(*container.operands, index)
+
+    def item_from_end(self, container: Open, index: int) -> Any:
+        length = self.length(container)
+        if isinstance(length, Open):
+            return Open("last", (length,))
+        return self.item(container, length + index)
 
     def length(self, container: Any) -> Any:
         if not isinstance(container, Open):
             return len(container)
         if container.kind == "slice":
-            length = self.length(container.operands[0])
-            return _plain("-", length, container.operands[1])
-        return (
-            self.cell(*container.operands, LENGTH)
-            if container.kind == "cell"
-            else Open("len", (container,))
-        )
+            whole, start = container.operands
+            return _plain("-", self.length(whole), start)
+        if container.kind == "cell":
+            return self.cell(*container.operands, LENGTH)
+        return Open("len", (container,))
 
     def holds(self, item: Any, container: Any) -> Any:
         if isinstance(container, Open) and container.kind == "cell" and not isinstance(item, Open):
@@ -170,33 +177,34 @@ class _Partly(dict[str, "Callable[..., Any]"]):
         return _plain("not", self.holds(item, container))
 
     def slice(self, container: Any, start: Any, stop: Any) -> Any:
+        start_or_zero = start or 0
         if (
             isinstance(container, Open)
             and container.kind == "cell"
             and stop is None
-            and (start or 0) >= 0
+            and start_or_zero >= 0
         ):
-            return Open("slice", (container, start or 0))
+            return Open("slice", (container, start_or_zero))
         return _plain("[:]", container, start, stop)
 
     def sum(self, items: Any) -> Any:
-        return Open("sum", (items,)) if isinstance(items, Open) else reduce(_PLAIN["+"], items, 0)
+        if isinstance(items, Open):
+            return Open("sum", (items,))
+        return reduce(_PLAIN["+"], items, 0)
 
-    def each(self, _: str, rounds: Any, each: Callable[[Any], Any]) -> Any:
-        return (
-            Open("for", (rounds,))
-            if isinstance(rounds, Open)
-            else [each(index) for index in range(rounds)]
-        )
+    def loop(self, _: str, rounds: Any, item_at: Callable[[Any], Any]) -> Any:
+        if isinstance(rounds, Open):
+            return Open("for", (rounds,))
+        return [item_at(index) for index in range(rounds)]
 
-    def count(self, index: str, rounds: Any, holds: Callable[[Any], Any]) -> Any:
-        found = self.each(index, rounds, holds)
-        if is_open(found):
-            return Open("count", (found,))
-        return sum(found)
+    def count(self, index: str, rounds: Any, holds_at: Callable[[Any], Any]) -> Any:
+        truths = self.loop(index, rounds, holds_at)
+        if is_open(truths):
+            return Open("count", (truths,))
+        return sum(truths)
 
 
-_OWN = {
+_METHODS = {
     "==": "equal",
     "!=": "unequal",
     "[]": "item",
@@ -205,7 +213,7 @@ _OWN = {
     "not in": "lacks",
     "sum": "sum",
     "[:]": "slice",
-    "for": "each",
+    "for": "loop",
     "count": "count",
 }
 
@@ -232,14 +240,14 @@ def cells_in(value: Any) -> Iterator[Cell]:
             yield from cells_in(item)
 
 
-# What follows from what an open piece came to
+# What follows from the value of an open piece
 
 
 def implied(value: Any, target: Any, *, sure: bool = True) -> Iterator[tuple[Cell, Any, bool]]:
-    """Yield the cells that have a value where an open piece came to ``target``: one that must be, or that may be.
+    """Yield what cells are where an open piece equals ``target``, and whether that is certain.
 
     Raises:
-        Impossible: it cannot come to that.
+        Impossible: the piece cannot equal the target.
 
     Example:
         >>> list(implied(Open("*", (3, Open("cell", ("width",)))), 96))
@@ -247,63 +255,80 @@ def implied(value: Any, target: Any, *, sure: bool = True) -> Iterator[tuple[Cel
         >>> list(implied(Open("//", (Open("cell", ("width",)), 2)), 5))
         [(('width',), 10, False), (('width',), 11, False)]
     """
-    if isinstance(value, Open) and value.kind == "cell":
+    if not isinstance(value, Open):
+        return
+    if value.kind == "cell":
         yield value.operands, target, sure
-    elif isinstance(value, Open) and value.kind in _TURNED:
+        return
+    if value.kind not in _INVERSES:
+        return
+    try:
+        consequences = list(_INVERSES[value.kind](value.operands, target))
+    except (ArithmeticError, TypeError, ValueError):  # the target is of a kind that no size has
+        return
+    for operand, operand_target, certain in consequences:
         try:
-            turned = list(_TURNED[value.kind](value.operands, target))
-        except (ArithmeticError, TypeError, ValueError):  # of numbers that no size comes to
-            return
-        for operand, came_to, must in turned:
-            try:
-                yield from implied(operand, came_to, sure=sure and must)
-            except Impossible:
-                if must:
-                    raise
+            yield from implied(operand, operand_target, sure=sure and certain)
+        except Impossible:
+            if certain:
+                raise
 
 
-def _turn_sum(operands: Sequence[Any], target: Any) -> Turned:
+# Each inverse yields an operand, the value that it has or may have, and whether that is certain.
+
+
+def _invert_sum(operands: Sequence[Any], target: Any) -> Consequences:
     left, right = operands
-    if not (is_open(left) and is_open(right)):
-        yield (left, target - right, True) if is_open(left) else (right, target - left, True)
+    if not is_open(right):
+        yield left, target - right, True
+    elif not is_open(left):
+        yield right, target - left, True
 
 
-def _turn_difference(operands: Sequence[Any], target: Any) -> Turned:
+def _invert_difference(operands: Sequence[Any], target: Any) -> Consequences:
     left, right = operands
-    if not (is_open(left) and is_open(right)):
-        yield (left, target + right, True) if is_open(left) else (right, left - target, True)
+    if not is_open(right):
+        yield left, target + right, True
+    elif not is_open(left):
+        yield right, left - target, True
 
 
-def _turn_product(operands: Sequence[Any], target: Any) -> Turned:
+def _invert_product(operands: Sequence[Any], target: Any) -> Consequences:
     left, right = operands
     if is_open(left) and is_open(right):
         for divisor in _divisors(target):
             yield left, divisor, False
             yield right, divisor, False
-        return
-    piece, by = (left, right) if is_open(left) else (right, left)
-    if by == 0:
+    elif is_open(left):
+        yield from _invert_multiple(left, right, target)
+    else:
+        yield from _invert_multiple(right, left, target)
+
+
+def _invert_multiple(piece: Any, factor: Any, target: Any) -> Consequences:
+    if factor == 0:
         if target != 0:
             raise Impossible
-    elif type(by) is int and type(target) is int:
-        if target % by:
+    elif type(factor) is int and type(target) is int:
+        if target % factor:
             raise Impossible
-        yield piece, target // by, True
+        yield piece, target // factor, True
     else:
-        yield piece, target / by, False
-        yield piece, round(target / by), False
+        yield piece, target / factor, False
+        yield piece, round(target / factor), False
 
 
 @cache
 def _divisors(number: Any) -> list[int]:
-    """Return the divisors of an integer, smaller and larger halves in turn; none of what has too many digits."""
-    if type(number) is not int or not 0 < number < 2**31:
+    """Return the smallest divisors of an integer, in order; none where it is too large to try."""
+    if type(number) is not int or not 0 < number < _TOO_LARGE_TO_DIVIDE:
         return []
     small = [divisor for divisor in range(1, math.isqrt(number) + 1) if number % divisor == 0]
     return sorted({*small, *(number // divisor for divisor in small)})[:_MOST_DIVISORS]
 
 
-def _turn_quotient(operands: Sequence[Any], target: Any) -> Turned:
+def _invert_quotient(operands: Sequence[Any], target: Any) -> Consequences:
+    """Yield the ends of the range of operands that are rounded down to the target."""
     left, right = operands
     if is_open(left) and not is_open(right) and right:
         yield left, target * right, right == 1
@@ -313,143 +338,183 @@ def _turn_quotient(operands: Sequence[Any], target: Any) -> Turned:
         yield right, left // (target + 1) + 1, False
 
 
-def _turn_fraction(operands: Sequence[Any], target: Any) -> Turned:
+def _invert_fraction(operands: Sequence[Any], target: Any) -> Consequences:
     left, right = operands
-    if is_open(left) and not is_open(right):
-        yield left, _whole(target * right), True
+    if not is_open(right):
+        yield left, _as_integer(target * right), True
     elif not is_open(left) and target:
-        yield right, _whole(left / target), True
+        yield right, _as_integer(left / target), True
 
 
-def _whole(number: Any) -> Any:
-    return int(number) if isinstance(number, float) and number.is_integer() else number
+def _as_integer(number: Any) -> Any:
+    """Return a float without a fraction as the integer that it equals, all else as it is."""
+    if isinstance(number, float) and number.is_integer():
+        return int(number)
+    return number
 
 
-def _turn_power(operands: Sequence[Any], target: Any) -> Turned:
-    left, right = operands
-    if type(target) is not int or target < 1 or (is_open(left) and is_open(right)):
+def _invert_power(operands: Sequence[Any], target: Any) -> Consequences:
+    base, exponent = operands
+    if type(target) is not int or target < 1:
         return
-    if is_open(left) and type(right) is int and right > 0:
-        root = round(target ** (1 / right))
-        if root**right != target:
+    if is_open(base) and type(exponent) is int and exponent > 0:
+        root = round(target ** (1 / exponent))
+        if root**exponent != target:
             raise Impossible
-        yield left, root, True
-    elif is_open(right) and type(left) is int and left > 1:
-        exponent = round(math.log(target, left))
-        if left**exponent != target:
+        yield base, root, True
+    elif is_open(exponent) and type(base) is int and base > 1:
+        logarithm = round(math.log(target, base))
+        if base**logarithm != target:
             raise Impossible
-        yield right, exponent, True
+        yield exponent, logarithm, True
 
 
-def _turn_remainder(operands: Sequence[Any], target: Any) -> Turned:
+def _invert_remainder(operands: Sequence[Any], target: Any) -> Consequences:
     left, right = operands
-    if not is_open(left) and type(left) is int:
+    if type(left) is int:
         for divisor in _divisors(abs(left - target)):
             yield right, divisor, False
     elif not is_open(right):
         yield left, target, False
 
 
-def _turn_extreme(operands: Sequence[Any], target: Any) -> Turned:
+def _invert_extreme(operands: Sequence[Any], target: Any) -> Consequences:
     pieces = [operand for operand in operands if is_open(operand)]
-    settled = any(operand == target for operand in operands if not is_open(operand))
-    if not settled and len(pieces) < len(operands) and len(pieces) == 1:
+    is_settled = any(operand == target for operand in operands if not is_open(operand))
+    if not is_settled and len(pieces) == 1 and len(operands) > 1:
         yield pieces[0], target, True
-    yield from ((piece, target, False) for piece in pieces)
+    for piece in pieces:
+        yield piece, target, False
 
 
-def _turn_choice(operands: Sequence[Any], target: Any) -> Turned:
+def _invert_choice(operands: Sequence[Any], target: Any) -> Consequences:
     truth, then, otherwise = operands
-    may = [is_open(side) or same(side, target) for side in (then, otherwise)]
-    if not any(may):
-        raise Impossible
-    if not all(may):
-        yield truth, may[0], True
-        yield then if may[0] else otherwise, target, True
-    else:
+    may_be_then = is_open(then) or same(then, target)
+    may_be_otherwise = is_open(otherwise) or same(otherwise, target)
+    if may_be_then and may_be_otherwise:
         yield truth, True, False
         yield truth, False, False
         yield then, target, False
         yield otherwise, target, False
+    elif may_be_then:
+        yield truth, True, True
+        yield then, target, True
+    elif may_be_otherwise:
+        yield truth, False, True
+        yield otherwise, target, True
+    else:
+        raise Impossible
 
 
-def _joined(*, settles: bool) -> Callable[[Sequence[Any], Any], Turned]:
-    """Return how ``and`` and ``or`` are turned: the one is false, the other true, if one side ``settles`` it."""
-
-    def turn(operands: Sequence[Any], target: Any) -> Turned:
-        pieces = [operand for operand in operands if is_open(operand)]
-        if target is not settles:
-            yield from ((piece, target, True) for piece in pieces)
-        elif settles not in [operand for operand in operands if not is_open(operand)]:
-            yield from ((piece, settles, len(pieces) == 1) for piece in pieces)
-
-    return turn
+def _invert_and(operands: Sequence[Any], target: Any) -> Consequences:
+    return _invert_junction(operands, target, settling=False)
 
 
-def _turn_equality(operands: Sequence[Any], target: Any) -> Turned:
+def _invert_or(operands: Sequence[Any], target: Any) -> Consequences:
+    return _invert_junction(operands, target, settling=True)
+
+
+def _invert_junction(operands: Sequence[Any], target: Any, *, settling: bool) -> Consequences:
+    """Invert ``and``, which one false side settles, or ``or``, which one true side settles."""
+    pieces = [operand for operand in operands if is_open(operand)]
+    if target is not settling:
+        for piece in pieces:
+            yield piece, target, True
+    elif not any(operand == settling for operand in operands if not is_open(operand)):
+        for piece in pieces:
+            yield piece, settling, len(pieces) == 1
+
+
+def _invert_equality(operands: Sequence[Any], target: Any) -> Consequences:
     left, right = operands
     if is_open(left) and is_open(right):
         return
-    piece, other = (left, right) if is_open(left) else (right, left)
+    piece, constant = _open_first(left, right)
     if target:
-        yield piece, other, True
-    elif type(other) is bool:
-        yield piece, not other, True
-    elif type(other) is int:
-        yield from ((piece, other + step, False) for step in (1, -1, 2))
+        yield piece, constant, True
+    elif type(constant) is bool:
+        yield piece, not constant, True
+    elif type(constant) is int:
+        for step in (1, -1, 2):
+            yield piece, constant + step, False
 
 
-def _turn_inequality(operands: Sequence[Any], target: Any) -> Turned:
-    return _turn_equality(operands, not target)
+def _invert_inequality(operands: Sequence[Any], target: Any) -> Consequences:
+    return _invert_equality(operands, not target)
 
 
-def _turn_order(operands: Sequence[Any], _: Any) -> Turned:
-    left, right = operands
-    if is_open(left) is not is_open(right):
-        piece, other = (left, right) if is_open(left) else (right, left)
-        if type(other) is int:
-            yield from ((piece, other + step, False) for step in (0, 1, -1))
+def _invert_order(operands: Sequence[Any], _: Any) -> Consequences:
+    """Yield the numbers around the bound, whichever side of it is meant."""
+    piece, bound = _open_first(*operands)
+    if type(bound) is int:
+        for step in (0, 1, -1):
+            yield piece, bound + step, False
 
 
-def _turn_membership(operands: Sequence[Any], target: Any) -> Turned:
+def _open_first(left: Any, right: Any) -> tuple[Any, Any]:
+    if is_open(left):
+        return left, right
+    return right, left
+
+
+def _invert_membership(operands: Sequence[Any], target: Any) -> Consequences:
     item, container = operands
     if target and not is_open(container):
-        yield from ((item, value, len(container) == 1) for value in container)
+        for value in container:
+            yield item, value, len(container) == 1
 
 
-def _through(
-    come_from: Callable[[Any], Any] = lambda target: target, *, sure: bool = False
-) -> Callable[..., Turned]:
-    """Return how an operator of one operand is turned."""
-
-    def turn(operands: Sequence[Any], target: Any) -> Turned:
-        yield operands[0], come_from(target), sure
-
-    return turn
+def _invert_rounding(operands: Sequence[Any], target: Any) -> Consequences:
+    yield operands[0], target, False
 
 
-_TURNED: dict[str, Callable[[Sequence[Any], Any], Turned]] = {
-    "+": _turn_sum,
-    "-": _turn_difference,
-    "*": _turn_product,
-    "//": _turn_quotient,
-    "/": _turn_fraction,
-    "**": _turn_power,
-    "%": _turn_remainder,
-    "max": _turn_extreme,
-    "min": _turn_extreme,
-    "if": _turn_choice,
-    "and": _joined(settles=False),
-    "or": _joined(settles=True),
-    "==": _turn_equality,
-    "!=": _turn_inequality,
-    "in": _turn_membership,
-    **dict.fromkeys(("<", "<=", ">", ">="), _turn_order),
-    "neg": _through(operator.neg, sure=True),
-    "not": _through(operator.not_, sure=True),
-    "sqrt": _through(lambda target: target * target, sure=True),
-    "log2": _through(lambda target: 2**target if 0 <= target < 64 else 0, sure=True),
-    **dict.fromkeys(("int", "round", "floor", "ceil"), _through()),
+def _invert_negation(operands: Sequence[Any], target: Any) -> Consequences:
+    yield operands[0], -target, True
+
+
+def _invert_not(operands: Sequence[Any], target: Any) -> Consequences:
+    yield operands[0], not target, True
+
+
+def _invert_square_root(operands: Sequence[Any], target: Any) -> Consequences:
+    yield operands[0], target * target, True
+
+
+def _invert_logarithm(operands: Sequence[Any], target: Any) -> Consequences:
+    if 0 <= target < _LARGEST_LOGARITHM:
+        yield operands[0], 2**target, True
+    else:
+        yield operands[0], 0, True  # which no field may be whose logarithm is taken
+
+
+_INVERSES: dict[str, Callable[[Sequence[Any], Any], Consequences]] = {
+    "+": _invert_sum,
+    "-": _invert_difference,
+    "*": _invert_product,
+    "//": _invert_quotient,
+    "/": _invert_fraction,
+    "**": _invert_power,
+    "%": _invert_remainder,
+    "max": _invert_extreme,
+    "min": _invert_extreme,
+    "if": _invert_choice,
+    "and": _invert_and,
+    "or": _invert_or,
+    "==": _invert_equality,
+    "!=": _invert_inequality,
+    "<": _invert_order,
+    "<=": _invert_order,
+    ">": _invert_order,
+    ">=": _invert_order,
+    "in": _invert_membership,
+    "neg": _invert_negation,
+    "not": _invert_not,
+    "sqrt": _invert_square_root,
+    "log2": _invert_logarithm,
+    "int": _invert_rounding,
+    "round": _invert_rounding,
+    "floor": _invert_rounding,
+    "ceil": _invert_rounding,
 }
 
 
