@@ -46,7 +46,7 @@ def main() -> None:
     seconds = []
     for model, found in released():
         start = time.perf_counter()
-        fitting = guessing.guess(found).exact
+        fitting = guessing.guess_model(found).exact
         seconds.append(time.perf_counter() - start)
         same = [candidate for candidate in fitting if candidate.family == model.blueprint.family]
         exact += bool(fitting)

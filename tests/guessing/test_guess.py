@@ -121,7 +121,7 @@ def rows_of(config: dict[str, Any], class_name: str) -> list[Row]:
 
 
 def best(rows: Iterable[Row], **metadata: str) -> guessing.Candidate:
-    return guessing.guess(found(rows, **metadata)).candidates[0]
+    return guessing.guess_model(found(rows, **metadata)).candidates[0]
 
 
 def failures(candidate: guessing.Candidate, of: Found, **fields: Any) -> int:
@@ -142,7 +142,7 @@ def drawn_families() -> list[str]:
 @pytest.mark.parametrize("family", drawn_families())
 def test_a_checkpoint_of_a_random_config_is_found_again(family: str) -> None:
     config, class_name, rows = checkpoint(blueprint.load(family), random.Random(f"{family} {SEED}"))  # noqa: S311
-    guessed = guessing.guess(found(rows))
+    guessed = guessing.guess_model(found(rows))
     assert guessed.exact, (SEED, config, class_name)
     assert all(failures(candidate, guessed.found) == 0 for candidate in guessed.exact)
 
@@ -294,7 +294,7 @@ def test_layers_of_several_kinds_are_told_layer_by_layer() -> None:
 
 
 def test_families_with_the_same_tensors_are_all_named() -> None:
-    guessed = guessing.guess(
+    guessed = guessing.guess_model(
         found(rows_of({"model_type": "llama", "num_hidden_layers": 2}, "LlamaForCausalLM"))
     )
     assert {"llama", "mistral", "cwm"} <= {candidate.family for candidate in guessed.exact}
@@ -384,7 +384,7 @@ def test_what_no_family_has_is_said_in_words(
 
 def test_many_tensors_of_unknown_names_are_of_no_family() -> None:
     row = rows_of(BERT, "BertModel")[0]
-    guessed = guessing.guess(
+    guessed = guessing.guess_model(
         found(row._replace(name=f"stuff{'x' * (at % 7)}.{at}.kernel_{at}") for at in range(100_000))
     )
     assert guessed.candidates == ()

@@ -23,7 +23,7 @@ import weighbridge as wb
 from weighbridge.answers.verify import Changes, Verification
 from weighbridge.cli import main
 from weighbridge.errors import UsageError
-from weighbridge.guessing.guess import guess
+from weighbridge.guessing.guess import guess_model
 from weighbridge.matching.comparison import choose
 from weighbridge.matching.pairing import of_checkpoint, pair, translated
 from weighbridge.models.find import find
@@ -385,7 +385,7 @@ def test_a_tensorflow_checkpoint_is_verified_and_guessed(tmp_path: Path) -> None
     model = find({**BERT, "intermediate_size": 48})
     compared = choose(model, found, "BertForPreTraining").comparison
     assert {difference.kind for difference in compared.differences} == {"transposed"}
-    best = guess(translated(found)).candidates[0]
+    best = guess_model(translated(found)).candidates[0]
     assert best.is_exact
     assert best.sure["intermediate_size"] == 48
 

@@ -53,7 +53,7 @@ def guess(checkpoint: str | os.PathLike[str]) -> Guessed:
         raise CheckpointError(
             "holds no tensor", where=found.path, hint="give a checkpoint that holds some"
         )
-    return Guessed(guessing.guess(found))
+    return Guessed(guessing.guess_model(found))
 
 
 class Guessed:

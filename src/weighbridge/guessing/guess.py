@@ -1,12 +1,11 @@
-"""From a checkpoint to its model: the family, the class and the config that its names and shapes tell of.
+"""Infers a checkpoint's family, class and config from the names and shapes of its tensors.
 
-Every tensor of a class is an equation: what its dims come to is the size that stands in the header.
-That there are twelve layers, that a bias is there, that a head is not, are equations too. `solving`
-solves them, and `comparison.compare` has the last word: a candidate is exact if nothing that
-matters differs.
+Each tensor of a class gives equations: the value of each of its dims is a size in the header. That
+a model has twelve layers, has a bias or lacks a head gives equations too. `solver` solves them, and
+`comparison.compare` has the last word: a candidate is exact if no difference matters.
 
-What two fields decide only together, as the number of heads and the size of each, no header tells
-apart. Such fields get their usual value, and are told as free.
+Some fields occur only together, such as the number of heads and the size of each head. No header
+determines them. Such fields get their usual values and are listed as free.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from weighbridge.algebra.expr import names_in
 from weighbridge.blueprint.schema import LARGEST_SIZE, LEFT_OUT, MOST_LAYERS
 from weighbridge.errors import WeighbridgeError
 from weighbridge.guessing.candidates import closest
-from weighbridge.guessing.solver import Equation, Problem, majority, solve
+from weighbridge.guessing.solver import Constraint, Problem, majority, solve
 from weighbridge.guessing.unknowns import HOLDS, LENGTH, Impossible, is_open, partly
 from weighbridge.ledger.ledger import bind
 from weighbridge.matching.comparison import compare
@@ -40,24 +39,22 @@ if TYPE_CHECKING:
 
     Indices = tuple[tuple[str, int], ...]
 
-MOST_STEPS = 40_000
-"""How many equations are looked at, all classes together, before it is enough that one of them fits."""
-
-
+MOST_STEPS_IN_ALL = 40_000
+"""How many equations, of all classes together, are looked at once one of the classes fits."""
 MOST_EQUATIONS = 20_000
-"""How many equations a class may have; what has more, as ten thousand layers of many kinds, is not looked at."""
-_MOST_LACKING = (
-    1_000  # tensors that a checkpoint may lack, beside as many as it has, and be told of as near
-)
+"""How many equations a class may have: of ten thousand layers of many kinds there are too many."""
+_MOST_LACKING = 1_000  # tensors that a candidate may have, beside twice those of the checkpoint
 _NEAREST = 4  # classes that are solved where none has all the names
+_LONGEST_SIZE = 10  # digits
+_COUNT_WEIGHT = 1_000_000  # no number of tensors outvotes that a layer is there
 
 
 class Free(NamedTuple):
-    """A value that a checkpoint does not tell: what was taken, and why.
+    """The value chosen for a field that the checkpoint does not determine, and why.
 
-    ``why`` is ``"usual"`` where it is what the family usually has, ``"fits"`` where that does not
-    fit and this does, and ``"follows"`` where it follows from the field ``after``, which is free
-    itself. ``others`` fit as well.
+    ``why`` is ``"usual"`` for the family's usual value, ``"fits"`` where that does not fit and this
+    one does, and ``"follows"`` where the value follows from the field ``after``, which is free
+    itself. ``others`` are values that fit as well.
     """
 
     value: Any
@@ -67,11 +64,11 @@ class Free(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A class that a checkpoint may be of, with a config that `models.find` reads.
+    """A class that the checkpoint may have, with a config that `models.find` reads.
 
-    ``sure`` are the fields that the headers determine, ``free`` those that matter and that they
-    leave open; what decides no tensor of the class is in neither. ``unusual`` counts the sure ones
-    that are not at their defaults.
+    ``sure`` holds the fields that the headers determine, ``free`` those that matter and that the
+    headers leave open. A field on which no tensor of the class depends is in neither. ``unusual``
+    counts the sure fields that differ from their defaults.
     """
 
     model: Model
@@ -84,55 +81,69 @@ class Candidate(NamedTuple):
 
     @property
     def family(self) -> str:
-        """The family that its blueprint is of."""
+        """The family of the candidate's blueprint."""
         return self.model.blueprint.family
 
     @property
     def is_exact(self) -> bool:
-        """Whether the checkpoint holds what the class must have, and nothing else."""
+        """Whether the checkpoint holds exactly the tensors that the class must have."""
         return not self.comparison.failures
 
 
 class Guess(NamedTuple):
-    """What a checkpoint may be: candidates, the likeliest first."""
+    """The candidates for a checkpoint, the likeliest first."""
 
     found: Found
     candidates: tuple[Candidate, ...]
 
     @property
     def exact(self) -> tuple[Candidate, ...]:
-        """Those that fit exactly. No header tells them apart."""
+        """The candidates that fit exactly. Names and shapes cannot tell them apart."""
         return tuple(candidate for candidate in self.candidates if candidate.is_exact)
 
 
-def guess(found: Found) -> Guess:
-    """Return the families, classes and configs that fit a checkpoint, the likeliest first; the nearest, if none does.
+def guess_model(found: Found) -> Guess:
+    """Return the classes and configs that fit a checkpoint, the likeliest first.
+
+    Where none fits exactly, the candidates are the nearest ones.
 
     Example:
         >>> from weighbridge.blueprint.schema import load
         >>> from weighbridge.ledger.ledger import bind
         >>> from weighbridge.readers import Found
         >>> bert = load("bert")
-        >>> rows = tuple(bind(bert, "BertModel", {**bert.defaults, "hidden_size": 384, "num_labels": 2}).rows)
-        >>> best = guess(Found("a.safetensors", "safetensors", rows, {}, (), 0, {}, {}, (), None)).candidates[0]
+        >>> fields = {**bert.defaults, "hidden_size": 384, "num_labels": 2}
+        >>> rows = tuple(bind(bert, "BertModel", fields).rows)
+        >>> found = Found("a.safetensors", "safetensors", rows, {}, (), 0, {}, {}, (), None)
+        >>> best = guess_model(found).candidates[0]
         >>> best.family, best.class_name, best.is_exact, best.sure["hidden_size"]
         ('bert', 'BertModel', True, 384)
-        >>> best.free["num_attention_heads"]
-        Free(value=6, why='fits', after='', others=(8, 4, 12, 3, 16, 2, 24, 32, 1, 48, 64, 96, 128, 192, 384))
+        >>> heads = best.free["num_attention_heads"]
+        >>> heads.value, heads.why, heads.others
+        (6, 'fits', (8, 4, 12, 3, 16, 2, 24, 32, 1, 48, 64, 96, 128, 192, 384))
     """
     candidates: list[Candidate] = []
-    left = MOST_STEPS
+    steps_left = MOST_STEPS_IN_ALL
     for fits in closest(found):
-        whole = [fit for fit in fits if not fit.unknown and not fit.lacking]
-        for fit in whole or ([] if candidates else fits[:_NEAREST]):
-            if left > 0 or not _any_exact(candidates):
-                steps, candidate = _candidate(fit, found)
-                candidates += [candidate] if candidate else []
-                left -= steps
+        for fit in _worth_solving(fits, candidates):
+            if steps_left <= 0 and _any_exact(candidates):
+                break
+            steps, candidate = _candidate(fit, found)
+            steps_left -= steps
+            if candidate is not None:
+                candidates.append(candidate)
         if _any_exact(candidates):
             break
     stated = stated_families(found)
     return Guess(found, tuple(sorted(candidates, key=lambda candidate: _rank(candidate, stated))))
+
+
+def _worth_solving(fits: Sequence[Fit], candidates: Sequence[Candidate]) -> Sequence[Fit]:
+    """Return the classes that fit by name, or the nearest ones while there is no candidate."""
+    complete = [fit for fit in fits if not fit.unknown and not fit.lacking]
+    if complete or candidates:
+        return complete
+    return fits[:_NEAREST]
 
 
 def _any_exact(candidates: Sequence[Candidate]) -> bool:
@@ -140,68 +151,75 @@ def _any_exact(candidates: Sequence[Candidate]) -> bool:
 
 
 def _rank(candidate: Candidate, stated: Sequence[str]) -> tuple[Any, ...]:
-    """Return what a candidate is ranked by: what differs, what is stated, whose names they are, what is unusual."""
-    compared, family = candidate.comparison, candidate.family
-    noted = sum(difference.kind.startswith("prefix") for difference in compared.differences)
-    return compared.failures, family not in stated, noted, candidate.unusual, len(family), family
+    """Return a sort key: the fewest failures first, then a family that the metadata states."""
+    comparison, family = candidate.comparison, candidate.family
+    prefixes = sum(difference.kind.startswith("prefix") for difference in comparison.differences)
+    is_stated = family in stated
+    return comparison.failures, not is_stated, prefixes, candidate.unusual, len(family), family
 
 
-# What the tensors say
+# The equations that the tensors give
 
 
-def _equations(fit: Fit) -> tuple[list[Equation], set[str]]:
-    """Return what the tensors that are there, and those that are not, say of the fields, and which fields these are.
+def _equations(fit: Fit) -> tuple[list[Constraint], set[str]]:
+    """Return the equations of a class that the checkpoint gives, and the fields that they mention.
 
-    What is required of all configs comes last: it tells no field, but rules out values.
+    The requirements of the blueprint come last: they determine no field, but rule out values.
     """
     blueprint, votes = fit.blueprint, _Votes()
     for template, held in fit.held.items():
-        votes.sizes(template, held, blueprint)
+        votes.add_sizes(template, held, blueprint)
     counts = _counts(fit)
     for (index, outer), count in counts.items():
-        votes.add(blueprint.repeat[index], outer, count, _COUNTS)
+        votes.add(blueprint.repeat[index], outer, count, _COUNT_WEIGHT)
     for template in fit.templates:
-        for tree, indices, truth in _presence(
-            template, fit.held.get(template, []), counts, blueprint
-        ):
+        held = fit.held.get(template, [])
+        for tree, indices, truth in _presence(template, held, counts, blueprint):
             votes.add(tree, indices, truth)
-            if len(votes.of) > MOST_EQUATIONS:
+            if len(votes.by_tree) > MOST_EQUATIONS:
                 break
-    said = {name for tree, _ in votes.of for name in names_in(tree)}
-    rules = [tree for tree in blueprint.require.values() if not said.isdisjoint(names_in(tree))]
-    return [*majority(votes.of), *(Equation(tree, (), target=True) for tree in rules)], said
+    mentioned = _names_in_all(tree for tree, _ in votes.by_tree)
+    requirements = [
+        tree for tree in blueprint.require.values() if not mentioned.isdisjoint(names_in(tree))
+    ]
+    equations = majority(votes.by_tree)
+    equations += [Constraint(tree, (), target=True) for tree in requirements]
+    return equations, mentioned
 
 
-_LONGEST_SIZE = 10  # digits
-_COUNTS = 1_000_000  # of one name more than of another: that a layer is there is no matter of votes
+def _names_in_all(trees: Iterable[Tree]) -> set[str]:
+    names = set[str]()
+    for tree in trees:
+        names.update(names_in(tree))
+    return names
 
 
 class _Votes:
-    """What each expression came to, and how often."""
+    """The results of each expression, and how many tensors support each."""
 
     def __init__(self) -> None:
-        self.of: dict[tuple[Tree, Indices], Counter[Any]] = {}
+        self.by_tree: dict[tuple[Tree, Indices], Counter[Any]] = {}
 
-    def add(self, tree: Tree, indices: Indices, target: Any, weight: int = 1) -> None:
-        if len(self.of) <= MOST_EQUATIONS:
-            self.of.setdefault((tree, indices), Counter())[target] += weight
+    def add(self, tree: Tree, indices: Indices, result: Any, weight: int = 1) -> None:
+        if len(self.by_tree) <= MOST_EQUATIONS:
+            self.by_tree.setdefault((tree, indices), Counter())[result] += weight
 
-    def sizes(self, template: Template, held: Held, blueprint: Blueprint) -> None:
+    def add_sizes(self, template: Template, held: Held, blueprint: Blueprint) -> None:
         trees = [blueprint.dims[dim] for dim in template.dims]
         uses = [_uses(tree, template.repeat) for tree in trees]
-        for (place, shape), many in Counter(held).items() if any(uses) else _shapes(held):
+        if not any(uses):  # all places say the same
+            held = [((), shape) for _, shape in held]
+        for (place, shape), tensors in Counter(held).items():
             if len(shape) == len(trees):
                 for tree, used, size in zip(trees, uses, shape, strict=True):
-                    self.add(tree, _bound(used, place, template.repeat), size, many)
-
-
-def _shapes(held: Held) -> Iterable[tuple[tuple[Place, tuple[int, ...]], int]]:
-    return [(((), shape), many) for shape, many in Counter(shape for _, shape in held).items()]
+                    self.add(tree, _bound(used, place, template.repeat), size, tensors)
 
 
 def _uses(tree: Tree, repeat: Sequence[str]) -> tuple[int, ...]:
-    """Return the positions of the indices that stand in an expression."""
-    names = set(names_in(tree)) if repeat else ()
+    """Return the positions of the indices that an expression uses."""
+    if not repeat:
+        return ()
+    names = set(names_in(tree))
     return tuple(position for position, index in enumerate(repeat) if index in names)
 
 
@@ -210,41 +228,62 @@ def _bound(positions: Iterable[int], place: Place, repeat: Sequence[str]) -> Ind
 
 
 def _counts(fit: Fit) -> dict[tuple[str, Indices], int]:
-    """Return how many values each index has, inside each place of those that its count depends on."""
-    found: dict[tuple[str, Indices], int] = {}
+    """Return how many values each index has, for all values of the indices that this depends on."""
+    counts: dict[tuple[str, Indices], int] = {}
     for template, held in fit.held.items():
         for position, index in enumerate(template.repeat):
             used = _uses(fit.blueprint.repeat[index], template.repeat)
             for place, _ in held:
                 key = index, _bound(used, place, template.repeat)
-                found[key] = max(found.get(key, 0), place[position] + 1)
-    return found
+                counts[key] = max(counts.get(key, 0), place[position] + 1)
+    return counts
 
 
 def _presence(
     template: Template, held: Held, counts: Mapping[tuple[str, Indices], int], blueprint: Blueprint
 ) -> Iterator[tuple[Tree, Indices, bool]]:
-    """Yield what follows from where a tensor is, and where it is not."""
-    tie = template.tie
-    if tie and tie.when is None:
+    """Yield what a tensor's presence at each place, or its absence, says of its conditions."""
+    if template.tie and template.tie.when is None:
         return
-    conditions = [*template.when, *([("not", tie.when)] if tie else [])]
-    decide = {name for tree in conditions for name in names_in(tree)}
-    deciding = [position for position, index in enumerate(template.repeat) if index in decide]
-    there = {_bound(deciding, place, template.repeat) for place, _ in held}
-    nothing = [
+    conditions = _conditions(template)
+    deciding_names = _names_in_all(conditions)
+    deciding = [
+        position for position, index in enumerate(template.repeat) if index in deciding_names
+    ]
+    occupied = {_bound(deciding, place, template.repeat) for place, _ in held}
+    needed = [*conditions, *_loops_without_tensors(template, counts, blueprint)]
+    names = {tree: frozenset(names_in(tree)) for tree in conditions}
+    if needed:
+        all_needed = _all(needed)
+        names[all_needed] = frozenset(names_in(all_needed))
+    for indices in _index_values(
+        [template.repeat[position] for position in deciding], counts, blueprint
+    ):
+        if indices in occupied:
+            for tree in conditions:
+                yield tree, _only(indices, names[tree]), True
+        elif needed:
+            yield all_needed, _only(indices, names[all_needed]), False
+
+
+def _conditions(template: Template) -> list[Tree]:
+    """Return what must be true where a tensor is stored."""
+    conditions = list(template.when)
+    if template.tie and template.tie.when:
+        conditions.append(("not", template.tie.when))
+    return conditions
+
+
+def _loops_without_tensors(
+    template: Template, counts: Mapping[tuple[str, Indices], int], blueprint: Blueprint
+) -> list[Tree]:
+    """Return, for each index of a template that no tensor has, that its loop has any rounds."""
+    counted = {index for index, _ in counts}
+    return [
         (">", blueprint.repeat[index], ("value", 0))
         for index in template.repeat
-        if not any(other == index for other, _ in counts)
-        and not _uses(blueprint.repeat[index], template.repeat)
+        if index not in counted and not _uses(blueprint.repeat[index], template.repeat)
     ]
-    whole = _all([*conditions, *nothing]) if conditions or nothing else None
-    uses = {tree: frozenset(names_in(tree)) for tree in (*conditions, *([whole] if whole else []))}
-    for indices in _places([template.repeat[position] for position in deciding], counts, blueprint):
-        if indices in there:
-            yield from ((tree, _only(indices, uses[tree]), True) for tree in conditions)
-        elif whole:
-            yield whole, _only(indices, uses[whole]), False
 
 
 def _all(trees: Sequence[Tree]) -> Tree:
@@ -258,13 +297,13 @@ def _only(indices: Indices, names: frozenset[str]) -> Indices:
     return tuple([index for index in indices if index[0] in names])
 
 
-def _places(
+def _index_values(
     repeat: Sequence[str],
     counts: Mapping[tuple[str, Indices], int],
     blueprint: Blueprint,
     before: Indices = (),
 ) -> Iterator[Indices]:
-    """Yield the values that indices have, the later ones inside the earlier."""
+    """Yield all values of some indices together, the later ones inside the earlier."""
     if not repeat:
         yield before
         return
@@ -272,14 +311,14 @@ def _places(
     names = set(names_in(blueprint.repeat[index]))
     outer = tuple((name, value) for name, value in before if name in names)
     for value in range(counts.get((index, outer), 0)):
-        yield from _places(inner, counts, blueprint, (*before, (index, value)))
+        yield from _index_values(inner, counts, blueprint, (*before, (index, value)))
 
 
-# What a field may be
+# The values of a field
 
 
 class _Fields:
-    """What values the fields of a blueprint may have, and which they usually have."""
+    """The values that the fields of a blueprint may have, and those that they usually have."""
 
     def __init__(self, blueprint: Blueprint) -> None:
         self.blueprint = blueprint
@@ -292,6 +331,7 @@ class _Fields:
         return self.order.get(cell[0], len(self.order)), *map(str, cell[1:])
 
     def fits(self, cell: Cell, value: Any) -> bool:
+        """Whether a cell may have a value."""
         name, *path = cell
         blueprint = self.blueprint
         if name not in blueprint.fields:
@@ -304,102 +344,136 @@ class _Fields:
             return not path and (name in blueprint.nullable or blueprint.at_defaults[name] is None)
         if name in blueprint.configs:
             return bool(value == {})
-        kind = type(_walked(blueprint.at_defaults[name], path)) if path else blueprint.kinds[name]
-        if type(value) is str and name in blueprint.values and kind not in (list, tuple):
-            return value in blueprint.values[name]
+        return self.fits_kind(name, path, value)
+
+    def fits_kind(self, name: str, path: Sequence[Any], value: Any) -> bool:
+        """Whether a value is of the kind of a field, or of an item of it, and in its range."""
+        kind = self.kind(name, path)
+        if type(value) is str and name in self.blueprint.values and kind not in (list, tuple):
+            return value in self.blueprint.values[name]
         if type(value) is int and kind in (int, float, type(None)):
-            may_be_negative = not path and name not in blueprint.sizes
-            least = (
-                -LARGEST_SIZE if may_be_negative else int(not path and name not in blueprint.zero)
-            )
-            return least <= value <= LARGEST_SIZE
+            return self.least(name, path) <= value <= LARGEST_SIZE
         if kind in (list, tuple):
             return isinstance(value, list | tuple)
         return kind is type(None) or type(value) is kind
 
+    def kind(self, name: str, path: Sequence[Any]) -> type:
+        if path:
+            return type(_item_like(self.blueprint.at_defaults[name], path))
+        return self.blueprint.kinds[name]
+
+    def least(self, name: str, path: Sequence[Any]) -> int:
+        """Return the smallest number that a field, or an item of it, may be."""
+        if not path and name not in self.blueprint.sizes:
+            return -LARGEST_SIZE
+        if path or name in self.blueprint.zero:
+            return 0
+        return 1
+
     def usual(self, cell: Cell, known: Mapping[Cell, Any]) -> Iterator[Any]:
+        """Yield the usual values of a cell, the most usual first."""
         name, *path = cell
-        for whole in self.wholes(name, known):
-            if not path:
-                yield whole
-            elif isinstance(whole, list | tuple):
-                yield from _inside(whole, path)
-        if not path:
-            yield from (
-                ({} if name in self.blueprint.configs else None,) if self.may_be_null(name) else ()
-            )
-            yield from (True, False) if self.blueprint.kinds[name] is bool else ()
-        elif HOLDS in path:
-            yield from (False, True)
-        elif path[-1] == LENGTH:
-            items = [
-                other[len(cell) - 1]
-                for other in known
-                if other[: len(path)] == cell[:-1] and len(other) > len(path)
-            ]
-            yield max((item + 1 for item in items if type(item) is int), default=0)
+        if path:
+            yield from self.usual_items(cell, known)
         else:
-            yield from (True, False)
+            yield from self.usual_wholes(name, known)
         yield from self.blueprint.values.get(name, ())
 
-    def said_nothing(self, name: str) -> Any:
-        """Return what a field is where a config does not say it."""
-        return self.blueprint.at_defaults[name]
+    def usual_wholes(self, name: str, known: Mapping[Cell, Any]) -> Iterator[Any]:
+        yield from self.wholes(name, known)
+        if name in self.blueprint.configs:
+            yield {}
+        elif name in self.blueprint.nullable:
+            yield None
+        if self.blueprint.kinds[name] is bool:
+            yield from (True, False)
 
-    def may_be_null(self, name: str) -> bool:
-        return name in self.blueprint.nullable or name in self.blueprint.configs
+    def usual_items(self, cell: Cell, known: Mapping[Cell, Any]) -> Iterator[Any]:
+        name, *path = cell
+        for whole in self.wholes(name, known):
+            if isinstance(whole, list | tuple):
+                yield from _inside(whole, path)
+        if HOLDS in path:
+            yield from (False, True)
+        elif path[-1] == LENGTH:
+            yield _least_length(cell, known)
+        else:
+            yield from (True, False)
 
     def wholes(self, name: str, known: Mapping[Cell, Any]) -> Iterator[Any]:
-        """Yield what a field comes to where nothing is said of it, at what is known and at the defaults."""
+        """Yield the values of a field that a config leaves out, then its default."""
         given = self.blueprint.given.get(name, self.blueprint.defaults.get(name))
         if name in self.blueprint.computed and (given is None or given == LEFT_OUT):
             value = self.computed(name, known)
             if not is_open(value):
-                yield tuple(value) if isinstance(value, list) else value
+                yield _frozen(value)
         elif given is not None:
             yield given
         yield self.blueprint.at_defaults[name]
 
     def computed(self, name: str, known: Mapping[Cell, Any]) -> Any:
-        """Return what a field follows to be from others, each as it is known or as it usually is."""
-        tree, at_hand = self.blueprint.computed[name], dict(known)
+        """Return a computed field, from other fields at their known or usual values."""
+        tree = self.blueprint.computed[name]
+        values = dict(known)
         for other in set(names_in(tree)):
-            if (other,) not in known:
-                follows = other in self.blueprint.computed
-                at_hand[other,] = self.computed(other, known) if follows else self.defaults[other,]
+            if (other,) in known:
+                continue
+            if other in self.blueprint.computed:
+                values[other,] = self.computed(other, known)
+            else:
+                values[other,] = self.defaults[other,]
         try:
-            return partly(tree, {}, at_hand)
+            return partly(tree, {}, values)
         except Impossible:
             return None
 
 
-def _walked(value: Any, path: Sequence[Any]) -> Any:
-    """Return the item of a list at a path, or one that is like it."""
+def _least_length(cell: Cell, known: Mapping[Cell, Any]) -> int:
+    """Return the least length that a list can have, from its known items."""
+    *path, _ = cell
+    depth = len(path)
+    items = [
+        other[depth] for other in known if other[:depth] == tuple(path) and len(other) >= len(cell)
+    ]
+    return max((item + 1 for item in items if type(item) is int), default=0)
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(value)
+    return value
+
+
+def _item_like(value: Any, path: Sequence[Any]) -> Any:
+    """Return the item of a list at a path, or the last one where the list is shorter."""
     for step in path:
         if not isinstance(value, list | tuple) or not value:
             return None
-        value = value[step if type(step) is int and step < len(value) else -1]
+        has_item = type(step) is int and step < len(value)
+        value = value[step if has_item else -1]
     return value
 
 
 def _inside(value: Any, path: Sequence[Any]) -> Iterator[Any]:
+    """Yield what a list has at a path: an item, a length, or whether it holds something."""
     *above, last = path
     if HOLDS in path:
         yield path[path.index(HOLDS) + 1] in value
     elif last == LENGTH:
-        inner = _walked(value, above)
-        yield from (len(inner),) if isinstance(inner, list | tuple) else ()
+        inner = _item_like(value, above)
+        if isinstance(inner, list | tuple):
+            yield len(inner)
     else:
-        yield _walked(value, path)
+        yield _item_like(value, path)
 
 
-# A config that says so
+# The config of a candidate
 
 
 def _candidate(fit: Fit, found: Found) -> tuple[int, Candidate | None]:
-    """Return how much work it was, and the candidate, if there is a config of the class that comes near."""
-    blueprint = fit.blueprint
-    fields, (equations, said) = _Fields(blueprint), _equations(fit)
+    """Return the steps that solving a class took, and the candidate if its config is near."""
+    blueprint, fields = fit.blueprint, _Fields(fit.blueprint)
+    equations, mentioned = _equations(fit)
     if len(equations) > MOST_EQUATIONS:
         return MOST_EQUATIONS, None
     stated = _stated(found, blueprint)
@@ -408,33 +482,38 @@ def _candidate(fit: Fit, found: Found) -> tuple[int, Candidate | None]:
     values = {
         name: value
         for name, value in _values(solution, fields).items()
-        if name in said or (name,) in stated or value != fields.said_nothing(name)
+        if name in mentioned or (name,) in stated or value != blueprint.at_defaults[name]
     }
-    for said_so in (
-        values,
-        {name: value for name, value in values.items() if name in blueprint.repeats},
-    ):
-        config = _config(blueprint, fit.class_name, said_so)
+    layer_counts = {name: value for name, value in values.items() if name in blueprint.repeats}
+    for config_values in (values, layer_counts):
         try:
-            model = models.bound(config, blueprint, found.path)
-            expected = bind(blueprint, fit.class_name, model.fields)
-            if expected.stored.tensors > _MOST_LACKING + 2 * len(found.rows):
-                break
-            comparison = compare(expected, found)
-        except (
-            WeighbridgeError
-        ):  # what contradicts itself says nothing but how many layers there are
-            continue
-        sure, free = _told(solution, said_so, model)
-        unusual = sum(value != blueprint.at_defaults[name] for name, value in sure.items())
-        return solution.steps, Candidate(
-            model, fit.class_name, config, sure, free, comparison, unusual
-        )
+            return solution.steps, _compared(fit, found, solution, config_values)
+        except WeighbridgeError:
+            continue  # values that contradict each other say only how many layers there are
     return solution.steps, None
 
 
+def _compared(
+    fit: Fit, found: Found, solution: Solution, values: Mapping[str, Any]
+) -> Candidate | None:
+    """Return a class with a config as a candidate; None if it has many more tensors.
+
+    Raises:
+        WeighbridgeError: the values contradict each other.
+    """
+    config = _as_config(fit.blueprint, fit.class_name, values)
+    model = models.bound(config, fit.blueprint, found.path)
+    expected = bind(fit.blueprint, fit.class_name, model.fields)
+    if expected.stored.tensors > _MOST_LACKING + 2 * len(found.rows):
+        return None
+    comparison = compare(expected, found)
+    sure, free = _sure_and_free(solution, values, model)
+    unusual = sum(value != fit.blueprint.at_defaults[name] for name, value in sure.items())
+    return Candidate(model, fit.class_name, config, sure, free, comparison, unusual)
+
+
 def _stated(found: Found, blueprint: Blueprint) -> dict[Cell, Any]:
-    """Return the fields that the checkpoint's own metadata states: formats that need no config say some."""
+    """Return the fields that the metadata of the checkpoint states, as GGUF's does."""
     facts = data.read_toml("facts/metadata.toml")
     architecture = found.metadata.get(facts["architecture"], "")
     stated: dict[Cell, Any] = {}
@@ -446,47 +525,49 @@ def _stated(found: Found, blueprint: Blueprint) -> dict[Cell, Any]:
 
 
 def _values(solution: Solution, fields: _Fields) -> dict[str, Any]:
-    """Return whole fields: what was found of a list's items, with what it usually has in the other places."""
+    """Return whole fields: lists have their usual items where no cell says another."""
     known = solution.values
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name in sorted({cell[0] for cell in known}, key=lambda name: fields.rank((name,))):
         cells = {cell[1:]: value for cell, value in known.items() if cell[0] == name}
-        usual = next(
-            (whole for whole in fields.wholes(name, known) if isinstance(whole, list | tuple)), ()
-        )
-        found[name] = cells[()] if () in cells else _laid_over(usual, cells)
-    return found
+        wholes = fields.wholes(name, known)
+        usual = next((whole for whole in wholes if isinstance(whole, list | tuple)), ())
+        values[name] = _assembled(usual, cells)
+    return values
 
 
-def _laid_over(usual: Any, cells: Mapping[Cell, Any]) -> Any:
-    """Return a list with the items that are known in their places."""
+def _assembled(usual: Any, cells: Mapping[Cell, Any]) -> Any:
+    """Return a field from its cells: a whole value, or a list with the known items in place."""
     if () in cells:
         return cells[()]
-    held = {cell[1]: value for cell, value in cells.items() if cell[0] == HOLDS}
-    if held:
-        return tuple(
-            sorted(
-                {
-                    *(item for item in usual if held.get(item, True)),
-                    *(i for i, has in held.items() if has),
-                }
-            )
-        )
-    usual = usual if isinstance(usual, list | tuple) else ()
+    members = {cell[1]: is_member for cell, is_member in cells.items() if cell[0] == HOLDS}
+    if members:
+        kept = {item for item in usual if members.get(item, True)}
+        added = {item for item, is_member in members.items() if is_member}
+        return tuple(sorted(kept | added))
+    return _assembled_list(usual, cells)
+
+
+def _assembled_list(usual: Any, cells: Mapping[Cell, Any]) -> tuple[Any, ...]:
+    if not isinstance(usual, list | tuple):
+        usual = ()
     items: dict[int, dict[Cell, Any]] = {}
     for cell, value in cells.items():
         if cell[0] != LENGTH:
             items.setdefault(cell[0], {})[cell[1:]] = value
-    least = max(items, default=-1) + 1
-    length = cells.get((LENGTH,), max(least, len(usual)))
-    return tuple(
-        _laid_over(_walked(usual, [at]), items[at]) if at in items else _walked(usual, [at])
-        for at in range(length)
-    )
+    least_length = max(items, default=-1) + 1
+    length = cells.get((LENGTH,), max(least_length, len(usual)))
+    whole = []
+    for at in range(length):
+        item = _item_like(usual, [at])
+        if at in items:
+            item = _assembled(item, items[at])
+        whole.append(item)
+    return tuple(whole)
 
 
-def _config(blueprint: Blueprint, class_name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was found as a config.json says it."""
+def _as_config(blueprint: Blueprint, class_name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values as a config.json has them."""
     config: dict[str, Any] = {"architectures": [class_name], "model_type": blueprint.family}
     for name, value in values.items():
         here, path = config, name.split(".")
@@ -505,25 +586,26 @@ def _config(blueprint: Blueprint, class_name: str, values: Mapping[str, Any]) ->
 
 
 def _as_json(value: Any) -> Any:
-    return [_as_json(item) for item in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [_as_json(item) for item in value]
+    return value
 
 
-def _told(
+def _sure_and_free(
     solution: Solution, values: Mapping[str, Any], model: Model
 ) -> tuple[dict[str, Any], dict[str, Free]]:
-    """Return the fields that the equations determine, and those that were chosen or follow from what was."""
+    """Return the fields that the equations determine, and those that were chosen or follow."""
     sure: dict[str, Any] = {}
     free: dict[str, Free] = {}
     for name, value in values.items():
-        cells = {cell: found for cell, found in solution.cells.items() if cell[0] == name}
-        chosen = next((found for cell, found in cells.items() if found.after), None)
-        if chosen is None:
+        cell_values = [known for cell, known in solution.cells.items() if cell[0] == name]
+        chosen = next((known for known in cell_values if known.after), None)
+        if chosen is None or chosen.after is None:
             sure[name] = value
-            continue
-        own = chosen.after is not None and chosen.after[0] == name
-        usual = model.blueprint.at_defaults[name]
-        why = "follows" if not own else "usual" if value == usual else "fits"
-        free[name] = Free(
-            value, why, "" if own or not chosen.after else chosen.after[0], chosen.others
-        )
+        elif chosen.after[0] != name:
+            free[name] = Free(value, "follows", chosen.after[0], chosen.others)
+        elif value == model.blueprint.at_defaults[name]:
+            free[name] = Free(value, "usual", "", chosen.others)
+        else:
+            free[name] = Free(value, "fits", "", chosen.others)
     return sure, free

@@ -1,8 +1,8 @@
-"""Equations over fields that are not known: what must be so, what may be so, and what nothing tells.
+"""Solves equations over unknown fields, and marks what they determine and what they leave open.
 
-First what follows from the equations is worked out, then cells of which one value alone fits. Where
-nothing follows any more, values are tried, the usual ones first, and what was chosen so is told
-apart from what had to be.
+The solver first sets the cells that the equations imply, then those that a single value fits. For
+the rest it tries values, the usual ones first. A cell that was chosen is marked as such, and so is
+what follows from the choice.
 """
 
 from __future__ import annotations
@@ -29,19 +29,18 @@ if TYPE_CHECKING:
     from weighbridge.algebra.expr import Tree
     from weighbridge.guessing.unknowns import Cell
 
-MOST_TRIED = 40  # values of one cell
-MOST_STEPS = 20_000  # equations looked at for one problem
-MOST_FIRST = (
-    3  # cells that are chosen first in turn, where no value of those before them leads anywhere
-)
-_COMPARED, _FEW = (
-    12,
-    4,
-)  # cells that are compared by how many values fit, and how many of these are no longer few
+MOST_TRIED = 40
+"""How many values of one cell are tried."""
+MOST_STEPS = 20_000
+"""How many equations are looked at for one problem: a search that needs more takes too long."""
+MOST_FIRST = 3
+"""How many cells may be chosen first: the second if no value of the first leads to a solution."""
+_MOST_COMPARED = 12  # cells whose fitting values are counted, to choose the cell with the fewest
+_FEW = 4  # values at most are counted: more do not make a cell a worse choice
 
 
-class Equation(NamedTuple):
-    """An expression, the values of the indices in it, what it came to, and how many tensors say so."""
+class Constraint(NamedTuple):
+    """An expression, the values of its indices, its result, and how many tensors support it."""
 
     tree: Tree
     indices: tuple[tuple[str, int], ...]
@@ -49,11 +48,11 @@ class Equation(NamedTuple):
     weight: int = 1
 
 
-class Found(NamedTuple):
-    """What is known of a cell: its value, and the others that were tried and fit as well.
+class CellValue(NamedTuple):
+    """The value of a cell, and the other values that were tried and fit as well.
 
-    ``after`` is the cell on whose value it depends that was chosen and not found; itself where it
-    was chosen, and nothing where the equations tell it.
+    ``after`` is the chosen cell that the value depends on: the cell itself where it was chosen, and
+    None where the equations determine it.
     """
 
     value: Any
@@ -65,14 +64,14 @@ class Found(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Equations, and what is known of cells besides.
+    """Equations to solve, and what is known of their cells.
 
-    ``fits`` tells whether a cell may have a value at all, ``usual`` the values that it usually has
-    where others are known, the most usual first; ``defaults`` are those of all cells together, and
-    ``rank`` says which are tried first.
+    ``fits`` returns whether a cell may have a value, and ``usual`` the usual values of a cell where
+    others are known, the most usual first. ``defaults`` are the default values of all cells, and
+    cells with a low ``rank`` are tried first.
     """
 
-    equations: Sequence[Equation]
+    equations: Sequence[Constraint]
     given: Mapping[Cell, Any]
     fits: Callable[[Cell, Any], bool]
     usual: Callable[[Cell, Mapping[Cell, Any]], Iterable[Any]]
@@ -81,82 +80,88 @@ class Problem(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """What was found of each cell, the equations that no values fulfil together with the others, and the work done."""
+    """The value of each cell, the equations that contradict the others, and the work done."""
 
-    cells: dict[Cell, Found]
-    broken: tuple[Equation, ...]
+    cells: dict[Cell, CellValue]
+    broken: tuple[Constraint, ...]
     steps: int
 
     @property
     def values(self) -> dict[Cell, Any]:
         """The value of each cell."""
-        return {cell: found.value for cell, found in self.cells.items()}
+        return {cell: cell_value.value for cell, cell_value in self.cells.items()}
 
 
 def solve(problem: Problem) -> Solution:
-    """Return values that fit the equations: first what follows, then what alone fits, then the most usual.
+    """Return values that fulfil the equations: implied ones first, then the most usual that fit.
 
-    An equation that contradicts those before it, which more tensors speak for, is left out and
-    told. The work is bounded by ``MOST_STEPS``.
+    An equation that contradicts others, which more tensors support, is left out and listed as
+    broken. The work is bounded by ``MOST_STEPS``.
 
     Example:
         >>> from weighbridge.algebra.expr import parse
         >>> sizes = {"heads*(width//heads)": 96, "width": 96}
-        >>> equations = [Equation(parse(text), (), size) for text, size in sizes.items()]
-        >>> problem = Problem(equations, {}, lambda cell, value: value > 0, lambda cell, known: [12], {}, str)
+        >>> equations = [Constraint(parse(text), (), size) for text, size in sizes.items()]
+        >>> fits, usual = lambda cell, value: value > 0, lambda cell, known: [12]
+        >>> problem = Problem(equations, {}, fits, usual, {}, str)
         >>> solve(problem).cells[("heads",)]
-        Found(value=12, others=(16, 8, 24, 6, 32, 4, 48, 3, 2, 96, 1), after=('heads',))
+        CellValue(value=12, others=(16, 8, 24, 6, 32, 4, 48, 3, 2, 96, 1), after=('heads',))
     """
     solver = _Solver(problem)
     state = solver.begin()
-    return solver.told(
-        solver.settled(state) if state.broken else solver.choose(solver.force(state))
-    )
+    if state.broken:
+        return solver.solution(solver.settled(state))
+    return solver.solution(solver.choose(solver.force(state)))
 
 
 class _State:
-    """What is known at one point of the search, and what is still open there."""
+    """What is known at one point of the search, and what is still open.
+
+    ``open`` holds the equations that are not fulfilled yet, by position, and ``cause`` is the cell
+    whose chosen value is followed.
+    """
 
     def __init__(self) -> None:
         self.known: dict[Cell, Any] = {}
-        self.cells: dict[Cell, Found] = {}
+        self.cells: dict[Cell, CellValue] = {}
         self.open: dict[int, Any] = {}
         self.broken: set[int] = set()
         self.cause: Cell | None = None
 
     def copy(self, cause: Cell | None) -> _State:
         other = _State()
-        other.known, other.cells, other.open = (
-            self.known.copy(),
-            self.cells.copy(),
-            self.open.copy(),
-        )
-        other.broken, other.cause = self.broken.copy(), cause
+        other.known = self.known.copy()
+        other.cells = self.cells.copy()
+        other.open = self.open.copy()
+        other.broken = self.broken.copy()
+        other.cause = cause
         return other
 
 
 class _Solver:
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.equations, self.steps = problem, problem.equations, 0
+        self.problem = problem
+        self.equations = problem.equations
+        self.steps = 0
         self.watching: dict[Cell, set[int]] = {}
 
     def begin(self) -> _State:
-        """Return what follows from the equations alone; those that contradict the ones before them are broken."""
+        """Return what the equations alone imply, those with the most support first."""
         state = _State()
         for cell, value in self.problem.given.items():
-            state.known[cell], state.cells[cell] = value, Found(value)
-        self.settle(
-            state,
-            sorted(range(len(self.equations)), key=lambda at: -self.equations[at].weight),
-            strict=False,
-        )
+            state.known[cell] = value
+            state.cells[cell] = CellValue(value)
+        by_weight = sorted(range(len(self.equations)), key=lambda at: -self.equations[at].weight)
+        self.settle(state, by_weight, strict=False)
         return state
 
     def settle(self, state: _State, waiting: Iterable[int], *, strict: bool = True) -> None:
-        """Work out what follows, until nothing more does.
+        """Set what the waiting equations imply, until nothing more follows.
+
+        An equation that does not hold becomes broken, unless the call is ``strict``.
 
         Raises:
-            Impossible: an equation does not hold, and it is ``strict``.
+            Impossible: an equation does not hold, and the call is strict.
         """
         queue = dict.fromkeys(waiting)
         while queue:
@@ -171,7 +176,7 @@ class _Solver:
                 state.broken.add(at)
 
     def follow(self, state: _State, at: int) -> set[int]:
-        """Set what follows from one equation, and return the equations that wait for it."""
+        """Set what one equation implies, and return the equations that wait for it."""
         self.steps += 1
         equation = self.equations[at]
         value = partly(equation.tree, dict(equation.indices), state.known)
@@ -184,70 +189,84 @@ class _Solver:
         for cell in cells_in(value):
             self.watching.setdefault(cell, set()).add(at)
         touched = set[int]()
-        for cell, found, sure in implied(value, equation.target):
+        for cell, cell_value, sure in implied(value, equation.target):
             if sure:
-                touched |= self.fix(state, cell, found, Found(found, after=state.cause))
+                touched |= self.fix(state, cell, CellValue(cell_value, after=state.cause))
         return touched
 
-    def fix(self, state: _State, cell: Cell, value: Any, found: Found) -> set[int]:
-        """Set a cell, and return the equations that wait for it."""
+    def fix(self, state: _State, cell: Cell, cell_value: CellValue) -> set[int]:
+        """Set a cell, and return the equations that wait for it.
+
+        Raises:
+            Impossible: the cell has another value, or may not have this one.
+        """
+        value = cell_value.value
         if cell in state.known:
             if not same(state.known[cell], value):
                 raise Impossible
             return set()
         if not self.problem.fits(cell, value) or not _agrees(state.known, cell, value):
             raise Impossible
-        state.known[cell], state.cells[cell] = value, found
+        state.known[cell] = value
+        state.cells[cell] = cell_value
         if len(cell) > 1:
             state.known[cell[0], GIVEN] = True
         return self.watching.get(cell, set()) | self.watching.get(cell[:1], set())
 
     def waiting(self, state: _State, among: frozenset[int] | None = None) -> list[Cell]:
-        """Return the cells that are open, or open in some equations; those that one has nothing besides first."""
+        """Return the open cells, of all equations or ``among`` some.
+
+        Cells that are the only open one of an equation come first.
+        """
         alone, others = dict[Any, None](), dict[Any, None]()
         for at, value in state.open.items():
             if among is not None and at not in among:
                 continue
             cells = dict.fromkeys(cells_in(value))
-            (alone if len(cells) == 1 else others).update(cells)
-        return sorted(alone, key=self.problem.rank) + sorted(
-            others.keys() - alone.keys(), key=self.problem.rank
-        )
+            if len(cells) == 1:
+                alone.update(cells)
+            else:
+                others.update(cells)
+        rank = self.problem.rank
+        return sorted(alone, key=rank) + sorted(others.keys() - alone.keys(), key=rank)
 
     def tried(self, state: _State, cell: Cell) -> list[Any]:
-        """Return the values to try of a cell: the usual ones, then what would fit an equation, the nearest first."""
+        """Return the values of a cell to try: the usual ones, then what equations suggest.
+
+        What equations suggest comes nearest first. Where an equation's size suggests that the usual
+        value is scaled too, all values come nearest to the scaled one first.
+        """
         usual = list(self.problem.usual(cell, state.known))
-        hints = list[Any]()
-        near: Any = None
+        most_usual = next(iter(usual), None)
+        suggested = list[Any]()
+        scaled: Any = None
         for at in sorted(self.watching.get(cell, ())):
             if at in state.open:
-                near = near or self.scaled(self.equations[at], usual[0] if usual else None)
-                hints += self.hints(state, at, cell)
-        first = usual[0] if usual else None
-        if near and hints:
-            usual, hints = [], [*usual, *hints]
-        elif not hints and type(first) is int:
-            hints, near = _numbers_around(first), first
-        nearest = sorted(hints, key=lambda value: _distance(value, near or first))
+                scaled = scaled or self.scaled(self.equations[at], most_usual)
+                suggested += self.suggested(state, at, cell)
+        if scaled and suggested:
+            usual, suggested = [], [*usual, *suggested]
+        elif not suggested and type(most_usual) is int:
+            suggested, scaled = _numbers_around(most_usual), most_usual
+        nearest = sorted(suggested, key=lambda value: _distance(value, scaled or most_usual))
         tried = list[Any]()
         for value in [*usual, *nearest]:
             if self.problem.fits(cell, value) and not any(same(value, other) for other in tried):
                 tried.append(value)
         return tried[:MOST_TRIED]
 
-    def hints(self, state: _State, at: int, cell: Cell) -> list[Any]:
-        """Return the values of a cell that an equation alone suggests."""
+    def suggested(self, state: _State, at: int, cell: Cell) -> list[Any]:
+        """Return the values of a cell that one equation suggests."""
         try:
-            turned = list(implied(state.open[at], self.equations[at].target))
+            consequences = list(implied(state.open[at], self.equations[at].target))
         except Impossible:
             return []
-        return [value for other, value, _ in turned if other == cell]
+        return [value for other, value, _ in consequences if other == cell]
 
-    def scaled(self, equation: Equation, usual: Any) -> Any:
-        """Return a usual value, larger or smaller as an equation's size is than at the defaults.
+    def scaled(self, equation: Constraint, usual: Any) -> Any:
+        """Return a usual value, scaled as the result of an equation is against the defaults.
 
-        So a narrower model has fewer heads and not thinner ones, as models of one family do more
-        often.
+        A narrower model then has fewer heads rather than thinner ones, which is more common.
         """
         try:
             size = partly(equation.tree, dict(equation.indices), self.problem.defaults)
@@ -261,38 +280,44 @@ class _Solver:
     def survivors(
         self, state: _State, cell: Cell, most: int = MOST_TRIED
     ) -> tuple[list[tuple[Any, _State]], bool]:
-        """Return the values of a cell that contradict nothing, with what follows, and whether several were tried."""
-        tried, fitting = self.tried(state, cell), list[tuple[Any, _State]]()
+        """Return the values of a cell that fit, each with what follows from it.
+
+        The second result is whether several values were tried. At most ``most`` values are found.
+        """
+        tried = self.tried(state, cell)
+        fitting = list[tuple[Any, _State]]()
         for value in tried:
             if len(fitting) == most:
                 break
             trial = state.copy(cell)
             try:
-                self.settle(trial, self.fix(trial, cell, value, Found(value, after=cell)))
+                self.settle(trial, self.fix(trial, cell, CellValue(value, after=cell)))
             except Impossible:
                 continue
             fitting.append((value, trial))
         return fitting, len(tried) > 1
 
     def force(self, state: _State) -> _State:
-        """Set the cells of which a single value fits, where several were tried."""
-        again = True
-        while again and self.steps < MOST_STEPS:
-            again = False
+        """Set the cells that a single value fits, where several were tried."""
+        has_changed = True
+        while has_changed and self.steps < MOST_STEPS:
+            has_changed = False
             for cell in self.waiting(state):
-                if cell not in state.known and self.steps < MOST_STEPS:
-                    fitting, several = self.survivors(state, cell, 2)
-                    if several and len(fitting) == 1:
-                        state, again = self.forced(state, cell, fitting[0][0]), True
+                if cell in state.known or self.steps >= MOST_STEPS:
+                    continue
+                fitting, several = self.survivors(state, cell, 2)
+                if several and len(fitting) == 1:
+                    state = self.forced(state, cell, fitting[0][0])
+                    has_changed = True
         return state
 
     def forced(self, state: _State, cell: Cell, value: Any) -> _State:
         trial = state.copy(state.cause)
-        self.settle(trial, self.fix(trial, cell, value, Found(value, after=state.cause)))
+        self.settle(trial, self.fix(trial, cell, CellValue(value, after=state.cause)))
         return trial
 
     def choose(self, state: _State) -> _State:
-        """Choose a value of each cell that is still open: of those together that equations have in common."""
+        """Choose a value of each open cell: of cells that share equations, together."""
         while waiting := self.waiting(state):
             chosen = self.search(state, self.connected(state, waiting[0]))
             if chosen is None:
@@ -302,12 +327,16 @@ class _Solver:
 
     def connected(self, state: _State, cell: Cell) -> frozenset[int]:
         """Return the open equations that a cell is in, and those that share cells with these."""
-        left = {at: set(cells_in(value)) for at, value in state.open.items()}
-        cells, found = {cell}, set[int]()
-        while near := [at for at, of in left.items() if not of.isdisjoint(cells)]:
-            found.update(near)
-            cells.update(*(left.pop(at) for at in near))
-        return frozenset(found)
+        cells_by_equation = {at: set(cells_in(value)) for at, value in state.open.items()}
+        connected_cells = {cell}
+        connected_equations = set[int]()
+        while near := [
+            at for at, cells in cells_by_equation.items() if not cells.isdisjoint(connected_cells)
+        ]:
+            connected_equations.update(near)
+            for at in near:
+                connected_cells |= cells_by_equation.pop(at)
+        return frozenset(connected_equations)
 
     def search(self, state: _State, among: frozenset[int]) -> _State | None:
         """Choose a value of each cell of some equations; go back where a choice leads nowhere."""
@@ -324,10 +353,14 @@ class _Solver:
         return None
 
     def narrowest(self, state: _State, waiting: Sequence[Cell]) -> list[Cell]:
-        """Return the cells to choose first: those that fewest values fit, so that what cannot be shows early."""
-        fitting = {
-            cell: len(self.survivors(state, cell, _FEW)[0]) or _FEW for cell in waiting[:_COMPARED]
-        }
+        """Return the cells to choose first: those that the fewest values fit.
+
+        A contradiction then shows early.
+        """
+        fitting: dict[Cell, int] = {}
+        for cell in waiting[:_MOST_COMPARED]:
+            survivors, _ = self.survivors(state, cell, _FEW)
+            fitting[cell] = len(survivors) or _FEW
         return sorted(fitting, key=lambda cell: fitting[cell])[:MOST_FIRST]
 
     def branches(self, state: _State, cells: Sequence[Cell]) -> Iterator[_State]:
@@ -342,30 +375,40 @@ class _Solver:
         values = [value for value, _ in fitting]
         for value, trial in fitting:
             others = tuple(other for other in values if not same(other, value))
-            trial.cells[cell] = Found(value, others, cell)
+            trial.cells[cell] = CellValue(value, others, cell)
         return [trial for _, trial in fitting]
 
     def settled(self, state: _State) -> _State:
-        """Choose the most usual values, and leave out the equations that they contradict: nothing fits them all."""
+        """Choose the most usual values of all cells: no values fulfil all equations.
+
+        The equations that these values contradict become broken.
+        """
         while waiting := self.waiting(state):
             cell = waiting[0]
             tried = self.tried(state, cell)
             if not tried or cell in state.known:
-                for at in [at for at, value in state.open.items() if cell in cells_in(value)]:
-                    del state.open[at]
-                    state.broken.add(at)
+                self.give_up(state, cell)
                 continue
-            value = next((value for value, _ in self.survivors(state, cell)[0]), tried[0])
+            fitting, _ = self.survivors(state, cell)
+            value = next((value for value, _ in fitting), tried[0])
+            cell_value = CellValue(value, after=cell)
             state = state.copy(cell)
             try:
-                touched = self.fix(state, cell, value, Found(value, after=cell))
+                touched = self.fix(state, cell, cell_value)
             except Impossible:
                 touched = set(self.watching.get(cell, ()))
-                state.known[cell], state.cells[cell] = value, Found(value, after=cell)
+                state.known[cell] = value
+                state.cells[cell] = cell_value
             self.settle(state, touched, strict=False)
         return state
 
-    def told(self, state: _State) -> Solution:
+    def give_up(self, state: _State, cell: Cell) -> None:
+        """Mark the open equations of a cell as broken: no value of it can be tried."""
+        for at in [at for at, value in state.open.items() if cell in cells_in(value)]:
+            del state.open[at]
+            state.broken.add(at)
+
+    def solution(self, state: _State) -> Solution:
         return Solution(
             state.cells, tuple(self.equations[at] for at in sorted(state.broken)), self.steps
         )
@@ -376,27 +419,31 @@ def _agrees(known: Mapping[Cell, Any], cell: Cell, value: Any) -> bool:
     if len(cell) > 1 or (cell[0], GIVEN) not in known:
         return True
     items = {
-        other[1:]: held
-        for other, held in known.items()
+        other[1:]: item
+        for other, item in known.items()
         if other[0] == cell[0] and other[1:] != (GIVEN,)
     }
-    return value is not None and all(_at(value, path, held) for path, held in items.items())
+    return value is not None and all(_has(value, path, item) for path, item in items.items())
 
 
-def _at(value: Any, path: Cell, held: Any) -> bool:
+def _has(value: Any, path: Cell, item: Any) -> bool:
+    """Whether a list has an item, a length or a member at a path."""
     if not path:
-        return same(value, held)
+        return same(value, item)
     if not isinstance(value, list | tuple):
         return False
     if path[0] == LENGTH:
-        return bool(len(value) == held)
+        return bool(len(value) == item)
     if path[0] == HOLDS:
-        return bool((path[1] in value) is held)
-    return -len(value) <= path[0] < len(value) and _at(value[path[0]], path[1:], held)
+        return bool((path[1] in value) is item)
+    return -len(value) <= path[0] < len(value) and _has(value[path[0]], path[1:], item)
 
 
 def _numbers_around(usual: int) -> list[int]:
-    """Return the numbers to try where no equation suggests any: small ones, those around the usual, multiples of it."""
+    """Return the numbers to try where no equation suggests any.
+
+    These are small ones, those around the usual one, and its multiples and fractions.
+    """
     return [
         *range(1, 9),
         *range(usual - 8, usual + 9),
@@ -407,7 +454,7 @@ def _numbers_around(usual: int) -> list[int]:
 
 
 def _distance(value: Any, usual: Any) -> tuple[float, float]:
-    """Return how far a number is from the usual one: by how often the one goes into the other, before or behind it."""
+    """Return how far a number is from the usual one, as a ratio; of two, the larger is nearer."""
     if any(type(number) not in (int, float) or number <= 0 for number in (value, usual)):
         return math.inf, 0.0
     return abs(math.log(value / usual)), -value
@@ -415,9 +462,9 @@ def _distance(value: Any, usual: Any) -> tuple[float, float]:
 
 def majority(
     votes: Mapping[tuple[Tree, tuple[tuple[str, int], ...]], Counter[Any]],
-) -> list[Equation]:
-    """Return an equation for each expression: what most tensors say that it came to."""
+) -> list[Constraint]:
+    """Return an equation for each expression, with the result that most tensors support."""
     return [
-        Equation(tree, indices, *count.most_common(1)[0])
-        for (tree, indices), count in votes.items()
+        Constraint(tree, indices, *results.most_common(1)[0])
+        for (tree, indices), results in votes.items()
     ]

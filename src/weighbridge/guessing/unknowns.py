@@ -75,7 +75,7 @@ def partly(tree: Tree, indices: Mapping[str, int], known: Mapping[Cell, Any]) ->
         return Open("cell", (leaf,))
 
     try:
-        return fold(tree, name, _constant, _Partly(known))
+        return fold(tree, name, _unchanged, _Partly(known))
     except (
         ArithmeticError,
         AttributeError,
@@ -90,7 +90,7 @@ def partly(tree: Tree, indices: Mapping[str, int], known: Mapping[Cell, Any]) ->
         raise Impossible from error
 
 
-def _constant(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
