@@ -1,9 +1,8 @@
-"""Pairs the tensors of a checkpoint with those that are expected: whose name is whose.
+"""Pairs the stored tensors of a checkpoint with the expected ones.
 
-Names are matched as they are; by their current name where an old one is stored; without or with a
-prefix where the whole checkpoint leaves it out or has it; packed weights by the name that they
-stand for. What is left is matched by what it is for and where it stands: tensors that some fuse and
-others keep apart, and, in a format with names of its own, any.
+`MATCHERS` lists the ways to pair them, in the order in which they are tried: each is a function
+that pairs what it can of the tensors that those before it left unpaired. To add a way, write such a
+function and add it to the list.
 """
 
 from __future__ import annotations
@@ -19,7 +18,15 @@ from weighbridge.blueprint.schema import MOST_PLACES, families, load
 from weighbridge.ledger.rows import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Container,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from weighbridge.blueprint.schema import Blueprint, Template
     from weighbridge.ledger.ledger import Ledger
@@ -27,10 +34,11 @@ if TYPE_CHECKING:
 
 
 class Expected(NamedTuple):
-    """What a checkpoint is held against: a class's tensors and buffers, or those of another checkpoint.
+    """The tensors and buffers that a checkpoint must have, by name: a class's, or another file's.
 
-    ``paths`` are old paths and the current ones; ``prefix`` is the class's own, and ``prefixes``
-    are those of others. Another checkpoint has a ``format``.
+    ``paths`` maps old paths to current ones. ``prefix`` is the class's own, and ``prefixes`` are
+    those of the family's classes. ``format`` is that of the other checkpoint, and empty for a
+    class.
     """
 
     rows: dict[str, Row]
@@ -52,7 +60,7 @@ class Expected(NamedTuple):
 
 
 class Match(NamedTuple):
-    """A stored name's counterpart: the expected name, and what leads from one to the other."""
+    """The expected name of a stored tensor, the part that is renamed, and whether a prefix is."""
 
     name: str
     rename: tuple[str, ...] = ()
@@ -60,7 +68,7 @@ class Match(NamedTuple):
 
 
 class Regrouped(NamedTuple):
-    """Tensors of one place that hold the same parameters in other pieces: the expected names, and what is stored."""
+    """Expected tensors, by name, and stored ones that hold the same parameters in other pieces."""
 
     names: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -70,11 +78,12 @@ _NO_WEIGHTS = ("I64", "I32", "BOOL")
 
 
 class Pairs(NamedTuple):
-    """Both sides by the expected names, and what each name in the checkpoint or its index stands for.
+    """The expected tensors and the stored ones, paired by the expected names.
 
-    ``by_role`` are the expected names of those that are matched by what they are for; ``aside`` are
-    the stored tensors that are held against nothing: what stands beside packed weights, constants,
-    what only training needs.
+    ``held`` are the paired tensors, and ``by_role`` the expected names of those that were paired by
+    role. ``extra`` are stored tensors without a counterpart. ``aside`` are stored tensors that need
+    none: scales beside packed weights, constants, the state of an optimizer. ``matches`` holds the
+    counterpart of each name in the checkpoint or its index.
     """
 
     expected: dict[str, Row]
@@ -90,18 +99,19 @@ class Pairs(NamedTuple):
     prefix: str
 
     def shape(self, row: Row) -> tuple[int, ...] | None:
-        """Return the shape of what a stored tensor stands for; None where its header tells only the elements."""
+        """Return the unpacked shape of a tensor; None if the header states only the elements."""
         packed = self.found.packed.get(row.name)
-        return packed.shape if packed else row.shape
+        if packed:
+            return packed.shape
+        return row.shape
 
 
 def of_ledger(ledger: Ledger) -> Expected:
     """Return what a checkpoint of a class must have."""
-    rows, buffers = ledger.rows, ledger.buffers()
     names = names_of(ledger.blueprint, ledger.class_name)
-    return names._replace(
-        rows={row.name: row for row in rows}, buffers={row.name: row for row in buffers}
-    )
+    rows = {row.name: row for row in ledger.rows}
+    buffers = {row.name: row for row in ledger.buffers()}
+    return names._replace(rows=rows, buffers=buffers)
 
 
 def names_of(blueprint: Blueprint, class_name: str) -> Expected:
@@ -116,23 +126,41 @@ def names_of(blueprint: Blueprint, class_name: str) -> Expected:
 
 
 def of_checkpoint(found: Found) -> Expected:
-    """Return what another checkpoint must have to hold the same: its tensors by the names that they stand for."""
+    """Return what another checkpoint must have to hold the same tensors as this one."""
     naming = _naming(found)
     rows: dict[str, Row] = {}
     buffers: dict[str, Row] = {}
-    for row in found.rows:
-        if not _is_aside(row, naming):
-            name, packed = _own(row.name, found, naming), found.packed.get(row.name)
-            shape = packed.shape if packed and packed.shape is not None else row.shape
-            tied_to = _own(row.tied_to, found, naming) if row.tied_to else None
-            is_buffer = row.dtype in _NO_WEIGHTS or (
-                row.count and not row.parameters and not tied_to
-            )
-            of_kind = buffers if is_buffer else rows
-            of_kind[name] = row._replace(
-                name=name, shape=shape, role=role_of(name), tied_to=tied_to
-            )
+    for stored_row in found.rows:
+        if _is_aside(stored_row, naming):
+            continue
+        row = _under_own_name(stored_row, found, naming)
+        if _is_buffer(row):
+            buffers[row.name] = row
+        else:
+            rows[row.name] = row
     return Expected(rows, buffers, format=found.format)
+
+
+def _under_own_name(row: Row, found: Found, naming: Mapping[str, Any] | None) -> Row:
+    """Return a stored tensor under the reference's name, in its unpacked shape."""
+    name, tied_to = _own(row.name, found, naming), row.tied_to
+    if tied_to:
+        tied_to = _own(tied_to, found, naming)
+    shape = _unpacked_shape(row, found)
+    return row._replace(name=name, shape=shape, role=role_of(name), tied_to=tied_to or None)
+
+
+def _is_buffer(row: Row) -> bool:
+    has_no_parameters = row.count > 0 and not row.parameters and not row.tied_to
+    return row.dtype in _NO_WEIGHTS or has_no_parameters
+
+
+def _unpacked_shape(row: Row, found: Found) -> tuple[int, ...]:
+    """Return a tensor's unpacked shape as far as the header states it."""
+    packed = found.packed.get(row.name)
+    if packed and packed.shape is not None:
+        return packed.shape
+    return row.shape
 
 
 def has_own_names(form: str) -> bool:
@@ -145,65 +173,133 @@ def has_own_names(form: str) -> bool:
     return form in data.read_toml("facts/namings.toml")
 
 
-def pair(expected: Expected, found: Found) -> Pairs:
-    """Return which stored tensor is which of those that are expected."""
-    naming = _naming(found)
-    known = {**expected.rows, **expected.buffers}
-    aside = tuple(row for row in found.rows if _is_aside(row, naming) and row.name not in known)
-    left_aside = {row.name for row in aside}
-    stored = {row.name: row for row in found.rows if row.name not in left_aside}
-    own = {name: _own(name, found, naming) for name in (*stored, *found.absent)}
-    drop, add = shift(expected, known, own.values(), anywhere=naming is not None)
-    matches = {name: match(own[name], known, expected.paths, (drop, add)) for name in own}
-    held: dict[str, Row] = {}
-    for row in sorted(
-        stored.values(), key=lambda row: row.name not in known
-    ):  # a current name goes before an old one
-        if matches[row.name].name in known:
-            held.setdefault(matches[row.name].name, row)
-    extra = {row.name: row for row in stored.values() if matches[row.name].name not in known}
-    missing = [row for name, row in expected.rows.items() if name not in held and not row.tied_to]
-    loose = [row._replace(role=role_of(own[row.name].removeprefix(drop))) for row in extra.values()]
-    by_role = frozenset[str]()
-    if expected.format or naming is not None:
-        alone = dict(
-            _one_by_one(missing, loose, alike=naming is None and not has_own_names(expected.format))
+# Pairing: one matcher after the other
+
+
+class _Pairing:
+    """The state of a pairing: what is paired, what is still unpaired, and how names compare.
+
+    ``own_names`` are the stored names, spelled as the reference spells them.
+    """
+
+    def __init__(self, expected: Expected, found: Found) -> None:
+        self.expected, self.found = expected, found
+        self.naming = _naming(found)
+        self.known = {**expected.rows, **expected.buffers}
+        self.aside = tuple(
+            row for row in found.rows if _is_aside(row, self.naming) and row.name not in self.known
         )
-        held |= {name: stored[row.name] for name, row in alone.items()}
-        by_role = frozenset(alone)
-        taken = {row.name for row in alone.values()}
-        missing = [row for row in missing if row.name not in by_role]
-        loose = [row for row in loose if row.name not in taken]
-        matches |= {row.name: Match(name) for name, row in alone.items()}
-    regrouped = tuple(_regrouped(missing, loose))
-    gone = {row.name for row in held.values()} | {
-        row.name for each in regrouped for row in each.rows
-    }
+        names_aside = {row.name for row in self.aside}
+        self.stored = {row.name: row for row in found.rows if row.name not in names_aside}
+        names = (*self.stored, *found.absent)
+        self.own_names = {name: _own(name, found, self.naming) for name in names}
+        self.matches = {name: Match(self.own_names[name]) for name in names}
+        self.prefix = ""
+        self.held: dict[str, Row] = {}
+        self.by_role = set[str]()
+        self.regrouped: list[Regrouped] = []
+        self.missing = [row for row in expected.rows.values() if not row.tied_to]
+        self.unpaired = list(self.stored.values())
+
+    @property
+    def has_other_names(self) -> bool:
+        """Whether names cannot be expected to match: one side's format has names of its own."""
+        return self.naming is not None or has_own_names(self.expected.format)
+
+    def remove(self, expected_names: Container[str], stored_names: Container[str]) -> None:
+        """Take tensors out of those that are still unpaired."""
+        self.missing = [row for row in self.missing if row.name not in expected_names]
+        self.unpaired = [row for row in self.unpaired if row.name not in stored_names]
+
+
+def _match_names(pairing: _Pairing) -> None:
+    """Pair tensors by name: as it is, by its current name if it is an old one, with a prefix."""
+    known, own_names = pairing.known, pairing.own_names
+    anywhere = pairing.naming is not None
+    drop, add = shift(pairing.expected, known, own_names.values(), anywhere=anywhere)
+    pairing.prefix = drop or add
+    paths = pairing.expected.paths
+    for name, own_name in own_names.items():
+        pairing.matches[name] = match(own_name, known, paths, (drop, add))
+    # A tensor under its current name goes before one under an old name of the same tensor.
+    for row in sorted(pairing.unpaired, key=lambda row: row.name not in known):
+        expected_name = pairing.matches[row.name].name
+        if expected_name in known:
+            pairing.held.setdefault(expected_name, row)
+    matched = {name for name in pairing.stored if pairing.matches[name].name in known}
+    pairing.remove(pairing.held, matched)
+    pairing.unpaired = [
+        row._replace(role=role_of(own_names[row.name].removeprefix(drop)))
+        for row in pairing.unpaired
+    ]
+
+
+def _match_roles(pairing: _Pairing) -> None:
+    """Pair tensors that have the same role in the same place, if there are as many on both sides.
+
+    A class's own checkpoint has the names of the class: this is for two checkpoints, or for formats
+    with names of their own.
+    """
+    if not pairing.expected.format and pairing.naming is None:
+        return
+    must_be_alike = not pairing.has_other_names
+    counterparts = dict(_one_by_one(pairing.missing, pairing.unpaired, alike=must_be_alike))
+    for expected_name, row in counterparts.items():
+        pairing.held[expected_name] = pairing.stored[row.name]
+        pairing.by_role.add(expected_name)
+        pairing.matches[row.name] = Match(expected_name)
+    pairing.remove(counterparts, {row.name for row in counterparts.values()})
+
+
+def _match_groups(pairing: _Pairing) -> None:
+    """Pair groups of tensors of one role and place that have as many elements together."""
+    _regroup(pairing, _same_role)
+
+
+def _match_fused_groups(pairing: _Pairing) -> None:
+    """Pair groups of tensors that some models fuse, such as queries, keys and values."""
+    _regroup(pairing, _fused_role)
+
+
+MATCHERS: Sequence[Callable[[_Pairing], None]] = (
+    _match_names,
+    _match_roles,
+    _match_groups,
+    _match_fused_groups,
+)
+"""The ways to pair tensors, in the order in which they are tried."""
+
+
+def pair(expected: Expected, found: Found) -> Pairs:
+    """Pair the tensors of a checkpoint with those that are expected."""
+    pairing = _Pairing(expected, found)
+    for matcher in MATCHERS:
+        matcher(pairing)
     return Pairs(
         expected=expected.rows,
         buffers=expected.buffers,
-        held=held,
-        regrouped=regrouped,
-        by_role=by_role,
-        extra=tuple(row for name, row in extra.items() if name not in gone),
-        aside=aside,
+        held=pairing.held,
+        regrouped=tuple(pairing.regrouped),
+        by_role=frozenset(pairing.by_role),
+        extra=tuple(pairing.stored[row.name] for row in pairing.unpaired),
+        aside=pairing.aside,
         found=found,
-        stored=stored,
-        matches=matches,
-        prefix=drop or add,
+        stored=pairing.stored,
+        matches=pairing.matches,
+        prefix=pairing.prefix,
     )
 
 
-# Of no known model
+# Tensors of an unknown model
 
 
 def translated(found: Found) -> Found:
-    """Return a checkpoint with its tensors as the reference names and shapes them, as far as it can be told.
+    """Return a checkpoint with the reference's names and shapes, as far as they can be inferred.
 
-    What is packed stands in its own shape, and what is no weight is left out. A format that has
-    kept the names of the module is spelled as the reference spells them, without the path of a
-    module around the model. GGUF's names are those of the family that its metadata state: a tensor
-    is the one that is for the same, in the same layer.
+    Packed tensors get their unpacked shapes, and what is not a weight is left out. Names that a
+    format has kept from the module are spelled as the reference spells them, without the path of a
+    module around the model. GGUF's names become those of the family that the metadata states, by
+    role and layer.
     """
     naming = _naming(found)
     if naming is None and not found.packed:
@@ -213,7 +309,8 @@ def translated(found: Found) -> Found:
     stated = stated_families(found)
     if stated:
         return found._replace(rows=tuple(_as_in([load(family) for family in stated], rows)))
-    rows = _without_path(rows) if naming is not None else rows
+    if naming is not None:
+        rows = _without_path(rows)
     packed = {
         row.name: found.packed[was.name]._replace(name=row.name, shape=row.shape)
         for was, row in zip(stored, rows, strict=True)
@@ -223,10 +320,10 @@ def translated(found: Found) -> Found:
 
 
 def _unpacked(row: Row, found: Found, naming: Mapping[str, Any] | None) -> Row:
-    packed, name = found.packed.get(row.name), _own(row.name, found, naming)
-    shape = packed.shape if packed and packed.shape is not None else row.shape
-    turned = shape[::-1] if is_turned(row, found) and len(shape) == _MATRIX else shape
-    return row._replace(name=name, shape=turned, count=row.parameters)
+    shape = _unpacked_shape(row, found)
+    if is_turned(row, found) and len(shape) == _MATRIX:
+        shape = shape[::-1]
+    return row._replace(name=_own(row.name, found, naming), shape=shape, count=row.parameters)
 
 
 _MATRIX = 2  # dims
@@ -234,96 +331,94 @@ _MATRIX = 2  # dims
 
 def _without_path(rows: Sequence[Row]) -> list[Row]:
     """Return tensors without the pieces that all their names begin with."""
-    pieces = [row.name.split(".") for row in rows]
+    paths = [row.name.split(".") for row in rows]
     shared = 0
     while rows and all(
-        len(path) > shared + 1 and path[shared] == pieces[0][shared] for path in pieces
+        len(path) > shared + 1 and path[shared] == paths[0][shared] for path in paths
     ):
         shared += 1
     return [
-        row._replace(name=".".join(path[shared:])) for row, path in zip(rows, pieces, strict=True)
+        row._replace(name=".".join(path[shared:])) for row, path in zip(rows, paths, strict=True)
     ]
 
 
 def stated_families(found: Found) -> list[str]:
-    """Return the families that the metadata of a checkpoint may mean, as far as they are known."""
+    """Return the known families that the metadata of a checkpoint may mean."""
     stated = data.read_toml("facts/metadata.toml")
     name = found.metadata.get(stated["architecture"], "")
     return [family for family in stated["families"].get(name, [name]) if family in families()]
 
 
 def _as_in(blueprints: Sequence[Blueprint], rows: Sequence[Row]) -> list[Row]:
-    """Return tensors under the names that a family's class has for the same: of the class that has most of them."""
+    """Return tensors under the names of the class, of these families, that has most of them."""
     known = [row._replace(role=role_of(row.name)) for row in rows]
-    named = [
-        list(_named(known, blueprint.templates(name, stored=stored)))
-        for blueprint in blueprints
-        for name in blueprint.class_names
-        for stored in dict.fromkeys((True, blueprint.is_stored_otherwise(name)))
-    ]
-    return max(named, key=lambda rows: sum(row.role != "" for row in rows))
+    renamings: list[list[Row]] = []
+    for blueprint in blueprints:
+        for class_name in blueprint.class_names:
+            templates = blueprint.templates(class_name, stored=True)
+            renamings.append(list(_as_class(known, templates)))
+    return max(renamings, key=lambda rows: sum(row.role != "" for row in rows))
 
 
-def _named(rows: Sequence[Row], templates: Sequence[Template]) -> Iterator[Row]:
-    """Yield tensors under the names of templates, each of which has as many for the same as there are templates.
+def _as_class(rows: Sequence[Row], templates: Sequence[Template]) -> Iterator[Row]:
+    """Yield tensors under the names of templates of the same role and place, if as many.
 
-    One that is for nothing that the templates are for keeps its name, and its role is empty.
+    A tensor whose role no template has keeps its name, and its role becomes empty.
     """
-    wanted: dict[tuple[str, str, bool], list[Template]] = {}
-    sides = _places([*rows, *(_first(template) for template in templates)])
+    by_position: dict[tuple[str, str, bool], list[Template]] = {}
+    positions = _positions([*rows, *(_first(template) for template in templates)])
     for template in templates:
         if template.tie is None or template.tie.when is not None:
-            place = sides[_first(template).name]
-            wanted.setdefault((template.role, place.ending, place.in_decoder), []).append(template)
-    for key, of_place in _by_place(rows, _itself).items():
-        place, role = key
-        found = wanted.get((role, place.ending, place.in_decoder), [])
-        if len(found) != len(of_place):
-            yield from (row._replace(role="") for row in of_place)
+            position = positions[_first(template).name]
+            key = (template.role, position.ending, position.in_decoder)
+            by_position.setdefault(key, []).append(template)
+    for (position, role), same_rows in _by_position(rows, _same_role).items():
+        same_templates = by_position.get((role, position.ending, position.in_decoder), [])
+        if len(same_templates) != len(same_rows):
+            for row in same_rows:
+                yield row._replace(role="")
             continue
-        for row, template in zip(of_place, found, strict=True):
-            yield from _in_places(row, template, place.layer)
+        for row, template in zip(same_rows, same_templates, strict=True):
+            yield from _expanded(row, template, position.layer)
 
 
 def _first(template: Template) -> Row:
     return Row(re.sub(r"\{\w+\}", "0", template.name), (), "", template.role, (), 0, 0)
 
 
-def _in_places(row: Row, template: Template, layer: int | None) -> Iterator[Row]:
-    """Yield a tensor under a template's name: one for each expert, where the template has one for each."""
-    indices = list(template.repeat)
-    name = (
-        template.name
-        if layer is None or not indices
-        else template.name.replace(f"{{{indices.pop(0)}}}", str(layer))
-    )
+def _expanded(row: Row, template: Template, layer: int | None) -> Iterator[Row]:
+    """Yield a tensor under the name of its template, split if the template has one per expert."""
+    name, indices = template.name, list(template.repeat)
+    if layer is not None and indices:
+        name = name.replace(f"{{{indices.pop(0)}}}", str(layer))
     if not indices:
         yield row._replace(name=name)
-    elif (
-        len(indices) == 1
-        and row.role.startswith("expert")
-        and row.shape
-        and 0 < row.shape[0] <= MOST_PLACES
-    ):
-        for expert in range(row.shape[0]):
-            count = row.count // row.shape[0]
-            named = name.replace(f"{{{indices[0]}}}", str(expert))
-            yield row._replace(name=named, shape=row.shape[1:], count=count, parameters=count)
+    elif len(indices) == 1 and _holds_experts(row):
+        experts = row.shape[0]
+        count = row.count // experts
+        for expert in range(experts):
+            expert_name = name.replace(f"{{{indices[0]}}}", str(expert))
+            yield row._replace(name=expert_name, shape=row.shape[1:], count=count, parameters=count)
     else:
         yield row._replace(role="")
 
 
-# By name
+def _holds_experts(row: Row) -> bool:
+    is_expert = row.role.startswith("expert") and row.shape != ()
+    return is_expert and 0 < row.shape[0] <= MOST_PLACES
+
+
+# Matching names
 
 
 def shift(
     expected: Expected, known: Container[str], stored: Collection[str], *, anywhere: bool
 ) -> tuple[str, str]:
-    """Return the prefix to take off all names, and the one to put before them, so that they are the expected ones.
+    """Return the prefix to drop from all names, and the one to add, to get the expected names.
 
-    The expected prefix is put before them if no name has it. One of another class is taken off
-    where none is expected and no name is known as it stands; where names may be ``anywhere``, so is
-    the path of a module around the model.
+    The expected prefix is added if no name has it. The prefix of another class is dropped if none
+    is expected and no name is known as it stands. Where known names may be ``anywhere``, the path
+    of a module around the model is dropped too.
     """
     as_it_stands = any(
         name in known or renamed(name, expected.paths)[0] in known for name in stored
@@ -331,19 +426,19 @@ def shift(
     if anywhere and not as_it_stands:
         return next(_around(expected.rows, stored), ""), ""
     if expected.prefix:
-        return "", "" if any(
-            name.startswith(expected.prefix) for name in stored
-        ) else expected.prefix
-    worn = [
-        prefix
-        for prefix in sorted(expected.prefixes)
-        if any(name.startswith(prefix) for name in stored)
-    ]
-    return "" if as_it_stands or not worn else worn[0], ""
+        if any(name.startswith(expected.prefix) for name in stored):
+            return "", ""
+        return "", expected.prefix
+    if as_it_stands:
+        return "", ""
+    for prefix in sorted(expected.prefixes):
+        if any(name.startswith(prefix) for name in stored):
+            return prefix, ""
+    return "", ""
 
 
 def _around(known: Container[str], stored: Iterable[str]) -> Iterator[str]:
-    """Yield what stands before a known name at the end of a stored one."""
+    """Yield the paths before a known name at the end of a stored one."""
     for name in stored:
         at = name.find(".")
         while at >= 0:
@@ -355,41 +450,45 @@ def _around(known: Container[str], stored: Iterable[str]) -> Iterator[str]:
 def match(
     name: str, known: Container[str], paths: Mapping[str, str], shifted_by: tuple[str, str]
 ) -> Match:
-    """Return what a stored name is called now, where that is one of those that are ``known``."""
+    """Return the known name of a stored tensor, by its own name or by the current one of an old."""
     drop, add = shifted_by
-    for here, rename in ((name, ()), renamed(name, paths)):
-        shifted = add + here.removeprefix(drop)
-        if here in known or shifted in known:
-            return Match(here if here in known else shifted, rename, here not in known)
+    for current, rename in ((name, ()), renamed(name, paths)):
+        if current in known:
+            return Match(current, rename)
+        shifted = add + current.removeprefix(drop)
+        if shifted in known:
+            return Match(shifted, rename, shifted=True)
     return Match(name)
 
 
 def renamed(name: str, paths: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
-    """Return the current name of a tensor, with the old run of pieces and the new one if it is an old name.
+    """Return the current name of a tensor, with the old part and the new one if its name is old.
 
-    Runs are those of all families, wherever they stand, and the ``paths`` of the class, at the
-    beginning.
+    Parts that all families have renamed may be anywhere in the name, and ``paths``, those of the
+    class, only at its start.
     """
     dotted = f".{name}."
-    runs: dict[str, str] = data.read_toml("facts/renames.toml")["names"]
-    for old, new in runs.items():
+    renamed_parts: dict[str, str] = data.read_toml("facts/renames.toml")["names"]
+    for old, new in renamed_parts.items():
         if f".{old}." in dotted:
             return renamed(dotted.replace(f".{old}.", f".{new}.")[1:-1], paths)[0], (old, new)
     for old, new in paths.items():
         if is_under(name, old):
             below = name[len(old) + 1 :]
-            piece = "" if new else below.partition(".")[0]
-            return joined(new, below), (joined(old, piece), joined(new, piece))
+            next_piece = ""
+            if not new:
+                next_piece = below.partition(".")[0]
+            return joined(new, below), (joined(old, next_piece), joined(new, next_piece))
     return name, ()
 
 
 def _naming(found: Found) -> Mapping[str, Any] | None:
-    """Return how the checkpoint's format spells names; None where it is as the reference does."""
+    """Return how a checkpoint's format spells names; None where it spells as the reference does."""
     return data.read_toml("facts/namings.toml").get(found.format)
 
 
 def _own(name: str, found: Found, naming: Mapping[str, Any] | None) -> str:
-    """Return the name of what a stored tensor stands for, spelled as the reference spells names.
+    """Return a stored tensor's name, unpacked, spelled as the reference spells names.
 
     Example:
         >>> from weighbridge.readers import Found
@@ -397,7 +496,10 @@ def _own(name: str, found: Found, naming: Mapping[str, Any] | None) -> str:
         >>> _own("bert/encoder/layer_0/output/dense/kernel", found, _naming(found))
         'bert.encoder.layer.0.output.dense.weight'
     """
-    name = found.called.get(name) or (found.packed[name].name if name in found.packed else name)
+    if found.called.get(name):
+        name = found.called[name]
+    elif name in found.packed:
+        name = found.packed[name].name
     if naming is None:
         return name
     if "separator" in naming:
@@ -411,7 +513,7 @@ def _own(name: str, found: Found, naming: Mapping[str, Any] | None) -> str:
 
 
 def is_turned(row: Row, found: Found) -> bool:
-    """Whether a checkpoint holds the transpose of a matrix, as far as a name or the graph tells."""
+    """Whether a checkpoint holds the transpose of a matrix, by its name or the graph."""
     naming = _naming(found) or {}
     last = re.split(r"[./]", row.name)[-1]
     return row.name in found.called or (
@@ -420,7 +522,7 @@ def is_turned(row: Row, found: Found) -> bool:
 
 
 def _is_aside(row: Row, naming: Mapping[str, Any] | None) -> bool:
-    """Whether a stored tensor is held against nothing."""
+    """Whether a stored tensor needs no counterpart."""
     if row.role == "constant" or row.role.startswith("quantization."):
         return True
     return naming is not None and (
@@ -432,88 +534,110 @@ def _training(naming: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(naming.get("training", ()))
 
 
-# By role and place
+# Matching roles and positions
 
 
-class _Place(NamedTuple):
-    """Where tensors stand that may be one another: a layer, a part of the model, among weights or biases."""
+class _Position(NamedTuple):
+    """A layer, a part of the model, and whether it is a weight or a bias."""
 
     layer: int | None
     in_decoder: bool
     ending: str
 
 
-def _places(rows: Sequence[Row]) -> dict[str, _Place]:
-    """Return where each tensor stands.
+_DECODER, _ENCODER = {"decoder", "dec"}, {"encoder", "enc"}
+_LONGEST_INDEX = 9  # digits: a longer number is not a layer's
+_UNKNOWN = "other"  # the role of tensors that may be anything
 
-    An encoder and a decoder are told apart where there are both.
+
+def _positions(rows: Sequence[Row]) -> dict[str, _Position]:
+    """Return the position of each tensor.
+
+    Encoder and decoder only differ if there are both.
     """
     paths = {row.name: row.name.split(".") for row in rows}
     decoding = {name for name, pieces in paths.items() if not _DECODER.isdisjoint(pieces)}
-    encoding = {name for name, pieces in paths.items() if not _ENCODER.isdisjoint(pieces)}
-    both = bool(decoding and encoding)
-    return {
-        name: _Place(
-            next((int(piece) for piece in pieces if piece.isdecimal() and len(piece) < 10), None),
-            both and name in decoding,
-            "bias" if pieces[-1].endswith("bias") else "weight",
-        )
-        for name, pieces in paths.items()
-    }
+    has_encoder = any(not _ENCODER.isdisjoint(pieces) for pieces in paths.values())
+    positions: dict[str, _Position] = {}
+    for name, pieces in paths.items():
+        ending = "weight"
+        if pieces[-1].endswith("bias"):
+            ending = "bias"
+        positions[name] = _Position(_layer_of(pieces), has_encoder and name in decoding, ending)
+    return positions
 
 
-_DECODER, _ENCODER = {"decoder", "dec"}, {"encoder", "enc"}
+def _layer_of(pieces: Sequence[str]) -> int | None:
+    for piece in pieces:
+        if piece.isdecimal() and len(piece) <= _LONGEST_INDEX:
+            return int(piece)
+    return None
+
+
+def _by_position(
+    rows: Sequence[Row], group_of: Callable[[str], str]
+) -> dict[tuple[_Position, str], list[Row]]:
+    """Return tensors by their position and the group of their role."""
+    positions = _positions(rows)
+    groups: dict[tuple[_Position, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((positions[row.name], group_of(row.role)), []).append(row)
+    return groups
+
+
+def _same_role(role: str) -> str:
+    return role
+
+
+def _fused_role(role: str) -> str:
+    """Return the first of the roles that are fused with this one, by `facts/fusions.toml`."""
+    fused: list[list[str]] = data.read_toml("facts/fusions.toml")["together"]
+    return next((roles[0] for roles in fused if role in roles), role)
 
 
 def _one_by_one(
-    missing: Sequence[Row], loose: Sequence[Row], *, alike: bool
+    missing: Sequence[Row], unpaired: Sequence[Row], *, alike: bool
 ) -> Iterator[tuple[str, Row]]:
-    """Yield the expected names and the tensors that are for the same in the same place: as many on either side.
+    """Yield expected names with the tensors of the same role and position, if as many.
 
     Where they must be ``alike`` they have the same shapes too.
     """
-    ours, theirs = _by_place(missing, _itself), _by_place(loose, _itself)
-    for key, rows in ours.items():
-        others = theirs.get(key, [])
-        same = [row.shape for row in rows] == [row.shape for row in others]
-        if len(rows) == len(others) and key[1] != _UNKNOWN and (same or not alike):
-            yield from zip((row.name for row in rows), others, strict=True)
+    stored_groups = _by_position(unpaired, _same_role)
+    for key, expected_rows in _by_position(missing, _same_role).items():
+        stored_rows = stored_groups.get(key, [])
+        _, role = key
+        if role == _UNKNOWN or len(expected_rows) != len(stored_rows):
+            continue
+        shapes_match = [row.shape for row in expected_rows] == [row.shape for row in stored_rows]
+        if shapes_match or not alike:
+            for expected_row, stored_row in zip(expected_rows, stored_rows, strict=True):
+                yield expected_row.name, stored_row
 
 
-def _regrouped(missing: Sequence[Row], loose: Sequence[Row]) -> Iterator[Regrouped]:
-    """Yield the tensors that together have as many elements as others of their place that are for the same."""
-    taken = set[str]()
-    for together in (_itself, _fused):
-        ours = _by_place([row for row in missing if row.name not in taken], together)
-        theirs = _by_place([row for row in loose if row.name not in taken], together)
-        for key, rows in ours.items():
-            others = theirs.get(key, [])
-            if key[1] == _UNKNOWN or not others or _roles(rows) == _roles(others):
-                continue
-            if sum(prod(row.shape) for row in rows) == sum(row.parameters for row in others):
-                yield Regrouped(tuple(row.name for row in rows), tuple(others))
-                taken.update(row.name for row in (*rows, *others))
+def _regroup(pairing: _Pairing, group_of: Callable[[str], str]) -> None:
+    """Pair the groups of tensors of one position that have as many elements together."""
+    regrouped = list(_groups_of_one_size(pairing.missing, pairing.unpaired, group_of))
+    expected_names, stored_names = set[str](), set[str]()
+    for group in regrouped:
+        expected_names.update(group.names)
+        stored_names.update(row.name for row in group.rows)
+    pairing.regrouped += regrouped
+    pairing.remove(expected_names, stored_names)
+
+
+def _groups_of_one_size(
+    missing: Sequence[Row], unpaired: Sequence[Row], group_of: Callable[[str], str]
+) -> Iterator[Regrouped]:
+    stored_groups = _by_position(unpaired, group_of)
+    for key, expected_rows in _by_position(missing, group_of).items():
+        stored_rows = stored_groups.get(key, [])
+        _, group = key
+        if group == _UNKNOWN or not stored_rows or _roles(expected_rows) == _roles(stored_rows):
+            continue
+        expected_elements = sum(prod(row.shape) for row in expected_rows)
+        if expected_elements == sum(row.parameters for row in stored_rows):
+            yield Regrouped(tuple(row.name for row in expected_rows), tuple(stored_rows))
 
 
 def _roles(rows: Iterable[Row]) -> list[str]:
     return sorted(row.role for row in rows)
-
-
-_UNKNOWN = "other"
-
-
-def _by_place(rows: Sequence[Row], together: Any) -> dict[tuple[_Place, str], list[Row]]:
-    places, found = _places(rows), dict[tuple[_Place, str], "list[Row]"]()
-    for row in rows:
-        found.setdefault((places[row.name], together(row.role)), []).append(row)
-    return found
-
-
-def _itself(role: str) -> str:
-    return role
-
-
-def _fused(role: str) -> str:
-    """Return the first role of the line of `facts/fusions.toml` that this one is in, or itself."""
-    lines: list[list[str]] = data.read_toml("facts/fusions.toml")["together"]
-    return next((line[0] for line in lines if role in line), role)
