@@ -485,7 +485,7 @@ def test_words_that_nobody_can_read_change_no_answer(stderr: str, tmp_path: Path
 
 
 def test_weighing_loads_no_articles() -> None:
-    code = "import sys, weighbridge.cli as c; c.main(['bert']); print('weighbridge.render.document' in sys.modules)"
+    code = "import sys, weighbridge.cli as c; c.main(['bert']); print('weighbridge.render.prose' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("\nFalse\n")
 

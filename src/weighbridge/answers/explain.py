@@ -21,7 +21,7 @@ from weighbridge.render.document import (
     Bullets,
     Code,
     Document,
-    Equation,
+    Chain,
     Grid,
     Heading,
     Paragraph,
@@ -243,7 +243,7 @@ class _Article:
             rows.append((f"`{_name(entry)}`", shown(self.teller.dims(entry)), elements))
         return Grid(Table(tuple(self.said["tensor_header"]), tuple(rows), "<<>"))
 
-    def derivation(self, lines: list[RowGroup]) -> Equation:
+    def derivation(self, lines: list[RowGroup]) -> Chain:
         """Return the chain: in letters, in numbers, layers times one layer, the value."""
         formula, value = self.formula(lines), sum(line.parameters for line in lines)
         parts = [formula] if len(formula) <= _LONGEST_FORMULA else []
@@ -256,7 +256,7 @@ class _Article:
             and not formula.replace(" * ", "").isidentifier()
         ):
             parts.append(f"{len(layers)}*{value // len(layers)}")
-        return Equation(tuple(dict.fromkeys([*parts, f"={value}"])))
+        return Chain(tuple(dict.fromkeys([*parts, f"={value}"])))
 
     # The rest
 
@@ -285,7 +285,7 @@ class _Article:
             parts,
             f"={self.weighing.parameters}",
         ]
-        yield Equation(tuple(dict.fromkeys(chain)))
+        yield Chain(tuple(dict.fromkeys(chain)))
 
     def pitfalls(self) -> Iterator[Block]:
         every = self.ledger.entries

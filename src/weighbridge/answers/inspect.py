@@ -7,9 +7,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, readers, units
+from weighbridge.answers.answer import Shown
 from weighbridge.blueprint.roles import component_of, role_of
 from weighbridge.errors import UsageError, printable, shorten
-from weighbridge.render.table import Table, csv, markdown, text, wrap
+from weighbridge.render.document import Document, Notes, Title, Together, write
+from weighbridge.render.table import Table, csv
 from weighbridge.render.words import label, words
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ class Weight(NamedTuple):
     bytes: int
 
 
-class Inspection:
+class Inspection(Shown):
     """What `inspect` returns.
 
     ``parameters`` are logical: of a type or a tensor that packs them, those that it stands for; a
@@ -84,9 +86,6 @@ class Inspection:
         )
         self.total = _weight(self.rows)
         self.parameters, self.bytes = self.total.parameters, self.total.bytes
-
-    def __repr__(self) -> str:
-        return self.text()
 
     def by(self, grouping: str) -> dict[str, Weight]:
         """Return what stands in one ``"component"``, ``"role"``, ``"layer"``, ``"dtype"`` or ``"tensor"`` weighs.
@@ -171,20 +170,19 @@ class Inspection:
         ]
         return Table(heading, tuple(rows), "<>>>>", 1)
 
+    def document(self, lang: str = "en", by: str = "component") -> Document:
+        """Return the inspection as a document, its groups in a table."""
+        title = Title(f"{printable(self.found.path)} · {self.found.format}")
+        notes = Notes(tuple(self._notes(lang)))
+        return Document((Together((title, self.table(by, lang))), notes), lang)
+
     def text(self, by: str = "component", lang: str = "en") -> str:
         """Write the inspection for a terminal."""
-        heading = f"{printable(self.found.path)} · {self.found.format}"
-        return "\n".join(
-            [wrap(heading), text(self.table(by, lang)), "", *map(wrap, self._notes(lang))]
-        )
+        return write(self.document(lang, by), "text")
 
     def markdown(self, by: str = "component", lang: str = "en") -> str:
         """Write the inspection in Markdown."""
-        from weighbridge.render.document import escape_markdown  # noqa: PLC0415
-
-        heading = f"**{escape_markdown(self.found.path)} · {self.found.format}**"
-        notes = (f"- {escape_markdown(note)}" for note in self._notes(lang))
-        return "\n".join([heading, "", markdown(self.table(by, lang)), "", *notes])
+        return write(self.document(lang, by), "markdown")
 
     def _packed(self, said: Mapping[str, str]) -> Iterator[str]:
         """Say which weights stand packed, in which way, and what they stand for."""

@@ -6,16 +6,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import units
+from weighbridge.answers.answer import Shown
 from weighbridge.ledger.ledger import Ledger, bind
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.symbols import letters_of
 from weighbridge.models.find import Model, find
-from weighbridge.render.table import Table, csv, html, markdown, text, wrap
+from weighbridge.render.document import Document, Notes, Title, Together, write
+from weighbridge.render.table import Table, csv
 from weighbridge.render.words import label, words
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from weighbridge.algebra.polynomial import Polynomial
     from weighbridge.ledger.rows import Row, RowGroup
@@ -54,8 +56,8 @@ def weigh(
     Example:
         >>> weigh("bert-base-chinese").parameters
         102267648
-        >>> weigh("bert-base-chinese", "BertForSequenceClassification", fields={"num_labels": 14}).parameters
-        102278414
+        >>> weigh("bert-base-chinese", "BertForMaskedLM", fields={"vocab_size": 30522}).parameters
+        109514298
     """
     found = find(model, fields, strict=strict, blueprint=blueprint)
     return Weighing(
@@ -68,7 +70,7 @@ def weigh(
 _ASSUMED_DTYPE = "F32"  # what PyTorch makes where nobody says
 
 
-class Weighing:
+class Weighing(Shown):
     """What `weigh` returns.
 
     Example:
@@ -84,29 +86,31 @@ class Weighing:
     def __init__(self, model: Model, class_name: str, dtype: str | None = None) -> None:
         self.model = model
         self.class_name = class_name
-        stated = None if dtype else model.stated_dtype
-        self.dtype_is = "asked for" if dtype else "stated" if stated else "assumed"
-        """How the dtype is known: asked for, stated by the config, or assumed, as the framework does."""
-        self.ledger: Ledger = bind(
-            model.blueprint, class_name, model.fields, dtype or stated or _ASSUMED_DTYPE
-        )
+        self.dtype_is = "asked for"
+        """How the dtype is known: asked for, stated by the config, or assumed as in PyTorch."""
+        if not dtype:
+            dtype = model.stated_dtype
+            self.dtype_is = "stated"
+        if not dtype:
+            dtype = _ASSUMED_DTYPE
+            self.dtype_is = "assumed"
+        self.ledger: Ledger = bind(model.blueprint, class_name, model.fields, dtype)
         self.parameters: int = self.ledger.parameters
-        """What ``sum(p.numel() for p in model.parameters())`` gives: unique parameters of the class."""
+        """The unique parameters: ``sum(p.numel() for p in model.parameters())``."""
 
-    def __repr__(self) -> str:
-        return self.text()
-
-    def _repr_html_(self) -> str:
-        return self.html()
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know of how the config was read."""
+        return self.model.notes
 
     @property
     def rows(self) -> list[Row]:
-        """Every tensor of the model in checkpoint order, as ``model.named_parameters()`` names it."""
+        """Every tensor in checkpoint order, as ``model.named_parameters()`` names it."""
         return self.ledger.rows
 
     @property
     def stored_rows(self) -> list[Row]:
-        """Every tensor as files hold it, under the names that ``save_pretrained`` writes; mostly these are `rows`."""
+        """Every tensor as ``save_pretrained`` names it in a file; mostly these are `rows`."""
         return self.ledger.stored_rows
 
     @property
@@ -116,14 +120,14 @@ class Weighing:
 
     @property
     def classes(self) -> dict[str, int]:
-        """The unique parameters of the base class, of the class that the config names, and of the one weighed."""
+        """The parameters of the base class, of the config's own class and of the one weighed."""
         blueprint, named = self.model.blueprint, self.model.named_class
         wanted = dict.fromkeys((blueprint.base_class, named, self.class_name))
         return {name: bind(blueprint, name, self.model.fields).parameters for name in wanted}
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """How the numbers are known: which blueprint, from what, proved on what, and where the config came from."""
+        """How the numbers are known: the blueprint, its proof, and where the config is from."""
         blueprint = self.model.blueprint
         return {
             "blueprint": blueprint.where or blueprint.family,
@@ -139,14 +143,14 @@ class Weighing:
 
     def known(self, lang: str) -> list[str]:
         """Say the evidence: a sentence on the blueprint, and one on the config."""
-        said, evidence = words(lang), self.evidence
+        texts, evidence = words(lang), self.evidence
         blueprint = {
             "family": evidence["blueprint"],
             "source": evidence["source"],
             **evidence["proof"],
         }
-        from_ = said[f"from_{self.model.origin}"]
-        return [said["blueprint"].format(**blueprint), from_.format(**evidence["config"])]
+        config = texts[f"from_{self.model.origin}"]
+        return [texts["blueprint"].format(**blueprint), config.format(**evidence["config"])]
 
     def by(self, grouping: str) -> dict[str, int]:
         """Return the unique parameters by ``"component"``, ``"role"``, ``"layer"`` or ``"tensor"``.
@@ -159,88 +163,87 @@ class Weighing:
 
     def _lines(self, grouping: str) -> list[RowGroup]:
         """Return the groups; a tensor is one of a file."""
-        return (self.ledger.stored if grouping == "tensor" else self.ledger).by(grouping)
+        if grouping == "tensor":
+            return self.ledger.stored.by(grouping)
+        return self.ledger.by(grouping)
 
     def formula(self, **fields: Any) -> Any:
-        """Return the total in letters; or, given config fields, its value at other sizes: integers or arrays.
+        """Return the total in letters; given config fields, its value at these sizes.
+
+        A field is an integer or an array.
 
         Example:
             >>> weigh("bert-base-chinese").formula(vocab_size=30522)
             109482240
         """
-        return (
-            self.ledger.formula(**fields) if fields else Formula(self.ledger.formula(), self.model)
-        )
+        if fields:
+            return self.ledger.formula(**fields)
+        return Formula(self.ledger.formula(), self.model)
 
     def to_dict(self, by: str = "component") -> dict[str, Any]:
-        """Return everything, ready for JSON; by tensor also what files hold, which may be very many rows."""
+        """Return everything, ready for JSON; by tensor also the rows as files hold them."""
         formula = self.ledger.formula()
+        active, stored = {}, {}
+        if self.ledger.has_experts:
+            active = {"active": self.ledger.active}
+        if by == "tensor":  # these may be very many
+            stored = {"stored_rows": [row._asdict() for row in self.stored_rows]}
         return {
             "model": self.model.where,
             "family": self.model.blueprint.family,
             "class": self.class_name,
             "parameters": self.parameters,
-            **({"active": self.ledger.active} if self.ledger.has_experts else {}),
+            **active,
             "dtype": self.ledger.dtype,
             "bytes": self.bytes,
             "classes": self.classes,
             "formula": {"letters": str(Formula(formula, self.model)), "fields": repr_of(formula)},
             "components": self.by("component"),
             "rows": [row._asdict() for row in self.rows],
-            **(
-                {"stored_rows": [row._asdict() for row in self.stored_rows]}
-                if by == "tensor"
-                else {}
-            ),
+            **stored,
             "config": self.model.values,
             "fields": self.model.accounts,
             "notes": self.model.notes,
             "evidence": self.evidence,
         }
 
+    def document(self, lang: str = "en", by: str = "component") -> Document:
+        """Return the weighing as a document, its groups in a table."""
+        title = Title(f"{self.model.where} · {self.class_name}", wraps=False)
+        notes = Notes(tuple(self._sentences(by, lang)))
+        return Document((Together((title, self.table(by, lang))), notes), lang)
+
     def text(self, by: str = "component", lang: str = "en") -> str:
         """Write the weighing for a terminal."""
-        heading = f"{self.model.where} · {self.class_name}"
-        return "\n".join(
-            [heading, text(self.table(by, lang)), "", *map(wrap, self._notes(by, lang))]
-        )
+        return write(self.document(lang, by), "text")
 
     def markdown(self, by: str = "component", lang: str = "en") -> str:
         """Write the weighing in Markdown."""
-        from weighbridge.render.document import escape_markdown  # noqa: PLC0415
-
-        notes = (f"- {escape_markdown(note)}" for note in self._notes(by, lang))
-        heading = f"**{escape_markdown(self.model.where)} · {self.class_name}**"
-        return "\n".join([heading, "", markdown(self.table(by, lang)), "", *notes])
+        return write(self.document(lang, by), "markdown")
 
     def html(self, by: str = "component", lang: str = "en") -> str:
         """Write the weighing as a piece of HTML."""
-        from html import escape  # noqa: PLC0415
+        from weighbridge.render import html  # noqa: PLC0415  # only a notebook asks for it
 
-        notes = "".join(f"<li>{escape(note)}</li>" for note in self._notes(by, lang))
-        heading = f"<p><b>{escape(self.model.where)} · {escape(self.class_name)}</b></p>"
-        return f"{heading}\n{html(self.table(by, lang), escape)}\n<ul>{notes}</ul>"
+        return html.fragment(self.document(lang, by))
+
+    def _repr_html_(self) -> str:
+        return self.html()
 
     def csv(self, by: str = "component") -> str:
         """Write the groups as CSV: one line each, and no total, so that a column adds up."""
+        lines: list[tuple[object, ...]]
         if by == "tensor":
-            shown = [
-                (
-                    row.name,
-                    row.role,
-                    " ".join(row.dims),
-                    "x".join(map(str, row.shape)),
-                    row.count,
-                    row.parameters,
-                )
-                for row in self.stored_rows
-            ]
-            return csv([("tensor", "role", "dims", "shape", "count", "parameters"), *shown])
-        lines = self._lines(by)
-        shown_lines = [
-            (line.name, repr_of(self.ledger.formula_of([line])), line.parameters) for line in lines
-        ]
-        return csv([(by, "formula", "parameters"), *shown_lines])
+            lines = [("tensor", "role", "dims", "shape", "count", "parameters")]
+            for row in self.stored_rows:
+                dims, shape = " ".join(row.dims), "x".join(map(str, row.shape))
+                lines.append((row.name, row.role, dims, shape, row.count, row.parameters))
+            return csv(lines)
+        lines = [(by, "formula", "parameters")]
+        for line in self._lines(by):
+            formula = repr_of(self.ledger.formula_of([line]))
+            lines.append((line.name, formula, line.parameters))
+        return csv(lines)
 
     def table(self, by: str = "component", lang: str = "en") -> Table:
         """Return the groups as a table: name, formula, unique parameters, share; and the total.
@@ -248,96 +251,105 @@ class Weighing:
         Tensors have their shape in place of a formula, and no share: a whole name leaves no room
         for one.
         """
-        said, whole, of_tensors = words(lang), self.parameters, by == "tensor"
-        rows = [
-            (
-                label(line.name, lang),
-                _shape(line.entries[0].shape)
-                if of_tensors
-                else self._lettering.text(self.ledger.formula_of([line])),
-                units.count(line.parameters),
-                units.share(line.parameters, whole),
-            )
-            for line in self._lines(by)
-        ]
-        totals = [(said["total"], "", units.count(whole), units.share(whole, whole))]
+        if by == "tensor":
+            return self._table_of_tensors(lang)
+        texts = words(lang)
+        rows = []
+        for line in self._lines(by):
+            formula = self._lettering.text(self.ledger.formula_of([line]))
+            rows.append((label(line.name, lang), formula, *self._figures(line.parameters)))
+        totals = self._totals(lang)
+        header = (texts[by], texts["formula"], texts["parameters"], texts["share"])
+        return Table(header, (*rows, *totals), "<<>>", len(totals))
+
+    def _table_of_tensors(self, lang: str) -> Table:
+        texts = words(lang)
+        rows = []
+        for line in self._lines("tensor"):
+            shape = "×".join(map(str, line.entries[0].shape)) or "1"  # a scalar's is empty
+            rows.append((label(line.name, lang), shape, units.count(line.parameters)))
+        totals = [total[:3] for total in self._totals(lang)]
+        header = (texts["tensor"], texts["shape"], texts["parameters"])
+        return Table(header, (*rows, *totals), "<<>", len(totals))
+
+    def _totals(self, lang: str) -> list[tuple[str, ...]]:
+        texts = words(lang)
+        totals: list[tuple[str, ...]] = [(texts["total"], "", *self._figures(self.parameters))]
         if self.ledger.has_experts:
-            active = self.ledger.active
-            totals.append((said["active"], "", units.count(active), units.share(active, whole)))
-        header = (
-            said[by],
-            said["shape" if of_tensors else "formula"],
-            said["parameters"],
-            said["share"],
-        )
-        columns = 3 if of_tensors else 4
-        cut = tuple(row[:columns] for row in (header, *rows, *totals))
-        return Table(cut[0], cut[1:], "<<>>"[:columns], totals=len(totals))
+            totals.append((texts["active"], "", *self._figures(self.ledger.active)))
+        return totals
+
+    def _figures(self, parameters: int) -> tuple[str, str]:
+        return units.count(parameters), units.share(parameters, self.parameters)
 
     @cached_property
     def _lettering(self) -> Lettering:
         return Lettering(self.ledger)
 
-    def _notes(self, by: str, lang: str) -> list[str]:
-        said = words(lang)
-        tied = self.ledger.tied
-        return [
-            *([] if by == "tensor" else [f"{said['where']} {self._legend(by, lang)}"]),
-            *([said["tied"].format(count=units.count(tied))] if tied else []),
-            *(
-                [self._in_files(lang)]
-                if by == "tensor" and self.ledger.stored is not self.ledger
-                else []
-            ),
-            *(self._class_line(name, total, lang) for name, total in self.classes.items()),
-            *self.known(lang),
-        ]
+    def _sentences(self, by: str, lang: str) -> Iterator[str]:
+        """Yield what is to be said below the table."""
+        texts, is_by_tensor = words(lang), by == "tensor"
+        if not is_by_tensor:
+            yield f"{texts['where']} {self._legend(by, lang)}"
+        if self.ledger.tied:
+            yield texts["tied"].format(count=units.count(self.ledger.tied))
+        if is_by_tensor and self.ledger.stored is not self.ledger:
+            yield self._in_files(lang)
+        for name, parameters in self.classes.items():
+            yield self._class_line(name, parameters, lang)
+        yield from self.known(lang)
 
     def _in_files(self, lang: str) -> str:
         """Say that the tensors are those of files, and how many the class itself has."""
-        stored, held = (units.count(each.tensors) for each in (self.ledger.stored, self.ledger))
-        return words(lang)["in_files"].format(
-            stored=stored, held=held, **{"class": self.class_name}
-        )
+        stored, held = units.count(self.ledger.stored.tensors), units.count(self.ledger.tensors)
+        names = {"stored": stored, "held": held, "class": self.class_name}
+        return words(lang)["in_files"].format(**names)
 
     def _legend(self, by: str, lang: str) -> str:
-        """Say what the letters of the total's formula are, what the names in this table's are, and their values."""
-        said, written, formula = words(lang), self._lettering, self.ledger.formula()
-        sizes = [size for size in written.sizes([formula]) if size.letter != size.field]
-        shown = [(size.letter, size.value, size.meaning(lang)) for size in sizes]
-        written.named(formula)
-        for line in self.ledger.by(by) if written.parts else ():
-            written.named(self.ledger.formula_of([line]))
-        shown += [(name, written.value(name), written.part(name)) for name in written.parts]
-        return said["comma"].join(
-            said["legend"].format(letter=letter, value=units.number(value), meaning=meaning)
-            for letter, value, meaning in shown
+        """Say what each letter of the total's formula is, and each name of this table's."""
+        texts, lettering, formula = words(lang), self._lettering, self.ledger.formula()
+        shown = []
+        for size in lettering.sizes([formula]):
+            if size.letter != size.field:
+                shown.append((size.letter, size.value, size.meaning(lang)))
+        lettering.named(formula)
+        if lettering.parts:
+            for line in self.ledger.by(by):
+                lettering.named(self.ledger.formula_of([line]))
+        for name in lettering.parts:
+            shown.append((name, lettering.value(name), lettering.part(name)))
+        legend = []
+        for name, value, meaning in shown:
+            values = {"letter": name, "value": units.number(value), "meaning": meaning}
+            legend.append(texts["legend"].format(**values))
+        return texts["comma"].join(legend)
+
+    def _class_line(self, name: str, parameters: int, lang: str) -> str:
+        """Say how many parameters a class has, what they take, and why it is mentioned."""
+        texts, model, dtype = words(lang), self.model, self.ledger.dtype
+        marks = []
+        if name == model.blueprint.base_class:
+            marks.append(texts["base_class"])
+        if name == model.named_class and model.config.get("architectures"):
+            marks.append(texts["named_class"])
+        if name == self.class_name:
+            marks.append(texts["weighed"])
+        size = units.size(units.stored_bytes(parameters, dtype))
+        stored = texts[_STORED.get(self.dtype_is, "stored")].format(size=size, dtype=dtype)
+        return texts["class"].format(
+            name=name,
+            count=units.count(parameters),
+            stored=stored,
+            marks=texts["and"].join(marks),
         )
 
-    def _class_line(self, name: str, total: int, lang: str) -> str:
-        said, blueprint = words(lang), self.model.blueprint
-        marks = {
-            "base_class": name == blueprint.base_class,
-            "named_class": name == self.model.named_class
-            and bool(self.model.config.get("architectures")),
-            "weighed": name == self.class_name,
-        }
-        notes = [said[mark] for mark, holds in marks.items() if holds]
-        dtype = self.ledger.dtype
-        key = "stored_assumed" if self.dtype_is == "assumed" else "stored"
-        stored = said[key].format(size=units.size(units.stored_bytes(total, dtype)), dtype=dtype)
-        return said["class"].format(
-            name=name, count=units.count(total), stored=stored, marks=said["and"].join(notes)
-        )
 
-
-def _shape(shape: tuple[int, ...]) -> str:
-    """Write a shape, a scalar's as 1."""
-    return "×".join(map(str, shape)) or "1"
+_STORED = {"assumed": "stored_assumed"}
+"""The word for what is stored, where the dtype is not known for sure."""
 
 
 class Formula:
-    """A polynomial shown in the letters of a model: what `Weighing.formula` returns; call it with fields for its value.
+    """A polynomial in the letters of a model; call it with fields for its value.
 
     Example:
         >>> formula = weigh("bert-base-chinese").formula()

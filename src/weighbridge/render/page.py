@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from weighbridge import data, units
 from weighbridge.errors import printable
+from weighbridge.render import html as as_html
 from weighbridge.render.picture import LEAST_WIDTH, Picture
 from weighbridge.render.svg import DARK, FONTS, LIGHT, MARGIN, MARK, STYLE, bounded, pixels, whole
 from weighbridge.render.table import Table
-from weighbridge.render.table import html as as_html
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ class Page(Picture):
         return "\n".join([*self._head(), *self._body(), "</body></html>\n"])
 
     def _head(self) -> Iterator[str]:
-        yield f'<!DOCTYPE html>\n<html lang="{_HTML_LANG.get(self.lang, self.lang)}">\n<!-- {MARK} -->'
+        yield f'<!DOCTYPE html>\n<html lang="{as_html.LANGUAGE_TAGS.get(self.lang, self.lang)}">\n<!-- {MARK} -->'
         yield '<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         yield '<meta name="color-scheme" content="light dark">'
         yield f"<title>{escape(self.title())}</title>"
@@ -110,11 +110,8 @@ class Page(Picture):
         for label, values in zip(labels, self.of.map(layer, head), strict=True):
             most = max(range(len(values)), key=values.__getitem__)
             rows.append((label, labels[most], units.fixed(100 * values[most], 1)))
-        table = as_html(Table(tuple(self.said["strongest_header"]), tuple(rows), "<<>"), escape)
+        table = as_html.table(Table(tuple(self.said["strongest_header"]), tuple(rows), "<<>"))
         return f"<details><summary>{escape(self.said['strongest'])}</summary>{table}</details>"
-
-
-_HTML_LANG = {"zh": "zh-CN"}
 
 
 def _framed(width: int, height: int, drawn: Iterable[str], title: str) -> str:

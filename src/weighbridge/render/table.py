@@ -1,4 +1,4 @@
-"""A table, and the ways to write it: terminal, Markdown, CSV, HTML. It knows nothing of models."""
+"""A table, as text for a terminal and as CSV, and where lines of a terminal break."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 class Table(NamedTuple):
-    """Cells as text: ``align`` holds ``<`` or ``>`` for each column, and the last ``totals`` rows are set apart."""
+    """Cells as text.
+
+    ``align`` holds ``<`` or ``>`` for each column, and the last ``totals`` rows are set apart.
+    """
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -33,17 +36,20 @@ def width(text: str) -> int:
         return len(text)
     import unicodedata  # noqa: PLC0415  # plain English tables do without it
 
-    return sum(
-        2 if unicodedata.east_asian_width(c) in "WF" else 0 if unicodedata.combining(c) else 1
-        for c in text
-    )
+    columns = 0
+    for character in text:
+        if unicodedata.east_asian_width(character) in "WF":
+            columns += 2
+        elif not unicodedata.combining(character):
+            columns += 1
+    return columns
 
 
 COLUMNS = 80  # of a terminal that nobody has widened
 
 
 def wrap(paragraph: str, columns: int = COLUMNS, indent: str = "  ") -> str:
-    """Break a paragraph at spaces, and between wide characters, into lines of at most so many terminal columns.
+    """Break a paragraph into lines of at most so many columns, at spaces and wide characters.
 
     A formula without a space in so many columns is broken after its factors; what else is so long,
     a path, stays whole.
@@ -53,8 +59,14 @@ def wrap(paragraph: str, columns: int = COLUMNS, indent: str = "  ") -> str:
         one two
           three
     """
+    words: list[str] = []
+    for word in _breakable(paragraph):
+        if width(word) <= columns:
+            words.append(word)
+        else:
+            words += re.split(r"(?<=·)", word)
     lines, line = [], ""
-    for word in (piece for whole in _words(paragraph) for piece in _factors(whole, columns)):
+    for word in words:
         if line.strip() and width(line + word.rstrip()) > columns:
             lines.append(line.rstrip())
             line = indent
@@ -62,11 +74,7 @@ def wrap(paragraph: str, columns: int = COLUMNS, indent: str = "  ") -> str:
     return "\n".join([*lines, line.rstrip()])
 
 
-def _factors(word: str, columns: int) -> list[str]:
-    return [word] if width(word) <= columns else re.split(r"(?<=·)", word)
-
-
-def _words(paragraph: str) -> list[str]:
+def _breakable(paragraph: str) -> list[str]:
     """Cut a paragraph after each space and around each wide character that may end a line."""
     if paragraph.isascii():
         return [f"{word} " for word in paragraph.split(" ")]
@@ -88,7 +96,10 @@ _NEVER_LAST = "（《「『【“‘"
 
 _ADDITION = r"(?= [+-] )"
 FORMULA = (_ADDITION, r"(?= \* )|(?<=[·×])", r"(?<= )", r"(?<=[._/])")
-"""Where a formula may be broken: before an addition, else at a factor, else after a word, else inside a name."""
+"""Where a formula may be broken.
+
+Before an addition, else at a factor, else after a word, else inside a name.
+"""
 LATEX = (_ADDITION, r"(?<=\\,)")
 CODE = (_ADDITION,)
 
@@ -121,13 +132,16 @@ def lines_of(formula: str, columns: int, breaks: Sequence[str] = FORMULA) -> lis
 def _pieces(formula: str, at: str) -> list[str]:
     pieces, depth = list[str](), 0
     for piece in re.split(at, formula):
-        pieces[-1:] = [pieces[-1] + piece] if depth else [*pieces[-1:], piece]
+        if depth:
+            pieces[-1] += piece
+        else:
+            pieces.append(piece)
         depth += piece.count("{") - piece.count("}")
     return pieces
 
 
 def text(table: Table) -> str:
-    """Write a table for a terminal, columns two spaces apart, and in as many lines as its 80 columns ask for.
+    """Write a table for a terminal, columns two spaces apart, in as many lines as it needs.
 
     Numbers stay whole, and so does a name at the head of a row: if it is too long for its column,
     the rest is below it.
@@ -140,10 +154,8 @@ def text(table: Table) -> str:
         total     12
     """
     rows = [table.header, *table.rows]
-    widths = _fitting(
-        [max(width(row[column]) for row in rows) for column in range(len(table.header))],
-        table.align,
-    )
+    widest = [max(map(width, column)) for column in zip(*rows, strict=True)]
+    widths = _fitting(widest, table.align)
     written = ["\n".join(_lines(row, widths, table.align)) for row in rows]
     if table.totals:
         written.insert(len(written) - table.totals, "-" * (sum(widths) + _GAP * (len(widths) - 1)))
@@ -171,10 +183,11 @@ _NARROWEST = 8  # of a column of text
 def _lines(row: Sequence[str], widths: Sequence[int], align: str) -> Iterator[str]:
     """Yield a row's lines: most often one."""
     first, *rest = row
-    cells = [
-        lines_of(cell, room) if width(cell) > room else [cell]
-        for cell, room in zip(row, widths, strict=True)
-    ]
+    cells = []
+    for cell, room in zip(row, widths, strict=True):
+        cells.append([cell])
+        if width(cell) > room:
+            cells[-1] = lines_of(cell, room)
     if width(first) > widths[0] and " " not in first:
         yield first
         cells[0] = [""]
@@ -186,26 +199,9 @@ def _lines(row: Sequence[str], widths: Sequence[int], align: str) -> Iterator[st
 
 def _pad(cell: str, columns: int, side: str) -> str:
     space = " " * (columns - width(cell))
-    return cell + space if side == "<" else space + cell
-
-
-def markdown(table: Table) -> str:
-    r"""Write a table in GitHub's Markdown.
-
-    Example:
-        >>> print(markdown(Table(("part", "count"), (("a|b", "12"),), "<>")))
-        | part | count |
-        | :--- | ---: |
-        | a\|b | 12 |
-    """
-    marks = tuple(":---" if side == "<" else "---:" for side in table.align)
-    head = [tuple(map(_escape_pipe, table.header)), marks]
-    body = [tuple(map(_escape_pipe, row)) for row in table.rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [*head, *body])
-
-
-def _escape_pipe(cell: str) -> str:
-    return cell.replace("|", "\\|").replace("\n", " ")
+    if side == "<":
+        return cell + space
+    return space + cell
 
 
 def csv(rows: Iterable[Sequence[object]]) -> str:
@@ -221,28 +217,3 @@ def csv(rows: Iterable[Sequence[object]]) -> str:
     out = io.StringIO()
     writer.writer(out).writerows(rows)
     return out.getvalue()
-
-
-def html(table: Table, cell: Callable[[str], str]) -> str:
-    """Write a table in HTML; ``cell`` writes what stands in a cell, and escapes it."""
-    sides = [f' style="text-align:{"left" if side == "<" else "right"}"' for side in table.align]
-
-    def line(cells: Sequence[str], tag: str) -> str:
-        return "".join(
-            f"<{tag}{side}>{cell(found)}</{tag}>" for found, side in zip(cells, sides, strict=True)
-        )
-
-    last = len(table.rows) - table.totals
-    body = [f"<tr>{line(row, 'td')}</tr>" for row in table.rows[:last]]
-    foot = [f"<tr>{line(row, 'th')}</tr>" for row in table.rows[last:]]
-    return "\n".join(
-        [
-            "<table>",
-            f"<thead><tr>{line(table.header, 'th')}</tr></thead>",
-            "<tbody>",
-            *body,
-            "</tbody>",
-            *(["<tfoot>", *foot, "</tfoot>"] if foot else []),
-            "</table>",
-        ]
-    )

@@ -1,0 +1,191 @@
+"""Documents in HTML: a page that stands alone, or a piece of one."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.render import math, terminal
+from weighbridge.render.document import (
+    Bullets,
+    Chain,
+    Code,
+    Document,
+    Grid,
+    Heading,
+    Notes,
+    Outline,
+    Paragraph,
+    Title,
+    flat,
+)
+from weighbridge.render.prose import Marks, Prose
+from weighbridge.render.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from weighbridge.render.document import Block, Branch
+
+_PAGE = """<!DOCTYPE html>
+<html lang="{lang}">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 1rem/1.65 Georgia, "Noto Serif CJK SC", "Songti SC", serif;\
+ max-width: 46rem; margin: 2rem auto;
+  padding: 0 1rem; }}
+h1, h2, h3 {{ line-height: 1.25;\
+ font-family: system-ui, "Noto Sans CJK SC", "PingFang SC", sans-serif; }}
+code, pre {{ font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .85em; }}
+pre, .equation, .table {{ overflow-x: auto; }}
+pre, .equation {{ padding: .6rem 1rem;\
+ background: color-mix(in srgb, currentColor 6%, transparent);
+  border-radius: .3rem; }}
+table {{ border-collapse: collapse; font-size: .92em; }}
+th, td {{ padding: .25rem .8rem .25rem 0; text-align: left;\
+ border-bottom: 1px solid color-mix(in srgb,
+  currentColor 18%, transparent); white-space: nowrap; }}
+</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+LANGUAGE_TAGS = {"en": "en", "zh": "zh-CN"}
+
+
+def write(document: Document) -> str:
+    """Write a document as a page."""
+    body = "\n\n".join(_written(document.blocks, Prose(_MARKS, document.values)))
+    lang = LANGUAGE_TAGS.get(document.lang, document.lang)
+    return _PAGE.format(lang=lang, title=_title(document), body=body)
+
+
+def fragment(document: Document) -> str:
+    """Write a document as a piece of a page."""
+    return "\n".join(_written(document.blocks, Prose(_MARKS, document.values)))
+
+
+def as_in_terminal(document: Document) -> str:
+    """Write a document as a piece of a page that shows what a terminal would."""
+    return f"<pre>{escape(terminal.write(document))}</pre>"
+
+
+def _title(document: Document) -> str:
+    for block in document.blocks:
+        if isinstance(block, Heading) and block.level == 1:
+            return escape(terminal.prose_of(document).write(block.prose))
+    return ""
+
+
+def _written(blocks: Iterable[Block], prose: Prose) -> Iterator[str]:
+    for block in flat(blocks):
+        kind: type = type(block)
+        yield _BLOCKS.get(kind, _as_in_terminal)(block, prose)
+
+
+_MARKS = Marks(
+    style=math.HTML,
+    escape=escape,
+    strong="<strong>{}</strong>",
+    code=lambda plain: f"<code>{escape(plain)}</code>",
+    math="{}",
+)
+
+
+def table(table: Table, write_cell: Callable[[str], str] = escape) -> str:
+    """Write a table in HTML; ``write_cell`` writes what stands in a cell, and escapes it."""
+    sides = {"<": "left", ">": "right"}
+    styles = [f' style="text-align:{sides[side]}"' for side in table.align]
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        written = []
+        for cell, style in zip(cells, styles, strict=True):
+            written.append(f"<{tag}{style}>{write_cell(cell)}</{tag}>")
+        return f"<tr>{''.join(written)}</tr>"
+
+    last = len(table.rows) - table.totals
+    lines = ["<table>", f"<thead>{line(table.header, 'th')}</thead>", "<tbody>"]
+    lines += [line(row, "td") for row in table.rows[:last]]
+    lines.append("</tbody>")
+    if table.totals:
+        lines += ["<tfoot>", *(line(row, "th") for row in table.rows[last:]), "</tfoot>"]
+    return "\n".join([*lines, "</table>"])
+
+
+def _as_in_terminal(block: Any, _: Prose) -> str:
+    return as_in_terminal(Document((block,)))
+
+
+def _bullets(block: Bullets, prose: Prose) -> str:
+    items = "\n".join(f"<li>{prose.write(item)}</li>" for item in block.items)
+    return f"<ul>\n{items}\n</ul>"
+
+
+def _notes(items: Iterable[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
+
+
+def _chain(block: Chain, prose: Prose) -> str:
+    parts = "<br>\n&ensp;= ".join(map(prose.mathematics, block.parts))
+    return f'<p class="equation">{parts}</p>'
+
+
+def _grid(block: Grid, prose: Prose) -> str:
+    return f'<div class="table">\n{table(block.table, prose.write)}\n</div>'
+
+
+# Outlines, whose branches open and close
+
+
+def _outline(block: Outline, _: Prose) -> str:
+    heading = f'<div style="font-family:monospace"><b>{escape(block.title)}</b>'
+    return "\n".join([heading, *_branch(block.root, 0), f"{_notes(block.notes)}</div>"])
+
+
+def _branch(branch: Branch, level: int) -> Iterator[str]:
+    if not branch.branches:
+        leaves = ", ".join(leaf.text for leaf in branch.leaves)
+        yield _div(f"{branch.text} {leaves}", branch.figures)
+        return
+    opened = ""
+    if level < _OPEN_LEVELS:
+        opened = ' open=""'
+    summary = _spread(branch.text, branch.figures)
+    yield f"<details{_INDENT}{opened}><summary>{summary}</summary>"
+    for leaf in branch.leaves:
+        yield _div(leaf.text, leaf.figures)
+    for below in branch.branches:
+        yield from _branch(below, level + 1)
+    yield "</details>"
+
+
+_OPEN_LEVELS = 2
+_INDENT = ' style="margin-left:1.5em"'
+
+
+def _div(left: str, right: str) -> str:
+    return f"<div{_INDENT}>{_spread(left, right)}</div>"
+
+
+def _spread(left: str, right: str) -> str:
+    return f'{escape(left)} <span style="float:right">{escape(right)}</span>'
+
+
+_BLOCKS: dict[type, Callable[[Any, Prose], str]] = {
+    Title: lambda block, _: f"<p><b>{escape(block.text)}</b></p>",
+    Notes: lambda block, _: _notes(block.items),
+    Table: lambda block, _: table(block),
+    Outline: _outline,
+    Heading: lambda block, prose: f"<h{block.level}>{prose.write(block.prose)}</h{block.level}>",
+    Paragraph: lambda block, prose: f"<p>{prose.write(block.prose)}</p>",
+    Bullets: _bullets,
+    Chain: _chain,
+    Code: lambda block, _: f"<pre>{escape(block.source)}</pre>",
+    Grid: _grid,
+}

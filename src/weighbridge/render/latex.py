@@ -1,0 +1,132 @@
+"""Documents in LaTeX that compile as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.render import math, terminal
+from weighbridge.render.document import (
+    Bullets,
+    Chain,
+    Code,
+    Document,
+    Grid,
+    Heading,
+    Notes,
+    Paragraph,
+    Title,
+    flat,
+)
+from weighbridge.render.prose import Marks, Prose
+from weighbridge.render.table import LATEX, Table, lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from weighbridge.render.document import Block
+
+_WHOLE = r"""%% Compile with %s.
+\documentclass[11pt,a4paper]{%s}
+\usepackage[margin=2.2cm]{geometry}
+\usepackage{amsmath,booktabs}
+\setlength{\emergencystretch}{3em}
+\date{}
+\begin{document}
+
+%s
+
+\end{document}
+"""
+_CLASSES = {"zh": ("xelatex", "ctexart")}
+_CLASS = ("pdflatex, xelatex or lualatex", "article")
+
+
+def write(document: Document) -> str:
+    """Write a document in LaTeX."""
+    prose = Prose(_MARKS, document.values)
+    body = "\n\n".join(_written(document.blocks, prose))
+    return _WHOLE % (*_CLASSES.get(document.lang, _CLASS), body)
+
+
+def _written(blocks: Iterable[Block], prose: Prose) -> Iterator[str]:
+    for block in flat(blocks):
+        kind: type = type(block)
+        yield _BLOCKS.get(kind, _as_in_terminal)(block, prose)
+
+
+def _inline_code(plain: str) -> str:
+    """Write code that may be broken after its dots and underscores."""
+    escaped = math.escape_latex(plain).replace(".", r".\allowbreak{}")
+    return r"\texttt{" + escaped.replace(r"\_", r"\_\allowbreak{}") + "}"
+
+
+_MARKS = Marks(
+    style=math.LATEX,
+    escape=math.escape_latex,
+    strong="\\textbf{{{}}}",
+    code=_inline_code,
+    math="${}$",
+)
+
+
+def _heading(block: Heading, prose: Prose) -> str:
+    return _HEADINGS[block.level] % prose.write(block.prose)
+
+
+_HEADINGS = {1: "\\title{%s}\n\\maketitle", 2: "\\section*{%s}", 3: "\\subsection*{%s}"}
+
+
+def _list(items: Iterable[str]) -> str:
+    lines = "\n".join(rf"\item {item}" for item in items)
+    return f"\\begin{{itemize}}\n{lines}\n\\end{{itemize}}"
+
+
+def chain_lines(block: Chain, prose: Prose) -> list[str]:
+    """Write a chain of equalities, and what is too long for a line on several."""
+    lines: list[str] = []
+    mark = ""
+    for part in block.parts:
+        first, *rest = lines_of(prose.mathematics(part), _SOURCE_COLUMNS, LATEX)
+        lines += [mark + first, *(rf"\qquad {line}" for line in rest)]
+        mark = r"\quad = "
+    return lines
+
+
+_SOURCE_COLUMNS = 100  # of LaTeX, which come to about a line of its page
+
+
+def _chain(block: Chain, prose: Prose) -> str:
+    lines = [f"& {line}" for line in chain_lines(block, prose)]
+    return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
+
+
+def _table(table: Table, write_cell: Callable[[str], str]) -> str:
+    columns = table.align.replace("<", "l").replace(">", "r")
+    lines = [" & ".join(map(write_cell, row)) + r" \\" for row in (table.header, *table.rows)]
+    lines.insert(1, r"\midrule")
+    if table.totals:
+        lines.insert(len(lines) - table.totals, r"\midrule")
+    body = "\n".join([r"\toprule", *lines, r"\bottomrule"])
+    written = f"\\begin{{tabular}}{{@{{}}{columns}@{{}}}}\n{body}\n\\end{{tabular}}"
+    return f"\\medskip\n{{\\footnotesize\\noindent\n{written}\\par}}"
+
+
+def _verbatim(text: str) -> str:
+    return f"\\begin{{verbatim}}\n{text}\n\\end{{verbatim}}"
+
+
+def _as_in_terminal(block: Any, _: Prose) -> str:
+    return _verbatim(terminal.write(Document((block,))))
+
+
+_BLOCKS: dict[type, Callable[[Any, Prose], str]] = {
+    Title: lambda block, _: rf"\textbf{{{math.escape_latex(block.text)}}}",
+    Notes: lambda block, _: _list(map(math.escape_latex, block.items)),
+    Table: lambda block, _: _table(block, math.escape_latex),
+    Heading: _heading,
+    Paragraph: lambda block, prose: prose.write(block.prose),
+    Bullets: lambda block, prose: _list(map(prose.write, block.items)),
+    Chain: _chain,
+    Code: lambda block, _: _verbatim(block.source),
+    Grid: lambda block, prose: _table(block.table, prose.write),
+}

@@ -1,0 +1,97 @@
+"""Documents in Markdown, with the mathematics that GitHub, GitLab and Gitea render."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.render import math, terminal
+from weighbridge.render.document import (
+    Bullets,
+    Chain,
+    Code,
+    Document,
+    Grid,
+    Heading,
+    Notes,
+    Paragraph,
+    Title,
+    flat,
+)
+from weighbridge.render.latex import chain_lines
+from weighbridge.render.prose import Marks, Prose
+from weighbridge.render.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from weighbridge.render.document import Block
+
+
+def write(document: Document) -> str:
+    """Write a document in Markdown."""
+    prose = Prose(_MARKS, document.values)
+    return "\n\n".join(_written(document.blocks, prose))
+
+
+def _written(blocks: Iterable[Block], prose: Prose) -> Iterator[str]:
+    for block in flat(blocks):
+        kind: type = type(block)
+        yield _BLOCKS.get(kind, _as_in_terminal)(block, prose)
+
+
+def escape(plain: str) -> str:
+    """Escape what Markdown would read as markup."""
+    return re.sub(r"([\\`*_{}\[\]<>$|#&~])", r"\\\1", plain)
+
+
+_MARKS = Marks(style=math.LATEX, escape=escape, strong="**{}**", code="`{}`".format, math="$`{}`$")
+
+
+def table(table: Table) -> str:
+    r"""Write a table in GitHub's Markdown.
+
+    Example:
+        >>> print(table(Table(("part", "count"), (("a|b", "12"),), "<>")))
+        | part | count |
+        | :--- | ---: |
+        | a\|b | 12 |
+    """
+    sides = {"<": ":---", ">": "---:"}
+    head = [map(_cell, table.header), [sides[side] for side in table.align]]
+    body = [map(_cell, row) for row in table.rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [*head, *body])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _notes(block: Notes, _: Prose) -> str:
+    return "\n".join(f"- {escape(item)}" for item in block.items)
+
+
+def _bullets(block: Bullets, prose: Prose) -> str:
+    return "\n".join(f"- {prose.write(item)}" for item in block.items)
+
+
+def _chain(block: Chain, prose: Prose) -> str:
+    lines = " \\\\\n".join(chain_lines(block, prose))
+    return f"```math\n\\begin{{gathered}}\n{lines}\n\\end{{gathered}}\n```"
+
+
+def _as_in_terminal(block: Any, _: Prose) -> str:
+    return f"```text\n{terminal.write(Document((block,)))}\n```"
+
+
+_BLOCKS: dict[type, Callable[[Any, Prose], str]] = {
+    Title: lambda block, _: f"**{escape(block.text)}**",
+    Notes: _notes,
+    Table: lambda block, _: table(block),
+    Heading: lambda block, prose: "#" * block.level + " " + prose.write(block.prose),
+    Paragraph: lambda block, prose: prose.write(block.prose),
+    Bullets: _bullets,
+    Chain: _chain,
+    Code: lambda block, _: f"```python\n{block.source}\n```",
+    Grid: lambda block, prose: table(prose.table(block.table)),
+}
