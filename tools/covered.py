@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from weighbridge.answers.families import Covered, listed
+from weighbridge.answers.families import Covered, coverage
 
 # The first kind whose class a family has is its kind; what a class does stands in its name.
 KINDS = {
@@ -32,14 +32,14 @@ def kind_of(family: Covered) -> str:
 def table() -> str:
     """Return the table."""
     by_kind: dict[str, list[Covered]] = {kind: [] for kind in KINDS}
-    for family in listed():
+    for family in coverage():
         by_kind[kind_of(family)].append(family)
     lines = [
         "| kind | families | classes | with holes | unseen configs |",
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     lines += [_line(kind, found) for kind, found in by_kind.items() if found]
-    return "\n".join([*lines, _line("all", listed())])
+    return "\n".join([*lines, _line("all", coverage())])
 
 
 def _line(kind: str, found: list[Covered]) -> str:

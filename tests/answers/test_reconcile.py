@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import weighbridge as wb
 from weighbridge import data
-from weighbridge.answers.reconcile import rules
+from weighbridge.answers.conventions import Conventions
 from weighbridge.answers.reconcile_table import reconcile_table
 from weighbridge.blueprint.schema import families
 from weighbridge.cli import main
@@ -249,7 +249,7 @@ def test_every_function_has_its_words_and_every_word_its_function() -> None:
 def test_the_conventions_are_listed(lang: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conventions", "--lang", lang]) == 0
     out = capsys.readouterr().out
-    assert out.rstrip("\n") == rules(lang)
+    assert out.rstrip("\n") == Conventions().text(lang)
     assert all(f"\n{name}  " in out for name in table())
     assert main(["conventions", "--json"]) == 0
     assert json.loads(capsys.readouterr().out).keys() == table().keys()

@@ -16,7 +16,8 @@ from markdown_it import MarkdownIt
 
 import weighbridge
 from weighbridge.blueprint import schema as blueprint
-from weighbridge.cli import COMMANDS, main
+from weighbridge.cli import main
+from weighbridge.cli.commands import COMMANDS
 from weighbridge.ledger import ledger
 from weighbridge.render import document
 from weighbridge.render.table import width

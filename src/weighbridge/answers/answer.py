@@ -82,10 +82,30 @@ class Message(Report):
         """What the user should know of it."""
         return self._notes
 
-    def to_dict(self) -> Any:
+    def to_dict(self) -> str:
         """Return the text."""
         return self._text
 
     def document(self, lang: str = "en") -> Document:
         """Return the text, in lines as it is; ``lang`` changes nothing."""
         return Document((Lines(self._text),), lang)
+
+
+class Data(Report):
+    """An answer that is ready for JSON already."""
+
+    def __init__(self, value: object, status: int = 0) -> None:
+        self._value, self._status = value, status
+
+    @property
+    def status(self) -> int:
+        """The exit status of the command."""
+        return self._status
+
+    def to_dict(self) -> Any:
+        """Return the value."""
+        return self._value
+
+    def document(self, lang: str = "en") -> Document:
+        """Return the value as Python writes it; ``lang`` changes nothing."""
+        return Document((Lines(repr(self._value)),), lang)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
 from weighbridge.algebra.expr import parse, source
+from weighbridge.answers.answer import Shown
 from weighbridge.answers.sentences import Teller, picked, shown
 from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.blueprint.roles import component_of
@@ -19,9 +20,9 @@ from weighbridge.render.document import (
     FORMATS,
     Block,
     Bullets,
+    Chain,
     Code,
     Document,
-    Chain,
     Grid,
     Heading,
     Paragraph,
@@ -81,11 +82,31 @@ def explain(  # noqa: PLR0913  # each is a word of its own for the user
 
 def article(weighing: Weighing, lang: str = "en", form: str = "text") -> str:
     """Derive the count of a weighing; see `explain`."""
-    words(lang)
-    return write(_Article(weighing, lang).document(), form)
+    return write(Article(weighing).document(lang), form)
 
 
-class _Article:
+class Article(Shown):
+    """The derivation of a weighing's count, in any language and format."""
+
+    def __init__(self, weighing: Weighing) -> None:
+        self.weighing = weighing
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know of how the config was read."""
+        return self.weighing.notes
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the article is about, ready for JSON."""
+        return self.weighing.to_dict()
+
+    def document(self, lang: str = "en") -> Document:
+        """Return the article."""
+        words(lang)  # refuses a language that is not spoken
+        return _Writer(self.weighing, lang).document()
+
+
+class _Writer:
     """The pieces that the sentences are about, and the sentences put around them."""
 
     def __init__(self, weighing: Weighing, lang: str) -> None:

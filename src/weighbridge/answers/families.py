@@ -7,15 +7,17 @@ import tomllib
 from typing import Any, NamedTuple
 
 from weighbridge import data
+from weighbridge.answers.answer import Report
 from weighbridge.blueprint.schema import families, known_families
 from weighbridge.errors import UsageError
-from weighbridge.render.table import Table, text, wrap
+from weighbridge.render.document import Document, Notes
+from weighbridge.render.table import Table
 
 _CLASS = re.compile(r"^\[classes\.(\w+)\]$", re.MULTILINE)
 
 
 class Covered(NamedTuple):
-    """A family with its evidence: what it was derived from, on how many unseen configs it held, its holes."""
+    """A family with its evidence: its source, the unseen configs that it held on, its holes."""
 
     family: str
     classes: tuple[str, ...]
@@ -51,47 +53,68 @@ def covered(family: str) -> Covered:
     )
 
 
-def listed(part: str = "") -> list[Covered]:
+def coverage(part: str = "") -> list[Covered]:
     """Return the families that have this in their name, all with none.
 
     Raises:
         UsageError: none has.
     """
-    found = [family for family in families() if part.lower() in family]
-    if not found:
+    names = [name for name in families() if part.lower() in name]
+    if not names:
         raise UsageError(
             "no family has that in its name", values={"part": part}, hint=known_families(part)
         )
-    return [covered(family) for family in found]
-
-
-def report(part: str = "") -> str:
-    """Return the families as text: a line each, and all of one that is named whole."""
-    found = listed(part)
-    exact = [one for one in found if one.family == part]
-    if exact or len(found) == 1:
-        return _told((exact or found)[0])
-    rows = tuple(
-        (one.family, str(len(one.classes)), str(one.configs), str(len(one.holes) or ""))
-        for one in found
-    )
-    table = text(Table(("family", "classes", "unseen configs", "holes"), rows, "<>>>"))
-    return f"{table}\n\n{wrap(_SUMMARY.format(families=len(found), classes=sum(len(one.classes) for one in found)))}"
+    return [covered(name) for name in names]
 
 
 _SUMMARY = (
-    "{families} families, {classes} classes. Each blueprint was derived by running the reference code, and then gave "
-    "every parameter's name, shape and tie of so many random configs that it was not learned from. A hole is a class "
-    "that could not be built, code that no config reached, or a field that must have its default, as what it decides "
-    "was not told: `weighbridge families NAME` lists them."
+    "{families} families, {classes} classes. Each blueprint was derived by running the reference "
+    "code, and then gave every parameter's name, shape and tie of so many random configs that it "
+    "was not learned from. A hole is a class that could not be built, code that no config reached, "
+    "or a field that must have its default, as what it decides was not told: `weighbridge families "
+    "NAME` lists them."
 )
 
 
-def _told(one: Covered) -> str:
-    lines = [
-        f"{one.family}: {one.source}",
-        f"Derived by `{one.by}`, and held on {one.configs} unseen configs.",
-        f"Classes: {', '.join(one.classes)}.",
-    ]
-    lines += [f"Holes: {len(one.holes)}." if one.holes else "Holes: none is known."]
-    return "\n".join(wrap(line) for line in [*lines, *[f"- {hole}" for hole in one.holes]])
+class Families(Report):
+    """The families that have this in their name: a line each, and all of one that is named whole.
+
+    Raises:
+        UsageError: none has.
+    """
+
+    def __init__(self, part: str = "") -> None:
+        self.part, self.families = part, coverage(part)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return the families with their evidence, ready for JSON."""
+        return [family.to_dict() for family in self.families]
+
+    def document(self, lang: str = "en") -> Document:
+        """Return the families; what is said of them is in English."""
+        alone = [family for family in self.families if family.family == self.part]
+        if len(self.families) == 1:
+            alone = self.families
+        if alone:
+            return Document((Notes(_sentences(alone[0])),), lang)
+        rows, classes = [], 0
+        for family in self.families:
+            numbers = len(family.classes), family.configs, len(family.holes) or ""
+            rows.append((family.family, *map(str, numbers)))
+            classes += len(family.classes)
+        table = Table(("family", "classes", "unseen configs", "holes"), tuple(rows), "<>>>")
+        summary = _SUMMARY.format(families=len(self.families), classes=classes)
+        return Document((table, Notes((summary,))), lang)
+
+
+def _sentences(covered: Covered) -> tuple[str, ...]:
+    holes = "Holes: none is known."
+    if covered.holes:
+        holes = f"Holes: {len(covered.holes)}."
+    return (
+        f"{covered.family}: {covered.source}",
+        f"Derived by `{covered.by}`, and held on {covered.configs} unseen configs.",
+        f"Classes: {', '.join(covered.classes)}.",
+        holes,
+        *(f"- {hole}" for hole in covered.holes),
+    )

@@ -1,8 +1,7 @@
-"""A model's count in closed form: as text with its legend, as LaTeX, as Python or SQL that runs by itself, as JSON."""
+"""A model's count in closed form: text with its legend, LaTeX, Python or SQL that runs, JSON."""
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,20 +9,35 @@ from weighbridge import data
 from weighbridge.algebra.expr import names_in, source
 from weighbridge.algebra.polynomial import floored
 from weighbridge.answers import code
+from weighbridge.answers.answer import Shown
 from weighbridge.errors import UsageError, WeighbridgeError
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.rows import RowGroup
 from weighbridge.render import math
-from weighbridge.render.table import COLUMNS, LATEX, Table, lines_of, text, wrap
+from weighbridge.render.document import (
+    Aligned,
+    Comment,
+    Definitions,
+    Document,
+    Equalities,
+    Lines,
+    Notes,
+    Title,
+    Together,
+    write,
+)
+from weighbridge.render.table import Table
 from weighbridge.render.words import label, words
 from weighbridge.units import count, number, share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from weighbridge.algebra.expr import Tree
     from weighbridge.algebra.polynomial import Polynomial
     from weighbridge.answers.weigh import Weighing
     from weighbridge.ledger.lettering import Size
+    from weighbridge.render.document import Block
 
 GROUPINGS = ("total", "component", "role")
 NAMES = ("letters", "fields")
@@ -52,7 +66,8 @@ def closed_form(
 
     Example:
         >>> from weighbridge.answers.weigh import weigh
-        >>> print(closed_form(weigh("bert-base-chinese"), "latex", names="letters"))  # doctest: +ELLIPSIS
+        >>> bert = weigh("bert-base-chinese")
+        >>> print(closed_form(bert, "latex", names="letters"))  # doctest: +ELLIPSIS
         % google-bert/bert-base-chinese · BertModel
         ...
         \begin{align*}
@@ -60,23 +75,64 @@ def closed_form(
           &= 102{,}267{,}648
         \end{align*}
     """
-    for asked, known, what in (
-        (form, tuple(FORMS), "format"),
-        (by, GROUPINGS, "grouping"),
-        (names, (None, *NAMES), "names"),
-    ):
-        if asked not in known:
-            raise UsageError(
-                f"no such {what}",
-                values={what: asked},
-                hint=f"use one of {', '.join(filter(None, known))}",
-            )
-    if form in _CODE and names == "letters":
+    answer = ClosedForm(weighing, form, by, names, lang)
+    if form == "json":
+        import json  # noqa: PLC0415  # every other form does without
+
+        return json.dumps(answer.to_dict(), indent=2, ensure_ascii=False)
+    return write(answer.document(lang), "text")
+
+
+class ClosedForm(Shown):
+    """How a weighing's count follows from the numbers of the config; see `closed_form`."""
+
+    def __init__(
+        self,
+        weighing: Weighing,
+        form: str = "text",
+        by: str = "total",
+        names: str | None = None,
+        lang: str = "en",
+    ) -> None:
+        self.weighing, self.form, self.by, self.names, self.lang = weighing, form, by, names, lang
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know of how the config was read."""
+        return self.weighing.notes
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, ready for JSON."""
+        return _to_dict(self._formulas(self.lang))
+
+    def document(self, lang: str | None = None) -> Document:
+        """Return the formulas as text, LaTeX or code."""
+        formulas = self._formulas(lang or self.lang)
+        blocks = _BLOCKS.get(self.form, _text)(formulas)  # JSON is data, and reads as text
+        return Document(blocks, formulas.lang)
+
+    def _formulas(self, lang: str) -> _Formulas:
+        _check("format", self.form, FORMS)
+        _check("grouping", self.by, GROUPINGS)
+        if self.names is not None:
+            _check("names", self.names, NAMES)
+        names = self.names
+        if self.form in _CODE:
+            if names == "letters":
+                raise UsageError(
+                    f"{self.form} has the names of fields",
+                    values={"names": names},
+                    hint="write text or latex",
+                )
+            names = "fields"
+        return _Formulas(self.weighing, self.by, names, lang)
+
+
+def _check(what: str, chosen: str, known: Sequence[str]) -> None:
+    if chosen not in known:
         raise UsageError(
-            f"{form} has the names of fields", values={"names": names}, hint="write text or latex"
+            f"no such {what}", values={what: chosen}, hint=f"use one of {', '.join(known)}"
         )
-    words(lang)
-    return FORMS[form](_Closed(weighing, by, "fields" if form in _CODE else names, lang))
 
 
 _CODE = ("python", "sql")
@@ -87,41 +143,36 @@ class _Formula(NamedTuple):
 
     name: str
     title: str
-    formula: Polynomial
+    polynomial: Polynomial
     value: int
 
 
-class _Closed:
-    """What every form of it is written from."""
+class _Formulas:
+    """What every form is written from."""
 
     def __init__(self, weighing: Weighing, by: str, names: str | None, lang: str) -> None:
-        self.weighing, self.ledger, self.by, self.names, self.lang = (
-            weighing,
-            weighing.ledger,
-            by,
-            names,
-            lang,
-        )
-        self.said = data.read_toml(f"words/formula.{lang}.toml")
-        self.written = Lettering(self.ledger)
-        ledger = self.ledger
+        self.general = words(lang)
+        self.weighing, self.by, self.names, self.lang = weighing, by, names, lang
+        self.ledger = ledger = weighing.ledger
+        self.texts = data.read_toml(f"words/formula.{lang}.toml")
+        self.lettering = Lettering(ledger)
         self.totals = [
-            _Formula("parameters", self.said["parameters"], ledger.formula(), ledger.parameters)
+            _Formula("parameters", self.texts["parameters"], ledger.formula(), ledger.parameters)
         ]
         if ledger.has_experts:
             self.totals.append(
-                _Formula("active", self.said["active"], ledger.active_formula(), ledger.active)
+                _Formula("active", self.texts["active"], ledger.active_formula(), ledger.active)
             )
-        lines = [] if by == "total" else ledger.by(by)
-        self.groups = [
-            _Formula(line.name, label(line.name, lang), ledger.formula_of([line]), line.parameters)
-            for line in lines
-        ]
-        for name, _, formula, value in self.every:
-            if formula(**ledger.fields) != value:
+        self.groups = []
+        if by != "total":
+            for line in ledger.by(by):
+                title, polynomial = label(line.name, lang), ledger.formula_of([line])
+                self.groups.append(_Formula(line.name, title, polynomial, line.parameters))
+        for formula in self.every:
+            if formula.polynomial(**ledger.fields) != formula.value:
                 raise WeighbridgeError(
                     "its formula does not come to its tensors' sum",
-                    where=name,
+                    where=formula.name,
                     hint="report it, please, with the config",
                 )
 
@@ -137,200 +188,193 @@ class _Closed:
     @cached_property
     def shown(self) -> dict[str, dict[str, str]]:
         """Each formula in letters and in fields, by its name."""
+        return {formula.name: self.in_names(formula.polynomial) for formula in self.every}
+
+    def in_names(self, polynomial: Polynomial) -> dict[str, str]:
+        """Return a formula in letters and in fields."""
         return {
-            name: {"letters": self.written.text(formula), "fields": self.written.fields(formula)}
-            for name, _, formula, _ in self.every
+            "letters": self.lettering.text(polynomial),
+            "fields": self.lettering.fields(polynomial),
         }
 
-    def notes(self) -> Iterator[str]:
-        """Say what the formula is held against, where it holds, what it leaves out and how that is known."""
-        said, ledger = self.said, self.ledger
+    @cached_property
+    def sizes(self) -> list[Size]:
+        """The numbers of the config that stand in any formula."""
+        return list(self.lettering.sizes(formula.polynomial for formula in self.every))
+
+    @property
+    def parts(self) -> list[tuple[str, str, dict[str, str]]]:
+        """Each name for a loop, what it comes to, and what it stands for in letters and fields."""
+        lettering, parts = self.lettering, []
+        for name, tree in lettering.parts.items():
+            shown = {"letters": lettering.part(name), "fields": source(tree)}
+            parts.append((name, count(lettering.value(name)), shown))
+        return parts
+
+    def sentences(self) -> Iterator[str]:
+        """Say what the formula agrees with, where it holds, what it leaves out, how it is known."""
+        texts, ledger = self.texts, self.ledger
         tensors = sum(len(entry.indices) for entry in ledger.entries)
-        yield said["agrees"].format(count=count(ledger.parameters), tensors=count(tensors))
+        yield texts["agrees"].format(count=count(ledger.parameters), tensors=count(tensors))
         if ledger.has_experts:
-            yield said["active_means"].format(
-                count=count(ledger.active), share=share(ledger.active, ledger.parameters)
-            )
+            active = share(ledger.active, ledger.parameters)
+            yield texts["active_means"].format(count=count(ledger.active), share=active)
         if self.names != "fields" and any("⌊" in shown["letters"] for shown in self.shown.values()):
-            yield said["rest"]
+            yield texts["rest"]
         if self.needed:
-            yield said["exact"].format(rules=words(self.lang)["and"].join(self.needed))
+            yield texts["exact"].format(rules=self.general["and"].join(self.needed))
         for tie in self.ties():
-            formula = tie["fields" if self.names == "fields" else "letters"]
-            yield said["tied"].format(
-                tensor=tie["tensor"], to=tie["to"], formula=formula, count=count(tie["value"])
-            )
-        if decided := self.written.decided():
-            fixed = (
-                name if _is_many(of) else f"{name} = {source(('value', of))}"
-                for name, of in decided.items()
-            )
-            yield said["decided"].format(fields=words(self.lang)["comma"].join(fixed))
+            formula = tie[self.names or "letters"]
+            names = {"tensor": tie["tensor"], "to": tie["to"]}
+            yield texts["tied"].format(**names, formula=formula, count=count(tie["value"]))
+        if decided := self.lettering.decided():
+            fields = self.general["comma"].join(map(_decided, decided.items()))
+            yield texts["decided"].format(fields=fields)
         yield from self.weighing.known(self.lang)
 
     @property
     def needed(self) -> list[str]:
         """The family's rules on what a formula divides by."""
-        divisors = {
-            factor
-            for formula in self.every
-            for monomial in formula.formula.terms
-            for factor, power in monomial
-            if power < 0
-        }
-        rules = self.ledger.blueprint.require.items()
-        rests = {rule: tree[1] for rule, tree in rules if tree[0] == "==" and tree[1][0] == "%"}
-        return [
-            rule
-            for rule, (_, _, divisor) in rests.items()
-            if divisors.intersection(names_in(divisor))
-        ]
+        divisors = set[str]()
+        for formula in self.every:
+            for monomial in formula.polynomial.terms:
+                divisors.update(factor for factor, power in monomial if power < 0)
+        rules = []
+        for rule, tree in self.ledger.blueprint.require.items():
+            is_of_rest = tree[0] == "==" and tree[1][0] == "%"
+            if is_of_rest and divisors.intersection(names_in(tree[1][2])):
+                rules.append(rule)
+        return rules
 
     def ties(self) -> Iterator[dict[str, Any]]:
         """Yield each tensor that is another one, that other, and what it would add."""
         for entry in self.ledger.entries:
             if entry.tied and entry.template.tie:
                 alone = entry._replace(tied=False)
-                formula = self.ledger.formula_of([RowGroup("", (alone,))])
-                shown = {
-                    "letters": self.written.text(formula),
-                    "fields": self.written.fields(formula),
-                }
+                shown = self.in_names(self.ledger.formula_of([RowGroup("", (alone,))]))
                 names = {"tensor": entry.template.name, "to": entry.template.tie.to}
                 yield {**names, **shown, "value": alone.parameters}
 
 
-def _is_many(value: object) -> bool:
-    return isinstance(value, tuple) or hasattr(value, "keys")
+def _decided(field: tuple[str, Any]) -> str:
+    """Write a field that decided about tensors, and its value where that is no collection."""
+    name, value = field
+    if isinstance(value, tuple) or hasattr(value, "keys"):
+        return name
+    return f"{name} = {source(('value', value))}"
 
 
-def _text(closed: _Closed) -> str:
-    blocks = [closed.heading]
-    wanted = [names for names in NAMES if closed.names in (names, None)]
-    for name, title, formula, value in closed.every:
-        chain = [*(closed.shown[name][names] for names in wanted if formula.fields()), count(value)]
-        parts = ["\n      ".join(lines_of(part, COLUMNS - 6)) for part in dict.fromkeys(chain)]
-        blocks.append("\n".join([title, *(f"    = {part}" for part in parts)]))
-    sizes = closed.written.sizes(formula.formula for formula in closed.every)
-    rows = tuple(
-        (_letter(size), size.field, size.meaning(closed.lang), number(size.value)) for size in sizes
-    )
-    blocks += [text(Table(tuple(closed.said["header"]), rows, "<<<>"))] if rows else []
-    parts = [
-        wrap(f"{name} = {value} = {shown['letters']}", indent="    ")
-        for name, value, shown in _parts(closed)
+def _text(formulas: _Formulas) -> tuple[Block, ...]:
+    blocks: list[Block] = [Title(formulas.heading, wraps=False)]
+    shown_names: tuple[str, ...] = NAMES
+    if formulas.names:
+        shown_names = (formulas.names,)
+    for name, title, polynomial, value in formulas.every:
+        parts = []
+        if polynomial.fields():
+            parts = [formulas.shown[name][names] for names in shown_names]
+        blocks.append(Equalities(title, tuple(dict.fromkeys([*parts, count(value)]))))
+    rows = []
+    for size in formulas.sizes:
+        letter = size.letter
+        if letter == size.field:
+            letter = ""
+        rows.append((letter, size.field, size.meaning(formulas.lang), number(size.value)))
+    if rows:
+        blocks.append(Table(tuple(formulas.texts["header"]), tuple(rows), "<<<>"))
+    definitions = [
+        f"{name} = {value} = {shown['letters']}" for name, value, shown in formulas.parts
     ]
-    return "\n\n".join(
-        [*blocks, *["\n".join(parts)] * bool(parts), "\n".join(map(wrap, closed.notes()))]
-    )
+    if definitions:
+        blocks.append(Definitions(tuple(definitions)))
+    return (*blocks, Notes(tuple(formulas.sentences())))
 
 
-def _letter(size: Size) -> str:
-    return "" if size.letter == size.field else size.letter
-
-
-def _parts(closed: _Closed) -> list[tuple[str, str, dict[str, str]]]:
-    """Return each name for a loop, what it comes to, and what it stands for, in letters and in fields."""
-    written = closed.written
-    return [
-        (name, count(written.value(name)), {"letters": written.part(name), "fields": source(tree)})
-        for name, tree in written.parts.items()
-    ]
-
-
-def _latex(closed: _Closed) -> str:
-    written, lines = closed.written, list[str]()
-    in_fields = closed.names == "fields"
-    for _, title, formula, value in closed.every:
-        tree = written.tree(formula, letters=not in_fields)
-        first, *rest = lines_of(math.formula(tree, math.LATEX), COLUMNS, LATEX)
-        lines += [
-            rf"\text{{{math.escape_latex(title)}}} &= {first}",
-            *(rf"  &\quad {line}" for line in rest),
-        ]
-        lines.append(f"  &= {math.formula(('value', value), math.LATEX)}")
-    for name, tree in written.parts.items():
-        shown = floored(tree) if in_fields else written.in_letters(floored(tree))
-        comes_to = math.formula(("value", written.value(name)), math.LATEX)
-        first, *rest = lines_of(f"{math.formula(shown, math.LATEX)} = {comes_to}", COLUMNS, LATEX)
-        lines += [
-            f"{math.formula(('name', name), math.LATEX)} &= {first}",
-            *(rf"  &\quad {line}" for line in rest),
-        ]
-    body = " \\\\\n".join(lines)
-    return f"{_comment(closed, '% ')}\n\\begin{{align*}}\n{body}\n\\end{{align*}}"
-
-
-def _python(closed: _Closed) -> str:
-    formulas = {of.name: of.formula for of in closed.totals}
-    made = code.python(
-        closed.written, formulas, {of.name: of.formula for of in closed.groups}, f"{closed.by}s"
-    )
-    return f"{_comment(closed, '# ', legend=False)}\n\n\n{made}"
-
-
-def _sql(closed: _Closed) -> str:
-    made, numbers = code.sql(closed.written, {of.name: of.formula for of in closed.every})
-    said = [
-        closed.said["number"].format(count=value, expression=text)
-        for text, value in numbers.items()
-    ]
-    said += [closed.said["division"]] if " % " in made else []
-    return f"{_comment(closed, '-- ', *said, legend=False)}\n{made}"
-
-
-def _comment(closed: _Closed, mark: str, *more: str, legend: bool = True) -> str:
-    """Return what is to be said of the formula, in lines of comment."""
-    sizes = closed.written.sizes(of.formula for of in closed.every) if legend else []
-    said = [
+def _latex(formulas: _Formulas) -> tuple[Block, ...]:
+    lettering, in_letters = formulas.lettering, formulas.names != "fields"
+    equations: list[tuple[str, tuple[str, ...]]] = []
+    for _, title, polynomial, value in formulas.every:
+        tree = lettering.tree(polynomial, letters=in_letters)
+        name = rf"\text{{{math.escape_latex(title)}}}"
+        equations.append((name, (_in_latex(tree), _in_latex(("value", value)))))
+    for name, tree in lettering.parts.items():
+        shown = floored(tree)
+        if in_letters:
+            shown = lettering.in_letters(shown)
+        definition = f"{_in_latex(shown)} = {_in_latex(('value', lettering.value(name)))}"
+        equations.append((_in_latex(("name", name)), (definition,)))
+    legend = [
         f"{size.letter} = {size.field} = {number(size.value)}"
-        for size in sizes
+        for size in formulas.sizes
         if size.letter != size.field
     ]
-    lines = [
-        line
-        for note in [closed.heading, *said, *closed.notes(), *more]
-        for line in wrap(note, COLUMNS - 3).split("\n")
-    ]
-    return "\n".join(mark + line for line in lines)
+    sentences = (formulas.heading, *legend, *formulas.sentences())
+    return (Together((Comment(sentences, "% "), Aligned(tuple(equations)))),)
 
 
-def _json(closed: _Closed) -> str:
-    weighing, written = closed.weighing, closed.written
-    by_name = {name: {**closed.shown[name], "value": value} for name, _, _, value in closed.every}
-    found = {
+def _in_latex(tree: Tree) -> str:
+    return math.formula(tree, math.LATEX)
+
+
+def _python(formulas: _Formulas) -> tuple[Block, ...]:
+    totals, groups = _polynomials(formulas.totals), _polynomials(formulas.groups)
+    source_code = code.python(formulas.lettering, totals, groups, f"{formulas.by}s")
+    comment = Comment((formulas.heading, *formulas.sentences()), "# ")
+    return (comment, Lines(f"\n{source_code}"))  # two empty lines stand before a function
+
+
+def _sql(formulas: _Formulas) -> tuple[Block, ...]:
+    texts = formulas.texts
+    query, numbers = code.sql(formulas.lettering, _polynomials(formulas.every))
+    comments = [formulas.heading, *formulas.sentences()]
+    for expression, value in numbers.items():
+        comments.append(texts["number"].format(count=value, expression=expression))
+    if " % " in query:
+        comments.append(texts["division"])
+    return (Together((Comment(tuple(comments), "-- "), Lines(query))),)
+
+
+def _polynomials(formulas: Iterable[_Formula]) -> dict[str, Polynomial]:
+    return {formula.name: formula.polynomial for formula in formulas}
+
+
+def _to_dict(formulas: _Formulas) -> dict[str, Any]:
+    weighing, lettering = formulas.weighing, formulas.lettering
+    by_name = {}
+    for name, _, _, value in formulas.every:
+        by_name[name] = {**formulas.shown[name], "value": value}
+    groups = {}
+    if formulas.groups:
+        named = {formula.name: by_name[formula.name] for formula in formulas.groups}
+        groups = {f"{formulas.by}s": named}
+    sizes = [{**size._asdict(), "meaning": size.meaning(formulas.lang)} for size in formulas.sizes]
+    loops = {}
+    for name, _, shown in formulas.parts:
+        loops[name] = {**shown, "value": lettering.value(name)}
+    decided = dict(lettering.decided())
+    for name, value in decided.items():
+        if isinstance(value, tuple):
+            decided[name] = list(value)
+    return {
         "model": weighing.model.where,
         "family": weighing.model.blueprint.family,
         "class": weighing.class_name,
-        **{name: by_name[name] for name, *_ in closed.totals},
-        **(
-            {f"{closed.by}s": {name: by_name[name] for name, *_ in closed.groups}}
-            if closed.groups
-            else {}
-        ),
-        "sizes": [
-            {**size._asdict(), "meaning": size.meaning(closed.lang)}
-            for size in written.sizes(of.formula for of in closed.every)
-        ],
-        "loops": {
-            name: {**shown, "value": written.value(name)} for name, _, shown in _parts(closed)
-        },
-        "tied": list(closed.ties()),
-        "decided": {
-            name: list(of) if isinstance(of, tuple) else of
-            for name, of in written.decided().items()
-        },
-        "needed": closed.needed,
+        **{formula.name: by_name[formula.name] for formula in formulas.totals},
+        **groups,
+        "sizes": sizes,
+        "loops": loops,
+        "tied": list(formulas.ties()),
+        "decided": decided,
+        "needed": formulas.needed,
         "evidence": weighing.evidence,
     }
-    return json.dumps(found, indent=2, ensure_ascii=False)
 
 
-FORMS: Mapping[str, Callable[[_Closed], str]] = {
+_BLOCKS: Mapping[str, Callable[[_Formulas], tuple[Block, ...]]] = {
     "text": _text,
     "latex": _latex,
     "python": _python,
     "sql": _sql,
-    "json": _json,
 }
+FORMS = (*_BLOCKS, "json")
 """Every form that a formula can be written in."""

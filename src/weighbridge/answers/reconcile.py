@@ -125,6 +125,13 @@ class Reconciled:
         return None if self.model is None or isinstance(self.model, readers.Found) else self.model
 
     @property
+    def notes(self) -> list[str]:
+        """What the user should know of how the model's config was read."""
+        if self.of_model is None:
+            return []
+        return self.of_model.notes
+
+    @property
     def status(self) -> int:
         """0 if some way gives the number, 1 if none does: the exit status of the command."""
         return int(not self.matches)
@@ -324,31 +331,3 @@ def verdict(found: Reconciled, lang: str = "en") -> str:
     """
     said = Said(lang)
     return said.way(found.matches[0]) if found.matches else said["nothing"]
-
-
-# The conventions themselves
-
-
-def rules(lang: str = "en") -> str:
-    """Return the conventions as text: what each says, an example that is computed here, its source.
-
-    Example:
-        >>> print(rules().splitlines()[2])
-        pooler  leaves out
-    """
-    said, lines = Said(lang), []
-    for name, entry in conventions().items():
-        example = entry["example"]
-        if not isinstance(example, str):
-            model, class_name, value = example
-            example = said["example_of"].format(
-                **{"model": model, "class": class_name, "number": units.count(value)}
-            )
-        blank = dict.fromkeys(("tensors", "multiple", "padded", "rank", "targets"), said["any"])
-        lines += [
-            f"{name}  {said['kind_' + entry['kind']]}",
-            said.wrapped(entry["says"][lang].format(**blank)),
-            said.wrapped(f"{said['example']}: {example}"),
-            said.wrapped(f"{said['source']}: {entry['source']}"),
-        ]
-    return "\n".join([wrap(said["rules"]), "", *lines])

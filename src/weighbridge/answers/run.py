@@ -46,6 +46,31 @@ class Run(NamedTuple):
     notes: tuple[str, ...]
 
 
+class Running:
+    """What a model says of texts, and the ways to show it."""
+
+    status = 0
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know of the run, and of each text."""
+        notes = list(self.run.notes)
+        for number, answer in enumerate(self.run.answers, 1):
+            notes += [f"text {number}: {note}" for note in answer.notes]
+        return notes
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, ready for JSON."""
+        return to_dict(self.run)
+
+    def text(self, lang: str = "en") -> str:
+        """Write what a model says of texts for a terminal."""
+        return report(self.run, lang)
+
+
 def to_dict(run: Run) -> dict[str, Any]:
     """Return everything, ready for JSON."""
     answers = [{**answer._asdict(), **answer.found} for answer in run.answers]

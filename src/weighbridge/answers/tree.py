@@ -1,4 +1,4 @@
-"""A model as the tree of its modules: what PyTorch's own print shows, with the shape and the count of every tensor."""
+"""A model as the tree of its modules, as PyTorch prints it, with every tensor's shape and count."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, units
+from weighbridge.answers.answer import Shown
 from weighbridge.answers.weigh import weigh
 from weighbridge.errors import UsageError
 from weighbridge.ledger.places import ONE
 from weighbridge.ledger.rows import RowGroup
-from weighbridge.render.table import COLUMNS, width, wrap
+from weighbridge.render.document import Branch, Document, Leaf, Outline, write
 from weighbridge.render.words import words
 
 if TYPE_CHECKING:
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
     from weighbridge.answers.weigh import Weighing
     from weighbridge.ledger.rows import Entry
 
-    Item = tuple[
-        tuple[str, ...], Entry
-    ]  # what is left of the name's path, and of its places, below a module
+    # What is left, below a module, of the path of a name and of its places.
+    Item = tuple[tuple[str, ...], Entry]
 
 
 def tree(
@@ -46,8 +46,8 @@ def tree(
     )
 
 
-class Tensor(NamedTuple):
-    """A tensor that hangs on a module: ``parameters`` is 0 where it is tied, and so counted at ``tied_to``."""
+class TensorLeaf(NamedTuple):
+    """A tensor that hangs on a module: where it is tied to another, ``parameters`` is 0."""
 
     name: str
     shape: tuple[int, ...]
@@ -56,8 +56,9 @@ class Tensor(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A module that holds tensors, or a run of layers that are alike: ``indices`` says which, ``name`` is ``"0-11"``.
+    """A module that holds tensors, or a run of layers that are alike.
 
+    The ``indices`` of a run say which layers they are, and its ``name`` is ``"0-11"``.
     ``parameters_each`` counts one of them and ``parameters`` them all; ``tensors`` and ``modules``
     are those of one.
     """
@@ -66,17 +67,19 @@ class Node(NamedTuple):
     class_name: str
     parameters: int
     parameters_each: int
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[TensorLeaf, ...]
     modules: tuple[Node, ...]
     indices: range | None = None
 
     @property
     def copies(self) -> int:
         """How many modules this stands for: 1, or the layers of a run."""
-        return 1 if self.indices is None else len(self.indices)
+        if self.indices is None:
+            return 1
+        return len(self.indices)
 
 
-class Tree:
+class Tree(Shown):
     r"""What `tree` returns.
 
     Modules that hold no tensors, such as dropout and activations, are left out: they weigh nothing.
@@ -84,7 +87,8 @@ class Tree:
     many.
 
     Example:
-        >>> print("\n".join(tree("bert-base-chinese", "BertForMaskedLM").text(depth=2).splitlines()[:7]))
+        >>> shown = tree("bert-base-chinese", "BertForMaskedLM").text(depth=2)
+        >>> print("\n".join(shown.splitlines()[:7]))
         google-bert/bert-base-chinese
         BertForMaskedLM                                               102,290,312 100.0%
           (bert): BertModel                                           101,677,056  99.4%
@@ -104,8 +108,10 @@ class Tree:
         classes = weighing.model.blueprint.modules(weighing.class_name)
         self.root = _node("", (), items, classes)
 
-    def __repr__(self) -> str:
-        return self.text()
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know of how the config was read."""
+        return self.weighing.notes
 
     def _repr_html_(self) -> str:
         return self.html()
@@ -114,8 +120,9 @@ class Tree:
         """Yield the path, the class and the unique parameters of every module, in the order of PyTorch's own.
 
         Example:
-            >>> [path for path, class_name, _ in tree("bert").named_modules() if class_name == "BertLayer"][-1]
-            'encoder.layer.11'
+            >>> modules = list(tree("bert").named_modules())
+            >>> modules[0]
+            ('', 'BertModel', 109482240)
         """
         return _unfold(self.root, ())
 
@@ -135,35 +142,36 @@ class Tree:
             "evidence": self.weighing.evidence,
         }
 
-    def text(self, depth: int | None = None, lang: str = "en") -> str:
-        """Write the tree for a terminal, ``depth`` levels of modules below the model itself.
+    def document(self, lang: str = "en", depth: int | None = None) -> Document:
+        """Return the tree as a document, ``depth`` levels of modules below the model itself.
 
         Raises:
             UsageError: the depth is negative, or there is no such language.
         """
         _check(depth)
-        view = _View(self.root.parameters, depth, _said(lang))
-        lines = _lines(self.root, 0, 1, view)
-        return "\n".join([self.weighing.model.where, *lines, "", *map(wrap, self._notes(lang))])
+        texts = {**words(lang), **data.read_toml(f"words/tree.{lang}.toml")}
+        root = _Outliner(self.root.parameters, depth, texts).branch(self.root, 0, 1)
+        notes = tuple(self._sentences(texts, lang))
+        return Document((Outline(self.weighing.model.where, root, notes),), lang)
+
+    def text(self, depth: int | None = None, lang: str = "en") -> str:
+        """Write the tree for a terminal; see `document`."""
+        return write(self.document(lang, depth), "text")
 
     def html(self, lang: str = "en") -> str:
         """Write the tree as a piece of HTML whose modules open and close."""
-        from html import escape  # noqa: PLC0415
+        from weighbridge.render import html  # noqa: PLC0415  # only a notebook asks for it
 
-        view = _View(self.root.parameters, None, _said(lang))
-        notes = "".join(f"<li>{escape(note)}</li>" for note in self._notes(lang))
-        heading = f'<div style="font-family:monospace"><b>{escape(self.weighing.model.where)}</b>'
-        return "\n".join([heading, *_html(self.root, 0, 1, view), f"<ul>{notes}</ul></div>"])
+        return html.fragment(self.document(lang))
 
-    def _notes(self, lang: str) -> list[str]:
-        said = _said(lang)
+    def _sentences(self, texts: Mapping[str, str], lang: str) -> Iterator[str]:
         tied = self.weighing.ledger.tied
-        return [
-            *([said["alike"]] if _folds(self.root) else []),
-            said["left_out"],
-            *([said["tied"].format(count=units.count(tied))] if tied else []),
-            *self.weighing.known(lang),
-        ]
+        if _folds(self.root):
+            yield texts["alike"]
+        yield texts["left_out"]
+        if tied:
+            yield texts["tied"].format(count=units.count(tied))
+        yield from self.weighing.known(lang)
 
 
 def _check(depth: int | None) -> None:
@@ -171,10 +179,6 @@ def _check(depth: int | None) -> None:
         raise UsageError(
             "a depth is 0 or more", values={"depth": depth}, hint="leave it out to see every level"
         )
-
-
-def _said(lang: str) -> dict[str, str]:
-    return {**words(lang), **data.read_toml(f"words/tree.{lang}.toml")}
 
 
 # From entries to nodes
@@ -188,7 +192,10 @@ def _node(
     at: tuple[int, ...] = (),
     indices: range | None = None,
 ) -> Node:
-    """Return the module at this path, of the tensors below it; those of a run of layers are given as one layer's."""
+    """Return the module at this path, of the tensors below it.
+
+    The tensors of a run of layers are given as one layer's.
+    """
     below: dict[str, list[Item]] = {}
     for (first, *rest), entry in items:
         if rest:
@@ -196,27 +203,31 @@ def _node(
     modules: list[Node] = []
     for first, inside in below.items():
         inner = (*path, first)
-        if first.startswith("{"):
-            runs = ((_run_name(run), one, run) for run, one in _runs(inside))
-            modules.extend(
-                _node(run_name, inner, one, classes, (*at, run[0]), run)
-                for run_name, one, run in runs
-            )
-        else:
+        if not first.startswith("{"):
             modules.append(_node(first, inner, inside, classes, at))
-    each = RowGroup(name, tuple(entry for _, entry in items)).parameters
-    every = each if indices is None else each * len(indices)
+            continue
+        for run, layer in _runs(inside):
+            modules.append(_node(_run_name(run), inner, layer, classes, (*at, run[0]), run))
+    parameters_each = RowGroup(name, tuple(entry for _, entry in items)).parameters
+    parameters = parameters_each
+    if indices is not None:
+        parameters *= len(indices)
     class_name = classes.get(".".join(path), "Module")
-    return Node(name, class_name, every, each, tuple(_tensors(items, at)), tuple(modules), indices)
+    tensors = tuple(_leaves(items, at))
+    return Node(name, class_name, parameters, parameters_each, tensors, tuple(modules), indices)
 
 
-def _tensors(items: Iterable[Item], at: tuple[int, ...]) -> Iterator[Tensor]:
+def _leaves(items: Iterable[Item], at: tuple[int, ...]) -> Iterator[TensorLeaf]:
     for (name, *rest), entry in items:
-        if not rest:
-            one = entry._replace(indices=ONE)
-            for place in entry.indices:  # one, unless it is a list of bare tensors
-                called = str(place[0]) if name.startswith("{") else name
-                yield Tensor(called, entry.shape, one.parameters, one.tied_to((*at, *place)))
+        if rest:
+            continue
+        one = entry._replace(indices=ONE)
+        for place in entry.indices:  # one, unless it is a list of bare tensors
+            leaf_name = name
+            if name.startswith("{"):
+                leaf_name = str(place[0])
+            tied_to = one.tied_to((*at, *place))
+            yield TensorLeaf(leaf_name, entry.shape, one.parameters, tied_to)
 
 
 def _runs(items: Sequence[Item]) -> Iterator[tuple[range, list[Item]]]:
@@ -225,33 +236,27 @@ def _runs(items: Sequence[Item]) -> Iterator[tuple[range, list[Item]]]:
     Where a tensor appears, changes its shape or ends, a run ends; between such places all layers
     are alike.
     """
-    stretches = [
-        sorted(
-            (
-                (stretch, inside)
-                for values, inside in entry.indices.blocks
-                for stretch in _stretches(values)
-            ),
-            key=lambda pair: pair[0].start,
-        )
-        for _, entry in items
-    ]
-    ends = sorted(
-        {
-            end
-            for found in stretches
-            for stretch, _ in found
-            for end in (stretch.start, stretch.stop)
-        }
-    )
-    for start, stop in pairwise(ends):
-        here = []
-        for (path, entry), found in zip(items, stretches, strict=True):
-            last = bisect_right(found, start, key=lambda pair: pair[0].start) - 1
-            if last >= 0 and start in found[last][0]:
-                here.append((path, entry._replace(indices=found[last][1])))
-        if here:
-            yield range(start, stop), here
+    stretches_of_items, ends = [], set[int]()
+    for _, entry in items:
+        stretches = []
+        for values, inside in entry.indices.blocks:
+            stretches += [(stretch, inside) for stretch in _stretches(values)]
+        stretches.sort(key=_start)
+        stretches_of_items.append(stretches)
+        for stretch, _ in stretches:
+            ends |= {stretch.start, stretch.stop}
+    for start, stop in pairwise(sorted(ends)):
+        layer = []
+        for (path, entry), stretches in zip(items, stretches_of_items, strict=True):
+            last = bisect_right(stretches, start, key=_start) - 1
+            if last >= 0 and start in stretches[last][0]:
+                layer.append((path, entry._replace(indices=stretches[last][1])))
+        if layer:
+            yield range(start, stop), layer
+
+
+def _start(stretch: tuple[range, Any]) -> int:
+    return stretch[0].start
 
 
 def _stretches(indices: Sequence[int]) -> Iterator[range]:
@@ -267,27 +272,31 @@ def _stretches(indices: Sequence[int]) -> Iterator[range]:
 
 
 def _run_name(run: range) -> str:
-    return str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}"
+    if len(run) == 1:
+        return str(run[0])
+    return f"{run[0]}-{run[-1]}"
 
 
 def _unfold(node: Node, path: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
-    names = [node.name] if node.indices is None else map(str, node.indices)
+    names = [node.name]
+    if node.indices is not None:
+        names = list(map(str, node.indices))
     for name in names:
-        here = (*path, name) if name else path
-        yield ".".join(here), node.class_name, node.parameters_each
+        module_path = (*path, *filter(None, [name]))  # the model itself has no name
+        yield ".".join(module_path), node.class_name, node.parameters_each
         for module in node.modules:
-            yield from _unfold(module, here)
+            yield from _unfold(module, module_path)
 
 
 def _folds(node: Node) -> bool:
     return node.copies > 1 or any(map(_folds, node.modules))
 
 
-# From nodes to dicts, lines and HTML
+# From nodes to dicts and branches
 
 
 def _to_dict(node: Node, depth: int | None) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    described: dict[str, Any] = {
         "name": node.name,
         "class": node.class_name,
         "copies": node.copies,
@@ -295,101 +304,45 @@ def _to_dict(node: Node, depth: int | None) -> dict[str, Any]:
         "parameters_each": node.parameters_each,
         "tensors": [{**tensor._asdict(), "shape": list(tensor.shape)} for tensor in node.tensors],
     }
-    if depth != 0:
-        deeper = None if depth is None else depth - 1
-        found["modules"] = [_to_dict(module, deeper) for module in node.modules]
-    return found
+    if depth is None:
+        described["modules"] = [_to_dict(module, None) for module in node.modules]
+    elif depth > 0:
+        described["modules"] = [_to_dict(module, depth - 1) for module in node.modules]
+    return described
 
 
-class _View(NamedTuple):
-    """What a writer needs to know besides the node: the whole that shares are of, the levels asked for, the words."""
+class _Outliner(NamedTuple):
+    """What turns nodes into branches: the whole of all shares, the levels asked for, the words."""
 
     total: int
     depth: int | None
-    said: Mapping[str, str]
+    texts: Mapping[str, str]
+
+    def branch(self, node: Node, level: int, copies: int) -> Branch:
+        """Return a module as a branch; there are so many copies of what holds it."""
+        inside = copies * node.copies
+        leaves, branches = [], []
+        if not node.modules or self.depth is None or level < self.depth:
+            for tensor in node.tensors:
+                text = f"{tensor.name} {list(tensor.shape)}"
+                if tensor.tied_to:
+                    text = f"{text} = {tensor.tied_to}"
+                figures = self.figures(tensor.parameters, inside)
+                leaves.append(Leaf(text, figures, tensor.tied_to or ""))
+            branches = [self.branch(module, level + 1, inside) for module in node.modules]
+        figures = self.figures(node.parameters, copies)
+        return Branch(self.title(node), figures, tuple(leaves), tuple(branches))
 
     def title(self, node: Node) -> str:
         if node.copies > 1:
-            each = self.said["each"].format(count=units.count(node.parameters_each))
+            each = self.texts["each"].format(count=units.count(node.parameters_each))
             return f"({node.name}): {node.copies} × {node.class_name}{each}"
-        return f"({node.name}): {node.class_name}" if node.name else node.class_name
+        if node.name:
+            return f"({node.name}): {node.class_name}"
+        return node.class_name
 
-    def figures(self, parameters: int, copies: int) -> str:
-        """Write a count with its share, or with how often it stands in the model."""
-        share = units.share(parameters, self.total) if copies == 1 else f"× {copies}"
-        return f"{units.count(parameters)} {share:>6}"
-
-
-def _lines(node: Node, level: int, copies: int, view: _View) -> Iterator[str]:
-    """Yield a module's line and those below it; a module without others has its tensors on its line if they fit."""
-    title, figures = "  " * level + view.title(node), view.figures(node.parameters, copies)
-    whole = f"{title} {', '.join(map(_shaped, node.tensors))}"
-    if node.tensors and not node.modules and _fits(whole, figures):
-        yield _line(whole, figures)
-        return
-    yield _line(title, figures)
-    inside = copies * node.copies
-    if not node.modules or view.depth is None or level < view.depth:
-        for tensor in node.tensors:
-            yield from _tensor_lines(
-                tensor, "  " * (level + 1), view.figures(tensor.parameters, inside)
-            )
-        for module in node.modules:
-            yield from _lines(module, level + 1, inside, view)
-
-
-def _tensor_lines(tensor: Tensor, indent: str, figures: str) -> Iterator[str]:
-    whole = indent + _shaped(tensor)
-    shape, equals, tied_to = whole.partition(" = ")
-    if equals and not _fits(whole, figures):
-        yield _line(shape, figures)
-        shared, room = f"= {tied_to}", COLUMNS - width(f"= {tied_to}")
-        yield (
-            f"{indent}  "[: room if room >= 0 else None] + shared
-        )  # a long name goes to the left if that helps
-    else:
-        yield _line(whole, figures)
-
-
-def _shaped(tensor: Tensor) -> str:
-    shape = f"{tensor.name} {list(tensor.shape)}"
-    return f"{shape} = {tensor.tied_to}" if tensor.tied_to else shape
-
-
-def _fits(left: str, right: str) -> bool:
-    return width(left) + 2 + width(right) <= COLUMNS
-
-
-def _line(left: str, right: str) -> str:
-    """Write a line with its figures on the right, and what has no room beside them below it."""
-    indent = " " * (len(left) - len(left.lstrip()) + 4)
-    first, *rest = wrap(left, COLUMNS - width(right) - 2, indent).split("\n")
-    return "\n".join([first + " " * max(2, COLUMNS - width(first) - width(right)) + right, *rest])
-
-
-def _html(node: Node, level: int, copies: int, view: _View) -> Iterator[str]:
-    figures = view.figures(node.parameters, copies)
-    if not node.modules:
-        yield _div(f"{view.title(node)} {', '.join(map(_shaped, node.tensors))}", figures)
-        return
-    opened = ' open=""' if level < 2 else ""
-    yield f"<details{_INDENT}{opened}><summary>{_spread(view.title(node), figures)}</summary>"
-    inside = copies * node.copies
-    for tensor in node.tensors:
-        yield _div(_shaped(tensor), view.figures(tensor.parameters, inside))
-    for module in node.modules:
-        yield from _html(module, level + 1, inside, view)
-    yield "</details>"
-
-
-_INDENT = ' style="margin-left:1.5em"'
-
-
-def _div(left: str, right: str) -> str:
-    return f"<div{_INDENT}>{_spread(left, right)}</div>"
-
-
-def _spread(left: str, right: str) -> str:
-    from html import escape  # noqa: PLC0415
-
-    return f'{escape(left)} <span style="float:right">{escape(right)}</span>'
+    def figures(self, parameters: int, copies: int) -> tuple[str, str]:
+        """Return a count with its share, or with how often it stands in the model."""
+        if copies == 1:
+            return units.count(parameters), units.share(parameters, self.total)
+        return units.count(parameters), f"× {copies}"

@@ -256,6 +256,11 @@ class Verification(_Held):
         super().__init__(found, choice.comparison, {"model": model.where, "class": self.class_name})
 
     @property
+    def notes(self) -> list[str]:
+        """What the user should know of how the config was read."""
+        return self.model.notes
+
+    @property
     def evidence(self) -> dict[str, Any]:
         """How both sides are known: the model's as for `weigh`, the checkpoint's by the headers that were read."""
         return {**self.weighing.evidence, **super().evidence}

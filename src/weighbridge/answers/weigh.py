@@ -308,20 +308,21 @@ class Weighing(Shown):
     def _legend(self, by: str, lang: str) -> str:
         """Say what each letter of the total's formula is, and each name of this table's."""
         texts, lettering, formula = words(lang), self._lettering, self.ledger.formula()
-        shown = []
+        legend = []
+
+        def add(name: str, value: float, meaning: str) -> None:
+            shown = units.number(value)
+            legend.append(texts["legend"].format(letter=name, value=shown, meaning=meaning))
+
         for size in lettering.sizes([formula]):
             if size.letter != size.field:
-                shown.append((size.letter, size.value, size.meaning(lang)))
+                add(size.letter, size.value, size.meaning(lang))
         lettering.named(formula)
         if lettering.parts:
             for line in self.ledger.by(by):
                 lettering.named(self.ledger.formula_of([line]))
         for name in lettering.parts:
-            shown.append((name, lettering.value(name), lettering.part(name)))
-        legend = []
-        for name, value, meaning in shown:
-            values = {"letter": name, "value": units.number(value), "meaning": meaning}
-            legend.append(texts["legend"].format(**values))
+            add(name, lettering.value(name), lettering.part(name))
         return texts["comma"].join(legend)
 
     def _class_line(self, name: str, parameters: int, lang: str) -> str:

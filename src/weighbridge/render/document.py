@@ -88,15 +88,18 @@ class Leaf(NamedTuple):
     """The end of a branch; where it refers to something, its text ends with ``= target``."""
 
     text: str
-    figures: str
+    figures: tuple[str, str]
     target: str = ""
 
 
 class Branch(NamedTuple):
-    """A line of an outline with figures on its right, its leaves and the branches below it."""
+    """A line of an outline, its leaves and the branches below it.
+
+    On its right stand its figures: a count, and a share or a number of copies.
+    """
 
     text: str
-    figures: str
+    figures: tuple[str, str]
     leaves: tuple[Leaf, ...]
     branches: tuple[Branch, ...]
 

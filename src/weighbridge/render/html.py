@@ -169,12 +169,13 @@ _OPEN_LEVELS = 2
 _INDENT = ' style="margin-left:1.5em"'
 
 
-def _div(left: str, right: str) -> str:
+def _div(left: str, right: tuple[str, str]) -> str:
     return f"<div{_INDENT}>{_spread(left, right)}</div>"
 
 
-def _spread(left: str, right: str) -> str:
-    return f'{escape(left)} <span style="float:right">{escape(right)}</span>'
+def _spread(left: str, right: tuple[str, str]) -> str:
+    figures = escape(terminal.figures(*right))
+    return f'{escape(left)} <span style="float:right">{figures}</span>'
 
 
 _BLOCKS: dict[type, Callable[[Any, Prose], str]] = {

@@ -144,17 +144,25 @@ def _outline(block: Outline) -> str:
     return "\n".join(lines)
 
 
+def figures(count: str, share: str) -> str:
+    """Write the figures of a branch; below one another, the counts end in one column."""
+    return f"{count} {share:>{_SHARE_COLUMNS}}"
+
+
+_SHARE_COLUMNS = len("100.0%")
+
+
 def _branch_lines(branch: Branch, level: int) -> Iterator[str]:
     """Yield a branch's line and those below it.
 
     A branch without others has its leaves on its line if they fit.
     """
-    title = _LEVEL * level + branch.text
+    title, right = _LEVEL * level + branch.text, figures(*branch.figures)
     whole = f"{title} {', '.join(leaf.text for leaf in branch.leaves)}"
-    if branch.leaves and not branch.branches and _fits(whole, branch.figures):
-        yield _line(whole, branch.figures)
+    if branch.leaves and not branch.branches and _fits(whole, right):
+        yield _line(whole, right)
         return
-    yield _line(title, branch.figures)
+    yield _line(title, right)
     for leaf in branch.leaves:
         yield from _leaf_lines(leaf, _LEVEL * (level + 1))
     for below in branch.branches:
@@ -163,12 +171,12 @@ def _branch_lines(branch: Branch, level: int) -> Iterator[str]:
 
 def _leaf_lines(leaf: Leaf, indent: str) -> Iterator[str]:
     """Yield a leaf's line, and what it refers to below it where that does not fit."""
-    whole = indent + leaf.text
-    if not leaf.target or _fits(whole, leaf.figures):
-        yield _line(whole, leaf.figures)
+    whole, right = indent + leaf.text, figures(*leaf.figures)
+    if not leaf.target or _fits(whole, right):
+        yield _line(whole, right)
         return
     reference = f"= {leaf.target}"
-    yield _line(whole.removesuffix(f" {reference}"), leaf.figures)
+    yield _line(whole.removesuffix(f" {reference}"), right)
     deeper, room = indent + _LEVEL, COLUMNS - width(reference)
     if room >= 0:  # a long name goes to the left if that helps
         deeper = deeper[:room]
@@ -176,7 +184,7 @@ def _leaf_lines(leaf: Leaf, indent: str) -> Iterator[str]:
 
 
 def _fits(left: str, right: str) -> bool:
-    return width(left) + 2 + width(right) <= COLUMNS
+    return width(left) + len(_LEVEL) + width(right) <= COLUMNS
 
 
 def _line(left: str, right: str) -> str:

@@ -1,0 +1,54 @@
+"""The ways of counting, each with an example and its source, `weighbridge conventions`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weighbridge import data, units
+from weighbridge.answers.answer import Report
+from weighbridge.counting.conventions import table
+from weighbridge.render.document import Document, Notes, Together
+from weighbridge.render.words import words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from weighbridge.render.document import Block
+
+
+class Conventions(Report):
+    """Every way of counting that `reconcile` tries.
+
+    Example:
+        >>> print(Conventions().text().splitlines()[2])
+        pooler  leaves out
+    """
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is said of each convention by its name, ready for JSON."""
+        return dict(table())
+
+    def document(self, lang: str = "en") -> Document:
+        """Return each convention: what it says, an example that is computed here, its source."""
+        texts = {**words(lang), **data.read_toml(f"words/reconcile.{lang}.toml")}
+        entries: list[Block] = []
+        for name, entry in table().items():
+            kind = texts[f"kind_{entry['kind']}"]
+            entries.append(Notes((f"{name}  {kind}",)))
+            entries.append(Notes(_sentences(entry, lang, texts), level=1))
+        return Document((Notes((texts["rules"],)), Together(tuple(entries))), lang)
+
+
+_FILLED_IN = ("tensors", "multiple", "padded", "rank", "targets")
+"""What a sentence names that is another number in each model."""
+
+
+def _sentences(entry: Mapping[str, Any], lang: str, texts: Mapping[str, str]) -> tuple[str, ...]:
+    says = entry["says"][lang].format(**dict.fromkeys(_FILLED_IN, texts["any"]))
+    example = entry["example"]
+    if not isinstance(example, str):
+        model, class_name, number = example
+        names = {"model": model, "class": class_name, "number": units.count(number)}
+        example = texts["example_of"].format(**names)
+    source = entry["source"]
+    return (says, f"{texts['example']}: {example}", f"{texts['source']}: {source}")

@@ -1,0 +1,49 @@
+"""The models that weighbridge knows by name, `weighbridge models`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.answers.answer import Report
+from weighbridge.errors import UsageError
+from weighbridge.models.catalogue import released
+from weighbridge.render.document import Document
+from weighbridge.render.table import Table
+from weighbridge.units import count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class ReleasedModels(Report):
+    """The released models that have this in their name, all with none.
+
+    Raises:
+        UsageError: none has.
+
+    Example:
+        >>> print(ReleasedModels("bert-base-chinese"))
+        model                           parameters
+        google-bert/bert-base-chinese  102,267,648
+    """
+
+    def __init__(self, part: str = "") -> None:
+        self.models: dict[str, Mapping[str, Any]] = {}
+        for name, entry in released().items():
+            if part.lower() in name.lower():
+                self.models[name] = entry
+        if not self.models:
+            raise UsageError(
+                "no model has that in its name",
+                values={"part": part},
+                hint="leave it out to see all",
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the config, the parameters and the source of each, ready for JSON."""
+        return dict(self.models)
+
+    def document(self, lang: str = "en") -> Document:
+        """Return the models in a table; names and numbers are the same in every language."""
+        rows = [(name, count(entry["parameters"])) for name, entry in self.models.items()]
+        return Document((Table(("model", "parameters"), tuple(rows), "<>"),), lang)

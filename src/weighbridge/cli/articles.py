@@ -1,0 +1,85 @@
+"""Commands that check what is published: reconcile, conventions, audit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.cli.commands import Command
+from weighbridge.cli.options import BLUEPRINT, FAMILY, JSON, LANG, MODEL_HELP, SET, Option, fields
+from weighbridge.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from weighbridge.answers.answer import Answer
+    from weighbridge.cli.options import Addable
+
+
+def _reconcile_options() -> Iterable[Addable]:
+    words = Option(
+        "words",
+        nargs="*",
+        metavar="[MODEL] NUMBER",
+        help="a published number: 108808704, 110M, 1.1亿, 418MiB; before it "
+        f"{MODEL_HELP}. Without a model, the catalogue is searched",
+    )
+    table = Option(
+        "--table",
+        metavar="FILE",
+        help="find one way of counting for all rows of a CSV file, whose first line names the "
+        "columns",
+    )
+    blueprint = BLUEPRINT.but(help="read the config by this blueprint")
+    json = JSON.but(help="write json, with every way that fits")
+    return (words, table, FAMILY, SET, blueprint, LANG, json)
+
+
+def _reconcile(options: argparse.Namespace) -> Any:  # until its answer is one
+    from weighbridge.answers.reconcile import reconcile
+    from weighbridge.answers.reconcile_table import reconcile_table
+
+    if (options.table is None) == (not options.words) or len(options.words) > 2:
+        raise UsageError(
+            "takes a number, and before it a model",
+            values={"found": " ".join(options.words)},
+            hint="type weighbridge reconcile MODEL NUMBER, or NUMBER alone, or --table FILE",
+        )
+    if options.table is not None:
+        return reconcile_table(options.table, options.family)
+    model, number = [None, *options.words][-2:]
+    return reconcile(model, number, fields=fields(options.fields), blueprint=options.blueprint)
+
+
+def _conventions_options() -> Iterable[Addable]:
+    return (LANG, JSON)
+
+
+def _conventions(_: argparse.Namespace) -> Answer:
+    from weighbridge.answers.conventions import Conventions
+
+    return Conventions()
+
+
+def _audit_options() -> Iterable[Addable]:
+    article = Option(
+        "article",
+        metavar="ARTICLE",
+        help="a text, Markdown or HTML file, the address of a page, https://…, or - for stdin; "
+        "what is LaTeX in it needs weighbridge[audit]",
+    )
+    json = JSON.but(help="write json, with every slip and all that was not read")
+    return (article, LANG, json)
+
+
+def _audit(options: argparse.Namespace) -> Any:  # until its answer is one
+    from weighbridge.answers.audit import audit
+
+    return audit(options.article)
+
+
+COMMANDS = {
+    "reconcile": Command(_reconcile_options, _reconcile),
+    "conventions": Command(_conventions_options, _conventions),
+    "audit": Command(_audit_options, _audit),
+}

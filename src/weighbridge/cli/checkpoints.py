@@ -1,0 +1,87 @@
+"""Commands that read a checkpoint: inspect, verify, guess."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.cli.commands import Command
+from weighbridge.cli.options import (
+    BY,
+    CHECKPOINT,
+    FORMS,
+    JSON,
+    LANG,
+    OF_A_MODEL,
+    OneOf,
+    Option,
+    asked_of_model,
+)
+from weighbridge.cli.output import watching
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from weighbridge.answers.answer import Answer
+    from weighbridge.cli.options import Addable
+
+
+def _inspect_options() -> Iterable[Addable]:
+    from weighbridge.answers.inspect import GROUPINGS
+
+    return (CHECKPOINT.but(metavar="PATH"), LANG, BY.but(choices=GROUPINGS), FORMS)
+
+
+def _inspect(options: argparse.Namespace) -> Answer:
+    from weighbridge.answers.inspect import inspect
+
+    with watching() as watch:
+        return inspect(options.checkpoint, watch)
+
+
+def _verify_options() -> Iterable[Addable]:
+    json = JSON.but(help="write json, with every difference on its own")
+    return (*OF_A_MODEL, CHECKPOINT, LANG, json)
+
+
+def _verify(options: argparse.Namespace) -> Any:  # until its answer is one
+    from weighbridge.answers.verify import verify
+
+    with watching() as watch:
+        return verify(
+            options.model,
+            options.checkpoint,
+            options.class_name,
+            **asked_of_model(options),
+            watch=watch,
+        )
+
+
+def _guess_options() -> Iterable[Addable]:
+    json = JSON.but(help="write json, with every candidate")
+    config = Option(
+        "--config",
+        dest="form",
+        action="store_const",
+        const="config",
+        help="write the config.json of the likeliest, and nothing else",
+    )
+    return (CHECKPOINT, LANG, OneOf((json, config)))
+
+
+def _guess(options: argparse.Namespace) -> Any:  # until its answer is one
+    from weighbridge.answers.answer import Data
+    from weighbridge.answers.guess import guess
+
+    guessed = guess(options.checkpoint)
+    if options.form == "config":
+        options.form = "json"
+        return Data(guessed.config, guessed.status)
+    return guessed
+
+
+COMMANDS = {
+    "inspect": Command(_inspect_options, _inspect, choices=("by",)),
+    "verify": Command(_verify_options, _verify),
+    "guess": Command(_guess_options, _guess),
+}

@@ -1,0 +1,95 @@
+"""Commands that count a model: weigh, explain, formula, tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weighbridge.cli.commands import Command
+from weighbridge.cli.options import (
+    BY,
+    FORMAT,
+    FORMS,
+    JSON,
+    LANG,
+    OF_A_MODEL,
+    Option,
+    asked_of_model,
+)
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from weighbridge.answers.answer import Answer
+    from weighbridge.answers.weigh import Weighing
+    from weighbridge.cli.options import Addable
+
+
+def _weigh_options() -> Iterable[Addable]:
+    from weighbridge.ledger.ledger import GROUPINGS
+
+    return (*OF_A_MODEL, LANG, BY.but(choices=GROUPINGS), FORMS)
+
+
+def _weigh(options: argparse.Namespace) -> Weighing:
+    from weighbridge.answers.weigh import weigh
+
+    return weigh(options.model, options.class_name, **asked_of_model(options))
+
+
+def _explain_options() -> Iterable[Addable]:
+    from weighbridge.render.document import FORMATS
+
+    return (*OF_A_MODEL, LANG, FORMAT.but(choices=tuple(FORMATS)))
+
+
+def _explain(options: argparse.Namespace) -> Answer:
+    from weighbridge.answers.explain import Article
+
+    return Article(_weigh(options))
+
+
+def _formula_options() -> Iterable[Addable]:
+    from weighbridge.answers.formula import FORMS as CODE_FORMS
+    from weighbridge.answers.formula import GROUPINGS, NAMES
+
+    return (
+        *OF_A_MODEL,
+        LANG,
+        BY.but(choices=GROUPINGS, default="total", help="what has a formula of its own"),
+        FORMAT.but(dest="code", choices=CODE_FORMS, help="how the formula is written"),
+        Option(
+            "--names",
+            choices=NAMES,
+            help="what stands in it; text has it in both, code in fields",
+        ),
+    )
+
+
+def _formula(options: argparse.Namespace) -> Answer:
+    from weighbridge.answers.formula import ClosedForm
+
+    if options.code == "json":
+        options.form = "json"
+    return ClosedForm(_weigh(options), options.code, options.by, options.names, options.lang)
+
+
+def _tree_options() -> Iterable[Addable]:
+    depth = Option(
+        "--depth", type=int, metavar="N", help="show N levels of modules below the model"
+    )
+    return (*OF_A_MODEL, LANG, depth, JSON)
+
+
+def _tree(options: argparse.Namespace) -> Answer:
+    from weighbridge.answers.tree import Tree
+
+    return Tree(_weigh(options))
+
+
+COMMANDS = {
+    "weigh": Command(_weigh_options, _weigh, choices=("by",)),
+    "explain": Command(_explain_options, _explain),
+    "formula": Command(_formula_options, _formula),
+    "tree": Command(_tree_options, _tree, choices=("depth",)),
+}

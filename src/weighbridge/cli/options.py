@@ -1,0 +1,178 @@
+"""The options that commands share, each declared once, and how their values are read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from weighbridge.data import LANGUAGES
+from weighbridge.errors import UsageError, shorten
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+
+class Addable(Protocol):
+    """What a command can be given."""
+
+    def add_to(self, command: argparse._ActionsContainer) -> None:
+        """Let a command take it."""
+
+
+class Option:
+    """An argument of a command line, in the terms of argparse."""
+
+    def __init__(self, *names: str, **settings: Any) -> None:
+        self.names, self.settings = names, settings
+
+    def but(self, **settings: Any) -> Option:
+        """Return the same option with other settings: most often its help, for one command."""
+        return Option(*self.names, **{**self.settings, **settings})
+
+    def add_to(self, command: argparse._ActionsContainer) -> None:
+        """Let a command take it."""
+        command.add_argument(*self.names, **self.settings)
+
+
+class OneOf(NamedTuple):
+    """Options of which at most one may be given."""
+
+    options: tuple[Option, ...]
+
+    def add_to(self, command: argparse._ActionsContainer) -> None:
+        """Let a command take them."""
+        group = command.add_mutually_exclusive_group()
+        for option in self.options:
+            option.add_to(group)
+
+
+MODEL_HELP = (
+    "a name (bert-base-chinese), the path of a config.json or of a folder holding one, an address "
+    "(hf://org/name), - for stdin, a family (bert), or a blueprint (mymodel.toml)"
+)
+MODEL = Option("model", metavar="MODEL", help=MODEL_HELP)
+CHECKPOINT = Option(
+    "checkpoint",
+    metavar="CHECKPOINT",
+    help="a safetensors, GGUF, PyTorch, TensorFlow, Flax, ONNX or NumPy file, an index, a folder, "
+    "or a pattern in quotes; or one elsewhere, of which only headers are fetched: https://…, "
+    "hf://org/name@revision, s3://… (it needs weighbridge[remote])",
+)
+RUNNABLE = CHECKPOINT.but(
+    help="a BERT: a folder with config.json, weights and a tokenizer, a file of weights in one, or "
+    "one on the hub, hf://org/name@revision",
+)
+
+CLASS = Option(
+    "--class",
+    dest="class_name",
+    metavar="CLASS",
+    help="the class to weigh; the base class if not given",
+)
+SET = Option(
+    "--set",
+    dest="fields",
+    metavar="FIELD=VALUE",
+    action="append",
+    default=[],
+    help="replace a config field",
+)
+BLUEPRINT = Option(
+    "--blueprint",
+    metavar="FILE",
+    help="read the config by this blueprint, in place of a shipped one",
+)
+VIA = Option(
+    "--via",
+    choices=("transformers",),
+    help="have transformers itself build the config, on the meta device: slow, but it knows every "
+    "model type",
+)
+DTYPE = Option("--dtype", help="how an element is stored: float32, bf16, int8…")
+STRICT = Option(
+    "--strict", action="store_true", help="refuse a config with fields that nobody knows"
+)
+OF_A_MODEL = (MODEL, CLASS, SET, BLUEPRINT, VIA, DTYPE, STRICT)
+"""What every question about a model takes."""
+
+LANG = Option("--lang", choices=LANGUAGES, default=LANGUAGES[0], help="the language of the report")
+BY = Option("--by", default="component", help="what a line stands for")
+JSON = Option("--json", dest="form", action="store_const", const="json", help="write json")
+MARKDOWN = Option(
+    "--markdown", dest="form", action="store_const", const="markdown", help="write markdown"
+)
+CSV = Option("--csv", dest="form", action="store_const", const="csv", help="write csv")
+FORMS = OneOf((JSON, MARKDOWN, CSV))
+FORMAT = Option("--format", dest="form", default="text", help="how the article is written")
+
+FAMILY = Option("--family", help="the family of the rows of a table, where no column says it")
+PART = Option("part", nargs="?", default="", metavar="PART", help="only names that contain this")
+LAYER = Option("--layer", type=int, metavar="N", help="one layer, counted from 0")
+HEAD = Option("--head", type=int, metavar="N", help="one head of that layer, counted from 0")
+FILE = Option(
+    "--file", metavar="FILE", help="texts, one a line, a tab before a second one; - for stdin"
+)
+OUTPUT = Option("--output", metavar="PATH")
+SEED = Option("--seed", type=int, metavar="N")
+BATCH = Option("--batch", type=int, metavar="N")
+DEVICE = Option("--device")
+
+
+def asked_of_model(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that every question about a model takes, as its function names them."""
+    return {
+        "fields": fields(options.fields),
+        "dtype": options.dtype,
+        "strict": options.strict,
+        "blueprint": _blueprint(options),
+    }
+
+
+def _blueprint(options: argparse.Namespace) -> Any:
+    """Return what to read the config by: a file, or what has transformers build it."""
+    if not options.via:
+        return options.blueprint
+    if options.blueprint:
+        raise UsageError(
+            "--via builds the model, so no --blueprint says what it holds",
+            hint="leave one of them out",
+        )
+    from weighbridge.derive.running.runs import check_installed, reference
+
+    check_installed(own=False, why="--via transformers builds the model")
+    reference()
+    from weighbridge.derive.running.via_transformers import counted
+
+    return counted
+
+
+def fields(assignments: Sequence[str]) -> dict[str, Any]:
+    """Read every ``--set``; as in a file, a field with two different values is refused."""
+    values: dict[str, Any] = {}
+    texts: dict[str, str] = {}
+    for text in assignments:
+        name, values[name] = _field(text)
+        if texts.setdefault(name, text) != text:
+            raise UsageError(
+                f"--set gives {shorten(name, str)} twice",
+                values={"first": texts[name], "then": text},
+                hint="keep one of the two",
+            )
+    return values
+
+
+def _field(text: str) -> tuple[str, Any]:
+    """Read one ``--set``: the value is JSON where it can be, else text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(
+            "--set takes FIELD=VALUE",
+            values={"found": text},
+            hint="for example --set num_labels=14",
+        )
+    import json
+
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value

@@ -1,0 +1,116 @@
+"""What the program writes: answers to stdout, in the form that is asked for; words to stderr."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.errors import WeighbridgeError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from weighbridge.answers.answer import Answer
+    from weighbridge.readers import Watch
+
+
+def show(answer: Answer, options: argparse.Namespace) -> int:
+    """Write an answer in the form that the options name, and return its exit status."""
+    for note in getattr(answer, "notes", ()):
+        say(f"note: {note}")
+    status = getattr(answer, "status", 0)
+    text = _in_form(answer, options)
+    if text and not text.endswith("\n"):
+        text += "\n"
+    write(text)
+    return int(status)
+
+
+def _in_form(answer: Any, options: argparse.Namespace) -> str:
+    choices = {name: getattr(options, name) for name in options.command.choices}
+    if options.form == "json":
+        import json
+
+        return json.dumps(answer.to_dict(**choices), indent=2, ensure_ascii=False)
+    if options.form == "csv":
+        csv: str = answer.csv(**choices)
+        return csv
+    if not hasattr(answer, "document"):
+        text: str = answer.text(options.lang)
+        return text
+    from weighbridge.render.document import write as write_document
+
+    return write_document(answer.document(getattr(options, "lang", "en"), **choices), options.form)
+
+
+_FOR_PEOPLE = ("text", "config")  # guess writes a config with the escapes that JSON has
+
+
+def is_data(options: argparse.Namespace) -> bool:
+    """Whether the answer is for a program, and so UTF-8 whatever the terminal speaks."""
+    is_code = getattr(options, "code", "text") != "text"
+    return options.command.is_data or is_code or options.form not in _FOR_PEOPLE
+
+
+def write(answer: str) -> None:
+    """Write to stdout, to the end; a closed pipe is not an error."""
+    try:
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        sys.stdout.write(answer)
+        sys.stdout.flush()
+    except OSError as error:
+        if sys.stdout is not None:
+            # What it still holds goes nowhere, or Python would try once more as it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise WeighbridgeError(
+                f"cannot be written: {error.strerror}",
+                where="stdout",
+                hint="send it where it can be written",
+            ) from None
+
+
+def say(words: str) -> None:
+    """Write about the answer to stderr; where that is closed, the exit status says enough."""
+    try:
+        if sys.stderr is not None:  # or print would take stdout
+            print(f"weighbridge: {words}", file=sys.stderr)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def progress(words: str) -> None:
+    """Say what is being done, where somebody watches."""
+    if _is_watched():
+        say(words)
+
+
+def _is_watched() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+@contextmanager
+def watching(what: str = "headers", unit: str = "file") -> Iterator[Watch | None]:
+    """Give what draws a bar on stderr of what is done, and wipe it away; none if unwatched."""
+    if not _is_watched():
+        yield None
+        return
+    bars: list[Any] = []
+
+    def watch(done: int, files: int) -> None:
+        if not bars:
+            from tqdm import tqdm
+
+            bars.append(tqdm(total=files, desc=what, unit=unit, file=sys.stderr, leave=False))
+        bars[0].update(done - bars[0].n)
+
+    try:
+        yield watch
+    finally:
+        for bar in bars:
+            bar.close()

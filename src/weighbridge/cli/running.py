@@ -1,0 +1,209 @@
+"""Commands that run a model: run, trace, attention, measure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.cli.commands import Command
+from weighbridge.cli.options import (
+    BATCH,
+    CLASS,
+    DEVICE,
+    DTYPE,
+    FILE,
+    HEAD,
+    JSON,
+    LANG,
+    LAYER,
+    MODEL,
+    RUNNABLE,
+    SET,
+    Option,
+    fields,
+)
+from weighbridge.cli.output import progress, watching
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from weighbridge.answers.answer import Answer
+    from weighbridge.cli.options import Addable
+
+
+def _run_options() -> Iterable[Addable]:
+    return (
+        RUNNABLE,
+        Option(
+            "texts",
+            nargs="*",
+            metavar="TEXT [SECOND]",
+            help="a text, and the second one of a pair; of a multiple choice all that follow are "
+            "its choices",
+        ),
+        Option("--each", action="store_true", help="take every TEXT for one of its own"),
+        FILE,
+        CLASS.but(help="run it as this class"),
+        Option("--pool", metavar="HOW", help="what an embedding is made of: cls, pooler or mean"),
+        Option("--top", type=int, default=5, metavar="N", help="how many candidates a [MASK] gets"),
+        LANG,
+        JSON.but(help="write json, with every number of an embedding"),
+    )
+
+
+def _run(options: argparse.Namespace) -> Any:  # until its answer is one
+    _check_torch()
+    from weighbridge.answers.run import Running
+    from weighbridge.torch.running import asked, run
+
+    texts = asked(options.texts, options.file, each=options.each, class_name=options.class_name)
+    with watching("texts", "text") as bar:
+        watch = None
+        if len(texts) > 1:
+            watch = bar
+        results = run(
+            options.checkpoint,
+            texts,
+            class_name=options.class_name,
+            pool=options.pool,
+            top=options.top,
+            watch=watch,
+        )
+    return Running(results)
+
+
+def _text_options() -> Iterable[Addable]:
+    """Return what every command that runs a model on one text takes."""
+    return (
+        RUNNABLE,
+        Option("text", metavar="TEXT", help="the text to read"),
+        Option("second", metavar="SECOND", nargs="?", help="the second text of a pair"),
+        CLASS.but(help="the class to run; the config's if not given"),
+        LAYER,
+        HEAD,
+        LANG,
+    )
+
+
+def _trace_options() -> Iterable[Addable]:
+    return (*_text_options(), JSON.but(help="write json, with the range of every step's values"))
+
+
+def _trace(options: argparse.Namespace) -> Any:  # until its answer is one
+    _check_torch()
+    from weighbridge.torch.tracing import trace
+
+    return trace(
+        options.checkpoint,
+        options.text,
+        options.second,
+        options.class_name,
+        layer=options.layer,
+        head=options.head,
+    )
+
+
+def _attention_options() -> Iterable[Addable]:
+    output = Option(
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="the file to write: a page, .html, or a picture, .svg or .png; one that is there is "
+        "replaced only if it is such a file too",
+    )
+    return (*_text_options(), output)
+
+
+def _attention(options: argparse.Namespace) -> Answer:
+    _check_torch()
+    from weighbridge.answers.answer import Message
+    from weighbridge.torch.tracing import draw_attention
+
+    written, notes = draw_attention(
+        options.output,
+        options.checkpoint,
+        options.text,
+        options.second,
+        options.class_name,
+        lang=options.lang,
+        layer=options.layer,
+        head=options.head,
+    )
+    return Message(written, notes=notes)
+
+
+def _check_torch() -> None:
+    from weighbridge.torch import check_installed
+
+    check_installed("running a model")
+
+
+def _measure_options() -> Iterable[Addable]:
+    return (
+        MODEL,
+        CLASS.but(help="the class to run; the base class if not given"),
+        SET,
+        BATCH.but(default=1, help="sequences at a time; 1 if not given"),
+        Option(
+            "--seq", type=int, default=128, metavar="N", help="tokens of each; 128 if not given"
+        ),
+        Option(
+            "--train",
+            action="store_true",
+            help="with dropout, and backward; otherwise forward, in evaluation mode",
+        ),
+        Option(
+            "--attention",
+            choices=("eager", "sdpa"),
+            default="eager",
+            help="how attention is computed",
+        ),
+        DTYPE.but(
+            choices=("float32", "bfloat16"), default="float32", help="of weights and results"
+        ),
+        DEVICE.but(choices=("cpu", "cuda"), default="cpu", help="what it is run on"),
+        Option(
+            "--ours", action="store_true", help="run the class of this package, not transformers'"
+        ),
+        Option(
+            "--force", action="store_true", help="run it even if memory does not seem to hold it"
+        ),
+        LANG,
+        JSON,
+    )
+
+
+def _measure(options: argparse.Namespace) -> Any:  # until its answer is one
+    from weighbridge.derive.running.runs import check_installed
+
+    extra, whose = "derive", "transformers' class (--ours: this package's own)"
+    if options.ours:
+        extra, whose = "torch", "this package's class"
+    check_installed(own=options.ours, why=f"measuring builds and runs {whose}", extra=extra)
+    from weighbridge.answers.measure import Measuring
+    from weighbridge.torch.measure import Wish, measure
+    from weighbridge.units import dtype
+
+    wish = Wish(
+        model=options.model,
+        class_name=options.class_name,
+        fields=fields(options.fields),
+        batch=options.batch,
+        sequence=options.seq,
+        train=options.train,
+        attention=options.attention,
+        dtype=dtype(options.dtype),
+        device=options.device,
+        ours=options.ours,
+        force=options.force,
+    )
+    return Measuring(measure(wish, progress))
+
+
+COMMANDS = {
+    "run": Command(_run_options, _run),
+    "trace": Command(_trace_options, _trace),
+    "attention": Command(_attention_options, _attention),
+    "measure": Command(_measure_options, _measure),
+}
