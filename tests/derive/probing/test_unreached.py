@@ -125,7 +125,7 @@ LATER = "Outer.__init__: `self.later(config)`"
 def test_a_line_that_no_config_ran_is_reported_with_its_method_and_text(
     configs: list[dict[str, Any]], left: list[str]
 ) -> None:
-    assert [str(line).removeprefix("test_completeness.py: ") for line in missed(*configs)] == left
+    assert [str(line).removeprefix("test_unreached.py: ") for line in missed(*configs)] == left
 
 
 def test_a_line_is_reported_with_its_place_and_the_conditions_that_it_stands_under() -> None:
@@ -186,7 +186,7 @@ def test_exploring_aims_at_what_was_not_run() -> None:
 
 def test_what_cannot_be_reached_is_said() -> None:
     subject = OwnSubject(f"{__name__}:Hidden")
-    said = "test_completeness.py: Hidden.__init__: `self.secret = nn.Linear(width, 1)`"
+    said = "test_unreached.py: Hidden.__init__: `self.secret = nn.Linear(width, 1)`"
     assert learn(subject, "Hidden").missed == [said]
     derived = derive(subject)
     assert (derived.exact, derived.holes) == (True, [said])
