@@ -11,7 +11,8 @@ from weighbridge.derive.generalize.config_defaults import fill, overruled, settl
 from weighbridge.derive.generalize.generalize import Draft, Drafted
 from weighbridge.derive.probing.own import OwnSubject
 from weighbridge.derive.probing.probe import Probe, quick_building
-from weighbridge.derive.probing.symbolic import STAND_INS, Trace, lift, plain, tracing
+from weighbridge.derive.probing.stand_ins import STAND_INS
+from weighbridge.derive.probing.symbolic import Trace, lift, plain, tracing
 from weighbridge.derive.write import expression
 
 if TYPE_CHECKING:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from hard_to_explore import explored
 
-from weighbridge.derive.probing.chance import draw, sample, unseen
+from weighbridge.derive.probing.chance import draw_changes, sample, unseen
 
 
 def test_the_same_seed_draws_the_same_configs() -> None:
     one, again, other = (explored("Choices", seed) for seed in (0, 0, 1))
-    drawn = [[draw(exploration, 0.5) for _ in range(20)] for exploration in (one, again, other)]
+    drawn = [
+        [draw_changes(exploration, 0.5) for _ in range(20)] for exploration in (one, again, other)
+    ]
     assert drawn[0] == drawn[1] != drawn[2]
     assert len(set(map(repr, drawn[0]))) > 15
 

@@ -11,21 +11,18 @@ import numpy as np
 import pytest
 
 from weighbridge.algebra.rewrite import compiled
+from weighbridge.derive.probing.stand_ins import MATH, STAND_INS, install, uninstall
 from weighbridge.derive.probing.symbolic import (
     LARGEST,
-    MATH,
     MOST_NOTED,
-    STAND_INS,
     Symbolic,
     SymbolicFlag,
     counted,
-    install,
     lift,
     plain,
     size,
     tracing,
     tree_of,
-    uninstall,
 )
 from weighbridge.derive.write import expression
 

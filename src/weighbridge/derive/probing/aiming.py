@@ -32,7 +32,7 @@ def aim(exploration: Exploration, lines: Iterable[UnreachedLine]) -> list[Change
 
 
 def _try_near(exploration: Exploration, near: Mapping[str, Any], changes: Changes) -> Probe | None:
-    """Try changes of a config; keep the probe if it is new. A null that is refused gets a number."""
+    """Try changes of a config, with numbers for nulls if those are refused; keep what is new."""
     near_base = {**exploration.findings.base, **near}
     probe = exploration.try_out({**near_base, **changes})
     if probe is None and "NoneType" in exploration.error:

@@ -30,7 +30,7 @@ ITEMS_CHANCE = 0.4  # of lists with other texts
 def sample(exploration: Exploration) -> Probe | None:
     """Return the probe of a random config that the reference code takes."""
     for chance in CHANCES:
-        probe = exploration.try_out(draw(exploration, chance))
+        probe = exploration.try_out(draw_changes(exploration, chance))
         if probe is not None:
             return probe
     return None
@@ -41,7 +41,7 @@ def unseen(exploration: Exploration, count: int) -> list[Changes]:
     known = {_sorted_text(probe.changes) for probe in exploration.probes}
     drawn: list[Changes] = []
     for _ in range(UNSEEN_ROUNDS * count):
-        drawn += [draw(exploration, chance) for chance in UNSEEN_CHANCES]
+        drawn += [draw_changes(exploration, chance) for chance in UNSEEN_CHANCES]
     return [changes for changes in drawn if _sorted_text(changes) not in known]
 
 
@@ -49,23 +49,13 @@ def _sorted_text(changes: Any) -> str:
     return repr(sorted(changes.items(), key=str))
 
 
-def draw(exploration: Exploration, chance: float) -> Changes:
+def draw_changes(exploration: Exploration, chance: float) -> Changes:
     """Return random changes: a field that changes a tensor is turned with this chance."""
-    findings, start, random = exploration.findings, exploration.start, exploration.random
-    is_full_size = findings.is_cheap and random.random() < FULL_SIZE_CHANCE
-    changes = dict(start if is_full_size else findings.base)
-    if findings.together and random.random() < WITH_FLAG_CHANCE:
-        changes.update(random.choice(findings.together))
-    group: Changes = {}
-    if findings.groups and random.random() < GROUP_CHANCE:
-        group = random.choice(findings.groups)
-        changes.update(group)
+    findings, random = exploration.findings, exploration.random
+    changes, kept = _drawn_base(exploration)
     choice_chance = random.choice(CHOICE_CHANCES) * chance / CHOICE_SCALE
-    skipped = set(group)
-    if is_full_size:
-        skipped |= findings.base.keys() - start.keys()
     for path, turn in findings.turns.items():
-        if path in skipped:
+        if path in kept:
             continue
         odds = INERT_CHANCE
         if path in findings.active:
@@ -73,9 +63,25 @@ def draw(exploration: Exploration, chance: float) -> Changes:
         if random.random() < odds:
             changes[path] = _drawn_value(exploration, turn)
     changes = _with_other_items(exploration, changes)
-    for path in findings.pinned.keys() - start.keys():
+    for path in findings.pinned.keys() - exploration.start.keys():
         changes.pop(path, None)
     return changes
+
+
+def _drawn_base(exploration: Exploration) -> tuple[Changes, set[str]]:
+    """Return the changes to draw others on top of, and the fields that are to stay as they are."""
+    findings, random = exploration.findings, exploration.random
+    changes, kept = dict(findings.base), set[str]()
+    if findings.is_cheap and random.random() < FULL_SIZE_CHANCE:
+        changes = dict(exploration.start)
+        kept |= findings.base.keys() - exploration.start.keys()
+    if findings.together and random.random() < WITH_FLAG_CHANCE:
+        changes.update(random.choice(findings.together))
+    if findings.groups and random.random() < GROUP_CHANCE:
+        group = random.choice(findings.groups)
+        changes.update(group)
+        kept |= group.keys()
+    return changes, kept
 
 
 def _is_choice(turn: Turn) -> bool:

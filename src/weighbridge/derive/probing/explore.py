@@ -9,7 +9,7 @@ from weighbridge.derive.probing.strategies import (
     answer_both_ways,
     change_lengths,
     exchange_items,
-    follow,
+    retry_known,
     shrink,
     turn_each,
     turn_groups,
@@ -47,7 +47,7 @@ def _explore_all(exploration: Exploration) -> None:
 
 
 def _explore_rest(exploration: Exploration, earlier: Exploration) -> None:
-    follow(exploration, earlier)
+    retry_known(exploration, earlier)
     _take_knobs(exploration)
     turn_each(exploration, used_newly(exploration, earlier))
     answer_both_ways(exploration)

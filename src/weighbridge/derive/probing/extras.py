@@ -1,4 +1,4 @@
-"""What a few model types of transformers need besides transformers: image backbones of timm, and so torchvision."""
+"""What a few model types need besides transformers: backbones of timm, and so torchvision."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import sys
 
 _MISSING = re.compile(r"operator (torchvision::\w+) does not exist")
-_MOST = 40  # operators of torchvision that are declared in place of its own
+_MOST_OPERATORS = 40  # of torchvision that are declared; it has fewer
 
 
 def load_torchvision() -> None:
@@ -21,7 +21,7 @@ def load_torchvision() -> None:
         return
     import torch  # noqa: PLC0415
 
-    for _ in range(_MOST):
+    for _ in range(_MOST_OPERATORS):
         try:
             importlib.import_module("torchvision")
         except RuntimeError as error:

@@ -30,6 +30,8 @@ from weighbridge.derive.probing.own_configs import (
     arguments_of,
     form_of,
 )
+from weighbridge.derive.probing.own_declarations import GATHERED
+from weighbridge.derive.probing.stand_ins import standing_in
 from weighbridge.derive.probing.subject import Knob
 from weighbridge.derive.probing.symbolic import Trace, lift, tracing
 from weighbridge.derive.running.address import family_of, split
@@ -38,15 +40,14 @@ from weighbridge.errors import ModelError, UsageError, WeighbridgeError, nearest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-_LEFT_ALONE = re.compile(
-    r"pretrained|download"
-)  # turned, such a flag may fetch what nobody asked for
+# Names of fields that are not turned: such a flag may download what nobody asked for.
+_LEFT_ALONE = re.compile(r"pretrained|download")
 _LONGEST_REASON = 300  # characters of another's exception
-_ATTENTION = (
-    "attn_implementation",
-    "attention_implementation",
-    "attention",
-)  # fields that choose an implementation
+# Fields that choose an implementation of attention.
+_ATTENTION = ("attn_implementation", "attention_implementation", "attention")
+_MOST_FIELDS_LISTED = 24  # in a hint
+_MOST_CLASSES_LISTED = 6  # in a hint
+# Where files of frames in a traceback are that are not the user's.
 _NOT_THEIRS = (
     "<",
     os.path.dirname(torch.__file__),
@@ -56,20 +57,20 @@ _NOT_THEIRS = (
 _EMPTY = inspect.Parameter.empty
 
 
-class Made(NamedTuple):
+class GivenConfig(NamedTuple):
     """A config, and what it was given, by dotted name."""
 
     config: Any
-    said: dict[str, Any]
+    given: dict[str, Any]
 
 
 class OwnSubject:
-    """A torch module of the user's, named as ``package.module:Class``, and its config, named likewise.
+    """A torch module of the user's, named as ``package.module:Class``, and its config.
 
-    The config is a dataclass, a pydantic model, a plain class, or an object or dict that holds the
-    defaults. Where none is named, it is what the constructor's one parameter is annotated with;
-    where that is no config, the constructor's own keyword arguments are the fields. The folder at
-    hand is looked into first, as ``python -m`` does.
+    The config is named likewise: a dataclass, a pydantic model, a plain class, or an object or dict
+    that holds the defaults. Where none is named, it is what the constructor's one parameter is
+    annotated with; where that is no config, the constructor's own keyword arguments are the fields.
+    The current folder is searched first, as ``python -m`` does.
 
     Args:
         module: the class, as ``package.module:Class``.
@@ -84,8 +85,10 @@ class OwnSubject:
 
     Example:
         >>> linear = OwnSubject("torch.nn:Linear", None, {"in_features": 8, "out_features": 4})
-        >>> linear.family, linear.base_class, linear.fields(linear.config({"out_features": 5}))["out_features"]
-        ('linear', 'Linear', 5)
+        >>> linear.family, linear.base_class
+        ('linear', 'Linear')
+        >>> linear.fields(linear.config({"out_features": 5}))["out_features"]
+        5
     """
 
     def __init__(
@@ -101,25 +104,28 @@ class OwnSubject:
         kind = _torch_class(module)
         self.base_class: str = kind.__name__
         self._class: dict[str, type[nn.Module]] = {self.base_class: kind}
-        found = annotated_config(kind) if config is None else _found(config)
-        self._packages = _packages(module.partition(":")[0], kind, found)
-        self._has_config = found is not None
-        self._form = self._form_of(found)
+        named_config = annotated_config(kind) if config is None else _at_address(config)
+        self._packages = _packages(module.partition(":")[0], kind, named_config)
+        self._has_config = named_config is not None
+        self._form = self._form_of(named_config)
         self._parameter: dict[str, str | None] = {}
         self._check_given()
         self._first = self._checked(self.base_class)
         with self._remembering_code():
             for form in [self._form, *[form for _, form in self._form.places()]]:
-                _ = form.carries  # which is to be found out here
+                _ = form.carries  # found out here and kept: it needs code that remembers
 
     # What it is
 
     @property
     def command(self) -> str:
         """The command that derives it."""
-        config = [] if self._config_address is None else ["--config", self._config_address]
-        family = [] if self.family == family_of(self._address, None) else ["--family", self.family]
-        return " ".join(["weighbridge derive", self._address, *config, *family])
+        words = ["weighbridge derive", self._address]
+        if self._config_address is not None:
+            words += ["--config", self._config_address]
+        if self.family != family_of(self._address, None):
+            words += ["--family", self.family]
+        return " ".join(words)
 
     @property
     def reference(self) -> str:
@@ -129,13 +135,11 @@ class OwnSubject:
     @property
     def source(self) -> str:
         """What the blueprint is derived from."""
-        form = self._form
-        named = (
-            f"{form.kind.__module__}:{form.kind.__qualname__}"
-            if isinstance(form, Objects)
-            else self._config_address
-        )
-        return ", ".join(filter(None, [self._address, named]))
+        config_address = self._config_address
+        if isinstance(self._form, Objects):
+            kind = self._form.kind
+            config_address = f"{kind.__module__}:{kind.__qualname__}"
+        return ", ".join(filter(None, [self._address, config_address]))
 
     @property
     def config_name(self) -> str:
@@ -149,36 +153,36 @@ class OwnSubject:
 
     @property
     def pinned(self) -> list[str]:
-        """Fields to be held at their defaults: none that can be told."""
+        """Fields to be held at their defaults: none is known."""
         return []
 
     @property
     def taken(self) -> dict[str, Any]:
-        """Names, of no field, that the config takes all the same: none that can be told."""
+        """Names, of no field, that the config takes all the same: none is known."""
         return {}
 
     @property
     def words(self) -> dict[str, dict[str, str]]:
-        """The words that older names have for the texts of a field: none that can be told."""
+        """The words that older names have for the texts of a field: none is known."""
         return {}
 
     @property
     def optional(self) -> dict[str, str]:
-        """Sub-configs that are null by default and can be given: none that can be told."""
+        """Sub-configs that are null by default and can be given: none is known."""
         return {}
 
     @property
     def older_words(self) -> dict[str, str]:
-        """Words that older configs have in lists of texts: none that can be told."""
+        """Words that older configs have in lists of texts: none is known."""
         return {}
 
     @property
     def together(self) -> list[dict[str, Any]]:
-        """Fields that can be turned together only: none that can be told."""
+        """Fields that can be turned together only: none is known."""
         return []
 
     def aliases(self, fields: Iterable[str]) -> dict[str, str]:  # noqa: ARG002
-        """Return other spellings of fields: none that can be told."""
+        """Return other spellings of fields: none is known."""
         return {}
 
     @cached_property
@@ -218,7 +222,7 @@ class OwnSubject:
         }
 
     def task_classes(self) -> list[str]:
-        """Return the other classes that take this config: those that are asked for by name alone."""
+        """Return nothing: other classes are derived only if the user names them."""
         return []
 
     def check_class(self, class_name: str) -> None:
@@ -239,19 +243,19 @@ class OwnSubject:
 
     # Its configs
 
-    def config(self, changes: Mapping[str, Any]) -> Made:
+    def config(self, changes: Mapping[str, Any]) -> GivenConfig:
         """Return the config that says no more than this, and what the user gave."""
-        said = {**self._given, **changes}
+        given = {**self._given, **changes}
         with _quiet():
-            return Made(self._form.make(said), said)
+            return GivenConfig(self._form.make(given), given)
 
-    def fields(self, config: Made) -> dict[str, Any]:
+    def fields(self, config: GivenConfig) -> dict[str, Any]:
         """Return the value of every field by dotted name, remembering nothing."""
         with _quiet():
-            return dict(self._form.fields(config.config, config.said))
+            return dict(self._form.fields(config.config, config.given))
 
     def fields_of_given(self) -> dict[str, Any]:
-        """Return what the fields of sub-configs are where those are given: what they are by default."""
+        """Return nothing: sub-configs have their defaults where those are given."""
         return {}
 
     def knobs(self, changes: Mapping[str, Any]) -> list[Knob]:
@@ -275,23 +279,23 @@ class OwnSubject:
         return top
 
     def remembered(self, probe: probes.Probe) -> tuple[dict[str, Any], Trace]:
-        """Return a probe's fields as its config makes them of values that remember, and what that asked."""
-        said = {
+        """Return a probe's fields as made of values that remember, and their trace."""
+        given = {
             name: lift(probe.fields[name], ("name", name))
             for name, _ in self._form.annotations()
             if name in probe.fields and (name in probe.changes or self.stated.get(name) is not None)
         }
         with tracing() as trace, self._remembering_code():
             try:
-                config = self._form.make(said)
+                config = self._form.make(given)
             except Exception:  # code that does not bear such values is asked without
                 return dict(probe.fields), trace
-        return {**probe.fields, **dict(_walked(self._form, config, ""))}, trace
+        return {**probe.fields, **dict(_held_values(self._form, config, ""))}, trace
 
     # Its classes
 
-    def attend(self, made: Made, attention: str) -> Made:
-        """Return a config with this implementation of attention, where one of its fields chooses it.
+    def attend(self, config: GivenConfig, attention: str) -> GivenConfig:
+        """Return a config with this implementation of attention, if a field chooses it.
 
         Raises:
             UsageError: none does, and another than eager is asked for.
@@ -299,15 +303,15 @@ class OwnSubject:
         field = next((name for name in _ATTENTION if name in self._form.settings), None)
         if field is None:
             if attention == "eager":
-                return made
+                return config
             hint = f"let its config have one: {' or '.join(_ATTENTION)}"
             raise UsageError("no field chooses an attention", where=self._address, hint=hint)
-        return self.config({**made.said, field: attention})
+        return self.config({**config.given, field: attention})
 
-    def build(self, class_name: str, made: Made) -> nn.Module:
+    def build(self, class_name: str, config: GivenConfig) -> nn.Module:
         """Build a class on a config, with values."""
         with _quiet():
-            return self._built(class_name, made.config)
+            return self._built(class_name, config.config)
 
     def probe(
         self, class_name: str, changes: Mapping[str, Any], *, labels: bool = True
@@ -320,42 +324,40 @@ class OwnSubject:
         Raises:
             Exception: whatever the code raises on a config that it refuses.
         """
-        made = self.config(changes)
-        fields = self.fields(made)
+        config = self.config(changes)
+        fields = self.fields(config)
         with _quiet():
             plain = probes.take(
-                lambda: self._built(class_name, made.config), changes, fields, labels=False
+                lambda: self._built(class_name, config.config), changes, fields, labels=False
             )
         if not labels:
             return plain
         with self._remembering_code():
             try:
                 labelled = probes.take(
-                    lambda: self._built(class_name, self._remembering(made)), changes, fields
+                    lambda: self._built(class_name, self._remembering(config)), changes, fields
                 )
             except Exception:  # a type that is asked for by name, a function in C
                 return plain
         return labelled if labelled.outline == plain.outline else plain
 
-    def _remembering(self, made: Made) -> Any:
+    def _remembering(self, config: GivenConfig) -> Any:
         """Return a config whose values remember the fields that they are."""
-        fields = self.fields(made)
+        fields = self.fields(config)
         traced = None
         with contextlib.suppress(Exception):
-            said = {**self._form.stated, **made.said}
-            traced = self._form.make(
-                {
-                    name: lift(value, ("name", name))
-                    for name, value in said.items()
-                    if value is not None
-                }
-            )
-        return self._form.remember(self._form.make(made.said), traced, fields)
+            remembering = {
+                name: lift(value, ("name", name))
+                for name, value in {**self._form.stated, **config.given}.items()
+                if value is not None
+            }
+            traced = self._form.make(remembering)
+        return self._form.remember(self._form.make(config.given), traced, fields)
 
     @contextlib.contextmanager
     def _remembering_code(self) -> Iterator[None]:
         """Let the user's code compute with what remembers; outside the block it is as it was."""
-        with probes.standing_in(*self._packages), _quiet():
+        with standing_in(*self._packages), _quiet():
             yield
 
     def _built(self, class_name: str, config: Any) -> nn.Module:
@@ -370,19 +372,14 @@ class OwnSubject:
                 raise RuntimeError(f"it ended Python: {error}") from None
 
     def _class_named(self, class_name: str) -> type[nn.Module]:
+        address = f"{self._address.partition(':')[0]}:{class_name}"
         if class_name not in self._class:
-            self._class[class_name] = _torch_class(
-                f"{self._address.partition(':')[0]}:{class_name}"
-            )
+            self._class[class_name] = _torch_class(address)
+        kind = self._class[class_name]
         if class_name not in self._parameter:
-            kind, address = (
-                self._class[class_name],
-                f"{self._address.partition(':')[0]}:{class_name}",
-            )
-            self._parameter[class_name] = (
-                _parameter_for(kind, self._form, address) if self._has_config else None
-            )
-        return self._class[class_name]
+            parameter = _parameter_for(kind, self._form, address) if self._has_config else None
+            self._parameter[class_name] = parameter
+        return kind
 
     def _checked(self, class_name: str) -> nn.Module:
         """Return a class built on its default config.
@@ -397,7 +394,10 @@ class OwnSubject:
         except WeighbridgeError:
             raise
         except Exception as error:  # whatever the user's own code raises
-            hint = "build it once yourself on these defaults; here it is built on torch's meta device, without values"
+            hint = (
+                "build it once yourself on these defaults; "
+                "here it is built on torch's meta device, without values"
+            )
             raise ModelError(
                 f"building it raised {_reason(error)}", where=where, hint=hint
             ) from None
@@ -430,20 +430,19 @@ class OwnSubject:
         for name in self._given:
             if name not in known:
                 near = nearest(known, name)
-                hint = (
-                    f"did you mean {' or '.join(near)}?"
-                    if near
-                    else f"it has {', '.join(known[:24]) or 'none'}"
-                )
+                hint = f"it has {', '.join(known[:_MOST_FIELDS_LISTED]) or 'none'}"
+                if near:
+                    hint = f"did you mean {' or '.join(near)}?"
                 raise UsageError(
                     f"{self._form.name} has no field {shorten(name, str)}", where=where, hint=hint
                 )
         missing = [name for name in self._form.required() if name not in self._given]
         if missing:
             needed = f"{self._form.name} has no default for {', '.join(missing)}"
-            besides = "" if self._has_config else ", or name the config that it takes with --config"
-            by_hand = " ".join(f"--set {name}=…" for name in missing)
-            raise UsageError(needed, where=where, hint=f"give {by_hand}{besides}")
+            hint = "give " + " ".join(f"--set {name}=…" for name in missing)
+            if not self._has_config:
+                hint += ", or name the config that it takes with --config"
+            raise UsageError(needed, where=where, hint=hint)
 
     def _is_own(self, kind: type) -> bool:
         return f"{kind.__module__}.".startswith(self._packages)
@@ -452,7 +451,7 @@ class OwnSubject:
         return self._is_own(type(value))
 
 
-def _found(address: str) -> Any:
+def _at_address(address: str) -> Any:
     """Return what stands at an address, the folder at hand looked into first.
 
     Raises:
@@ -465,7 +464,7 @@ def _found(address: str) -> Any:
         sys.path.insert(0, here)
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            found: Any = importlib.import_module(name)
+            member: Any = importlib.import_module(name)
     except (Exception, SystemExit) as error:  # whatever the user's own code raises
         if (
             isinstance(error, ModuleNotFoundError)
@@ -479,32 +478,26 @@ def _found(address: str) -> Any:
             f"importing {name} raised {_reason(error)}", where=address, hint=hint
         ) from None
     for piece in path.split("."):
-        if not hasattr(found, piece):
-            near = nearest(_classes_in(found), piece)
+        if not hasattr(member, piece):
+            near = nearest(_classes_in(member), piece)
             hint = f"did you mean {' or '.join(near)}?" if near else "see what the module defines"
             raise ModelError(f"{name} has no {piece}", where=address, hint=hint)
-        found = getattr(found, piece)
-    return found
+        member = getattr(member, piece)
+    return member
 
 
 def _torch_class(address: str) -> type[nn.Module]:
-    found = _found(address)
-    if not isinstance(found, type) or not issubclass(found, nn.Module):
-        module = _found_module(address)
+    kind = _at_address(address)
+    if not isinstance(kind, type) or not issubclass(kind, nn.Module):
+        module = sys.modules[address.partition(":")[0]]
         known = [name for name in _classes_in(module) if _is_torch_class(getattr(module, name))]
-        hint = (
-            f"name a class that is one: {', '.join(known[:6])}"
-            if known
-            else "name a class that is one"
-        )
+        hint = "name a class that is one"
+        if known:
+            hint += f": {', '.join(known[:_MOST_CLASSES_LISTED])}"
         raise UsageError(
-            "is no torch.nn.Module class", where=address, values={"found": found}, hint=hint
+            "is no torch.nn.Module class", where=address, values={"found": kind}, hint=hint
         )
-    return found
-
-
-def _found_module(address: str) -> Any:
-    return sys.modules[address.partition(":")[0]]
+    return kind
 
 
 def _classes_in(module: Any) -> list[str]:
@@ -526,18 +519,21 @@ def _is_torch_class(value: Any) -> bool:
 def _reason(error: BaseException) -> str:
     """Return an exception's type, its text, and where in the user's code it was raised."""
     text = printable(" ".join(str(error).split()))
-    text = text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 3]}..."
+    if len(text) > _LONGEST_REASON:
+        text = f"{text[: _LONGEST_REASON - 3]}..."
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith(_NOT_THEIRS)
     ]
-    place = f", at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
-    return f"{type(error).__name__}: {text}".removesuffix(": ").removesuffix(".") + place
+    reason = f"{type(error).__name__}: {text}".removesuffix(": ").removesuffix(".")
+    if frames:
+        reason += f", at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}"
+    return reason
 
 
 def _packages(module: str, kind: type, config: Any) -> tuple[str, ...]:
-    """Return the prefixes of the user's own modules: of the packages that were named, never torch or this one whole."""
+    """Return the prefixes of the user's own modules: never all of torch or of this package."""
     at_home = config if isinstance(config, type) else type(config)
     named = {module, kind.__module__, at_home.__module__} - {"builtins"}
     tops = {name.partition(".")[0] for name in named} - {"torch", "weighbridge"}
@@ -545,31 +541,25 @@ def _packages(module: str, kind: type, config: Any) -> tuple[str, ...]:
 
 
 def _parameter_for(kind: type, form: Form, where: str) -> str | None:
-    """Return the parameter that takes the config, ``""`` where it goes by its place, None where it is spread.
+    """Return the parameter that takes the config: ``""`` by position, None for one each field.
 
     Raises:
         UsageError: the constructor takes none, or needs more than a config.
     """
-    taken = [
-        found
-        for found in inspect.signature(kind).parameters.values()
-        if found.kind not in _GATHERED
+    parameters = [
+        parameter
+        for parameter in inspect.signature(kind).parameters.values()
+        if parameter.kind not in GATHERED
     ]
-    needed = [found.name for found in taken if found.default is _EMPTY]
-    known = [found.name for found in taken if found.name in form.settings]
+    needed = [parameter.name for parameter in parameters if parameter.default is _EMPTY]
+    known = [parameter.name for parameter in parameters if parameter.name in form.settings]
     if not isinstance(form, Objects) and known and set(needed) <= set(known):
         return None
-    if not taken:
+    if not parameters:
         hint = "leave --config out, or name the class that takes it"
         raise UsageError(f"{kind.__name__} takes no config", where=where, hint=hint)
-    chosen = next(
-        (
-            found
-            for found in taken
-            if found.name in _USUAL and found.name in [*needed, taken[0].name]
-        ),
-        taken[0],
-    )
+    usual = {*needed, parameters[0].name} & set(_USUAL)
+    chosen = next((parameter for parameter in parameters if parameter.name in usual), parameters[0])
     others = [name for name in needed if name != chosen.name]
     if others:
         hint = "derive a class that takes a config alone; a subclass of one line will do"
@@ -581,18 +571,17 @@ def _parameter_for(kind: type, form: Form, where: str) -> str | None:
     return "" if chosen.kind is chosen.POSITIONAL_ONLY else chosen.name
 
 
-_GATHERED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _USUAL = ("config", "cfg", "conf", "args", "params", "hparams")
 
 
-def _walked(form: Form, config: Any, above: str) -> Iterator[tuple[str, Any]]:
+def _held_values(form: Form, config: Any, above: str) -> Iterator[tuple[str, Any]]:
     """Yield what a config and those inside it hold, by dotted name."""
     for name, value in form.held(config).items():
         below = form.settings[name].below if name in form.settings else None
         if below is None:
             yield above + name, value
         elif value is not None:
-            yield from _walked(below, value, f"{above}{name}.")
+            yield from _held_values(below, value, f"{above}{name}.")
 
 
 @contextlib.contextmanager
@@ -604,7 +593,7 @@ def _quiet() -> Iterator[None]:
 
 
 class _Readable(TorchFunctionMode):
-    """Makes ramps, of which code reads single numbers, where numbers can be read: the meta device has none."""
+    """Makes ramps on the CPU: code reads single numbers of them, and the meta device has none."""
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None

@@ -1,20 +1,18 @@
-"""One run of reference code: a module built on the meta device, its tensors with the expressions of their shapes."""
+"""One run of reference code: a module on the meta device, its tensors with their expressions."""
 
 from __future__ import annotations
 
 import inspect
 import sys
 from contextlib import ExitStack, contextmanager
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
-from weighbridge.derive.probing import symbolic
-from weighbridge.derive.probing.symbolic import Trace, tracing, tree_of
+from weighbridge.derive.probing.labels import Labels, label_of, put_label
+from weighbridge.derive.probing.symbolic import SymbolicInt, Trace, tracing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Tensor(NamedTuple):
-    """A parameter or buffer: its shape, the expression of each dim where one is known, and the first name it has."""
+    """A parameter or buffer: its shape, the expressions of its dims, and its first name if tied."""
 
     shape: tuple[int, ...]
     dims: tuple[Tree, ...]
@@ -32,7 +30,7 @@ class Tensor(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """What one config gave: its fields' values by dotted path, and everything that the built module holds.
+    """What one config gave: its fields by dotted path, and what the built module holds.
 
     ``lengths`` are those of the module lists, ``modules`` the class of each module, both by path.
     """
@@ -56,63 +54,9 @@ class Probe(NamedTuple):
         }
 
 
-class Labels(TorchFunctionMode):
-    """Keeps the expressions of sizes that tensors are made with, on the tensors."""
-
-    def __torch_function__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        made = function(*args, **kwargs)
-        if isinstance(made, torch.Tensor):
-            label = _label(getattr(function, "__name__", ""), made, args, kwargs)
-            if label is not None and len(label) == made.dim():
-                made._weighbridge_dims = label  # type: ignore[attr-defined]
-        return made
-
-
-_FACTORIES = {
-    "empty",
-    "zeros",
-    "ones",
-    "rand",
-    "randn",
-    "full",
-    "randint",
-    "normal",
-    "empty_strided",
-}
-
-
-def _label(name: str, made: torch.Tensor, args: Any, kwargs: Any) -> tuple[Tree, ...] | None:
-    if name in _FACTORIES:
-        sizes = kwargs.get("size")
-        if sizes is None and args:
-            sizes = (
-                args[0]
-                if isinstance(args[0], list | tuple)
-                else [arg for arg in args if isinstance(arg, int)]
-            )
-        return None if sizes is None else tuple(tree_of(size) for size in sizes)
-    if name == "arange":
-        bounds = [arg for arg in args if isinstance(arg, int)]
-        return (tree_of(bounds[0]),) if len(bounds) == 1 else None
-    if not args or not isinstance(args[0], torch.Tensor) or hasattr(made, "_weighbridge_dims"):
-        return None
-    before: tuple[Tree, ...] | None = getattr(args[0], "_weighbridge_dims", None)
-    if name == "expand" and len(args) > 1:
-        sizes = args[1] if isinstance(args[1], list | tuple) else args[1:]
-        kept = (*[("value", 1)] * (len(sizes) - len(before)), *before) if before else None
-        return tuple(
-            tree_of(size) if size != -1 else kept[at] if kept else ("value", made.shape[at])
-            for at, size in enumerate(sizes)
-        )
-    return before if args[0].shape == made.shape else None
-
-
 @contextmanager
 def quick_building() -> Iterator[None]:
-    """Build modules without working out initial values or tables, and keep labels through `torch.nn.Parameter`."""
+    """Build modules without initial values or tables; `torch.nn.Parameter` keeps labels."""
     new = nn.Parameter.__new__
 
     def labelled(
@@ -123,9 +67,9 @@ def quick_building() -> Iterator[None]:
         **options: Any,
     ) -> Any:
         parameter = new(cls, data, bool(requires_grad), *rest, **options)
-        label = getattr(data, "_weighbridge_dims", None)
+        label = label_of(data)
         if label is not None:
-            parameter._weighbridge_dims = label
+            put_label(parameter, label)
         return parameter
 
     with ExitStack() as patches:
@@ -136,7 +80,7 @@ def quick_building() -> Iterator[None]:
 
 
 def _without_values() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
-    """Yield what fills tensors with values, as an object and a name in it, and what to put in its place."""
+    """Yield what fills tensors with values, as an object and a name in it, and its stand-in."""
     for kind in _subclasses(nn.Module):
         if kind.__module__.startswith("torch.nn.modules"):
             yield from (
@@ -155,9 +99,8 @@ def _without_values() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
         )
 
 
-_TABLES: dict[
-    str, Any
-] = {  # functions that work out a million numbers, one by one, of a tensor that is no parameter
+# Functions that work out a million numbers, one by one, of a tensor that is no parameter.
+_TABLES: dict[str, Any] = {
     "get_sinusoid_encoding_table": lambda positions, size: torch.empty(1, positions, size),
 }
 
@@ -200,7 +143,7 @@ def take(
     return Probe(
         changes=changes,
         fields=fields,
-        tensors=_tensors(module),
+        tensors=_parameters(module),
         buffers=_buffers(module),
         lengths={
             name: len(part)
@@ -211,11 +154,11 @@ def take(
             name: type(part).__name__ for name, part in module.named_modules(remove_duplicate=False)
         },
         trace=trace,
-        chosen=dict(_chosen(module)),
+        chosen=dict(_chosen_experts(module)),
     )
 
 
-_OF_EXPERTS = (
+_CHOSEN_NAMES = (  # attributes that say how many experts a token is sent to
     "top_k",
     "topk",
     "num_experts_per_tok",
@@ -226,22 +169,24 @@ _OF_EXPERTS = (
 )
 
 
-def _chosen(module: nn.Module) -> Iterator[tuple[str, Tree]]:
+def _chosen_experts(module: nn.Module) -> Iterator[tuple[str, Tree]]:
     for path, part in module.named_modules():
-        for name in _OF_EXPERTS:
+        for name in _CHOSEN_NAMES:
             value = vars(part).get(name)
-            if isinstance(value, symbolic.SymbolicInt):
+            if isinstance(value, SymbolicInt):
                 yield path, value.tree
                 break
 
 
-def _tensors(module: nn.Module) -> dict[str, Tensor]:
-    first: dict[int, str] = {}
-    found = {}
+def _parameters(module: nn.Module) -> dict[str, Tensor]:
+    first_names: dict[int, str] = {}
+    parameters = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
-        known = first.setdefault(id(parameter), name)
-        found[name] = _tensor(parameter)._replace(tied_to=None if known == name else known)
-    return found
+        parameters[name] = _tensor(parameter)
+        first_name = first_names.setdefault(id(parameter), name)
+        if first_name != name:
+            parameters[name] = parameters[name]._replace(tied_to=first_name)
+    return parameters
 
 
 def _buffers(module: nn.Module) -> dict[str, Tensor]:
@@ -256,49 +201,7 @@ def _buffers(module: nn.Module) -> dict[str, Tensor]:
 
 def _tensor(tensor: torch.Tensor) -> Tensor:
     shape = tuple(int(size) for size in tensor.shape)
-    label = getattr(tensor, "_weighbridge_dims", None)
+    label = label_of(tensor)
     if label is None or len(label) != len(shape):
         label = tuple(("value", size) for size in shape)
     return Tensor(shape, tuple(label), dtype=str(tensor.dtype).removeprefix("torch."))
-
-
-def install_stand_ins(*prefixes: str) -> None:
-    """Let the modules of these packages compute with what remembers."""
-    for name in sys.modules.keys() - _seen:
-        _seen.add(name)
-        module = sys.modules[name]
-        if module is not None and name.startswith(prefixes):
-            symbolic.install(module.__dict__, without=_as_dtypes(name))
-
-
-_seen: set[str] = set()  # names of modules that were looked at
-
-
-@contextmanager
-def standing_in(*prefixes: str) -> Iterator[None]:
-    """Let the modules of these packages compute with what remembers inside the block, and be as they were after it.
-
-    A prefix ``package.`` is of the package itself too.
-    """
-    found = {
-        name: module
-        for name, module in sys.modules.copy().items()
-        if f"{name}.".startswith(prefixes)
-    }
-    for name, module in found.items():
-        symbolic.install(module.__dict__, without=_as_dtypes(name))
-    try:
-        yield
-    finally:
-        for module in found.values():
-            symbolic.uninstall(module.__dict__)
-
-
-@cache
-def _as_dtypes(module: str) -> set[str]:
-    """Return Python's types that a module's code passes to torch as dtypes, which takes no stand-in for them."""
-    try:
-        code = inspect.getsource(sys.modules[module])
-    except (OSError, TypeError):
-        return set()
-    return {name for name in ("bool", "int") if f"dtype={name}" in code or f".to({name})" in code}

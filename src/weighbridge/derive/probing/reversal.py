@@ -1,4 +1,7 @@
-"""What transformers writes to files in place of a module's tensors, told by running its own code on the meta device."""
+"""What transformers writes to files in place of a module's tensors.
+
+Its own code shows that, run on the meta device.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,16 @@ class InFile(NamedTuple):
 
 
 class Files(NamedTuple):
-    """What files hold of a module, and the names that older files have for it, where they are others."""
+    """What files hold of a module, and the other names that older files have for it."""
 
     tensors: dict[str, InFile]
     older: dict[str, str]
 
 
 def files_of(module: nn.Module) -> Files | None:
-    """Return what `save_pretrained` writes of a module on the meta device; None where it is the module's own tensors.
+    """Return what `save_pretrained` writes of a module, None where it is the module's own tensors.
+
+    The module is on the meta device.
 
     Raises:
         Exception: whatever the reference raises where it cannot turn back what it does when it
@@ -42,54 +47,65 @@ def files_of(module: nn.Module) -> Files | None:
     tensors = _reverted(module)
     older: dict[str, str] = {}
     if any(isinstance(conversion, PrefixChange) for conversion in conversions):
-        module._weight_conversions = conversions  # type: ignore[assignment]  # as if it had been loaded from a file
-        now = _by_what_they_are_of(tensors)
-        for of, names in _by_what_they_are_of(_reverted(module)).items():
+        # As if the module had been loaded from a file.
+        module._weight_conversions = conversions  # type: ignore[assignment]
+        names_now = _names_by_sources(tensors)
+        for sources, names in _names_by_sources(_reverted(module)).items():
             older |= {
-                old: name for old, name in zip(names, now[of], strict=True) if old not in tensors
+                name: name_now
+                for name, name_now in zip(names, names_now[sources], strict=True)
+                if name not in tensors
             }
     return Files(tensors, older)
 
 
 def _reverted(module: nn.Module) -> dict[str, InFile]:
-    held = {
+    tensors = {
         name: torch.empty(tensor.shape, device="meta")
         for name, tensor in module.state_dict().items()
     }
-    for name, tensor in held.items():
+    for name, tensor in tensors.items():
         tensor._weighbridge_of = {name: None}  # type: ignore[attr-defined]
-    with _Trail():
-        found = revert_weight_conversion(module, held)  # type: ignore[arg-type]
-    return {name: InFile(tuple(tensor.shape), tuple(_of(tensor))) for name, tensor in found.items()}
+    with _SourceKeeper():
+        in_file = revert_weight_conversion(module, tensors)  # type: ignore[arg-type]
+    return {
+        name: InFile(tuple(tensor.shape), tuple(_sources(tensor)))
+        for name, tensor in in_file.items()
+    }
 
 
-def _by_what_they_are_of(tensors: dict[str, InFile]) -> dict[tuple[str, ...], list[str]]:
+def _names_by_sources(tensors: dict[str, InFile]) -> dict[tuple[str, ...], list[str]]:
     names: dict[tuple[str, ...], list[str]] = {}
     for name, tensor in tensors.items():
         names.setdefault(tensor.of, []).append(name)
     return names
 
 
-class _Trail(TorchFunctionMode):
-    """Keeps on every tensor which ones it was made of."""
+class _SourceKeeper(TorchFunctionMode):
+    """Keeps on every tensor the names of those that it was made of, as keys for their order."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        made = function(*args, **(kwargs or {}))
-        of = {name: None for tensor in _tensors([args, kwargs]) for name in _of(tensor)}
-        for tensor in _tensors(made) if of else ():
-            tensor._weighbridge_of = of  # type: ignore[attr-defined]
-        return made
+        result = function(*args, **(kwargs or {}))
+        sources: dict[str, None] = {}
+        for tensor in _tensors_in([args, kwargs]):
+            sources |= _sources(tensor)
+        if sources:
+            for tensor in _tensors_in(result):
+                tensor._weighbridge_of = sources  # type: ignore[attr-defined]
+        return result
 
 
-def _of(tensor: torch.Tensor) -> dict[str, None]:
+def _sources(tensor: torch.Tensor) -> dict[str, None]:
     return getattr(tensor, "_weighbridge_of", {})
 
 
-def _tensors(found: Any) -> Iterator[torch.Tensor]:
-    if isinstance(found, torch.Tensor):
-        yield found
-    elif isinstance(found, list | tuple | dict):
-        for each in found.values() if isinstance(found, dict) else found:
-            yield from _tensors(each)
+def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        yield from _tensors_in(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors_in(item)

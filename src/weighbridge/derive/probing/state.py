@@ -1,7 +1,7 @@
 """What is known so far of one class of reference code, and how many configs may still be tried.
 
 An `Exploration` tries configs and keeps the probes that show something new. What it learns of the
-config's fields are its `Findings`; the strategies in this folder add to them.
+config's fields are its `FieldFindings`; the strategies in this folder add to them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LAYER_COUNT = re.compile(r"(layers?|depth|blocks?|n_layer|layer_num|stages|repea
 
 
 class Turn(NamedTuple):
-    """How a field can be turned: its default, other values that the code took, if any integer does."""
+    """How a field can be turned: its default, values that the code took, whether any does."""
 
     value: Any
     values: list[Any]
@@ -54,7 +54,7 @@ class Budget:
 
 
 @dataclass
-class Findings:
+class FieldFindings:
     """What is known of a config's fields. Fields go by dotted path.
 
     Attributes:
@@ -77,7 +77,7 @@ class Findings:
     alphabets: dict[str, list[Any]] = field(default_factory=dict)
     pinned: Changes = field(default_factory=dict)
 
-    def copied(self) -> Findings:
+    def copied(self) -> FieldFindings:
         """Return a copy that can be added to.
 
         The values of a `Turn` stay shared: what one class of a config takes, the others draw too.
@@ -135,7 +135,7 @@ class Exploration:
     class_name: str
     random: random.Random
     start: Changes
-    findings: Findings
+    findings: FieldFindings
     budget: Budget = field(default_factory=Budget)
     knobs: dict[str, Knob] = field(default_factory=dict)
     probes: list[Probe] = field(default_factory=list)
@@ -224,7 +224,7 @@ class Exploration:
 
     @property
     def shrunk(self) -> list[str]:
-        """The fields that the base makes smaller and whose names do not say that they count layers."""
+        """The fields that the base makes smaller, but for those whose names say "layers"."""
         base = self.findings.base
         return [path for path in base if path not in self.start and not LAYER_COUNT.search(path)]
 
@@ -263,7 +263,7 @@ def begin(
         class_name=class_name,
         random=random.Random(f"{subject.family} {class_name} {seed}"),  # noqa: S311
         start=dict(subject.start),
-        findings=Findings(pinned={path: defaults[path] for path in pinned}),
+        findings=FieldFindings(pinned={path: defaults[path] for path in pinned}),
     )
 
 

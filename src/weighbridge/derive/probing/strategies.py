@@ -24,6 +24,7 @@ from weighbridge.derive.probing.symbolic import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from weighbridge.algebra.expr import Tree
     from weighbridge.derive.probing.probe import Probe
     from weighbridge.derive.probing.state import Changes, Exploration
     from weighbridge.derive.probing.subject import Knob
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 BIG_MODEL = 1200  # tensors of a model that takes too long to build again and again
 LEFT_FOR_ANSWERS = 0.4  # share of the budget that turning each field alone leaves to the rest
 LEFT_FOR_CHANCE = 0.35  # share that answers and pairs leave, so that random configs can be drawn
-MOST_CHANGED = 3  # values of one field that change tensors: two tell a line, a third confirms it
+MOST_CHANGES = 3  # values of one field that change tensors: two tell a line, a third confirms it
 MOST_TAKEN = 6  # values of one field that are taken at all
 TRIES_IN_VAIN = 2  # values that change no tensor, after which a field is left alone
 MOST_FLAGS = 8  # flags that a refused field is turned with
@@ -49,16 +50,14 @@ def shrink(exploration: Exploration) -> None:
     """Find a base of few layers, and keep it; keep the default too if it is cheap to build."""
     findings, subject = exploration.findings, exploration.subject
     findings.base = dict(exploration.start)
-    for place in subject.optional:
-        if exploration.try_change(place, {}) is not None:
-            findings.base[place] = {}
+    _add_optional(exploration)
     default = subject.probe(exploration.class_name, dict(findings.base))
     findings.is_cheap = len(default.tensors) < BIG_MODEL
     smallest = default
     for path in _layer_counts(exploration, default):
         value = default.fields.get(path)
         is_worked_out = isinstance(value, list) and subject.stated.get(path) is None
-        if is_worked_out or path in findings.base or path in findings.pinned:
+        if is_worked_out or path in {*findings.base, *findings.pinned}:
             continue  # a list that is worked out follows from what it is worked out of
         for smaller in fewer(value):
             probe = exploration.try_change(path, smaller)
@@ -68,6 +67,13 @@ def shrink(exploration: Exploration) -> None:
     exploration.keep(smallest)
     if smallest is not default and findings.is_cheap:
         exploration.keep(default)
+
+
+def _add_optional(exploration: Exploration) -> None:
+    """Add the sub-configs to the base that are null by default, as far as they are taken."""
+    for place in exploration.subject.optional:
+        if exploration.try_change(place, {}) is not None:
+            exploration.findings.base[place] = {}
 
 
 def _layer_counts(exploration: Exploration, probe: Probe) -> list[str]:
@@ -84,7 +90,7 @@ def _layer_counts(exploration: Exploration, probe: Probe) -> list[str]:
 # What is known of another class
 
 
-def follow(exploration: Exploration, earlier: Exploration) -> None:
+def retry_known(exploration: Exploration, earlier: Exploration) -> None:
     """Begin with what was learned of another class of the same config."""
     exploration.findings = earlier.findings.copied()
     base = exploration.subject.probe(exploration.class_name, exploration.findings.base)
@@ -139,36 +145,44 @@ def turn_each(exploration: Exploration, paths: Iterable[str]) -> None:
 
 
 def _turn(exploration: Exploration, knob: Knob) -> None:
-    findings = exploration.findings
     value = exploration.value_in_base(knob)
-    usual = exploration.probes[0]
     taken = [
         candidate
         for candidate in values_for_none(knob, value)
         if _leaves_something_out(exploration, knob.path, candidate)
     ]
+    is_free = _turn_to_others(exploration, knob, value, taken)
+    if taken:
+        exploration.findings.turns[knob.path] = Turn(value, taken, is_free)
+    elif isinstance(value, bool | str) or value is None:
+        _turn_with_flag(exploration, knob, value)
+
+
+def _turn_to_others(exploration: Exploration, knob: Knob, value: Any, taken: list[Any]) -> bool:
+    """Try other values, add those that are taken, and return whether any integer will do."""
+    usual = exploration.probes[0]
     is_free = False
-    changed = 0
+    changes = 0
     for tries, candidate in enumerate(other_values(exploration, knob, value)):
-        is_in_vain = tries >= TRIES_IN_VAIN and taken and not changed
-        if changed >= MOST_CHANGED or len(taken) >= MOST_TAKEN or is_in_vain:
+        is_in_vain = tries >= TRIES_IN_VAIN and taken and not changes
+        if changes >= MOST_CHANGES or len(taken) >= MOST_TAKEN or is_in_vain:
             break
         probe = exploration.try_change(knob.path, candidate)
         if probe is None:
             continue
         taken.append(candidate)
-        is_free |= tries == 0 and type(value) is int and value >= SMALLEST_SIZE
-        change = 0
-        if probe.outline != usual.outline:
-            findings.active.add(knob.path)
-            changed += 1
-            change = changed
-        if _teaches(exploration, probe, candidate, change):
+        is_free |= tries == 0 and _is_size(value)
+        is_change = probe.outline != usual.outline
+        changes += is_change
+        if _teaches(exploration, probe, candidate, changes if is_change else 0):
             exploration.keep(probe)
-    if taken:
-        findings.turns[knob.path] = Turn(value, taken, is_free)
-    elif isinstance(value, bool | str) or value is None:
-        _turn_with_flag(exploration, knob, value)
+    if changes:
+        exploration.findings.active.add(knob.path)
+    return is_free
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and value >= SMALLEST_SIZE
 
 
 def _teaches(exploration: Exploration, probe: Probe, value: Any, change: int) -> bool:
@@ -230,18 +244,19 @@ def answer_both_ways(exploration: Exploration) -> None:
         if len(paths) == 2 and tree[0] in ("==", "!="):
             _make_equal(exploration, *paths)
         if len(paths) == 1 and paths[0] in knobs and paths[0] not in active:
-            knob = knobs[paths[0]]
-            for value in values_about(tree):
-                if value != knob.value and type(knob.value) in (type(value), type(None)):
-                    _answer_with(exploration, knob.path, value)
+            _answer_differently(exploration, knobs[paths[0]], tree)
 
 
-def _answer_with(exploration: Exploration, path: str, value: Any) -> None:
-    probe = exploration.try_change(path, value)
-    if probe is not None and exploration.is_new(probe):
-        exploration.add_value(path, value)
-        exploration.findings.active.add(path)
-        exploration.keep(probe)
+def _answer_differently(exploration: Exploration, knob: Knob, tree: Tree) -> None:
+    """Try the values of a field that a question about it alone suggests."""
+    for value in values_about(tree):
+        if value == knob.value or type(knob.value) not in (type(value), type(None)):
+            continue
+        probe = exploration.try_change(knob.path, value)
+        if probe is not None and exploration.is_new(probe):
+            exploration.add_value(knob.path, value)
+            exploration.findings.active.add(knob.path)
+            exploration.keep(probe)
 
 
 def _make_equal(exploration: Exploration, one: str, other: str) -> None:
@@ -292,13 +307,7 @@ def _takes_item(exploration: Exploration, path: str, items: list[str], text: str
 
 def change_lengths(exploration: Exploration) -> None:
     """Lengthen and shorten lists that belong together: one item for each stage."""
-    lists_of_stages: dict[tuple[str, int], Changes] = {}
-    for path, knob in exploration.knobs.items():
-        value = exploration.value_in_base(knob)
-        if isinstance(value, list | tuple) and 2 <= len(value) <= MOST_STAGES:
-            holder = path.rpartition(".")[0]
-            lists_of_stages.setdefault((holder, len(value)), {})[path] = value
-    for (holder, length), lists in lists_of_stages.items():
+    for (holder, length), lists in _lists_of_stages(exploration).items():
         counts = _stage_counts(exploration, holder, length)
         counted_or_not = (counts, []) if counts else ([],)
         for step, counting in itertools.product((-1, 1), counted_or_not):
@@ -310,6 +319,17 @@ def change_lengths(exploration: Exploration) -> None:
                 if exploration.is_new(probe):
                     exploration.keep(probe)
                 break
+
+
+def _lists_of_stages(exploration: Exploration) -> dict[tuple[str, int], Changes]:
+    """Return the lists of each length in each config, with their values in the base, by path."""
+    lists: dict[tuple[str, int], Changes] = {}
+    for path, knob in exploration.knobs.items():
+        value = exploration.value_in_base(knob)
+        if isinstance(value, list | tuple) and 2 <= len(value) <= MOST_STAGES:
+            holder = path.rpartition(".")[0]
+            lists.setdefault((holder, len(value)), {})[path] = value
+    return lists
 
 
 def _stage_counts(exploration: Exploration, holder: str, length: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""What derivation asks of the code that it runs: a family of transformers, or a user's own module."""
+"""What derivation asks of the code that it runs: a model type of transformers or a class."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Knob(NamedTuple):
-    """A field of a config that can be turned: its dotted path, its value by default, and its type as annotated."""
+    """A field of a config that can be turned: its dotted path, its default, its annotation."""
 
     path: str
     value: Any
@@ -23,7 +23,7 @@ class Knob(NamedTuple):
 
 
 class Subject(Protocol):
-    """Code to derive a blueprint from: what its config may say, which classes it has, and what those build.
+    """Code to derive a blueprint from: its config, its classes, and what those build.
 
     A config is whatever `config` returns, and is given back to `fields` alone. Changes and fields
     go by dotted path.
@@ -66,7 +66,7 @@ class Subject(Protocol):
 
     @property
     def taken(self) -> dict[str, Any]:
-        """Names, of no field, that the config takes all the same, with what it takes for one that is absent."""
+        """Names, of no field, that the config takes, with what stands for an absent one."""
 
     @property
     def words(self) -> dict[str, dict[str, str]]:
@@ -120,7 +120,7 @@ class Subject(Protocol):
         """Return changes as a JSON file has them."""
 
     def remembered(self, probe: Probe) -> tuple[dict[str, Any], Trace]:
-        """Return a probe's fields as its config makes them of values that remember, and what that asked."""
+        """Return a probe's fields as made of values that remember, and their trace."""
 
     def probe(self, class_name: str, changes: Mapping[str, Any], *, labels: bool = True) -> Probe:
         """Build a class on the config of these changes.
@@ -144,7 +144,7 @@ class Subject(Protocol):
         """
 
     def in_files(self, class_name: str, changes: Mapping[str, Any]) -> Files | None:
-        """Build a class on the config of these changes, and return what files hold of it, where that is otherwise.
+        """Build a class on the config of these changes, and return what files hold, if other.
 
         Raises:
             Exception: whatever the code raises.

@@ -1,7 +1,7 @@
-"""What the probes never ran: the lines of ``__init__`` methods that could decide a tensor and were not executed.
+"""What the probes never ran: lines of ``__init__`` methods that could decide a tensor.
 
-That unseen configs agree says nothing of code that no config reached. What was not reached is a
-hole, and is said.
+That unseen configs agree says nothing about code that no config reached. Such code is a hole, and
+is reported.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from weighbridge.derive.probing.subject import Subject
+
+
+_LONGEST_TEXT = 100  # characters of a line that are shown
 
 
 class UnreachedLine(NamedTuple):
@@ -37,7 +40,7 @@ class UnreachedLine(NamedTuple):
 
 
 class Runs:
-    """Which lines of a family's code were executed, over all classes and configs that were looked at."""
+    """Which lines of a family's code were executed, over all classes and configs."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
@@ -48,17 +51,18 @@ class Runs:
     def never_run(
         self, class_name: str, configs: Iterable[Mapping[str, Any]]
     ) -> list[UnreachedLine]:
-        """Return the lines of the methods that build a class which no config executes, these included."""
+        """Return the lines of a class's ``__init__`` methods that no config executes.
+
+        The configs are those of earlier calls and these.
+        """
         for changes in configs:
             key = f"{class_name} {sorted(changes.items(), key=str)}"
             if key not in self._looked_at:
                 self._looked_at.add(key)
                 self._look(class_name, changes)
-        missed = (
-            line._replace(near=self._near[code])
-            for code, ran in self._ran.items()
-            for line in _missed(code, ran)
-        )
+        missed: list[UnreachedLine] = []
+        for code, ran in self._ran.items():
+            missed += [line._replace(near=self._near[code]) for line in _missed(code, ran)]
         return sorted(missed, key=lambda line: (line.file, line.number))
 
     def _look(self, class_name: str, changes: Mapping[str, Any]) -> None:
@@ -98,7 +102,7 @@ def _missed(code: CodeType, ran: set[int]) -> Iterator[UnreachedLine]:
                 code.co_filename,
                 statement.lineno,
                 method,
-                source[statement.lineno - 1].strip()[:100],
+                source[statement.lineno - 1].strip()[:_LONGEST_TEXT],
                 tests,
             )
 
@@ -111,39 +115,48 @@ def _source(path: str) -> list[str]:
 
 @cache
 def _statements(path: str) -> dict[int, list[tuple[ast.stmt, str, tuple[str, ...]]]]:
-    """Return what can decide a tensor in each ``__init__``, by its first line: statement, method, conditions."""
-    found = {}
+    """Return what can decide a tensor in each ``__init__``, by the method's first line.
+
+    Each statement comes with the name of its method and the conditions that it stands under.
+    """
+    statements = {}
+    for kind, method in _init_methods(path):
+        first_line = min([method.lineno, *[node.lineno for node in method.decorator_list]])
+        name = f"{kind.name}.__init__"
+        statements[first_line] = [
+            (node, name, tests) for node, tests in _under(method, ()) if _decides(node)
+        ]
+    return statements
+
+
+def _init_methods(path: str) -> Iterator[tuple[ast.ClassDef, ast.FunctionDef]]:
     for kind in ast.walk(ast.parse("\n".join(_source(path)))):
         if isinstance(kind, ast.ClassDef):
             for method in kind.body:
                 if isinstance(method, ast.FunctionDef) and method.name == "__init__":
-                    first = min([method.lineno, *[node.lineno for node in method.decorator_list]])
-                    name = f"{kind.name}.__init__"
-                    found[first] = [
-                        (node, name, tests) for node, tests in _under(method, ()) if _decides(node)
-                    ]
-    return found
+                    yield kind, method
 
 
 def _under(node: ast.AST, tests: tuple[str, ...]) -> Iterator[tuple[ast.stmt, tuple[str, ...]]]:
     """Yield the simple statements inside a node with the conditions that each stands under."""
-    for inside in ast.iter_child_nodes(node):
-        if isinstance(inside, _SIMPLE):
-            yield inside, tests
-        if isinstance(inside, ast.stmt):
-            yield from _under(
-                inside, (*tests, ast.unparse(inside.test)) if isinstance(inside, ast.If) else tests
-            )
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _SIMPLE):
+            yield child, tests
+        if isinstance(child, ast.If):
+            yield from _under(child, (*tests, ast.unparse(child.test)))
+        elif isinstance(child, ast.stmt):
+            yield from _under(child, tests)
 
 
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
+# Calls that print, or fill tensors with values.
 _TALK = re.compile(
     r"^(logger|warnings|logging|self\.(_?init_\w*|post_init|register_buffer)|deepspeed\.)"
 )
 
 
 def _decides(node: ast.stmt) -> bool:
-    """Whether a statement can decide a tensor: it makes something, and does not only talk or fill in values."""
+    """Whether a statement can decide a tensor: it makes something that is more than a message."""
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Call) and not _TALK.match(ast.unparse(node.value))
     value = getattr(node, "value", None)

@@ -1,0 +1,70 @@
+"""What classes of a user's declare: the parameters of constructors, their defaults and types."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import typing
+from typing import Any
+
+MISSING = dataclasses.MISSING
+GATHERED = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)  # *args, **kwargs
+
+
+def is_declared(kind: Any) -> bool:
+    """Whether a class declares its fields: a dataclass or a pydantic model."""
+    return isinstance(kind, type) and (
+        dataclasses.is_dataclass(kind) or hasattr(kind, "__pydantic_fields__")
+    )
+
+
+def parameters_of(kind: type) -> list[inspect.Parameter]:
+    """Return the parameters of a class's constructor, none if it has no signature."""
+    try:
+        return list(inspect.signature(kind).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+def default_of(kind: type, name: str, default: Any) -> Any:
+    """Return a parameter's default, made where a factory makes it."""
+    if dataclasses.is_dataclass(kind):
+        for field in dataclasses.fields(kind):
+            if field.name == name and field.default_factory is not MISSING:
+                return field.default_factory()
+    fields = getattr(kind, "__pydantic_fields__", {})
+    if name in fields:
+        if fields[name].is_required():
+            return MISSING
+        return fields[name].get_default(call_default_factory=True)
+    return MISSING if default is inspect.Parameter.empty else default
+
+
+def keys_of(kind: type) -> dict[str, str]:
+    """Return the fields of a pydantic model that are given under another name, by that name."""
+    fields = getattr(kind, "__pydantic_fields__", {})
+    keys = {name: field.validation_alias or field.alias or name for name, field in fields.items()}
+    return {key: name for name, key in keys.items() if isinstance(key, str)}
+
+
+def hints_of(kind: type) -> dict[str, Any]:
+    """Return the types of parameters, where they can be worked out."""
+    hints: dict[str, Any] = {}
+    for annotated in (kind, kind.__init__):  # type: ignore[misc]  # it is this class's own
+        with contextlib.suppress(Exception):
+            hints |= typing.get_type_hints(annotated)
+    return hints
+
+
+def annotations_in(kind: type) -> dict[str, str]:
+    """Return the annotations that a class itself has, as text."""
+    annotations = vars(kind).get("__annotations__", {})
+    return {name: annotation_text(annotation) for name, annotation in annotations.items()}
+
+
+def annotation_text(annotation: Any) -> str:
+    """Return an annotation as text, empty for none."""
+    if annotation is inspect.Parameter.empty:
+        return ""
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)

@@ -1,0 +1,293 @@
+"""Stand-ins for Python's own functions: in the globals of reference code, they forget nothing."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import math
+import sys
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.derive.probing.symbolic import (
+    Symbolic,
+    SymbolicFlag,
+    SymbolicFloat,
+    SymbolicInt,
+    SymbolicNumber,
+    SymbolicSequence,
+    calling_site,
+    forgetful_items,
+    is_numeric,
+    lift,
+    note_bound,
+    numeric_tree,
+    plain,
+    tree_of,
+    walk,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterator
+
+    from weighbridge.algebra.expr import Tree
+
+_REMEMBERING_MATH = ("sqrt", "log2", "floor", "ceil")  # functions that shapes are made with
+
+
+class _Like(type):
+    """Makes a stand-in for a type pass for it in isinstance and issubclass."""
+
+    kind: type
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        if cls.kind is bool:
+            return isinstance(value, bool | SymbolicFlag)
+        return isinstance(value, cls.kind)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, cls.kind)
+
+
+class _Int(metaclass=_Like):
+    kind = int
+
+    def __new__(cls, value: Any = 0, *rest: Any) -> Any:
+        if isinstance(value, SymbolicFlag):
+            return lift(int(plain(value)), numeric_tree(value))
+        if isinstance(value, SymbolicInt):
+            return value
+        if isinstance(value, SymbolicFloat):
+            return value.__trunc__()
+        return int(value, *rest)
+
+
+class _Bool(metaclass=_Like):
+    kind = bool
+
+    def __new__(cls, value: Any = 0) -> Any:
+        if isinstance(value, SymbolicFlag):
+            return value
+        if isinstance(value, SymbolicNumber):
+            return SymbolicFlag(plain(value) != 0, ("!=", value.tree, ("value", 0)))
+        return bool(value)
+
+
+def _extreme(kind: str, of_plain: Callable[..., Any]) -> Callable[..., Any]:
+    def choose(*values: Any, **options: Any) -> Any:
+        if len(values) == 1 and isinstance(values[0], SymbolicSequence) and not options:
+            return lift(of_plain(plain(list(forgetful_items(values[0])))), (kind, values[0].tree))
+        compared = list(values[0]) if len(values) == 1 else list(values)
+        if (
+            options
+            or not any(isinstance(value, SymbolicNumber) for value in compared)
+            or not all(map(is_numeric, compared))
+        ):
+            return of_plain(compared, **options)
+        tree = tree_of(compared[0])
+        for value in compared[1:]:
+            tree = (kind, tree, tree_of(value))
+        return lift(of_plain(plain(compared)), tree)
+
+    return choose
+
+
+def _len(values: Any) -> Any:
+    length = len(values)
+    if isinstance(values, SymbolicSequence):
+        return lift(length, ("len", values.tree))
+    return length
+
+
+def _sum(values: Any, start: Any = 0) -> Any:
+    if isinstance(values, SymbolicSequence):
+        return lift(sum(plain(list(forgetful_items(values)))), ("sum", values.tree)) + start
+    total = start
+    for value in values:
+        total = total + value
+    return total
+
+
+class _Range:
+    """A range whose counters know that they count, and whose bound is written down."""
+
+    def __init__(self, *bounds: Any) -> None:
+        self.range, self.site = (
+            range(*[int(plain(bound)) for bound in bounds]),
+            calling_site(),
+        )
+        trees = [tree_of(bound) for bound in bounds]
+        self.start: Tree = ("value", 0)
+        self.step: Tree = ("value", 1)
+        if len(trees) == 1:
+            stop = trees[0]
+        else:
+            self.start, stop, self.step = (*trees, self.step)[:3]
+        length: Tree = ("-", stop, self.start)
+        if self.step != ("value", 1):
+            towards = "-" if self.range.step > 0 else "+"
+            length = ("//", (towards, ("+", length, self.step), ("value", 1)), self.step)
+        note_bound(length)
+
+    def _counter(self, at: int) -> Any:
+        counter: Tree = ("loop", self.site, at)
+        if self.step != ("value", 1):
+            counter = ("*", counter, self.step)
+        if self.start != ("value", 0):
+            counter = ("+", self.start, counter)
+        return lift(self.range[at], counter)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self._counter(at) for at in range(len(self.range)))
+
+    def __reversed__(self) -> Iterator[Any]:
+        return (self._counter(at) for at in reversed(range(len(self.range))))
+
+    def __len__(self) -> int:
+        return len(self.range)
+
+    def __contains__(self, value: Any) -> bool:
+        return plain(value) in self.range
+
+    def __getitem__(self, at: Any) -> Any:
+        item_or_range = self.range[at]
+        if isinstance(item_or_range, int):
+            return self._counter(at % len(self.range))
+        return item_or_range
+
+
+def _enumerate(values: Any, start: int = 0) -> Iterator[tuple[Any, Any]]:
+    return _enumerated(values, start, calling_site())
+
+
+def _enumerated(values: Any, start: int, site: str) -> Iterator[tuple[Any, Any]]:
+    for at, item in enumerate(walk(values, site)):
+        counter = ("loop", site, at)
+        tree = ("+", counter, tree_of(start)) if start else counter
+        yield lift(at + start, tree), item
+
+
+class _Zip:
+    """A zip that writes down how many rounds it has, as far as the lengths are known."""
+
+    def __init__(self, *sequences: Any, strict: bool = False) -> None:
+        site = calling_site()
+        lengths: list[Tree] = [
+            ("len", values.tree) for values in sequences if isinstance(values, SymbolicSequence)
+        ]
+        lengths += [
+            values.length for values in sequences if isinstance(values, _Zip) and values.length
+        ]
+        self.length: Tree | None = None
+        if len(lengths) == 1:
+            self.length = lengths[0]
+        elif lengths:
+            self.length = ("min", *lengths)
+            note_bound(self.length)
+        self._items = builtins.zip(*[walk(values, site) for values in sequences], strict=strict)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return self._items
+
+    def __next__(self) -> tuple[Any, ...]:
+        return next(self._items)
+
+
+class _Math:
+    """The module ``math``, of which the functions that shapes are made with remember."""
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(math, name)
+        if name not in _REMEMBERING_MATH:
+            return function
+
+        def remembering(value: Any) -> Any:
+            if isinstance(value, Symbolic):
+                return lift(function(plain(value)), (name, value.tree))
+            return function(value)
+
+        return remembering
+
+    @staticmethod
+    def prod(values: Any, start: Any = 1) -> Any:
+        for value in values:
+            start = start * value
+        return start
+
+
+STAND_INS: dict[str, Any] = {
+    "int": _Int,
+    "bool": _Bool,
+    "max": _extreme("max", max),
+    "min": _extreme("min", min),
+    "len": _len,
+    "sum": _sum,
+    "range": _Range,
+    "enumerate": _enumerate,
+    "zip": _Zip,
+}
+MATH = _Math()
+
+
+def install(namespace: dict[str, Any], without: Container[str] = ()) -> None:
+    """Put the stand-ins where a module's code looks for Python's own functions.
+
+    A function of that name which the module has itself stays.
+    """
+    for name, stand_in in STAND_INS.items():
+        if name not in without:
+            namespace.setdefault(name, stand_in)
+    if namespace.get("math") is math:
+        namespace["math"] = MATH
+
+
+def uninstall(namespace: dict[str, Any]) -> None:
+    """Take the stand-ins out again."""
+    for name, stand_in in STAND_INS.items():
+        if namespace.get(name) is stand_in:
+            del namespace[name]
+    if namespace.get("math") is MATH:
+        namespace["math"] = math
+
+
+def install_stand_ins(*prefixes: str) -> None:
+    """Let the modules of these packages compute with what remembers."""
+    for name in sys.modules.keys() - _looked_at:
+        _looked_at.add(name)
+        module = sys.modules[name]
+        if module is not None and name.startswith(prefixes):
+            install(module.__dict__, without=_as_dtypes(name))
+
+
+_looked_at: set[str] = set()  # names of modules
+
+
+@contextmanager
+def standing_in(*prefixes: str) -> Iterator[None]:
+    """Let the modules of these packages compute with what remembers, inside the block alone.
+
+    A prefix ``package.`` is of the package itself too.
+    """
+    modules = {
+        name: module
+        for name, module in sys.modules.copy().items()
+        if f"{name}.".startswith(prefixes)
+    }
+    for name, module in modules.items():
+        install(module.__dict__, without=_as_dtypes(name))
+    try:
+        yield
+    finally:
+        for module in modules.values():
+            uninstall(module.__dict__)
+
+
+@cache
+def _as_dtypes(module: str) -> set[str]:
+    """Return Python's types that a module's code passes to torch as dtypes: no stand-in is one."""
+    try:
+        code = inspect.getsource(sys.modules[module])
+    except (OSError, TypeError):
+        return set()
+    return {name for name in ("bool", "int") if f"dtype={name}" in code or f".to({name})" in code}
