@@ -175,7 +175,7 @@ def test_a_file_that_breaks_a_rule_is_refused(change: Any, said: str) -> None:
 )
 def test_a_fresh_recording_is_as_the_file_says(name: str, class_name: str) -> None:
     family, _, ours = name.partition(".")
-    subject: Any = OwnSubject(OURS[family], family=family) if ours else reference().Subject(family)
+    subject: Any = OwnSubject(OURS[family], family=family) if ours else reference().FamilySubject(family)
     subject.task_classes()
     if class_name != subject.base_class:
         subject.check_class(class_name)
@@ -188,7 +188,7 @@ def test_a_fresh_recording_is_as_the_file_says(name: str, class_name: str) -> No
 def test_a_fresh_recording_finds_a_file_that_is_wrong() -> None:
     raw = copy.deepcopy(data.read_toml("operations/bert.toml"))
     raw["saved"]["pooler.activation"] = ["compute batch hidden_size if training"]
-    region = Region(reference().Subject("bert"), blueprint.load("bert"), 0)
+    region = Region(reference().FamilySubject("bert"), blueprint.load("bert"), 0)
     _, difference = held_out(region, operations.Operations(raw), "BertModel", 36)
     assert difference is not None
     assert difference.startswith("saved pooler.activation")

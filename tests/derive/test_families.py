@@ -23,7 +23,7 @@ from weighbridge.blueprint import schema as blueprint
 from weighbridge.data import read_text, read_toml
 from weighbridge.derive.derivation import derive
 from weighbridge.derive.probing.probe import quick_building
-from weighbridge.derive.probing.reference import Subject
+from weighbridge.derive.probing.reference import FamilySubject
 from weighbridge.derive.prove import draws, held
 from weighbridge.errors import WeighbridgeError
 from weighbridge.ledger import ledger
@@ -97,9 +97,9 @@ def test_a_blueprint_gives_what_the_reference_builds(family: str) -> None:
         )
 
 
-def _subject(family: str) -> Subject:
+def _subject(family: str) -> FamilySubject:
     """Return a family as the reference has it, unless it needs a package that is not here."""
-    subject = Subject(family)
+    subject = FamilySubject(family)
     try:
         with quick_building():
             subject.probe(subject.base_class, subject.start, labels=False)

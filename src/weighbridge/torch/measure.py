@@ -260,7 +260,7 @@ def _subject(model: Model, wish: Wish) -> Subject:
     """Return what builds the model: transformers, or this package's own class."""
     family = model.blueprint.family
     if not wish.ours:
-        found: Subject = reference().Subject(family)
+        found: Subject = reference().FamilySubject(family)
         found.task_classes()  # which makes them known
         return found
     if family not in OURS:

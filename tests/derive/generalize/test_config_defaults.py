@@ -12,7 +12,7 @@ from weighbridge.derive.generalize.generalize import Draft, Drafted
 from weighbridge.derive.probing.own import OwnSubject
 from weighbridge.derive.probing.probe import Probe, quick_building
 from weighbridge.derive.probing.stand_ins import STAND_INS
-from weighbridge.derive.probing.symbolic import Trace, lift, plain, tracing
+from weighbridge.derive.probing.symbolic import SymbolicTrace, lift, plain_value, tracing
 from weighbridge.derive.write import expression
 
 if TYPE_CHECKING:
@@ -40,13 +40,14 @@ class Config(NamedTuple):
 
     def fields(self, config: Fields) -> Fields:
         return {
-            name: plain(value) for name, value in {**config, **self.makes(dict(config))}.items()
+            name: plain_value(value)
+            for name, value in {**config, **self.makes(dict(config))}.items()
         }
 
     def fields_of_given(self) -> Fields:
         return self.given
 
-    def remembered(self, probe: Probe) -> tuple[Fields, Trace]:
+    def remembered(self, probe: Probe) -> tuple[Fields, SymbolicTrace]:
         said = {
             name: lift(value, ("name", name))
             for name, value in {**self.stated, **probe.changes}.items()
@@ -55,7 +56,7 @@ class Config(NamedTuple):
             return {**probe.fields, **said, **self.makes(said)}, trace
 
     def probe(self, changes: Fields) -> Probe:
-        return Probe(changes, self.fields(self.config(changes)), {}, {}, {}, {}, Trace())
+        return Probe(changes, self.fields(self.config(changes)), {}, {}, {}, {}, SymbolicTrace())
 
 
 def as_subject(config: Config) -> Subject:
@@ -185,7 +186,7 @@ FIELD: dict[str, Case] = {
     ),
     "is null on a condition that no question tells": Case(
         None,
-        lambda config: config["width"] if plain(config["layers"]) == 5 else None,
+        lambda config: config["width"] if plain_value(config["layers"]) == 5 else None,
         [],
         {},
         {},
@@ -206,7 +207,7 @@ FIELD: dict[str, Case] = {
         lambda config: (
             None
             if config["layers"] == 3
-            else int(plain(config["width"] * config["layers"]) ** 1.7) % 89
+            else int(plain_value(config["width"] * config["layers"]) ** 1.7) % 89
         ),
         [],
         {},
@@ -340,7 +341,7 @@ def test_what_is_worked_out_whatever_a_config_says_is_written_as_what_it_is_work
         (lambda said: {"inner": said["inner"] // 8 * 8}, {"inner": 23}),
         (lambda said: {"inner": or_else(said["inner"], said["width"])}, {"inner": None}),
         (
-            lambda said: {"inner": {"auto": 64}.get(plain(said["inner"]), said["inner"])},
+            lambda said: {"inner": {"auto": 64}.get(plain_value(said["inner"]), said["inner"])},
             {"inner": "auto"},
         ),
     ],

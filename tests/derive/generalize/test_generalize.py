@@ -20,8 +20,8 @@ from weighbridge.derive.generalize.generalize import (
     predicted,
     templated,
 )
-from weighbridge.derive.probing.probe import Probe, Tensor
-from weighbridge.derive.probing.symbolic import Trace
+from weighbridge.derive.probing.probe import Probe, ProbedTensor
+from weighbridge.derive.probing.symbolic import SymbolicTrace
 from weighbridge.derive.write import expression
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def tree(text: str) -> Tree:
     return replaced(parse(text), leaf)
 
 
-def tensor(text: str, fields: Fields, tied_to: str | None = None) -> Tensor:
+def tensor(text: str, fields: Fields, tied_to: str | None = None) -> ProbedTensor:
     """Return a tensor of these dims; a dim that is a number is one whose expression was lost."""
     dims = tuple(map(tree, split_dims(text)))
-    return Tensor(tuple(int(compiled(dim)(fields)) for dim in dims), dims, tied_to)
+    return ProbedTensor(tuple(int(compiled(dim)(fields)) for dim in dims), dims, tied_to)
 
 
 class Holds(NamedTuple):
@@ -68,7 +68,7 @@ class Holds(NamedTuple):
 
 def probe(fields: Fields, holds: Holds) -> Probe:
     """Return the probe that a module would be looked at as."""
-    trace = Trace()
+    trace = SymbolicTrace()
     for name in ("asked", "bounds", "computed"):
         for text in getattr(holds, name):
             getattr(trace, name)[tree(text)] = None

@@ -9,7 +9,7 @@ import pytest
 from weighbridge.algebra.rewrite import names
 from weighbridge.blueprint.schema import load
 from weighbridge.derive.probing.probe import quick_building
-from weighbridge.derive.probing.reference import Subject
+from weighbridge.derive.probing.reference import FamilySubject
 from weighbridge.derive.prove import held
 from weighbridge.errors import ConfigError
 from weighbridge.models.find import find
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def test_a_name_that_is_taken_and_becomes_no_field_is_one_to_turn(
     family: str, taken: dict[str, Any]
 ) -> None:
-    assert Subject(family).taken == taken
+    assert FamilySubject(family).taken == taken
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_name_that_is_taken_and_becomes_no_field_is_one_to_turn(
 def test_a_name_whose_value_becomes_a_field_s_is_another_name_of_it(
     family: str, older: dict[str, str]
 ) -> None:
-    subject = Subject(family)
+    subject = FamilySubject(family)
     found = subject.aliases([*subject.fields(subject.config({}))])
     assert {old: found.get(old) for old in older} == older
 
@@ -91,24 +91,24 @@ def test_a_name_whose_value_becomes_a_field_s_is_another_name_of_it(
 def test_the_words_of_an_older_name_are_those_of_a_table_in_the_code(
     family: str, words: dict[str, dict[str, str]]
 ) -> None:
-    assert Subject(family).words == words
+    assert FamilySubject(family).words == words
 
 
 # Sub-configs that are null by default
 
 
 def test_a_sub_config_that_is_null_by_default_is_one_to_turn_if_its_model_is_one_alone() -> None:
-    assert Subject("gemma4").optional == {
+    assert FamilySubject("gemma4").optional == {
         "vision_config": "gemma4_vision",
         "audio_config": "gemma4_audio",
     }
-    assert Subject("dpt").optional == {}
-    assert "backbone_config" in Subject("dpt").taken
-    assert Subject("bert").optional == Subject("clip").optional == {}
+    assert FamilySubject("dpt").optional == {}
+    assert "backbone_config" in FamilySubject("dpt").taken
+    assert FamilySubject("bert").optional == FamilySubject("clip").optional == {}
 
 
 def test_such_a_sub_config_is_a_field_and_has_none_where_it_is_null() -> None:
-    subject = Subject("gemma4")
+    subject = FamilySubject("gemma4")
     changes = {
         "vision_config": {},
         "vision_config.hidden_size": 64,
@@ -142,12 +142,12 @@ def test_such_a_sub_config_is_a_field_and_has_none_where_it_is_null() -> None:
 
 
 @pytest.fixture(scope="module")
-def gemma() -> Subject:
-    return Subject("gemma4_text")
+def gemma() -> FamilySubject:
+    return FamilySubject("gemma4_text")
 
 
 def test_a_name_that_is_taken_is_a_field_with_what_stands_for_it_where_it_is_absent(
-    gemma: Subject,
+    gemma: FamilySubject,
 ) -> None:
     usual, other = (gemma.fields(gemma.config(said)) for said in ({}, {"global_head_dim": 64}))
     assert (usual["global_head_dim"], other["global_head_dim"]) == (512, 64)
@@ -157,7 +157,7 @@ def test_a_name_that_is_taken_is_a_field_with_what_stands_for_it_where_it_is_abs
     assert gemma.stated["global_head_dim"] == 512
 
 
-def test_what_is_made_of_a_name_that_is_taken_remembers_it(gemma: Subject) -> None:
+def test_what_is_made_of_a_name_that_is_taken_remembers_it(gemma: FamilySubject) -> None:
     with quick_building():
         probe = gemma.probe("Gemma4TextModel", {"num_hidden_layers": 6})
     used: list[Tree] = [tree for tensor in probe.tensors.values() for tree in tensor.dims]
@@ -171,7 +171,7 @@ def test_of_a_name_for_a_dict_and_of_one_that_is_not_to_be_tried_no_value_is_tri
         ("kimi_linear", {"linear_attn_config"}),
         ("step3p7", {"text_config.moe_layers_enum", "text_config.moe_layer_freq"}),
     ):
-        subject = Subject(family)
+        subject = FamilySubject(family)
         assert untried <= subject.taken.keys()
         assert not untried & {knob.path for knob in subject.knobs({})}
 
@@ -218,7 +218,7 @@ def test_a_sub_config_whose_model_is_free_is_refused() -> None:
 def test_a_config_that_says_one_is_weighed_as_the_reference_counts_it(
     family: str, said: dict[str, Any]
 ) -> None:
-    subject, blueprint = Subject(family), load(family)
+    subject, blueprint = FamilySubject(family), load(family)
     subject.task_classes()
     for class_name in blueprint.class_names:
         assert held(blueprint, subject, class_name, [said]) == (class_name, 1, [])

@@ -17,12 +17,12 @@ from weighbridge.derive.probing.symbolic import (
     MOST_NOTED,
     Symbolic,
     SymbolicFlag,
-    counted,
     lift,
-    plain,
-    size,
+    node_count,
+    plain_value,
     tracing,
     tree_of,
+    without_counts,
 )
 from weighbridge.derive.write import expression
 
@@ -139,7 +139,7 @@ REMEMBERED = {
 @pytest.mark.parametrize("code", REMEMBERED)
 def test_a_value_is_what_a_plain_one_is_and_its_expression_comes_to_it(code: str) -> None:
     found, usual = run(code), eval(code, {**FUNCTIONS, **FIELDS})  # noqa: S307
-    assert (plain(found), type(plain(found))) == (usual, type(usual))
+    assert (plain_value(found), type(plain_value(found))) == (usual, type(usual))
     assert isinstance(found, Symbolic)
     assert compiled(tree_of(found))(FIELDS) == usual
     if "1:]" not in code:  # no expression of a blueprint has a slice, and yet one can be run
@@ -186,7 +186,7 @@ def test_an_expression_that_grows_too_large_is_forgotten() -> None:
     for _ in range(LARGEST // 2):
         values.append(values[-1] + 1)
     assert values == list(range(12, 12 + len(values)))
-    assert [size(value.tree) for value in values[:-1]] == list(range(1, LARGEST + 1, 2))
+    assert [node_count(value.tree) for value in values[:-1]] == list(range(1, LARGEST + 1, 2))
     assert not isinstance(values[-1], Symbolic)
 
 
@@ -222,12 +222,12 @@ def test_lifted_again_a_value_forgets_what_it_was() -> None:
 )
 def test_plain_takes_the_memory_off_whatever_it_is_in(name: str, kind: type) -> None:
     value = run(name)
-    assert type(plain(value)) is kind
-    found = plain({value if kind is str else "key": [value, (value,)]})
+    assert type(plain_value(value)) is kind
+    found = plain_value({value if kind is str else "key": [value, (value,)]})
     ((inside, (again,)),) = found.values()
     assert type(inside) is type(again) is kind
     assert [type(key) for key in found] == [str]
-    assert [type(item) for item in plain(run("sizes"))] == [int, int, int]
+    assert [type(item) for item in plain_value(run("sizes"))] == [int, int, int]
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -235,7 +235,7 @@ def test_a_copy_remembers_and_a_pickle_does_not(name: str) -> None:
     value = run(name)
     assert copy.deepcopy({"key": value})["key"].tree == copy.copy(value).tree == ("name", name)
     back = pickle.loads(pickle.dumps(value))  # noqa: S301
-    assert (back, isinstance(back, Symbolic)) == (plain(value), False)
+    assert (back, isinstance(back, Symbolic)) == (plain_value(value), False)
 
 
 def test_a_deep_copy_of_a_list_is_another_list() -> None:
@@ -291,7 +291,7 @@ ASKED: dict[str, list[str]] = {
 def test_what_code_asks_is_written_down_once_in_order(code: str) -> None:
     with tracing() as trace:
         found = run(code)
-    assert plain(found) == eval(code, dict(FIELDS))  # noqa: S307
+    assert plain_value(found) == eval(code, dict(FIELDS))  # noqa: S307
     assert texts(trace.asked) == ASKED[code]
 
 
@@ -334,7 +334,7 @@ def test_a_question_of_every_round_is_one_question() -> None:
     assert [tree[0] for tree in trace.asked] == ["<"]
     ((_, counter, field),) = trace.asked
     assert (counter[0], len(counter), field) == ("loop", 2, ("name", "b"))
-    assert counted(("+", ("loop", "here", 4), ("value", 1))) == (
+    assert without_counts(("+", ("loop", "here", 4), ("value", 1))) == (
         "+",
         ("loop", "here"),
         ("value", 1),
@@ -444,7 +444,7 @@ def test_a_counter_knows_which_round_it_is(code: str) -> None:
         return f"{one}[{other}]" if kind == "[]" else f"{one} {kind} {other}"
 
     found, usual = run(code), eval(code, dict(FIELDS))  # noqa: S307
-    assert [plain(value) for value in found] == usual
+    assert [plain_value(value) for value in found] == usual
     assert [shown(tree_of(value)) for value in found] == COUNTERS[code]
 
 

@@ -346,7 +346,7 @@ def test_all_is_every_family_and_goes_to_the_checkout(
     (there / "pyproject.toml").touch()
     (there / ".git").mkdir()
     assert run("all").status == 0
-    assert counted == list(reference.families())
+    assert counted == list(reference.model_types())
     assert len(texts(root / "blueprints")) == len(counted) + 1
 
 
@@ -391,7 +391,7 @@ def slowly(task):
         time.sleep(600)
     return {"text": Path(folder, f"{first}.toml").read_text(), "exact": True, "holes": []}
 runs._derived = slowly
-command.reference = lambda: types.SimpleNamespace(families=tuple, check_family=str)
+command.reference = lambda: types.SimpleNamespace(model_types=tuple, check_family=str)
 sys.exit(main(["derive", *sys.argv[2:]]))
 """
 

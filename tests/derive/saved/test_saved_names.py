@@ -17,8 +17,8 @@ from weighbridge.blueprint import law
 from weighbridge.blueprint.schema import Blueprint
 from weighbridge.derive.generalize.generalize import Draft, Drafted
 from weighbridge.derive.probing import reversal
-from weighbridge.derive.probing.probe import Probe, Tensor
-from weighbridge.derive.probing.symbolic import Trace
+from weighbridge.derive.probing.probe import Probe, ProbedTensor
+from weighbridge.derive.probing.symbolic import SymbolicTrace
 from weighbridge.derive.saved import saved_names as stored
 from weighbridge.derive.write import toml
 from weighbridge.errors import BlueprintError
@@ -433,9 +433,10 @@ def probe(fields: dict[str, int]) -> Probe:
         for name, size in BOTH.items()
     }
     tensors = {
-        name: Tensor(shape, ()) for name, shape in {**shapes, "out": (fields["wide"],)}.items()
+        name: ProbedTensor(shape, ())
+        for name, shape in {**shapes, "out": (fields["wide"],)}.items()
     }
-    return Probe(fields, fields, tensors, {}, {}, {}, Trace())
+    return Probe(fields, fields, tensors, {}, {}, {}, SymbolicTrace())
 
 
 BOTH = {"text": "one", "image": "two"}
@@ -680,9 +681,9 @@ class Saved(NamedTuple):
 @cache
 def derived(family: str, class_name: str) -> str:
     from weighbridge.derive.derivation import derive
-    from weighbridge.derive.probing.reference import Subject
+    from weighbridge.derive.probing.reference import FamilySubject
 
-    subject = Subject(family)
+    subject = FamilySubject(family)
     assert class_name in subject.task_classes()
     found = derive(subject, classes=[class_name])
     assert found.exact

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weighbridge.algebra.rewrite import LEAVES, NULL, compiled, names, replaced, simplified
 from weighbridge.blueprint.schema import LEFT_OUT
 from weighbridge.derive.generalize.generalize import generalize
-from weighbridge.derive.probing.probe import Probe, Tensor
-from weighbridge.derive.probing.symbolic import plain, tree_of
+from weighbridge.derive.probing.probe import Probe, ProbedTensor
+from weighbridge.derive.probing.symbolic import plain_value, tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -399,13 +399,13 @@ def _as_probe(subject: Subject, name: str, probe: Probe, texts: dict[str, int]) 
     return Probe(probe.changes, fields, tensors, {}, lengths, {}, trace)
 
 
-def _coded(value: Any, texts: dict[str, int]) -> Tensor:
-    number = plain(value)
+def _coded(value: Any, texts: dict[str, int]) -> ProbedTensor:
+    number = plain_value(value)
     if type(number) is int:
-        return Tensor((number,), (tree_of(value),))
+        return ProbedTensor((number,), (tree_of(value),))
     code = texts.setdefault(repr(number), _CODES * (len(texts) + 1) ** 2)
     tree = tree_of(value)
-    return Tensor((code,), (tree if tree[0] == "name" else ("value", code),))
+    return ProbedTensor((code,), (tree if tree[0] == "name" else ("value", code),))
 
 
 def _worded(tree: Tree, words: Mapping[int, str]) -> Tree:

@@ -25,7 +25,7 @@ from weighbridge.algebra.rewrite import (
     replaced,
     simplified,
 )
-from weighbridge.derive.probing.symbolic import size
+from weighbridge.derive.probing.symbolic import node_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from weighbridge.algebra.expr import Tree
-    from weighbridge.derive.probing.probe import Probe, Tensor
+    from weighbridge.derive.probing.probe import Probe, ProbedTensor
 
     Flags = NDArray[np.bool_]
 
@@ -250,7 +250,7 @@ class _Generalizer:
     # Tensors and buffers
 
     def _tensors(self, kind: str) -> None:
-        found: dict[str, dict[Place, Tensor]] = {}
+        found: dict[str, dict[Place, ProbedTensor]] = {}
         for at, probe in enumerate(self.probes):
             for name, tensor in getattr(probe, kind).items():
                 template, indices = self.template(name)
@@ -276,7 +276,7 @@ class _Generalizer:
                 _flags(node, [node.position[place] for place in tensors]),
             )
 
-    def _dims(self, node: Node, tensors: Mapping[Place, Tensor]) -> tuple[Tree, ...] | None:
+    def _dims(self, node: Node, tensors: Mapping[Place, ProbedTensor]) -> tuple[Tree, ...] | None:
         ranks = {len(tensor.shape) for tensor in tensors.values()}
         if len(ranks) > 1:
             return None
@@ -430,7 +430,9 @@ class _Generalizer:
                 return ("-", ("value", rest.pop()), ("index", depth))
         return None
 
-    def _ties(self, node: Node, tensors: Mapping[Place, Tensor]) -> tuple[tuple[str, Tree], ...]:
+    def _ties(
+        self, node: Node, tensors: Mapping[Place, ProbedTensor]
+    ) -> tuple[tuple[str, Tree], ...]:
         targets: dict[str | None, list[Place]] = {}
         for place, tensor in tensors.items():
             to: str | None = None
@@ -537,7 +539,7 @@ class Questions:
             for tree in probe.trace.asked:
                 plain = simplified(tree)
                 if plain[0] != "value":
-                    costs.setdefault(plain, 1 + 0.1 * size(plain))
+                    costs.setdefault(plain, 1 + 0.1 * node_count(plain))
         for name, values in self._columns().items():
             kinds = {type(value) for value in values}
             if kinds <= {bool, type(None)} and bool in kinds:
@@ -835,7 +837,9 @@ class Values:
             simplified(tree) for probe in self.probes for tree in getattr(probe.trace, kind)
         )
         kept = [tree for tree in found if tree[0] != "value"]
-        return sorted(kept, key=lambda tree: (tree[0] != "min", size(tree), repr(tree)))[:3000]
+        return sorted(kept, key=lambda tree: (tree[0] != "min", node_count(tree), repr(tree)))[
+            :3000
+        ]
 
     def number(
         self, wanted: Sequence[int], envs: Sequence[Mapping[str, Any]], first: Sequence[Tree] = ()

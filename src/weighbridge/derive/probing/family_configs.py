@@ -11,7 +11,7 @@ from transformers.configuration_utils import PreTrainedConfig
 from transformers.models.auto import AutoConfig
 
 from weighbridge.derive.probing.subject import Knob
-from weighbridge.derive.probing.symbolic import lift, plain
+from weighbridge.derive.probing.symbolic import lift, plain_value
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
@@ -91,7 +91,7 @@ def config_knobs(config: PreTrainedConfig, above: str = "") -> Iterator[Knob]:
             yield from config_knobs(value, f"{above}{name}.")
         elif not name.startswith("_") and name not in GENERIC_FIELDS:
             if not isinstance(value, tuple):
-                value = plain(value)
+                value = plain_value(value)
             yield Knob(above + name, value, str(field.type))
 
 
@@ -107,7 +107,7 @@ def plain_fields(config: PreTrainedConfig, above: str = "") -> Iterator[tuple[st
         elif isinstance(value, dict):
             yield from _plain_items(value, f"{above}{name}.")
         elif _is_data(value):
-            yield above + name, plain(value)
+            yield above + name, plain_value(value)
     with contextlib.suppress(Exception):
         yield above + "num_labels", int(config.num_labels)  # type: ignore[arg-type]
 
@@ -119,7 +119,7 @@ def _plain_items(values: Mapping[Any, Any], above: str) -> Iterator[tuple[str, A
         if isinstance(value, dict):
             yield from _plain_items(value, f"{above}{name}.")
         elif _is_data(value):
-            yield above + name, plain(value)
+            yield above + name, plain_value(value)
 
 
 def _is_data(value: Any) -> bool:

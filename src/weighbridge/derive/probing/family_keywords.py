@@ -24,7 +24,7 @@ from weighbridge.derive.probing.family_configs import GENERIC_FIELDS, config_at
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from weighbridge.derive.probing.reference import Subject
+    from weighbridge.derive.probing.reference import FamilySubject
 
 TextTable = dict[str | int, str]
 
@@ -48,7 +48,7 @@ _REDUNDANT = re.compile(r"backbone|_dict$|out_features$")
 class FamilyKeywords:
     """The names that the config classes of a family read from their keyword arguments."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: FamilySubject) -> None:
         self._subject = subject
 
     @cached_property

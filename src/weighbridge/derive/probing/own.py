@@ -33,7 +33,7 @@ from weighbridge.derive.probing.own_configs import (
 from weighbridge.derive.probing.own_declarations import GATHERED
 from weighbridge.derive.probing.stand_ins import standing_in
 from weighbridge.derive.probing.subject import Knob
-from weighbridge.derive.probing.symbolic import Trace, lift, tracing
+from weighbridge.derive.probing.symbolic import SymbolicTrace, lift, tracing
 from weighbridge.derive.running.address import family_of, split
 from weighbridge.errors import ModelError, UsageError, WeighbridgeError, nearest, printable, shorten
 
@@ -278,7 +278,7 @@ class OwnSubject:
             here[name] = value
         return top
 
-    def remembered(self, probe: probes.Probe) -> tuple[dict[str, Any], Trace]:
+    def remembered(self, probe: probes.Probe) -> tuple[dict[str, Any], SymbolicTrace]:
         """Return a probe's fields as made of values that remember, and their trace."""
         given = {
             name: lift(probe.fields[name], ("name", name))

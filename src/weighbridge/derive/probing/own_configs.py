@@ -26,7 +26,7 @@ from weighbridge.derive.probing.own_declarations import (
     keys_of,
     parameters_of,
 )
-from weighbridge.derive.probing.symbolic import Symbolic, lift, plain
+from weighbridge.derive.probing.symbolic import Symbolic, lift, plain_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -117,7 +117,7 @@ class Form:
             if setting.below is not None:
                 stated |= {f"{name}.{path}": value for path, value in setting.below.stated.items()}
             elif setting.default is not MISSING and _is_data(setting.default):
-                stated[name] = plain(setting.default)
+                stated[name] = plain_value(setting.default)
         return stated
 
     def required(self, above: str = "") -> Iterator[str]:
@@ -162,10 +162,10 @@ class Form:
             if value is None or value is MISSING:
                 value = held.get(name)
             if _is_data(value):
-                yield path, plain(value)
+                yield path, plain_value(value)
         for name, value in held.items():
             if self._is_worked_out(name, value):
-                yield above + name, plain(value)
+                yield above + name, plain_value(value)
 
     def _is_worked_out(self, name: str, value: Any) -> bool:
         """Whether a value that was not given is a field, because its expression is lost.
@@ -200,7 +200,7 @@ class Form:
             elif (
                 _is_data(value)
                 and (above + name) in fields
-                and plain(value) == fields[above + name]
+                and plain_value(value) == fields[above + name]
             ):
                 values[name] = lift(value, ("name", above + name))
             elif _remembers(traced_values.get(name), value):
@@ -214,7 +214,7 @@ _NO_SETTING = Setting(MISSING)
 
 
 def _remembers(traced: Any, value: Any) -> bool:
-    return isinstance(traced, Symbolic) and plain(traced) == plain(value)
+    return isinstance(traced, Symbolic) and plain_value(traced) == plain_value(value)
 
 
 class Items(Form):
@@ -383,7 +383,7 @@ def _unshared(default: Any) -> Any:
 
 
 def _is_kept(held: Mapping[str, Any], name: str, value: Any) -> bool:
-    return isinstance(value, Symbolic) and name in held and _is_data(plain(held[name]))
+    return isinstance(value, Symbolic) and name in held and _is_data(plain_value(held[name]))
 
 
 def form_of(config: Any, is_own: Callable[[Any], bool]) -> Form | None:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from weighbridge.derive.probing.labels import Labels, label_of, put_label
-from weighbridge.derive.probing.symbolic import SymbolicInt, Trace, tracing
+from weighbridge.derive.probing.symbolic import SymbolicInt, SymbolicTrace, tracing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weighbridge.algebra.expr import Tree
 
 
-class Tensor(NamedTuple):
+class ProbedTensor(NamedTuple):
     """A parameter or buffer: its shape, the expressions of its dims, and its first name if tied."""
 
     shape: tuple[int, ...]
@@ -37,11 +37,11 @@ class Probe(NamedTuple):
 
     changes: Mapping[str, Any]
     fields: Mapping[str, Any]
-    tensors: dict[str, Tensor]
-    buffers: dict[str, Tensor]
+    tensors: dict[str, ProbedTensor]
+    buffers: dict[str, ProbedTensor]
     lengths: dict[str, int]
     modules: dict[str, str]
-    trace: Trace
+    trace: SymbolicTrace
     chosen: Mapping[str, Tree] = {}
     """How many experts each router sends a token to, by the path of the module that says so."""
 
@@ -178,7 +178,7 @@ def _chosen_experts(module: nn.Module) -> Iterator[tuple[str, Tree]]:
                 break
 
 
-def _parameters(module: nn.Module) -> dict[str, Tensor]:
+def _parameters(module: nn.Module) -> dict[str, ProbedTensor]:
     first_names: dict[int, str] = {}
     parameters = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
@@ -189,7 +189,7 @@ def _parameters(module: nn.Module) -> dict[str, Tensor]:
     return parameters
 
 
-def _buffers(module: nn.Module) -> dict[str, Tensor]:
+def _buffers(module: nn.Module) -> dict[str, ProbedTensor]:
     """Return the buffers that a checkpoint stores, and those of integers, which older ones did."""
     stored = module.state_dict(keep_vars=True)
     return {
@@ -199,9 +199,9 @@ def _buffers(module: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def _tensor(tensor: torch.Tensor) -> Tensor:
+def _tensor(tensor: torch.Tensor) -> ProbedTensor:
     shape = tuple(int(size) for size in tensor.shape)
     label = label_of(tensor)
     if label is None or len(label) != len(shape):
         label = tuple(("value", size) for size in shape)
-    return Tensor(shape, tuple(label), dtype=str(tensor.dtype).removeprefix("torch."))
+    return ProbedTensor(shape, tuple(label), dtype=str(tensor.dtype).removeprefix("torch."))

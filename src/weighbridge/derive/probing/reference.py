@@ -38,7 +38,7 @@ from weighbridge.derive.probing.family_keywords import FamilyKeywords
 from weighbridge.derive.probing.reversal import Files, files_of
 from weighbridge.derive.probing.stand_ins import install_stand_ins
 from weighbridge.derive.probing.subject import Knob
-from weighbridge.derive.probing.symbolic import Trace, lift, plain, tracing
+from weighbridge.derive.probing.symbolic import SymbolicTrace, lift, plain_value, tracing
 from weighbridge.errors import ModelError, nearest, shorten
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ _ABSTRACT = re.compile(r"Pre[Tt]rained(\w*)Model$")
 _MOST_SUGGESTED = 6  # classes in a hint, if no name is near
 
 
-class Subject:
+class FamilySubject:
     """A model type of transformers as something to derive.
 
     Example:
-        >>> bert = Subject("bert")
+        >>> bert = FamilySubject("bert")
         >>> bert.base_class, bert.fields(bert.config({"hidden_size": 24}))["hidden_size"]
         ('BertModel', 24)
     """
@@ -423,11 +423,11 @@ class Subject:
         if given:
             with contextlib.suppress(Exception), values_of_any_type():
                 remembering = self.config({**changes, **given})
-                if plain(self.fields(remembering)) == fields:
+                if plain_value(self.fields(remembering)) == fields:
                     return remembering
         return config
 
-    def remembered(self, probe: probes.Probe) -> tuple[dict[str, Any], Trace]:
+    def remembered(self, probe: probes.Probe) -> tuple[dict[str, Any], SymbolicTrace]:
         """Return a probe's fields as made of values that remember, and their trace."""
         given: dict[str, Any] = {}
         for path, value in probe.fields.items():
@@ -490,7 +490,7 @@ def _starts() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def families() -> tuple[str, ...]:
+def model_types() -> tuple[str, ...]:
     """Return every model type that has a base class, in the order of transformers' own table."""
     return tuple(modeling_auto.MODEL_MAPPING_NAMES)
 
@@ -501,8 +501,8 @@ def check_family(family: str) -> None:
     Raises:
         ModelError: there is none.
     """
-    if family not in families():
-        near = nearest(families(), family)
+    if family not in model_types():
+        near = nearest(model_types(), family)
         hint = "give a model type, or module:Class of your own"
         if near:
             hint = f"did you mean {' or '.join(near)}?"

@@ -23,7 +23,7 @@ from weighbridge.derive.probing.symbolic import (
     lift,
     note_bound,
     numeric_tree,
-    plain,
+    plain_value,
     tree_of,
     walk,
 )
@@ -55,7 +55,7 @@ class _Int(metaclass=_Like):
 
     def __new__(cls, value: Any = 0, *rest: Any) -> Any:
         if isinstance(value, SymbolicFlag):
-            return lift(int(plain(value)), numeric_tree(value))
+            return lift(int(plain_value(value)), numeric_tree(value))
         if isinstance(value, SymbolicInt):
             return value
         if isinstance(value, SymbolicFloat):
@@ -70,14 +70,16 @@ class _Bool(metaclass=_Like):
         if isinstance(value, SymbolicFlag):
             return value
         if isinstance(value, SymbolicNumber):
-            return SymbolicFlag(plain(value) != 0, ("!=", value.tree, ("value", 0)))
+            return SymbolicFlag(plain_value(value) != 0, ("!=", value.tree, ("value", 0)))
         return bool(value)
 
 
 def _extreme(kind: str, of_plain: Callable[..., Any]) -> Callable[..., Any]:
     def choose(*values: Any, **options: Any) -> Any:
         if len(values) == 1 and isinstance(values[0], SymbolicSequence) and not options:
-            return lift(of_plain(plain(list(forgetful_items(values[0])))), (kind, values[0].tree))
+            return lift(
+                of_plain(plain_value(list(forgetful_items(values[0])))), (kind, values[0].tree)
+            )
         compared = list(values[0]) if len(values) == 1 else list(values)
         if (
             options
@@ -88,7 +90,7 @@ def _extreme(kind: str, of_plain: Callable[..., Any]) -> Callable[..., Any]:
         tree = tree_of(compared[0])
         for value in compared[1:]:
             tree = (kind, tree, tree_of(value))
-        return lift(of_plain(plain(compared)), tree)
+        return lift(of_plain(plain_value(compared)), tree)
 
     return choose
 
@@ -102,7 +104,7 @@ def _len(values: Any) -> Any:
 
 def _sum(values: Any, start: Any = 0) -> Any:
     if isinstance(values, SymbolicSequence):
-        return lift(sum(plain(list(forgetful_items(values)))), ("sum", values.tree)) + start
+        return lift(sum(plain_value(list(forgetful_items(values)))), ("sum", values.tree)) + start
     total = start
     for value in values:
         total = total + value
@@ -114,7 +116,7 @@ class _Range:
 
     def __init__(self, *bounds: Any) -> None:
         self.range, self.site = (
-            range(*[int(plain(bound)) for bound in bounds]),
+            range(*[int(plain_value(bound)) for bound in bounds]),
             calling_site(),
         )
         trees = [tree_of(bound) for bound in bounds]
@@ -148,7 +150,7 @@ class _Range:
         return len(self.range)
 
     def __contains__(self, value: Any) -> bool:
-        return plain(value) in self.range
+        return plain_value(value) in self.range
 
     def __getitem__(self, at: Any) -> Any:
         item_or_range = self.range[at]
@@ -204,7 +206,7 @@ class _Math:
 
         def remembering(value: Any) -> Any:
             if isinstance(value, Symbolic):
-                return lift(function(plain(value)), (name, value.tree))
+                return lift(function(plain_value(value)), (name, value.tree))
             return function(value)
 
         return remembering

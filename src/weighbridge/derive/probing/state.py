@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.algebra.rewrite import names
-from weighbridge.derive.probing.symbolic import plain
+from weighbridge.derive.probing.symbolic import plain_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -214,8 +214,8 @@ class Exploration:
         for path in sorted(deciding):
             is_shrunk = path in findings.base and path not in self.start
             value = base_fields.get(path)
-            default = plain(self.knobs[path].value)
-            if not is_shrunk and default == value == plain(given_fields.get(path, value)):
+            default = plain_value(self.knobs[path].value)
+            if not is_shrunk and default == value == plain_value(given_fields.get(path, value)):
                 at_default.append(path)
         return sorted(
             at_default,

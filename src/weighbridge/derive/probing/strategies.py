@@ -19,7 +19,7 @@ from weighbridge.derive.probing.candidates import (
     values_for_none,
 )
 from weighbridge.derive.probing.state import LAYER_COUNT, Turn, fields_used, names_in_all
-from weighbridge.derive.probing.symbolic import counted
+from weighbridge.derive.probing.symbolic import without_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -192,7 +192,7 @@ def _teaches(exploration: Exploration, probe: Probe, value: Any, change: int) ->
     where nothing changes (0), probes that ask what no other did.
     """
     if not change:
-        questions = {counted(tree) for tree in probe.trace.asked}
+        questions = {without_counts(tree) for tree in probe.trace.asked}
         return not questions <= set(exploration.asked())
     return change == 1 or (exploration.is_new(probe) and type(value) is not int)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from weighbridge.derive.probing.probe import Probe
     from weighbridge.derive.probing.reversal import Files
-    from weighbridge.derive.probing.symbolic import Trace
+    from weighbridge.derive.probing.symbolic import SymbolicTrace
 
 
 class Knob(NamedTuple):
@@ -119,7 +119,7 @@ class Subject(Protocol):
     def nested(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Return changes as a JSON file has them."""
 
-    def remembered(self, probe: Probe) -> tuple[dict[str, Any], Trace]:
+    def remembered(self, probe: Probe) -> tuple[dict[str, Any], SymbolicTrace]:
         """Return a probe's fields as made of values that remember, and their trace."""
 
     def probe(self, class_name: str, changes: Mapping[str, Any], *, labels: bool = True) -> Probe:

@@ -1,7 +1,7 @@
 """Values that remember: a number, text, flag or list with the expression that gave it.
 
 Reference code is run as it is, on such values: ``config.hidden_size // config.num_attention_heads``
-is 64 and knows to be ``hidden_size // num_attention_heads``. A `Trace` keeps what the code
+is 64 and knows to be ``hidden_size // num_attention_heads``. A `SymbolicTrace` keeps what the code
 asks on its way (``i < first_k_dense_replace``) and the bounds of its loops. The counter of a loop
 is a node of its own, ``("loop", site, 3)``: which index of a tensor's name it is shows only when
 all names are known.
@@ -27,7 +27,7 @@ LARGEST = 60
 MOST_NOTED = 4000
 
 
-class Trace:
+class SymbolicTrace:
     """What a run of reference code asked and computed, in order: keys of dicts, for their order.
 
     ``asked`` are conditions, ``bounds`` the numbers that loops ran up to, ``computed`` integers on
@@ -42,16 +42,16 @@ class Trace:
     def note(self, kind: dict[Tree, None], tree: Tree) -> None:
         """Keep an expression, its loop counters as counters."""
         if len(kind) < MOST_NOTED:
-            kind[counted(tree)] = None
+            kind[without_counts(tree)] = None
 
 
-_traces: list[Trace] = []
+_traces: list[SymbolicTrace] = []
 
 
 @contextmanager
-def tracing() -> Iterator[Trace]:
+def tracing() -> Iterator[SymbolicTrace]:
     """Write down what symbolic values are asked inside the block."""
-    trace = Trace()
+    trace = SymbolicTrace()
     _traces.append(trace)
     try:
         yield trace
@@ -59,20 +59,20 @@ def tracing() -> Iterator[Trace]:
         _traces.remove(trace)
 
 
-def counted(tree: Tree) -> Tree:
+def without_counts(tree: Tree) -> Tree:
     """Return a tree with each counter in place of the value it had: ``("loop", site)``."""
     if tree[0] == "loop":
         return tree[:2]
     if tree[0] in ("name", "value"):
         return tree
-    return (tree[0], *[counted(operand) for operand in tree[1:]])
+    return (tree[0], *[without_counts(operand) for operand in tree[1:]])
 
 
-def size(tree: Tree) -> int:
+def node_count(tree: Tree) -> int:
     """Return the number of nodes."""
     if tree[0] in ("name", "value", "loop"):
         return 1
-    return 1 + sum(size(operand) for operand in tree[1:])
+    return 1 + sum(node_count(operand) for operand in tree[1:])
 
 
 def tree_of(value: Any) -> Tree:
@@ -84,7 +84,7 @@ def tree_of(value: Any) -> Tree:
     return ("value", value.item() if type(value).__module__ == "numpy" else value)
 
 
-def plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Return a value that remembers nothing."""
     if isinstance(value, SymbolicFlag):
         return builtins.bool(int.__int__(value))
@@ -95,17 +95,17 @@ def plain(value: Any) -> Any:
     if isinstance(value, SymbolicText):
         return str.__str__(value)
     if isinstance(value, dict):
-        return {plain(key): plain(item) for key, item in value.items()}
+        return {plain_value(key): plain_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain_value(item) for item in value]
     return value
 
 
 def lift(value: Any, tree: Tree) -> Any:
     """Return a value that remembers this expression, or itself if it cannot, as None cannot."""
     if isinstance(value, Symbolic):
-        value = plain(value)
-    if value is None or size(tree) > LARGEST:
+        value = plain_value(value)
+    if value is None or node_count(tree) > LARGEST:
         return value
     if isinstance(value, bool):
         return SymbolicFlag(value, tree)
@@ -150,7 +150,7 @@ class Symbolic:
         return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        value = plain(self)
+        value = plain_value(self)
         return (type(value), (value,))
 
 
@@ -195,7 +195,7 @@ def _arithmetic(
             return NotImplemented
         left, right = (other, self) if reflected else (self, other)
         return lift(
-            of_plain(plain(left), plain(right)),
+            of_plain(plain_value(left), plain_value(right)),
             (kind, numeric_tree(left), numeric_tree(right)),
         )
 
@@ -207,9 +207,9 @@ def _comparison(kind: str, of_plain: Callable[[Any, Any], Any]) -> Callable[[Any
         if not isinstance(other, int | float | str):
             if kind not in ("==", "!="):
                 return NotImplemented
-            return of_plain(plain(self), other)
+            return of_plain(plain_value(self), other)
         return SymbolicFlag(
-            bool(of_plain(plain(self), plain(other))),
+            bool(of_plain(plain_value(self), plain_value(other))),
             (kind, tree_of(self), tree_of(other)),
         )
 
@@ -220,28 +220,28 @@ class SymbolicNumber(Symbolic):
     """The arithmetic and the comparisons of numbers that remember."""
 
     def __neg__(self) -> Any:
-        return lift(-plain(self), ("neg", tree_of(self)))
+        return lift(-plain_value(self), ("neg", tree_of(self)))
 
     def __abs__(self) -> Any:
-        return lift(abs(plain(self)), ("abs", tree_of(self)))
+        return lift(abs(plain_value(self)), ("abs", tree_of(self)))
 
     def __floor__(self) -> Any:
-        return lift(math.floor(plain(self)), ("floor", tree_of(self)))
+        return lift(math.floor(plain_value(self)), ("floor", tree_of(self)))
 
     def __ceil__(self) -> Any:
-        return lift(math.ceil(plain(self)), ("ceil", tree_of(self)))
+        return lift(math.ceil(plain_value(self)), ("ceil", tree_of(self)))
 
     def __trunc__(self) -> Any:
-        return lift(int(plain(self)), ("int", tree_of(self)))
+        return lift(int(plain_value(self)), ("int", tree_of(self)))
 
     def __round__(self, digits: int | None = None) -> Any:
         if digits:
-            return round(plain(self), digits)
-        return lift(round(plain(self)), ("round", tree_of(self)))
+            return round(plain_value(self), digits)
+        return lift(round(plain_value(self)), ("round", tree_of(self)))
 
     def __bool__(self) -> bool:
         note_question(("!=", self.tree, ("value", 0)))
-        return bool(plain(self))
+        return bool(plain_value(self))
 
 
 for _kind, (_name, _operate) in _ARITHMETIC.items():
@@ -273,7 +273,7 @@ class SymbolicFlag(SymbolicInt):
     __hash__ = int.__hash__
 
     def __str__(self) -> str:
-        return str(plain(self))
+        return str(plain_value(self))
 
     __repr__ = __str__
 
@@ -312,13 +312,13 @@ class SymbolicText(Symbolic, str):  # noqa: SLOT000
         return SymbolicFlag(str.__ne__(self, other), ("!=", self.tree, tree_of(other)))
 
     def __contains__(self, part: object) -> bool:
-        found = part in plain(self)
+        found = part in plain_value(self)
         note_question(("in", tree_of(part), self.tree))
         return bool(found)
 
     def __bool__(self) -> bool:
         note_question(("!=", self.tree, ("value", "")))
-        return len(plain(self)) > 0
+        return len(plain_value(self)) > 0
 
 
 class SymbolicSequence(Symbolic):
@@ -334,11 +334,11 @@ class SymbolicSequence(Symbolic):
             if at.step:
                 return kind(items[at])
             bounds = [tree_of(bound) for bound in (at.start, at.stop)]
-            return lift(kind(map(plain, items[at])), ("[:]", self.tree, *bounds))
+            return lift(kind(map(plain_value, items[at])), ("[:]", self.tree, *bounds))
         return lift(items[at], ("[]", self.tree, tree_of(at)))
 
     def __contains__(self, item: object) -> bool:
-        found = plain(item) in plain(list(forgetful_items(self)))
+        found = plain_value(item) in plain_value(list(forgetful_items(self)))
         note_question(("in", tree_of(item), self.tree))
         return found
 

@@ -57,7 +57,7 @@ def derive(wish: Wish, say: Callable[[str], None]) -> tuple[int, str]:
         check_installed(own=True)
         return _own(wish, say)
     check_installed(own=False)
-    known = reference().families()
+    known = reference().model_types()
     if list(wish.subjects) == [ALL]:
         return _many(known, wish)
     for family in wish.subjects:

@@ -220,7 +220,7 @@ def subject_of(task: Task) -> Subject:
         from weighbridge.derive.probing.own import OwnSubject  # noqa: PLC0415
 
         return OwnSubject(task.subject, task.config, task.fields, task.family)
-    found: Subject = reference().Subject(task.subject)
+    found: Subject = reference().FamilySubject(task.subject)
     return found
 
 

@@ -29,7 +29,7 @@ def counted(config: Mapping[str, Any], where: str) -> Blueprint:
         ModelError: transformers has no such model type, or refuses the config.
     """
     family = config.get("model_type")
-    subject = reference.Subject(family if isinstance(family, str) else str(family))
+    subject = reference.FamilySubject(family if isinstance(family, str) else str(family))
     base = _built(subject, subject.base_class, config, where)
     raw: dict[str, Any] = {
         "format": FORMAT,
@@ -57,7 +57,7 @@ def _named(config: Mapping[str, Any]) -> str:
 
 
 def _built(
-    subject: reference.Subject, class_name: str, config: Mapping[str, Any], where: str
+    subject: reference.FamilySubject, class_name: str, config: Mapping[str, Any], where: str
 ) -> Probe:
     said = json.loads(json.dumps(dict(config)))
     try:
