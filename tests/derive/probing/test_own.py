@@ -1,4 +1,4 @@
-"""Blueprints of a user's own torch modules: derived, then held against the modules on configs not seen before.
+"""Blueprints of a user's own torch modules, compared with the modules on unseen configs.
 
 The modules are built here for real, from configs made as their users make them, and not by what
 derives.
@@ -235,7 +235,7 @@ def derived(kind: str) -> Derived:
 
 
 def held(module: nn.Module) -> Iterator[tuple[str, tuple[int, ...], str | None]]:
-    """Yield the name and shape of every parameter as it is built, and the first name of a shared one."""
+    """Yield the name and shape of every parameter, and the first name of a tied one."""
     first: dict[int, str] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
         known = first.setdefault(id(parameter), name)
@@ -411,7 +411,8 @@ REFUSED = {
     ),
     "a constructor that raises": (
         ("own_models.strange:Raises", None),
-        "building it raised RuntimeError: no GPU for width 8 \N{REPLACEMENT CHARACTER}[31m, at strange.py:",
+        "building it raised RuntimeError: "
+        "no GPU for width 8 \N{REPLACEMENT CHARACTER}[31m, at strange.py:",
     ),
     "a constructor that exits": (
         ("own_models.strange:Exits", None),

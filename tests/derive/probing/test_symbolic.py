@@ -1,4 +1,4 @@
-"""Values that remember: they are what plain ones are, know how they came about, and write down what they are asked."""
+"""Values that remember: they equal plain values, know their expressions, and note questions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FIELDS: dict[str, Any] = {
 
 
 def remembered(**fields: Any) -> dict[str, Any]:
-    """Return fields that remember their names, the stand-ins beside them as reference code finds them."""
+    """Return fields that remember their names, and the stand-ins, as reference code finds them."""
     return {
         **STAND_INS,
         "math": MATH,
@@ -64,11 +64,11 @@ def remembered(**fields: Any) -> dict[str, Any]:
 
 def run(code: str) -> Any:
     """Return what an expression of Python comes to over fields that remember."""
-    return eval(code, {**FUNCTIONS, **remembered(**FIELDS)})  # noqa: S307  # the code is this file's
+    return eval(code, {**FUNCTIONS, **remembered(**FIELDS)})  # noqa: S307  # code of this file
 
 
 def texts(trees: dict[Tree, None]) -> list[str]:
-    """Return noted expressions as texts, their counters as i, j, ... in the order in which they come up."""
+    """Return noted expressions as texts, their counters as i, j, ... in order of appearance."""
     sites: dict[str, int] = {}
 
     def named(tree: Tree) -> Tree:

@@ -1,4 +1,4 @@
-"""A small language model whose config chooses its attention, with a head: a class of a user's own that runs."""
+"""A small language model whose config chooses its attention, with a head; it runs."""
 
 from __future__ import annotations
 

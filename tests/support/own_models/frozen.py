@@ -1,4 +1,4 @@
-"""A frozen dataclass with another inside, one of whose sizes has no default; and a task class around the base."""
+"""A frozen dataclass with another inside and a size without default; and a task class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mixture of experts of a plain class with attributes: which layers have experts is a question of the layer."""
+"""A mixture of experts of a plain class with attributes; some layers have experts."""
 
 from __future__ import annotations
 

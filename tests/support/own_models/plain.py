@@ -1,4 +1,4 @@
-"""Models of a constructor's arguments, of torch's own layers, of a class that keeps what it is given as it likes."""
+"""Models of a constructor's arguments, of torch's layers, of a class that changes its arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A vision encoder of a pydantic model, with a config inside the config, and a ramp that is read number by number."""
+"""A vision encoder of a pydantic model with a config inside, and a ramp read item by item."""
 
 from __future__ import annotations
 

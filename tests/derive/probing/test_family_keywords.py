@@ -1,4 +1,4 @@
-"""Names that a config class takes out of what a file says besides: fields, older names, or neither."""
+"""Names that a config class reads from its keywords: fields, older names of fields, or neither."""
 
 from __future__ import annotations
 
