@@ -411,8 +411,10 @@ REFUSED = {
     ),
     "a constructor that raises": (
         ("own_models.strange:Raises", None),
-        "building it raised RuntimeError: "
-        "no GPU for width 8 \N{REPLACEMENT CHARACTER}[31m, at strange.py:",
+        (
+            "building it raised RuntimeError: "
+            "no GPU for width 8 \N{REPLACEMENT CHARACTER}[31m, at strange.py:"
+        ),
     ),
     "a constructor that exits": (
         ("own_models.strange:Exits", None),

@@ -1,4 +1,4 @@
-"""A decoder of a dataclass: grouped heads, tied weights, sizes computed from others unless given."""
+"""A decoder of a dataclass: grouped heads, tied weights, sizes that follow from others."""
 
 from __future__ import annotations
 

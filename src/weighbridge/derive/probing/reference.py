@@ -35,7 +35,7 @@ from weighbridge.derive.probing.family_configs import (
     values_of_any_type,
 )
 from weighbridge.derive.probing.family_keywords import FamilyKeywords
-from weighbridge.derive.probing.reversal import Files, files_of
+from weighbridge.derive.probing.reversal import Files, saved_files_of
 from weighbridge.derive.probing.stand_ins import install_stand_ins
 from weighbridge.derive.probing.subject import Knob
 from weighbridge.derive.probing.symbolic import SymbolicTrace, lift, plain_value, tracing
@@ -463,7 +463,7 @@ class FamilySubject:
         if class_name in self._saved_as_it_is:
             return None
         with torch.device("meta"):
-            files = files_of(self.build(class_name, self.config(changes)))
+            files = saved_files_of(self.build(class_name, self.config(changes)))
         if files is None:
             self._saved_as_it_is.add(class_name)
         return files

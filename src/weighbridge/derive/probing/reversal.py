@@ -32,7 +32,7 @@ class Files(NamedTuple):
     older: dict[str, str]
 
 
-def files_of(module: nn.Module) -> Files | None:
+def saved_files_of(module: nn.Module) -> Files | None:
     """Return what `save_pretrained` writes of a module, None where it is the module's own tensors.
 
     The module is on the meta device.
