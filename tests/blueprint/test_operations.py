@@ -175,7 +175,9 @@ def test_a_file_that_breaks_a_rule_is_refused(change: Any, said: str) -> None:
 )
 def test_a_fresh_recording_is_as_the_file_says(name: str, class_name: str) -> None:
     family, _, ours = name.partition(".")
-    subject: Any = OwnSubject(OURS[family], family=family) if ours else reference().FamilySubject(family)
+    subject: Any = (
+        OwnSubject(OURS[family], family=family) if ours else reference().FamilySubject(family)
+    )
     subject.task_classes()
     if class_name != subject.base_class:
         subject.check_class(class_name)
