@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sized
 
-_LONGEST_VALUE = 60
+_LONGEST_VALUE = 60  # characters: a message stays one line
+_LONGEST_PLACE = 200  # paths are longer than values
 
 
 class WeighbridgeError(Exception):
@@ -25,8 +26,10 @@ class WeighbridgeError(Exception):
 
     Example:
         >>> print(WeighbridgeError("a size must be a positive integer", where="config.json",
-        ...                        values={"hidden_size": -1}, hint="give hidden_size as 1 or more"))
-        config.json: a size must be a positive integer (hidden_size = -1). Give hidden_size as 1 or more.
+        ...                        values={"hidden_size": -1},
+        ...                        hint="give hidden_size as 1 or more"))
+        config.json: a size must be a positive integer (hidden_size = -1).
+        Give hidden_size as 1 or more.
     """
 
     def __init__(
@@ -41,17 +44,18 @@ class WeighbridgeError(Exception):
         super().__init__(what)
 
     def __str__(self) -> str:
-        bound = ", ".join(f"{name} = {shorten(value)}" for name, value in self.values.items())
-        parts = (
-            f"{shorten(self.where, str, 200)}: " if self.where else "",
-            self.what,
-            f" ({bound})" if bound else "",
-            ".",
-            f" {self.hint[0].upper()}{self.hint[1:]}{'' if self.hint.endswith('?') else '.'}"
-            if self.hint
-            else "",
-        )
-        return "".join(parts)
+        message = self.what
+        if self.where:
+            message = f"{shorten(self.where, str, _LONGEST_PLACE)}: {message}"
+        if self.values:
+            values = (f"{name} = {shorten(value)}" for name, value in self.values.items())
+            message += f" ({', '.join(values)})"
+        message += "."
+        if self.hint:
+            message += f" {self.hint[0].upper()}{self.hint[1:]}"
+            if not self.hint.endswith("?"):
+                message += "."
+        return message
 
 
 class UsageError(WeighbridgeError):
@@ -79,7 +83,7 @@ class ArticleError(WeighbridgeError):
 
 
 class CheckpointError(WeighbridgeError):
-    """A checkpoint that cannot be read, or whose header cannot be trusted: it breaks a rule, whose name comes first."""
+    """A checkpoint that cannot be read, or breaks a rule; the rule's name comes first."""
 
     @property
     def rule(self) -> str:
@@ -96,32 +100,36 @@ def shorten(value: object, show: type[str] | None = None, longest: int = _LONGES
     """
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 4 * longest:
         return f"an integer of {value.bit_length()} bits"
+    text = printable(_shown_value(value, show, longest))
+    if len(text) > longest:
+        text = text[: longest - 3] + "..."
+    return text
+
+
+def _shown_value(value: object, show: type[str] | None, longest: int) -> str:
+    if show is str and isinstance(value, str):
+        return value
     try:
-        text = value if show is str and isinstance(value, str) else _repr(value, longest)
-    except (
-        Exception
-    ):  # a value's own code may fail in any way, and must not hide what was wrong with it
-        text = f"a {type(value).__name__} that cannot be shown"
-    text = printable(text)
-    return text if len(text) <= longest else text[: longest - 3] + "..."
+        return _repr(value, longest)
+    except Exception:
+        # A value's own code may fail in any way, and must not hide what was wrong with the value.
+        return f"a {type(value).__name__} that cannot be shown"
 
 
 def printable(text: str) -> str:
-    r"""Return a text from outside as a terminal may be shown it: what is no printable character is replaced.
+    r"""Return a text from outside with a replacement for each character that is not printable.
 
     Example:
         >>> printable("model\x1b[31m.json")
         'model�[31m.json'
     """
-    return (
-        text
-        if text.isprintable()
-        else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    )
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _repr(value: object, longest: int) -> str:
-    """Return ``repr(value)`` without building a huge or deep one: containers are named by their size."""
+    """Return ``repr(value)`` without building a long one: containers are named by their size."""
     if isinstance(value, str):
         return repr(value[: longest + 1])
     for kind, name in _CONTAINERS.items():
@@ -141,7 +149,7 @@ _CONTAINERS: dict[type[Sized], str] = {
 
 
 def nearest(names: Iterable[str], wanted: str, most: int = 3) -> list[str]:
-    """Return the names nearest to one that is not among them, nearest first: what a message suggests.
+    """Return the names nearest to a misspelt one, nearest first, as suggestions for a message.
 
     Example:
         >>> nearest(["hidden_size", "vocab_size"], "hiden_size")

@@ -196,7 +196,7 @@ def fixed(value: float, decimals: int) -> str:
 
 
 def measured(value: float, among: float = 0.0) -> str:
-    """Write a value that was measured, to three digits; as 0 where float32 has no digits of it ``among`` others.
+    """Write a measured value to three digits, and as 0 what float32 loses ``among`` larger ones.
 
     Example:
         >>> measured(-0.0123456), measured(123456.0), measured(-1.05e-08, among=2.15)
@@ -227,7 +227,12 @@ def percent(part: float) -> str:
         >>> percent(0.4213), percent(0.00001)
         ('42.1%', '<0.1%')
     """
-    return "<0.1%" if 0 < part < 0.0005 else f"{100 * part:.1f}%"
+    if 0 < part < _SMALLEST_SHARE:
+        return "<0.1%"
+    return f"{100 * part:.1f}%"
+
+
+_SMALLEST_SHARE = 0.0005  # that one decimal of a percentage does not round to 0
 
 
 def short(number: int) -> str:
@@ -254,5 +259,9 @@ def _scaled(number: int, base: int, units: tuple[str, ...]) -> str:
     value, steps = float(number), 0
     while value >= base - 0.5 and steps < len(units) - 1:
         value, steps = value / base, steps + 1
-    digits = 0 if steps == 0 or value >= 99.95 else 1 if value >= 9.995 else 2
-    return f"{value:.{digits}f}{units[steps]}"
+    decimals = 2  # three digits in all
+    if value >= 9.995:
+        decimals = 1
+    if steps == 0 or value >= 99.95:
+        decimals = 0
+    return f"{value:.{decimals}f}{units[steps]}"

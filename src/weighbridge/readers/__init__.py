@@ -15,7 +15,7 @@ from weighbridge.readers import index as indexes
 from weighbridge.readers import module, packing, tensorflow
 from weighbridge.readers.formats import FORMATS, FileFormat, format_of, format_of_index
 from weighbridge.readers.header import Header, collecting_later
-from weighbridge.readers.paths import files_of, looks_like_checkpoint
+from weighbridge.readers.paths import files_at, looks_like_checkpoint
 from weighbridge.readers.rules import Rule, is_remote, without_secrets
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> F
     path = os.fspath(path)
     if not os.path.lexists(path) and os.path.isfile(path + tensorflow.SUFFIX):
         path += tensorflow.SUFFIX  # no file has the name that TensorFlow gives a checkpoint
-    files = files_of(path)
+    files = files_at(path)
     of_shards = format_of_index(files[0])
     if of_shards:
         index = indexes.read(files[0])
@@ -160,12 +160,8 @@ def _merged(
     """Put the rows of headers behind one another, and note what does not agree."""
     rows = {row.name: row for header in headers for row in header.rows}
     has_duplicates = len(rows) < sum(len(header.rows) for header in headers)
-    holders: dict[str, tuple[str, ...]] = {}
-    if has_duplicates or index:
-        holders = _holders(files, headers)
-    duplicates: dict[str, tuple[str, ...]] = {}
+    holders = _holders(files, headers) if has_duplicates or index else {}
     if has_duplicates:
-        duplicates = {name: held_by for name, held_by in holders.items() if len(held_by) > 1}
         first_rows = {row.name: row for header in reversed(headers) for row in header.rows}
         rows = {name: first_rows[name] for name in holders}
     rows, packed = packing.unpack(rows, os.path.dirname(files[0]))
@@ -176,7 +172,7 @@ def _merged(
         metadata=_metadata(headers),
         files=tuple(map(without_secrets, files)),
         header_bytes=sum(header.header_bytes for header in headers),
-        duplicates=duplicates,
+        duplicates={name: held_by for name, held_by in holders.items() if len(held_by) > 1},
         absent={},
         unlisted=(),
         stated_bytes=None,

@@ -1,4 +1,4 @@
-"""Reads the directory of a zip archive: which members there are, where they lie, and the first bytes of one.
+"""Reads the directory of a zip archive, and the first bytes of a member.
 
 PyTorch and NumPy keep tensors in zip archives. Python's own ``zipfile`` reads a directory as long
 as the file says that it is, and makes an object of each member; this reads no more than a limit,
@@ -49,7 +49,7 @@ DEFLATE = Rule("zip-deflate", "a deflated member must inflate to the size that i
 
 
 class Member(NamedTuple):
-    """A member: where its own header begins, how it is packed, the bytes it takes in the file, and those it holds."""
+    """A member: its name, the offset of its own header, its method, its bytes packed and not."""
 
     name: str
     offset: int

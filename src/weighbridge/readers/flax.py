@@ -1,4 +1,4 @@
-"""Reads what a Flax checkpoint holds, `flax_model.msgpack`: maps of names to maps, and arrays at their ends.
+"""Reads a Flax checkpoint, `flax_model.msgpack`: nested maps of names, with arrays as leaves.
 
 The file is MessagePack (https://github.com/msgpack/msgpack/blob/master/spec.md): values one behind
 the other, each its kind, its length and its bytes. An array is a value of a kind of Flax's own that
@@ -90,7 +90,7 @@ class _SkippedBytes(NamedTuple):
 
 
 def recognise(start: bytes) -> bool:
-    r"""Tell whether a file's first 9 bytes look like a map of up to 15 names, the first of them short.
+    r"""Return whether a file's first 9 bytes look like a short map with a short name first.
 
     Example:
         >>> recognise(b"\x81\xa6params\x82"), recognise(b"GGUF\x03\x00\x00\x00\x00")
@@ -100,7 +100,7 @@ def recognise(start: bytes) -> bool:
 
 
 def dotted_name(listed: str) -> str:
-    """Return the name that a row has for one of an index, where transformers puts / between the parts.
+    """Return the name of a row for a name in an index, where transformers puts / between parts.
 
     Example:
         >>> dotted_name("bert/pooler/dense/kernel")
@@ -124,7 +124,8 @@ def read(path: str) -> Header:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = os.path.join(folder, "flax_model.msgpack")
         ...     with open(path, "wb") as file:
-        ...         _ = file.write(b"\x81\xa6pooler\x81\xa4bias\xc7" + bytes([len(array), 1]) + array)
+        ...         _ = file.write(b"\x81\xa6pooler\x81\xa4bias\xc7")
+        ...         _ = file.write(bytes([len(array), 1]) + array)
         ...     read(path).rows[0][:3]
         ('pooler.bias', (2,), 'F16')
     """
@@ -182,7 +183,7 @@ class _FlaxReader:
         return int.from_bytes(self._take(width), "big")
 
     def value(self, depth: int = 0) -> Any:
-        """Return the next value: a dict, a list, a text, a number, null, an array, or bytes that were stepped over."""
+        """Return the next value: a Python object, an array, or bytes that were stepped over."""
         self._values += 1
         if depth > MOST_DEEP or self._values > MOST_VALUES:
             raise DEEP.broken(self._path, at=self.position, depth=depth, values=self._values)
@@ -282,7 +283,7 @@ class _FlaxReader:
 
 
 def _count(shape: list[Any], at: object, path: str) -> int:
-    """Return the number of elements; the product never grows past the limit, whatever the shape says."""
+    """Return the number of elements, if the sizes are such and their product is not too large."""
     if len(shape) > MOST_DIMS or not all(map(is_size, shape)):
         raise SHAPE.broken(path, at=at, shape=shape)
     count = elements(shape)
@@ -299,7 +300,7 @@ class _Leaves:
         self._characters = 0
 
     def of(self, value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-        """Yield each array, text and number with its name, the parts of which are joined by dots."""
+        """Yield each array, text and number with its name, its parts joined by dots."""
         self._characters += len(name)
         if self._characters > LONGEST_NAMES:
             raise NAMES.broken(self._path, characters=self._characters)

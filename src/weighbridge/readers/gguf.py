@@ -110,7 +110,7 @@ def recognise(start: bytes) -> bool:
 
 
 def read(path: str) -> Header:
-    """Return what the header says of each tensor, in the header's order: names as they stand, sizes outermost first.
+    """Return the tensors of the header, in its order: names as they stand, sizes outermost first.
 
     The metadata are the keys with their values as texts; of an array, its length.
 
@@ -121,7 +121,8 @@ def read(path: str) -> Header:
     Example:
         >>> import os, struct, tempfile
         >>> header = b"GGUF" + struct.pack("<IQQ", 3, 1, 0)
-        >>> header += struct.pack("<Q6sI2QIQ", 6, b"weight", 2, 32, 3, 2, 0)  # 32 columns of Q4_0 in 3 rows
+        >>> # A matrix of 3 rows and 32 columns in Q4_0:
+        >>> header += struct.pack("<Q6sI2QIQ", 6, b"weight", 2, 32, 3, 2, 0)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = os.path.join(folder, "model.gguf")
         ...     with open(path, "wb") as file:
@@ -137,7 +138,7 @@ _PART = re.compile(r"-\d{5}-of-(\d{5})\.gguf$")
 
 
 def parts(path: str, header: Header) -> list[str]:
-    """Return the files that a split model is in, if this is one of them: `model-00001-of-00003.gguf`.
+    """Return all files of a split model, given any one of them: `model-00001-of-00003.gguf`.
 
     Raises:
         CheckpointError: one of the others is not there.
@@ -179,7 +180,7 @@ class _GgufReader:
         return self.file_bytes - self.position
 
     def _need(self, length: int) -> int:
-        """See that so many bytes are at hand, and return where they begin; nothing is read that is not there."""
+        """Have so many bytes at hand, and return where they begin."""
         if self._at + length > len(self._piece):
             if length > self.left:
                 raise CUT.broken(
@@ -302,7 +303,7 @@ class _GgufReader:
         return _SkippedArray(kind, length)
 
     def _skip_texts(self, count: int) -> None:
-        """Step over texts, which may be a vocabulary of a million: only their lengths are looked at."""
+        """Step over texts by their lengths: they may be a vocabulary of a million words."""
         length_of = Struct(self._order + "Q").unpack_from
         while count:
             self._at = self._need(8)
@@ -353,7 +354,7 @@ class _GgufReader:
     def _check_layout(
         self, tensors: list[_Described], rows: tuple[Row, ...], start: int, alignment: int
     ) -> None:
-        """Hold the tensors to lie end to end, each aligned, from where the data starts to where the file ends."""
+        """Check that the tensors lie end to end, each aligned, and inside the file."""
         expected = end = 0
         for tensor, row in zip(tensors, rows, strict=True):
             if tensor.offset != expected:

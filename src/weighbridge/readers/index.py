@@ -33,7 +33,7 @@ SHARD_MISSING = Rule(
 
 
 class Index(NamedTuple):
-    """An index as it stands: the bytes of all tensors if it states them, tensor name to shard, shard to path."""
+    """An index: the bytes of all tensors if stated, tensor name to shard, and shard to path."""
 
     total_bytes: int | None
     weight_map: dict[str, str]
@@ -46,7 +46,7 @@ class Index(NamedTuple):
 
 
 def read(path: str) -> Index:
-    """Return what an index says, each shard in order of its name with its path; the shards are not opened.
+    """Return an index, its shards in order of their names; the shards are not opened.
 
     Raises:
         CheckpointError: the index breaks a rule, or names a file that is not there or lies outside
@@ -58,7 +58,8 @@ def read(path: str) -> Index:
         ...     open(os.path.join(folder, "a.safetensors"), "w").close()
         ...     path = os.path.join(folder, "model.safetensors.index.json")
         ...     with open(path, "w") as file:
-        ...         _ = file.write('{"metadata": {"total_size": 8}, "weight_map": {"pooler.bias": "a.safetensors"}}')
+        ...         _ = file.write('{"metadata": {"total_size": 8}, ')
+        ...         _ = file.write('"weight_map": {"pooler.bias": "a.safetensors"}}')
         ...     index = read(path)
         >>> index.total_bytes, index.weight_map, list(index.shards)
         (8, {'pooler.bias': 'a.safetensors'}, ['a.safetensors'])
@@ -89,7 +90,7 @@ def _weight_map(found: Any, path: str) -> dict[str, str]:
 
 
 def _total(metadata: Any, path: str) -> int | None:
-    """Return ``metadata.total_size``, which may be absent; some writers put a whole number as ``8.0``."""
+    """Return ``metadata.total_size``, which may be absent; some writers spell it as ``8.0``."""
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
     if isinstance(total, float) and total.is_integer():
         total = int(total)

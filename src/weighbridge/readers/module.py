@@ -27,7 +27,9 @@ class Module(Protocol):
 
 
 def read(module: Module) -> Header:
-    """Return each tensor that a module saves, in that order; one that is another one says so, and a buffer is none.
+    """Return each tensor that a module saves, in its order.
+
+    Tied tensors name their target; buffers are not parameters.
 
     Example:
         >>> import torch

@@ -136,7 +136,7 @@ class _Initializer(NamedTuple):
 
 
 def recognise(start: bytes) -> bool:
-    r"""Tell whether a file's first 9 bytes look like ONNX: its first field is the version, and it is small.
+    r"""Return whether a file's first 9 bytes look like ONNX: a small version in its first field.
 
     Example:
         >>> recognise(b"\x08\x07\x12\x07pytorch"[:9]), recognise(b"GGUF\x03\x00\x00\x00\x00")

@@ -1,4 +1,4 @@
-"""What quantised tensors stand for: the weights that checkpoints pack into others, and the scales beside them.
+"""What quantised tensors stand for: the weights packed into them, and the scales beside them.
 
 How each library does it is data, `facts/packings.toml`. All is told by names, dtypes and shapes,
 and where these leave the bits of an element open, by the config beside the checkpoint.
@@ -31,7 +31,7 @@ _CONFIGS = ("config.json", "quantize_config.json")
 
 
 class Packed(NamedTuple):
-    """A weight that stands packed in a tensor: its own name and shape, and the tensors that stand beside for its sake.
+    """A weight that is packed into a tensor: its own name and shape, and the tensors beside it.
 
     ``shape`` is None where the headers tell only how many elements there are; ``elements`` and
     ``bits`` are None where they do not tell that either.
@@ -84,7 +84,7 @@ class _Packing(NamedTuple):
 
 
 def unpack(rows: Rows, folder: str) -> tuple[dict[str, Row], dict[str, Packed]]:
-    """Return rows that count what they stand for, and the packed weights by the name that they are stored under.
+    """Return rows that count the weights they stand for, and these weights by their stored names.
 
     A scale, a zero, an index or a table has a role of its own, and adds nothing to the parameters.
     ``folder`` is where a config may say how many bits an element takes; it is not looked at where
@@ -97,7 +97,10 @@ def unpack(rows: Rows, folder: str) -> tuple[dict[str, Row], dict[str, Packed]]:
         >>> from weighbridge.ledger.rows import Row
         >>> shapes = {"up.qweight": (512, 64), "up.qzeros": (32, 8), "up.scales": (32, 64)}
         >>> sizes = {name: prod(shape) for name, shape in shapes.items()}
-        >>> rows = {name: Row(name, shapes[name], "I32", "", (), size, size) for name, size in sizes.items()}
+        >>> rows = {
+        ...     name: Row(name, shapes[name], "I32", "", (), size, size)
+        ...     for name, size in sizes.items()
+        ... }
         >>> found, packed = unpack(rows, "")
         >>> packed["up.qweight"].packing, packed["up.qweight"].name, packed["up.qweight"].shape
         ('GPTQ', 'up.weight', (64, 4096))
@@ -135,7 +138,7 @@ def _likely(rows: Rows) -> list[Row]:
 
 
 def _packed(row: Row, packing: _Packing, rows: Rows, bits: _Bits) -> Packed | None:
-    """Return what a tensor stands for under a way of packing; None where the shapes do not agree with it."""
+    """Return the weight that a tensor stands for in a way of packing; None if it does not fit."""
     base = packing.base(row.name)
     beside = tuple(base + ending for ending in packing.roles if base + ending in rows)
     endings = {packing.weight, *packing.needs, *packing.any}
@@ -205,14 +208,14 @@ def _roles(entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 class _Bits:
-    """How many bits the config beside a checkpoint says that an element takes; it is read when it is first asked."""
+    """The bits of an element by the config beside a checkpoint, which is read when first needed."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._said: dict[str, Any] | None = None
 
     def of(self, path: str) -> int | None:
-        """Return the bits of the module at this path, which may have its own; None where nothing says it."""
+        """Return the bits of a module, which may have its own; None if the config has none."""
         if self._said is None:
             self._said = _quantization(self.folder)
         own = self._said.get(path)
@@ -221,7 +224,7 @@ class _Bits:
 
 
 def _quantization(folder: str) -> dict[str, Any]:
-    """Return what a config in this folder says of quantisation: of transformers' kind, MLX's or AutoGPTQ's."""
+    """Return the quantisation in a folder's config: of transformers' kind, MLX's or AutoGPTQ's."""
     for name in _CONFIGS:
         config = _config_at(os.path.join(folder, name))
         if config:

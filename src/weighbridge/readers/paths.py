@@ -22,7 +22,7 @@ NO_MATCH = Rule(
 AMBIGUOUS = Rule("which-index", "the folder holds several indexes", "name the one that is meant")
 
 
-def files_of(path: str) -> list[str]:
+def files_at(path: str) -> list[str]:
     """Return the files that a path means, at least one.
 
     Raises:
@@ -56,7 +56,7 @@ def _remote_files(path: str) -> list[str]:
         return [path]
     if is_remote(folder):
         return [folder]
-    return files_of(folder)
+    return files_at(folder)
 
 
 def looks_like_checkpoint(path: str) -> bool:

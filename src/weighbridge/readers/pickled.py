@@ -40,7 +40,7 @@ class Global(NamedTuple):
 
 
 class Called:
-    """What a pickle would call, or make an object of, with what; ``state`` is what it would set on it then."""
+    """What a pickle would call, its arguments, and the ``state`` it would set on the result."""
 
     __slots__ = ("arguments", "state", "what")
 
@@ -60,7 +60,7 @@ class Reference:
 def unpickled(
     raw: bytes, path: str, start: int = 0, *, known: Container[str] | None = None
 ) -> tuple[Any, int]:
-    """Return what the pickle that begins there would build, and where it ends; it may name only what is known.
+    """Return what a pickle would build, and where it ends; it may name only what is ``known``.
 
     Raises:
         CheckpointError: it is no pickle, or one that is cut off, or it names something else.
@@ -87,7 +87,7 @@ def unpickled(
 
 
 def _run(machine: _Machine, at: int) -> bool:  # noqa: C901  # see below
-    """Do instructions, and tell whether the stop was met; the machine then knows where that is, or the one that failed.
+    """Do instructions, and return whether the stop was reached; ``machine.at`` is the last one.
 
     A checkpoint of a thousand tensors has thirty thousand instructions. Those of which most are
     made are done in place, and all others by the table: a call would take longer than what it does.

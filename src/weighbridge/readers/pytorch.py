@@ -1,4 +1,4 @@
-"""Reads what a PyTorch checkpoint holds, `torch.save`'s zip archives and its older files, without PyTorch.
+"""Reads a PyTorch checkpoint without PyTorch: `torch.save`'s zip archives and its older files.
 
 Both hold a pickle that says how each tensor is rebuilt from a storage that lies beside it. The
 pickle is read as data (`pickled`): nothing in it is imported or called, and one that would call
@@ -43,7 +43,8 @@ PICKLE_LIMIT = Rule(
 NOT_ONE = Rule("torch-file", "the file must be what torch.save writes", FETCH)
 TENSOR = Rule(
     "torch-tensor",
-    f"a tensor must have a storage, and sizes and strides that are whole numbers, at most {MOST_DIMS} of each",
+    "a tensor must have a storage, and sizes and strides that are whole numbers, "
+    f"at most {MOST_DIMS} of each",
     REWRITE,
 )
 ELEMENTS = Rule("torch-elements", "a tensor must have fewer than 2^63 elements", REWRITE)
@@ -51,7 +52,8 @@ STORAGE = Rule("torch-storage", "a storage must lie in the file, of the size tha
 BEYOND = Rule("torch-beyond", "a tensor must lie inside its storage", FETCH)
 DEEP = Rule(
     "torch-deep",
-    f"dicts may nest at most {MOST_DEEP} deep, and hold at most {MOST_TENSORS:,} entries, of names of at most"
+    f"dicts may nest at most {MOST_DEEP} deep, and hold at most {MOST_TENSORS:,} entries, "
+    "of names of at most"
     f" {LONGEST_NAMES:,} characters together",
     REWRITE,
 )
@@ -127,7 +129,7 @@ _KNOWN = {
 
 
 class _TorchTensor(NamedTuple):
-    """A tensor as a pickle has it rebuilt: its storage's key, dtype and length, and how it lies in it."""
+    """A tensor as a pickle rebuilds it: its storage, and where it lies in it."""
 
     key: str
     stored: str
@@ -139,7 +141,7 @@ class _TorchTensor(NamedTuple):
 
 
 def recognise(start: bytes) -> bool:
-    r"""Tell whether a file's first 9 bytes look like a zip archive, or like the pickles of older files.
+    r"""Return whether a file's first 9 bytes look like a zip archive or an older file's pickle.
 
     Example:
         >>> recognise(b"PK\x03\x04\x00\x00\x08\x08\x00"), recognise(b"GGUF\x03\x00\x00\x00\x00")
@@ -149,7 +151,7 @@ def recognise(start: bytes) -> bool:
 
 
 def read(path: str) -> Header:
-    """Return every tensor in a checkpoint, nested dicts under dotted names, in the order in which they were saved.
+    """Return every tensor in a checkpoint, nested dicts under dotted names, in the saved order.
 
     Tensors that are one view of one storage are shared: the second is ``tied_to`` the first and
     adds no parameters.
@@ -169,7 +171,7 @@ def read(path: str) -> Header:
 
 
 def _of_archive(file: BinaryIO, path: str) -> tuple[Any, dict[str, int], int]:
-    """Return what the pickle in an archive would build, the bytes of each storage, and the bytes read."""
+    """Return what an archive's pickle would build, the bytes of each storage, the bytes read."""
     members = archive.members(file, path)
     named = [name for name in members if name.endswith("/data.pkl") and name.count("/") == 1]
     if len(named) != 1:
@@ -188,7 +190,10 @@ def _of_archive(file: BinaryIO, path: str) -> tuple[Any, dict[str, int], int]:
 
 
 def _of_pickles(file: BinaryIO, path: str) -> tuple[Any, dict[str, int], int]:
-    """Return the same of a file of five pickles: a number, a version, the machine, the tensors, the storages' keys."""
+    """Return the same for an older file.
+
+    It is five pickles: a number, a version, the machine, the tensors, the keys of the storages.
+    """
     file_bytes, length = size_of(file), _FIRST_PIECE
     while True:
         raw = read_at(file, 0, length)
@@ -218,7 +223,7 @@ _FIRST_PIECE = 1 << 20
 def _laid_out(
     file: BinaryIO, found: Any, keys: Any, at: int, path: str
 ) -> Iterator[tuple[str, int]]:
-    """Yield the bytes of each storage, which lie behind one another, each after its number of elements."""
+    """Yield the bytes of each storage; they lie end to end, each after its number of elements."""
     widths = {
         tensor.key: stored_bytes(1, tensor.stored) for _, tensor in _nested_tensors(found, path)
     }
@@ -312,7 +317,7 @@ def _tensor(arguments: Any, name: str, path: str) -> _TorchTensor:
 
 
 def _sizes_in(sizes: Any) -> tuple[Any, ...]:
-    """Return the sizes in a tuple, or in the call of `torch.Size` that some files have in its place; null if none."""
+    """Return the sizes in a tuple, or in a call of `torch.Size`; ``(None,)`` if there are none."""
     if isinstance(sizes, Called) and isinstance(sizes.arguments, tuple) and sizes.arguments:
         sizes = sizes.arguments[0]
     return tuple(sizes) if isinstance(sizes, tuple | list) and len(sizes) <= MOST_DIMS else (None,)
@@ -348,7 +353,7 @@ def _rows(tensors: dict[str, _TorchTensor], sizes: dict[str, int], path: str) ->
 
 
 def _measured(tensor: _TorchTensor, name: str, path: str) -> tuple[int, int, int]:
-    """Return a tensor's elements, the bytes of its storage, and where in it the last element ends."""
+    """Return a tensor's elements, the bytes of its storage, and where its last element ends."""
     count = elements(tensor.shape)
     if count is None:
         raise ELEMENTS.broken(path, tensor=name, shape=tensor.shape)

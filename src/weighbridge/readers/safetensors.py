@@ -139,7 +139,7 @@ _TENSOR = re.compile(
 
 
 def _usual(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[str, str]] | None:
-    """Return what `_any` does, in a quarter of its time, if a header is as writers spell it and breaks no rule.
+    """Return what `_any` does, in a quarter of its time, for a sound header in the usual spelling.
 
     Of any other it returns null. The tensors' data lies in the order of the header, so that each
     begins where the one before it ends; what tensors of one dtype and shape have in common is told
@@ -154,29 +154,36 @@ def _usual(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[s
     except (UnicodeDecodeError, CheckpointError):
         return None
     tensors = _TENSOR.findall(text, found.end() if found else 1)
-    kinds: dict[str, _Kind] = {}
-    for spelling in {spelling for _, spelling, _ in tensors}:
-        kind = _kind(spelling)
-        if kind is None:
-            return None
-        kinds[spelling] = kind
+    kinds = _kinds({spelling for _, spelling, _ in tensors})
+    if not kinds:
+        return None
     kind_of_each = [kinds[spelling] for _, spelling, _ in tensors]
     ends = list(accumulate([tensor_bytes for _, tensor_bytes in kind_of_each]))
-    if not ends or ends[-1] != data_bytes:
-        return None
     spans = [f"{begin},{end}" for begin, end in zip([0, *ends], ends, strict=False)]
-    if spans != [span for _, _, span in tensors]:
-        return None
+    in_order = spans == [span for _, _, span in tensors] and ends[-1] == data_bytes
     names = [name for name, _, _ in tensors]
-    if len(set(names)) < len(names) or "__metadata__" in names:
+    if not in_order or len(set(names)) < len(names) or "__metadata__" in names:
         return None
     new = tuple.__new__  # `Row` itself takes twice as long
     rows = [new(Row, (name, *row)) for name, (row, _) in zip(names, kind_of_each, strict=True)]
     return rows, metadata
 
 
+def _kinds(spellings: Iterable[str]) -> dict[str, _Kind]:
+    """Return what `_kind` does of each, or nothing if one of them is not sound."""
+    kinds: dict[str, _Kind] = {}
+    for spelling in spellings:
+        kind = _kind(spelling)
+        if kind is None:
+            return {}
+        kinds[spelling] = kind
+    return kinds
+
+
 def _kind(spelled: str) -> _Kind | None:
-    """Return what is told of tensors by their dtype and shape: a row but for its name, and its bytes; null if none is.
+    """Return what tensors of one dtype and shape share: a row but for its name, and its bytes.
+
+    None if the dtype or the shape is not sound.
 
     Example:
         >>> _kind('F32","shape":[2,3')
@@ -191,7 +198,7 @@ def _kind(spelled: str) -> _Kind | None:
 
 
 def _any(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[str, str]]:
-    """Return the rows and the metadata of a header that may be anything, or say which rule it breaks."""
+    """Return the rows and the metadata of a header of any spelling, or raise the rule it breaks."""
     entries = parse_object(header, path)
     metadata = _metadata(entries.pop("__metadata__", {}), path)
     check_text([*entries], path)
@@ -259,7 +266,7 @@ def _check_span(name: str, offsets: Any, bits: int, path: str) -> None:
 
 
 def _check_layout(spans: Iterable[tuple[int, int, str]], data_bytes: int, path: str) -> None:
-    """Hold the tensors, put in order of their data, to lie end to end from 0 to the end of the file."""
+    """Check that the tensors lie end to end, from 0 to the end of the file."""
     in_order = sorted(spans)
     for (_, expected, before), (begin, _, name) in pairwise(
         [(0, 0, "the start of the data"), *in_order]

@@ -1,4 +1,4 @@
-"""Reads the index of a TensorFlow checkpoint, `bert_model.ckpt.index`: what the data files beside it hold, and where.
+"""Reads the index of a TensorFlow checkpoint, `bert_model.ckpt.index`: where each tensor lies.
 
 An index is a table of keys with their values: blocks of them in the order of the keys, each behind
 its kind of compression and a checksum; a block that says where these blocks lie; and 48 bytes that
@@ -43,7 +43,8 @@ COMPRESSED = Rule(
 )
 KEY = Rule(
     "tf-key",
-    f"keys must be in order, whole, and have at most {LONGEST_KEYS:,} bytes together; names are UTF-8",
+    f"keys must be in order, whole, and have at most {LONGEST_KEYS:,} bytes together; "
+    "names are UTF-8",
     FETCH,
 )
 MESSAGE = Rule("tf-message", "a value must be a message of fields, each inside of it", FETCH)
@@ -173,7 +174,7 @@ def _index(path: str) -> bytes:
 
 
 def _checked_entries(raw: bytes, path: str) -> Iterator[tuple[bytes, str, _Entry, _DataFiles]]:
-    """Yield what the index says of each tensor: its key, its name, its entry, and the files that hold the data."""
+    """Yield the key, name and entry of each tensor in the index, and the files of the data."""
     pairs = _Table(raw, path).pairs()
     first, value = next(pairs, (None, b""))
     numbers = dict(_numbers(value, path))
@@ -269,7 +270,7 @@ class _Table:
 
 
 def has_checksum(raw: bytes, stated: int) -> bool:
-    """Tell whether bytes have a checksum, which is turned and moved so that one of it can be taken again."""
+    """Return whether bytes have a checksum: a CRC, rotated and offset as TensorFlow stores it."""
     crc = crc32c(raw)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF == stated
 
@@ -287,13 +288,19 @@ def crc32c(raw: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
+_CASTAGNOLI = 0x82F63B78  # the polynomial, its bits reversed
+
+
 @cache
 def _crc_table() -> list[int]:
     table = []
-    for crc in range(256):
+    for byte in range(256):
+        remainder = byte
         for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)  # noqa: PLW2901  # it is shifted out, bit by bit
-        table.append(crc)
+            lowest_bit, remainder = remainder & 1, remainder >> 1
+            if lowest_bit:
+                remainder ^= _CASTAGNOLI
+        table.append(remainder)
     return table
 
 

@@ -129,7 +129,7 @@ def download(path: str, patterns: Sequence[str]) -> str:
     try:
         info = _asked(at, path)
         names = [sibling.rfilename for sibling in info.siblings or ()]
-        wanted = [name for name in names if _fits(name, at.name, patterns)]
+        wanted = [name for name in names if _matches_any(name, at.name, patterns)]
         downloads = [(name, info.sha) for name in wanted]
         # One more time under the name of the revision: so the cache knows which commit that is.
         downloads += [(name, at.revision) for name in wanted[:1]]
@@ -154,7 +154,7 @@ def _silence() -> None:
         utils.disable_progress_bars()
 
 
-def _fits(name: str, folder: str, patterns: Sequence[str]) -> bool:
+def _matches_any(name: str, folder: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch(name, f"{folder}/{pattern}".lstrip("/")) for pattern in patterns)
 
 
