@@ -1,4 +1,4 @@
-"""Whatever stands in the file: one line on stderr, exit status 2, nothing on stdout, and a process that stays small."""
+"""Any input: one line on stderr, exit status 2, nothing on stdout, and little memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Ended(NamedTuple):
 
 
 def weigh(folder: Path, *arguments: str | bytes, stdin: bytes = b"") -> Ended:
-    """Run ``weighbridge weigh`` in a process of its own, in this folder, and see how large it grew."""
+    """Run ``weighbridge weigh`` in another process, in this folder, and measure how it grows."""
     launch = [sys.executable, "-c", LAUNCHER, str(folder / "ended"), *arguments]
     done = subprocess.run(launch, cwd=folder, input=stdin, capture_output=True, check=True)
     status, peak_bytes = map(int, (folder / "ended").read_text().split())

@@ -1,4 +1,4 @@
-"""The catalogue of released models: its form, and its agreement with the configs under tests/data."""
+"""The catalogue of released models: its form, and whether it agrees with tests/data."""
 
 import csv
 import json

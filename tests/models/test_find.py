@@ -234,7 +234,9 @@ def test_a_path_that_leads_nowhere_is_refused_as_a_path(
 
 
 def test_a_config_is_read_from_standard_input() -> None:
-    question = "import weighbridge; print(weighbridge.weigh('-').parameters, weighbridge.weigh('bert').model.where)"
+    question = (
+        "import weighbridge as wb; print(wb.weigh('-').parameters, wb.weigh('bert').model.where)"
+    )
     config = (DATA / "configs" / "google-bert__bert-base-chinese.json").read_bytes()
     done = subprocess.run(
         [sys.executable, "-c", question], input=config, capture_output=True, check=True
@@ -519,7 +521,10 @@ def test_a_reason_that_holds_for_one_value_excuses_no_other(
 
 
 def test_what_stands_in_a_field_that_changes_nothing_does_not_matter() -> None:
-    text = b'{"model_type": "bert", "layer_norm_eps": NaN, "initializer_range": Infinity, "hidden_act": [[]]}'
+    text = (
+        b'{"model_type": "bert", "layer_norm_eps": NaN, '
+        b'"initializer_range": Infinity, "hidden_act": [[]]}'
+    )
     found = find(dict(parse_config(text, "config.json")), strict=True)
     assert found.fields == find("bert").fields
 
@@ -710,7 +715,8 @@ def test_a_config_is_read_as_the_reference_reads_it(
         ),
         (
             {"text_config": {"model_type": "qwen2"}},
-            "a nested was held against the reference with a llama as its text_config alone (text_config.model_type = ",
+            "a nested was held against the reference with a llama as its text_config alone "
+            "(text_config.model_type = ",
         ),
         (
             {"text_config.width": 4},
@@ -718,7 +724,8 @@ def test_a_config_is_read_as_the_reference_reads_it(
         ),
         (
             {"old_ratios": [4]},
-            "says old_ratios, which the reference reads, and the blueprint of nested does not (old_",
+            "says old_ratios, which the reference reads, and the blueprint of nested does not "
+            "(old_",
         ),
         (
             {"per_layer_config": {"0": {}}},
@@ -761,15 +768,18 @@ def test_a_config_is_read_as_the_reference_reads_it(
         ({"depths": []}, ""),
         (
             {"kinds": ["full", "sparse", "slide"]},
-            "a nested was held against the reference with kinds as 'full' or 'slide' alone (kinds = 'sparse'). Correct",
+            "a nested was held against the reference with kinds as 'full' or 'slide' alone "
+            "(kinds = 'sparse'). Correct",
         ),
         (
             {"pattern": "fx"},
-            "a nested was held against the reference with kinds as 'full' or 'slide' alone (kinds = 'x",
+            "a nested was held against the reference with kinds as 'full' or 'slide' alone "
+            "(kinds = 'x",
         ),
         (
             {"pattern": [0, 5]},
-            "a nested was held against the reference with kinds as 'full' or 'slide' alone (kinds = 5",
+            "a nested was held against the reference with kinds as 'full' or 'slide' alone "
+            "(kinds = 5",
         ),
         (
             {"pattern": "fs", "kinds": ["slide"]},
@@ -801,7 +811,9 @@ def test_fields_of_sub_configs_are_accounted_for_under_their_dotted_names(
         "text_config": "used",
         "text_config.width": "used",
         "text_config.act": "changes no shape: it changed no tensor when the blueprint was proved",
-        "text_config.use_cache": "changes no shape: keeps keys and values between steps of generation",
+        "text_config.use_cache": (
+            "changes no shape: keeps keys and values between steps of generation"
+        ),
         "text_config.widht": "unaccounted: likely a misspelling of text_config.width",
         "text_config.model_type": "changes no shape: names the family",
         "n_positions": "changes no shape: it changed no tensor when the blueprint was proved",
@@ -844,8 +856,10 @@ def test_a_family_is_told_by_the_nearest_not_by_all(
     with pytest.raises(ModelError) as caught:
         find({"model_type": "bertt"})
     assert str(caught.value) == (
-        "the config: there is no blueprint for the model_type 'bertt'. 612 families have one, the nearest bert; "
-        "`weighbridge families` lists them; --via transformers counts it with transformers itself, if that is "
+        "the config: there is no blueprint for the model_type 'bertt'. 612 families have one, "
+        "the nearest bert; "
+        "`weighbridge families` lists them; --via transformers counts it with transformers itself, "
+        "if that is "
         "installed."
     )
 

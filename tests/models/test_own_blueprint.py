@@ -1,4 +1,4 @@
-"""A blueprint in a file of the user's: weighed as a shipped one is, and trusted no more than any other file."""
+"""A user's own blueprint is weighed as a shipped one, and trusted no more than any file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BERT = Path(data.ROOT, "blueprints", "bert.toml").read_text(encoding="utf-8")
 
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a blueprint of a family that nobody ships, in the folder at hand: BERT's, smaller by default."""
+    """Return the blueprint of a family that is not shipped: BERT's, with smaller defaults."""
     monkeypatch.chdir(tmp_path)
     path = Path("mine.toml")
     path.write_text(

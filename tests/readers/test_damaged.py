@@ -1,4 +1,4 @@
-"""Damaged files: whatever is turned, cut out or put in, a reader gives sound rows or refuses in one line."""
+"""Damaged files: a reader returns sound rows or refuses in one line, whatever is changed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def damaged(content: bytes, how: str, where: float, some: bytes) -> bytes:
 
 @pytest.fixture(scope="module", autouse=True)
 def _without_checksums() -> Iterator[None]:
-    """What is damaged at random would never have the checksum of a TensorFlow index, which hides what is behind."""
+    """Ignore the checksum of a TensorFlow index: random damage would never come past it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("weighbridge.readers.tensorflow.has_checksum", lambda _raw, _stated: True)
         yield

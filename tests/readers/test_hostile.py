@@ -153,7 +153,7 @@ linux = pytest.mark.skipif(
 
 
 def rules_within(mebibytes: int, paths: list[Path]) -> list[str]:
-    """Return the rule by which each file is refused, read by one process of its own that may grow by so much."""
+    """Return the rule that refuses each file, read in one process that may grow by so much."""
     command = [sys.executable, "-c", UNDER_LIMITS, str(mebibytes), *map(str, paths)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.stderr == ""

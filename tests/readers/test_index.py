@@ -1,4 +1,4 @@
-"""What ``read`` makes of a path: an index of shards, a folder, a file of another format, something that is no file."""
+"""What ``read`` makes of a path: an index, a folder, a file of another format, or no file."""
 
 import gc
 import json
@@ -274,8 +274,8 @@ def test_a_format_with_no_reader_yet_is_named(tmp_path: Path, name: str) -> None
     (tmp_path / name).write_bytes(b"other")
     assert name in refused(tmp_path, "format")
     assert (
-        "only .safetensors, .gguf, .bin, .pt, .pth, .ckpt, .onnx, .npz, .index, .msgpack are read so far"
-        in refused(tmp_path / name, "format")
+        "only .safetensors, .gguf, .bin, .pt, .pth, .ckpt, .onnx, .npz, .index, .msgpack "
+        "are read so far" in refused(tmp_path / name, "format")
     )
 
 

@@ -1,4 +1,4 @@
-"""Links that lead round in a circle: one message by the name of the rule, exit status 2, from every place of a path."""
+"""Links in a circle: one message by the name of the rule and exit status 2, wherever they are."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def test_a_released_model_is_read_as_the_reference_reads_it(
 def product(
     matrix: str, *, name: str = "", bias: str = "", through: tuple[str, ...] = ()
 ) -> onnx.ModelProto:
-    """Return a model that multiplies by a matrix, after operations, and adds a bias if it has one."""
+    """Return a model that multiplies by a matrix, after operations, and may add a bias."""
     nodes, held = [], matrix
     for operation in through:
         attributes = {"to": 1} if operation == "Cast" else {}

@@ -1,4 +1,4 @@
-"""What quantised checkpoints stand for: every way of packing, and totals that are known of whole models."""
+"""What quantised checkpoints stand for: every way of packing, and known totals of models."""
 
 import json
 from pathlib import Path

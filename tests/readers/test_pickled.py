@@ -1,4 +1,4 @@
-"""Pickles read as data: what Python's own machine builds of numbers, texts and containers, this one builds too."""
+"""Pickles read as data: numbers, texts and containers come out as Python's own machine has them."""
 
 from __future__ import annotations
 

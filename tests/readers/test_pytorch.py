@@ -136,7 +136,10 @@ def test_what_a_trainer_keeps_beside_the_weights_is_stepped_over(tmp_path: Path,
 
 def test_torch_is_not_imported(tmp_path: Path) -> None:
     path = save({"a": torch.zeros(2)}, tmp_path / "a.pt")
-    code = "import sys; from weighbridge.readers import read; print(len(read(sys.argv[1]).rows), 'torch' in sys.modules)"
+    code = (
+        "import sys; from weighbridge.readers import read; "
+        "print(len(read(sys.argv[1]).rows), 'torch' in sys.modules)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
     )

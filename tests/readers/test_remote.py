@@ -1,4 +1,4 @@
-"""Checkpoints that are elsewhere: on a server of the test's own, on one that speaks as the hub does, in memory."""
+"""Checkpoints elsewhere: on a server of the test, on one that imitates the hub, in memory."""
 
 import json
 import os
@@ -126,12 +126,16 @@ REFUSED = {
     "status/416/a.safetensors": "416-range: ",
     "status/418/a.safetensors": "status: the server answers with an error (status = 418)",
     "status/503/a.safetensors": "status: the server answers with an error (status = 503)",
-    "later/a.safetensors": "429-busy: the server wants fewer requests (status = 429, asks_to_wait_seconds = '3600')",
+    "later/a.safetensors": (
+        "429-busy: the server wants fewer requests (status = 429, asks_to_wait_seconds = '3600')"
+    ),
     "status/429/a.safetensors": "429-busy: ",
     "whole/large.safetensors": "no-ranges: ",
     "other/a.safetensors": "no-ranges: ",
     "cut/a.safetensors": "cut: the connection broke off, each time that it was tried",
-    "endless/a.safetensors": "cut: the connection broke off, each time that it was tried (reason = 'bad Content-",
+    "endless/a.safetensors": (
+        "cut: the connection broke off, each time that it was tried (reason = 'bad Content-"
+    ),
     "round/a.safetensors": "address: ",
     "growing/large.safetensors": "changed: ",
     "empty.safetensors": "too-short: ",
@@ -389,7 +393,7 @@ def test_a_pattern_is_all_files_that_fit(tmp_path: Path) -> None:
 
 @pytest.fixture
 def hub(server: Server, tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
-    """Return what inspects an address where the server is the hub: its status, what came out, and on stderr."""
+    """Return a function that inspects an address: its status, stdout and stderr."""
     folder = tmp_path / "org" / "name"
     (folder / "onnx").mkdir(parents=True)
     write(folder / "model.safetensors", {"a": ("F32", (2, 3)), "b": ("F32", (4,))})

@@ -110,7 +110,10 @@ def test_a_row_says_what_the_header_says_and_no_more(path: Path) -> None:
 
 
 def test_rows_keep_the_order_of_the_header_not_of_the_data(path: Path) -> None:
-    header = b'{"z":{"dtype":"U8","shape":[2],"data_offsets":[1,3]},"y":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}'
+    header = (
+        b'{"z":{"dtype":"U8","shape":[2],"data_offsets":[1,3]},'
+        b'"y":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}'
+    )
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(3))
     assert [row.name for row in read(path).rows] == ["z", "y"]
 

@@ -1,4 +1,4 @@
-"""Indexes of TensorFlow checkpoints: one that TensorFlow wrote, and those of a small writer of the format."""
+"""Indexes of TensorFlow checkpoints: one by TensorFlow, and those of a small writer."""
 
 from __future__ import annotations
 

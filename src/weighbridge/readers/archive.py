@@ -146,10 +146,10 @@ def _large(extra: bytes, *stated: int) -> list[int]:
             int.from_bytes(extra[at + 2 : at + 4], "little"),
         )
         if kind == 1:
-            held = extra[at + 4 : at + 4 + length]
+            sizes = extra[at + 4 : at + 4 + length]
             large = [
-                int.from_bytes(held[begin : begin + 8], "little")
-                for begin in range(0, len(held) // 8 * 8, 8)
+                int.from_bytes(sizes[begin : begin + 8], "little")
+                for begin in range(0, len(sizes) // 8 * 8, 8)
             ]
         at += 4 + length
     return [large.pop(0) if number == 0xFFFFFFFF and large else number for number in stated]
@@ -184,14 +184,14 @@ def content(file: BinaryIO, member: Member, path: str, most: int) -> bytes:
     inflate, wanted = zlib.decompressobj(-zlib.MAX_WBITS), min(most, member.size)
     try:
         # zlib takes a limit of 0 for none.
-        found = inflate.decompress(
+        inflated = inflate.decompress(
             read_at(file, start, min(member.packed, wanted + _DEFLATE_ROOM)), max(wanted, 1)
         )
     except zlib.error as error:
         raise DEFLATE.broken(path, member=member.name, problem=str(error)) from None
-    if len(found) != wanted:
-        raise DEFLATE.broken(path, member=member.name, bytes=len(found), stated=member.size)
-    return found
+    if len(inflated) != wanted:
+        raise DEFLATE.broken(path, member=member.name, bytes=len(inflated), stated=member.size)
+    return inflated
 
 
 _DEFLATE_ROOM = 1 << 16  # bytes by which deflated data may be longer than what it holds

@@ -131,13 +131,13 @@ def read(path: str) -> Header:
     """
     with open_file(path) as file:
         reader = _FlaxReader(file, path)
-        found = reader.value()
-        if not isinstance(found, dict) or reader.position < reader.ends:
-            raise MAP.broken(path, found=found, ends=reader.position, file_bytes=reader.ends)
+        content = reader.value()
+        if not isinstance(content, dict) or reader.position < reader.ends:
+            raise MAP.broken(path, found=content, ends=reader.position, file_bytes=reader.ends)
         header_bytes = reader.read
     rows: dict[str, Row] = {}
     metadata: dict[str, str] = {}
-    for name, value in _Leaves(path).of(found):
+    for name, value in _Leaves(path).of(content):
         if name in rows or name in metadata:
             raise TWICE.broken(path, name=name)
         if isinstance(value, _FlaxArray):
@@ -265,11 +265,11 @@ class _FlaxReader:
         begin, file_ends = self.position, self.ends
         self._room(length)
         self.ends = begin + length
-        found = self.value(depth + 1)
-        if self.position != self.ends or not isinstance(found, list) or len(found) != 3:
-            raise ARRAY.broken(self._path, at=begin, bytes=length, found=found)
+        parts = self.value(depth + 1)
+        if self.position != self.ends or not isinstance(parts, list) or len(parts) != 3:
+            raise ARRAY.broken(self._path, at=begin, bytes=length, found=parts)
         self.ends = file_ends
-        shape, name, data = found
+        shape, name, data = parts
         if not isinstance(shape, list) or not isinstance(data, _SkippedBytes):
             raise ARRAY.broken(self._path, at=begin, shape=shape, data=data)
         if not isinstance(name, str) or name not in NAMES_OF_DTYPES:

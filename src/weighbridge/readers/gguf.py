@@ -148,14 +148,14 @@ def parts(path: str, header: Header) -> list[str]:
         return [path]
     if stated != str(int(named[1])):
         raise SPLIT.broken(path, **{"split.count": stated})
-    found = [
+    files = [
         f"{path[: named.start()]}-{number:05d}-of-{named[1]}.gguf"
         for number in range(1, int(named[1]) + 1)
     ]
-    for each in found:
-        if not os.path.exists(each):
-            raise SPLIT.broken(path, missing=os.path.basename(each))
-    return found
+    for file in files:
+        if not os.path.exists(file):
+            raise SPLIT.broken(path, missing=os.path.basename(file))
+    return files
 
 
 class _GgufReader:

@@ -69,14 +69,14 @@ def read(path: str) -> Index:
         if index_bytes > LONGEST_INDEX_BYTES:
             raise INDEX_LIMIT.broken(path, index_bytes=index_bytes)
         raw = file.read(index_bytes)
-    found = parse_object(raw, path)
-    weight_map = _weight_map(found.get("weight_map"), path)
+    content = parse_object(raw, path)
+    weight_map = _weight_map(content.get("weight_map"), path)
     folder = os.path.dirname(path)
     shards = {
         shard: inside(folder, shard, path, SHARD_PATH, SHARD_MISSING)
         for shard in sorted(set(weight_map.values()))
     }
-    return Index(_total(found.get("metadata"), path), weight_map, shards, len(raw))
+    return Index(_total(content.get("metadata"), path), weight_map, shards, len(raw))
 
 
 def _weight_map(found: Any, path: str) -> dict[str, str]:

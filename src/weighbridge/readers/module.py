@@ -47,9 +47,9 @@ def read(module: Module) -> Header:
     for name, tensor in module.state_dict().items():
         dtype = str(tensor.dtype).removeprefix("torch.")
         count, shape = tensor.numel(), tuple(map(int, tensor.shape))
-        of = named.get(name)
-        other = first.setdefault(id(of), name) if of is not None else name
-        parameters = count if of is not None and other == name else 0
-        tied_to = other if other != name else None
+        parameter = named.get(name)
+        first_name = first.setdefault(id(parameter), name) if parameter is not None else name
+        parameters = count if parameter is not None and first_name == name else 0
+        tied_to = first_name if first_name != name else None
         rows.append(Row(name, shape, NAMES.get(dtype, dtype), "", (), count, parameters, tied_to))
     return Header(tuple(rows), {}, 0)

@@ -79,9 +79,9 @@ def read(path: str) -> Header:
     """
     with open_file(path) as file:
         members = archive.members(file, path)
-        found = [_array_row(file, member, path) for member in members.values()]
+        arrays = [_array_row(file, member, path) for member in members.values()]
     return Header(
-        tuple(row for row, _ in found), {}, sum(header_bytes for _, header_bytes in found)
+        tuple(row for row, _ in arrays), {}, sum(header_bytes for _, header_bytes in arrays)
     )
 
 

@@ -279,12 +279,12 @@ class _OnnxReader:
 
     def pair(self, field: _Field) -> tuple[str, str]:
         """Return a key and its value."""
-        found = {
-            each.number: self.text(each)
-            for each in self.fields(field.begin, field.end)
-            if each.number in (_KEY, _VALUE)
+        texts = {
+            part.number: self.text(part)
+            for part in self.fields(field.begin, field.end)
+            if part.number in (_KEY, _VALUE)
         }
-        return found.get(_KEY, ""), found.get(_VALUE, "")
+        return texts.get(_KEY, ""), texts.get(_VALUE, "")
 
     def _numbers(self, field: _Field) -> Iterator[int]:
         """Yield the integers of a field, of which several may stand in one."""

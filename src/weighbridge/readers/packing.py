@@ -149,10 +149,10 @@ def _packed(row: Row, packing: _Packing, rows: Rows, bits: _Bits) -> Packed | No
     }
     name = base + packing.called
     if packing.bits == ("name", "bits"):
-        said = bits.of(base)
-        if said is None:
+        stated = bits.of(base)
+        if stated is None:
             return Packed(packing.name, name, None, None, None, beside)
-        shapes["bits"] = said
+        shapes["bits"] = stated
     try:
         if evaluate(packing.holds, shapes) is not True:
             return None
@@ -212,14 +212,14 @@ class _Bits:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._said: dict[str, Any] | None = None
+        self._quantization: dict[str, Any] | None = None
 
     def of(self, path: str) -> int | None:
         """Return the bits of a module, which may have its own; None if the config has none."""
-        if self._said is None:
-            self._said = _quantization(self.folder)
-        own = self._said.get(path)
-        bits = (own if isinstance(own, dict) else self._said).get("bits")
+        if self._quantization is None:
+            self._quantization = _quantization(self.folder)
+        own_entry = self._quantization.get(path)
+        bits = (own_entry if isinstance(own_entry, dict) else self._quantization).get("bits")
         return bits if type(bits) is int and 1 <= bits <= 32 else None
 
 
@@ -228,18 +228,18 @@ def _quantization(folder: str) -> dict[str, Any]:
     for name in _CONFIGS:
         config = _config_at(os.path.join(folder, name))
         if config:
-            said = config.get("quantization") or config.get("quantization_config") or config
-            if isinstance(said, dict) and (bits := said.get("bits", _of_groups(said))):
-                return {**said, "bits": bits}
+            entry = config.get("quantization") or config.get("quantization_config") or config
+            if isinstance(entry, dict) and (bits := entry.get("bits", _of_groups(entry))):
+                return {**entry, "bits": bits}
     return {}
 
 
-def _of_groups(said: Mapping[str, Any]) -> int | None:
+def _of_groups(quantization: Mapping[str, Any]) -> int | None:
     """Return the bits of compressed-tensors' groups, if all agree."""
-    groups = said.get("config_groups")
+    groups = quantization.get("config_groups")
     of_groups = groups.values() if isinstance(groups, dict) else ()
     weights = [group.get("weights") for group in of_groups if isinstance(group, dict)]
-    bits = {str(of.get("num_bits")) for of in weights if isinstance(of, dict)}
+    bits = {str(weight.get("num_bits")) for weight in weights if isinstance(weight, dict)}
     return int(*bits) if len(bits) == 1 and all(map(str.isdecimal, bits)) else None
 
 

@@ -51,10 +51,10 @@ class Called:
 class Reference:
     """What a pickle says to be stored outside of it."""
 
-    __slots__ = ("told",)
+    __slots__ = ("stored_as",)
 
-    def __init__(self, told: Any) -> None:
-        self.told = told
+    def __init__(self, stored_as: Any) -> None:
+        self.stored_as = stored_as
 
 
 def unpickled(
@@ -183,9 +183,9 @@ class _Machine:
     def since_mark(self) -> list[Any]:
         """Take from the stack what stands above the last mark."""
         mark = self.marks.pop()
-        found = self.stack[mark:]
+        items = self.stack[mark:]
         del self.stack[mark:]
-        return found
+        return items
 
     def set_in(self, into: Any, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Put pairs into a dict; what is put into anything else is left out."""
@@ -197,10 +197,10 @@ class _Machine:
 
     def named(self, module: str, name: str) -> Global:
         """Return what would be imported, if it may be named."""
-        found = Global(module, name, f"{module}.{name}")
-        if self.known is not None and found.path not in self.known:
-            raise GLOBAL.broken(self.path, names=found.path)
-        return found
+        imported = Global(module, name, f"{module}.{name}")
+        if self.known is not None and imported.path not in self.known:
+            raise GLOBAL.broken(self.path, names=imported.path)
+        return imported
 
 
 _KEYS = (str, int, float, bytes, type(None))

@@ -162,10 +162,10 @@ def read(path: str) -> Header:
     """
     with open_file(path) as file:
         if read_at(file, 0, 4) == archive.MAGIC:
-            found, sizes, header_bytes = _of_archive(file, path)
+            content, sizes, header_bytes = _of_archive(file, path)
         else:
-            found, sizes, header_bytes = _of_pickles(file, path)
-    tensors = dict(_nested_tensors(found, path))
+            content, sizes, header_bytes = _of_pickles(file, path)
+    tensors = dict(_nested_tensors(content, path))
     check_text([*tensors], path)
     return Header(tuple(_rows(tensors, sizes, path)), {}, header_bytes)
 
@@ -180,13 +180,13 @@ def _of_archive(file: BinaryIO, path: str) -> tuple[Any, dict[str, int], int]:
     if pickle.size > LONGEST_PICKLE_BYTES:
         raise PICKLE_LIMIT.broken(path, pickle_bytes=pickle.size)
     raw = archive.content(file, pickle, path, pickle.size)
-    found, _ = pickled.unpickled(raw, path, known=_KNOWN)
+    content, _ = pickled.unpickled(raw, path, known=_KNOWN)
     sizes = {
         name.removeprefix(home): member.size
         for name, member in members.items()
         if name.startswith(home)
     }
-    return found, sizes, len(raw)
+    return content, sizes, len(raw)
 
 
 def _of_pickles(file: BinaryIO, path: str) -> tuple[Any, dict[str, int], int]:
@@ -205,7 +205,7 @@ def _of_pickles(file: BinaryIO, path: str) -> tuple[Any, dict[str, int], int]:
                 raise NOT_ONE.broken(path, starts_with=raw[:8])
             for _ in range(2):
                 _, at = pickled.unpickled(raw, path, at)
-            found, at = pickled.unpickled(raw, path, at, known=_KNOWN)
+            content, at = pickled.unpickled(raw, path, at, known=_KNOWN)
             keys, at = pickled.unpickled(raw, path, at)
         except CheckpointError as error:
             if length >= min(file_bytes, LONGEST_PICKLE_BYTES) or not error.what.startswith(
@@ -214,7 +214,7 @@ def _of_pickles(file: BinaryIO, path: str) -> tuple[Any, dict[str, int], int]:
                 raise
             length *= 4
             continue
-        return found, dict(_laid_out(file, found, keys, at, path)), at
+        return content, dict(_laid_out(file, content, keys, at, path)), at
 
 
 _FIRST_PIECE = 1 << 20
@@ -325,9 +325,9 @@ def _sizes_in(sizes: Any) -> tuple[Any, ...]:
 
 def _storage(reference: Any, name: str, path: str) -> tuple[str, str, int]:
     """Return a storage's key, its dtype, and how many elements of it there are."""
-    told = reference.told if isinstance(reference, Reference) else None
-    if isinstance(told, tuple) and len(told) >= 5 and told[0] == "storage":
-        _, kind, key, _, length = told[:5]
+    stored = reference.stored_as if isinstance(reference, Reference) else None
+    if isinstance(stored, tuple) and len(stored) >= 5 and stored[0] == "storage":
+        _, kind, key, _, length = stored[:5]
         dtype = _STORAGES.get(kind.name) if isinstance(kind, Global) else None
         if dtype and isinstance(key, str) and is_size(length):
             return key, dtype, length
@@ -342,11 +342,13 @@ def _rows(tensors: dict[str, _TorchTensor], sizes: dict[str, int], path: str) ->
         key, kind = tensor.key, tensor[1:]
         if not (measured := measures.get(kind)):
             measured = measures[kind] = _measured(tensor, name, path)
-        count, held, ends = measured
-        if sizes.get(key) != held:
-            raise STORAGE.broken(path, tensor=name, key=key, bytes=sizes.get(key), stated=held)
-        if ends > held:
-            raise BEYOND.broken(path, tensor=name, ends=ends, storage_bytes=held)
+        count, storage_bytes, ends = measured
+        if sizes.get(key) != storage_bytes:
+            raise STORAGE.broken(
+                path, tensor=name, key=key, bytes=sizes.get(key), stated=storage_bytes
+            )
+        if ends > storage_bytes:
+            raise BEYOND.broken(path, tensor=name, ends=ends, storage_bytes=storage_bytes)
         tied_to = first.setdefault(tensor, name)
         row = found_row(name, tensor.shape, tensor.dtype, count)
         yield row if tied_to == name or not count else row._replace(parameters=0, tied_to=tied_to)

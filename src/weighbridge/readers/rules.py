@@ -117,7 +117,7 @@ def parse_object(raw: bytes, path: str) -> dict[str, Any]:
     if items > MOST_ITEMS:
         raise ITEMS.broken(path, items=items)
     try:
-        found = json.loads(
+        content = json.loads(
             raw.decode(),
             object_pairs_hook=partial(_object, path),
             parse_int=partial(_integer, path),
@@ -129,9 +129,9 @@ def parse_object(raw: bytes, path: str) -> dict[str, Any]:
         raise SYNTAX.broken(path, character=error.pos, problem=error.msg) from None
     except RecursionError:
         raise NESTING.broken(path) from None
-    if not isinstance(found, dict):
-        raise OBJECT.broken(path, found=found)
-    return found
+    if not isinstance(content, dict):
+        raise OBJECT.broken(path, found=content)
+    return content
 
 
 def items_in(raw: bytes) -> int:

@@ -149,11 +149,13 @@ def _usual(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[s
         return None
     try:
         text = header.decode()
-        found = _METADATA.match(text, 1)
-        metadata = _metadata(parse_object(found[1].encode(), path) if found else {}, path)
+        metadata_match = _METADATA.match(text, 1)
+        metadata = _metadata(
+            parse_object(metadata_match[1].encode(), path) if metadata_match else {}, path
+        )
     except (UnicodeDecodeError, CheckpointError):
         return None
-    tensors = _TENSOR.findall(text, found.end() if found else 1)
+    tensors = _TENSOR.findall(text, metadata_match.end() if metadata_match else 1)
     kinds = _kinds({spelling for _, spelling, _ in tensors})
     if not kinds:
         return None

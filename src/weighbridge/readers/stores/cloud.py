@@ -62,8 +62,8 @@ def _store_folder(path: str) -> RemoteFolder | None:
     def ask(store: Any, name: str) -> RemoteFolder | None:
         if not store.isdir(name):
             return None
-        held = [entry.rstrip("/").rpartition("/")[2] for entry in store.ls(name, detail=False)]
-        return RemoteFolder(path.rstrip("/"), sorted(held))
+        names = [entry.rstrip("/").rpartition("/")[2] for entry in store.ls(name, detail=False)]
+        return RemoteFolder(path.rstrip("/"), sorted(names))
 
     return _with_fsspec(path, ask)
 

@@ -52,10 +52,10 @@ def _on_hub(path: str) -> _OnHub:
         >>> _on_hub("hf://gpt2")
         _OnHub(repository='gpt2', revision=None, name='')
     """
-    found = re.fullmatch(r"hf://([\w.-]+(?:/[\w.-]+)?)(?:@([^/]+))?(?:/(.*))?", path)
-    if not found or any(piece in ("", ".", "..") for piece in found[1].split("/")):
+    parts = re.fullmatch(r"hf://([\w.-]+(?:/[\w.-]+)?)(?:@([^/]+))?(?:/(.*))?", path)
+    if not parts or any(piece in ("", ".", "..") for piece in parts[1].split("/")):
         raise HUB_ID.broken(path)
-    return _OnHub(found[1], unquote(found[2]) if found[2] else None, (found[3] or "").strip("/"))
+    return _OnHub(parts[1], unquote(parts[2]) if parts[2] else None, (parts[3] or "").strip("/"))
 
 
 def _hub_folder(path: str) -> RemoteFolder | str:
@@ -66,14 +66,14 @@ def _hub_folder(path: str) -> RemoteFolder | str:
     at = _on_hub(path)
     imported("huggingface_hub", path)
     if import_module("huggingface_hub.constants").HF_HUB_OFFLINE:
-        if held := _cached(at, path):
-            return held
+        if cached := _cached(at, path):
+            return cached
         raise OFFLINE.broken(path)
     try:
         info = _asked(at, path)
     except import_module("httpx2").TransportError as error:
-        if held := _cached(at, path):
-            return held
+        if cached := _cached(at, path):
+            return cached
         raise lost(error, path, tries=1) from None
     names = [sibling.rfilename for sibling in info.siblings or ()]
     if at.name in names:
@@ -169,9 +169,9 @@ def _nothing(at: _OnHub, path: str) -> str:
 def _open_hub(path: str) -> Any:
     """Open a file of a repository: as the cache has it, or where the hub serves it."""
     hub, at = imported("huggingface_hub", path), _on_hub(path)
-    held = hub.try_to_load_from_cache(at.repository, at.name, revision=at.revision)
-    if isinstance(held, str):
-        return open(held, "rb", buffering=0)
+    cached = hub.try_to_load_from_cache(at.repository, at.name, revision=at.revision)
+    if isinstance(cached, str):
+        return open(cached, "rb", buffering=0)
     if import_module("huggingface_hub.constants").HF_HUB_OFFLINE:
         raise OFFLINE.broken(path)
     url = hub.hf_hub_url(at.repository, at.name, revision=at.revision)

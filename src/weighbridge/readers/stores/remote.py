@@ -70,9 +70,9 @@ class Remote(io.RawIOBase):
     def read(self, length: int = -1) -> bytes:
         """Return so many bytes, fewer only where the file ends."""
         end = self.size if length < 0 else min(self._at + length, self.size)
-        found = b"".join(self._pieces(self._at, end))
-        self._at += len(found)
-        return found
+        content = b"".join(self._pieces(self._at, end))
+        self._at += len(content)
+        return content
 
     def _pieces(self, at: int, end: int) -> Iterator[bytes]:
         while at < end:

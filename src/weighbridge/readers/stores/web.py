@@ -137,15 +137,20 @@ def by_status(status: int, path: str, **values: Any) -> CheckpointError:
 def _body(answer: Any, begin: int, end: int, path: str) -> tuple[bytes, int]:
     """Return the bytes asked for, and no others, with the length of the file."""
     stated = answer.headers.get("Content-Length", "")
-    found = re.fullmatch(
+    content_range = re.fullmatch(
         r"bytes (?:(\d+)-(\d+)|\*)/(\d{1,20}|\*)", answer.headers.get("Content-Range", "")
     )
-    if answer.status_code == 416 and begin == 0 and found and found[3] == "0":
+    if answer.status_code == 416 and begin == 0 and content_range and content_range[3] == "0":
         return b"", 0
     if answer.status_code == 200 and stated.isdecimal() and begin == 0 and int(stated) <= end:
         size = int(stated)  # all of it, since all was asked for
-    elif answer.status_code == 206 and found and found[3] != "*" and found[1] == str(begin):
-        size = int(found[3])
+    elif (
+        answer.status_code == 206
+        and content_range
+        and content_range[3] != "*"
+        and content_range[1] == str(begin)
+    ):
+        size = int(content_range[3])
     elif answer.status_code in (200, 206):
         raise NO_RANGES.broken(path, status=answer.status_code, asked=f"{begin}-{end - 1}")
     else:
