@@ -715,8 +715,10 @@ def test_a_config_is_read_as_the_reference_reads_it(
         ),
         (
             {"text_config": {"model_type": "qwen2"}},
-            "a nested was held against the reference with a llama as its text_config alone "
-            "(text_config.model_type = ",
+            (
+                "a nested was held against the reference with a llama as its text_config alone "
+                "(text_config.model_type = "
+            ),
         ),
         (
             {"text_config.width": 4},
@@ -724,8 +726,10 @@ def test_a_config_is_read_as_the_reference_reads_it(
         ),
         (
             {"old_ratios": [4]},
-            "says old_ratios, which the reference reads, and the blueprint of nested does not "
-            "(old_",
+            (
+                "says old_ratios, which the reference reads, and the blueprint of nested does not "
+                "(old_"
+            ),
         ),
         (
             {"per_layer_config": {"0": {}}},
@@ -768,18 +772,24 @@ def test_a_config_is_read_as_the_reference_reads_it(
         ({"depths": []}, ""),
         (
             {"kinds": ["full", "sparse", "slide"]},
-            "a nested was held against the reference with kinds as 'full' or 'slide' alone "
-            "(kinds = 'sparse'). Correct",
+            (
+                "a nested was held against the reference with kinds as 'full' or 'slide' alone "
+                "(kinds = 'sparse'). Correct"
+            ),
         ),
         (
             {"pattern": "fx"},
-            "a nested was held against the reference with kinds as 'full' or 'slide' alone "
-            "(kinds = 'x",
+            (
+                "a nested was held against the reference with kinds as 'full' or 'slide' alone "
+                "(kinds = 'x"
+            ),
         ),
         (
             {"pattern": [0, 5]},
-            "a nested was held against the reference with kinds as 'full' or 'slide' alone "
-            "(kinds = 5",
+            (
+                "a nested was held against the reference with kinds as 'full' or 'slide' alone "
+                "(kinds = 5"
+            ),
         ),
         (
             {"pattern": "fs", "kinds": ["slide"]},
