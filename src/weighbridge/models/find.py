@@ -78,7 +78,7 @@ class Model(NamedTuple):
     @property
     def notes(self) -> list[str]:
         """What the user should know of this config, a sentence each."""
-        return list(_notes(self))
+        return list(_model_notes(self))
 
     @property
     def accounts(self) -> dict[str, str]:
@@ -361,7 +361,7 @@ def _account(model: Model, spelling: str) -> str:
     return "unaccounted"
 
 
-def _notes(model: Model) -> Iterator[str]:
+def _model_notes(model: Model) -> Iterator[str]:
     stated = _stated_dtype(model.config)
     if stated is not None and model.stated_dtype is None:
         unknown = f"nobody knows the dtype {shorten(stated)}"
