@@ -5,12 +5,14 @@ Its law is in `law.py`.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
-from weighbridge.algebra.expr import Tree, evaluate, names_in, parse
+from weighbridge.algebra.expr import Tree, evaluate, parse
+from weighbridge.blueprint import classify
 from weighbridge.blueprint.paths import INDEX, above, indices_in, is_under, joined
 from weighbridge.blueprint.roles import role_of
 from weighbridge.errors import ModelError, nearest, shorten
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     Raw = Mapping[str, Any]
 
 FORMAT = 2
-LEFT_OUT = "null"  # in place of a value: as if a config did not say the field, so that it follows from others
+# In place of a value: as if a config did not have the field, so that it follows from others.
+LEFT_OUT = "null"
 LARGEST_SIZE = 2**31 - 1  # of one dimension
 MOST_LAYERS = 10_000
 MOST_PLACES = 100_000  # of one tensor: layers times experts
@@ -35,14 +38,17 @@ class Tie(NamedTuple):
 
 
 class Active(NamedTuple):
-    """How many experts a token passes through; the index ``over`` counts them all, or, if empty, the first dim."""
+    """How many experts a token passes through.
+
+    The index ``over`` counts all experts, or, where it is empty, the first dim.
+    """
 
     number: Tree
     over: str
 
 
 class Template(NamedTuple):
-    """One tensor, or the same tensor of every layer: ``name`` holds ``{i}`` where the layer's index goes.
+    """One tensor, or the same tensor of every layer: ``name`` holds ``{i}`` for the layer's index.
 
     ``repeat`` are the indices in the name, outermost first; ``varies`` are those that its shape,
     its tie, whether it exists, or the count of a further index depends on; all of ``when`` must
@@ -68,7 +74,7 @@ class Template(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What files hold in place of a tensor: a name, and dims, or None where they are the tensor's own."""
+    """What files hold in place of a tensor: a name, and dims, or None for the tensor's own."""
 
     name: str
     dims: tuple[str, ...] | None
@@ -101,7 +107,7 @@ class Blueprint:
         self.zero: frozenset[str] = frozenset(raw.get("zero", ()))
         """The sizes that may be 0."""
         self.given: Raw = {name: frozen(value) for name, value in raw.get("given", {}).items()}
-        """What a sub-config that is given, but leaves a field out, has there, where that is not its default.
+        """The values of fields that a given sub-config leaves out, where they are not the defaults.
 
         ``LEFT_OUT`` stands for what follows from other fields.
         """
@@ -110,9 +116,12 @@ class Blueprint:
         self.aliases: Mapping[str, str] = raw.get("aliases", {})
         """Other spellings of fields."""
         self.values: Mapping[str, list[str]] = raw.get("values", {})
-        """The texts at which a field was proved: what decides is refused at others, what is inert is noted."""
+        """The texts at which a field was proved.
+
+        A field that decides is refused at other texts; an inert one is noted.
+        """
         self.spelled: Mapping[str, Mapping[str, str]] = raw.get("spelled", {})
-        """Other words for the texts of a field; ``LEFT_OUT`` for one that says that the field is left out."""
+        """Other words for the texts of a field; ``LEFT_OUT`` for one that leaves the field out."""
         self.computed: dict[str, Tree] = {
             name: parse(text) for name, text in raw.get("computed", {}).items()
         }
@@ -120,47 +129,45 @@ class Blueprint:
         self.repeat: dict[str, Tree] = {
             index: parse(text) for index, text in raw.get("repeat", {}).items()
         }
-        self.dims: dict[str, Tree] = {dim: parse(dim) for dims in all_dims(raw) for dim in dims}
-        layers = {index for name in all_names(raw) for index in indices_in(name)}
-        counted = {
-            name
-            for index, tree in self.repeat.items()
-            if index in layers
-            for name in names_in(tree)
-        }
-        self.repeats = frozenset(counted - self.repeat.keys())
-        """The fields that say how many layers there are."""
+        self.dims: dict[str, Tree] = {dim: parse(dim) for dim in all_dims(raw)}
         self.at_defaults = _at_defaults(self.defaults, self.computed)
         """The value of every field of a config that says nothing."""
-        self.kinds = {
-            name: type(raw["defaults"].get(name, value)) for name, value in self.at_defaults.items()
-        }
-        """What a field's value must be: what its default is, or what it comes to at the defaults."""
-        made_of = (*self.dims.values(), *self.repeat.values())
-        in_dims = {name for tree in made_of for name in measured(tree)}
-        whole = {name for tree in made_of for name in names_in(tree, _WHOLE)}
-        self.sizes = frozenset(
-            name
-            for name in in_dims & self.kinds.keys()
-            if self.kinds[name] is int or (self.kinds[name] is type(None) and name in whole)
-        )
-        """The fields that are sizes, and so positive integers."""
-        flags = frozenset(name for name, kind in self.kinds.items() if kind is bool)
-        self.never_null = (self.sizes | flags) - self.computed.keys() - self.nullable
-        """The fields for which null is not a way to leave them out."""
         self.fields = frozenset(self.defaults) | frozenset(self.computed)
         """The fields that decide anything."""
-        self.deciding = frozenset(
-            name for text in _conditions(raw) for name in names_in(parse(text))
-        )
-        """The fields that decide which tensors exist, or are shared."""
         self._templates: dict[tuple[str, str, bool], tuple[Template, ...]] = {}
+
+    @cached_property
+    def kinds(self) -> dict[str, type]:
+        """What a field's value must be: what its default is, or what it comes to at the defaults."""
+        return classify.field_kinds(self._raw["defaults"], self.at_defaults)
+
+    @cached_property
+    def sizes(self) -> frozenset[str]:
+        """The fields that are sizes, and so positive integers."""
+        return classify.size_fields([*self.dims.values(), *self.repeat.values()], self.kinds)
+
+    @cached_property
+    def never_null(self) -> frozenset[str]:
+        """The fields for which null is not a way to leave them out."""
+        either = self.sizes | classify.flag_fields(self.kinds)
+        return either - self.computed.keys() - self.nullable
+
+    @cached_property
+    def repeats(self) -> frozenset[str]:
+        """The fields that say how many layers there are."""
+        indices = frozenset(chain.from_iterable(map(indices_in, all_names(self._raw))))
+        return classify.layer_fields(self.repeat, indices)
+
+    @cached_property
+    def deciding(self) -> frozenset[str]:
+        """The fields that decide which tensors exist, or are shared."""
+        return classify.names_of(map(parse, _conditions(self._raw)))
 
     @property
     def beyond(self) -> Sequence[str]:
-        """Names in configs, of no field, that the reference reads in a way that is not told here."""
-        found: Sequence[str] = self._raw.get("beyond", ())
-        return found
+        """Names in configs, of no field, that the reference reads in a way not described here."""
+        names: Sequence[str] = self._raw.get("beyond", ())
+        return names
 
     @property
     def counts(self) -> frozenset[str]:
@@ -187,22 +194,21 @@ class Blueprint:
     def renamed(self, class_name: str) -> dict[str, str]:
         """Return the paths that older files of a class have, and what files call them now."""
         of_class = self._class(class_name)
-        base, prefix = (
-            self._raw.get("renamed", {}) if _has_base(of_class) else {},
-            of_class.get("prefix", ""),
-        )
-        of_base = {joined(prefix, old): joined(prefix, new) for old, new in base.items()}
-        return {**of_base, **of_class.get("renamed", {})}
+        prefix, renamed = of_class.get("prefix", ""), dict[str, str]()
+        if _has_base(of_class):
+            for old, new in self._raw.get("renamed", {}).items():
+                renamed[joined(prefix, old)] = joined(prefix, new)
+        return {**renamed, **of_class.get("renamed", {})}
 
     def _found(self, class_name: str, kind: str, *, stored: bool) -> tuple[Template, ...]:
         of_class, key = self._class(class_name), (class_name, kind, stored)
         if key not in self._templates:
-            found = (stored_of if stored else templates_of)(self._raw, of_class, kind)
-            self._templates[key] = tuple(found)
+            read = stored_of if stored else templates_of
+            self._templates[key] = tuple(read(self._raw, of_class, kind))
         return self._templates[key]
 
     def modules(self, class_name: str) -> dict[str, str]:
-        """Return the class of each module that can hold tensors, by its path with ``{i}`` for a layer's index."""
+        """Return the class of each module that can hold tensors, by its path with ``{i}``."""
         raw, prefix = self._class(class_name), self.prefix(class_name)
         modules = {"": class_name}
         if prefix:
@@ -213,7 +219,7 @@ class Blueprint:
         return modules
 
     def prefix(self, class_name: str) -> str:
-        """Return what stands before the base class's names in this class's: ``"bert."``, or nothing."""
+        """Return the prefix of the base class's names in this class's: ``"bert."``, or nothing."""
         prefix = self._class(class_name).get("prefix", "")
         return f"{prefix}." if prefix else ""
 
@@ -255,23 +261,26 @@ def load(family: str) -> Blueprint:
 
 
 def known_families(family: str) -> str:
-    """Return what to say of a family without a blueprint: how many have one, and the nearest of them.
+    """Return the hint for a family without a blueprint: how many have one, and the nearest.
 
     Example:
         >>> known_families("bertt").partition(" one, ")[2]
         'the nearest bert or ibert; `weighbridge families` lists them'
     """
     known = families()
-    near = nearest(known, family)
-    many = "1 family has" if len(known) == 1 else f"{len(known)} families have"
-    nearby = f", the nearest {' or '.join(near)}" if near else ""
+    many = f"{len(known)} families have"
+    if len(known) == 1:
+        many = "1 family has"
+    nearby = ""
+    if near := nearest(known, family):
+        nearby = f", the nearest {' or '.join(near)}"
     return f"{many} one{nearby}; `weighbridge families` lists them"
 
 
 def templates_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Template]:
-    """Yield the tensors of a class whose section is ``of_class``, empty for the base class, in checkpoint order.
+    """Yield the tensors of a class in checkpoint order.
 
-    ``kind`` is ``"tensors"``, or ``"buffers"`` for those that are no parameters.
+    ``of_class`` is the class's section, empty for the base class. ``kind`` is ``"tensors"``, or ``"buffers"`` for those that are no parameters.
     """
     prefix = f"{of_class['prefix']}." if "prefix" in of_class else ""
     ties = {name: parse_tie(text) for name, text in of_class.get("ties", {}).items()}
@@ -288,10 +297,10 @@ def templates_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Tem
 
 
 def _template(
-    counted: Raw, section: Raw, found: tuple[str, str, str], ties: Mapping[str, Tie]
+    counted: Raw, section: Raw, place: tuple[str, str, str], ties: Mapping[str, Tie]
 ) -> Template:
-    """Return a tensor of a section, the base's or a class's; ``found`` is its kind, its prefix and its name there."""
-    kind, prefix, own = found
+    """Return a tensor of the base's section or a class's, given its kind, prefix and name there."""
+    kind, prefix, own = place
     name, paths, dims, dtype = prefix + own, list(above(own)), split_dims(section[kind][own]), ""
     if kind == "buffers":
         dtype, *rest = dims
@@ -315,15 +324,13 @@ def _template(
 
 
 def _varying(repeat: tuple[str, ...], decide: Iterable[Tree]) -> frozenset[str]:
-    """Return the indices that what decides on a tensor depends on."""
-    return (
-        frozenset(repeat).intersection(used for tree in decide for used in names_in(tree))
-        if repeat
-        else _NONE
-    )
+    """Return the indices on which the expressions that decide on a tensor depend."""
+    if not repeat:
+        return _NO_INDICES
+    return classify.names_of(decide).intersection(repeat)
 
 
-_NONE: frozenset[str] = frozenset()
+_NO_INDICES: frozenset[str] = frozenset()
 
 
 def _active(path: str, text: str) -> Active:
@@ -336,13 +343,13 @@ def _has_base(of_class: Raw) -> bool:
 
 
 def stored_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Template]:
-    """Yield what files hold in place of the tensors of a class: the same parameters, as other tensors or other names.
+    """Yield what files hold in place of a class's tensors: the same parameters in other tensors.
 
     A tensor of a file that holds several of the class's stands where the first of them does.
     """
     held = {template.name: template for template in templates_of(raw, of_class, kind)}
     stored = {name: stored_as(name, raw, of_class) for name in held}
-    beside = [tensor.name for tensors in stored.values() for tensor in tensors]
+    beside = [tensor.name for tensor in chain.from_iterable(stored.values())]
     done = set[str]()
     for name, template in held.items():
         ties = _targets(template.tie.to, stored) if template.tie else []
@@ -354,22 +361,32 @@ def stored_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Templa
 
 
 def _targets(to: str, stored: Mapping[str, Sequence[Stored]]) -> list[str]:
-    """Return what files call the tensor that others share; numbers may stand for indices in its name."""
+    """Return what files call a tensor that others share, whose name may hold numbers for indices."""
     if to in stored:
         return [tensor.name for tensor in stored[to]]
-    said = to.split(".")
     for name, tensors in stored.items():
-        pieces = name.split(".")
-        others = [
-            (piece, number) for piece, number in zip(pieces, said, strict=False) if piece != number
-        ]
-        if len(pieces) == len(said) and all(INDEX.fullmatch(piece) for piece, _ in others):
-            kept = {
-                index: f"{{{index}}}" for tensor in tensors for index in indices_in(tensor.name)
-            }
-            numbers = {**kept, **{piece[1:-1]: number for piece, number in others}}
-            return [tensor.name.format(**numbers) for tensor in tensors]
+        numbers = _numbers_in(to, name)
+        if numbers is not None:
+            return [_with_numbers(tensor.name, numbers) for tensor in tensors]
     return [to]
+
+
+def _numbers_in(name: str, pattern: str) -> dict[str, str] | None:
+    """Return the numbers that stand in a name for the indices of a pattern; None if it differs."""
+    pieces, expected = name.split("."), pattern.split(".")
+    if len(pieces) != len(expected):
+        return None
+    numbers = {}
+    for piece, placeholder in zip(pieces, expected, strict=True):
+        if piece != placeholder:
+            if not INDEX.fullmatch(placeholder):
+                return None
+            numbers[placeholder[1:-1]] = piece
+    return numbers
+
+
+def _with_numbers(name: str, numbers: Mapping[str, str]) -> str:
+    return INDEX.sub(lambda match: numbers.get(match[1], match[0]), name)
 
 
 def _in_file(template: Template, stored: Stored, raw: Raw, beside: Iterable[str]) -> Template:
@@ -391,20 +408,22 @@ def _in_file(template: Template, stored: Stored, raw: Raw, beside: Iterable[str]
 
 
 def stored_as(name: str, raw: Raw, of_class: Raw) -> list[Stored]:
-    """Return what files hold in place of a tensor of a class; under its own name where nothing says otherwise.
+    """Return what files hold in place of a class's tensor; its own name where nothing says else.
 
     What the class says goes before what the base class says, and a tensor's whole name before a
     path above it.
     """
-    prefix = of_class.get("prefix", "")
-    sections = [("", of_class), *([(prefix, raw)] if _has_base(of_class) else [])]
-    for above_it, section in sections:
-        if "stored" in section and (not above_it or is_under(name, above_it)):
-            own = name.removeprefix(f"{above_it}.") if above_it else name
-            for path in reversed([*above(own)]):
-                if path in section["stored"]:
-                    below = own[len(path) + 1 :]
-                    return [_stored(above_it, text, below) for text in section["stored"][path]]
+    sections = [("", of_class)]
+    if _has_base(of_class):
+        sections.append((of_class.get("prefix", ""), raw))
+    for prefix, section in sections:
+        if "stored" not in section or (prefix and not is_under(name, prefix)):
+            continue
+        own = name.removeprefix(f"{prefix}.") if prefix else name
+        for path in reversed([*above(own)]):
+            if path in section["stored"]:
+                below = own[len(path) + 1 :]
+                return [_stored(prefix, text, below) for text in section["stored"][path]]
     return [Stored(name, None)]
 
 
@@ -423,35 +442,24 @@ def split_dims(text: str) -> tuple[str, ...]:
     """
     if "(" not in text and "[" not in text:
         return tuple(text.split())
-    found, depth, quote = [""], 0, ""
+    dims, depth, quote = [""], 0, ""
     for character in text:
-        if quote or character in "\"'":
-            quote = "" if character == quote else quote or character
-        elif character in "()[]":
-            depth += 1 if character in "([" else -1
-        if character.isspace() and not depth and not quote:
-            found.append("")
+        if quote:
+            if character == quote:
+                quote = ""
+        elif character in _QUOTES:
+            quote = character
         else:
-            found[-1] += character
-    return tuple(dim for dim in found if dim)
+            depth += _DEEPER.get(character, 0)
+        if character.isspace() and not depth and not quote:
+            dims.append("")
+        else:
+            dims[-1] += character
+    return tuple(dim for dim in dims if dim)
 
 
-_MADE_OF = dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in", "not in"), slice(0))
-_MADE_OF |= {"[]": slice(1), "[:]": slice(1)}
-_WHOLE = {
-    **_MADE_OF,
-    **dict.fromkeys(("int", "round", "floor", "ceil"), slice(0)),
-}  # what is rounded may be no integer
-
-
-def measured(tree: Tree) -> Iterator[str]:
-    """Yield the names that a size is made of: not those that only choose, or say which item.
-
-    Example:
-        >>> list(measured(parse("(2*width if layers > 1 else width) + sizes[first]")))
-        ['width', 'width', 'sizes']
-    """
-    return names_in(tree, _MADE_OF)
+_QUOTES = "\"'"
+_DEEPER = {"(": 1, "[": 1, ")": -1, "]": -1}
 
 
 def _conditions(raw: Raw) -> Iterator[str]:
@@ -463,14 +471,13 @@ def _conditions(raw: Raw) -> Iterator[str]:
 
 
 def sections(raw: Raw) -> dict[str, Raw]:
-    """Return the parts of a file that hold tensors, by what stands before their keys: the base's and each class's."""
-    return {"": raw} | {
-        f"classes.{name}.": of_class for name, of_class in raw.get("classes", {}).items()
-    }
+    """Return the parts of a file that hold tensors, by the prefix of their keys in messages."""
+    of_classes = raw.get("classes", {}).items()
+    return {"": raw, **{f"classes.{name}.": of_class for name, of_class in of_classes}}
 
 
 def stored_texts(section: Raw) -> Iterator[str]:
-    """Yield what a section says that files hold in place of tensors: names, and dims where they are others."""
+    """Yield the names, and dims where they differ, that files hold in place of tensors."""
     for texts in section.get("stored", {}).values():
         yield from texts
 
@@ -493,7 +500,9 @@ def frozen(value: Any) -> Any:
     """Return a value that nobody who holds it, or what it was made from, can change for others."""
     if isinstance(value, dict):
         return MappingProxyType(dict(value))
-    return tuple(value) if isinstance(value, list) else value
+    if isinstance(value, list):
+        return tuple(value)
+    return value
 
 
 def parse_tie(text: str) -> Tie:
@@ -502,9 +511,12 @@ def parse_tie(text: str) -> Tie:
     return Tie(to, parse(condition) if condition else None)
 
 
-def all_dims(raw: Raw) -> Iterator[tuple[str, ...]]:
+def all_dims(raw: Raw) -> Iterator[str]:
     """Yield the dims of every tensor and buffer."""
     for section in sections(raw).values():
-        yield from map(split_dims, section.get("tensors", {}).values())
-        yield from (split_dims(text.partition(":")[2]) for text in stored_texts(section))
-        yield from (split_dims(text)[1:] for text in section.get("buffers", {}).values())
+        for text in section.get("tensors", {}).values():
+            yield from split_dims(text)
+        for text in stored_texts(section):
+            yield from split_dims(text.partition(":")[2])
+        for text in section.get("buffers", {}).values():
+            yield from split_dims(text)[1:]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.algebra.expr import Tree, evaluate, source
 from weighbridge.blueprint.bind import bound_size, fold_indices, uses
-from weighbridge.blueprint.schema import MOST_LAYERS, MOST_PLACES, Template, measured
+from weighbridge.blueprint.classify import size_names
+from weighbridge.blueprint.schema import MOST_LAYERS, MOST_PLACES, Template
 from weighbridge.errors import ExpressionError
 from weighbridge.ledger.places import ONE, Places, every
 from weighbridge.ledger.rows import Entry
@@ -85,7 +86,7 @@ class Binder:
 
     def _size(self, dim: str) -> int:
         tree = self.blueprint.dims[dim]
-        may_be_zero = not self.blueprint.zero.isdisjoint(measured(tree))
+        may_be_zero = not self.blueprint.zero.isdisjoint(size_names(tree))
         size = bound_size(tree, self.values, least=0 if may_be_zero else 1)
         if not uses(tree, self.blueprint.repeat):
             self._sizes[dim] = size

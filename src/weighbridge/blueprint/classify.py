@@ -1,0 +1,65 @@
+"""What the fields of a blueprint are: sizes, flags, counts of layers, or what decides on tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.algebra.expr import Tree, names_in
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    Kinds = Mapping[str, type]
+
+_NOT_IN_A_SIZE = dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in", "not in"), slice(0))
+_NOT_IN_A_SIZE |= {"[]": slice(1), "[:]": slice(1)}
+"""The operands that a size is made of, where it is not made of all: an item's index only chooses."""
+_ROUNDED = dict.fromkeys(("int", "round", "floor", "ceil"), slice(0))
+_WHOLE = {**_NOT_IN_A_SIZE, **_ROUNDED}
+"""The same without what is rounded, which may be no integer."""
+
+
+def size_names(tree: Tree) -> Iterator[str]:
+    """Yield the names that a size is made of: not those that only choose, or say which item.
+
+    Example:
+        >>> from weighbridge.algebra.expr import parse
+        >>> list(size_names(parse("(2*width if layers > 1 else width) + sizes[first]")))
+        ['width', 'width', 'sizes']
+    """
+    return names_in(tree, _NOT_IN_A_SIZE)
+
+
+def field_kinds(defaults: Mapping[str, Any], at_defaults: Mapping[str, Any]) -> dict[str, type]:
+    """Return the type of each field: of its default, or of what it comes to at the defaults."""
+    return {name: type(defaults.get(name, value)) for name, value in at_defaults.items()}
+
+
+def size_fields(shapes: Collection[Tree], kinds: Kinds) -> frozenset[str]:
+    """Return the fields that are sizes, given the expressions of dims and counts.
+
+    A field whose default is null is a size if an expression takes it as it is, without rounding.
+    """
+    measured, whole = set[str](), set[str]()
+    for tree in shapes:
+        measured.update(size_names(tree))
+        whole.update(names_in(tree, _WHOLE))
+    of_integers = {name for name in measured if kinds.get(name) is int}
+    of_null = {name for name in measured & whole if kinds.get(name) is type(None)}
+    return frozenset(of_integers | of_null)
+
+
+def flag_fields(kinds: Kinds) -> frozenset[str]:
+    """Return the fields that are true or false."""
+    return frozenset(name for name, kind in kinds.items() if kind is bool)
+
+
+def layer_fields(repeat: Mapping[str, Tree], indices: Collection[str]) -> frozenset[str]:
+    """Return the fields that say how often those indices repeat that stand in a tensor's name."""
+    counting = names_of(tree for index, tree in repeat.items() if index in indices)
+    return counting - repeat.keys()
+
+
+def names_of(trees: Iterable[Tree]) -> frozenset[str]:
+    """Return the names in any of these expressions."""
+    return frozenset().union(*map(names_in, trees))
