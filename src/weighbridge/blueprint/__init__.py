@@ -1,1 +1,1 @@
-"""Blueprints: the tensors and operations of a family as expressions over its config, and their law."""
+"""Blueprints: a family's tensors as expressions over its config, their law, and operations."""

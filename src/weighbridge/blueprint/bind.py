@@ -3,8 +3,8 @@
 A blueprint says how often each index repeats, and under which conditions, with which dims and with
 which tie a tensor exists in each place. Going through the indices is the same for a config's
 integers, for arrays, for letters and for the values of a probe; only the result differs. So
-`fold_indices` goes through them, and a meaning says what comes out: a list of places here, ranges of
-places in `ledger/bind.py`, a product of counts and sizes in `ledger/letters.py`.
+`fold_indices` goes through them, and a meaning says what comes out: a list of places here, ranges
+of places in `ledger/bind.py`, a product of counts and sizes in `ledger/letters.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from weighbridge.algebra.expr import Tree, evaluate, names_in, source
+from weighbridge.blueprint.classify import all_names_in
 from weighbridge.blueprint.schema import LARGEST_SIZE
 from weighbridge.errors import ExpressionError
 
@@ -40,12 +41,13 @@ class IndexMeaning(Protocol[Result]):
 def fold_indices(
     repeat: Sequence[str], varies: Collection[str], meaning: IndexMeaning[Result]
 ) -> Result:
-    """Return what indices come to, outermost first; ``varies`` are those on which something depends."""
+    """Return what indices come to, outermost first, where something depends on ``varies``."""
     if not repeat:
         return meaning.here()
     index, *inner = repeat
-    over = meaning.each if index in varies else meaning.alike
-    return over(index, lambda: fold_indices(inner, varies, meaning))
+    if index in varies:
+        return meaning.each(index, lambda: fold_indices(inner, varies, meaning))
+    return meaning.alike(index, lambda: fold_indices(inner, varies, meaning))
 
 
 def each_place(
@@ -58,7 +60,9 @@ def each_place(
     ``count`` returns how often an index repeats, given its name and the values outside of it.
 
     Example:
-        >>> places = each_place(("i", "j"), {"width": 8}, lambda index, values: values.get("i", 1) + 1)
+        >>> def count(index, values):
+        ...     return values.get("i", 1) + 1
+        >>> places = each_place(("i", "j"), {"width": 8}, count)
         >>> [(place["i"], place["j"]) for place in places]
         [(0, 0), (1, 0), (1, 1)]
     """
@@ -97,9 +101,8 @@ def bound_size(
 
     Example:
         >>> from weighbridge.algebra.expr import parse
-        >>> bound_size(parse("width - 8"), {"width": 8})
-        Traceback (most recent call last):
-        weighbridge.errors.ExpressionError: width - 8: comes to 0, no integer from 1 to 2147483647 (width = 8).
+        >>> bound_size(parse("width - 8"), {"width": 768})
+        760
     """
     size = evaluate(tree, values)
     if type(size) is not int or not least <= size <= most:
@@ -118,4 +121,4 @@ def uses(tree: Tree, names: Iterable[str]) -> bool:
 
 def indices_used(repeat: Iterable[str], trees: Iterable[Tree]) -> frozenset[str]:
     """Return the indices of a tensor on which any of these expressions depends."""
-    return frozenset(repeat).intersection(name for tree in trees for name in names_in(tree))
+    return all_names_in(trees).intersection(repeat)

@@ -1,4 +1,4 @@
-"""What the fields of a blueprint are: sizes, flags, counts of layers, or what decides on tensors."""
+"""What the fields of a blueprint are: sizes, flags, or counts of layers; what decides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _NOT_IN_A_SIZE = dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in", "not in"), slice(0))
 _NOT_IN_A_SIZE |= {"[]": slice(1), "[:]": slice(1)}
-"""The operands that a size is made of, where it is not made of all: an item's index only chooses."""
+"""The operands that a size is made of, by operator: an item's index only chooses."""
 _ROUNDED = dict.fromkeys(("int", "round", "floor", "ceil"), slice(0))
 _WHOLE = {**_NOT_IN_A_SIZE, **_ROUNDED}
 """The same without what is rounded, which may be no integer."""
@@ -56,10 +56,10 @@ def flag_fields(kinds: Kinds) -> frozenset[str]:
 
 def layer_fields(repeat: Mapping[str, Tree], indices: Collection[str]) -> frozenset[str]:
     """Return the fields that say how often those indices repeat that stand in a tensor's name."""
-    counting = names_of(tree for index, tree in repeat.items() if index in indices)
+    counting = all_names_in(tree for index, tree in repeat.items() if index in indices)
     return counting - repeat.keys()
 
 
-def names_of(trees: Iterable[Tree]) -> frozenset[str]:
+def all_names_in(trees: Iterable[Tree]) -> frozenset[str]:
     """Return the names in any of these expressions."""
     return frozenset().union(*map(names_in, trees))

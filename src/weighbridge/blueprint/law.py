@@ -13,12 +13,14 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data
 from weighbridge.algebra.expr import Tree, evaluate, names_in, parse, source
-from weighbridge.blueprint.bind import each_place
+from weighbridge.blueprint.bind import each_place, indices_used
+from weighbridge.blueprint.classify import all_names_in
 from weighbridge.blueprint.paths import indices_in, is_under
 from weighbridge.blueprint.roles import role_of
 from weighbridge.blueprint.schema import (
@@ -103,8 +105,9 @@ def _all_texts(found: Any) -> Iterator[str]:
     if isinstance(found, str):
         yield found
     elif isinstance(found, dict | list):
-        for inside in (*found, *found.values()) if isinstance(found, dict) else found:
-            yield from _all_texts(inside)
+        inside = (*found, *found.values()) if isinstance(found, dict) else found
+        for value in inside:
+            yield from _all_texts(value)
 
 
 def check(raw: Raw, where: str = "") -> None:
@@ -122,7 +125,9 @@ def check(raw: Raw, where: str = "") -> None:
 
 
 def hold(raw: Raw, law: Mapping[str, Callable[[Raw], Iterator[str]]], where: str = "") -> None:
-    """Hold a file against the rules of its kind, each trusting those before it; a rule yields how it is broken.
+    """Hold a file against the rules of its kind, each of which yields how it is broken.
+
+    A rule trusts those before it.
 
     Raises:
         BlueprintError: a rule is broken; the message begins with the rule's name.
@@ -221,7 +226,7 @@ def _expressions(raw: Raw) -> Iterator[str]:
 
 
 def _names(raw: Raw) -> Iterator[str]:
-    """Every name in an expression is a field with a default, a computed field, or an index of its path."""
+    """A name in an expression is a field with a default, a computed field, or an index."""
     known = _fields(raw)
     for place, text, indices in all_expressions(raw):
         unknown = sorted(set(names_in(parse(text))) - known - indices)
@@ -230,14 +235,11 @@ def _names(raw: Raw) -> Iterator[str]:
 
 
 def _known(raw: Raw) -> Iterator[str]:
-    """Whatever speaks of a field names one that decides or is inert, and of a sub-config one of `configs`."""
+    """A field that is named decides or is inert, and a sub-config is one of `configs`."""
     known = _fields(raw)
     either = known.union(raw.get("inert", ()))
-    yield from (
-        f"{part}: {name} is no field"
-        for part in ("nullable", "zero")
-        for name in _part(raw, part) - known
-    )
+    for part in ("nullable", "zero"):
+        yield from (f"{part}: {name} is no field" for name in _part(raw, part) - known)
     yield from (
         f"spelled: {name} is no field" for name in raw.get("spelled", {}) if name not in either
     )
@@ -263,42 +265,48 @@ def _known(raw: Raw) -> Iterator[str]:
 
 def _used(raw: Raw) -> Iterator[str]:
     """Every field with a default is in some expression, and no inert one is."""
-    used = {name for _, text, _ in all_expressions(raw) for name in names_in(parse(text))}
+    used = all_names_in(parse(text) for _, text, _ in all_expressions(raw))
     yield from (f"{name} is in no expression" for name in raw["defaults"] if name not in used)
     yield from (f"{name} decides something" for name in raw.get("inert", ()) if name in used)
 
 
 def _placeholder(piece: str) -> str:
-    """Return the placeholder that a piece ends in: all of it, or what follows its stem, as in `expert_{i}`."""
+    """Return the placeholder that a piece is or, as in `expert_{i}`, ends in."""
     stem, brace, index = piece.partition("{")
-    return f"{brace}{index}" if not stem or _PIECE.fullmatch(stem) else piece
+    if stem and not _PIECE.fullmatch(stem):
+        return piece
+    return f"{brace}{index}"
 
 
 def _paths(raw: Raw) -> Iterator[str]:
-    """A name is a dotted path; its indices differ, and what counts one uses only those that stand to its left."""
+    """A name is a dotted path; its indices differ, and each count uses only those to its left."""
     counts = {index: set(names_in(parse(text))) for index, text in raw.get("repeat", {}).items()}
-    placeholders = {f"{{{index}}}" for index in counts}
+    placeholders = sorted(f"{{{index}}}" for index in counts)
     for name in [*all_names(raw), *_all_stored(raw)]:
-        if not all(
-            _PIECE.fullmatch(piece) or _placeholder(piece) in placeholders
-            for piece in name.split(".")
-        ):
-            yield f"{name} is not a dotted path with {' or '.join(sorted(placeholders)) or 'no index'}"
-            continue
-        indices = indices_in(name)
-        for position, index in enumerate(indices):
-            if index in indices[:position]:
-                yield f"{name} has {{{index}}} twice"
-            right = counts[index].intersection(counts).difference(indices[:position])
-            yield from (
-                f"{name}: the number of {{{index}}} needs {{{other}}} to its left"
-                for other in sorted(right)
-            )
-    for old, new in (
-        pair for section in sections(raw).values() for pair in section.get("renamed", {}).items()
-    ):
-        if not all(map(_PIECE.fullmatch, (*old.split("."), *filter(None, new.split("."))))):
-            yield f"{old}, now {new}, is not a dotted path without indices"
+        if not all(_is_piece(piece, placeholders) for piece in name.split(".")):
+            yield f"{name} is not a dotted path with {' or '.join(placeholders) or 'no index'}"
+        else:
+            yield from _index_breaches(name, counts)
+    for section in sections(raw).values():
+        for old, new in section.get("renamed", {}).items():
+            pieces = (*old.split("."), *filter(None, new.split(".")))
+            if not all(map(_PIECE.fullmatch, pieces)):
+                yield f"{old}, now {new}, is not a dotted path without indices"
+
+
+def _is_piece(piece: str, placeholders: Sequence[str]) -> bool:
+    return _PIECE.fullmatch(piece) is not None or _placeholder(piece) in placeholders
+
+
+def _index_breaches(name: str, counts: Mapping[str, set[str]]) -> Iterator[str]:
+    """Yield what is wrong with the indices of a name; ``counts`` are the names that count each."""
+    indices = indices_in(name)
+    for position, index in enumerate(indices):
+        left = indices[:position]
+        if index in left:
+            yield f"{name} has {{{index}}} twice"
+        for other in sorted(counts[index].intersection(counts).difference(left)):
+            yield f"{name}: the number of {{{index}}} needs {{{other}}} to its left"
 
 
 _PIECE = re.compile(r"[\w-]+")
@@ -322,40 +330,34 @@ def _reached(raw: Raw) -> Iterator[str]:
 
 
 def _leading_nowhere(paths: Iterable[str], names: Iterable[str]) -> Iterator[str]:
-    yield from (
-        f"no tensor stands under {path}"
-        for path in paths
-        if not any(is_under(name, path) for name in names)
-    )
+    names = list(names)
+    for path in paths:
+        if not any(is_under(name, path) for name in names):
+            yield f"no tensor stands under {path}"
 
 
 def _unique(raw: Raw) -> Iterator[str]:
     """No class has two tensors of one name."""
     for class_name in (raw["class"], *raw.get("classes", {})):
-        names = [
-            template.name for template in _class_templates(raw, class_name, "tensors", "buffers")
-        ]
-        yield from (
-            f"{class_name} has {name} twice" for name, times in Counter(names).items() if times > 1
-        )
+        templates = _class_templates(raw, class_name, "tensors", "buffers")
+        times = Counter(template.name for template in templates)
+        for name in times:
+            if times[name] > 1:
+                yield f"{class_name} has {name} twice"
 
 
 def _ties(raw: Raw) -> Iterator[str]:
-    """A tied tensor and the one it shares are tensors of the class with the same dims, and the second is untied."""
+    """A tied tensor shares an untied one of its class, with the same dims."""
     for class_name in (raw["class"], *raw.get("classes", {})):
-        templates = {
-            template.name: template for template in _class_templates(raw, class_name, "tensors")
-        }
+        of_kind = _class_templates(raw, class_name, "tensors")
+        templates = {template.name: template for template in of_kind}
         of_class = raw.get("classes", {}).get(class_name, raw)
-        yield from (
-            f"{class_name}: {name} is no tensor of it"
-            for name in of_class.get("ties", {})
-            if name not in templates
-        )
+        for name in of_class.get("ties", {}):
+            if name not in templates:
+                yield f"{class_name}: {name} is no tensor of it"
         for template in templates.values():
-            if template.tie:
-                breach = _tie_breach(template, template.tie.to, templates)
-                yield from [f"{class_name}: {breach}"] if breach else ()
+            if template.tie and (breach := _tie_breach(template, template.tie.to, templates)):
+                yield f"{class_name}: {breach}"
 
 
 def _tie_breach(template: Template, to: str, templates: Mapping[str, Template]) -> str:
@@ -375,13 +377,14 @@ def _resolve(to: str, templates: Mapping[str, Template]) -> tuple[Template | Non
         return templates[to], {}
     pieces = to.split(".")
     for template in templates.values():
-        pairs = list(zip(template.name.split("."), pieces, strict=False))
-        literals = {
-            own[1:-1]: int(said) for own, said in pairs if own.startswith("{") and said.isdecimal()
-        }
-        if template.name.count(".") == len(pieces) - 1 and all(
-            own == said or own[1:-1] in literals for own, said in pairs
-        ):
+        placeholders = template.name.split(".")
+        literals, is_same = dict[str, int](), len(pieces) == len(placeholders)
+        for piece, placeholder in zip(pieces, placeholders, strict=False):
+            if placeholder.startswith("{") and piece.isdecimal():
+                literals[placeholder[1:-1]] = int(piece)
+            else:
+                is_same = is_same and piece == placeholder
+        if is_same:
             return template, literals
     return None, {}
 
@@ -419,21 +422,19 @@ def _roles(raw: Raw) -> Iterator[str]:
 
 
 def _modules(raw: Raw) -> Iterator[str]:
-    """Every module that holds a tensor has a class, and every path that has one holds a tensor or a buffer."""
+    """A module that holds a tensor has a class, and a path with a class holds a tensor."""
     for section in sections(raw).values():
         paths, names = section.get("modules", {}), section.get("tensors", {})
         parents = {name.rpartition(".")[0] for name in names}
         yield from (f"{path} has no class" for path in sorted(parents - set(paths) - {""}))
         held = [*names, *section.get("buffers", {})]
-        yield from (
-            f"{path} holds no tensor"
-            for path in paths
-            if not any(is_under(name, path) for name in held)
-        )
+        for path in paths:
+            if not any(is_under(name, path) for name in held):
+                yield f"{path} holds no tensor"
 
 
 def _defaults_hold(raw: Raw) -> Iterator[str]:
-    """At the defaults, requirements and conditions are true or false, requirements true, and sizes sizes."""
+    """At the defaults, requirements are true, conditions true or false, and sizes sizes."""
     fields = dict(raw["defaults"])
     for name, text in raw.get("computed", {}).items():
         fields.setdefault(name, evaluate(parse(text), fields))
@@ -445,44 +446,51 @@ def _defaults_hold(raw: Raw) -> Iterator[str]:
             yield from _first_breach(template, raw, fields)
     blueprint = Blueprint(raw)
     for name in blueprint.sizes:
-        if fields[name] is not None and not _is_size(
-            fields[name], 0 if name in blueprint.zero else 1
-        ):
+        least = 0 if name in blueprint.zero else 1
+        if fields[name] is not None and not _is_size(fields[name], least):
             yield f"{name} is a size, and {fields[name]} is none"
 
 
 def _stored(raw: Raw) -> Iterator[str]:
-    """What files hold in place of tensors has, at the defaults, as many elements, and its names are all different."""
+    """What files hold instead has as many elements, at the defaults, and differing names."""
     fields = Blueprint(raw).at_defaults
     for class_name in (raw["class"], *raw.get("classes", {})):
-        of_class = raw.get("classes", {}).get(class_name, {})
-        templates = {
-            template.name: template
-            for template in _class_templates(raw, class_name, "tensors", "buffers")
-        }
-        yield from _leading_nowhere((of_class or raw).get("stored", {}), templates)
-        found = {name: stored_as(name, raw, of_class) for name in templates}
-        for names in _together(found):
-            texts = {tensor for name in names for tensor in found[name]}
-            dims = {tensor.name: tensor.dims for tensor in texts if tensor.dims is not None}
-            if len(dims) == len(texts):
-                yield from _other_elements([templates[name] for name in names], dims, raw, fields)
-            elif len(names) + len(texts) > 2:
-                yield f"{class_name}: {' and '.join(names[:2])} are stored under names that are not all different"
+        yield from _stored_breaches(class_name, raw, fields)
 
 
-def _together(found: Mapping[str, Sequence[Stored]]) -> list[list[str]]:
+def _stored_breaches(class_name: str, raw: Raw, fields: Mapping[str, Any]) -> Iterator[str]:
+    of_class = raw.get("classes", {}).get(class_name, {})
+    of_kinds = _class_templates(raw, class_name, "tensors", "buffers")
+    templates = {template.name: template for template in of_kinds}
+    yield from _leading_nowhere((of_class or raw).get("stored", {}), templates)
+    stored = {name: stored_as(name, raw, of_class) for name in templates}
+    for names in _together(stored):
+        tensors = set(chain.from_iterable(stored[name] for name in names))
+        dims = {tensor.name: tensor.dims for tensor in tensors if tensor.dims is not None}
+        if len(dims) == len(tensors):
+            together = [templates[name] for name in names]
+            yield from _other_elements(together, dims, raw, fields)
+        elif len(names) + len(tensors) > _A_NAME_ALONE:
+            yield f"{class_name}: {_ALIKE.format(' and '.join(names[:2]))}"
+
+
+_ALIKE = "{} are stored under names that are not all different"
+_A_NAME_ALONE = 2  # one tensor of the class, and one of a file, which differ in name at most
+
+
+def _together(stored_by_name: Mapping[str, Sequence[Stored]]) -> list[list[str]]:
     """Return the names of tensors in groups of those that files hold in the same ones."""
     groups: dict[str, dict[str, None]] = {}
-    for name, stored in found.items():
+    for name, stored in stored_by_name.items():
         largest = {name: None}
-        for group in [groups[tensor.name] for tensor in stored if tensor.name in groups]:
-            group, largest = sorted((group, largest), key=len)  # noqa: PLW2901
-            largest |= group
-        groups |= {tensor.name: largest for member in largest for tensor in found[member]}
-    order = {name: at for at, name in enumerate(found)}
+        for other in [groups[tensor.name] for tensor in stored if tensor.name in groups]:
+            smaller, largest = sorted((other, largest), key=len)
+            largest |= smaller
+        for tensor in chain.from_iterable(stored_by_name[member] for member in largest):
+            groups[tensor.name] = largest
+    positions = {name: position for position, name in enumerate(stored_by_name)}
     once = {id(group): group for group in groups.values()}
-    return [sorted(group, key=lambda name: order[name]) for group in once.values()]
+    return [sorted(group, key=positions.__getitem__) for group in once.values()]
 
 
 def _other_elements(
@@ -491,30 +499,36 @@ def _other_elements(
     raw: Raw,
     fields: Mapping[str, Any],
 ) -> Iterator[str]:
-    """Yield what is wrong with what files hold in place of tensors, in the first place where these are."""
-    tensors = [(template.name, template.dims) for template in templates]
-    indices = [set(indices_in(name)) for name in (*dict(tensors), *stored)]
+    """Yield how the elements in files differ from those of tensors, in these' first place."""
+    first = templates[0]
+    dims_by_name = {template.name: template.dims for template in templates}
+    indices = [set(indices_in(name)) for name in (*dims_by_name, *stored)]
     shared = indices[0].intersection(*indices)
-    deciding = {name for tree in templates[0].when for name in names_in(tree)}
-    if lost := sorted(deciding & indices[0] - shared):
-        yield f"whether {templates[0].name} exists depends on {{{lost[0]}}}, which what files hold does not have"
-    for place in _places(templates[0].repeat, raw, fields):
-        if all(evaluate(condition, {**fields, **place}) is True for condition in templates[0].when):
+    if lost := sorted(indices_used(indices[0] - shared, first.when)):
+        index = f"{{{lost[0]}}}"
+        yield f"whether {first.name} exists depends on {index}, which what files hold does not have"
+    for place in _places(first.repeat, raw, fields):
+        values = {**fields, **place}
+        if all(evaluate(condition, values) is True for condition in first.when):
             here = {**fields, **{index: place[index] for index in shared}}
-            held = sum(_elements(name, dims, raw, here) for name, dims in tensors)
-            found = sum(_elements(name, dims, raw, here) for name, dims in stored.items())
-            if held != found:
-                yield f"files hold {found} elements in place of the {held} of {templates[0].name}"
+            expected = _elements(dims_by_name, raw, here)
+            held = _elements(stored, raw, here)
+            if expected != held:
+                yield f"files hold {held} elements in place of the {expected} of {first.name}"
             return
 
 
-def _elements(name: str, dims: tuple[str, ...], raw: Raw, fields: Mapping[str, Any]) -> int:
-    """Return the elements of a tensor in all places of those of its indices that have no value yet."""
-    free = [index for index in indices_in(name) if index not in fields]
-    return sum(
-        prod(_at_least_0(parse(dim), {**fields, **place}) for dim in dims)
-        for place in _places(free, raw, fields)
-    )
+def _elements(
+    dims_by_name: Mapping[str, tuple[str, ...]], raw: Raw, fields: Mapping[str, Any]
+) -> int:
+    """Return the elements of tensors in all places of their indices without a value yet."""
+    elements = 0
+    for name, dims in dims_by_name.items():
+        free = [index for index in indices_in(name) if index not in fields]
+        for place in _places(free, raw, fields):
+            values = {**fields, **place}
+            elements += prod([_at_least_0(parse(dim), values) for dim in dims])
+    return elements
 
 
 def _places(repeat: Sequence[str], raw: Raw, fields: Mapping[str, Any]) -> list[dict[str, int]]:
@@ -553,20 +567,20 @@ def _first_breach(template: Template, raw: Raw, fields: Mapping[str, Any]) -> It
         if layers == 0:
             return
         here[index] = 0
-    conditions = [
-        *template.when,
-        *([template.tie.when] if template.tie and template.tie.when else []),
-    ]
+    conditions = template.conditions
     truths = [evaluate(condition, here) for condition in conditions]
     for condition, truth in zip(conditions, truths, strict=True):
         if type(truth) is not bool:
             yield f"{source(condition)} is neither true nor false of the defaults, but {truth!r}"
-    if False not in truths[: len(template.when)]:
-        for tree in map(parse, template.dims):
-            evaluate(tree, here)
-        number = evaluate(template.active.number, here) if template.active else None
-        if template.active and number is not None and not _is_size(number, 0):
-            yield f"{source(template.active.number)} is a number of experts, and {number!r} is none"
+    if False in truths[: len(template.when)]:
+        return
+    for tree in map(parse, template.dims):
+        evaluate(tree, here)
+    if template.active:
+        tree = template.active.number
+        number = evaluate(tree, here)
+        if number is not None and not _is_size(number, 0):
+            yield f"{source(tree)} is a number of experts, and {number!r} is none"
 
 
 def _is_size(value: Any, least: int = 1) -> bool:
@@ -604,28 +618,38 @@ def _part(raw: Raw, part: str) -> set[str]:
 
 
 def all_expressions(raw: Raw) -> Iterator[tuple[str, str, set[str]]]:
-    """Yield the place and text of every expression of a blueprint, with the indices that it may use."""
+    """Yield the place and text of every expression, with the indices that it may use."""
     repeat = set(raw.get("repeat", {}))
-    yield from ((f"computed.{name}", text, set()) for name, text in raw.get("computed", {}).items())
-    yield from (
-        (f"repeat.{index}", text, repeat - {index}) for index, text in raw.get("repeat", {}).items()
-    )
-    yield from (("require", text, set()) for text in raw.get("require", ()))
+    for name, text in raw.get("computed", {}).items():
+        yield f"computed.{name}", text, set()
+    for index, text in raw.get("repeat", {}).items():
+        yield f"repeat.{index}", text, repeat - {index}
+    for text in raw.get("require", ()):
+        yield "require", text, set()
     for place, section in sections(raw).items():
-        for part in ("when", "active"):
-            yield from (
-                (f"{place}{part}.{path}", text, _own(path))
-                for path, text in section.get(part, {}).items()
-            )
-        for name, text in section.get("tensors", {}).items():
-            yield from ((name, dim, _own(name)) for dim in split_dims(text))
-        for name, text in section.get("buffers", {}).items():
-            yield from ((name, dim, _own(name)) for dim in split_dims(text)[1:])
-        for name, _, dims in (text.partition(":") for text in stored_texts(section)):
-            yield from ((name, dim, _own(name)) for dim in split_dims(dims))
-        for name, text in section.get("ties", {}).items():
-            if " if " in text:
-                yield f"{place}ties.{name}", text.partition(" if ")[2], _own(name)
+        yield from _section_expressions(place, section)
+
+
+def _section_expressions(place: str, section: Raw) -> Iterator[tuple[str, str, set[str]]]:
+    for part in ("when", "active"):
+        for path, text in section.get(part, {}).items():
+            yield f"{place}{part}.{path}", text, _own(path)
+    for name, dim in _section_dims(section):
+        yield name, dim, _own(name)
+    for name, text in section.get("ties", {}).items():
+        if " if " in text:
+            yield f"{place}ties.{name}", text.partition(" if ")[2], _own(name)
+
+
+def _section_dims(section: Raw) -> Iterator[tuple[str, str]]:
+    """Yield the names of a section's tensors, buffers and stored tensors with each dim."""
+    for name, text in section.get("tensors", {}).items():
+        yield from ((name, dim) for dim in split_dims(text))
+    for name, text in section.get("buffers", {}).items():
+        yield from ((name, dim) for dim in split_dims(text)[1:])
+    for text in stored_texts(section):
+        name, _, dims = text.partition(":")
+        yield from ((name, dim) for dim in split_dims(dims))
 
 
 def _own(path: str) -> set[str]:
@@ -634,4 +658,4 @@ def _own(path: str) -> set[str]:
 
 def _class_templates(raw: Raw, class_name: str, *kinds: str) -> list[Template]:
     of_class = raw.get("classes", {}).get(class_name, {})
-    return [template for kind in kinds for template in templates_of(raw, of_class, kind)]
+    return list(chain.from_iterable(templates_of(raw, of_class, kind) for kind in kinds))

@@ -1,4 +1,4 @@
-"""Operations: what a class does when it runs, as expressions over its config and the run: a blueprint's second half.
+"""Operations: what a class does when it runs, as expressions over its config and the run.
 
 A file of them is derived as a blueprint is, and kept beside it, so that weighing a model never
 reads it. For each class it holds the matrix products of the forward and of the backward pass and
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
 from weighbridge.algebra.expr import Tree, evaluate, names_in, parse
 from weighbridge.blueprint import law
 from weighbridge.blueprint.bind import bound_size, each_place
-from weighbridge.blueprint.paths import indices_in
+from weighbridge.blueprint.paths import indices_in, joined
 from weighbridge.blueprint.schema import LARGEST_SIZE, MOST_LAYERS, MOST_PLACES, split_dims
 from weighbridge.errors import ExpressionError, ModelError, nearest, shorten
 from weighbridge.units import DTYPE_BITS
@@ -37,7 +38,7 @@ _FACTORS = 4  # of a product: batch, rows, inner, columns
 
 
 class OperationTemplate(NamedTuple):
-    """A product or a saved tensor: the module's path with ``{i}``, its dims, a saved one's dtype, its condition."""
+    """A product or a saved tensor, with the path of its module; a product has no dtype."""
 
     path: str
     dims: tuple[Tree, ...]
@@ -46,7 +47,7 @@ class OperationTemplate(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """An entry bound to numbers: the same in each of the ``places`` that the indices of its path have.
+    """A template bound to numbers, the same in each of the ``places`` of its path's indices.
 
     The shape of a product is batch, rows, inner and columns.
     """
@@ -105,7 +106,7 @@ class Operations:
         """The fields that the operations were recorded at one value of."""
 
     def names(self, fields: Mapping[str, Any], **run: Any) -> dict[str, Any]:
-        """Return what expressions see: the fields of a config, those left out at their defaults, and of the run.
+        """Return what expressions see: a config's fields or their defaults, and the run's.
 
         ``run`` may say of `RUN_NAMES` what is not usual: a batch of 1, 2 choices, eager attention,
         F32, training.
@@ -115,7 +116,7 @@ class Operations:
         return {**known, **usual, **run}
 
     def unheld(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a config that are not as they were held, with the values that they have."""
+        """Return the fields of a config that differ from what they were held at."""
         return {
             name: fields[name]
             for name, value in self.held.items()
@@ -123,7 +124,9 @@ class Operations:
         }
 
     def entries(self, class_name: str, kind: str) -> Iterator[OperationTemplate]:
-        """Yield the entries of one of `KINDS` of a class; what a class says of a path goes before what its base does.
+        """Yield a class's operations of one of `KINDS`.
+
+        What the class says of a path goes before what its base says.
 
         Raises:
             ModelError: there is no such class.
@@ -132,25 +135,24 @@ class Operations:
             near = nearest(self.class_names, class_name) or list(self.class_names)
             hint = f"did you mean {' or '.join(near)}?"
             raise ModelError(f"no operations of the class {shorten(class_name, str)}", hint=hint)
-        found: dict[str, list[str]] = self._raw[kind]
+        texts_by_path: dict[str, list[str]] = self._raw[kind]
         if class_name != self.base_class:
             own = self._raw["classes"][class_name]
-            above = f"{own['prefix']}." if own.get("prefix") else ""
-            below = {above + path if path else above[:-1]: texts for path, texts in found.items()}
-            found = {**below, **own.get(kind, {})}
-        for path, texts in found.items():
+            prefix = own.get("prefix", "")
+            below = {joined(prefix, path): texts for path, texts in texts_by_path.items()}
+            texts_by_path = {**below, **own.get(kind, {})}
+        for path, texts in texts_by_path.items():
             yield from (_entry(path, text, kind) for text in texts)
 
     def bind(self, class_name: str, kind: str, names: Mapping[str, Any]) -> list[Operation]:
-        """Return the operations of a kind where every name has a value, in the order of the forward pass.
+        """Return the operations of a kind at values for every name, in forward order.
 
         Raises:
             ModelError: there is no such class.
             ExpressionError: a name has no value, or an expression comes to no size.
         """
-        return [
-            found for entry in self.entries(class_name, kind) for found in self._bound(entry, names)
-        ]
+        bound = [self._bound(entry, names) for entry in self.entries(class_name, kind)]
+        return list(chain.from_iterable(bound))
 
     def _bound(self, entry: OperationTemplate, names: Mapping[str, Any]) -> Iterator[Operation]:
         counts = {
@@ -187,7 +189,9 @@ def _entry(path: str, text: str, kind: str) -> OperationTemplate:
 
 
 def available() -> list[str]:
-    """Return the names of the files of operations: families, and ``FAMILY.ours`` for a class of this package.
+    """Return the names of the files of operations.
+
+    They are families, and ``FAMILY.ours`` for a family's classes in this package.
 
     Example:
         >>> "bert" in available()
@@ -204,7 +208,8 @@ def load(name: str) -> Operations:
         ModelError: there are none of that name.
     """
     if name not in available():
-        hint = f"`weighbridge derive {name} --operations` derives them; there are those of {', '.join(available())}"
+        known = ", ".join(available())
+        hint = f"`weighbridge derive {name} --operations` derives them; there are those of {known}"
         raise ModelError(f"no operations of the family {shorten(name, str)}", hint=hint)
     return Operations(data.read_toml(f"operations/{name}.toml"))
 
@@ -289,7 +294,7 @@ def _paths(raw: Raw) -> Iterator[str]:
 
 
 def _shapes(raw: Raw) -> Iterator[str]:
-    """A product has four sizes; what is saved has a dtype first: one that is known, or that of the model."""
+    """A product has four sizes; a saved tensor begins with a known dtype or the model's."""
     for place, kind, path, text in _all(raw):
         entry = _entry(path, text, kind)
         if kind != "saved" and len(entry.dims) != _FACTORS:
@@ -299,7 +304,7 @@ def _shapes(raw: Raw) -> Iterator[str]:
 
 
 def _names(raw: Raw) -> Iterator[str]:
-    """A name is a field with a default, of the run, or in a condition an index of its path; and every field is used."""
+    """Each name is a field with a default, of the run, or an index; each field is used."""
     fields, used = set(raw["fields"]), set[str]()
     yield from (f"fields.{name} is of the run" for name in sorted(fields.intersection(RUN_NAMES)))
     yield from (f"{name} is held and has a default" for name in raw["held"] if name in fields)

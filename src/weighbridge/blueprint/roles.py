@@ -1,8 +1,9 @@
-"""What a tensor is for, told by its name and by the names beside it: the patterns of `facts/roles.toml`."""
+"""What a tensor is for, by its name and the names beside it: patterns of `facts/roles.toml`."""
 
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING
 
 from weighbridge import data
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def role_of(name: str, beside: Iterable[str] = ()) -> str:
-    """Return what a tensor of this name is for, or ``"other"``; ``beside`` are the names of those it stands among.
+    """Return what a tensor of this name is for, or ``"other"``; ``beside`` names its neighbours.
 
     Example:
         >>> role_of("encoder.layer.0.attention.self.query.weight")
@@ -34,34 +35,31 @@ def role_of(name: str, beside: Iterable[str] = ()) -> str:
 
 @cache
 def _patterns() -> dict[str, list[tuple[int, str, str, str]]]:
-    """Return the patterns of `facts/roles.toml` by their last piece, the highest of each piece first.
+    """Return the patterns of `facts/roles.toml` by their last piece, the highest rank first.
 
     A pattern is its rank; the pieces that may stand before, each between bars, or nothing where any
     may; what `_fits` has to look at besides; and its role.
     """
     lines = map(str.split, data.read_toml("facts/roles.toml")["names"].splitlines())
-    written = (
-        (role, text) for role, *patterns in filter(None, lines) if role != "#" for text in patterns
-    )
+    written: list[tuple[str, str]] = []
+    for role, *texts in filter(None, lines):
+        if role != "#":
+            written += [(role, text) for text in texts]
     found: dict[str, list[tuple[int, str, str, str]]] = {}
     for rank, (role, text) in enumerate(written):
         path, slash, beside = text.partition("/")
         before, _, last = path.rpartition(".")
         parents = before.rpartition(".")[2]
         more = slash or parents != before or parents == "*"
-        pattern = (
-            rank,
-            f"|{parents}|" if parents.strip("*") else "",
-            f"{before}/{beside}" if more else "",
-            role,
-        )
+        direct = f"|{parents}|" if parents.strip("*") else ""
+        pattern = (rank, direct, f"{before}/{beside}" if more else "", role)
         for piece in last.split("|"):
             found.setdefault(piece, []).append(pattern)
     return found
 
 
 def _fits(rest: str, pieces: list[str], at: int, beside: Iterable[str]) -> bool:
-    """Whether the pieces before the one at ``at`` are as a pattern wants them, and what it wants is beside that one."""
+    """Whether a pattern fits the pieces before the one at ``at``, and the names beside it."""
     before, _, needed = rest.partition("/")
     wanted = before.split(".") if before else []
     run = pieces[max(at - len(wanted), 0) : at]
@@ -70,7 +68,7 @@ def _fits(rest: str, pieces: list[str], at: int, beside: Iterable[str]) -> bool:
     ):
         return False
     paths = [".".join([*pieces[1:at], piece]) for piece in needed.split("|")]
-    return not needed or any(is_under(other, path) for other in beside for path in paths)
+    return not needed or any(is_under(other, path) for other, path in product(beside, paths))
 
 
 @cache

@@ -138,7 +138,7 @@ class Blueprint:
 
     @cached_property
     def kinds(self) -> dict[str, type]:
-        """What a field's value must be: what its default is, or what it comes to at the defaults."""
+        """The types of fields: of a field's default, or of what it comes to at the defaults."""
         return classify.field_kinds(self._raw["defaults"], self.at_defaults)
 
     @cached_property
@@ -161,7 +161,7 @@ class Blueprint:
     @cached_property
     def deciding(self) -> frozenset[str]:
         """The fields that decide which tensors exist, or are shared."""
-        return classify.names_of(map(parse, _conditions(self._raw)))
+        return classify.all_names_in(map(parse, _conditions(self._raw)))
 
     @property
     def beyond(self) -> Sequence[str]:
@@ -280,7 +280,8 @@ def known_families(family: str) -> str:
 def templates_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Template]:
     """Yield the tensors of a class in checkpoint order.
 
-    ``of_class`` is the class's section, empty for the base class. ``kind`` is ``"tensors"``, or ``"buffers"`` for those that are no parameters.
+    ``of_class`` is the class's section, empty for the base class. ``kind`` is ``"tensors"``, or
+    ``"buffers"`` for those that are no parameters.
     """
     prefix = f"{of_class['prefix']}." if "prefix" in of_class else ""
     ties = {name: parse_tie(text) for name, text in of_class.get("ties", {}).items()}
@@ -327,7 +328,7 @@ def _varying(repeat: tuple[str, ...], decide: Iterable[Tree]) -> frozenset[str]:
     """Return the indices on which the expressions that decide on a tensor depend."""
     if not repeat:
         return _NO_INDICES
-    return classify.names_of(decide).intersection(repeat)
+    return classify.all_names_in(decide).intersection(repeat)
 
 
 _NO_INDICES: frozenset[str] = frozenset()
@@ -361,7 +362,7 @@ def stored_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Templa
 
 
 def _targets(to: str, stored: Mapping[str, Sequence[Stored]]) -> list[str]:
-    """Return what files call a tensor that others share, whose name may hold numbers for indices."""
+    """Return what files call a shared tensor, whose name may hold numbers for indices."""
     if to in stored:
         return [tensor.name for tensor in stored[to]]
     for name, tensors in stored.items():
@@ -395,14 +396,13 @@ def _in_file(template: Template, stored: Stored, raw: Raw, beside: Iterable[str]
         return template._replace(name=stored.name)
     repeat, role = indices_in(stored.name), role_of(stored.name, beside)
     counts = [parse(raw["repeat"][index]) for index in repeat]
-    tie = [template.tie.when] if template.tie and template.tie.when else []
     own, active = [index for index in repeat if index not in template.repeat], template.active
     return template._replace(
         name=stored.name,
         dims=stored.dims,
         role=template.role if template.dtype or role == "other" else role,
         repeat=repeat,
-        varies=_varying(repeat, [*map(parse, stored.dims), *template.when, *counts, *tie]),
+        varies=_varying(repeat, [*map(parse, stored.dims), *template.conditions, *counts]),
         active=active._replace(over=own[0]) if active and own and not active.over else active,
     )
 
@@ -417,14 +417,19 @@ def stored_as(name: str, raw: Raw, of_class: Raw) -> list[Stored]:
     if _has_base(of_class):
         sections.append((of_class.get("prefix", ""), raw))
     for prefix, section in sections:
-        if "stored" not in section or (prefix and not is_under(name, prefix)):
-            continue
-        own = name.removeprefix(f"{prefix}.") if prefix else name
-        for path in reversed([*above(own)]):
-            if path in section["stored"]:
+        if not prefix or is_under(name, prefix):
+            own = name.removeprefix(f"{prefix}." if prefix else "")
+            path = _stored_path(own, section)
+            if path is not None:
                 below = own[len(path) + 1 :]
                 return [_stored(prefix, text, below) for text in section["stored"][path]]
     return [Stored(name, None)]
+
+
+def _stored_path(name: str, section: Raw) -> str | None:
+    """Return the longest path of a tensor for which a section says what files hold."""
+    stored = section.get("stored", {})
+    return max((path for path in above(name) if path in stored), key=len, default=None)
 
 
 def _stored(above_it: str, text: str, below: str) -> Stored:
@@ -444,18 +449,15 @@ def split_dims(text: str) -> tuple[str, ...]:
         return tuple(text.split())
     dims, depth, quote = [""], 0, ""
     for character in text:
-        if quote:
-            if character == quote:
-                quote = ""
-        elif character in _QUOTES:
-            quote = character
-        else:
+        if character in _QUOTES and quote in ("", character):
+            quote = character.removeprefix(quote)
+        elif not quote:
             depth += _DEEPER.get(character, 0)
-        if character.isspace() and not depth and not quote:
+        if character.isspace() and not (depth or quote):
             dims.append("")
         else:
             dims[-1] += character
-    return tuple(dim for dim in dims if dim)
+    return tuple(filter(None, dims))
 
 
 _QUOTES = "\"'"
