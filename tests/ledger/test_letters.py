@@ -303,3 +303,58 @@ def test_every_entry_says_in_which_places_it_stands(raw: dict[str, Any]) -> None
         assert len(entry.indices) == len(list(entry.indices)) == len(set(entry.indices))
         assert list(entry.indices) == sorted(entry.indices)
         assert all(len(place) == len(entry.template.repeat) for place in entry.indices)
+
+
+PER_LAYER = blueprint(
+    "per_layer",
+    defaults={"width": 3, "layers": 3, "experts": 4, "top": [1, 2, 4]},
+    repeat={"i": "layers", "e": "experts"},
+    tensors={
+        "layers.{i}.split.{e}.w": "width",
+        "layers.{i}.fused.w": "experts 2",
+        "dense.w": "width",
+    },
+    active={"layers.{i}.split.{e}": "top[i]", "layers.{i}.fused": "top[i]"},
+)
+
+
+def test_each_layer_may_have_a_number_of_active_experts_of_its_own() -> None:
+    """No shipped family counts active experts by layer, but a blueprint of one's own may."""
+    check(PER_LAYER)
+    ledger = bind(Blueprint(PER_LAYER), "Base", PER_LAYER["defaults"])
+    split, fused, dense = ledger.entries
+    assert [ledger.active_of(entry) for entry in (split, fused, dense)] == [7 * 3, 7 * 2, 3]
+    assert ledger.active == 21 + 14 + 3
+    assert ledger.active_formula()(**ledger.fields) == ledger.active
+    layers = {group.name: group for group in ledger.by("layer")}
+    for layer, top in enumerate(PER_LAYER["defaults"]["top"]):
+        formula = ledger.formula_of([layers[f"layers.{layer}"]], active=True)
+        assert formula(**ledger.fields) == top * (3 + 2)
+
+
+@pytest.mark.parametrize("number", [-1, 1.5])
+def test_a_number_of_active_experts_is_none_below_zero(number: float) -> None:
+    ledger = bound("experts", {"experts_per_token": number})
+    with pytest.raises(ExpressionError, match="no integer from 0"):
+        _ = ledger.active
+    assert bound("experts", {"experts_per_token": 0}).active > 0
+
+
+def test_only_a_ledger_with_experts_says_so() -> None:
+    assert bound("experts", {}).has_experts
+    assert not bound("shared", {}).has_experts
+    assert not bound("experts", {"experts_per_token": None}, "Alone").has_experts
+
+
+def test_a_number_of_layers_may_be_replaced_where_nothing_varies() -> None:
+    raw = blueprint(
+        "plain",
+        defaults={"width": 2, "layers": 3},
+        repeat={"i": "layers"},
+        tensors={"a.{i}.w": "width width", "b.w": "width"},
+    )
+    ledger = bind(Blueprint(raw), "Base", raw["defaults"])
+    assert ledger.formula(layers=5, width=1) == 6
+    assert ledger.tensors == 4
+    assert ledger.stored is ledger
+    assert ledger.stored_rows == ledger.rows
