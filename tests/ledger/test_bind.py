@@ -141,6 +141,12 @@ def test_a_tensor_stands_in_at_most_so_many_places(shape: str) -> None:
         nested(outer, inner + 1, shape)
 
 
+def test_as_many_values_of_varying_indices_are_bound_as_there_may_be_places() -> None:
+    outer, inner = 10, 9_999
+    assert outer + outer * inner == MOST_PLACES
+    assert sum(len(entry.indices) for entry in nested(outer, inner, "1 + (i + j) % 2")) == 99_990
+
+
 def test_the_limit_of_places_names_the_tensor() -> None:
     family = Blueprint(blueprint("w", defaults={"width": 1}, tensors={"w": "width"}))
     (template,) = family.templates("Base")
