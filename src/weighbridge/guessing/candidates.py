@@ -1,7 +1,7 @@
-"""Which classes have tensors of such names: the blueprints are searched as text, and only the likely ones are loaded.
+"""Finds the classes whose tensor names are closest to those of a checkpoint.
 
-Names are matched as `comparison` matches them: by their current names, without or with the base
-class's prefix.
+Blueprints are first searched as text, and only the likely ones are loaded. Names are compared as in
+`pairing`: by their current names, without or with the base class's prefix.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weighbridge.blueprint.schema import MOST_LAYERS
 from weighbridge.matching.pairing import match, names_of, renamed, shift
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.blueprint.schema import Blueprint, Template
     from weighbridge.readers import Found
@@ -25,33 +25,33 @@ if TYPE_CHECKING:
     Held = list[tuple[Place, tuple[int, ...]]]
 
 MOST_FAMILIES = 240
-"""How many families are looked at closely."""
+"""How many families are loaded at most."""
 MOST_CLASSES = 24
-"""How many of their classes are solved."""
+"""How many classes of a batch of families are solved at most."""
 MOST_PATTERNS = 1_500
-"""How many names, numbers aside, families are chosen by: those that most tensors have."""
+"""How many patterns of names are compared at most, the most frequent ones: no model has so many."""
 
 
 # The names in a checkpoint
 
 
 class Names:
-    """The tensors of a checkpoint by the pattern of their names: what is alike but for numbers is one."""
+    """The tensors of a checkpoint by the patterns of their names, which differ in numbers alone."""
 
     def __init__(self, found: Found) -> None:
         self.found = found
         self.patterns: dict[str, list[tuple[Place, tuple[int, ...]]]] = {}
         self.first: dict[str, str] = {}
-        """A name of each pattern."""
+        """The first name of each pattern."""
         for row in found.rows:
             pattern, numbers = patterned(row.name)
             self.patterns.setdefault(pattern, []).append((numbers, row.shape))
             self.first.setdefault(pattern, row.name)
         most = sorted(self.patterns, key=lambda pattern: -len(self.patterns[pattern]))
         self.others = sum(len(self.patterns.pop(pattern)) for pattern in most[MOST_PATTERNS:])
-        """How many tensors have names of no pattern that is looked at: no model has so many."""
-        self.most = min(len(found.rows), MOST_LAYERS)
-        """What an index is below: layers that are there have a tensor each."""
+        """How many tensors have names of other patterns than those that are compared."""
+        self.index_limit = min(len(found.rows), MOST_LAYERS)
+        """The number that all indices are below: each layer has at least one tensor."""
 
 
 _NUMBER = re.compile(r"\d+")
@@ -69,53 +69,60 @@ def patterned(name: str) -> tuple[str, Place]:
     numbers = _NUMBER.findall(name)
     if any(len(number) > _MOST_DIGITS for number in numbers):
         return name, ()
-    return (_NUMBER.sub("*", name), tuple(map(int, numbers))) if numbers else (name, ())
+    return _NUMBER.sub("*", name), tuple(map(int, numbers))
 
 
 def _template_pattern(name: str) -> tuple[str, tuple[str, ...]]:
-    """Return a template's name with stars, and what stands in their places: an index, or a number."""
+    """Return a template's name with stars, and what they stand for: an index or a number."""
     return _PLACE.sub("*", name), tuple(index or number for index, number in _PLACE.findall(name))
 
 
-# Which families come into question
+# Families, by the text of their files
 
 
-_KEY = re.compile(
-    r'^"((?:[^"\n]*[}\d])?([^"\n{}\d]*))" = ["\']', re.MULTILINE
-)  # a name, and what follows its last index
+# A tensor's name in a blueprint, and the part of it behind its last index.
+_KEY = re.compile(r'^"((?:[^"\n]*[}\d])?([^"\n{}\d]*))" = ["\']', re.MULTILINE)
+# A name, or the path above several, in a blueprint's list of what files store otherwise.
 _STORED = re.compile(r'(?:\[|^    )"([\w.{}]+)(?:: [^"\n]+)?"(?=[,\]])', re.MULTILINE)
-_BATCH = 48  # families; the next ones are looked at where none of these fits exactly
-_NEEDLES = 12  # names that are searched for in all files
-_SHARE = 0.8  # of the most tensors that a family's file has the names of
-_ABOVE = 3  # pieces of a name that may be the base's prefix in a class
+_BATCH = 48  # families; the next ones are compared if none of these fits exactly
+_NEEDLES = 12  # parts of names that are searched for in all files
+_SHARE = 0.8  # of the highest score: what families with a lower score hold is unlike the checkpoint
+_MOST_PREFIX_PIECES = 3  # pieces at the start of a name that may be a prefix, less one
 
 
 def _likely(names: Names) -> list[str]:
-    """Return the families whose files have the most of the names, by their text alone: none of them is loaded."""
+    """Return the families whose files have the most of the names, the likeliest first."""
     ends = _Ends()
     for pattern in names.patterns:
         ends.add(patterned(renamed(names.first[pattern], {})[0])[0], pattern)
     scores = {family: _score(family, ends, names) for family in _at_a_glance(ends)}
-    found = sorted(
-        (-had, lacking, len(family), family) for family, (had, lacking) in scores.items() if had
+    scored = sorted(
+        (-tensors, lacking, len(family), family)
+        for family, (tensors, lacking) in scores.items()
+        if tensors
     )
-    return [family for had, _, _, family in found if had <= _SHARE * found[0][0]]
+    return [family for negated, _, _, family in scored if negated <= _SHARE * scored[0][0]]
 
 
 def _at_a_glance(ends: _Ends) -> list[str]:
-    """Return the families in whose files most of a few telling names stand: searching is quicker than reading."""
+    """Return the families whose files have at least half of the longest parts of names.
+
+    Searching a file for a few texts is quicker than parsing it.
+    """
     needles = sorted(ends.needles, key=len, reverse=True)[:_NEEDLES]
-    hits = {
-        family: sum(needle in text for needle in needles)
-        for family in blueprints.families()
-        for text in (data.read_text(f"blueprints/{family}.toml"),)
-    }
+    hits: dict[str, int] = {}
+    for family in blueprints.families():
+        text = data.read_text(f"blueprints/{family}.toml")
+        hits[family] = sum(needle in text for needle in needles)
     most = max(hits.values(), default=0)
-    return [family for family, many in hits.items() if many and 2 * many >= most]
+    return [family for family, count in hits.items() if count and 2 * count >= most]
 
 
 class _Ends:
-    """The patterns of a checkpoint by what they may be called in a blueprint: their ends, and the paths above those."""
+    """The patterns of a checkpoint by their possible names in a blueprint, and the paths above.
+
+    A blueprint may lack the first pieces of a name: a prefix.
+    """
 
     def __init__(self) -> None:
         self.names: dict[str, set[str]] = {}
@@ -126,8 +133,8 @@ class _Ends:
     def add(self, current: str, pattern: str) -> None:
         pieces = current.split(".")
         self.needles.add(_needle(current))
-        for left_out in range(min(_ABOVE, len(pieces))):
-            below = ".".join(pieces[left_out:])
+        for dropped in range(min(_MOST_PREFIX_PIECES, len(pieces))):
+            below = ".".join(pieces[dropped:])
             self.names.setdefault(below, set()).add(pattern)
             self.tails.add(below.rpartition("*")[2])
             for path in above(below):
@@ -135,7 +142,9 @@ class _Ends:
 
 
 def _needle(current: str) -> str:
-    """Return the most telling run of a pattern: two pieces behind a number, or one before, as a prefix may stand there.
+    """Return the longest part of a pattern that a blueprint with this tensor must contain.
+
+    That is two pieces behind an index, or one before it, as the rest may be a prefix.
 
     Example:
         >>> _needle("bert.encoder.layer.*.attention.self.query.weight")
@@ -149,28 +158,29 @@ def _needle(current: str) -> str:
 
 
 def _score(family: str, ends: _Ends, names: Names) -> tuple[int, int]:
-    """Return how many tensors have a name that stands in a family's file, and how many names there they lack."""
+    """Return how many tensors have a name in a family's file, and how many names have no tensor."""
     text = data.read_text(f"blueprints/{family}.toml")
     keys = _KEY.findall(text)
-    had = {_PLACE.sub("*", key) for key, tail in keys if tail in ends.tails} & ends.names.keys()
-    stored = (
-        {_PLACE.sub("*", path) for path in _STORED.findall(text)} if "stored]" in text else set()
-    )
-    covered = set().union(
-        *(ends.names[key] for key in had),
-        *(ends.paths[path] for path in stored & ends.paths.keys()),
-    )
-    return sum(len(names.patterns[pattern]) for pattern in covered), len(keys) - len(had)
+    shared = {_PLACE.sub("*", key) for key, tail in keys if tail in ends.tails} & ends.names.keys()
+    stored_paths = set[str]()
+    if "stored]" in text:
+        stored_paths = {_PLACE.sub("*", path) for path in _STORED.findall(text)}
+    covered = set[str]()
+    for key in shared:
+        covered |= ends.names[key]
+    for path in stored_paths & ends.paths.keys():
+        covered |= ends.paths[path]
+    return sum(len(names.patterns[pattern]) for pattern in covered), len(keys) - len(shared)
 
 
-# How well the names of a class fit
+# Classes, by the names of their tensors
 
 
 class Fit(NamedTuple):
-    """The tensors of a checkpoint that a class has, by the template of each, and how many others there are.
+    """The tensors of a checkpoint by the templates of a class; ``unknown`` counts the others.
 
-    ``lacking`` counts the templates of the class without a condition that have none, ``spare``
-    those with one.
+    ``lacking`` counts the templates without a tensor that have no condition, ``spare`` those that
+    have one.
     """
 
     blueprint: Blueprint
@@ -183,7 +193,11 @@ class Fit(NamedTuple):
 
 
 class _Sketch(NamedTuple):
-    """The same of patterns alone, the numbers in the names not looked at: what differs is at least this much."""
+    """A fit by patterns alone, which ignore numbers: its counts are lower bounds.
+
+    ``named`` holds the templates by pattern, and ``current`` the current name of each stored
+    pattern, as a pattern and numbers.
+    """
 
     blueprint: Blueprint
     class_name: str
@@ -196,15 +210,17 @@ class _Sketch(NamedTuple):
 
 
 def _sketches(blueprint: Blueprint, names: Names) -> Iterator[_Sketch]:
+    """Yield a sketch of each class, as it is in memory or as files store it, what fits better."""
     for class_name in blueprint.class_names:
-        forms = [False, True] if blueprint.is_stored_otherwise(class_name) else [False]
-        yield min(
-            (_sketch(blueprint, class_name, names, stored=stored) for stored in forms), key=_misfit
-        )
+        sketch = _sketch(blueprint, class_name, names, stored=False)
+        if blueprint.is_stored_otherwise(class_name):
+            stored_sketch = _sketch(blueprint, class_name, names, stored=True)
+            sketch = min(sketch, stored_sketch, key=_misfit)
+        yield sketch
 
 
-def _misfit(of: Fit | _Sketch) -> tuple[int, int, int]:
-    return of.unknown, of.lacking, of.spare
+def _misfit(fit: Fit | _Sketch) -> tuple[int, int, int]:
+    return fit.unknown, fit.lacking, fit.spare
 
 
 def _sketch(blueprint: Blueprint, class_name: str, names: Names, *, stored: bool) -> _Sketch:
@@ -215,59 +231,69 @@ def _sketch(blueprint: Blueprint, class_name: str, names: Names, *, stored: bool
         named.setdefault(pattern, []).append((template, places))
     paths, known = blueprint.renamed(class_name), _Patterns(named)
     first = {pattern: names.first[pattern] for pattern in names.patterns}
-    by = shift(names_of(blueprint, class_name), known, first.values(), anywhere=False)
-    current = {
-        pattern: patterned(match(name, known, paths, by).name) for pattern, name in first.items()
-    }
-    there = {now for now, _ in current.values() if now in named}
-    unknown = sum(
-        len(rows) for pattern, rows in names.patterns.items() if current[pattern][0] not in named
-    )
-    held = {template for pattern in there for template, _ in named[pattern]}
-    return _Sketch(
-        blueprint,
-        class_name,
-        templates,
-        named,
-        current,
-        names.others + unknown,
-        *_left(templates, held),
-    )
+    shifted_by = shift(names_of(blueprint, class_name), known, first.values(), anywhere=False)
+    current: dict[str, tuple[str, Place]] = {}
+    unknown = names.others
+    held: set[Template] = set()
+    for pattern, name in first.items():
+        current[pattern] = patterned(match(name, known, paths, shifted_by).name)
+        current_pattern, _ = current[pattern]
+        if current_pattern in named:
+            held.update(template for template, _ in named[current_pattern])
+        else:
+            unknown += len(names.patterns[pattern])
+    lacking, spare = _without_tensor(templates, held)
+    return _Sketch(blueprint, class_name, templates, named, current, unknown, lacking, spare)
 
 
-def _left(templates: Sequence[Template], held: Container[Template]) -> tuple[int, int]:
-    """Return how many templates have no tensor: of those without a condition, and of those with one."""
-    left = [template for template in templates if template not in held]
-    lacking = sum(not template.when and not template.tie for template in left)
-    return lacking, len(left) - lacking
+def _without_tensor(templates: Sequence[Template], held: Container[Template]) -> tuple[int, int]:
+    """Return how many templates have no tensor: those without a condition, and those with one."""
+    missing = [template for template in templates if template not in held]
+    lacking = sum(not template.when and not template.tie for template in missing)
+    return lacking, len(missing) - lacking
 
 
 def _fit(sketch: _Sketch, names: Names) -> Fit:
+    """Return the tensors of each template, numbers in the names included."""
     held: dict[Template, Held] = {}
     unknown = sketch.unknown
     for pattern, rows in names.patterns.items():
-        now, numbers_now = sketch.current[pattern]
-        if now in sketch.named:
-            added, dropped = _difference(numbers_now, patterned(names.first[pattern])[1])
-            for numbers, shape in rows:
-                for template, places in sketch.named[now]:
-                    place = _place(template, places, (*added, *numbers[dropped:]), names.most)
-                    if place is not None:
-                        held.setdefault(template, []).append((place, shape))
-                        break
-                else:
-                    unknown += 1
-    left = _left(sketch.templates, held)
-    return Fit(sketch.blueprint, sketch.class_name, held, sketch.templates, unknown, *left)
+        current_pattern, current_numbers = sketch.current[pattern]
+        if current_pattern not in sketch.named:
+            continue
+        templates = sketch.named[current_pattern]
+        _, stored_numbers = patterned(names.first[pattern])
+        added, dropped = _prefix_numbers(current_numbers, stored_numbers)
+        for numbers, shape in rows:
+            template, place = _template_at(
+                templates, (*added, *numbers[dropped:]), names.index_limit
+            )
+            if template is None:
+                unknown += 1
+            else:
+                held.setdefault(template, []).append((place, shape))
+    lacking, spare = _without_tensor(sketch.templates, held)
+    return Fit(sketch.blueprint, sketch.class_name, held, sketch.templates, unknown, lacking, spare)
 
 
-def _difference(now: Place, stored: Place) -> tuple[Place, int]:
-    """Return the numbers that a prefix adds to a name, and how many one that is taken off takes away."""
-    return now[: max(len(now) - len(stored), 0)], max(len(stored) - len(now), 0)
+def _prefix_numbers(current: Place, stored: Place) -> tuple[Place, int]:
+    """Return the numbers in the prefix that a name lacks, and how many are in one too many."""
+    return current[: max(len(current) - len(stored), 0)], max(len(stored) - len(current), 0)
+
+
+def _template_at(
+    templates: Iterable[tuple[Template, Sequence[str]]], numbers: Place, index_limit: int
+) -> tuple[Template | None, Place]:
+    """Return the template that has a tensor with these numbers, with the values of its indices."""
+    for template, places in templates:
+        place = _place(template, places, numbers, index_limit)
+        if place is not None:
+            return template, place
+    return None, ()
 
 
 class _Patterns:
-    """The names whose pattern is a class's."""
+    """The set of all names with one of some patterns."""
 
     def __init__(self, patterns: Mapping[str, Any]) -> None:
         self.patterns = patterns
@@ -276,34 +302,35 @@ class _Patterns:
         return isinstance(name, str) and patterned(name)[0] in self.patterns
 
 
-def _place(template: Template, places: Sequence[str], numbers: Place, most: int) -> Place | None:
-    """Return the values of a template's indices in a name with these numbers; None, if it is not the template's."""
+def _place(
+    template: Template, places: Sequence[str], numbers: Place, index_limit: int
+) -> Place | None:
+    """Return the indices of a template at these numbers; None if a name cannot have them."""
     bound: dict[str, int] = {}
     for place, number in zip(places, numbers, strict=True):
         if place.isdigit():
             if int(place) != number:
                 return None
-        elif number >= most or bound.setdefault(place, number) != number:
+        elif number >= index_limit or bound.setdefault(place, number) != number:
             return None
     return tuple(bound[index] for index in template.repeat)
 
 
 def closest(found: Found) -> Iterator[list[Fit]]:
-    """Yield the classes worth solving, batch by batch: those with the fewest tensors that are not theirs or lacking."""
+    """Yield the classes closest to a checkpoint, for one batch of families after the other."""
     names = Names(found)
     families = _likely(names)[:MOST_FAMILIES]
     for start in range(0, len(families), _BATCH):
-        batch = families[start : start + _BATCH]
-        sketches = [
-            sketch for family in batch for sketch in _sketches(blueprints.load(family), names)
-        ]
+        sketches: list[_Sketch] = []
+        for family in families[start : start + _BATCH]:
+            sketches += _sketches(blueprints.load(family), names)
         yield _best([_fit(sketch, names) for sketch in _best(sketches)])
 
 
-_Of = TypeVar("_Of", Fit, _Sketch)
+_AnyFit = TypeVar("_AnyFit", Fit, _Sketch)
 
 
-def _best(found: Sequence[_Of]) -> list[_Of]:
-    """Return those with the fewest tensors that are not theirs, those that lack least first."""
-    ordered = sorted(found, key=_misfit)
-    return [of for of in ordered if of.unknown == ordered[0].unknown][:MOST_CLASSES]
+def _best(fits: Sequence[_AnyFit]) -> list[_AnyFit]:
+    """Return the classes with the fewest unknown tensors, those that lack least first."""
+    ordered = sorted(fits, key=_misfit)
+    return [fit for fit in ordered if fit.unknown == ordered[0].unknown][:MOST_CLASSES]
