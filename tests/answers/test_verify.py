@@ -13,7 +13,7 @@ from weighbridge.data import LANGUAGES
 from weighbridge.errors import CheckpointError, ConfigError, ModelError, UsageError
 from weighbridge.ledger.ledger import bind
 from weighbridge.ledger.rows import Row
-from weighbridge.matching.comparison import KINDS, Difference, Dtype, compare, group
+from weighbridge.matching.comparison import KINDS, Difference, ExpectedDtype, compare, group
 from weighbridge.models.find import find
 from weighbridge.readers import Found
 from weighbridge.render.table import width
@@ -638,7 +638,7 @@ def flat(text):
 def test_groups_hold_every_difference_once():
     model = find({**CONFIG, "num_hidden_layers": 20})
     ledger = bind(model.blueprint, "BertForPreTraining", model.fields)
-    for dtype in (None, Dtype("F16", asked=True)):
+    for dtype in (None, ExpectedDtype("F16", asked=True)):
         for kept in (1, 2, 7):
             stored = dict(list(tensors("BertForPreTraining").items())[::kept])
             differences = compare(ledger, as_found(stored), dtype).differences

@@ -1,4 +1,4 @@
-"""Checkpoints held against each other, against live modules, and under other names: what a conversion changed."""
+"""Checkpoints compared with each other, with live modules, and under other names."""
 
 import json
 from pathlib import Path
@@ -356,13 +356,14 @@ def test_tensorflow_s_names_are_the_reference_s(tmp_path: Path) -> None:
         of_checkpoint(read(write(tmp_path / "b.safetensors", stored(BERT, "BertForPreTraining")))),
         found._replace(format="TensorFlow"),
     )
+    layer, current = "encoder/layer_0", "bert.encoder.layer.0"
     assert {row.name: name for name, row in sides.held.items()} == {
         "bert/embeddings/word_embeddings": "bert.embeddings.word_embeddings.weight",
-        "bert/encoder/layer_0/attention/self/query/kernel": "bert.encoder.layer.0.attention.self.query.weight",
-        "bert/encoder/layer_0/intermediate/dense/kernel": "bert.encoder.layer.0.intermediate.dense.weight",
-        "bert/encoder/layer_0/intermediate/dense/bias": "bert.encoder.layer.0.intermediate.dense.bias",
-        "bert/encoder/layer_0/output/LayerNorm/gamma": "bert.encoder.layer.0.output.LayerNorm.weight",
-        "bert/encoder/layer_0/output/LayerNorm/beta": "bert.encoder.layer.0.output.LayerNorm.bias",
+        f"bert/{layer}/attention/self/query/kernel": f"{current}.attention.self.query.weight",
+        f"bert/{layer}/intermediate/dense/kernel": f"{current}.intermediate.dense.weight",
+        f"bert/{layer}/intermediate/dense/bias": f"{current}.intermediate.dense.bias",
+        f"bert/{layer}/output/LayerNorm/gamma": f"{current}.output.LayerNorm.weight",
+        f"bert/{layer}/output/LayerNorm/beta": f"{current}.output.LayerNorm.bias",
         "cls/predictions/output_bias": "cls.predictions.bias",
         "cls/seq_relationship/output_weights": "cls.seq_relationship.weight",
     }

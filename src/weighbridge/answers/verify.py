@@ -15,7 +15,7 @@ from weighbridge.matching.comparison import (
     Choice,
     Comparison,
     Difference,
-    Dtype,
+    ExpectedDtype,
     Group,
     choose,
     compare_checkpoints,
@@ -109,7 +109,7 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
                 hint=hint,
             )
         before, after = (readers.read(each, watch) for each in (model, checkpoint))
-        wanted = Dtype(units.dtype(dtype), asked=True) if dtype else None
+        wanted = ExpectedDtype(units.dtype(dtype), asked=True) if dtype else None
         return Changes(before, after, compare_checkpoints(before, after, wanted))
     described: Any = model  # and no module; `find` refuses what is nothing that it knows
     found_model = find(described, fields, strict=strict, blueprint=blueprint)
@@ -118,11 +118,11 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
     return Verification(found_model, found, choose(found_model, found, class_name, wanted), wanted)
 
 
-def _dtype(asked: str | None, model: Model) -> Dtype | None:
+def _dtype(asked: str | None, model: Model) -> ExpectedDtype | None:
     """Return the dtype that the checkpoint should have: as asked for, or as the config says, if it says one."""
     if asked:
-        return Dtype(units.dtype(asked), asked=True)
-    return Dtype(model.stated_dtype, asked=False) if model.stated_dtype else None
+        return ExpectedDtype(units.dtype(asked), asked=True)
+    return ExpectedDtype(model.stated_dtype, asked=False) if model.stated_dtype else None
 
 
 class _Held:
@@ -249,7 +249,9 @@ class _Held:
 class Verification(_Held):
     """What `verify` returns of a model and a checkpoint."""
 
-    def __init__(self, model: Model, found: Found, choice: Choice, dtype: Dtype | None) -> None:
+    def __init__(
+        self, model: Model, found: Found, choice: Choice, dtype: ExpectedDtype | None
+    ) -> None:
         self.model, self.choice, self.dtype = model, choice, dtype
         self.class_name: str = choice.class_name
         self.weighing = Weighing(model, self.class_name)

@@ -1,10 +1,9 @@
-"""Holds what is expected against what a checkpoint has, tensor by tensor. It opens no file.
+"""Compares a checkpoint with what is expected, tensor by tensor. It opens no file.
 
-What is expected is the ledger of a model's class, or another checkpoint. A checkpoint may have the
-tensors that transformers saves, or those of the modules in memory where they are others, but no
-mixture. A difference matters if something that is needed is not there as it must be, if something
-is there that is not needed, or if the parts of a checkpoint contradict each other. All else that
-deserves a word is a note.
+What is expected is the ledger of a model's class, or another checkpoint. A checkpoint may hold the
+tensors that transformers saves or, where they differ, those of the modules in memory, but no
+mixture. A difference matters if a needed tensor is missing or wrong, if a tensor is not needed, or
+if the parts of a checkpoint contradict each other. All other differences are notes.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ if TYPE_CHECKING:
 
 
 class Kind(NamedTuple):
-    """A kind of difference: whether it matters, and what the differences of one group have in common.
+    """A kind of difference: whether it matters, and in which fields the members of a group agree.
 
-    A group holds one tensor of all layers, or where ``merge`` is true all tensors of a module or a
-    layer; where ``listed`` is false it holds whatever is ``alike``.
+    A group holds one tensor of all layers or, where ``merge`` is true, all tensors of a module or a
+    layer. Where ``listed`` is false, it holds all differences that agree in the fields ``alike``.
     """
 
     matters: bool
@@ -49,86 +48,78 @@ class Kind(NamedTuple):
     listed: bool = True
 
 
+_SHAPES = ("expected_shape", "found_shape")
+_DTYPES = ("expected_dtype", "found_dtype")
+_BUFFER = ("expected_shape", "found_shape", "found_dtype")
+
 KINDS = {
-    "missing": Kind(matters=True),  # not in the checkpoint
-    "absent": Kind(
-        matters=True, alike=("about",)
-    ),  # not in the checkpoint, though the index lists it
-    "shape": Kind(matters=True, alike=("expected_shape", "found_shape"), merge=False),
-    "dtype": Kind(
-        matters=True, alike=("expected_dtype", "found_dtype")
-    ),  # not the dtype that was asked for
-    "not_float": Kind(
-        matters=True, alike=("found_dtype",)
-    ),  # nobody asked for a dtype, but this one is no weight's
-    "extra": Kind(matters=True),  # in the checkpoint, and nothing that the class knows
-    "renamed": Kind(
-        matters=True, alike=("about",), listed=False
-    ),  # for the same and in its shape, under another name
-    "two_names": Kind(matters=True),  # stored under its current and an old name
-    "twice": Kind(matters=True, alike=("about",)),  # stored in several files
-    "misplaced": Kind(matters=True, alike=("about",)),  # in another file than the index says
-    "unlisted": Kind(matters=True),  # left out of the index
-    "total_size": Kind(
-        matters=True, alike=("about",), listed=False
-    ),  # the index states another sum
-    "in_memory": Kind(
-        matters=False, listed=False
-    ),  # the tensors of the modules, not those that transformers saves
-    "prefix_absent": Kind(
-        matters=False, alike=("name",), listed=False
-    ),  # all names lack the base class's prefix
-    "prefix_added": Kind(
-        matters=False, alike=("name",), listed=False
-    ),  # all names have one that the class has not
+    # Not in the checkpoint.
+    "missing": Kind(matters=True),
+    # Not in the checkpoint, though the index lists it.
+    "absent": Kind(matters=True, alike=("about",)),
+    "shape": Kind(matters=True, alike=_SHAPES, merge=False),
+    # Not the dtype that was asked for.
+    "dtype": Kind(matters=True, alike=_DTYPES),
+    # No dtype was asked for, but this one is not a weight's.
+    "not_float": Kind(matters=True, alike=("found_dtype",)),
+    # In the checkpoint, but not in the class.
+    "extra": Kind(matters=True),
+    # The same role and shape under another name.
+    "renamed": Kind(matters=True, alike=("about",), listed=False),
+    # Stored under its current name and an old one.
+    "two_names": Kind(matters=True),
+    # Stored in several files.
+    "twice": Kind(matters=True, alike=("about",)),
+    # In another file than the index says.
+    "misplaced": Kind(matters=True, alike=("about",)),
+    # Not in the index.
+    "unlisted": Kind(matters=True),
+    # The index states another sum.
+    "total_size": Kind(matters=True, alike=("about",), listed=False),
+    # The tensors of the modules, not those that transformers saves.
+    "in_memory": Kind(matters=False, listed=False),
+    # All names lack the base class's prefix.
+    "prefix_absent": Kind(matters=False, alike=("name",), listed=False),
+    # All names have a prefix that the class does not have.
+    "prefix_added": Kind(matters=False, alike=("name",), listed=False),
     "old_name": Kind(matters=False, alike=("about",), listed=False),
-    "other_names": Kind(
-        matters=False, alike=("about",), listed=False
-    ),  # under names of the format, known by roles
+    # Under the names of the format, matched by role.
+    "other_names": Kind(matters=False, alike=("about",), listed=False),
     "transposed": Kind(matters=False, listed=False),
-    "reshaped": Kind(
-        matters=False, alike=("expected_shape", "found_shape"), merge=False
-    ),  # as many elements
-    "regrouped": Kind(
-        matters=False, alike=("about",)
-    ),  # the same parameters in more or fewer tensors
-    "aside": Kind(matters=False, alike=("about",), listed=False),  # neither weights nor buffers
-    "buffer": Kind(
-        matters=False, alike=("expected_shape", "found_shape", "found_dtype"), merge=False
-    ),
-    "buffer_shape": Kind(
-        matters=False, alike=("expected_shape", "found_shape", "found_dtype"), merge=False
-    ),
-    "tied_stored": Kind(matters=False, alike=("about",)),  # stored, and so is the tensor that it is
-    "tied_alone": Kind(
-        matters=False, alike=("about",)
-    ),  # stored only under the name of a tensor tied to it
-    "quantised": Kind(
-        matters=False, alike=("found_dtype",), listed=False
-    ),  # packed, or stored in blocks
-    "stated_dtype": Kind(
-        matters=False, alike=("expected_dtype", "found_dtype")
-    ),  # not the config's dtype
-    "mixed_dtype": Kind(
-        matters=False, alike=("expected_dtype", "found_dtype")
-    ),  # not the dtype that most have
-    "changed_dtype": Kind(
-        matters=False, alike=("expected_dtype", "found_dtype"), listed=False
-    ),  # of two checkpoints
+    # Another shape with as many elements.
+    "reshaped": Kind(matters=False, alike=_SHAPES, merge=False),
+    # The same parameters in more or fewer tensors.
+    "regrouped": Kind(matters=False, alike=("about",)),
+    # Neither weights nor buffers.
+    "aside": Kind(matters=False, alike=("about",), listed=False),
+    "buffer": Kind(matters=False, alike=_BUFFER, merge=False),
+    "buffer_shape": Kind(matters=False, alike=_BUFFER, merge=False),
+    # Stored, and so is the tensor that it is tied to.
+    "tied_stored": Kind(matters=False, alike=("about",)),
+    # Stored only under the name of a tensor tied to it.
+    "tied_alone": Kind(matters=False, alike=("about",)),
+    # Packed, or stored in blocks.
+    "quantised": Kind(matters=False, alike=("found_dtype",), listed=False),
+    # Not the config's dtype.
+    "stated_dtype": Kind(matters=False, alike=_DTYPES),
+    # Not the dtype of most tensors.
+    "mixed_dtype": Kind(matters=False, alike=_DTYPES),
+    # Another dtype than in the other checkpoint.
+    "changed_dtype": Kind(matters=False, alike=_DTYPES, listed=False),
 }
-"""Every kind of difference, in the order that they are told in."""
+"""Every kind of difference, in the order in which they are listed."""
 
 
 _NO_PARAMETERS = ("buffer", "buffer_shape", "tied_stored")
 LACKING = ("missing", "absent")
-"""The kinds that say that a checkpoint does not hold a tensor."""
+"""The kinds of difference of a tensor that the checkpoint does not hold."""
 
 
 class Difference(NamedTuple):
-    """One thing of one tensor on which the two pairs differ, or that deserves a note.
+    """One difference in one tensor between what is expected and what is stored.
 
-    ``name`` is the class's own name of it, ``stored_as`` the checkpoint's where that is another
-    one. What does not apply is None. ``about`` is what else the kind speaks of: files, names, a
+    ``name`` is the class's name of the tensor, ``stored_as`` the checkpoint's if that is another
+    one. What does not apply is None. ``about`` holds further details of the kind: files, names, a
     dtype or numbers of bytes.
     """
 
@@ -144,22 +135,22 @@ class Difference(NamedTuple):
 
     @property
     def matters(self) -> bool:
-        """Whether the checkpoint does not hold what it should."""
+        """Whether it makes the checkpoint wrong for the class."""
         return KINDS[self.kind].matters
 
 
-class Dtype(NamedTuple):
-    """The dtype that a checkpoint should have: ``asked`` for by the user, or only stated by the config."""
+class ExpectedDtype(NamedTuple):
+    """The dtype of a checkpoint, ``asked`` for by the user or stated by the config."""
 
     name: str
     asked: bool
 
 
 class Comparison(NamedTuple):
-    """What is expected held against a checkpoint: what files hold of a class, or what its modules do.
+    """The result of a comparison.
 
-    ``ledger`` is the class's, or None where another checkpoint is expected. In ``pairs`` both pairs
-    are matched; ``shared`` are the tied tensors that are not stored, with the one that each is.
+    ``ledger`` is that of the class, or None where another checkpoint is expected. ``shared`` maps
+    the tied tensors that are not stored to the stored ones that they are tied to.
     """
 
     expected: Expected
@@ -175,32 +166,31 @@ class Comparison(NamedTuple):
 
     @property
     def held(self) -> dict[str, Row]:
-        """The stored tensors by the expected names, buffers among them."""
+        """The stored tensors by the expected names, buffers included."""
         return self.pairs.held
 
     @property
     def stored(self) -> list[Row]:
-        """The stored tensors that are parameters, each counted once: no buffers, no second copy of a tied one."""
-        others = {
+        """The stored parameters, each once: no buffers, no second copy of a tied tensor."""
+        not_parameters = {
             difference.name for difference in self.differences if difference.kind in _NO_PARAMETERS
         }
-        regrouped = [row for each in self.pairs.regrouped for row in each.rows]
-        return [
-            *(row for name, row in self.held.items() if name not in others),
-            *regrouped,
-            *self.pairs.extra,
-        ]
+        rows = [row for name, row in self.held.items() if name not in not_parameters]
+        for regrouped in self.pairs.regrouped:
+            rows += regrouped.rows
+        rows += self.pairs.extra
+        return rows
 
     @property
     def parameters(self) -> int:
-        """The parameters of those that are stored."""
+        """The number of stored parameters."""
         return sum(row.parameters for row in self.stored)
 
 
-def compare(ledger: Ledger, found: Found, dtype: Dtype | None = None) -> Comparison:
-    """Hold a ledger against a checkpoint, tensor by tensor.
+def compare(ledger: Ledger, found: Found, dtype: ExpectedDtype | None = None) -> Comparison:
+    """Compare a checkpoint with a ledger, tensor by tensor.
 
-    Without a dtype, any one floating-point dtype will do.
+    Without a dtype, all tensors may have any one floating-point dtype.
 
     Example:
         >>> from weighbridge.blueprint.schema import load
@@ -209,26 +199,28 @@ def compare(ledger: Ledger, found: Found, dtype: Dtype | None = None) -> Compari
         >>> ledger = bind(bert, "BertModel", {**bert.defaults, "num_labels": 2})
         >>> rows = tuple(row for row in ledger.rows if row.name != "pooler.dense.bias")
         >>> found = Found("a.pt", "PyTorch", rows, {}, ("a.pt",), 0, {}, {}, (), None)
-        >>> [(difference.kind, difference.name) for difference in compare(ledger, found).differences]
-        [('missing', 'pooler.dense.bias')]
+        >>> [difference] = compare(ledger, found).differences
+        >>> difference.kind, difference.name
+        ('missing', 'pooler.dense.bias')
     """
-    ledgers = (
-        [ledger.stored]
-        if has_own_names(found.format)
-        else list(dict.fromkeys((ledger.stored, ledger)))
-    )
-    pairs = [pair(of_ledger(each), found) for each in ledgers]
-    best = max(range(len(pairs)), key=lambda at: len(pairs[at].held))
-    in_memory = (
-        [] if ledgers[best] is ledger.stored else [Difference("in_memory", ledger.class_name)]
-    )
-    return _compared(of_ledger(ledgers[best]), pairs[best], ledgers[best], dtype, in_memory)
+    stored = ledger.stored
+    ledgers = [stored]
+    if not has_own_names(found.format) and ledger != stored:
+        ledgers.append(ledger)
+    pairings = [pair(of_ledger(candidate), found) for candidate in ledgers]
+    best = max(range(len(pairings)), key=lambda at: len(pairings[at].held))
+    notes: list[Difference] = []
+    if best > 0:
+        notes.append(Difference("in_memory", ledger.class_name))
+    return _compared(of_ledger(ledgers[best]), pairings[best], ledgers[best], dtype, notes)
 
 
-def compare_checkpoints(before: Found, after: Found, dtype: Dtype | None = None) -> Comparison:
-    """Hold one checkpoint against another: what a conversion, a training or a quantisation changed.
+def compare_checkpoints(
+    before: Found, after: Found, dtype: ExpectedDtype | None = None
+) -> Comparison:
+    """Compare two checkpoints: what a conversion, a training or a quantisation changed.
 
-    A dtype that changed is a note, as packing is, unless one is asked for.
+    Another dtype or packing is a note, unless a dtype is asked for.
     """
     expected = of_checkpoint(before)
     return _compared(expected, pair(expected, after), None, dtype, [])
@@ -238,12 +230,13 @@ def _compared(
     expected: Expected,
     pairs: Pairs,
     ledger: Ledger | None,
-    dtype: Dtype | None,
+    dtype: ExpectedDtype | None,
     notes: list[Difference],
 ) -> Comparison:
     differences = (
         *_missing(pairs),
-        *_unlike(pairs, dtype, changed=ledger is None),
+        *_other_shapes(pairs),
+        *_other_dtypes(pairs, dtype, changed=ledger is None),
         *(_difference("extra", row.name, None, row) for row in pairs.extra),
         *_contradictions(pairs),
         *notes,
@@ -258,9 +251,10 @@ def _compared(
 
 
 class Choice(NamedTuple):
-    """The class that a checkpoint was held against, and ``why``: ``"given"``, ``"named"``, ``"base"`` or ``"fits"``.
+    """The class that a checkpoint is compared with, and why.
 
-    ``failures`` says of each class that came into question how many differences would matter.
+    ``why`` is ``"given"`` by the user, ``"named"`` by the config, ``"base"`` or ``"fits"``.
+    ``failures`` holds the number of differences that matter for each class that was tried.
     """
 
     comparison: Comparison
@@ -270,92 +264,97 @@ class Choice(NamedTuple):
 
 
 def choose(
-    model: Model, found: Found, class_name: str | None = None, dtype: Dtype | None = None
+    model: Model, found: Found, class_name: str | None = None, dtype: ExpectedDtype | None = None
 ) -> Choice:
-    """Hold a checkpoint against the class given, or else against the one with the fewest differences that matter.
+    """Compare a checkpoint with the given class, or with the one that differs least.
 
-    The class that the config names is taken if the checkpoint lacks a tensor of it, whatever else
-    would fit: a lost head is a loss. Among equals it comes first, then the base class, then the
-    others in order. Those come into question if the checkpoint holds something of what they add to
-    the base class.
+    The class that the config names is taken if the checkpoint lacks a tensor of it, even if another
+    class fits: a lost head is a loss. Of classes that fit equally well, it comes first, then the
+    base class, then the others in order. The others are tried if the checkpoint holds a tensor that
+    they add to the base class.
 
     Raises:
         ModelError: the family has no such class.
     """
     base, named = model.blueprint.base_class, named_class(model)
 
-    def held(names: Iterable[str]) -> dict[str, Comparison]:
-        return {
-            name: compare(bind(model.blueprint, name, model.fields), found, dtype) for name in names
-        }
+    def compare_with(name: str) -> Comparison:
+        return compare(bind(model.blueprint, name, model.fields), found, dtype)
 
-    candidates = held([class_name] if class_name else dict.fromkeys((named or base, base)))
-    if not class_name and all(candidate.failures for candidate in candidates.values()):
-        candidates |= held(
-            name for name in _with_heads(model.blueprint, found) if name not in candidates
-        )
-    failures = {name: candidate.failures for name, candidate in candidates.items()}
+    if class_name:
+        comparison = compare_with(class_name)
+        return Choice(comparison, class_name, "given", {class_name: comparison.failures})
+    comparisons = {name: compare_with(name) for name in dict.fromkeys((named or base, base))}
+    if all(comparison.failures for comparison in comparisons.values()):
+        for name in _with_heads(model.blueprint, found):
+            if name not in comparisons:
+                comparisons[name] = compare_with(name)
+    failures = {name: comparison.failures for name, comparison in comparisons.items()}
     best = min(failures, key=lambda name: failures[name])
-    if named in candidates and any(
-        found.kind in LACKING for found in candidates[named].differences
-    ):
+    if named and any(difference.kind in LACKING for difference in comparisons[named].differences):
         best = named
-    why = "given" if class_name else {base: "base", named: "named"}.get(best, "fits")
-    return Choice(candidates[best], best, why, failures)
+    why = {base: "base", named: "named"}.get(best, "fits")
+    return Choice(comparisons[best], best, why, failures)
 
 
 def _with_heads(blueprint: Blueprint, found: Found) -> Iterator[str]:
+    """Yield the classes of whose own tensors, beside the base class, the checkpoint holds any."""
     for name in blueprint.class_names:
-        prefix, paths = blueprint.prefix(name), blueprint.renamed(name)
-        stored = {renamed(row.name, paths)[0] for row in found.rows}
-        if any(
-            template.name in stored and not template.name.startswith(prefix)
-            for as_stored in (True, False)
-            for template in blueprint.templates(name, stored=as_stored)
-        ):
+        paths = blueprint.renamed(name)
+        stored_names = {renamed(row.name, paths)[0] for row in found.rows}
+        if not stored_names.isdisjoint(_names_of_heads(blueprint, name)):
             yield name
 
 
+def _names_of_heads(blueprint: Blueprint, class_name: str) -> Iterator[str]:
+    prefix = blueprint.prefix(class_name)
+    for as_stored in (True, False):
+        for template in blueprint.templates(class_name, stored=as_stored):
+            if not template.name.startswith(prefix):
+                yield template.name
+
+
 def named_class(model: Model) -> str | None:
-    """Return the class that the config names, if it names one that the blueprint has."""
-    named = model.config.get("architectures")
-    return (
-        model.named_class if isinstance(named, list) and named[:1] == [model.named_class] else None
-    )
+    """Return the class that the config names, if the blueprint has it."""
+    architectures = model.config.get("architectures")
+    if isinstance(architectures, list) and architectures[:1] == [model.named_class]:
+        return model.named_class
+    return None
 
 
-# What there is to say of the two pairs
+# Differences between the expected tensors and the stored ones
 
 
 def _difference(
     kind: str, name: str, expected: Row | None, found: Row | None, *about: str | int
 ) -> Difference:
-    return Difference(
-        kind,
-        name,
-        stored_as=found.name if found and found.name != name else None,
-        role=expected.role if expected else role_of(name),
-        expected_shape=expected.shape if expected else None,
-        found_shape=found.shape if found else None,
-        found_dtype=found.dtype if found else None,
-        about=about,
-    )
+    if expected:
+        difference = Difference(kind, name, role=expected.role, about=about)
+        difference = difference._replace(expected_shape=expected.shape)
+    else:
+        difference = Difference(kind, name, role=role_of(name), about=about)
+    if found:
+        difference = difference._replace(found_shape=found.shape, found_dtype=found.dtype)
+    if found and found.name != name:
+        difference = difference._replace(stored_as=found.name)
+    return difference
 
 
 def _missing(pairs: Pairs) -> Iterator[Difference]:
-    """Yield what is not stored.
+    """Yield the tensors that are not stored.
 
-    A tied tensor need not be, and it may stand in for the one that it is.
+    A tied tensor need not be stored, and it may stand in for the one that it is tied to.
     """
     absent = {pairs.matches[name].name for name in pairs.found.absent}
-    ties = {
-        row.tied_to: name
-        for name, row in pairs.expected.items()
-        if row.tied_to and name in pairs.held
-    }
-    elsewhere = {name for each in pairs.regrouped for name in each.names}
+    ties: dict[str, str] = {}
     for name, row in pairs.expected.items():
-        if name in pairs.held or name in absent or name in elsewhere or row.tied_to:
+        if row.tied_to and name in pairs.held:
+            ties[row.tied_to] = name
+    stored = {*pairs.held, *absent}
+    for regrouped in pairs.regrouped:
+        stored.update(regrouped.names)
+    for name, row in pairs.expected.items():
+        if name in stored or row.tied_to:
             continue
         if name in ties:
             yield _difference("tied_alone", name, row, pairs.held[ties[name]], ties[name])
@@ -363,44 +362,68 @@ def _missing(pairs: Pairs) -> Iterator[Difference]:
             yield _difference("missing", name, row, None)
 
 
-def _unlike(pairs: Pairs, dtype: Dtype | None, *, changed: bool) -> Iterator[Difference]:
-    """Yield what is stored in another shape or dtype."""
+def _other_shapes(pairs: Pairs) -> Iterator[Difference]:
+    """Yield the tensors that are stored in another shape."""
+    for name, row in pairs.expected.items():
+        found = pairs.held.get(name)
+        if found and (kind := _unlike_shape(row, found, pairs)):
+            yield _difference(kind, name, row, found)._replace(found_shape=pairs.shape(found))
+
+
+def _other_dtypes(
+    pairs: Pairs, dtype: ExpectedDtype | None, *, changed: bool
+) -> Iterator[Difference]:
+    """Yield the tensors that are stored in another dtype.
+
+    If none is expected it is that of most tensors, or where a checkpoint has ``changed`` its own.
+    """
     both = [(row, pairs.held[name]) for name, row in pairs.expected.items() if name in pairs.held]
+    for regrouped in pairs.regrouped:
+        both += [(pairs.expected[regrouped.names[0]], row) for row in regrouped.rows]
+    wanted = dtype
+    if wanted is None and not changed:
+        wanted = _most_frequent_dtype(pairs, [found for _, found in both])
     for row, found in both:
-        if kind := _unlike_shape(row, found, pairs):
-            yield _difference(kind, row.name, row, found)._replace(found_shape=pairs.shape(found))
-    both += [(pairs.expected[each.names[0]], row) for each in pairs.regrouped for row in each.rows]
-    plain = [found.dtype for _, found in both if not _is_quantised(found, pairs)]
-    most = Counter(plain).most_common(1)
-    wanted = dtype or (Dtype(most[0][0], asked=False) if most and not changed else None)
-    for row, found in both:
-        if kind := _unlike_dtype(row, found, pairs, wanted, of_config=dtype is not None):
-            expected = {"changed_dtype": row.dtype, "not_float": None, "quantised": None}
-            difference = _difference(kind, row.name, row, found)
-            packed = pairs.found.packed.get(found.name)
-            yield difference._replace(
-                expected_dtype=expected.get(kind, wanted.name if wanted else None),
-                found_dtype=packed.packing if packed else found.dtype,
-            )
+        kind = _unlike_dtype(row, found, pairs, wanted, of_config=dtype is not None)
+        if kind is None:
+            continue
+        difference = _difference(kind, row.name, row, found)
+        packed = pairs.found.packed.get(found.name)
+        if packed:
+            difference = difference._replace(found_dtype=packed.packing)
+        yield difference._replace(expected_dtype=_expected_dtype(kind, row, wanted))
+
+
+def _most_frequent_dtype(pairs: Pairs, rows: Iterable[Row]) -> ExpectedDtype | None:
+    counts = Counter(row.dtype for row in rows if not _is_quantised(row, pairs))
+    for dtype, _ in counts.most_common(1):
+        return ExpectedDtype(dtype, asked=False)
+    return None
+
+
+def _expected_dtype(kind: str, row: Row, wanted: ExpectedDtype | None) -> str | None:
+    if kind == "changed_dtype":
+        return row.dtype
+    if wanted is None or kind in ("not_float", "quantised"):
+        return None
+    return wanted.name
 
 
 def _unlike_shape(row: Row, found: Row, pairs: Pairs) -> str | None:
     """Return the kind of difference between two shapes.
 
-    A format with names of its own may turn or fold a tensor.
+    A format with names of its own may transpose or fold a tensor.
     """
     shape = pairs.shape(found)
     if shape == row.shape or (shape is None and found.parameters == prod(row.shape)):
         return None
     if shape is None or not (row.name in pairs.by_role or is_turned(found, pairs.found)):
         return "shape"
-    return (
-        "transposed"
-        if shape == row.shape[::-1]
-        else "reshaped"
-        if prod(shape) == prod(row.shape)
-        else "shape"
-    )
+    if shape == row.shape[::-1]:
+        return "transposed"
+    if prod(shape) == prod(row.shape):
+        return "reshaped"
+    return "shape"
 
 
 def _is_quantised(found: Row, pairs: Pairs) -> bool:
@@ -408,78 +431,109 @@ def _is_quantised(found: Row, pairs: Pairs) -> bool:
 
 
 def _unlike_dtype(
-    row: Row, found: Row, pairs: Pairs, wanted: Dtype | None, *, of_config: bool
+    row: Row, found: Row, pairs: Pairs, wanted: ExpectedDtype | None, *, of_config: bool
 ) -> str | None:
+    """Return the kind of difference between two dtypes."""
+    kind = _kind_of_dtype(found, pairs, wanted, of_config=of_config)
+    if kind in ("not_float", "quantised"):
+        return kind
+    expected_dtype = row.dtype
+    if wanted:
+        expected_dtype = wanted.name
+    if found.dtype == expected_dtype:
+        return None
+    return kind
+
+
+def _kind_of_dtype(
+    found: Row, pairs: Pairs, wanted: ExpectedDtype | None, *, of_config: bool
+) -> str:
     if wanted and wanted.asked:
-        return None if found.dtype == wanted.name else "dtype"
+        return "dtype"
     if _is_quantised(found, pairs):
         return "quantised"
     if wanted is None:
-        return None if found.dtype == row.dtype else "changed_dtype"
+        return "changed_dtype"
     if not found.dtype.startswith(("F", "BF")):
         return "not_float"
-    return None if found.dtype == wanted.name else "stated_dtype" if of_config else "mixed_dtype"
+    if of_config:
+        return "stated_dtype"
+    return "mixed_dtype"
 
 
 def _contradictions(pairs: Pairs) -> Iterator[Difference]:
     """Yield where the files of a checkpoint contradict each other or their index."""
-    found, expected = pairs.found, pairs.expected
+    found = pairs.found
     for name, row in pairs.stored.items():
-        own = pairs.matches[name].name
-        if own in pairs.held and pairs.held[own].name != name:
-            yield _difference("two_names", own, expected.get(own), row, pairs.held[own].name)
-    facts: list[tuple[str, str, tuple[str, ...]]] = [
-        *(("twice", name, files) for name, files in found.duplicates.items()),
-        *(
-            ("misplaced" if name in pairs.stored else "absent", name, (file,))
-            for name, file in found.absent.items()
-        ),
-        *(("unlisted", name, ()) for name in found.unlisted),
-    ]
-    for kind, name, about in facts:
-        own = pairs.matches[name].name
-        difference = _difference(kind, own, expected.get(own), pairs.stored.get(name), *about)
-        yield difference._replace(stored_as=None if own == name else name)
+        expected_name = pairs.matches[name].name
+        held = pairs.held.get(expected_name)
+        if held and held.name != name:
+            expected_row = pairs.expected.get(expected_name)
+            yield _difference("two_names", expected_name, expected_row, row, held.name)
+    for name, files in found.duplicates.items():
+        yield _of_stored("twice", name, pairs, *files)
+    for name, file in found.absent.items():
+        if name in pairs.stored:
+            yield _of_stored("misplaced", name, pairs, file)
+        else:
+            yield _of_stored("absent", name, pairs, file)
+    for name in found.unlisted:
+        yield _of_stored("unlisted", name, pairs)
     held_bytes = sum(row.bytes for row in found.rows)
     if found.stated_bytes is not None and found.stated_bytes != held_bytes:
-        yield Difference(
-            "total_size", "metadata.total_size", about=(found.stated_bytes, held_bytes)
-        )
+        sizes = (found.stated_bytes, held_bytes)
+        yield Difference("total_size", "metadata.total_size", about=sizes)
+
+
+def _of_stored(kind: str, name: str, pairs: Pairs, *about: str) -> Difference:
+    """Return a difference in a tensor with this name in the checkpoint or its index."""
+    expected_name = pairs.matches[name].name
+    expected_row = pairs.expected.get(expected_name)
+    difference = _difference(kind, expected_name, expected_row, pairs.stored.get(name), *about)
+    if expected_name == name:
+        return difference._replace(stored_as=None)
+    return difference._replace(stored_as=name)
 
 
 def _other_names(pairs: Pairs, expected: Expected) -> Iterator[Difference]:
-    """Yield what is stored under another name than the class's own."""
-    matched = [(pairs.matches[row.name], name, row) for name, row in pairs.held.items()]
-    if any(match.shifted for match, _, _ in matched):
-        added = any(name.startswith(pairs.prefix) for name in pairs.stored)
-        yield Difference("prefix_added" if added else "prefix_absent", pairs.prefix)
-    for match, name, row in matched:
-        if match.rename:
-            yield _difference("old_name", name, pairs.expected.get(name), row, *match.rename)
+    """Yield the tensors that are stored under another name than the class's own."""
+    matches = {name: pairs.matches[row.name] for name, row in pairs.held.items()}
+    if any(match.shifted for match in matches.values()):
+        yield _other_prefix(pairs)
+    formats = [pairs.found.format, expected.format]
+    foreign_formats = [form for form in formats if has_own_names(form)]
+    for name, row in pairs.held.items():
+        expected_row, rename = pairs.expected.get(name), matches[name].rename
+        if rename:
+            yield _difference("old_name", name, expected_row, row, *rename)
+        elif name in pairs.by_role and foreign_formats:
+            yield _difference("other_names", name, expected_row, row, foreign_formats[0])
         elif name in pairs.by_role:
-            foreign = [
-                form for form in (pairs.found.format, expected.format) if has_own_names(form)
-            ]
-            kind, about = (
-                ("other_names", foreign[:1]) if foreign else ("renamed", _run(name, row.name))
-            )
-            yield _difference(kind, name, pairs.expected.get(name), row, *about)
+            yield _difference("renamed", name, expected_row, row, *_run(name, row.name))
+    yield from _regrouped(pairs)
+    for row in pairs.aside:
+        about = row.role.partition(".")[0] or "computed"
+        yield Difference("aside", row.name, role=row.role or None, about=(about,))
+
+
+def _other_prefix(pairs: Pairs) -> Difference:
+    if any(name.startswith(pairs.prefix) for name in pairs.stored):
+        return Difference("prefix_added", pairs.prefix)
+    return Difference("prefix_absent", pairs.prefix)
+
+
+def _regrouped(pairs: Pairs) -> Iterator[Difference]:
+    """Yield the groups of tensors that are stored in more or fewer pieces, each by its first."""
     for names, rows in pairs.regrouped:
+        expected_row = pairs.expected[names[0]]
         difference = _difference(
-            "regrouped", names[0], pairs.expected[names[0]], rows[0], len(names), len(rows)
+            "regrouped", names[0], expected_row, rows[0], len(names), len(rows)
         )
         yield difference._replace(expected_shape=None, found_shape=None)
-    for row in pairs.aside:
-        yield Difference(
-            "aside",
-            row.name,
-            role=row.role or None,
-            about=(row.role.partition(".")[0] or "computed",),
-        )
 
 
 def _run(name: str, other: str) -> tuple[str, str]:
-    """Return the pieces in which two names differ.
+    """Return the parts in which two names differ.
 
     Example:
         >>> _run("layers.0.moe.gate.weight", "layers.0.mlp.gate.weight")
@@ -494,27 +548,28 @@ def _run(name: str, other: str) -> tuple[str, str]:
 
 
 def _other_tensors(pairs: Pairs, *, changed: bool) -> Iterator[Difference]:
-    """Yield what is stored, and need not be."""
+    """Yield the stored tensors that need not be stored."""
     for name, row in pairs.held.items():
         expected = pairs.expected.get(name)
         if name in pairs.buffers:
-            kind = "buffer" if row.shape == pairs.buffers[name].shape else "buffer_shape"
-            if not (changed and kind == "buffer"):  # that both have
-                yield _difference(kind, name, pairs.buffers[name], row)
-        elif (
-            expected and expected.tied_to in pairs.held and not row.tied_to
-        ):  # which only some formats tell
+            buffer = pairs.buffers[name]
+            if row.shape != buffer.shape:
+                yield _difference("buffer_shape", name, buffer, row)
+            elif not changed:  # of two checkpoints, both have it
+                yield _difference("buffer", name, buffer, row)
+        # Only some formats state ties: a row with one is no second copy.
+        elif expected and expected.tied_to in pairs.held and not row.tied_to:
             yield _difference("tied_stored", name, expected, row, str(expected.tied_to))
 
 
-# Groups, so that a person can read them
+# Groups of differences, for people to read
 
 
 class Group(NamedTuple):
-    """Differences of one kind that one line can tell, of tensors that stand in the same ``place``.
+    """Differences of one kind in the same ``place``, for one line.
 
     ``place`` is a path with the layers in braces: ``encoder.layer.{3-7}``. It is a tensor's whole
-    name where the group holds a single one of each layer, and empty where the kind is not listed by
+    name where the group holds one tensor of each layer, and empty where the kind is not listed by
     name. The first ``each`` of the differences are those of the first layer.
     """
 
@@ -525,7 +580,7 @@ class Group(NamedTuple):
 
 
 def group(differences: Iterable[Difference]) -> list[Group]:
-    """Return the differences in groups: the same tensor of many layers, or the tensors of a module, in one.
+    """Return differences in groups: one tensor of many layers, or the tensors of a module.
 
     Example:
         >>> names = [f"encoder.layer.{layer}.output.dense.weight" for layer in (0, 1, 2, 5)]
@@ -536,31 +591,37 @@ def group(differences: Iterable[Difference]) -> list[Group]:
     for difference in differences:
         kind = KINDS[difference.kind]
         alike = tuple(getattr(difference, field) for field in kind.alike)
-        pattern = _pattern(difference.name) if kind.listed else ""
+        pattern = ""
+        if kind.listed:
+            pattern = _pattern(difference.name)
         by_tensor.setdefault((difference.kind, alike, pattern), []).append(difference)
     by_place: dict[object, list[list[Difference]]] = {}
     for key, members in by_tensor.items():
         kind = KINDS[members[0].kind]
-        indices = tuple(_indices(member.name) for member in members)
-        merged = (*key[:2], _stem(str(key[2])), indices) if kind.merge and kind.listed else key
-        by_place.setdefault(merged, []).append(members)
+        place = key
+        if kind.merge and kind.listed:
+            indices = tuple(_indices(member.name) for member in members)
+            place = (*key[:2], _stem(str(key[2])), indices)
+        by_place.setdefault(place, []).append(members)
     return [_group(tensors) for tensors in by_place.values()]
 
 
 def _group(tensors: list[list[Difference]]) -> Group:
-    members = tuple(difference for layer in zip(*tensors, strict=True) for difference in layer)
-    kind, pattern = members[0].kind, _pattern(members[0].name)
+    members: list[Difference] = []
+    for layer in zip(*tensors, strict=True):
+        members += layer
+    kind, place = members[0].kind, _pattern(members[0].name)
     if not KINDS[kind].listed:
-        return Group(kind, "", members, len(members))
-    place = pattern if len(tensors) == 1 else _stem(pattern)
-    columns = zip(*(_indices(member.name) for member in members), strict=True)
-    for numbers in columns:
+        return Group(kind, "", tuple(members), len(members))
+    if len(tensors) > 1:
+        place = _stem(place)
+    for numbers in zip(*(_indices(member.name) for member in members), strict=True):
         place = place.replace("*", ranges(numbers), 1)
-    return Group(kind, place, members, len(tensors))
+    return Group(kind, place, tuple(members), len(tensors))
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Write whole numbers in braces, runs as ranges; a single one stands alone.
+    """Write integers in braces, runs as ranges; a single one has no braces.
 
     Example:
         >>> ranges([3, 0, 1, 2, 7]), ranges([4])
@@ -572,24 +633,40 @@ def ranges(numbers: Iterable[int]) -> str:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    texts = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
-    return texts[0] if len(runs) == 1 and runs[0][0] == runs[0][1] else f"{{{','.join(texts)}}}"
+    if len(runs) == 1 and runs[0][0] == runs[0][1]:
+        return str(runs[0][0])
+    return f"{{{','.join(_range(first, last) for first, last in runs)}}}"
+
+
+def _range(first: int, last: int) -> str:
+    if first == last:
+        return str(first)
+    return f"{first}-{last}"
 
 
 def _pattern(name: str) -> str:
     """Return a name with ``*`` in place of each index."""
-    return ".".join("*" if _is_index(piece) else piece for piece in name.split("."))
+    pieces = name.split(".")
+    for at, piece in enumerate(pieces):
+        if _is_index(piece):
+            pieces[at] = "*"
+    return ".".join(pieces)
 
 
 def _indices(name: str) -> tuple[int, ...]:
     return tuple(int(piece) for piece in name.split(".") if _is_index(piece))
 
 
+_LONGEST_INDEX = 9  # digits: a longer number is not a layer's
+
+
 def _is_index(piece: str) -> bool:
-    return piece.isascii() and piece.isdigit() and len(piece) < 10
+    return piece.isascii() and piece.isdigit() and len(piece) <= _LONGEST_INDEX
 
 
 def _stem(pattern: str) -> str:
-    """Return the path down to the layer's index; without one, the path of the module that holds the tensor."""
+    """Return the path down to the layer's index; without one, the path of the tensor's module."""
     before, index, _ = pattern.partition("*")
-    return before + index if index else pattern.rpartition(".")[0]
+    if index:
+        return before + index
+    return pattern.rpartition(".")[0]
