@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 import weighbridge as wb
-from weighbridge.counting.reconciliation import number, reconcile
+from weighbridge.counting.reconciliation import read_number, reconcile_model
 from weighbridge.models.find import find
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ def seconds(call: Callable[[], object]) -> float:
 def main() -> None:
     """Measure each family."""
     for stated in ("123,456,789", "123MB"):
-        wanted, taken, ratios = number(stated), list[tuple[float, str]](), list[float]()
+        wanted, taken, ratios = read_number(stated), list[tuple[float, str]](), list[float]()
         for family in wb.families():
             model = find(family)
             weighed = seconds(lambda model=model: wb.weigh(model.blueprint.family))  # type: ignore[misc]
             taken.append(
-                (seconds(lambda model=model, wanted=wanted: reconcile(model, wanted)), family)
+                (seconds(lambda model=model, wanted=wanted: reconcile_model(model, wanted)), family)
             )  # type: ignore[misc]
             ratios.append(taken[-1][0] / weighed)
         slow = ", ".join(

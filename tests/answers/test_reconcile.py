@@ -1,4 +1,4 @@
-"""Published numbers and the ways of counting that give them: each claim, every convention, tables, slips, bad input."""
+"""Published numbers: the ways of counting that give them, tables, slips and bad input."""
 
 import csv
 import json
@@ -20,14 +20,14 @@ from weighbridge.cli import main
 from weighbridge.counting.conventions import (
     WITH,
     WITHOUT,
-    count,
-    formula,
+    formula_value,
     lora,
     padded,
     rows_of,
     table,
+    unique_parameters,
 )
-from weighbridge.counting.reconciliation import Way, number, reconcile
+from weighbridge.counting.reconciliation import Way, read_number, reconcile_model
 from weighbridge.errors import UsageError
 from weighbridge.ledger.ledger import bind
 from weighbridge.models.find import find
@@ -61,14 +61,14 @@ def steps(way: Way) -> dict[str, int]:
     ],
 )
 def test_a_number_is_read_as_people_write_it(text: str, value: int, half: str) -> None:
-    read = number(text)
+    read = read_number(text)
     assert (read.value, read.half, read.is_bytes) == (value, Fraction(half), False)
 
 
 def test_bytes_are_read_in_both_units() -> None:
-    assert number("413.18 MB").scales == (10**6, 2**20)
-    assert number("418MiB").scales == (2**20,)
-    assert number("4KB").is_bytes
+    assert read_number("413.18 MB").scales == (10**6, 2**20)
+    assert read_number("418MiB").scales == (2**20,)
+    assert read_number("4KB").is_bytes
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_bytes_are_read_in_both_units() -> None:
 )
 def test_what_is_no_number_is_told(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match=r"108808704, 108,808,704, 110M|digits|unit"):
-        number(text)
+        read_number(text)
     assert (
         main(
             ["reconcile", BASE, text]
@@ -214,24 +214,24 @@ def test_a_convention_comes_to_its_example(name: str) -> None:
         gone = {row.at for row in WITHOUT[name](rows)}
         assert sum(size for row, size in plain.items() if row not in gone) == value
     elif kind == "with":
-        assert count(rows) + sum(row.elements for row in WITH[name](rows)) == value
+        assert unique_parameters(rows) + sum(row.elements for row in WITH[name](rows)) == value
     elif kind == "padded":
         more = [
             sum(padded(rows, multiple).get(row, 0) for row in plain)
             for multiple in entry["multiples"]
         ]
-        assert value in [count(rows) + each for each in more]
+        assert value in [unique_parameters(rows) + each for each in more]
     elif kind == "active":
         assert sum(row.active for row in rows if row.at in plain) == value
     elif kind == "instead":
-        assert formula(rows, entry["formula"]) == value
+        assert formula_value(rows, entry["formula"]) == value
     else:
         assert value in [
             lora(rows, rank, of["roles"])
             for rank in entry["ranks"]
             for of in entry["targets"].values()
         ]
-    ways = reconcile(model, number(value)).matches
+    ways = reconcile_model(model, read_number(value)).matches
     assert any(name in steps(way) for way in ways) or name == "heads", "and the search finds it"
     assert ways, "which for a class without its heads is the base class"
 
@@ -287,7 +287,7 @@ def test_a_planted_way_is_found_and_is_first_if_it_is_the_simplest(drawn: st.Dat
     )
     if not planted:
         return
-    found = reconcile(model, number(planted)).matches
+    found = reconcile_model(model, read_number(planted)).matches
     asked = {*names, *besides}
     assert any(sum_of(way) == planted for way in found)
     simplest = min(len(way.steps) for way in found)
@@ -304,7 +304,7 @@ def sum_of(way: Way) -> int:
 
 def test_every_way_adds_up_and_none_can_spare_a_convention() -> None:
     for stated in ("108,808,704", "110M", "86M", "1.1亿"):
-        found = reconcile(find(BASE), number(stated)).matches
+        found = reconcile_model(find(BASE), read_number(stated)).matches
         assert found
         for way in found:
             assert sum_of(way) == way.parameters
@@ -325,13 +325,13 @@ def test_the_search_is_complete_over_what_may_be_left_out() -> None:
             gone = {row.at for name in names for row in WITHOUT[name](rows)}
             left = sum(each for row, each in plain.items() if row not in gone)
             if left > 0:
-                found = reconcile(model, number(left), ["BertModel"]).matches
+                found = reconcile_model(model, read_number(left), ["BertModel"]).matches
                 assert any(set(steps(way)) <= set(names) for way in found), names
 
 
 @pytest.mark.parametrize("family", families()[::9])
 def test_a_number_is_sought_in_every_kind_of_family(family: str) -> None:
-    found = reconcile(find(family), number("123,456,789"))
+    found = reconcile_model(find(family), read_number("123,456,789"))
     assert found.matches or found.nearest
     for way in found.matches or [near.way for near in found.nearest]:
         assert sum_of(way) == way.parameters

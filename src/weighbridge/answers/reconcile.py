@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weighbridge import data, readers, units
 from weighbridge.counting.conventions import table as conventions
 from weighbridge.counting.reconciliation import (
+    CountingStep,
     Near,
-    Number,
+    PublishedNumber,
     Reconciliation,
-    Step,
     Way,
-    number,
+    read_number,
     reconcile_checkpoint,
+    reconcile_model,
 )
-from weighbridge.counting.reconciliation import reconcile as _search
 from weighbridge.errors import printable
 from weighbridge.models.catalogue import released
 from weighbridge.models.find import find
@@ -61,7 +61,7 @@ def reconcile(
         >>> found.status, reconcile("bert-base-uncased", 109_418_952).status
         (0, 1)
     """
-    wanted = number(stated)
+    wanted = read_number(stated)
     if model is None:
         return Reconciled(wanted, tuple(_of_catalogue(wanted)), None)
     if readers.is_checkpoint(model):
@@ -69,7 +69,7 @@ def reconcile(
         return Reconciled(wanted, (Told(held.path, reconcile_checkpoint(held, wanted)),), held)
     described: Any = model  # and no module; `find` refuses what is nothing that it knows
     found = find(described, fields, blueprint=blueprint)
-    return Reconciled(wanted, (Told(found.where, _search(found, wanted)),), found)
+    return Reconciled(wanted, (Told(found.where, reconcile_model(found, wanted)),), found)
 
 
 class Told(NamedTuple):
@@ -79,7 +79,7 @@ class Told(NamedTuple):
     found: Reconciliation
 
 
-def _of_catalogue(wanted: Number) -> Iterator[Told]:
+def _of_catalogue(wanted: PublishedNumber) -> Iterator[Told]:
     """Yield the released models that give a number, those of one shape once, under the first's name."""
     seen = set[object]()
     for name in released():
@@ -92,7 +92,7 @@ def _of_catalogue(wanted: Number) -> Iterator[Told]:
         if shape not in seen:
             seen.add(shape)
             classes = tuple(dict.fromkeys((model.named_class, model.blueprint.base_class)))
-            found = _search(model, wanted, classes)
+            found = reconcile_model(model, wanted, classes)
             simple = tuple(way for way in found.matches if len(way.steps) <= _SIMPLE)
             if simple:
                 yield Told(name, found._replace(matches=simple))
@@ -104,7 +104,9 @@ _SIMPLE = 2  # conventions of a way that is told of a model that nobody named
 class Reconciled:
     """What `reconcile` returns."""
 
-    def __init__(self, wanted: Number, told: tuple[Told, ...], model: Model | Found | None) -> None:
+    def __init__(
+        self, wanted: PublishedNumber, told: tuple[Told, ...], model: Model | Found | None
+    ) -> None:
         self.number, self.model = wanted, model
         self.told = (
             tuple(sorted(told, key=lambda each: len(each.found.matches[0].steps)))
@@ -260,11 +262,11 @@ class Said(dict[str, str]):
             notes.append(self["bytes"].format(**written))
         return self["between"].join((sentence, *notes))
 
-    def step(self, step: Step) -> str:
+    def step(self, step: CountingStep) -> str:
         """Say one convention with what it changes."""
         return self["step"].format(says=self.says(step), change=_signed(step.change))
 
-    def says(self, step: Step) -> str:
+    def says(self, step: CountingStep) -> str:
         """Say one convention."""
         entry, values = conventions()[step.convention], dict(step.values)
         if "targets" in values:

@@ -11,7 +11,14 @@ from weighbridge import units
 from weighbridge.answers.reconcile import Said
 from weighbridge.blueprint.schema import load
 from weighbridge.counting.conventions import table as conventions
-from weighbridge.counting.reconciliation import TableFit, TableRow, Way, fit, number, reconcile
+from weighbridge.counting.reconciliation import (
+    TableFit,
+    TableRow,
+    Way,
+    fit,
+    read_number,
+    reconcile_model,
+)
 from weighbridge.errors import ConfigError, UsageError, WeighbridgeError, printable, shorten
 from weighbridge.ledger.symbols import letters_of
 from weighbridge.models.find import find
@@ -98,7 +105,7 @@ def _rows(where: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
 
 def _row(at: int, cells: dict[str, str], numbers: str, family: str | None, where: str) -> TableRow:
     try:
-        wanted = number(cells[numbers])
+        wanted = read_number(cells[numbers])
     except UsageError as error:
         raise UsageError(
             error.what,
@@ -125,7 +132,7 @@ def _row(at: int, cells: dict[str, str], numbers: str, family: str | None, where
     exact = wanted._replace(
         loose=wanted.half
     )  # the other rows show to which digit a table is rounded
-    ways = () if problem else reconcile(model, exact).matches
+    ways = () if problem else reconcile_model(model, exact).matches
     return TableRow(named or f"line {at}", wanted, ways, problem)
 
 

@@ -1,9 +1,9 @@
 """The rules by which people count parameters.
 
-Each is one function over rows; their words are `facts/conventions.toml`.
+Each convention is one function over rows. `facts/conventions.toml` describes them in words.
 
-A row stands here for all layers in which it is alike, so that a count costs the same for 12 layers
-and for 120.
+A row stands for a tensor in all layers that have it in the same shape: counting 120 layers costs no
+more than counting 12.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.ledger.ledger import Ledger
-    from weighbridge.ledger.rows import Row as StoredRow
+    from weighbridge.ledger.rows import Row
     from weighbridge.readers import Found
 
 
-class Row(NamedTuple):
-    """A tensor in all places where it is alike; ``active`` are its elements that one token meets.
+class CountedRow(NamedTuple):
+    """A tensor in all ``places`` that have it in the same shape.
 
-    A tensor of several shapes has a row for each, so that ``at``, and not its name, tells rows
-    apart. ``words`` are the elements that a file stores of a packed tensor, where these are others
-    than it stands for.
+    A tensor of several shapes has a row for each: rows are identified by ``at``, not by their name.
+    ``active`` is the number of elements that one token uses, ``words`` the number of stored
+    elements of a packed tensor.
     """
 
     name: str
@@ -46,26 +46,26 @@ class Row(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """Its elements, of all places."""
+        """The elements in all places."""
         return prod(self.shape) * self.places
 
 
-Rows = tuple[Row, ...]
+Rows = tuple[CountedRow, ...]
 
 
 def rows_of(ledger: Ledger) -> Rows:
-    """Return the rows of a class, its tied tensors and its buffers among them.
+    """Return the rows of a class, tied tensors and buffers included.
 
     Example:
         >>> from weighbridge.blueprint.schema import load
         >>> from weighbridge.ledger.ledger import bind
         >>> bert = load("bert")
         >>> rows = rows_of(bind(bert, "BertModel", {**bert.defaults, "num_labels": 2}))
-        >>> rows[0].name, rows[0].elements, count(rows)
+        >>> rows[0].name, rows[0].elements, unique_parameters(rows)
         ('embeddings.word_embeddings.weight', 23440896, 109482240)
     """
     parameters = (
-        Row(
+        CountedRow(
             name=entry.template.name,
             role=entry.template.role,
             shape=entry.shape,
@@ -76,62 +76,58 @@ def rows_of(ledger: Ledger) -> Rows:
         )
         for entry in ledger.entries
     )
-    buffers = (Row(row.name, "", row.shape, (), 1, 0, buffer=True) for row in ledger.buffers())
+    buffers = (
+        CountedRow(row.name, "", row.shape, (), 1, 0, buffer=True) for row in ledger.buffers()
+    )
     return tuple(row._replace(at=at) for at, row in enumerate((*parameters, *buffers)))
 
 
 def rows_of_checkpoint(found: Found) -> Rows:
-    """Return the rows of what files hold: packed weights as what they stand for, and scales and constants as buffers.
+    """Return the rows of a checkpoint: packed weights unpacked, scales and constants as buffers.
 
-    A header does not tell which tensors are another one.
+    No tensor is tied: a header does not state ties.
     """
-    alike: dict[tuple[object, ...], list[StoredRow]] = {}
+    groups: dict[tuple[object, ...], list[Row]] = {}
     for row in found.rows:
         if not row.tied_to:
-            alike.setdefault(
-                (_INDEX.sub("*", row.name), row.shape, row.dtype, row.parameters), []
-            ).append(row)
-    return tuple(_stored(rows, found, at) for at, rows in enumerate(alike.values()))
+            key = (_INDEX.sub("*", row.name), row.shape, row.dtype, row.parameters)
+            groups.setdefault(key, []).append(row)
+    return tuple(_stored(rows, found, at) for at, rows in enumerate(groups.values()))
 
 
 _INDEX = re.compile(r"(?<=\.)\d+(?=\.)")
 _NO_WEIGHTS = ("I64", "I32", "BOOL")
 
 
-def _stored(rows: Sequence[StoredRow], found: Found, at: int) -> Row:
-    row = rows[0]
-    packed, name = found.packed.get(row.name), _INDEX.sub("*", found.called.get(row.name, row.name))
-    shape = packed.shape or (row.parameters,) if packed else row.shape
-    is_buffer = bool(row.role) or (packed is None and row.dtype in _NO_WEIGHTS)
-    role = row.role or ("" if is_buffer else role_of(name))
-    return Row(
-        name=name,
-        role=role,
-        shape=shape,
-        dims=(),
-        places=len(rows),
-        active=0 if is_buffer else row.parameters * len(rows),
-        buffer=is_buffer,
-        at=at,
-        words=row.count * len(rows) if packed else 0,
-    )
+def _stored(rows: Sequence[Row], found: Found, at: int) -> CountedRow:
+    """Return the row of stored tensors that are alike."""
+    row, places = rows[0], len(rows)
+    packed = found.packed.get(row.name)
+    name = _INDEX.sub("*", found.called.get(row.name, row.name))
+    counted = CountedRow(name, row.role, row.shape, (), places, active=0, at=at)
+    if packed:
+        shape = packed.shape or (row.parameters,)
+        counted = counted._replace(shape=shape, words=row.count * places)
+    if row.role or (packed is None and row.dtype in _NO_WEIGHTS):
+        return counted._replace(buffer=True)
+    return counted._replace(role=role_of(name), active=row.parameters * places)
 
 
-def count(rows: Rows) -> int:
-    """Return the unique parameters: no tied tensor a second time, and no buffer."""
+def unique_parameters(rows: Rows) -> int:
+    """Return the number of unique parameters: no tied tensor a second time, and no buffer."""
     return sum(row.elements for row in rows if not row.tied and not row.buffer)
 
 
 # What is left out
 
 
-def pooler(rows: Rows) -> Iterator[Row]:
+def pooler(rows: Rows) -> Iterator[CountedRow]:
     """Yield the tensors of the pooler."""
     return _of_roles(rows, "pooler")
 
 
-def linear_biases(rows: Rows) -> Iterator[Row]:
-    """Yield the biases of linear layers: of those that have a matrix too."""
+def linear_biases(rows: Rows) -> Iterator[CountedRow]:
+    """Yield the biases of linear layers, which have a matrix too."""
     matrices = {
         row.name.rpartition(".")[0]
         for row in rows
@@ -144,42 +140,44 @@ def linear_biases(rows: Rows) -> Iterator[Row]:
     )
 
 
-def norms(rows: Rows) -> Iterator[Row]:
+def norms(rows: Rows) -> Iterator[CountedRow]:
     """Yield the scales and shifts of all norms."""
-    return (row for row in rows if any(piece.endswith("norm") for piece in row.role.split(".")))
+    for row in rows:
+        if any(piece.endswith("norm") for piece in row.role.split(".")):
+            yield row
 
 
-def embedding_norm(rows: Rows) -> Iterator[Row]:
+def embedding_norm(rows: Rows) -> Iterator[CountedRow]:
     """Yield the norm that follows the embeddings."""
     return _of_roles(rows, "embedding.norm")
 
 
-def embeddings(rows: Rows) -> Iterator[Row]:
+def embeddings(rows: Rows) -> Iterator[CountedRow]:
     """Yield all embeddings and their norm."""
     return _of_roles(rows, "embedding")
 
 
-def token_embedding(rows: Rows) -> Iterator[Row]:
+def token_embedding(rows: Rows) -> Iterator[CountedRow]:
     """Yield the token embedding."""
     return _of_roles(rows, "embedding.token")
 
 
-def position_embedding(rows: Rows) -> Iterator[Row]:
+def position_embedding(rows: Rows) -> Iterator[CountedRow]:
     """Yield the position embeddings."""
     return _of_roles(rows, "embedding.position")
 
 
-def segment_embedding(rows: Rows) -> Iterator[Row]:
+def segment_embedding(rows: Rows) -> Iterator[CountedRow]:
     """Yield the segment embeddings."""
     return _of_roles(rows, "embedding.segment")
 
 
-def heads(rows: Rows) -> Iterator[Row]:
-    """Yield what task classes add: all heads."""
+def heads(rows: Rows) -> Iterator[CountedRow]:
+    """Yield the heads that task classes add."""
     return _of_roles(rows, "head")
 
 
-def decoder_bias(rows: Rows) -> Iterator[Row]:
+def decoder_bias(rows: Rows) -> Iterator[CountedRow]:
     """Yield the bias of the decoder, one for each word of the vocabulary."""
     return (row for row in rows if row.role in _DECODERS and row.name.endswith("bias"))
 
@@ -187,21 +185,22 @@ def decoder_bias(rows: Rows) -> Iterator[Row]:
 _DECODERS = ("head.mlm.bias", "head.mlm.decoder", "head.lm")
 
 
-def router(rows: Rows) -> Iterator[Row]:
-    """Yield what sends tokens to experts."""
+def router(rows: Rows) -> Iterator[CountedRow]:
+    """Yield the routers, which send tokens to experts."""
     return _of_roles(rows, "router")
 
 
-def shared_experts(rows: Rows) -> Iterator[Row]:
-    """Yield the experts that every token meets."""
+def shared_experts(rows: Rows) -> Iterator[CountedRow]:
+    """Yield the experts that every token uses."""
     return _of_roles(rows, "shared_expert")
 
 
-def _of_roles(rows: Rows, *roles: str) -> Iterator[Row]:
-    return (row for row in rows if any(f"{row.role}.".startswith(f"{role}.") for role in roles))
+def _of_roles(rows: Rows, *roles: str) -> Iterator[CountedRow]:
+    prefixes = tuple(f"{role}." for role in roles)
+    return (row for row in rows if f"{row.role}.".startswith(prefixes))
 
 
-WITHOUT: dict[str, Callable[[Rows], Iterable[Row]]] = {
+WITHOUT: dict[str, Callable[[Rows], Iterable[CountedRow]]] = {
     "pooler": pooler,
     "linear_biases": linear_biases,
     "norms": norms,
@@ -215,43 +214,44 @@ WITHOUT: dict[str, Callable[[Rows], Iterable[Row]]] = {
     "router": router,
     "shared_experts": shared_experts,
 }
-"""What may be left out, by name."""
+"""The tensors that a convention may leave out."""
 
 
 # What is counted besides
 
 
-def tied_twice(rows: Rows) -> Iterator[Row]:
-    """Yield the tensors that are another one."""
+def tied_twice(rows: Rows) -> Iterator[CountedRow]:
+    """Yield the tensors that are tied to another one."""
     return (row for row in rows if row.tied)
 
 
-def buffers(rows: Rows) -> Iterator[Row]:
-    """Yield the tensors that are saved and not trained."""
+def buffers(rows: Rows) -> Iterator[CountedRow]:
+    """Yield the tensors that are saved but not trained."""
     return (row for row in rows if row.buffer and not row.role.startswith("quantization"))
 
 
-def quantization(rows: Rows) -> Iterator[Row]:
-    """Yield the scales, zeros, indices and tables that stand beside packed weights."""
+def quantization(rows: Rows) -> Iterator[CountedRow]:
+    """Yield the scales, zeros, indices and tables beside packed weights."""
     return _of_roles(rows, "quantization")
 
 
-WITH: dict[str, Callable[[Rows], Iterable[Row]]] = {
+WITH: dict[str, Callable[[Rows], Iterable[CountedRow]]] = {
     "tied_twice": tied_twice,
     "buffers": buffers,
     "quantization": quantization,
 }
-"""What may be counted besides, by name."""
+"""The tensors that a convention may count besides."""
 
 
 # What is counted in place of something
 
 
 def padded(rows: Rows, multiple: int) -> dict[int, int]:
-    """Return how many elements more each row has if the vocabulary is padded to a multiple.
+    """Return how many more elements each row has if the vocabulary is padded to a multiple.
 
     Example:
-        >>> padded((Row("w", "embedding.token", (50257, 768), ("vocab_size", "n_embd"), 1, 0),), 128)
+        >>> dims = ("vocab_size", "n_embd")
+        >>> padded((CountedRow("w", "embedding.token", (50257, 768), dims, 1, 0),), 128)
         {0: 36096}
     """
     tables = [row for row in rows if row.role == "embedding.token" and row.dims]
@@ -262,14 +262,18 @@ def padded(rows: Rows, multiple: int) -> dict[int, int]:
     return {row.at: row.elements // size * more for row in rows if more and dim in row.dims}
 
 
-def letters(rows: Rows) -> dict[str, int]:
-    """Return the sizes that formulas speak of, as the rows' own shapes give them."""
-    found: dict[str, int] = {}
+def formula_letters(rows: Rows) -> dict[str, int]:
+    """Return the sizes that formulas name by letters, from the shapes of the rows."""
+    sizes: dict[str, int] = {}
     for letter, role, axis in _LETTERS:
         for row in rows:
-            if row.role == role and len(row.shape) > 1 and letter not in found:
-                found[letter] = row.places if axis is None else row.shape[axis]
-    return found
+            if row.role != role or len(row.shape) <= 1 or letter in sizes:
+                continue
+            if axis is None:
+                sizes[letter] = row.places
+            else:
+                sizes[letter] = row.shape[axis]
+    return sizes
 
 
 _LETTERS: Sequence[tuple[str, str, int | None]] = (
@@ -283,19 +287,20 @@ _LETTERS: Sequence[tuple[str, str, int | None]] = (
 )
 
 
-def formula(rows: Rows, text: str) -> int | None:
-    """Return what a formula over letters comes to; None where the model lacks one of them."""
+def formula_value(rows: Rows, text: str) -> int | None:
+    """Return the value of a formula over letters; None if the model lacks one of the sizes."""
     try:
-        return int(evaluate(parse(text), letters(rows)))
+        return int(evaluate(parse(text), formula_letters(rows)))
     except ExpressionError:
         return None
 
 
 def lora(rows: Rows, rank: int, roles: Sequence[str]) -> int:
-    """Return what LoRA trains: for each matrix of these roles two of this rank.
+    """Return how many parameters LoRA trains: two matrices of this rank for each of these roles.
 
     Example:
-        >>> lora((Row("q", "attention.query", (768, 768), (), 12, 0),), 8, ["attention.query"])
+        >>> query = CountedRow("q", "attention.query", (768, 768), (), 12, 0)
+        >>> lora((query,), 8, ["attention.query"])
         147456
     """
     matrices = [
@@ -308,5 +313,5 @@ _MATRIX = 2  # dims
 
 
 def table() -> Mapping[str, Any]:
-    """Return what is said of each convention, by name, in the order of simplicity."""
+    """Return the facts of each convention, the simplest first."""
     return data.read_toml("facts/conventions.toml")
