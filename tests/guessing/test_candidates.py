@@ -11,7 +11,7 @@ from weighbridge.blueprint import schema as blueprint
 from weighbridge.errors import WeighbridgeError
 from weighbridge.guessing.candidates import MOST_CLASSES, MOST_PATTERNS, Names, closest, patterned
 from weighbridge.ledger import ledger
-from weighbridge.ledger.ledger import Row
+from weighbridge.ledger.rows import Row
 from weighbridge.readers import Found
 
 if TYPE_CHECKING:
