@@ -1,4 +1,4 @@
-"""Expressions: text and tree are one, numbers and arrays agree with Python, and nothing but an expression is read."""
+"""Expressions: text and tree are one, numbers and arrays agree with Python, all else is refused."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from weighbridge.algebra.expr import (
     PRECEDENCE,
     Tree,
     evaluate,
+    is_number,
     names_in,
     parse,
     source,
@@ -276,13 +277,19 @@ def test_arrays_are_integers_side_by_side(tree: Tree, rows: list[dict[str, int]]
         ("[i for i in range(n)][i]", [1][0]),
         ("sum([n for n in range(n + n)]) + n", 8),
         (
-            "count(kind == 'slow' for i in range(n)) if false else count(kinds[i] == 'slow' for i in range(n))",
+            (
+                "count(kind == 'slow' for i in range(n)) if false"
+                " else count(kinds[i] == 'slow' for i in range(n))"
+            ),
             1,
         ),
         ("['full' if (i + 1) % 2 == 0 else 'slow' for i in range(n)] == ['slow', 'full']", True),
         ("kinds == ['quick', 'slow'] and frozen == kinds and frozen != ['quick']", True),
         (
-            "kinds[:1] + 0 == 1 if false else kinds[1:] == ['slow'] and kinds[:] == kinds and 'word'[1:-1] == 'or'",
+            (
+                "kinds[:1] + 0 == 1 if false"
+                " else kinds[1:] == ['slow'] and kinds[:] == kinds and 'word'[1:-1] == 'or'"
+            ),
             True,
         ),
         ("len([]) + sum([]) + len([1, [2, 3]])", 2),
@@ -405,8 +412,13 @@ def test_arithmetic_is_of_numbers(text: str) -> None:
     ],
 )
 def test_no_value_explodes(text: str) -> None:
-    said = r"has no value: (arithmetic is of numbers|an integer has at most 4096|a loop has at most 10,000 rounds)"
-    with pytest.raises(ExpressionError, match=f"{said}|powers do not chain"):
+    bounds = (
+        "arithmetic is of numbers",
+        "an integer has at most 4096",
+        "a loop has at most 10,000",
+    )
+    message = f"has no value: ({'|'.join(bounds)})|powers do not chain"
+    with pytest.raises(ExpressionError, match=message):
         evaluate(parse(text), {"a" * 500: 10**1000})
 
 
@@ -459,7 +471,7 @@ def test_any_words_in_any_order_are_an_expression_or_refused(text: str) -> None:
 
 
 def is_read_or_refused(text: str) -> bool:
-    """Say whether a text was read, and so has a text of its own that reads the same, or was refused in one line."""
+    """Whether a text was read and its tree's text reads the same, or it was refused in one line."""
     try:
         tree = parse(text)
     except ExpressionError as error:
@@ -564,3 +576,162 @@ def test_brackets_side_by_side_are_not_deep() -> None:
 
 def test_a_text_is_parsed_once() -> None:
     assert parse("a + 1") is parse("a + 1")
+
+
+# Bounds, exactly at them and one beyond
+
+
+def test_a_product_has_a_most_bits() -> None:
+    half = 2 ** (MOST_BITS // 2 - 1)
+    assert evaluate(parse("a * b"), {"a": half, "b": half}) == half * half
+    assert evaluate(parse("a * b"), {"a": half, "b": half * 2 - 1})
+    with pytest.raises(ExpressionError, match="an integer has at most 4096 bits"):
+        evaluate(parse("a * b"), {"a": 2 * half, "b": half})
+    assert evaluate(parse("a * 1.5"), {"a": 2**1000}) == 2**1000 * 1.5
+    assert evaluate(parse("a * b"), {"a": 2**4094, "b": 1}) == 2**4094
+
+
+def test_a_power_has_a_most_bits() -> None:
+    assert evaluate(parse(f"a ** {MOST_BITS}"), {"a": 1}) == 1
+    assert evaluate(parse(f"a ** {MOST_BITS // 2}"), {"a": 2}) == 2 ** (MOST_BITS // 2)
+    for text in (f"1 ** {MOST_BITS + 1}", f"2 ** {MOST_BITS // 2 + 1}"):
+        with pytest.raises(ExpressionError, match="an integer has at most 4096 bits"):
+            evaluate(parse(text), {})
+    assert evaluate(parse("1.5 ** 100"), {}) == 1.5**100
+    assert evaluate(parse("(-8) ** 3"), {}) == -512
+
+
+def test_a_loop_has_a_most_rounds() -> None:
+    assert len(evaluate(parse(f"[0 for i in range({MOST_ROUNDS})]"), {})) == MOST_ROUNDS
+    with pytest.raises(ExpressionError, match="a loop has at most 10,000 rounds, with those of"):
+        evaluate(parse(f"[0 for i in range({MOST_ROUNDS + 1})]"), {})
+    nested = "[[0 for j in range(m)] for i in range(n)]"
+    assert len(evaluate(parse(nested), {"n": 3, "m": MOST_ROUNDS // 3})) == 3
+    with pytest.raises(ExpressionError, match="a loop has at most 10,000 rounds"):
+        evaluate(parse(nested), {"n": 3, "m": MOST_ROUNDS // 3 + 1})
+    assert evaluate(parse("[0 for i in range(0)]"), {}) == []
+    assert evaluate(parse("[0 for i in range(-1)]"), {}) == []
+    assert evaluate(parse(nested), {"n": 0, "m": 0}) == []
+
+
+def test_spaces_do_not_make_an_expression_long() -> None:
+    text = "+".join(["a"] * (LONGEST // 2)) + "1"
+    assert len(text) == LONGEST
+    assert len(list(names_in(parse(f" {text} ")))) == LONGEST // 2
+
+
+def test_arguments_are_at_most_as_many_as_depths() -> None:
+    assert evaluate(parse(f"max({', '.join(['1'] * DEEPEST)})"), {}) == 1
+    with pytest.raises(ExpressionError, match=r"max takes at most 40 argument\(s\), found 41"):
+        parse(f"max({', '.join(['1'] * (DEEPEST + 1))})")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a +", "a +: expected a name or a number, found its end."),
+        ("(a]", "(a]: expected ), found ]."),
+        ("2 ** 3 ** 4", "2 ** 3 ** 4: powers do not chain."),
+        ("a < b == c", "a < b == c: comparisons do not chain."),
+        ("1e400", "1e400: a number is finite."),
+        ("a $ bcdefghijk", "a $ bcdefghijk: cannot be read from ' $ bcdefgh' on."),
+    ],
+)
+def test_a_refusal_has_these_words(text: str, message: str) -> None:
+    with pytest.raises(ExpressionError) as error:
+        parse(text)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("word + 1", "arithmetic is of numbers, not of texts or lists"),
+        ("1 + word", "arithmetic is of numbers, not of texts or lists"),
+        ("1 % scaling", "arithmetic is of numbers, not of texts or lists"),
+        ("floor(word)", "arithmetic is of numbers, not of texts or lists"),
+        ("(0 - 8) ** 0.5", "a negative number has no such power"),
+        ("[i for i in range(true)]", "range is of one integer"),
+        ("1 and true", "and, or, not, if are of what is true or false: write a comparison"),
+    ],
+)
+def test_a_value_is_refused_with_these_words(text: str, message: str) -> None:
+    with pytest.raises(ExpressionError, match=f"has no value: {message}"):
+        evaluate(parse(text), {"word": "w", "scaling": {"a": 1}})
+
+
+def test_of_arrays_an_operator_is_taken_element_by_element() -> None:
+    bound = {"a": np.array([1, 6, 5]), "b": np.array([4, 2, 5]), "x": np.array([0.5, -1.5, 2.5])}
+    for text, expected in {
+        "max(a, b)": [4, 6, 5],
+        "min(a, b)": [1, 2, 5],
+        "max(a, b, 5)": [5, 6, 5],
+        "min(a, 3)": [1, 3, 3],
+        "a if a > b else b": [4, 6, 5],
+        "int(x)": [0, -1, 2],
+        "floor(x)": [0, -2, 2],
+        "ceil(x)": [1, -1, 3],
+        "round(x)": [0, -2, 2],
+        "sqrt(b * b)": [4.0, 2.0, 5.0],
+        "abs(x)": [0.5, 1.5, 2.5],
+        "a == b": [False, False, True],
+        "a != b": [True, True, False],
+        "not a == b": [True, True, False],
+        "a > 2 or b > 2": [True, True, True],
+        "a > 2 and b > 2": [False, False, True],
+    }.items():
+        value = evaluate(parse(text), bound)
+        assert value.tolist() == expected, text
+        if text.startswith(("int", "floor", "ceil", "round")):
+            assert value.dtype == np.int64
+    with pytest.raises(ExpressionError, match="this is of one number, not of an array"):
+        evaluate(parse("log2(a)"), bound)
+    assert evaluate(parse("log2(n) + sqrt(n)"), {"n": np.int64(16)}) == 8.0
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *[("false or false", False), ("false or true", True), ("true and false", False)],
+        *[("true and true", True), ("not true", False), ("not false", True)],
+        *[("3 < 3", False), ("3 <= 3", True), ("3 > 3", False), ("3 >= 3", True), ("3 == 3", True)],
+        *[("3 != 3", False), ("[1] == [1]", True), ("[1] != [1]", False), ("[1] != [2]", True)],
+        *[("[1] == 1", False), ("1 == [1]", False), ("1 != [1]", True), ("null == null", True)],
+        *[("1 in [1]", True), ("2 in [1]", False), ("1 not in [1]", False), ("2 not in [1]", True)],
+        *[("min([4, 2])", 2), ("max([4, 2])", 4), ("min(4, 2)", 2), ("max(4, 2)", 4)],
+        *[("7 - 2", 5), ("7 % 4", 3), ("-(-3)", 3), ("abs(-2)", 2), ("sum([1, 2, 3])", 6)],
+        *[("[5, 6, 7][1:]", [6, 7]), ("[5, 6, 7][:1]", [5]), ("[5, 6, 7][1:2]", [6])],
+        *[("int(-1.5)", -1), ("floor(-1.5)", -2), ("ceil(-1.5)", -1), ("round(-1.5)", -2)],
+        *[("log2(8)", 3.0), ("sqrt(9)", 3.0), ("9 ** 0.5", 3.0), ("1 / 2", 0.5), ("7 // 2", 3)],
+        *[("count(i > 1 for i in range(4))", 2), ("[i for i in range(2)]", [0, 1]), ("[]", [])],
+        *[("1.5e1", 15.0), ("2e-1", 0.2), ("007", 7)],
+    ],
+)
+def test_each_operator_has_its_value_and_its_type(text: str, value: object) -> None:
+    result = evaluate(parse(text), {})
+    assert (result, type(result)) == (value, type(value))
+
+
+def test_looked_at_operands_alone_have_their_names() -> None:
+    tree = parse("sizes[i] + width if flag else depths[j]")
+    assert list(names_in(tree)) == ["flag", "sizes", "i", "width", "depths", "j"]
+    assert list(names_in(tree, {"[]": slice(1)})) == ["flag", "sizes", "width", "depths"]
+    assert list(names_in(parse("[i for i in range(i)]"))) == ["i"]
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        *[(True, "true"), (False, "false"), (None, "null"), (1, "1"), (0, "0"), (1.5, "1.5")],
+        *[("it's", '"it\'s"'), ('"', "'\"'"), ("", '""')],
+    ],
+)
+def test_a_literal_is_written_so(value: object, written: str) -> None:
+    assert source(("value", value)) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "so"), [(1, True), (1.5, True), (True, False), ("1", False), (None, False)]
+)
+def test_a_number_is_no_truth(value: object, so: bool) -> None:
+    assert is_number(value) is so

@@ -1,7 +1,7 @@
 """Arithmetic over names: parsed once, evaluated under any meaning. It knows nothing of models.
 
 A tree is a nested tuple, its first item the kind: ``("name", "hidden_size")``, ``("value", 2)``, an
-operator followed by its operands, or a loop: ``("for", "i", how many, each)``. A *meaning* is a
+operator followed by its operands, or a loop: ``("for", index, range, body)``. A *meaning* is a
 table from operator to function, and the names are bound to whatever those functions take. The same
 tree so gives a number, a NumPy sweep, a polynomial, or its own text in LaTeX: a new meaning is a
 new table or a new kind of number, never a branch in `evaluate`.
@@ -36,10 +36,8 @@ _TOKEN = re.compile(
     r"|(?P<operator>\*\*|//|==|!=|<=|>=|[-+*/%<>()\[\],:]))"
 )
 _CONSTANTS = {"true": True, "false": False, "null": None}
-_FUNCTIONS = dict.fromkeys(
-    ("abs", "ceil", "floor", "int", "len", "log2", "round", "sqrt", "sum"), (1, 1)
-)
-_FUNCTIONS |= dict.fromkeys(("max", "min"), (1, DEEPEST))  # the least and the most operands
+_UNARY = ("abs", "ceil", "floor", "int", "len", "log2", "round", "sqrt", "sum")
+_FUNCTIONS = {**dict.fromkeys(_UNARY, 1), "max": DEEPEST, "min": DEEPEST}  # the most operands
 _LOOPS = ("for", "count")
 
 # How tightly each operator binds, loosest first. Comparisons do not chain, and neither do powers.
@@ -47,7 +45,7 @@ PRECEDENCE = {"if": 1, "or": 2, "and": 3, "not": 4}
 PRECEDENCE |= dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in", "not in"), 5)
 PRECEDENCE |= {"+": 6, "-": 6, "*": 7, "/": 7, "//": 7, "%": 7, "neg": 8, "**": 9, "[]": 10}
 _ATOM = 11
-_UNCHAINED = (PRECEDENCE["=="], PRECEDENCE["**"])
+_UNCHAINED = {PRECEDENCE["=="]: "comparisons", PRECEDENCE["**"]: "powers"}
 _BINARY = {
     kind: strength
     for kind, strength in PRECEDENCE.items()
@@ -61,7 +59,10 @@ _TOO_LONG = f"a loop has at most {MOST_ROUNDS:,} rounds, with those of the loops
 
 
 def _arithmetic(operate: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an operator that takes no text and no list, which Python would repeat, join, read or fill in."""
+    """Return an operator that takes no text and no list.
+
+    Python would repeat, join, read or fill in these.
+    """
 
     def of_numbers(left: Any, *right: Any) -> Any:
         if isinstance(left, _NO_NUMBERS) or (right and isinstance(right[0], _NO_NUMBERS)):
@@ -95,7 +96,10 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 def _truth(value: Any) -> Any:
-    """Return what is true or false, or an array of such; of integers, ``&`` and ``|`` would join the bits."""
+    """Return what is true or false, or an array of such.
+
+    Of integers, ``&`` and ``|`` would combine the bits.
+    """
     if type(value) is bool or getattr(getattr(value, "dtype", None), "kind", "") == "b":
         return value
     raise TypeError(
@@ -104,7 +108,10 @@ def _truth(value: Any) -> Any:
 
 
 def _choose(truth: Any, then: Any, otherwise: Any) -> Any:
-    """Return what an array of truths chooses, element by element; a plain truth has chosen before it came here."""
+    """Return what an array of truths chooses, element by element.
+
+    A plain truth has been decided by `fold`.
+    """
     return _truth(truth).astype("int64").choose([otherwise, then])
 
 
@@ -116,7 +123,9 @@ def _equal(left: Any, right: Any) -> Any:
 
 
 def _unequal(left: Any, right: Any) -> Any:
-    return not _equal(left, right) if isinstance(left, list | tuple) else left != right
+    if isinstance(left, list | tuple):
+        return not _equal(left, right)
+    return left != right
 
 
 def _item(container: Any, index: Any) -> Any:
@@ -127,7 +136,7 @@ def _item(container: Any, index: Any) -> Any:
 
 
 def _extreme(of_all: Callable[..., Any], beats: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Return ``max`` or ``min`` of several values or of one list; of arrays it is taken element by element."""
+    """Return ``max`` or ``min`` of several values or of one list; of arrays, element by element."""
 
     def better(left: Any, right: Any) -> Any:
         return left + (right - left) * beats(right, left)
@@ -142,11 +151,13 @@ def _extreme(of_all: Callable[..., Any], beats: Callable[[Any, Any], Any]) -> Ca
 
 def _whole(of_number: Callable[[Any], Any], of_array: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return how a number is made an integer, and an array one of integers."""
-    return _arithmetic(
-        lambda value: (
-            of_array(value).astype("int64") if hasattr(value, "dtype") else of_number(value)
-        )
-    )
+
+    def of_either(value: Any) -> Any:
+        if hasattr(value, "dtype"):
+            return of_array(value).astype("int64")
+        return of_number(value)
+
+    return _arithmetic(of_either)
 
 
 def _real(of_number: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -158,8 +169,14 @@ def _real(of_number: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return of_one
 
 
-def _each(_: str, rounds: Any, each: Callable[[Any], Any]) -> list[Any]:
-    return [each(index) for index in _rounds(rounds)]
+def _square_root(value: Any) -> Any:
+    if getattr(value, "ndim", 0):
+        return value**0.5
+    return math.sqrt(value)
+
+
+def _items(_: str, rounds: Any, body: Callable[[Any], Any]) -> list[Any]:
+    return [body(index) for index in _rounds(rounds)]
 
 
 def _rounds(rounds: Any) -> range:
@@ -192,7 +209,7 @@ NUMBERS: Meaning = {
     "[]": _item,
     "[:]": lambda container, start, stop: container[slice(start, stop)],
     "list": lambda *items: list(items),
-    "for": _each,
+    "for": _items,
     "count": lambda _, rounds, holds: sum([_truth(holds(index)) for index in _rounds(rounds)]),
     "len": len,
     "sum": lambda items: reduce(NUMBERS["+"], items, 0),
@@ -203,7 +220,7 @@ NUMBERS: Meaning = {
     "round": _whole(round, lambda array: array.round()),
     "floor": _whole(math.floor, lambda array: array // 1),
     "ceil": _whole(math.ceil, lambda array: -(-array // 1)),
-    "sqrt": lambda value: value**0.5 if getattr(value, "ndim", 0) else math.sqrt(value),
+    "sqrt": _square_root,
     "log2": _real(math.log2),
 }
 """Python's own arithmetic, with integers that stay small, and truths that are no numbers.
@@ -232,7 +249,7 @@ def evaluate(tree: Tree, names: Mapping[str, Any], meaning: Meaning = NUMBERS) -
         array([128, 128])
     """
     try:
-        return fold(tree, names.__getitem__, _itself, meaning)
+        return fold(tree, names.__getitem__, itself, meaning)
     except KeyError as error:
         raise ExpressionError(f"no field named {error.args[0]}", where=source(tree)) from None
     except (ArithmeticError, IndexError, RecursionError, TypeError, ValueError) as error:
@@ -247,11 +264,11 @@ def fold(
     meaning: Meaning,
     most: int = MOST_ROUNDS,
 ) -> Any:
-    """Return what a tree comes to: ``name`` and ``value`` read its leaves and ``meaning`` joins them.
+    """Return what a tree comes to: ``name`` and ``value`` read its leaves, ``meaning`` joins them.
 
-    A loop's meaning gets its index's name, what its range comes to, and a function from a value of
-    the index to what each comes to there. It may call it as often as it likes; integers are held to
-    ``most``.
+    A loop's meaning gets the name of its index, the value of its range, and a function from a value
+    of the index to the value of the loop's body there. It may call that as often as it likes; a
+    range that is an integer is at most ``most``.
     """
     pending = []
     while tree[0] not in _STARTS:
@@ -271,12 +288,7 @@ def fold(
     return result
 
 
-_STARTS = (
-    "name",
-    "value",
-    "list",
-    *_LOOPS,
-)  # kinds whose first operand is not simply looked at first
+_STARTS = ("name", "value", "list", *_LOOPS)  # whose first operand is not what `fold` begins with
 _LAZY = ("or", "and", "if")
 
 
@@ -290,24 +302,33 @@ def _start(
         return value(tree[1])
     if kind == "list":
         return meaning[kind](*[fold(operand, name, value, meaning, most) for operand in tree[1:]])
-    _, index, rounds, inside = tree
-    found = fold(rounds, name, value, meaning, most)
-    left = most
-    if type(found) is int:
-        if found > most:
+    _, index, range_tree, body = tree
+    rounds = fold(range_tree, name, value, meaning, most)
+    most_inside = most
+    if type(rounds) is int:
+        if rounds > most:
             raise OverflowError(_TOO_LONG)
-        left = most // max(found, 1)
+        most_inside = most // max(rounds, 1)
 
-    def each(bound: Any) -> Any:
-        return fold(
-            inside, lambda leaf: bound if leaf == index else name(leaf), value, meaning, left
-        )
+    def body_at(index_value: Any) -> Any:
+        def name_inside(leaf: str) -> Any:
+            if leaf == index:
+                return index_value
+            return name(leaf)
 
-    return meaning[kind](index, found, each)
+        return fold(body, name_inside, value, meaning, most_inside)
+
+    return meaning[kind](index, rounds, body_at)
 
 
-def _itself(value: Any) -> Any:
+def itself(value: Any) -> Any:
+    """Return what is given: how `fold` reads a literal that stands for itself."""
     return value
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a number, which is neither true nor false."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def names_in(tree: Tree, looking: Mapping[str, slice] | None = None) -> Iterator[str]:
@@ -325,15 +346,17 @@ def names_in(tree: Tree, looking: Mapping[str, slice] | None = None) -> Iterator
     """
     ahead: list[tuple[Tree, frozenset[str]]] = [(tree, frozenset())]
     while ahead:
-        (kind, *operands), own = ahead.pop()
+        (kind, *operands), indices = ahead.pop()
         if kind == "name":
-            yield from () if operands[0] in own else operands
+            if operands[0] not in indices:
+                yield operands[0]
         elif kind in _LOOPS:
-            index, rounds, inside = operands
-            ahead += [(inside, own | {index}), (rounds, own)]
+            index, rounds, body = operands
+            ahead += [(body, indices | {index}), (rounds, indices)]
         elif kind != "value":
-            looked = operands[looking[kind]] if looking and kind in looking else operands
-            ahead += [(operand, own) for operand in reversed(looked)]
+            if looking and kind in looking:
+                operands = operands[looking[kind]]
+            ahead += [(operand, indices) for operand in reversed(operands)]
 
 
 def substitute(tree: Tree, name: Callable[[str], Tree]) -> Tree:
@@ -351,12 +374,14 @@ class _Trees(dict[str, "Callable[..., Tree]"]):
     """The meaning under which every operator makes the tree that it stands in."""
 
     def __missing__(self, kind: str) -> Callable[..., Tree]:
-        self[kind] = made = (
-            (lambda index, rounds, each: (kind, index, rounds, each(("name", index))))
-            if kind in _LOOPS
-            else (lambda *operands: (kind, *operands))
-        )
-        return made
+        def join(*operands: Any) -> Tree:
+            return (kind, *operands)
+
+        def loop(index: str, rounds: Tree, body: Callable[[Tree], Tree]) -> Tree:
+            return (kind, index, rounds, body(("name", index)))
+
+        self[kind] = operator = loop if kind in _LOOPS else join
+        return operator
 
 
 _TREES: Meaning = _Trees()
@@ -401,7 +426,7 @@ class _Parser:
         self.text, self.tokens, self.depth = text, list(_tokens(text)), 0
 
     def peek(self) -> str:
-        return self.tokens[0] if self.tokens else ""
+        return next(iter(self.tokens), "")
 
     def take(self, wanted: str = "") -> str:
         if not self.tokens or (wanted and self.tokens[0] != wanted):
@@ -422,9 +447,7 @@ class _Parser:
             kind = self.operator()
             left = (kind, left, self.expression(strength))
             if strength in _UNCHAINED and self.strength() == strength:
-                raise self.error(
-                    "powers do not chain" if kind == "**" else "comparisons do not chain"
-                )
+                raise self.error(f"{_UNCHAINED[strength]} do not chain")
         if self.peek() == "if" and loosest < PRECEDENCE["if"]:
             left = self.choice(left)
         self.depth -= 1
@@ -432,11 +455,15 @@ class _Parser:
 
     def strength(self) -> int:
         """Return how tightly the operator ahead binds, 0 where there is none."""
-        return _BINARY.get("not in" if self.tokens[:2] == ["not", "in"] else self.peek(), 0)
+        if self.tokens[:2] == ["not", "in"]:
+            return _BINARY["not in"]
+        return _BINARY.get(self.peek(), 0)
 
     def operator(self) -> str:
         kind = self.take()
-        return f"not {self.take()}" if kind == "not" else kind
+        if kind == "not":
+            kind += f" {self.take()}"
+        return kind
 
     def choice(self, then: Tree) -> Tree:
         self.take("if")
@@ -490,7 +517,7 @@ class _Parser:
             return self.loop("for", first, "]")
         return ("list", first, *self.more("]"))
 
-    def loop(self, kind: str, each: Tree, end: str) -> Tree:
+    def loop(self, kind: str, body: Tree, end: str) -> Tree:
         self.take("for")
         index = self.take()
         if not index.isidentifier() or index in _RESERVED or index in _CONSTANTS:
@@ -500,32 +527,33 @@ class _Parser:
         rounds = self.expression(0)
         self.take(")")
         self.take(end)
-        return (kind, index, rounds, each)
+        return (kind, index, rounds, body)
 
     def subscripts(self, tree: Tree) -> Tree:
         while self.peek() == "[":
             self.take("[")
-            start: Tree = ("value", None) if self.peek() == ":" else self.expression(0)
+            start = self.limit(":")
             if self.peek() == ":":
                 self.take(":")
-                tree = (
-                    "[:]",
-                    tree,
-                    start,
-                    ("value", None) if self.peek() == "]" else self.expression(0),
-                )
+                tree = ("[:]", tree, start, self.limit("]"))
             else:
                 tree = ("[]", tree, start)
             self.take("]")
         return tree
 
+    def limit(self, end: str) -> Tree:
+        """Read where a part of a list begins or ends; nothing is there before ``end``."""
+        if self.peek() == end:
+            return ("value", None)
+        return self.expression(0)
+
     def arguments(self, function: str) -> list[Tree]:
         self.take("(")
-        found = [self.expression(0), *self.more(")")]
-        least, most = _FUNCTIONS[function]
-        if not least <= len(found) <= most:
-            raise self.error(f"{function} takes at most {most} argument(s), found {len(found)}")
-        return found
+        arguments = [self.expression(0), *self.more(")")]
+        most = _FUNCTIONS[function]
+        if len(arguments) > most:
+            raise self.error(f"{function} takes at most {most} argument(s), found {len(arguments)}")
+        return arguments
 
     def more(self, end: str) -> Iterator[Tree]:
         while self.peek() == ",":
@@ -538,11 +566,11 @@ def _tokens(text: str) -> Iterator[str]:
     at = 0
     text = text.rstrip()
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if not found:
+        token = _TOKEN.match(text, at)
+        if not token:
             raise ExpressionError(f"cannot be read from {text[at : at + 10]!r} on", where=text)
-        yield found[0].strip()
-        at = found.end()
+        yield token[0].strip()
+        at = token.end()
 
 
 def source(tree: Tree) -> str:
@@ -556,13 +584,13 @@ def source(tree: Tree) -> str:
 
 
 class Shown(str):
-    """A piece of text that knows how tightly it is bound, so that whoever puts it elsewhere can bracket it."""
+    """A piece of text that knows how tightly it is bound: whoever embeds it can bracket it."""
 
     strength: int
     __slots__ = ("strength",)
 
     def __new__(cls, text: str, strength: int = _ATOM) -> Self:
-        """Return the text, bound so tightly; an atom, where it is not said."""
+        """Return the text, bound so tightly; an atom by default."""
         shown = super().__new__(cls, text)
         shown.strength = strength
         return shown
@@ -574,7 +602,7 @@ def show(
     meaning: Meaning,
     value: Callable[[Any], str] | None = None,
 ) -> Shown:
-    """Return a tree as text: ``meaning`` joins `Shown` operands, ``name`` and ``value`` write the leaves."""
+    """Return a tree as text: ``meaning`` joins `Shown` operands, the others write the leaves."""
     write = value or _literal
     shown: Shown = fold(
         tree, lambda leaf: Shown(name(leaf)), lambda leaf: Shown(write(leaf)), meaning
@@ -583,13 +611,13 @@ def show(
 
 
 def infix(kind: str, pattern: str, brackets: str = "({})") -> Callable[[Shown, Shown], Shown]:
-    """Return how an operator is written between its operands, each bracketed where its strength asks for it."""
+    """Return how an operator is written between operands, each bracketed where it is looser."""
     strength = PRECEDENCE[kind]
     loosest = strength + (strength in _UNCHAINED)
 
     def write(left: Shown, right: Shown) -> Shown:
-        first = brackets.format(left) if left.strength < loosest else left
-        last = brackets.format(right) if right.strength <= strength else right
+        first = bracketed(left, loosest, brackets)
+        last = bracketed(right, strength + 1, brackets)
         return Shown(pattern.format(first, last), strength)
 
     return write
@@ -598,22 +626,34 @@ def infix(kind: str, pattern: str, brackets: str = "({})") -> Callable[[Shown, S
 def prefix(kind: str, pattern: str, brackets: str = "({})") -> Callable[[Shown], Shown]:
     """Return how an operator is written before its one operand."""
     strength = PRECEDENCE[kind]
-    return lambda inside: Shown(
-        pattern.format(brackets.format(inside) if inside.strength < strength else inside), strength
-    )
+    return lambda operand: Shown(pattern.format(bracketed(operand, strength, brackets)), strength)
+
+
+def bracketed(shown: Shown, loosest: int, brackets: str = "({})") -> str:
+    """Return a text in brackets if it is bound more loosely than ``loosest``.
+
+    Example:
+        >>> bracketed(Shown("a + b", PRECEDENCE["+"]), PRECEDENCE["*"])
+        '(a + b)'
+    """
+    if shown.strength < loosest:
+        return brackets.format(shown)
+    return shown
 
 
 def _literal(value: Any) -> str:
-    constants = {id(constant): text for text, constant in _CONSTANTS.items()}
-    quote = "'" if isinstance(value, str) and '"' in value else '"'
-    return constants.get(id(value)) or (
-        f"{quote}{value}{quote}" if isinstance(value, str) else str(value)
-    )
+    for text, constant in _CONSTANTS.items():
+        if value is constant:
+            return text
+    if not isinstance(value, str):
+        return str(value)
+    quote = "'" if '"' in value else '"'
+    return f"{quote}{value}{quote}"
 
 
 def _choice(condition: Shown, then: Shown, otherwise: Shown) -> Shown:
     strength = PRECEDENCE["if"]
-    first, test = (f"({part})" if part.strength <= strength else part for part in (then, condition))
+    first, test = (bracketed(part, strength + 1) for part in (then, condition))
     return Shown(f"{first} if {test} else {otherwise}", strength)
 
 
@@ -624,17 +664,31 @@ def _exponent(base: Shown, exponent: Shown) -> Shown:
 
 
 def _subscript(container: Shown, inside: str) -> Shown:
-    return Shown(
-        f"{container if container.strength >= PRECEDENCE['[]'] else f'({container})'}[{inside}]"
-    )
+    return Shown(f"{bracketed(container, PRECEDENCE['[]'])}[{inside}]")
 
 
-def _bound(limit: Shown) -> str:
-    return "" if limit == "null" else limit
+def _part(container: Shown, start: Shown, stop: Shown) -> Shown:
+    first, last = ("" if limit == "null" else limit for limit in (start, stop))
+    return _subscript(container, f"{first}:{last}")
 
 
-def _loop(index: str, rounds: Shown, each: Callable[[Shown], Shown]) -> str:
-    return f"{each(Shown(index))} for {index} in range({rounds})"
+def written_as_call(pattern: str) -> Callable[..., Shown]:
+    """Return how an operator is written whose operands stand in brackets of its own.
+
+    Example:
+        >>> written_as_call("math.sqrt({})")(Shown("a + b"))
+        'math.sqrt(a + b)'
+    """
+    return lambda *operands: Shown(pattern.format(", ".join(operands)))
+
+
+def written_as_loop(pattern: str) -> Callable[..., Shown]:
+    """Return how a loop is written as Python writes it, inside these brackets."""
+
+    def write(index: str, rounds: Shown, body: Callable[[Shown], Shown]) -> Shown:
+        return Shown(pattern.format(f"{body(Shown(index))} for {index} in range({rounds})"))
+
+    return write
 
 
 SOURCE: Meaning = {
@@ -644,13 +698,10 @@ SOURCE: Meaning = {
     "neg": prefix("neg", "-{}"),
     "if": _choice,
     "[]": _subscript,
-    "[:]": lambda container, start, stop: _subscript(container, f"{_bound(start)}:{_bound(stop)}"),
-    "list": lambda *items: Shown(f"[{', '.join(items)}]"),
-    "for": lambda index, rounds, each: Shown(f"[{_loop(index, rounds, each)}]"),
-    "count": lambda index, rounds, holds: Shown(f"count({_loop(index, rounds, holds)})"),
-    **{
-        name: lambda *operands, name=name: Shown(f"{name}({', '.join(operands)})")
-        for name in _FUNCTIONS
-    },
+    "[:]": _part,
+    "list": written_as_call("[{}]"),
+    "for": written_as_loop("[{}]"),
+    "count": written_as_loop("count({})"),
+    **{name: written_as_call(f"{name}({{}})") for name in _FUNCTIONS},
 }
 """The text that `parse` reads."""

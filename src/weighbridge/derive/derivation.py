@@ -7,7 +7,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.algebra.expr import names_in, parse
-from weighbridge.algebra.rewrite import NULL, names
+from weighbridge.algebra.rewrite import NULL, field_names
 from weighbridge.blueprint import law
 from weighbridge.blueprint.paths import above
 from weighbridge.blueprint.roles import role_of
@@ -166,7 +166,7 @@ def blueprint(
     used, classes = (
         [
             *fields_in(base.draft),
-            *[name for tree in active.values() for name in sorted(names(tree))],
+            *[name for tree in active.values() for name in sorted(field_names(tree))],
         ],
         {},
     )
@@ -183,7 +183,7 @@ def blueprint(
             classes[task.class_name]["active"] = {
                 path: expression(tree) for path, tree in own_active.items()
             }
-            used += [name for tree in own_active.values() for name in sorted(names(tree))]
+            used += [name for tree in own_active.values() for name in sorted(field_names(tree))]
     tables |= {"repeat": letters.counts, "classes": classes}
     used += stored.add(
         tables, filed, {learned.class_name: learned.draft for learned in (base, *tasks)}, letters
@@ -198,7 +198,7 @@ def blueprint(
     required += [
         ("==", ("name", path), tree_of(value)) for path, value in base.exploration.fixed.items()
     ]
-    used += [name for tree in (*required, *implied.values()) for name in sorted(names(tree))]
+    used += [name for tree in (*required, *implied.values()) for name in sorted(field_names(tree))]
     filled = fill(subject, used, probes, implied, never_kept)
     raw = {
         "format": FORMAT,
@@ -409,7 +409,9 @@ def _in_order(computed: dict[str, Tree]) -> list[tuple[str, Tree]]:
     waiting = dict(computed)
     while waiting:
         ready = [
-            name for name, tree in waiting.items() if not names(tree) & (waiting.keys() - {name})
+            name
+            for name, tree in waiting.items()
+            if not field_names(tree) & (waiting.keys() - {name})
         ]
         for name in ready or list(waiting):
             done[name] = waiting.pop(name)

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from weighbridge.algebra.expr import PRECEDENCE, SOURCE, Shown, infix, show
-from weighbridge.algebra.rewrite import leaves, names, replaced
+from weighbridge.algebra.rewrite import field_names, leaves, replaced
 from weighbridge.derive.generalize.generalize import list_above
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def fields_in(draft: Draft, only: Iterable[str] | None = None) -> list[str]:
     trees += [
         tree for name, buffer in draft.buffers.items() if name in kept for tree in buffer.dims or ()
     ]
-    return list(dict.fromkeys(name for tree in trees for name in sorted(names(tree))))
+    return list(dict.fromkeys(name for tree in trees for name in sorted(field_names(tree))))
 
 
 # The text of the file

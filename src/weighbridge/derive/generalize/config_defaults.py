@@ -9,7 +9,7 @@ from __future__ import annotations
 from ast import literal_eval
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.algebra.rewrite import LEAVES, NULL, compiled, names, replaced, simplified
+from weighbridge.algebra.rewrite import LEAVES, NULL, compiled, field_names, replaced, simplified
 from weighbridge.blueprint.schema import LEFT_OUT
 from weighbridge.derive.generalize.generalize import generalize
 from weighbridge.derive.probing.probe import Probe, ProbedTensor
@@ -84,7 +84,7 @@ def fill(  # noqa: C901  # where a field comes from, one way after the other
             filled.unknown.append(f"what {name} is by default")
         if tree is not None:
             filled.computed[name] = tree
-            waiting.extend(sorted(names(tree)))
+            waiting.extend(sorted(field_names(tree)))
         if tree == NULL or any(
             name in probe.changes and probe.fields.get(name, name) is None for probe in probes
         ):
@@ -170,11 +170,13 @@ def settle(drafts: Sequence[Draft]) -> dict[str, Tree]:
         for draft in drafts
         for tree in (*draft.conditions.values(), *draft.repeats.values(), *_tie_conditions(draft))
         if tree is not None
-        for name in names(tree)
+        for name in field_names(tree)
     }
     settled: dict[str, Tree] = {}
-    for name in sorted({name for tree in dims for name in names(tree)} - elsewhere):
-        instead = {found for tree in dims if name in names(tree) for found in _instead(tree, name)}
+    for name in sorted({name for tree in dims for name in field_names(tree)} - elsewhere):
+        instead = {
+            found for tree in dims if name in field_names(tree) for found in _instead(tree, name)
+        }
         if len(instead) == 1 and None not in instead:
             settled[name] = instead.pop()  # type: ignore[assignment]
     if settled:
@@ -213,7 +215,9 @@ def overruled(subject: Subject, drafts: Sequence[Draft], probes: Sequence[Probe]
         for name in names_of
     }
     instead = {
-        name: tree for name, tree in rules.items() if tree is not None and name not in names(tree)
+        name: tree
+        for name, tree in rules.items()
+        if tree is not None and name not in field_names(tree)
     }
     if not instead:
         return set()

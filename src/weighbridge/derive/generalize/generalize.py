@@ -18,9 +18,9 @@ import numpy as np
 from weighbridge.algebra.rewrite import (
     NULL,
     compiled,
+    field_names,
     joined,
     leaves,
-    names,
     negated,
     replaced,
     simplified,
@@ -194,7 +194,7 @@ class _Generalizer:
         counted = [places[place] for place in present]
         envs = [environment(self.probes, place) for place in present]
         count = self.values.number(counted, envs, self.values.bounds)
-        if numbered and (count is None or not names(count)):
+        if numbered and (count is None or not field_names(count)):
             return
         if count is None:
             count = self._piecewise(parent, present, counted, self.values.bounds)
@@ -213,7 +213,7 @@ class _Generalizer:
             environment(self.probes, place) for place in parent.places if not places.get(place)
         ]
         nulls = sorted(
-            {name for env in absent for name in names(count) if env.get(name, count) is None}
+            {name for env in absent for name in field_names(count) if env.get(name, count) is None}
         )
         given = joined("and", [("!=", ("name", name), NULL) for name in nulls]) if nulls else None
         return count if given is None else ("if", given, count, ("value", 0))
@@ -622,7 +622,7 @@ class Questions:
             name
             for env, answer in zip(envs, answers, strict=True)
             if answer is None
-            for name in names(tree)
+            for name in field_names(tree)
             if env.get(name) is None
         }
         if missing and tree[0] == "name":

@@ -6,7 +6,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from weighbridge.algebra.rewrite import leaves, names
+from weighbridge.algebra.rewrite import field_names, leaves
 from weighbridge.derive.probing.state import LAYER_COUNT
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def compared_items(exploration: Exploration, path: str, items: set[str]) -> list
         if tree[0] in ("==", "!=")
         and tree[2][0] == "value"
         and isinstance(tree[2][1], str)
-        and path in names(tree[1])
+        and path in field_names(tree[1])
     }
     transformers = sys.modules.get("transformers.configuration_utils")
     code = exploration.subject.code

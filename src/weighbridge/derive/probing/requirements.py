@@ -8,9 +8,9 @@ from weighbridge.algebra.rewrite import (
     NULL,
     ZERO,
     compiled,
+    field_names,
     joined,
     leaves,
-    names,
     negated,
     simplified,
 )
@@ -71,7 +71,7 @@ def _asked_below_zero(exploration: Exploration, asked: Iterable[Tree]) -> Iterat
 
 def _is_about_two_fields(tree: Tree, exploration: Exploration) -> bool:
     """Whether a question names two fields and no counter of a loop."""
-    paths = names(tree)
+    paths = field_names(tree)
     return (
         len(paths) == 2
         and paths <= exploration.knobs.keys()
@@ -96,7 +96,7 @@ def _nulls(exploration: Exploration, rule: Tree) -> list[Tree]:
     """Return the conditions under which a rule does not apply: a field in it is null."""
     return [
         ("==", ("name", path), NULL)
-        for path in sorted(names(rule))
+        for path in sorted(field_names(rule))
         if any(probe.fields.get(path) is None for probe in exploration.probes)
     ]
 
@@ -106,7 +106,7 @@ def _is_enforced(exploration: Exploration, rule: Tree) -> bool:
     base = exploration.findings.base
     fields = exploration.subject.fields(exploration.subject.config(base))
     is_broken = False
-    for path in sorted(names(rule) & exploration.knobs.keys()):
+    for path in sorted(field_names(rule) & exploration.knobs.keys()):
         if type(fields.get(path)) is not int:
             continue
         for value in _breaking(rule, path, fields):
@@ -126,7 +126,7 @@ def _is_refused(exploration: Exploration, path: str, value: int) -> bool:
 def _breaking(rule: Tree, path: str, fields: Mapping[str, Any]) -> list[int]:
     """Return a few values of a field, the others as they are, that break a rule."""
     value = fields[path]
-    sizes = [fields[other] for other in names(rule) if type(fields.get(other)) is int]
+    sizes = [fields[other] for other in field_names(rule) if type(fields.get(other)) is int]
     tries = [value + 1]
     for size in sizes:
         tries += [size, size + 1]

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.algebra.rewrite import names
+from weighbridge.algebra.rewrite import field_names
 from weighbridge.derive.probing.symbolic import plain_value
 
 if TYPE_CHECKING:
@@ -279,5 +279,5 @@ def names_in_all(trees: Iterable[Tree]) -> set[str]:
     """Return the fields that any of these expressions names."""
     paths: set[str] = set()
     for tree in trees:
-        paths |= names(tree)
+        paths |= field_names(tree)
     return paths

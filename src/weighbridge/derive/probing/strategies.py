@@ -9,7 +9,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
-from weighbridge.algebra.rewrite import leaves, names
+from weighbridge.algebra.rewrite import field_names, leaves
 from weighbridge.derive.probing.candidates import (
     SMALLEST_SIZE,
     compared_items,
@@ -240,7 +240,7 @@ def answer_both_ways(exploration: Exploration) -> None:
     for tree in dict.fromkeys(exploration.asked()):
         if exploration.budget.share_left < LEFT_FOR_CHANCE:
             return
-        paths = sorted(names(tree))
+        paths = sorted(field_names(tree))
         if len(paths) == 2 and tree[0] in ("==", "!="):
             _make_equal(exploration, *paths)
         if len(paths) == 1 and paths[0] in knobs and paths[0] not in active:
