@@ -1,4 +1,4 @@
-"""Polynomials: a ring, a formula that comes to what the expression comes to, and a text as people write it."""
+"""Polynomials: a ring, a formula with the value of its expression, and a text that people read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weighbridge.algebra.expr import Tree, evaluate, parse, source
-from weighbridge.algebra.polynomial import MOST_TERMS, Opaque, Polynomial, in_letters, symbols
+from weighbridge.algebra.polynomial import (
+    MOST_EXPANDED,
+    MOST_TERMS,
+    Opaque,
+    Polynomial,
+    in_letters,
+    symbols,
+)
 from weighbridge.errors import ExpressionError
 
 if TYPE_CHECKING:
@@ -434,3 +441,61 @@ def test_a_number_in_place_of_a_factor_is_raised_as_the_factor_was() -> None:
         lambda tree: 3 if tree == ("name", "a") else "c"
     ) == 45 * Polynomial.of("c")
     assert (a * b).rewritten(lambda _: "c") == Polynomial.of("c") ** 2
+
+
+def test_a_product_has_at_most_so_many_terms() -> None:
+    def terms(name: str, count: int) -> Polynomial:
+        return Polynomial({((name, power),): 1 for power in range(1, count + 1)})
+
+    assert len((terms("a", 100) * terms("b", MOST_TERMS // 100)).terms) == MOST_TERMS
+    with pytest.raises(OverflowError, match="a product has at most 10,000 terms"):
+        terms("a", 100) * terms("b", MOST_TERMS // 100 + 1)
+
+
+def test_a_power_is_expanded_up_to_a_bound() -> None:
+    x = {"x": Polynomial.of("x")}
+    assert in_letters(parse(f"x ** {MOST_EXPANDED}"), x, symbols(), {}) == x["x"] ** MOST_EXPANDED
+    kept = in_letters(parse(f"x ** {MOST_EXPANDED + 1}"), x, symbols(), {})
+    assert kept == Polynomial.of(f"x ** {MOST_EXPANDED + 1}")
+    assert in_letters(parse("x ** 0"), x, symbols(), {}) == 1
+
+
+def test_what_is_kept_whole_can_be_read() -> None:
+    with pytest.raises(ExpressionError, match="an expression has at most 2000 characters"):
+        Polynomial.whole(("name", "a" * 2001))
+    assert Polynomial.whole(parse("a % b")) == Polynomial.of("a % b")
+
+
+def test_a_division_by_a_factor_is_exact() -> None:
+    x, y = Polynomial.of("x"), Polynomial.of("y")
+    letters = {"x": x, "y": y}
+
+    def divided(text: str) -> Polynomial:
+        return in_letters(parse(text), letters, symbols(), {})
+
+    assert divided("x * y // y") == x
+    assert divided("x * y ** 2 // y ** 2") == x
+    assert divided("x * y // y ** 2") == Polynomial.of("x * y // y ** 2")
+    assert divided("(x * y + x) // y") != x + 1
+    assert divided("2 * x // (2 * x)") == 1
+    assert divided("x // 1") == Polynomial.of("x // 1")
+    assert divided("7 // 2") == 3
+    assert divided("6 // x") == Polynomial.of("6 // x")
+
+
+def test_a_factor_is_replaced_by_a_number_or_a_text() -> None:
+    a, b = Polynomial.of("a"), Polynomial.of("b")
+    inverse = Polynomial({(("a", -1), ("b", 1)): 4})
+    assert inverse.rewritten(lambda tree: 2 if tree == ("name", "a") else "b").terms == {
+        (("2", -1), ("b", 1)): 4
+    }
+    assert (a + b).rewritten(lambda _: "c") == 2 * Polynomial.of("c")
+    assert (2 * a - 3).rewritten(lambda _: 5) == 7
+
+
+def test_a_negative_number_is_written_with_its_sign() -> None:
+    letters = {"x": Polynomial.of("x")}
+    kept = in_letters(parse("max(x, n) + 2"), {**letters, "n": -3}, symbols(), {})
+    assert repr(kept) == "Polynomial('max(x, -3) + 2')"
+    assert str(-(H**2)) == "-hidden_size²"
+    assert repr(2 * H - 3) == "Polynomial('2 * hidden_size - 3')"

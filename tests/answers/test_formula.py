@@ -17,7 +17,7 @@ from made_up import ALL, blueprint
 
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, parse
-from weighbridge.answers.code import identifiers, python, sql
+from weighbridge.answers.code import python, sql
 from weighbridge.answers.formula import FORMS, GROUPINGS, NAMES, closed_form
 from weighbridge.answers.tree import Tree
 from weighbridge.answers.weigh import Weighing, weigh
@@ -177,16 +177,6 @@ def test_code_calls_each_field_by_a_name_of_its_own() -> None:
         == bind(found.model.blueprint, "Base", {**at, **fields}).parameters
     )
     assert "CAST(6 AS BIGINT) AS order_," in closed_form(found, "sql")
-
-
-@given(
-    st.lists(st.sampled_from(["a.b", "a_b", "A_B", "a_b_", "in", "IN", "In_", "x"]), unique=True)
-)
-def test_identifiers_differ_in_any_case(fields: list[str]) -> None:
-    found = identifiers(fields, ["in"])
-    assert list(found) == fields
-    assert len({name.lower() for name in found.values()} | {"in"}) == len(fields) + 1
-    assert all(name.isidentifier() for name in found.values())
 
 
 # What SQL has words for, and what it has not

@@ -9,21 +9,18 @@ whole, as a factor of its own.
 
 from __future__ import annotations
 
-import re
 from operator import index
 from typing import TYPE_CHECKING, Any
 
+from weighbridge.algebra.codegen import TEXT
 from weighbridge.algebra.expr import (
     NUMBERS,
-    PRECEDENCE,
     SOURCE,
     Shown,
     Tree,
     evaluate,
-    infix,
     names_in,
     parse,
-    prefix,
     show,
     source,
     substitute,
@@ -31,19 +28,20 @@ from weighbridge.algebra.expr import (
 from weighbridge.errors import ExpressionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from weighbridge.algebra.expr import Meaning
 
-Monomial = tuple[
-    tuple[str, int], ...
-]  # (factor, power) pairs, sorted; a factor is a field or an opaque expression
+Monomial = tuple[tuple[str, int], ...]
+"""Pairs of factor and power, sorted; a factor is a field or an opaque expression."""
 MOST_TERMS = 10_000  # of a product, before like ones are added, so that no formula can explode
 MOST_EXPANDED = 8  # powers above this are kept whole
 
 
 class Polynomial:
-    """A sum of integer coefficients times powers of fields; powers may be negative where a division is exact.
+    """A sum of integer coefficients times powers of fields.
+
+    Powers may be negative where a division is exact.
 
     Example:
         >>> V, H = Polynomial.of("vocab_size"), Polynomial.of("hidden_size")
@@ -88,7 +86,7 @@ class Polynomial:
             raise OverflowError(f"a product has at most {MOST_TERMS:,} terms")
         for left, a in self.terms.items():
             for right, b in others.items():
-                product = _times(left, right)
+                product = _merged(left, right)
                 terms[product] = terms.get(product, 0) + NUMBERS["*"](a, b)
         return Polynomial(terms)
 
@@ -138,31 +136,34 @@ class Polynomial:
         }
 
     def rewritten(self, factor: Callable[[Tree], str | int]) -> Polynomial:
-        """Return the same with what ``factor`` says in place of each factor: another one's text, or a number.
+        """Return the same with another text, or a number, in place of each factor.
 
         Example:
-            >>> width = Polynomial.of("width")
-            >>> (3 * width * Polynomial.of("sum(depths)")).rewritten(lambda tree: "w" if tree[0] == "name" else 7)
+            >>> area = 3 * Polynomial.of("width") * Polynomial.of("sum(depths)")
+            >>> area.rewritten(lambda factor: {"name": "w", "sum": 7}[factor[0]])
             Polynomial('21 * w')
         """
         total = Polynomial({})
         for monomial, coefficient in self.terms.items():
             term = Polynomial({(): coefficient})
             for name, power in monomial:
-                found = factor(parse(name))
-                if isinstance(found, int) and power > 0:
-                    term *= found**power
+                replacement = factor(parse(name))
+                if isinstance(replacement, int) and power > 0:
+                    term *= replacement**power
                 else:
-                    term *= Polynomial({((str(found), power),): 1})
+                    term *= Polynomial({((str(replacement), power),): 1})
             total += term
         return total
 
     def text(self, letters: Mapping[str, str] | None = None, outside: Sequence[str] = ()) -> str:
-        """Return the formula in letters, the fields of ``outside`` taken before a bracket; ⌊⌋ where a rest may be left.
+        """Return the formula in letters, the fields of ``outside`` taken before a bracket.
+
+        A division that may leave a remainder stands in ⌊⌋.
 
         Example:
-            >>> L, H = Polynomial.of("num_hidden_layers"), Polynomial.of("hidden_size")
-            >>> (L * (4 * H * H + 4 * H)).text({"num_hidden_layers": "L", "hidden_size": "H"}, ["num_hidden_layers"])
+            >>> layers, width = Polynomial.of("layers"), Polynomial.of("width")
+            >>> formula = layers * (4 * width * width + 4 * width)
+            >>> formula.text({"layers": "L", "width": "H"}, ["layers"])
             'L·(4H² + 4H)'
         """
         named = letters or {}
@@ -170,7 +171,7 @@ class Polynomial:
         return show(exact.tree(outside, tuple(named)), lambda field: named.get(field, field), TEXT)
 
     def tree(self, outside: Sequence[str] = (), order: Sequence[str] = ()) -> Tree:
-        """Return the expression: terms in the order they came, those that share a field of ``outside`` gathered.
+        """Return the expression: terms in order, those that share a field of ``outside`` gathered.
 
         ``order`` says which factor of a term stands first; factors that it leaves out follow by
         name.
@@ -185,7 +186,7 @@ class Polynomial:
 
 
 class Opaque:
-    """What is no polynomial in letters, kept as its expression: a fraction, a truth, something looked up."""
+    """What is no polynomial in letters, kept as its expression: a fraction, a truth, an item."""
 
     __slots__ = ("tree",)
 
@@ -199,41 +200,51 @@ class Opaque:
 def in_letters(
     tree: Tree, bound: Mapping[str, Any], meaning: Meaning, indices: Mapping[str, int]
 ) -> Polynomial:
-    """Return what a count comes to in letters, under the meaning of `symbols`; where that fails, it is kept whole.
+    """Return a count in letters, under the meaning of `symbols`; where that fails, kept whole.
 
     Example:
-        >>> letters = {"width": Polynomial.of("width"), "ratio": Opaque(("name", "ratio")), "sizes": (3, 5)}
-        >>> in_letters(parse("int(width * ratio) * sizes[i]"), letters, symbols(), {"i": 1})
+        >>> letters = {"width": Polynomial.of("width"), "ratio": Opaque(("name", "ratio"))}
+        >>> tree = parse("int(width * ratio) * sizes[i]")
+        >>> in_letters(tree, {**letters, "sizes": (3, 5)}, symbols(), {"i": 1})
         Polynomial('5 * int(width * ratio)')
     """
+
+    def without_indices(name: str) -> Tree:
+        if name in indices:
+            return _tree(indices[name])
+        return ("name", name)
+
     try:
         value = evaluate(tree, {**bound, **indices}, meaning)
-        return Polynomial.whole(value.tree) if isinstance(value, Opaque) else _polynomial(value)
+        if not isinstance(value, Opaque):
+            return _polynomial(value)
+        whole = value.tree
     except (ExpressionError, TypeError):
-        return Polynomial.whole(
-            substitute(
-                tree, lambda name: _tree(indices[name]) if name in indices else ("name", name)
-            )
-        )
+        whole = substitute(tree, without_indices)
+    return Polynomial.whole(whole)
 
 
 def symbols(required: Iterable[Tree] = ()) -> Meaning:
-    """Return the meaning under which polynomials are divided: exactly, where ``required`` promises no remainder.
+    """Return the meaning under which names are letters, and what is counted a polynomial in them.
 
-    So is what has the divisor as a factor. Another division or remainder is kept whole, as a factor
-    of its own. What is no polynomial, such as a comparison with a letter, comes to something
-    `Opaque`, and what cannot be written in letters is refused.
+    A division is exact where ``required`` promises no remainder, or the dividend has the divisor as
+    a factor. Another division or remainder is kept whole, as a factor of its own. What is no
+    polynomial, such as a comparison with a letter, becomes `Opaque`, and what cannot be written in
+    letters is refused.
 
     Example:
         >>> tree = parse("num_attention_heads * (hidden_size // num_attention_heads)")
-        >>> letters = {name: Polynomial.of(name) for name in ("hidden_size", "num_attention_heads")}
+        >>> letters = {name: Polynomial.of(name) for name in names_in(tree)}
         >>> evaluate(tree, letters, symbols([parse("hidden_size % num_attention_heads == 0")]))
         Polynomial('hidden_size')
         >>> evaluate(tree, letters, symbols())
         Polynomial('hidden_size // num_attention_heads * num_attention_heads')
     """
     exact = {(rule[1][1], rule[1][2]) for rule in required if _is_divisibility(rule)}
+    return {**_SYMBOLS, "//": _division(exact)}
 
+
+def _division(exact: Container[tuple[Tree, Tree]]) -> Callable[[Any, Any], Any]:
     def divide(left: Any, right: Any) -> Any:
         if isinstance(right, Polynomial) and len(right.terms) == 1:
             ((divisor, coefficient),) = right.terms.items()
@@ -245,20 +256,7 @@ def symbols(required: Iterable[Tree] = ()) -> Meaning:
             return 1
         return _of_integers("//")(left, right)
 
-    return {
-        **NUMBERS,
-        **{
-            kind: _kept(kind)
-            for kind in ("or", "and", "not", "<", "<=", ">", ">=", "in", "not in", "[]", "[:]")
-        },
-        **{kind: _kept(kind) for kind in ("/", "sqrt", "log2")},
-        **{kind: _compared(kind) for kind in ("==", "!=")},
-        **{kind: _in_ring(kind) for kind in ("+", "-", "*", "**", "neg")},
-        **{kind: _of_integers(kind) for kind in ("%", "max", "min", "abs")},
-        **{kind: _made_integer(kind) for kind in ("int", "round", "floor", "ceil")},
-        "//": divide,
-        "if": lambda truth, then, otherwise: _of_integers("if")(then, otherwise, truth=truth),
-    }
+    return divide
 
 
 def _kept(kind: str) -> Callable[..., Any]:
@@ -292,14 +290,17 @@ def _in_ring(kind: str) -> Callable[..., Any]:
 
 
 def _of_integers(kind: str) -> Callable[..., Any]:
-    """Return an operator that of integers gives an integer, kept whole where letters come under it."""
+    """Return an operator that gives an integer of integers, kept whole where letters are in it."""
 
-    def keep(*operands: Any, **first: Any) -> Any:
-        found = _kept(kind)(*first.values(), *operands)
-        whole = isinstance(found, Opaque) and all(
+    def keep(*operands: Any) -> Any:
+        kept = _kept(kind)(*operands)
+        if kind == "if":
+            _, *operands = operands  # type: ignore[assignment]  # the condition is no integer
+        if isinstance(kept, Opaque) and all(
             isinstance(operand, int | Polynomial) for operand in operands
-        )
-        return Polynomial.whole(found.tree) if whole else found
+        ):
+            return Polynomial.whole(kept.tree)
+        return kept
 
     return keep
 
@@ -308,13 +309,22 @@ def _made_integer(kind: str) -> Callable[[Any], Any]:
     def make(operand: Any) -> Any:
         if isinstance(operand, Polynomial):
             return operand
-        return (
-            Polynomial.whole((kind, operand.tree))
-            if isinstance(operand, Opaque)
-            else NUMBERS[kind](operand)
-        )
+        if isinstance(operand, Opaque):
+            return Polynomial.whole((kind, operand.tree))
+        return NUMBERS[kind](operand)
 
     return make
+
+
+_SYMBOLS: Meaning = {
+    **NUMBERS,
+    **{kind: _kept(kind) for kind in ("or", "and", "not", "<", "<=", ">", ">=")},
+    **{kind: _kept(kind) for kind in ("in", "not in", "[]", "[:]", "/", "sqrt", "log2")},
+    **{kind: _compared(kind) for kind in ("==", "!=")},
+    **{kind: _in_ring(kind) for kind in ("+", "-", "*", "**", "neg")},
+    **{kind: _of_integers(kind) for kind in ("%", "max", "min", "abs", "if")},
+    **{kind: _made_integer(kind) for kind in ("int", "round", "floor", "ceil")},
+}
 
 
 def _has_factor(value: Any, divisor: Monomial) -> bool:
@@ -341,15 +351,13 @@ def _tree(value: Any) -> Tree:
         return value.tree
     if not isinstance(value, int | float | str | None):
         raise TypeError(f"a {type(value).__name__} cannot be written in letters")
-    return (
-        ("neg", ("value", -value))
-        if isinstance(value, int | float) and value < 0
-        else ("value", value)
-    )
+    if isinstance(value, int | float) and value < 0:
+        return ("neg", ("value", -value))
+    return ("value", value)
 
 
 def floored(tree: Tree) -> Tree:
-    """Return a tree with ``floor(a / b)`` for each ``a // b``: as people write a division that may leave a rest.
+    """Return a tree with ``floor(a / b)`` for each ``a // b``, as people write it.
 
     Example:
         >>> source(floored(parse("(image_size // patch_size) ** 2")))
@@ -368,10 +376,12 @@ _FLOORED: Meaning = {
 
 
 def _polynomial(value: Polynomial | int) -> Polynomial:
-    return value if isinstance(value, Polynomial) else Polynomial({(): index(value)})
+    if isinstance(value, Polynomial):
+        return value
+    return Polynomial({(): index(value)})
 
 
-def _times(left: Monomial, right: Monomial) -> Monomial:
+def _merged(left: Monomial, right: Monomial) -> Monomial:
     powers = dict(left)
     for factor, power in right:
         powers[factor] = powers.get(factor, 0) + power
@@ -400,74 +410,29 @@ def _term(monomial: Monomial, coefficient: int, rank: Mapping[str, int]) -> tupl
     for name, power in factors:
         if power < 0:
             tree = ("//", tree, _power((name, -power)))
-    return (1 if coefficient > 0 else -1), tree
+    if coefficient < 0:
+        return -1, tree
+    return 1, tree
 
 
 def _power(factor: tuple[str, int]) -> Tree:
     name, power = factor
     base = parse(name)
-    return base if power == 1 else ("**", base, ("value", power))
+    if power == 1:
+        return base
+    return ("**", base, ("value", power))
 
 
 def _sum(signed: Iterable[tuple[int, Tree]]) -> Tree:
     total: Tree | None = None
     for sign, tree in signed:
-        first = total is None
-        total = (
-            (tree if sign > 0 else ("neg", tree))
-            if first
-            else ("+" if sign > 0 else "-", total, tree)
-        )
+        if total is not None:
+            total = (_SIGNS[sign], total, tree)
+        elif sign > 0:
+            total = tree
+        else:
+            total = ("neg", tree)
     return total or ("value", 0)
 
 
-def product(letters: str, numbers: str, coefficient: str) -> Callable[[Shown, Shown], Shown]:
-    """Return how products are written: between letters, between numbers, and after a coefficient: V·H, 3×512, 4H².
-
-    A name of several letters does not run on from its coefficient: 3·width.
-    """
-
-    def write(left: Shown, right: Shown) -> Shown:
-        if _ends_in_number(left) and (right[0].isdecimal() or right[0] == "("):
-            pattern = numbers
-        else:
-            runs_on = right.strength >= PRECEDENCE["*"] and _ONE_LETTER.match(right)
-            pattern = coefficient if _ends_in_number(left) and runs_on else letters
-        return infix("*", pattern)(left, right)
-
-    return write
-
-
-def _ends_in_number(text: str) -> bool:
-    """Say whether the last factor is a number: 3 and 12×3, but neither H² nor a field that is called x1."""
-    before = text.rstrip("0123456789,")
-    return before != text and not (before[-1:].isalnum() or before[-1:] == "_")
-
-
-_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-_ONE_LETTER = re.compile(
-    r"(?:<i>)?[^\W\d_](?!_?[^\W_⁰¹²³⁴⁵⁶⁷⁸⁹])"
-)  # H, H², β, <i>H</i> and H_{0}, but no width or x1
-
-
-def _raised(base: Shown, exponent: Shown) -> Shown:
-    """Write a power: H², and 2^n where the exponent is no number."""
-    if exponent.isdecimal():
-        return infix("**", "{}{}")(base, Shown(exponent.translate(_SUPERSCRIPTS)))
-    return infix("**", "{}^{}")(base, exponent)
-
-
-TEXT: Meaning = {
-    **SOURCE,
-    "+": infix("+", "{} + {}"),
-    "-": infix("-", "{} - {}"),
-    "*": product(letters="{}·{}", numbers="{}×{}", coefficient="{}{}"),
-    "/": infix("/", "{}/{}"),
-    "//": infix("//", "{}/{}"),
-    "%": infix("%", "{} mod {}"),
-    "**": _raised,
-    "neg": prefix("*", "-{}"),
-    "floor": lambda inside: Shown(f"⌊{inside}⌋"),
-    "ceil": lambda inside: Shown(f"⌈{inside}⌉"),
-}
-"""A formula in letters, in plain Unicode."""
+_SIGNS = {1: "+", -1: "-"}

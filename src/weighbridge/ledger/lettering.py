@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import chain, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.algebra.expr import evaluate, names_in, parse, show, source, substitute
-from weighbridge.algebra.polynomial import TEXT, Polynomial, floored
+from weighbridge.algebra.codegen import TEXT
+from weighbridge.algebra.expr import evaluate, is_number, names_in, parse, show, source, substitute
+from weighbridge.algebra.polynomial import Polynomial, floored
 from weighbridge.ledger.symbols import letters_of, meaning_of, size_symbols
 
 if TYPE_CHECKING:
@@ -126,11 +127,6 @@ class Lettering:
                 measuring.update(names_in(blueprint.repeat[index]))
         deciding.update(name for name in measuring if not is_number(fields.get(name)))
         return {name: fields[name] for name in sorted(deciding & fields.keys())}
-
-
-def is_number(value: object) -> bool:
-    """Whether a field's value is a number, which a formula has a letter for."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _with_differences(formula: Polynomial, wholes: Iterable[str]) -> Polynomial:

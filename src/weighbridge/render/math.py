@@ -1,6 +1,6 @@
 """Formulas as people set them: one tree, written in Unicode, in LaTeX or in HTML.
 
-A way of writing is a meaning.
+The operators are those of `algebra.codegen`; names, numbers and texts are written here.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import units
-from weighbridge.algebra.expr import PRECEDENCE, Shown, infix, prefix, show, source
-from weighbridge.algebra.polynomial import TEXT, product
+from weighbridge.algebra.codegen import meaning_in
+from weighbridge.algebra.expr import show, source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -70,60 +70,14 @@ def _html_text(plain: str) -> str:
     return plain.translate({ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"})
 
 
-def _index(container: str) -> str:
-    """Return how an index is written after this in LaTeX, where one subscript cannot follow another."""
-    return "_{{{}}}" if container[-1:] == "}" and "}_{" not in container else "[{}]"
-
-
-def _function(name: str) -> Callable[..., Shown]:
-    return lambda *operands: Shown(rf"\operatorname{{{name}}}({', '.join(operands)})")
-
-
-_LATEX_SIGNS = {
-    "==": "=", "!=": r"\ne", "<=": r"\le", ">=": r"\ge", "in": r"\in", "not in": r"\notin",
-    "and": r"\land", "or": r"\lor",
-}  # fmt: skip
-
-UNICODE = Style(TEXT, _unicode_name, str)
+UNICODE = Style(meaning_in("text"), _unicode_name, str)
 LATEX = Style(
-    {
-        **TEXT,
-        "*": product(letters=r"{}\,{}", numbers=r"{} \times {}", coefficient="{}{}"),
-        "//": infix("//", "{}/{}"),
-        "%": infix("%", r"{} \bmod {}"),
-        "**": infix("**", "{}^{{{}}}"),
-        **{kind: infix(kind, f"{{}} {sign} {{}}") for kind, sign in _LATEX_SIGNS.items()},
-        "not": prefix("not", r"\lnot {}"),
-        "if": lambda truth, then, otherwise: Shown(
-            rf"({then} \text{{ if }} {truth} \text{{ else }} {otherwise})"
-        ),
-        "[]": lambda container, at: Shown(f"{container}{_index(container).format(at)}"),
-        "sqrt": lambda inside: Shown(rf"\sqrt{{{inside}}}"),
-        "floor": lambda inside: Shown(rf"\lfloor {inside} \rfloor"),
-        "ceil": lambda inside: Shown(rf"\lceil {inside} \rceil"),
-        "for": lambda index, rounds, each: Shown(
-            rf"({each(Shown(index))})_{{0 \le {index} < {rounds}}}"
-        ),
-        "count": lambda index, rounds, holds: Shown(
-            rf"\#\{{0 \le {index} < {rounds} \mid {holds(Shown(index))}\}}"
-        ),
-        "sum": lambda items: Shown(rf"\textstyle\sum {items}", PRECEDENCE["*"]),
-        **{kind: _function(kind) for kind in ("abs", "int", "len", "log2", "max", "min", "round")},
-    },
+    meaning_in("latex"),
     _latex_name,
     lambda number: number.replace(",", "{,}"),
     lambda text: rf"\text{{\texttt{{{escape_latex(text)}}}}}",
 )
-HTML = Style(
-    {
-        **TEXT,
-        "**": infix("**", "{}<sup>{}</sup>"),
-        **{kind: infix(kind, f"{{}} {_html_text(kind)} {{}}") for kind in ("<", "<=", ">", ">=")},
-    },
-    _html_name,
-    str,
-    _html_text,
-)
+HTML = Style(meaning_in("html"), _html_name, str, _html_text)
 
 
 def formula(tree: Tree, style: Style) -> str:

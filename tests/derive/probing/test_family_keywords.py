@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from weighbridge.algebra.rewrite import names
+from weighbridge.algebra.rewrite import field_names
 from weighbridge.blueprint.schema import load
 from weighbridge.derive.probing.probe import quick_building
 from weighbridge.derive.probing.reference import FamilySubject
@@ -161,7 +161,7 @@ def test_what_is_made_of_a_name_that_is_taken_remembers_it(gemma: FamilySubject)
     with quick_building():
         probe = gemma.probe("Gemma4TextModel", {"num_hidden_layers": 6})
     used: list[Tree] = [tree for tensor in probe.tensors.values() for tree in tensor.dims]
-    assert "global_head_dim" in {name for tree in used for name in names(tree)}
+    assert "global_head_dim" in {name for tree in used for name in field_names(tree)}
     plain = gemma.probe("Gemma4TextModel", {"num_hidden_layers": 6}, labels=False)
     assert plain.outline == probe.outline
 
