@@ -8,6 +8,7 @@ from typing import NamedTuple
 from weighbridge.errors import printable, shorten
 
 MOST_DRAWN = 64  # tokens; the labels of more cannot be read
+_LONGEST_NAME = 36
 
 
 class Attention(NamedTuple):
@@ -17,8 +18,9 @@ class Attention(NamedTuple):
     the column; a row adds up to 1.
 
     Example:
-        >>> found = Attention("models/tiny/", "BertModel", ("no",), ("[CLS]", "no"), {(0, 1): [[0.5, 0.5], [1, 0]]}, ())
-        >>> found.name, found.layers, found.heads, found.drawn
+        >>> maps = {(0, 1): [[0.5, 0.5], [1, 0]]}
+        >>> attention = Attention("models/tiny/", "BertModel", ("no",), ("[CLS]", "no"), maps, ())
+        >>> attention.name, attention.layers, attention.heads, attention.drawn
         ('tiny', [0], [1], 2)
     """
 
@@ -32,13 +34,12 @@ class Attention(NamedTuple):
     @property
     def name(self) -> str:
         """What the model is called: the last piece of its path, or its address on the hub."""
-        is_address = self.where.startswith("hf://")
-        pieces = (
-            []
-            if is_address
-            else [piece for piece in re.split(r"[\\/]", self.where) if piece.strip(".")]
-        )
-        return shorten(pieces[-1] if pieces else self.where.removeprefix("hf://"), str, 36)
+        name = self.where.removeprefix("hf://")
+        if name == self.where:
+            for piece in re.split(r"[\\/]", self.where):
+                if piece.strip("."):
+                    name = piece
+        return shorten(name, str, _LONGEST_NAME)
 
     @property
     def layers(self) -> list[int]:

@@ -50,7 +50,7 @@ class Parts(NamedTuple):
     items: tuple[tuple[str, ...], ...]
 
 
-class Step(NamedTuple):
+class NumberedStep(NamedTuple):
     """A numbered step: its title, and facts below it."""
 
     number: int
@@ -159,8 +159,8 @@ class Grid(NamedTuple):
 
 
 Block = (
-    Title | Notes | Lines | Parts | Step | Equalities | Definitions | Comment | Aligned | Outline
-    | Together | Table | Heading | Paragraph | Bullets | Chain | Code | Grid
+    Title | Notes | Lines | Parts | NumberedStep | Equalities | Definitions | Comment | Aligned
+    | Outline | Together | Table | Heading | Paragraph | Bullets | Chain | Code | Grid
 )  # fmt: skip
 
 NOTHING = Notes(())
@@ -200,8 +200,13 @@ def plain(outside: str) -> str:
     return outside.translate(_MARKS)
 
 
-FORMATS = {"text": "terminal", "markdown": "markdown", "latex": "latex", "html": "html"}
-"""Every format that a document can be written in, and the module that writes it."""
+FORMATS = {
+    "text": ("terminal", "as_text"),
+    "markdown": ("markdown", "as_markdown"),
+    "latex": ("latex", "as_latex"),
+    "html": ("html", "as_page"),
+}
+"""Every format that a document can be written in, and the function of this room that writes it."""
 
 
 def write(document: Document, format_name: str) -> str:
@@ -217,5 +222,6 @@ def write(document: Document, format_name: str) -> str:
     """
     from importlib import import_module  # noqa: PLC0415  # most documents are written in one format
 
-    written: str = import_module(f"weighbridge.render.{FORMATS[format_name]}").write(document)
-    return written
+    module, function = FORMATS[format_name]
+    text: str = getattr(import_module(f"weighbridge.render.{module}"), function)(document)
+    return text

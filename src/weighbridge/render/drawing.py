@@ -34,11 +34,9 @@ def draw(attention: Attention, form: str, lang: str = "en") -> tuple[bytes, list
             hint=f"use one of {', '.join(FORMS)}",
         )
     left_out = len(attention.tokens) - attention.drawn
-    notes = (
-        [f"the first {attention.drawn} tokens are drawn, and {left_out} more are not"]
-        if left_out
-        else []
-    )
+    notes = []
+    if left_out:
+        notes.append(f"the first {attention.drawn} tokens are drawn, and {left_out} more are not")
     if form == "html":
         return Page(attention, lang).html().encode(), notes
     svg = Picture(attention, lang).svg()
@@ -52,10 +50,10 @@ FORMS = ("html", "svg", "png")
 
 def written(attention: Attention, path: object, lang: str = "en") -> str:
     """Say in a line what was written where."""
-    said: str = data.read_toml(f"words/attention.{lang}.toml")["written"]
+    sentence: str = data.read_toml(f"words/attention.{lang}.toml")["written"]
     numbers = {
         "layers": listed(attention.layers),
         "heads": listed(attention.heads),
         "tokens": attention.drawn,
     }
-    return said.format(path=path, model=attention.name, **numbers)
+    return sentence.format(path=path, model=attention.name, **numbers)

@@ -59,21 +59,21 @@ th, td {{ padding: .25rem .8rem .25rem 0; text-align: left;\
 LANGUAGE_TAGS = {"en": "en", "zh": "zh-CN"}
 
 
-def write(document: Document) -> str:
+def as_page(document: Document) -> str:
     """Write a document as a page."""
-    body = "\n\n".join(_written(document.blocks, Prose(_MARKS, document.values)))
+    body = "\n\n".join(_html_blocks(document.blocks, Prose(_MARKS, document.values)))
     lang = LANGUAGE_TAGS.get(document.lang, document.lang)
     return _PAGE.format(lang=lang, title=_title(document), body=body)
 
 
 def fragment(document: Document) -> str:
     """Write a document as a piece of a page."""
-    return "\n".join(_written(document.blocks, Prose(_MARKS, document.values)))
+    return "\n".join(_html_blocks(document.blocks, Prose(_MARKS, document.values)))
 
 
 def as_in_terminal(document: Document) -> str:
     """Write a document as a piece of a page that shows what a terminal would."""
-    return f"<pre>{escape(terminal.write(document))}</pre>"
+    return f"<pre>{escape(terminal.as_text(document))}</pre>"
 
 
 def _title(document: Document) -> str:
@@ -83,7 +83,7 @@ def _title(document: Document) -> str:
     return ""
 
 
-def _written(blocks: Iterable[Block], prose: Prose) -> Iterator[str]:
+def _html_blocks(blocks: Iterable[Block], prose: Prose) -> Iterator[str]:
     for block in flat(blocks):
         kind: type = type(block)
         yield _BLOCKS.get(kind, _as_in_terminal)(block, prose)
@@ -98,7 +98,7 @@ _MARKS = Marks(
 )
 
 
-def table(table: Table, write_cell: Callable[[str], str] = escape) -> str:
+def html_table(table: Table, write_cell: Callable[[str], str] = escape) -> str:
     """Write a table in HTML; ``write_cell`` writes what stands in a cell, and escapes it."""
     sides = {"<": "left", ">": "right"}
     styles = [f' style="text-align:{sides[side]}"' for side in table.align]
@@ -127,17 +127,17 @@ def _bullets(block: Bullets, prose: Prose) -> str:
     return f"<ul>\n{items}\n</ul>"
 
 
-def _notes(items: Iterable[str]) -> str:
+def _note_list(items: Iterable[str]) -> str:
     return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
 
 
-def _chain(block: Chain, prose: Prose) -> str:
+def _chain_paragraph(block: Chain, prose: Prose) -> str:
     parts = "<br>\n&ensp;= ".join(map(prose.mathematics, block.parts))
     return f'<p class="equation">{parts}</p>'
 
 
 def _grid(block: Grid, prose: Prose) -> str:
-    return f'<div class="table">\n{table(block.table, prose.write)}\n</div>'
+    return f'<div class="table">\n{html_table(block.table, prose.write)}\n</div>'
 
 
 # Outlines, whose branches open and close
@@ -145,7 +145,7 @@ def _grid(block: Grid, prose: Prose) -> str:
 
 def _outline(block: Outline, _: Prose) -> str:
     heading = f'<div style="font-family:monospace"><b>{escape(block.title)}</b>'
-    return "\n".join([heading, *_branch(block.root, 0), f"{_notes(block.notes)}</div>"])
+    return "\n".join([heading, *_branch(block.root, 0), f"{_note_list(block.notes)}</div>"])
 
 
 def _branch(branch: Branch, level: int) -> Iterator[str]:
@@ -180,13 +180,13 @@ def _spread(left: str, right: tuple[str, str]) -> str:
 
 _BLOCKS: dict[type, Callable[[Any, Prose], str]] = {
     Title: lambda block, _: f"<p><b>{escape(block.text)}</b></p>",
-    Notes: lambda block, _: _notes(block.items),
-    Table: lambda block, _: table(block),
+    Notes: lambda block, _: _note_list(block.items),
+    Table: lambda block, _: html_table(block),
     Outline: _outline,
     Heading: lambda block, prose: f"<h{block.level}>{prose.write(block.prose)}</h{block.level}>",
     Paragraph: lambda block, prose: f"<p>{prose.write(block.prose)}</p>",
     Bullets: _bullets,
-    Chain: _chain,
+    Chain: _chain_paragraph,
     Code: lambda block, _: f"<pre>{escape(block.source)}</pre>",
     Grid: _grid,
 }

@@ -41,14 +41,14 @@ _CLASSES = {"zh": ("xelatex", "ctexart")}
 _CLASS = ("pdflatex, xelatex or lualatex", "article")
 
 
-def write(document: Document) -> str:
+def as_latex(document: Document) -> str:
     """Write a document in LaTeX."""
     prose = Prose(_MARKS, document.values)
-    body = "\n\n".join(_written(document.blocks, prose))
+    body = "\n\n".join(_latex_blocks(document.blocks, prose))
     return _WHOLE % (*_CLASSES.get(document.lang, _CLASS), body)
 
 
-def _written(blocks: Iterable[Block], prose: Prose) -> Iterator[str]:
+def _latex_blocks(blocks: Iterable[Block], prose: Prose) -> Iterator[str]:
     for block in flat(blocks):
         kind: type = type(block)
         yield _BLOCKS.get(kind, _as_in_terminal)(block, prose)
@@ -116,7 +116,7 @@ def _verbatim(text: str) -> str:
 
 
 def _as_in_terminal(block: Any, _: Prose) -> str:
-    return _verbatim(terminal.write(Document((block,))))
+    return _verbatim(terminal.as_text(Document((block,))))
 
 
 _BLOCKS: dict[type, Callable[[Any, Prose], str]] = {

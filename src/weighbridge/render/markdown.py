@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from weighbridge.render.document import Block
 
 
-def write(document: Document) -> str:
+def as_markdown(document: Document) -> str:
     """Write a document in Markdown."""
     prose = Prose(_MARKS, document.values)
-    return "\n\n".join(_written(document.blocks, prose))
+    return "\n\n".join(_markdown_blocks(document.blocks, prose))
 
 
-def _written(blocks: Iterable[Block], prose: Prose) -> Iterator[str]:
+def _markdown_blocks(blocks: Iterable[Block], prose: Prose) -> Iterator[str]:
     for block in flat(blocks):
         kind: type = type(block)
         yield _BLOCKS.get(kind, _as_in_terminal)(block, prose)
@@ -48,11 +48,11 @@ def escape(plain: str) -> str:
 _MARKS = Marks(style=math.LATEX, escape=escape, strong="**{}**", code="`{}`".format, math="$`{}`$")
 
 
-def table(table: Table) -> str:
+def markdown_table(table: Table) -> str:
     r"""Write a table in GitHub's Markdown.
 
     Example:
-        >>> print(table(Table(("part", "count"), (("a|b", "12"),), "<>")))
+        >>> print(markdown_table(Table(("part", "count"), (("a|b", "12"),), "<>")))
         | part | count |
         | :--- | ---: |
         | a\|b | 12 |
@@ -67,7 +67,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def _notes(block: Notes, _: Prose) -> str:
+def _note_bullets(block: Notes, _: Prose) -> str:
     return "\n".join(f"- {escape(item)}" for item in block.items)
 
 
@@ -81,17 +81,17 @@ def _chain(block: Chain, prose: Prose) -> str:
 
 
 def _as_in_terminal(block: Any, _: Prose) -> str:
-    return f"```text\n{terminal.write(Document((block,)))}\n```"
+    return f"```text\n{terminal.as_text(Document((block,)))}\n```"
 
 
 _BLOCKS: dict[type, Callable[[Any, Prose], str]] = {
     Title: lambda block, _: f"**{escape(block.text)}**",
-    Notes: _notes,
-    Table: lambda block, _: table(block),
+    Notes: _note_bullets,
+    Table: lambda block, _: markdown_table(block),
     Heading: lambda block, prose: "#" * block.level + " " + prose.write(block.prose),
     Paragraph: lambda block, prose: prose.write(block.prose),
     Bullets: _bullets,
     Chain: _chain,
     Code: lambda block, _: f"```python\n{block.source}\n```",
-    Grid: lambda block, prose: table(prose.table(block.table)),
+    Grid: lambda block, prose: markdown_table(prose.table(block.table)),
 }

@@ -37,8 +37,10 @@ def _latex_name(name: str) -> str:
     letter, _, index = name.partition("_")
     if name in _GREEK:
         return f"\\{name}"
+    if len(letter) == 1 and index:
+        return f"{letter}_{{{escape_latex(index)}}}"
     if len(letter) == 1:
-        return f"{letter}_{{{escape_latex(index)}}}" if index else letter
+        return letter
     return rf"\mathit{{{escape_latex(name)}}}"
 
 
@@ -62,8 +64,9 @@ def escape_latex(plain: str) -> str:
 
 def _html_name(name: str) -> str:
     letter, _, index = name.partition("_")
-    subscript = f"<sub>{index}</sub>" if index and len(letter) == 1 else ""
-    return f"<i>{letter if subscript else _unicode_name(name)}</i>{subscript}"
+    if index and len(letter) == 1:
+        return f"<i>{letter}</i><sub>{index}</sub>"
+    return f"<i>{_unicode_name(name)}</i>"
 
 
 def _html_text(plain: str) -> str:
@@ -89,7 +92,7 @@ def formula(tree: Tree, style: Style) -> str:
         >>> formula(tree, UNICODE), formula(tree, LATEX)
         ('L·(4H² + 4H)', 'L\\,(4H^{2} + 4H)')
     """
-    return show(tree, style.name, style.meaning, lambda value: _literal(value, style))
+    return show(tree, style.name, style.meaning, lambda value: _value_text(value, style))
 
 
 def numbers(tree: Tree, style: Style, values: Mapping[str, Any]) -> str:
@@ -102,13 +105,17 @@ def numbers(tree: Tree, style: Style, values: Mapping[str, Any]) -> str:
     """
 
     def name(leaf: str) -> str:
-        return _literal(values[leaf], style) if leaf in values else style.name(leaf)
+        if leaf in values:
+            return _value_text(values[leaf], style)
+        return style.name(leaf)
 
-    return show(tree, name, style.meaning, lambda value: _literal(value, style))
+    return show(tree, name, style.meaning, lambda value: _value_text(value, style))
 
 
-def _literal(value: Any, style: Style) -> str:
+def _value_text(value: Any, style: Style) -> str:
     """Write what stands for itself; a text in its quotes, which mark it off from a name."""
     if isinstance(value, bool | str | None):
         return style.text(source(("value", value)))
-    return style.number(units.count(value) if isinstance(value, int) else str(value))
+    if isinstance(value, int):
+        return style.number(units.count(value))
+    return style.number(str(value))

@@ -1,4 +1,4 @@
-"""A page of attention that stands alone: the maps of all heads, each a link to itself large, with tokens and numbers.
+"""A page of attention that stands alone: the maps of all heads, each a link to itself large.
 
 Without its script the page shows all that there is to see. With it arrow keys walk through the
 heads.
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
+_META = (
+    '<head><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+)
+
+
 class Page(Picture):
     """The pieces of a picture, and what a page puts around them."""
 
@@ -29,8 +35,9 @@ class Page(Picture):
         return "\n".join([*self._head(), *self._body(), "</body></html>\n"])
 
     def _head(self) -> Iterator[str]:
-        yield f'<!DOCTYPE html>\n<html lang="{as_html.LANGUAGE_TAGS.get(self.lang, self.lang)}">\n<!-- {MARK} -->'
-        yield '<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        lang = as_html.LANGUAGE_TAGS.get(self.lang, self.lang)
+        yield f'<!DOCTYPE html>\n<html lang="{lang}">\n<!-- {MARK} -->'
+        yield _META
         yield '<meta name="color-scheme" content="light dark">'
         yield f"<title>{escape(self.title())}</title>"
         yield f"<style>{STYLE}{_PAGE_STYLE}</style></head>\n<body>"
@@ -38,26 +45,31 @@ class Page(Picture):
     def _body(self) -> Iterator[str]:
         places = list(self.of.probabilities)
         is_alone = len(places) == 1
-        heading = f"{self.title()} · {self.name(*places[0])}" if is_alone else self.title()
+        heading = self.title()
+        if is_alone:
+            heading = f"{heading} · {self.name(*places[0])}"
         yield f"<h1>{escape(heading)}</h1>"
         yield from (f"<blockquote>{escape(printable(text))}</blockquote>" for text in self.of.texts)
         yield f"<p>{escape(self.sizes())}</p>"
-        yield from self._one(*places[0]) if is_alone else self._all(places)
+        if is_alone:
+            yield from self._one(*places[0])
+        else:
+            yield from self._all(places)
         drawn, height = self.legend(0)
         width = max(LEAST_WIDTH, 40 + round(pixels(self.said["scale"], 12)))
         moved = [f'<g transform="translate({1 - MARGIN} 0)">', *drawn, "</g>"]
         yield f'<div class="wide">{whole(width, height, moved, self.said["legend"])}</div>'
         if not is_alone:
             yield f"<p>{escape(self.said['rows'])} {escape(' · '.join(self.numbered()))}</p>"
-            size = {
+            values = {
+                "labels": self.labels,
+                "pair": self.said["pair"],
                 "cell": self.size.cell,
                 "left": self.size.left + 1,
                 "above": self.size.above + 1,
             }
-            told = json.dumps({"labels": self.labels, "pair": self.said["pair"], **size}).replace(
-                "<", r"\u003c"
-            )
-            yield f'<script type="application/json" id="told">{told}</script>'
+            written = json.dumps(values).replace("<", r"\u003c")
+            yield f'<script type="application/json" id="told">{written}</script>'
             yield f"<script>\n{data.read_text('pages/attention.js')}</script>"
 
     def _one(self, layer: int, head: int) -> Iterator[str]:
@@ -71,11 +83,12 @@ class Page(Picture):
         width, height, drawn = self.overview(linked=True)
         yield f'<div id="all">{_framed(width, height, drawn, self.title())}</div>'
         tokens = "".join(self.around())
-        yield f'<svg width="0" height="0" aria-hidden="true"><defs><g id="tokens">{tokens}</g></defs></svg>'
+        defined = f'<defs><g id="tokens">{tokens}</g></defs>'
+        yield f'<svg width="0" height="0" aria-hidden="true">{defined}</svg>'
         yield from (self.section(layer, head) for layer, head in places)
 
     def section(self, layer: int, head: int) -> str:
-        """Return one head large, with ways to those beside it; it is seen when its address is gone to."""
+        """Return one head large, with links to those beside it; only the one linked to is seen."""
         name = escape(self.name(layer, head))
         beside = (
             (layer - 1, head, "↑"),
@@ -89,19 +102,17 @@ class Page(Picture):
             if (above, at) in self.of.probabilities
         ]
         back = f'<a href="#all" data-key="all">{escape(self.said["all"])}</a>'
-        permille = [
-            [round(1000 * bounded(value)) for value in row] for row in self.of.map(layer, head)
-        ]
+        permille = [list(map(_permille, row)) for row in self.of.map(layer, head)]
         values = json.dumps(permille, separators=(",", ":"))
+        navigation = f'<nav aria-label="{escape(self.said["navigation"])}">'
         explained = escape(" ".join(self.explained()))
-        return "\n".join(
-            [
-                f'<section id="l{layer}h{head}" class="head" tabindex="-1" data-values="{values}">',
-                f'<h2>{name}</h2><nav aria-label="{escape(self.said["navigation"])}">{" ".join([back, *ways])}</nav>',
-                _framed(*self.large(layer, head, self.small_side()), self.name(layer, head)),
-                f"<output></output><p>{explained}</p>{self.strongest(layer, head)}</section>",
-            ]
-        )
+        lines = [
+            f'<section id="l{layer}h{head}" class="head" tabindex="-1" data-values="{values}">',
+            f"<h2>{name}</h2>{navigation}{' '.join([back, *ways])}</nav>",
+            _framed(*self.large(layer, head, self.small_side()), self.name(layer, head)),
+            f"<output></output><p>{explained}</p>{self.strongest(layer, head)}</section>",
+        ]
+        return "\n".join(lines)
 
     def strongest(self, layer: int, head: int) -> str:
         """Return what each token looks at most, as a table that opens."""
@@ -110,8 +121,12 @@ class Page(Picture):
         for label, values in zip(labels, self.of.map(layer, head), strict=True):
             most = max(range(len(values)), key=values.__getitem__)
             rows.append((label, labels[most], units.fixed(100 * values[most], 1)))
-        table = as_html.table(Table(tuple(self.said["strongest_header"]), tuple(rows), "<<>"))
+        table = as_html.html_table(Table(tuple(self.said["strongest_header"]), tuple(rows), "<<>"))
         return f"<details><summary>{escape(self.said['strongest'])}</summary>{table}</details>"
+
+
+def _permille(value: float) -> int:
+    return round(1000 * bounded(value))
 
 
 def _framed(width: int, height: int, drawn: Iterable[str], title: str) -> str:
@@ -125,7 +140,8 @@ _PAGE_STYLE = (
     f"body{{font-family:{FONTS};max-width:64rem;margin:1.5rem auto;padding:0 1rem;line-height:1.5}}"
     "h1{font-size:1.5rem}h2{font-size:1.25rem}"
     "blockquote{margin:.5rem 0;padding-left:1rem;border-left:4px solid #1f6feb}"
-    ".wide{overflow-x:auto}svg{max-width:none}a{color:#0550ae}nav a{display:inline-block;margin-right:1rem}"
+    ".wide{overflow-x:auto}svg{max-width:none}a{color:#0550ae}"
+    "nav a{display:inline-block;margin-right:1rem}"
     "a:focus-visible{outline:3px solid #bf3989;outline-offset:2px}section:focus{outline:none}"
     "a:hover .cell{stroke:#bf3989;stroke-width:3}a:focus .cell{stroke:#bf3989;stroke-width:5}"
     ".head{display:none;border-top:1px solid;padding-bottom:1rem}.head:target{display:block}"

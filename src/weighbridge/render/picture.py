@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from weighbridge import data
 from weighbridge.errors import printable, shorten
 from weighbridge.render.svg import (
+    BOLD,
     DARKEST,
     LIGHT,
     MARGIN,
     ON,
+    REGULAR,
     STYLE,
     TURN,
     image,
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class _Size(NamedTuple):
-    """The measures of a large map, in pixels: a cell, the room for labels around it, and their font."""
+    """The measures of a large map, in pixels: a cell, the room around it, and the font there."""
 
     cell: int
     left: int
@@ -54,6 +56,8 @@ _SMALLEST_WITH_NUMBERS = 26
 LEAST_WIDTH = 560
 _ACROSS = 860  # pixels that the maps of a picture share
 _OF_ONE_LAYER = 4  # maps beside each other
+_MOST_LINES = 3  # of the texts above a picture
+_TITLE = 20  # the size of its font
 
 
 class Picture:
@@ -85,12 +89,12 @@ class Picture:
 
     def texts(self, pixels: float, size: int) -> list[str]:
         """Return the texts between quotes, in lines of so many pixels, three at most."""
-        lines = [
-            line
-            for text in self.of.texts
-            for line in wrapped(self.said["quote"].format(text=printable(text)), pixels, size)
-        ]
-        return lines if len(lines) <= 3 else [*lines[:2], f"{lines[2]} …"]
+        lines: list[str] = []
+        for text in self.of.texts:
+            lines += wrapped(self.said["quote"].format(text=printable(text)), pixels, size)
+        if len(lines) > _MOST_LINES:
+            lines[_MOST_LINES - 1 :] = [f"{lines[_MOST_LINES - 1]} …"]
+        return lines
 
     # A picture of its own
 
@@ -127,14 +131,16 @@ class Picture:
 
     def heading(self, headings: list[str], width: int) -> tuple[list[str], int]:
         """Return the title, the texts and the sizes, and where they end."""
-        said = [(line, 20, "ink") for heading in headings for line in wrapped(heading, width, 20)]
-        said += [(line, 14, "ink") for line in self.texts(width, 14)]
-        said += [(line, 12, "quiet") for line in wrapped(self.sizes(), width, 12)]
-        lines, y = [], MARGIN - 6
-        for text, size, kind in said:
+        lines = []
+        for heading in headings:
+            lines += [(line, _TITLE, "ink", BOLD) for line in wrapped(heading, width, _TITLE)]
+        lines += [(line, 14, "ink", REGULAR) for line in self.texts(width, 14)]
+        lines += [(line, 12, "quiet", REGULAR) for line in wrapped(self.sizes(), width, 12)]
+        drawn, y = [], MARGIN - 6
+        for line, size, kind, weight in lines:
             y += round(size * 1.3) + 4
-            lines.append(writing(MARGIN, y, text, kind, size, weight=600 if size == 20 else 400))
-        return lines, y + 20
+            drawn.append(writing(MARGIN, y, line, kind, size, weight=weight))
+        return drawn, y + 20
 
     def legend(self, y: int) -> tuple[list[str], int]:
         """Return the scale, with what it means, and where it ends."""
@@ -155,11 +161,12 @@ class Picture:
 
     def explained(self) -> list[str]:
         """Return how a large map is read."""
-        is_cut = self.of.drawn < len(self.of.tokens)
-        return [
-            self.said["row_cut" if is_cut else "row"],
-            *([self.said["numbers"]] if self.size.has_numbers else []),
-        ]
+        sentences = [self.said["row"]]
+        if self.of.drawn < len(self.of.tokens):
+            sentences = [self.said["row_cut"]]
+        if self.size.has_numbers:
+            sentences.append(self.said["numbers"])
+        return sentences
 
     def numbered(self) -> list[str]:
         """Return the tokens, each with its place."""
@@ -217,13 +224,14 @@ class Picture:
         self, layer: int, head: int, at: tuple[float, float], side: int, *, linked: bool
     ) -> Iterator[str]:
         """Yield one map, at a place of the picture."""
-        x, y = at
-        said = self.said["map"].format(layer=layer, head=head, tokens=self.of.drawn)
+        (x, y), name = at, ""
+        title = escape(self.said["map"].format(layer=layer, head=head, tokens=self.of.drawn))
         if linked:
-            yield f'<a href="#l{layer}h{head}" aria-label="{escape(said)}">'
-        yield f'<g transform="translate({x:g} {y:g})"><title>{escape(said)}</title>'
+            name = f"m{layer}-{head}"
+            yield f'<a href="#l{layer}h{head}" aria-label="{title}">'
+        yield f'<g transform="translate({x:g} {y:g})"><title>{title}</title>'
         yield rect(side, side)
-        yield image(self.of.map(layer, head), side, name=f"m{layer}-{head}" if linked else "")
+        yield image(self.of.map(layer, head), side, name=name)
         yield "</g>"
         if linked:
             yield "</a>"
@@ -237,18 +245,17 @@ class Picture:
         point to them.
         """
         size, side = self.size, self.of.drawn * self.size.cell
-        found = self.of.map(layer, head)
-        around = ['<use href="#tokens"/>'] if small else list(self.around())
-        scale = f'transform="scale({side / small:.6g})"' if small else ""
-        mapped = f'<use href="#m{layer}-{head}" {scale}/>' if small else image(found, side)
-        numbers = list(self.numbers(found)) if size.has_numbers else []
-        inside = [
-            f'<g transform="translate({size.left} {size.above})">',
-            rect(side, side),
-            mapped,
-            *numbers,
-            "</g>",
-        ]
+        values = self.of.map(layer, head)
+        if small:
+            scale = f'transform="scale({side / small:.6g})"'
+            around, mapped = ['<use href="#tokens"/>'], f'<use href="#m{layer}-{head}" {scale}/>'
+        else:
+            around, mapped = list(self.around()), image(values, side)
+        place = f'<g transform="translate({size.left} {size.above})">'
+        inside = [place, rect(side, side), mapped]
+        if size.has_numbers:
+            inside += self.numbers(values)
+        inside.append("</g>")
         return size.left + side + size.right, size.above + side, [*around, *inside]
 
     def around(self) -> Iterator[str]:
@@ -271,19 +278,21 @@ class Picture:
             else:
                 yield writing(x, y, label, "ink", size.font, anchor="middle")
 
-    def numbers(self, found: Sequence[Sequence[float]]) -> Iterator[str]:
+    def numbers(self, rows: Sequence[Sequence[float]]) -> Iterator[str]:
         """Yield the numbers of each row, in percent."""
         cell = self.size.cell
         font = max(10, round(cell * 0.3))
         yield f'<g text-anchor="middle" font-size="{font}" fill="{LIGHT["number"]}" class="number">'
-        for row, values in enumerate(found):
-            spans = "".join(
-                f'<tspan x="{(column + 0.5) * cell:g}"{_on(value)}>{100 * value:.0f}</tspan>'
-                for column, value in enumerate(values)
-                if value >= _LEAST_WRITTEN
-            )
+        for row, values in enumerate(rows):
+            spans = []
+            for column, value in enumerate(values):
+                place = f'x="{(column + 0.5) * cell:g}"'
+                if value >= DARKEST:
+                    place += f' class="on" fill="{ON}"'
+                if value >= _LEAST_WRITTEN:
+                    spans.append(f"<tspan {place}>{100 * value:.0f}</tspan>")
             if spans:
-                yield f'<text y="{(row + 0.5) * cell + font * 0.36:g}">{spans}</text>'
+                yield f'<text y="{(row + 0.5) * cell + font * 0.36:g}">{"".join(spans)}</text>'
         yield "</g>"
 
     def small_side(self) -> int:
@@ -301,10 +310,6 @@ _LEFT = 56  # of the maps of all heads: the room for the numbers of layers
 _LEAST_WRITTEN = 0.005
 
 
-def _on(value: float) -> str:
-    return f' class="on" fill="{ON}"' if value >= DARKEST else ""
-
-
 def listed(numbers: Sequence[int]) -> str:
     """Write which there are.
 
@@ -312,18 +317,25 @@ def listed(numbers: Sequence[int]) -> str:
         >>> listed([0, 1, 2]), listed([5])
         ('0–2', '5')
     """
-    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}"
+    if len(numbers) == 1:
+        return str(numbers[0])
+    return f"{numbers[0]}–{numbers[-1]}"
 
 
 def _size(labels: Sequence[str]) -> _Size:
     """Return the measures of a large map with these tokens."""
     cell = max(15, min(48, 760 // len(labels)))
-    font = 13 if cell >= 20 else 10
+    font = 13
+    if cell < _LEAST_WITH_LARGE_FONT:
+        font = 10
     longest = math.ceil(max(pixels(label, font) for label in labels))
-    turned = longest > cell - 2
-    above = round(longest * _RISE) + font + 6 if turned else font + 14
-    right = round(longest * (1 - _RISE**2) ** 0.5) if turned else 0
-    return _Size(cell, longest + 12, above, right, font, turned)
+    left = longest + 12
+    if longest <= cell - 2:
+        return _Size(cell, left, above=font + 14, right=0, font=font, turned=False)
+    above, right = round(longest * _RISE) + font + 6, round(longest * _RUN)
+    return _Size(cell, left, above, right, font, turned=True)
 
 
+_LEAST_WITH_LARGE_FONT = 20  # pixels of a cell
 _RISE = math.sin(math.radians(TURN))
+_RUN = (1 - _RISE**2) ** 0.5

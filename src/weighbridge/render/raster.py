@@ -1,4 +1,4 @@
-"""A picture as PNG, rendered from its SVG by resvg; and which of its characters no font of this machine has."""
+"""A picture as PNG, rendered from its SVG by resvg; and the characters that no font here has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from html import escape, unescape
 from typing import TYPE_CHECKING, Any
 
 from weighbridge.errors import UsageError
-from weighbridge.render.svg import FONTS, MARK, chunk
+from weighbridge.render.svg import FONTS, MARK, SVG, chunk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,12 +16,9 @@ if TYPE_CHECKING:
 
 def rendered(svg: str) -> bytes:
     """Render a picture, twice as large for screens of today, and mark it as ours."""
-    found = bytes(_renderer()(svg_string=svg, zoom=2))
-    return (
-        found[:_AFTER_HEADER]
-        + chunk(b"tEXt", b"Software\0" + MARK.encode())
-        + found[_AFTER_HEADER:]
-    )
+    png = bytes(_renderer()(svg_string=svg, zoom=2))
+    mark = chunk(b"tEXt", b"Software\0" + MARK.encode())
+    return png[:_AFTER_HEADER] + mark + png[_AFTER_HEADER:]
 
 
 _AFTER_HEADER = 8 + 25  # the signature and IHDR
@@ -35,8 +32,8 @@ def _renderer() -> Callable[..., Any]:
         raise UsageError(
             "a PNG needs a package that is not installed", values={"missing": "resvg_py"}, hint=hint
         ) from None
-    found: Callable[..., Any] = svg_to_bytes
-    return found
+    renderer: Callable[..., Any] = svg_to_bytes
+    return renderer
 
 
 def without_font(svg: str) -> list[str]:
@@ -49,11 +46,8 @@ def without_font(svg: str) -> list[str]:
 
     def drawn(character: str) -> bytes:
         text = f'<text x="8" y="32" font-size="24" font-family="{FONTS}">{escape(character)}</text>'
-        return bytes(
-            render(
-                svg_string=f'<svg xmlns="http://www.w3.org/2000/svg" width="48" height="48">{text}</svg>'
-            )
-        )
+        svg_of_text = f'<svg xmlns="{SVG}" width="48" height="48">{text}</svg>'
+        return bytes(render(svg_string=svg_of_text))
 
     blank = {drawn(" "), drawn(_NEVER_ASSIGNED)}
     shown = unescape("".join(re.findall(r">([^<]+)</t(?:ext|span)>", svg)))
@@ -70,13 +64,13 @@ def without_font(svg: str) -> list[str]:
     listed = " ".join(
         f"{character} (U+{ord(character):04X})" for character in lacking[:_MOST_LISTED]
     )
-    more = len(lacking) - _MOST_LISTED
-    return (
-        [f"no font here has {listed}{f' and {more} more' if more > 0 else ''}"] if lacking else []
-    )
+    if len(lacking) > _MOST_LISTED:
+        listed += f" and {len(lacking) - _MOST_LISTED} more"
+    if not lacking:
+        return []
+    return [f"no font here has {listed}"]
 
 
-_NEVER_ASSIGNED = (
-    "\U0004fffd"  # in a plane that nothing is in: drawn as what a font has for what it lacks
-)
+# In a plane that nothing is in: drawn as what a font has for what it lacks.
+_NEVER_ASSIGNED = "\U0004fffd"
 _MOST_LISTED = 10

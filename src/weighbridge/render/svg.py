@@ -1,4 +1,4 @@
-"""SVG, written by hand: texts, rectangles, images of one pixel a value, in colours for light and for dark ground."""
+"""SVG, written by hand: texts, rectangles, images of one pixel a value, for light and dark."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from weighbridge.render.table import wrap
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+SVG = "http://www.w3.org/2000/svg"
 MARK = "weighbridge attention"  # stands in every file that is written, so that it may be replaced
 
 COLOUR = (31, 111, 235)
 FONTS = (
-    "'Noto Sans', 'Noto Sans CJK SC', 'Noto Sans SC', 'Source Han Sans SC', 'PingFang SC', 'Microsoft YaHei', "
-    "'Segoe UI', 'Helvetica Neue', 'Liberation Sans', 'DejaVu Sans', Arial, sans-serif"
+    "'Noto Sans', 'Noto Sans CJK SC', 'Noto Sans SC', 'Source Han Sans SC', 'PingFang SC', "
+    "'Microsoft YaHei', 'Segoe UI', 'Helvetica Neue', 'Liberation Sans', 'DejaVu Sans', "
+    "Arial, sans-serif"
 )
 LIGHT = {
     "ground": "#ffffff",
@@ -43,19 +45,18 @@ DARKEST = 0.97  # attention from which black on the colour has less contrast tha
 
 
 MARGIN = 24
+REGULAR, BOLD = 400, 600  # weights of a font
 TURN = 62  # degrees that long tokens above a map are turned by
 
 
 def whole(width: float, height: float, drawn: Iterable[str], title: str, style: str = "") -> str:
     """Return a whole picture, on its own ground where it brings its own style."""
-    ground = (
-        f'<rect class="ground" width="100%" height="100%" fill="{LIGHT["ground"]}"/>'
-        if style
-        else ""
-    )
+    ground, role, mark = "", "group", ""
+    if style:
+        ground = f'<rect class="ground" width="100%" height="100%" fill="{LIGHT["ground"]}"/>'
+        role, mark = "img", f"<!-- {MARK} -->"
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="{FONTS}" role="{"img" if style else "group"}">'
-    mark = f"<!-- {MARK} -->" if style else ""
+    head = f'<svg xmlns="{SVG}" {size} font-family="{FONTS}" role="{role}">'
     return "\n".join(
         [head + mark, f"<title>{escape(title)}</title>{style}{ground}", *drawn, "</svg>", ""]
     )
@@ -69,37 +70,36 @@ def writing(  # noqa: PLR0913  # what SVG asks of a text
     size: int,
     anchor: str = "start",
     *,
-    weight: int = 400,
+    weight: int = REGULAR,
     turned: bool = False,
 ) -> str:
     """Return a text of a kind of ink, which begins, or has its middle or its end, at a place."""
-    at = (
-        f'transform="translate({x:.4g} {y:.4g}) rotate(-{TURN})"'
-        if turned
-        else f'x="{x:.6g}" y="{y:.6g}"'
-    )
-    bold = f' font-weight="{weight}"' if weight != 400 else ""
-    where = f' text-anchor="{anchor}"' if anchor != "start" else ""
-    shown = escape(text, quote=False)
-    return f'<text {at} class="{kind}" fill="{LIGHT[kind]}" font-size="{size}"{where}{bold}>{shown}</text>'
+    place = f'x="{x:.6g}" y="{y:.6g}"'
+    if turned:
+        place = f'transform="translate({x:.4g} {y:.4g}) rotate(-{TURN})"'
+    style = f'class="{kind}" fill="{LIGHT[kind]}" font-size="{size}"'
+    if anchor != "start":
+        style += f' text-anchor="{anchor}"'
+    if weight != REGULAR:
+        style += f' font-weight="{weight}"'
+    return f"<text {place} {style}>{escape(text, quote=False)}</text>"
 
 
 def rect(width: float, height: float) -> str:
     """Return the frame of a map, and the ground of its cells."""
-    line = f'stroke="{LIGHT["line"]}"'
-    return f'<rect class="cell line" fill="{LIGHT["cell"]}" {line} width="{width:g}" height="{height:g}"/>'
+    colours = f'fill="{LIGHT["cell"]}" stroke="{LIGHT["line"]}"'
+    return f'<rect class="cell line" {colours} width="{width:g}" height="{height:g}"/>'
 
 
 def image(
     values: Sequence[Sequence[float]], width: float, height: float = 0, name: str = ""
 ) -> str:
     """Return an image of one pixel a value."""
-    found = b64encode(png(values)).decode()
-    id_ = f'id="{name}" ' if name else ""
-    size = f'width="{width:g}" height="{height or width:g}" preserveAspectRatio="none"'
-    return (
-        f'<image {id_}{size} image-rendering="optimizeSpeed" href="data:image/png;base64,{found}"/>'
-    )
+    settings = f'width="{width:g}" height="{height or width:g}" preserveAspectRatio="none"'
+    if name:
+        settings = f'id="{name}" {settings}'
+    content = f"data:image/png;base64,{b64encode(png(values)).decode()}"
+    return f'<image {settings} image-rendering="optimizeSpeed" href="{content}"/>'
 
 
 def png(values: Sequence[Sequence[float]]) -> bytes:
@@ -107,10 +107,11 @@ def png(values: Sequence[Sequence[float]]) -> bytes:
 
     Source: Portable Network Graphics, https://www.w3.org/TR/png-3/, colour type 6 of 8 bits.
     """
-    rows = b"".join(
-        b"\0" + b"".join(bytes((*COLOUR, round(255 * math.sqrt(bounded(value))))) for value in row)
-        for row in values
-    )
+    rows = bytearray()
+    for row in values:
+        rows += b"\0"  # no filter
+        for value in row:
+            rows += bytes((*COLOUR, round(255 * math.sqrt(bounded(value)))))
     header = struct.pack(">IIBBBBB", len(values[0]), len(values), 8, 6, 0, 0, 0)
     pieces = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(kind, of) for kind, of in pieces)
@@ -123,12 +124,18 @@ def chunk(kind: bytes, of: bytes) -> bytes:
 
 def bounded(value: float) -> float:
     """Return a value from 0 to 1; what is no number is 0."""
-    return min(1.0, max(0.0, value)) if math.isfinite(value) else 0.0
+    if not math.isfinite(value):
+        return 0.0
+    return min(1.0, max(0.0, value))
 
 
 def pixels(text: str, size: float) -> float:
-    """Return about how wide a text is drawn: a wide character is as wide as high, others are a bit more than half."""
-    return sum(1.0 if unicodedata.east_asian_width(c) in "WF" else 0.6 for c in text) * size
+    """Return about how wide a text is drawn: a wide character is as wide as high."""
+    widths = [_WIDTHS.get(unicodedata.east_asian_width(character), 0.6) for character in text]
+    return sum(widths) * size
+
+
+_WIDTHS = {"W": 1.0, "F": 1.0}  # of wide characters, in font sizes; others take about 0.6
 
 
 def wrapped(text: str, pixels: float, size: int) -> list[str]:
@@ -154,5 +161,8 @@ def _colours(colours: dict[str, str]) -> str:
     return f"{fills}.line{{stroke:{colours['line']}}}"
 
 
-STYLE = f"image{{image-rendering:pixelated}}@media (prefers-color-scheme:dark){{{_colours(DARK)}.on{{fill:{ON}}}}}"
+STYLE = (
+    "image{image-rendering:pixelated}"
+    f"@media (prefers-color-scheme:dark){{{_colours(DARK)}.on{{fill:{ON}}}}}"
+)
 """What a picture looks like on dark ground; on light ground it is as its attributes say."""

@@ -17,10 +17,10 @@ from weighbridge.render.document import (
     Heading,
     Lines,
     Notes,
+    NumberedStep,
     Outline,
     Paragraph,
     Parts,
-    Step,
     Title,
     Together,
 )
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from weighbridge.render.prose import Prose
 
 
-def write(document: Document) -> str:
+def as_text(document: Document) -> str:
     """Write a document for a terminal."""
-    return "\n\n".join(_written(document.blocks, document))
+    return "\n\n".join(_texts(document.blocks, document))
 
 
-def _written(blocks: Iterable[Block], document: Document) -> Iterator[str]:
+def _texts(blocks: Iterable[Block], document: Document) -> Iterator[str]:
     for block in blocks:
         if isinstance(block, Together):
-            yield "\n".join(_written(block.blocks, document))
+            yield "\n".join(_texts(block.blocks, document))
         elif type(block) in _PROSE:
             yield _PROSE[type(block)](block, prose_of(document))
         elif block != NOTHING:
@@ -89,7 +89,7 @@ def _in_lines(parts: Iterable[str]) -> str:
     return "\n".join(wrap(line, indent="      ") for line in lines)
 
 
-def _step(block: Step) -> str:
+def _step(block: NumberedStep) -> str:
     number = f"{block.number}. "
     indent = " " * len(number)
     lines = [wrap(f"{number}{block.title}", indent=indent)]
@@ -199,7 +199,7 @@ _PLAIN: dict[type, Callable[[Any], str]] = {
     Notes: _notes,
     Lines: lambda block: block.text,
     Parts: _parts,
-    Step: _step,
+    NumberedStep: _step,
     Equalities: _equalities,
     Definitions: _definitions,
     Comment: _comment,

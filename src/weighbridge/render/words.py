@@ -25,7 +25,7 @@ def words(lang: str) -> dict[str, str]:
 
 
 def label(name: str, lang: str) -> str:
-    """Return the name of a component or a role in a language; a name that is neither stays as it is.
+    """Return the name of a component or a role in a language; any other name stays as it is.
 
     Example:
         >>> label("attention", "zh"), label("encoder.layer.0", "en")
