@@ -192,7 +192,7 @@ def test_a_gap_is_what_it_is_equal_to(stated: int, what: str, of: dict[str, Any]
     found = wb.reconcile(BASE, stated)
     assert not found.matches
     assert (what, of) in [
-        (name, told) for near in found.told[0].found.nearest for name, told in near.gap_is
+        (name, told) for near in found.models[0].ways.nearest for name, told in near.gap_is
     ]
     assert "which is" in " ".join(found.text().split())
 
@@ -379,7 +379,7 @@ def test_a_released_checkpoint_is_counted(minilm: Path) -> None:
 def test_a_number_alone_is_sought_in_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     found = wb.reconcile(None, "102,267,648")
     assert found.status == 0
-    assert any(each.where == "google-bert/bert-base-chinese" for each in found.told)
+    assert any(each.where == "google-bert/bert-base-chinese" for each in found.models)
     assert "bert-base-chinese" in found.text()
     assert main(["reconcile", "102267649"]) == 1
     assert "No model that is known here" in capsys.readouterr().out

@@ -16,7 +16,7 @@ from server import SHA, serving
 from transformers import BertTokenizerFast
 
 from weighbridge import data
-from weighbridge.answers.run import report
+from weighbridge.answers.run import Running
 from weighbridge.cli import main
 from weighbridge.data import LANGUAGES
 from weighbridge.errors import UsageError
@@ -219,7 +219,7 @@ def test_a_report_keeps_to_80_columns(
         ("我爱自然语言处理 [MASK] " * 2, "the cat"),
         ("on [MASK] it is " * 9, "on the mat. " * 3),
     ]
-    shown = report(run(".", texts), lang)
+    shown = Running(run(".", texts)).text(lang)
     assert max(map(width, shown.splitlines())) <= 80
     assert f"1. {texts[0][0][:9]}" in shown
 

@@ -32,7 +32,7 @@ class Answer(Protocol):
         """Return the answer as a document in a language, to be written in any format."""
 
 
-class Shown:
+class AnswerBase:
     """The base of answers: done, with nothing to note, shown in Python as in a terminal."""
 
     @property
@@ -58,7 +58,7 @@ class Shown:
         return html.as_in_terminal(self.document())
 
 
-class Report(Shown):
+class Report(AnswerBase):
     """An answer that is shown in one way, in any language."""
 
     def text(self, lang: str = "en") -> str:

@@ -1,4 +1,4 @@
-"""An audit: what is wrong in an article that derives a count, and the ways to show it."""
+"""An audit: what is wrong in an article that derives a count."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, units
+from weighbridge.answers.answer import Report
 from weighbridge.answers.reconcile import Reconciled, reconcile, verdict
 from weighbridge.articles import examine
 from weighbridge.articles.source import Source, decoded, read
 from weighbridge.blueprint.schema import load
 from weighbridge.errors import ArticleError, UsageError, WeighbridgeError, printable, shorten
-from weighbridge.render.table import wrap
+from weighbridge.render.document import NOTHING, Document, Notes, Together
 from weighbridge.render.words import label, words
 
 if TYPE_CHECKING:
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from weighbridge.articles.checks import Findings
-    from weighbridge.articles.figures import Slip
-    from weighbridge.articles.grammar import Unread
+    from weighbridge.articles.figures import Follow, Slip
 
 MOST_LINES = 40  # slips, figures that follow, or pieces not read, that a text lists
 _LONGEST = 300  # characters of an article's line that a text shows
@@ -45,8 +45,8 @@ def audit(article: str | os.PathLike[str] | None = None, *, text: str | None = N
         UsageError: neither or both of the two are given.
 
     Example:
-        >>> found = audit(text="H = 768. The layer has 4H² = 2,359,296. Tokens: 30522×768 = 23,449,856.")
-        >>> [(slip.stated, slip.correct) for slip in found.slips]
+        >>> article = "H = 768. The layer has 4H² = 2,359,296. Tokens: 30522×768 = 23,449,856."
+        >>> [(slip.stated, slip.correct) for slip in audit(text=article).slips]
         [('23,449,856', '23,440,896')]
     """
     if (article is None) == (text is None):
@@ -62,7 +62,7 @@ def audit(article: str | os.PathLike[str] | None = None, *, text: str | None = N
     return Audit(source, examine(source))
 
 
-class Audit:
+class Audit(Report):
     """What `audit` returns.
 
     ``slips`` are the steps that are wrong, each with its line, what is stated and what is right;
@@ -76,20 +76,22 @@ class Audit:
             raise ArticleError(
                 "there is no arithmetic in it to check",
                 where=printable(source.where),
-                hint="give an article that says what something comes to, such as 30522×768 = 23,440,896",
+                hint="give an article that says what something comes to, "
+                "such as 30522×768 = 23,440,896",
             )
-
-    def __repr__(self) -> str:
-        return self.text()
 
     @property
     def status(self) -> int:
-        """0 if no slip was found, 1 if there is one, 2 if nothing could be checked: the exit status of the command."""
-        return 1 if self.slips else 0 if self.checked else 2
+        """0 if no slip was found, 1 if there is one, 2 if nothing could be checked."""
+        if self.slips:
+            return 1
+        if self.checked:
+            return 0
+        return 2
 
     @cached_property
     def counts(self) -> Reconciled | None:
-        """What the total, its slips mended, counts of a BERT of the sizes that the article gives; None without such."""
+        """What the mended total counts of a BERT of the article's sizes; None without them."""
         total = self.total
         if total is None or total.mended.denominator > 1 or total.mended < 1:
             return None
@@ -103,161 +105,176 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
-        total = self.total
+        total, counts = None, None
+        if self.total:
+            total = self.total._asdict()
+            total.update(stated=_plain(self.total.stated), mended=_plain(self.total.mended))
+        if self.counts:
+            counts = self.counts.to_dict()
         return {
             "article": self.source.where,
             "encoding": self.source.encoding,
             "status": self.status,
             "checked": self.checked,
-            "slips": [
-                {
-                    "line": slip.line,
-                    "text": slip.text,
-                    "kind": slip.kind,
-                    "about": slip.about,
-                    "stated": slip.stated,
-                    "correct": slip.correct,
-                    "mended": slip.mended,
-                    "shift": _plain(slip.shift),
-                    "follows": [
-                        {**follow._asdict(), "shift": _plain(follow.shift)}
-                        for follow in slip.follows
-                    ],
-                }
-                for slip in self.slips
-            ],
+            "slips": list(map(_slip_to_dict, self.slips)),
             "unread": [item._asdict() for item in self.unread],
-            "counts": self.counts.to_dict() if self.counts else None,
-            "total": total
-            and {**total._asdict(), "stated": _plain(total.stated), "mended": _plain(total.mended)},
+            "counts": counts,
+            "total": total,
         }
 
-    def text(self, lang: str = "en") -> str:
-        """Write the audit for a terminal: the article's lines with what is wrong, what was not read, the total."""
-        said = _Words(lang)
-        blocks = [
-            "\n".join(map(wrap, self._heading(said))),
-            *("\n".join(_slip(slip, said)) for slip in self.slips[:MOST_LINES]),
-            said.more(len(self.slips)),
-            "\n".join(self._unread(said)),
-            "\n".join(map(wrap, self._total(said))),
-        ]
-        return "\n\n".join(block for block in blocks if block)
+    def document(self, lang: str = "en") -> Document:
+        """Return the article's lines with what is wrong, what was not read, and the total."""
+        texts = AuditWords(lang)
+        heading = Notes(tuple(self._heading(texts)))
+        slips = [_slip_block(slip, texts) for slip in self.slips[:MOST_LINES]]
+        more, unread = texts.more(len(self.slips)), self._unread(texts)
+        total = Notes(tuple(self._total(texts)))
+        return Document((heading, *slips, Notes(more), *unread, total), lang)
 
-    def _heading(self, said: _Words) -> Iterator[str]:
-        known = {"where": printable(self.source.where), "encoding": self.source.encoding}
-        yield said("heading" if self.source.encoding == "utf-8" else "read_as", **known)
-        checked = said.count("step", self.checked)
+    def _heading(self, texts: AuditWords) -> Iterator[str]:
+        key = "heading"
+        if self.source.encoding != "utf-8":
+            key = "read_as"
+        yield texts(key, where=printable(self.source.where), encoding=self.source.encoding)
+        checked = texts.count("step", self.checked)
         if self.slips:
-            yield said("some", slips=said.count("slip", len(self.slips)), checked=checked)
+            yield texts("some", slips=texts.count("slip", len(self.slips)), checked=checked)
+        elif self.checked:
+            yield texts("none", checked=checked)
         else:
-            yield said("none", checked=checked) if self.checked else said("nothing")
+            yield texts("nothing")
 
-    def _unread(self, said: _Words) -> Iterator[str]:
+    def _unread(self, texts: AuditWords) -> tuple[Together, ...]:
         if not self.unread:
-            return
-        yield wrap(said("unread"))
-        yield from (_indented(_not_read(item, said)) for item in self.unread[:MOST_LINES])
-        if more := said.more(len(self.unread)):
-            yield f"  {more}"
+            return ()
+        lines = []
+        for item in self.unread[:MOST_LINES]:
+            why, text = texts.why(item.why, shorten(item.about, str)), _shortened(item.text)
+            lines.append(texts("unread_line", line=item.line, text=text, why=why))
+        lines += texts.more(len(self.unread))
+        return (Together((Notes((texts("unread"),)), Notes(tuple(lines), level=1))),)
 
-    def _total(self, said: _Words) -> Iterator[str]:
+    def _total(self, texts: AuditWords) -> Iterator[str]:
         total = self.total
         if total is None:
             return
-        yield said(
-            "total" if total.called else "largest", stated=_number(total.stated), line=total.line
-        )
+        key = "largest"
+        if total.called:
+            key = "total"
+        yield texts(key, stated=_exactly(total.stated), line=total.line)
         if total.stated == total.mended:
-            yield said("total_right")
+            yield texts("total_right")
         else:
-            yield said(
-                "total_mended",
-                mended=_number(total.mended),
-                shift=_signed(total.stated - total.mended),
-            )
+            shift = _with_sign(total.stated - total.mended)
+            yield texts("total_mended", mended=_exactly(total.mended), shift=shift)
         if total.sizes:
-            sizes = (
-                said("size", field=field, value=units.count(value))
-                for field, value in total.sizes.items()
-            )
-            yield said("sizes", sizes=said("and").join(sizes))
+            sizes = []
+            for field, value in total.sizes.items():
+                sizes.append(texts("size", field=field, value=units.count(value)))
+            yield texts("sizes", sizes=texts("and").join(sizes))
         if self.counts:
-            yield said(
-                "counts" if self.counts.matches else "counts_nothing",
-                verdict=verdict(self.counts, said.lang),
-            )
+            key = "counts_nothing"
+            if self.counts.matches:
+                key = "counts"
+            yield texts(key, verdict=verdict(self.counts, texts.lang))
 
 
-def _slip(slip: Slip, said: _Words) -> Iterator[str]:
-    yield wrap(said("line", line=slip.line, text=shorten(slip.text, str, _LONGEST)))
+def _slip_to_dict(slip: Slip) -> dict[str, Any]:
+    follows = [{**follow._asdict(), "shift": _plain(follow.shift)} for follow in slip.follows]
+    return {
+        "line": slip.line,
+        "text": slip.text,
+        "kind": slip.kind,
+        "about": slip.about,
+        "stated": slip.stated,
+        "correct": slip.correct,
+        "mended": slip.mended,
+        "shift": _plain(slip.shift),
+        "follows": follows,
+    }
+
+
+def _slip_block(slip: Slip, texts: AuditWords) -> Together:
+    """Return the line with a slip, what is wrong with it, and what follows from it."""
+    line = Notes((texts("line", line=slip.line, text=_shortened(slip.text)),))
     values = {"stated": slip.stated, "correct": slip.correct, "mended": slip.mended}
-    yield _indented(said.kind(slip.kind, about=label(slip.about, said.lang), **values))
+    facts = [texts.kind(slip.kind, about=label(slip.about, texts.lang), **values)]
     if slip.shift is not None:
-        yield _indented(said("shift", shift=_signed(slip.shift)))
+        facts.append(texts("shift", shift=_with_sign(slip.shift)))
     if slip.kind == "arithmetic" and slip.mended not in (slip.correct, ""):
-        yield _indented(said("mended", mended=slip.mended))
+        facts.append(texts("mended", mended=slip.mended))
+    follows = NOTHING
     if slip.follows:
-        yield _indented(said("follows"))
-        for follow in slip.follows[:MOST_LINES]:
-            share = _signed(follow.shift) if follow.shift is not None else ""
-            told = said(
-                "follow", line=follow.line, stated=follow.stated, share=share, mended=follow.mended
-            )
-            yield _indented(told, "    ")
-        if more := said.more(len(slip.follows)):
-            yield f"    {more}"
+        facts.append(texts("follows"))
+        lines = [_follow(follow, texts) for follow in slip.follows[:MOST_LINES]]
+        follows = Notes((*lines, *texts.more(len(slip.follows))), level=2)
+    return Together((line, Notes(tuple(facts), level=1), follows))
 
 
-def _not_read(item: Unread, said: _Words) -> str:
-    why = said.why(item.why, shorten(item.about, str))
-    return said("unread_line", line=item.line, text=shorten(item.text, str, _LONGEST), why=why)
+def _follow(follow: Follow, texts: AuditWords) -> str:
+    share = ""
+    if follow.shift is not None:
+        share = _with_sign(follow.shift)
+    values = {"stated": follow.stated, "share": share, "mended": follow.mended}
+    return texts("follow", line=follow.line, **values)
 
 
-def _indented(line: str, indent: str = "  ") -> str:
-    return wrap(f"{indent}{line}", indent=f"{indent}  ")
+def _shortened(text: str) -> str:
+    return shorten(text, str, _LONGEST)
 
 
 def _plain(value: Fraction | None) -> int | float | None:
-    return None if value is None else int(value) if value.denominator == 1 else float(value)
+    if value is None:
+        return None
+    if value.denominator == 1:
+        return int(value)
+    return float(value)
 
 
-def _number(value: Fraction) -> str:
+def _exactly(value: Fraction) -> str:
     return units.number(_plain(value) or 0)
 
 
-def _signed(value: Fraction) -> str:
-    return f"{'+' if value > 0 else '-'}{_number(abs(value))}"
+def _with_sign(value: Fraction) -> str:
+    sign = "-"
+    if value > 0:
+        sign = "+"
+    return f"{sign}{_exactly(abs(value))}"
 
 
-class _Words:
+class AuditWords:
     """The words of an audit in one language."""
 
     def __init__(self, lang: str) -> None:
         self.lang = lang
         words(lang)  # refuses a language that is not spoken
-        self._said: dict[str, Any] = data.read_toml(f"words/audit.{lang}.toml")
+        self._texts: dict[str, Any] = data.read_toml(f"words/audit.{lang}.toml")
 
     def __call__(self, key: str, /, **values: object) -> str:
         """Return a text with its braces filled in."""
-        found: str = self._said[key]
-        return found.format(**values)
+        text: str = self._texts[key]
+        return text.format(**values)
 
     def kind(self, kind: str, **values: str) -> str:
         """Say what is wrong."""
-        found: str = self._said["kinds"][kind]
-        return found.format(**values)
+        text: str = self._texts["kinds"][kind]
+        return text.format(**values)
 
     def why(self, why: str, about: str) -> str:
         """Say why something was not read."""
-        found: str = self._said["why"][why]
-        return found.format(about=about)
+        text: str = self._texts["why"][why]
+        return text.format(about=about)
 
     def count(self, noun: str, number: int) -> str:
         """Return a number of things."""
-        found: str = self._said["one" if number == 1 else "many"][noun]
-        return found.format(count=units.count(number))
+        form = "many"
+        if number == 1:
+            form = "one"
+        text: str = self._texts[form][noun]
+        return text.format(count=units.count(number))
 
-    def more(self, number: int) -> str:
-        """Say how many are left out of a list; nothing where none is."""
-        return self("more", count=units.count(number - MOST_LINES)) if number > MOST_LINES else ""
+    def more(self, number: int) -> tuple[str, ...]:
+        """Say how many are left out of a list, if any are."""
+        if number <= MOST_LINES:
+            return ()
+        return (self("more", count=units.count(number - MOST_LINES)),)

@@ -1,14 +1,15 @@
-"""The derivation of a count, as a good article would print it: the sentences are data, the numbers the ledger's."""
+"""The derivation of a count as an article: the sentences are data, the numbers the ledger's."""
 
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
 from weighbridge.algebra.expr import parse, source
-from weighbridge.answers.answer import Shown
-from weighbridge.answers.sentences import Teller, picked, shown
+from weighbridge.answers.answer import AnswerBase
+from weighbridge.answers.sentences import Teller, marked_shape, picked
 from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.blueprint.roles import component_of
 from weighbridge.errors import UsageError
@@ -85,7 +86,7 @@ def article(weighing: Weighing, lang: str = "en", form: str = "text") -> str:
     return write(Article(weighing).document(lang), form)
 
 
-class Article(Shown):
+class Article(AnswerBase):
     """The derivation of a weighing's count, in any language and format."""
 
     def __init__(self, weighing: Weighing) -> None:
@@ -112,7 +113,7 @@ class _Writer:
     def __init__(self, weighing: Weighing, lang: str) -> None:
         self.weighing, self.lang = weighing, lang
         self.ledger, self.model = weighing.ledger, weighing.model
-        self.said = data.read_toml(f"words/explain.{lang}.toml")
+        self.texts = data.read_toml(f"words/explain.{lang}.toml")
         self.teller = Teller(self.ledger)
         self.letters, self.values = self.teller.letters, self.teller.values
         self.everything = [RowGroup("", self.ledger.entries)]
@@ -123,7 +124,7 @@ class _Writer:
             Heading(1, self.fill("title")),
             self.opening(),
             *self.sizes(),
-            *(block for section in sections for block in self.section(section)),
+            *chain.from_iterable(map(self.section, sections)),
             *self.total([section.lines for section in sections]),
             *self.pitfalls(),
             *self.left_out(),
@@ -132,22 +133,25 @@ class _Writer:
         return Document(tuple(blocks), self.lang, self.values)
 
     def opening(self) -> Paragraph:
-        first = self.fill(
-            "opening" if len(self.formula(self.everything)) <= _LONGEST_IN_TEXT else "opening_long"
-        )
-        active = self.fill("opening_active") if self.ledger.active < self.ledger.parameters else ""
-        return Paragraph(self.joined([first, active]))
+        sentences = [self.fill("opening_long")]
+        if len(self.formula(self.everything)) <= _LONGEST_IN_TEXT:
+            sentences = [self.fill("opening")]
+        if self.ledger.active < self.ledger.parameters:
+            sentences.append(self.fill("opening_active"))
+        return Paragraph(self.joined(sentences))
 
     def fill(self, key: str, **more: Any) -> str:
         """Return a sentence with the whole class's figures, and more, put into its braces."""
-        text: str = self.said[key]
+        text: str = self.texts[key]
         return text.format(**self.figures(self.everything), **more)
 
     def figures(self, lines: list[RowGroup]) -> dict[str, Any]:
         """Return what braces are filled in with, of some lines together."""
-        formula = self.formula(lines)
+        formula, shown = self.formula(lines), {}
+        if len(formula) <= _LONGEST_FORMULA:
+            shown = {"formula": f"${formula}$"}
         return {
-            **({"formula": f"${formula}$"} if len(formula) <= _LONGEST_FORMULA else {}),
+            **shown,
             "count": f"$={sum(line.parameters for line in lines)}$",
             "active": f"$={self.ledger.formula_of(lines, active=True)(**self.ledger.fields)}$",
             "tied": f"$={sum(line.tied for line in lines)}$",
@@ -167,7 +171,7 @@ class _Writer:
     # Sections
 
     def sections(self) -> Iterator[_Section]:
-        """Yield each section that has any tensors: of what all parts share, of each part, and of what follows them."""
+        """Yield each section with tensors: of what all parts share, of each part, of the rest."""
         parts: dict[str, list[Entry]] = {"": []}
         for entry in self.ledger.entries:
             parts.setdefault(self.tower(entry), []).append(entry)
@@ -177,19 +181,18 @@ class _Writer:
             list(self.sections_of(tower, entries)) for tower, entries in parts.items()
         ]
         first = [section for section in shared if section.rank <= _LAYERS]
-        yield from (
-            *first,
-            *(section for tower in towers for section in tower),
-            *shared[len(first) :],
-        )
+        yield from first
+        yield from chain.from_iterable(towers)
+        yield from shared[len(first) :]
 
     def tower(self, entry: Entry) -> str:
-        """Return the part of the model that a tensor is in; none for a head's and for what several parts share."""
-        if not entry.template.role.startswith("head"):
-            for piece in entry.template.name.split("."):
-                for tower in self.said["tower"]:
-                    if piece in tower["pieces"]:
-                        return str(tower["title"])
+        """Return the part of the model that a tensor is in, if it is in one and in no head."""
+        if entry.template.role.startswith("head"):
+            return ""
+        for piece in entry.template.name.split("."):
+            for tower in self.texts["tower"]:
+                if piece in tower["pieces"]:
+                    return str(tower["title"])
         return ""
 
     def sections_of(self, tower: str, entries: list[Entry]) -> Iterator[_Section]:
@@ -200,16 +203,16 @@ class _Writer:
         lines = {
             name: RowGroup(name, tuple(of_component)) for name, of_component in components.items()
         }
-        for rank, section in enumerate(self.said["section"]):
+        for rank, section in enumerate(self.texts["section"]):
             here = [lines[name] for name in section["components"] if name in lines]
             if here:
                 title = section["title"]
                 if tower:
-                    title = self.said["in_tower"].format(tower=tower, within=section["within"])
-                told = self.teller.tell(
+                    title = self.texts["in_tower"].format(tower=tower, within=section["within"])
+                sentences = self.teller.tell(
                     section["say"], _entries(here), entries, **self.figures(here)
                 )
-                yield _Section(rank, title, self.joined(told), here, entries)
+                yield _Section(rank, title, self.joined(sentences), here, entries)
 
     def section(self, section: _Section) -> Iterator[Block]:
         yield Heading(2, section.title)
@@ -222,55 +225,61 @@ class _Writer:
                 yield Heading(3, label(line.name, self.lang))
             yield from self.component(line, section.around)
         if len(section.lines) > 1:
-            yield Paragraph(self.said["subtotal"])
+            yield Paragraph(self.texts["subtotal"])
             yield self.derivation(section.lines)
 
     def layers(self, entries: list[Entry]) -> str:
-        """Return what is to be said of layers that are alike, or are not; nothing where there are none."""
+        """Say whether layers are alike; nothing where there are none."""
         repeated = [entry for entry in entries if entry.template.repeat]
         outer = {entry.template.repeat[0] for entry in repeated}
         if not repeated:
             return ""
         index = min(outer)
         if len(outer) > 1 or any(entry.template.varies for entry in repeated):
-            text: str = self.said["layers_differ"]
+            text: str = self.texts["layers_differ"]
             return text.format(index=index)
         number = self.in_letters(self.model.blueprint.repeat[index])
-        text = self.said["layers_alike" if number.startswith("L") else "repeats_alike"]
+        text = self.texts["repeats_alike"]
+        if number.startswith("L"):
+            text = self.texts["layers_alike"]
         return text.format(index=index, layers=f"${number}$", last=f"$={number}-1$")
 
     def component(self, line: RowGroup, around: list[Entry]) -> Iterator[Block]:
-        sentences = self.said["component"].get(line.name, ())
-        told = self.joined(
+        sentences = self.texts["component"].get(line.name, ())
+        text = self.joined(
             self.teller.tell(sentences, line.entries, around, **self.figures([line]))
         )
-        if told:
-            yield Paragraph(told)
+        if text:
+            yield Paragraph(text)
         yield self.tensors(line)
         ties = [
-            f"`{e.template.name}` = `{e.template.tie.to}`"
-            for e in line.entries
-            if e.tied and e.template.tie
+            f"`{entry.template.name}` = `{entry.template.tie.to}`"
+            for entry in line.entries
+            if entry.tied and entry.template.tie
         ]
         if ties:
-            yield Paragraph(self.said["tied_list"].format(names=self.listed(ties)))
+            yield Paragraph(self.texts["tied_list"].format(names=self.listed(ties)))
         yield self.derivation([line])
 
     def tensors(self, line: RowGroup) -> Grid:
         """Tabulate a component's tensors: name, shape in letters, elements of one layer's."""
         rows = []
         for entry in line.entries:
-            elements = self.said["tied_cell"] if entry.tied else count(_one(entry))
-            rows.append((f"`{_name(entry)}`", shown(self.teller.dims(entry)), elements))
-        return Grid(Table(tuple(self.said["tensor_header"]), tuple(rows), "<<>"))
+            elements = count(_one(entry))
+            if entry.tied:
+                elements = self.texts["tied_cell"]
+            rows.append((f"`{_name(entry)}`", marked_shape(self.teller.dims(entry)), elements))
+        return Grid(Table(tuple(self.texts["tensor_header"]), tuple(rows), "<<>"))
 
     def derivation(self, lines: list[RowGroup]) -> Chain:
         """Return the chain: in letters, in numbers, layers times one layer, the value."""
         formula, value = self.formula(lines), sum(line.parameters for line in lines)
-        parts = [formula] if len(formula) <= _LONGEST_FORMULA else []
+        parts = []
+        if len(formula) <= _LONGEST_FORMULA:
+            parts = [formula]
         if parts and _is_arithmetic(tree := parse(formula)) and tree[0] != "name":
             parts.append(f"#{formula}")
-        indices = {entry.indices for line in lines for entry in line.entries}
+        indices = {entry.indices for entry in _entries(lines)}
         if (
             len(indices) == 1
             and len(layers := indices.pop()) > 1
@@ -283,73 +292,75 @@ class _Writer:
 
     def sizes(self) -> Iterator[Block]:
         used = self.ledger.formula().fields() | self.model.blueprint.sizes & set(self.model.config)
-        told = [
-            name
-            for name in (*self.letters, *sorted(used - self.letters.keys()))
-            if name in used & self.values.keys()
-        ]
         rows = []
-        for name in told:
-            letter = self.letters.get(name, name)
-            meaning = meaning_of(name, self.lang) if name in self.letters else ""
+        for name in (*self.letters, *sorted(used - self.letters.keys())):
+            if name not in used & self.values.keys():
+                continue
+            letter, meaning = self.letters.get(name, name), ""
+            if name in self.letters:
+                meaning = meaning_of(name, self.lang)
             rows.append((f"${letter}$", f"`{name}`", meaning, f"$={letter}$"))
-        yield Heading(2, self.said["sizes"])
-        yield Paragraph(self.said["sizes_intro"])
-        yield Grid(Table(tuple(self.said["size_header"]), tuple(rows), "<<<>"))
+        yield Heading(2, self.texts["sizes"])
+        yield Paragraph(self.texts["sizes_intro"])
+        yield Grid(Table(tuple(self.texts["size_header"]), tuple(rows), "<<<>"))
 
     def total(self, sections: list[list[RowGroup]]) -> Iterator[Block]:
-        parts = " + ".join(str(sum(line.parameters for line in lines)) for lines in sections)
-        yield Heading(2, self.said["total"])
-        yield Paragraph(self.said["total_intro"])
+        sums = [sum(line.parameters for line in lines) for lines in sections]
+        yield Heading(2, self.texts["total"])
+        yield Paragraph(self.texts["total_intro"])
         formula = self.formula(self.everything)
-        chain = ([formula] if len(formula) <= _LONGEST_FORMULA else []) + [
-            parts,
-            f"={self.weighing.parameters}",
-        ]
-        yield Chain(tuple(dict.fromkeys(chain)))
+        parts = [" + ".join(map(str, sums)), f"={self.weighing.parameters}"]
+        if len(formula) <= _LONGEST_FORMULA:
+            parts.insert(0, formula)
+        yield Chain(tuple(dict.fromkeys(parts)))
 
     def pitfalls(self) -> Iterator[Block]:
-        every = self.ledger.entries
         items: list[str] = []
-        for pitfall in self.said["pitfall"]:
-            entries = [entry for entry in every if _picked(entry, pitfall)]
-            if "absent" in pitfall:
-                entries = (
-                    []
-                    if entries
-                    else [entry for entry in self.base_entries() if _picked(entry, pitfall)]
-                )
+        for pitfall in self.texts["pitfall"]:
+            entries = self.entries_of(pitfall)
             if entries:
                 figures = self.figures([RowGroup("", tuple(entries))])
-                items.extend(self.teller.tell([pitfall], entries, every, **figures))
-        yield Heading(2, self.said["wrong"])
+                items += self.teller.tell([pitfall], entries, self.ledger.entries, **figures)
+        yield Heading(2, self.texts["wrong"])
         yield Bullets(tuple(items))
 
+    def entries_of(self, pitfall: Mapping[str, Any]) -> list[Entry]:
+        """Return the tensors that a pitfall is about, or those that this class lacks."""
+        entries = [entry for entry in self.ledger.entries if _picked(entry, pitfall)]
+        if "absent" not in pitfall:
+            return entries
+        if entries:
+            return []
+        return [entry for entry in self.base_entries() if _picked(entry, pitfall)]
+
     def left_out(self) -> Iterator[Block]:
-        rows = {
-            (re.sub(r"(?<=\.)\d+(?=\.)", "*", row.name), row.shape) for row in self.ledger.buffers()
-        }
-        buffers = [f"`{name}` ({' × '.join(map(count, shape))})" for name, shape in sorted(rows)]
+        rows = set()
+        for row in self.ledger.buffers():
+            rows.add((re.sub(r"(?<=\.)\d+(?=\.)", "*", row.name), row.shape))
+        buffers = []
+        for name, shape in sorted(rows):
+            sizes = " × ".join(map(count, shape))
+            buffers.append(f"`{name}` ({sizes})")
         others = [
             f"`{name}`"
             for name in self.model.blueprint.class_names
             if name != self.weighing.class_name
         ]
-        items = [self.said["nothing"]]
+        items = [self.texts["nothing"]]
         if buffers:
-            items.append(self.said["buffers"].format(names=self.listed(buffers)))
+            items.append(self.texts["buffers"].format(names=self.listed(buffers)))
         if others:
-            items.append(self.said["classes"].format(names=self.listed(others)))
-        yield Heading(2, self.said["left_out"])
+            items.append(self.texts["classes"].format(names=self.listed(others)))
+        yield Heading(2, self.texts["left_out"])
         yield Bullets(tuple(items))
 
     def known(self) -> Iterator[Block]:
         evidence = self.weighing.evidence
         known = {"family": evidence["blueprint"], "source": evidence["source"], **evidence["proof"]}
-        outside = {name: plain(found) for name, found in evidence["config"].items()}
+        outside = {name: plain(value) for name, value in evidence["config"].items()}
         config = words(self.lang)[f"from_{self.model.origin}"].format(**outside)
-        yield Heading(2, self.said["known"])
-        yield Paragraph(self.said["known_text"].format(config=config, **known))
+        yield Heading(2, self.texts["known"])
+        yield Paragraph(self.texts["known_text"].format(config=config, **known))
         yield Code(self.check())
 
     def check(self) -> str:
@@ -366,30 +377,28 @@ class _Writer:
         )
 
     def to_set(self) -> dict[str, Any]:
-        """Return the fields that are not as the reference has them by itself, those of a sub-config in its own dict."""
+        """Return the fields that differ from the reference's defaults.
+
+        Those of a sub-config are in a dict of its own.
+        """
         blueprint, fields = self.model.blueprint, self.model.fields
-        changed = {
-            field for field, value in fields.items() if value != blueprint.at_defaults[field]
-        }
-        configs = {
-            path
-            for path in blueprint.configs
-            if any(field.startswith(f"{path}.") for field in changed)
-        }
-        found: dict[str, Any] = {}
-        for path in sorted(configs):
-            kind = blueprint.configs[path]
-            _put(found, path, {"model_type": kind} if kind else {})
+        configs = set[str]()
         for field, value in fields.items():
-            inside = field.rpartition(".")[0] in configs
-            usual = (
-                blueprint.given.get(field, blueprint.at_defaults[field])
-                if inside
-                else blueprint.at_defaults[field]
-            )
+            if value != blueprint.at_defaults[field]:
+                configs.update(path for path in blueprint.configs if field.startswith(f"{path}."))
+        values: dict[str, Any] = {}
+        for path in sorted(configs):
+            sub_config = {}
+            if kind := blueprint.configs[path]:
+                sub_config = {"model_type": kind}
+            _put(values, path, sub_config)
+        for field, value in fields.items():
+            usual = blueprint.at_defaults[field]
+            if field.rpartition(".")[0] in configs:
+                usual = blueprint.given.get(field, usual)
             if value != usual and isinstance(value, bool | int | float | str | tuple | None):
-                _put(found, field, list(value) if isinstance(value, tuple) else value)
-        return found
+                _put(values, field, _plain_value(value))
+        return values
 
     def listed(self, names: list[str]) -> str:
         return words(self.lang)["and"].join(names)
@@ -411,7 +420,7 @@ class _Writer:
 
 
 class _Section(NamedTuple):
-    """A section of the article: its place, its title, what introduces it, its components, and the part they are in."""
+    """A section: its place, its title, what introduces it, its components, and what is around."""
 
     rank: int
     title: str
@@ -420,25 +429,31 @@ class _Section(NamedTuple):
     around: list[Entry]
 
 
-_LAYERS = 1  # the rank of the section of the layers: what comes after them comes after those of every part
+_LAYERS = 1  # the rank of the section of layers: what follows it follows those of every part
 _LONGEST_FORMULA = 1_000  # in characters of its source: one that is longer explains nothing
 _LONGEST_IN_TEXT = 160
 
 
-def _put(found: dict[str, Any], dotted: str, value: Any) -> None:
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return value
+
+
+def _put(values: dict[str, Any], dotted: str, value: Any) -> None:
     """Set a field of nested configs by its dotted name."""
     *path, last = dotted.split(".")
     for piece in path:
-        found = found.setdefault(piece, {})
-    found[last] = value
+        values = values.setdefault(piece, {})
+    values[last] = value
 
 
 def _entries(lines: Iterable[RowGroup]) -> list[Entry]:
-    return [entry for line in lines for entry in line.entries]
+    return list(chain.from_iterable(line.entries for line in lines))
 
 
 def _is_arithmetic(tree: Tree) -> bool:
-    """Whether a formula has numbers, letters and the four operations only, so that it can be shown in numbers."""
+    """Whether a formula is of numbers, letters and the four operations alone."""
     return tree[0] in ("name", "value") or (
         tree[0] in _OPERATIONS and all(map(_is_arithmetic, tree[1:]))
     )
@@ -448,7 +463,7 @@ _OPERATIONS = ("+", "-", "*", "//", "**", "neg")
 
 
 def _name(entry: Entry) -> str:
-    """Return a tensor's name with ``{i}`` for every layer, or with the layers that it is in: ``h.{0,2,4-5}.norm``."""
+    """Return a tensor's name with ``{i}`` for every layer, or its layers: ``h.{0,2,4-5}.norm``."""
     if all(isinstance(values, range) for values, _ in entry.indices.blocks):
         return entry.template.name
     runs: list[list[int]] = []
@@ -457,8 +472,14 @@ def _name(entry: Entry) -> str:
             runs[-1].append(index)
         else:
             runs.append([index])
-    layers = ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+    layers = ",".join(map(_run_of_layers, runs))
     return entry.template.name.replace(f"{{{entry.template.repeat[0]}}}", f"{{{layers}}}")
+
+
+def _run_of_layers(run: list[int]) -> str:
+    if len(run) == 1:
+        return str(run[0])
+    return f"{run[0]}-{run[-1]}"
 
 
 def _one(entry: Entry) -> int:

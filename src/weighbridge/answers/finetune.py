@@ -1,16 +1,20 @@
-"""What a run of fine-tuning will weigh, and what it gave: how good, how heavy, and the ways to show it."""
+"""What a run of fine-tuning will weigh, and what it gave: how good it is, and how heavy."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, units
+from weighbridge.answers.answer import Report
 from weighbridge.errors import printable, shorten
-from weighbridge.render.table import COLUMNS, Table, text, width, wrap
+from weighbridge.render.document import Document, Notes, Title, Together, write
+from weighbridge.render.table import COLUMNS, Table, width
 from weighbridge.render.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from weighbridge.render.document import Block
 
 _MOST_CLASSES = 8  # of a confusion matrix in 80 columns
 _LONGEST_LABEL = 24
@@ -18,24 +22,27 @@ _LONGEST_LABEL = 24
 
 def forecast(predicted: Mapping[str, Any], run: Mapping[str, Any], lang: str = "en") -> str:
     """Write what a run is, and what it will weigh, for a terminal."""
-    said = _words(lang)
-    rows = tuple((said[name], _shown(predicted, of, write, said)) for name, of, write in _WEIGHED)
-    table = Table((said["what"], said["predicted"]), rows, "<>")
-    return "\n".join([said["forecast"], *map(wrap, _told(run, said)), text(table)])
+    texts = _finetune_words(lang)
+    rows = []
+    for name, field, show in _WEIGHED:
+        rows.append((texts[name], _weight(predicted, field, show, texts)))
+    table = Table((texts["what"], texts["predicted"]), tuple(rows), "<>")
+    heading = Title(texts["forecast"], wraps=False)
+    blocks = Together((heading, Notes(tuple(_described(run, texts))), table))
+    return write(Document((blocks,), lang), "text")
 
 
-def evaluated(step: int, steps: int, found: Mapping[str, Any], lang: str = "en") -> str:
+def evaluated(step: int, steps: int, scores: Mapping[str, Any], lang: str = "en") -> str:
     """Write in a line what an evaluation found."""
-    shown = {
-        name: units.fixed(found[name], 3) for name in ("training_loss", "loss", "accuracy", "f1")
-    }
-    return _words(lang)["evaluated"].format(
+    names = ("training_loss", "loss", "accuracy", "f1")
+    shown = {name: units.fixed(scores[name], 3) for name in names}
+    return _finetune_words(lang)["evaluated"].format(
         step=units.count(step), steps=units.count(steps), **shown
     )
 
 
-def _told(run: Mapping[str, Any], said: Mapping[str, str]) -> Iterator[str]:
-    yield said["run"].format(
+def _described(run: Mapping[str, Any], texts: Mapping[str, str]) -> Iterator[str]:
+    yield texts["run"].format(
         start=printable(run["start"]),
         training=units.count(run["training_texts"]),
         held_out=units.count(run["held_out_texts"]),
@@ -46,12 +53,12 @@ def _told(run: Mapping[str, Any], said: Mapping[str, str]) -> Iterator[str]:
         precision=run["precision"],
     )
     if run["pieces"] > 1:
-        yield said["pieces"].format(
+        yield texts["pieces"].format(
             pieces=units.count(run["pieces"]), processes=units.count(run["processes"])
         )
 
 
-class Finetuned:
+class Finetuned(Report):
     """What `weighbridge finetune` gives, from the same JSON that its folder holds."""
 
     def __init__(self, result: Mapping[str, Any]) -> None:
@@ -61,127 +68,112 @@ class Finetuned:
         """Return everything, ready for JSON."""
         return self.result
 
-    def text(self, lang: str = "en") -> str:
-        """Write what came of it for a terminal."""
-        said, found, run = _words(lang), self.result["scores"], self.result["run"]
-        labels = run["labels"]
-        heading = said["accuracy"].format(
-            accuracy=units.fixed(found["accuracy"], 3), texts=units.count(found["texts"])
+    def document(self, lang: str = "en") -> Document:
+        """Return what came of it: the scores, the history, what it weighed."""
+        texts, scores, labels = _finetune_words(lang), self.result["scores"], self._labels
+        heading = texts["accuracy"].format(
+            accuracy=units.fixed(scores["accuracy"], 3), texts=units.count(scores["texts"])
         )
-        matrix = [text(self._confusion(said))] if len(labels) <= _MOST_CLASSES else []
-        blocks = [
-            heading,
-            text(self._classes(said)),
-            *matrix,
-            text(self._history(said)),
-            text(self._weighed(said)),
-        ]
-        return "\n\n".join([*blocks, "\n".join(map(wrap, self._notes(said)))])
+        blocks: list[Block] = [Title(heading, wraps=False), self._classes(texts)]
+        if len(labels) <= _MOST_CLASSES:
+            blocks.append(self._confusion(texts))
+        blocks += [self._history(texts), self._weighed(texts)]
+        return Document((*blocks, Notes(tuple(self._sentences(texts)))), lang)
 
-    def _classes(self, said: Mapping[str, str]) -> Table:
-        found = self.result["scores"]
-        rows = [
-            (_label(name), *_three(of), units.count(of["texts"]))
-            for name, of in found["classes"].items()
-        ]
-        mean = (said["mean"], *_three(found), units.count(found["texts"]))
-        header = tuple(said[name] for name in ("class_name", "precision", "recall", "f1", "texts"))
-        return Table(header, (*rows, mean), "<>>>>", 1)
+    @property
+    def _labels(self) -> list[str]:
+        labels: list[str] = self.result["run"]["labels"]
+        return labels
 
-    def _confusion(self, said: Mapping[str, str]) -> Table:
-        names = self.result["run"]["labels"]
-        room = (COLUMNS - _LONGEST_LABEL) // len(names) - 2
-        short = [_label(name, room) for name in names]
-        rows = zip(map(_label, names), self.result["scores"]["confusion"], strict=True)
-        header = (f"{said['truth']} \\ {said['confusion']}", *short)
-        return Table(
-            header,
-            tuple((name, *map(units.count, row)) for name, row in rows),
-            "<" + ">" * len(names),
-        )
+    def _classes(self, texts: Mapping[str, str]) -> Table:
+        scores, rows = self.result["scores"], []
+        for name, of_class in scores["classes"].items():
+            rows.append((_label(name), *_three(of_class), units.count(of_class["texts"])))
+        rows.append((texts["mean"], *_three(scores), units.count(scores["texts"])))
+        columns = ("class_name", "precision", "recall", "f1", "texts")
+        return Table(tuple(texts[name] for name in columns), tuple(rows), "<>>>>", 1)
 
-    def _history(self, said: Mapping[str, str]) -> Table:
-        header = (
-            *(said[f"history_{name}"] for name in ("step", "training", "loss", "accuracy")),
-            said["f1"],
-        )
-        rows = tuple(
-            (
-                units.count(entry["step"]),
-                *(
-                    units.fixed(entry[name], 3)
-                    for name in ("training_loss", "loss", "accuracy", "f1")
-                ),
-            )
-            for entry in self.result["history"]
-        )
-        return Table(header, rows, ">>>>>")
+    def _confusion(self, texts: Mapping[str, str]) -> Table:
+        labels = self._labels
+        room = (COLUMNS - _LONGEST_LABEL) // len(labels) - 2
+        header = [f"{texts['truth']} \\ {texts['confusion']}"]
+        header += [_label(name, room) for name in labels]
+        rows = []
+        for name, numbers in zip(labels, self.result["scores"]["confusion"], strict=True):
+            rows.append((_label(name), *map(units.count, numbers)))
+        return Table(tuple(header), tuple(rows), "<" + ">" * len(labels))
 
-    def _weighed(self, said: Mapping[str, str]) -> Table:
+    def _history(self, texts: Mapping[str, str]) -> Table:
+        header = [texts[f"history_{name}"] for name in ("step", "training", "loss", "accuracy")]
+        rows = []
+        for entry in self.result["history"]:
+            numbers = (entry["training_loss"], entry["loss"], entry["accuracy"], entry["f1"])
+            rows.append((units.count(entry["step"]), *(units.fixed(value, 3) for value in numbers)))
+        return Table((*header, texts["f1"]), tuple(rows), ">>>>>")
+
+    def _weighed(self, texts: Mapping[str, str]) -> Table:
         predicted, measured = self.result["predicted"], self.result["measured"]
-        rows = [
-            (
-                said[name],
-                _shown(predicted, of, write, said),
-                _shown(measured, of, write, said),
-                units.fixed(measured[of] / predicted[of], 2)
-                if of in measured and predicted[of]
-                else "",
-            )
-            for name, of, write in _WEIGHED
-        ]
-        header = tuple(said[name] for name in ("what", "predicted", "measured", "ratio"))
+        rows = []
+        for name, field, show in _WEIGHED:
+            ratio = ""
+            if field in measured and predicted[field]:
+                ratio = units.fixed(measured[field] / predicted[field], 2)
+            weights = [_weight(values, field, show, texts) for values in (predicted, measured)]
+            rows.append((texts[name], *weights, ratio))
+        header = (texts["what"], texts["predicted"], texts["measured"], texts["ratio"])
         return Table(header, tuple(rows), "<>>>")
 
-    def _notes(self, said: Mapping[str, str]) -> Iterator[str]:
+    def _sentences(self, texts: Mapping[str, str]) -> Iterator[str]:
         run, measured = self.result["run"], self.result["measured"]
-        if len(run["labels"]) > _MOST_CLASSES:
-            yield said["many"].format(classes=units.count(len(run["labels"])))
-        yield said["memory"]
-        yield said["took"].format(
+        if len(self._labels) > _MOST_CLASSES:
+            yield texts["many"].format(classes=units.count(len(self._labels)))
+        yield texts["memory"]
+        yield texts["took"].format(
             steps=units.count(measured["steps"]),
             planned=units.count(run["steps"]),
             minutes=units.fixed(measured["seconds"] / 60, 1),
-            **{name: run[name] for name in ("device", "precision")},
+            device=run["device"],
+            precision=run["precision"],
             threads=units.count(run["threads"]),
         )
         if measured["steps"] < run["steps"]:
-            yield said["over"]
-        step, evaluations = (
-            units.count(self.result["kept_step"]),
-            units.count(len(self.result["history"])),
+            yield texts["over"]
+        key = "last"
+        if self.result["is_chosen"]:
+            key = "chosen"
+        yield texts[key].format(
+            step=units.count(self.result["kept_step"]),
+            evaluations=units.count(len(self.result["history"])),
         )
-        yield said["chosen" if self.result["is_chosen"] else "last"].format(
-            step=step, evaluations=evaluations
-        )
-        yield said["out"].format(out=printable(run["out"]))
+        yield texts["out"].format(out=printable(run["out"]))
 
 
-def _three(found: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(units.fixed(found[name], 3) for name in ("precision", "recall", "f1"))
+def _three(scores: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(units.fixed(scores[name], 3) for name in ("precision", "recall", "f1"))
 
 
 def _label(name: str, columns: int = _LONGEST_LABEL) -> str:
     """Write the name of a class in so many columns."""
-    return next(
-        cut
-        for letters in range(columns, 3, -1)
-        if width(cut := shorten(name, str, letters)) <= columns
-    )
+    letters = columns
+    while width(shortened := shorten(name, str, letters)) > columns and letters > 1:
+        letters -= 1
+    return shortened
 
 
-def _shown(
+def _weight(
     values: Mapping[str, Any],
-    name: str,
-    write: Callable[[Any, Mapping[str, str]], str],
-    said: Mapping[str, str],
+    field: str,
+    show: Callable[[Any, Mapping[str, str]], str],
+    texts: Mapping[str, str],
 ) -> str:
     """Write a value; nothing where there is none."""
-    return "" if values.get(name) is None else write(values[name], said)
+    if values.get(field) is None:
+        return ""
+    return show(values[field], texts)
 
 
-def _flops(number: int, said: Mapping[str, str]) -> str:
-    return said["flops"].format(count=units.short(number))
+def _flops(number: int, texts: Mapping[str, str]) -> str:
+    return texts["flops"].format(count=units.short(number))
 
 
 _WEIGHED: tuple[tuple[str, str, Callable[[Any, Mapping[str, str]], str]], ...] = (
@@ -194,6 +186,6 @@ _WEIGHED: tuple[tuple[str, str, Callable[[Any, Mapping[str, str]], str]], ...] =
 )
 
 
-def _words(lang: str) -> dict[str, str]:
+def _finetune_words(lang: str) -> dict[str, str]:
     """Return the words of fine-tuning in a language, those of all tables among them."""
     return {**words(lang), **data.read_toml(f"words/finetune.{lang}.toml")}

@@ -9,7 +9,7 @@ from weighbridge import data
 from weighbridge.algebra.expr import names_in, source
 from weighbridge.algebra.polynomial import floored
 from weighbridge.answers import code
-from weighbridge.answers.answer import Shown
+from weighbridge.answers.answer import AnswerBase
 from weighbridge.errors import UsageError, WeighbridgeError
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.rows import RowGroup
@@ -83,7 +83,7 @@ def closed_form(
     return write(answer.document(lang), "text")
 
 
-class ClosedForm(Shown):
+class ClosedForm(AnswerBase):
     """How a weighing's count follows from the numbers of the config; see `closed_form`."""
 
     def __init__(
@@ -108,14 +108,14 @@ class ClosedForm(Shown):
     def document(self, lang: str | None = None) -> Document:
         """Return the formulas as text, LaTeX or code."""
         formulas = self._formulas(lang or self.lang)
-        blocks = _BLOCKS.get(self.form, _text)(formulas)  # JSON is data, and reads as text
+        blocks = _BLOCKS.get(self.form, _report)(formulas)  # JSON is data, and reads as text
         return Document(blocks, formulas.lang)
 
     def _formulas(self, lang: str) -> _Formulas:
-        _check("format", self.form, FORMS)
-        _check("grouping", self.by, GROUPINGS)
+        _check_choice("format", self.form, FORMS)
+        _check_choice("grouping", self.by, GROUPINGS)
         if self.names is not None:
-            _check("names", self.names, NAMES)
+            _check_choice("names", self.names, NAMES)
         names = self.names
         if self.form in _CODE:
             if names == "letters":
@@ -128,7 +128,7 @@ class ClosedForm(Shown):
         return _Formulas(self.weighing, self.by, names, lang)
 
 
-def _check(what: str, chosen: str, known: Sequence[str]) -> None:
+def _check_choice(what: str, chosen: str, known: Sequence[str]) -> None:
     if chosen not in known:
         raise UsageError(
             f"no such {what}", values={what: chosen}, hint=f"use one of {', '.join(known)}"
@@ -264,7 +264,7 @@ def _decided(field: tuple[str, Any]) -> str:
     return f"{name} = {source(('value', value))}"
 
 
-def _text(formulas: _Formulas) -> tuple[Block, ...]:
+def _report(formulas: _Formulas) -> tuple[Block, ...]:
     blocks: list[Block] = [Title(formulas.heading, wraps=False)]
     shown_names: tuple[str, ...] = NAMES
     if formulas.names:
@@ -371,7 +371,7 @@ def _to_dict(formulas: _Formulas) -> dict[str, Any]:
 
 
 _BLOCKS: Mapping[str, Callable[[_Formulas], tuple[Block, ...]]] = {
-    "text": _text,
+    "text": _report,
     "latex": _latex,
     "python": _python,
     "sql": _sql,

@@ -1,35 +1,37 @@
-"""A guess: what a checkpoint without a config may be, what is sure of it and what is not, and the ways to show it."""
+"""A guess: what a checkpoint without a config may be, what is sure of it and what is not."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, readers, units
+from weighbridge.answers.answer import Report
 from weighbridge.answers.verify import Verification
 from weighbridge.errors import CheckpointError, ModelError, printable, shorten
 from weighbridge.guessing import guess as guessing
 from weighbridge.matching.comparison import Choice
 from weighbridge.matching.pairing import translated
-from weighbridge.render.table import Table, text, wrap
+from weighbridge.render.document import Document, Notes, Title, Together
+from weighbridge.render.table import Table
 from weighbridge.render.words import words
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator
 
-    from weighbridge.guessing.guess import Candidate, Free, Guess
+    from weighbridge.guessing.guess import Candidate, Guess
 
 _MOST_SHOWN = 12  # fields of a list, other values, other candidates
 _LONGEST_VALUE = 30
 
 
 def guess(checkpoint: str | os.PathLike[str]) -> Guessed:
-    """Tell which family, class and config a checkpoint is of, from its headers alone: names and shapes.
+    """Find the family, class and config of a checkpoint from the names and shapes in its headers.
 
-    What the headers determine is told as sure, what they leave open as free, with the value that
-    was taken: of how many attention heads a BERT has, no tensor tells. A guess is exact if the
-    checkpoint then holds every tensor of the class in its shape, and no other. Often more than one
-    family fits exactly; all of them are told, the likeliest first.
+    What the headers determine is sure, and what they leave open is free: no tensor shows how many
+    attention heads a BERT has. A guess is exact if the checkpoint then holds every tensor of the
+    class in its shape, and no other. Often more than one family fits exactly; all of them are
+    listed, the likeliest first.
 
     Args:
         checkpoint: a checkpoint file, the index of several, or a folder with either.
@@ -56,7 +58,7 @@ def guess(checkpoint: str | os.PathLike[str]) -> Guessed:
     return Guessed(guessing.guess_model(found))
 
 
-class Guessed:
+class Guessed(Report):
     """What `guess` returns."""
 
     def __init__(self, found: Guess) -> None:
@@ -64,18 +66,10 @@ class Guessed:
         self.candidates: tuple[Candidate, ...] = found.candidates
         """What it may be, the likeliest first."""
 
-    def __repr__(self) -> str:
-        return self.text()
-
-    def _repr_html_(self) -> str:
-        from html import escape  # noqa: PLC0415
-
-        return f"<pre>{escape(self.text())}</pre>"
-
     @property
     def best(self) -> Candidate | None:
-        """The likeliest candidate, or the nearest where none is exact; nothing where no family has such names."""
-        return self.candidates[0] if self.candidates else None
+        """The likeliest candidate, or the nearest where none is exact; None without any."""
+        return next(iter(self.candidates), None)
 
     @property
     def status(self) -> int:
@@ -98,7 +92,15 @@ class Guessed:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
-        best = self.best
+        best, free, evidence = self.best, None, None
+        differences: list[dict[str, Any]] = []
+        if best:
+            free = {name: field._asdict() for name, field in best.free.items()}
+            evidence = self.verification.evidence
+            differences = [
+                {**difference._asdict(), "matters": difference.matters}
+                for difference in best.comparison.differences
+            ]
         return {
             "checkpoint": self.found.path,
             "format": self.found.format,
@@ -107,103 +109,94 @@ class Guessed:
             "class": best and best.class_name,
             "config": best and best.config,
             "sure": best and best.sure,
-            "free": best and {name: free._asdict() for name, free in best.free.items()},
-            "exact": [_named(candidate) for candidate in self.guess.exact],
+            "free": free,
+            "exact": [_in_brief(candidate) for candidate in self.guess.exact],
             "nearest": [
-                {**_named(candidate), "failures": candidate.comparison.failures}
+                {**_in_brief(candidate), "failures": candidate.comparison.failures}
                 for candidate in self.candidates
             ],
-            "differences": [
-                {**found._asdict(), "matters": found.matters}
-                for found in (best.comparison.differences if best else ())
-            ],
+            "differences": differences,
             "files": list(self.found.files),
             "header_bytes": self.found.header_bytes,
-            "evidence": self.verification.evidence if best else None,
+            "evidence": evidence,
         }
 
     @property
     def verification(self) -> Verification:
-        """The checkpoint held against the config that was guessed, as `verify` holds it against one that is given."""
+        """The checkpoint held against the guessed config, as `verify` holds it against another."""
         best = self.candidates[0]
         choice = Choice(
             best.comparison, best.class_name, "fits", {best.class_name: best.comparison.failures}
         )
         return Verification(best.model, self.found, choice, None)
 
-    def text(self, lang: str = "en") -> str:
-        """Write the guess for a terminal: what it is, what is sure of it, what is not, and what else fits."""
-        said = _words(lang)
-        heading = wrap(f"{printable(self.found.path)} · {self.found.format}")
+    def document(self, lang: str = "en") -> Document:
+        """Return the guess: what it is, what is sure of it, what is not, and what else fits."""
+        texts = _guess_words(lang)
+        title = Title(f"{printable(self.found.path)} · {self.found.format}")
         if self.best is None:
-            return "\n".join([heading, wrap(said["nothing"])])
-        names = {"class": self.best.class_name, "family": self.best.family}
-        verdict = said["near" if self.status else "exact"].format(
-            **names, differences=units.count(self.best.comparison.failures)
+            return Document((Together((title, Notes((texts["nothing"],)))),), lang)
+        verdict = texts["exact"]
+        if self.status:
+            verdict = texts["near"]
+        verdict = verdict.format(
+            **{"class": self.best.class_name, "family": self.best.family},
+            differences=units.count(self.best.comparison.failures),
         )
-        blocks = [
-            "\n".join([heading, wrap(verdict)]),
-            *(self.verification.blocks(lang) if self.best.comparison.differences else ()),
-            text(self._sure(said)),
-            text(self._free(said)) if self.best.free else "",
-            "\n".join(map(wrap, self._notes(said, lang))),
-        ]
-        return "\n\n".join(filter(None, blocks))
+        blocks = (Together((title, Notes((verdict,)))),)
+        differences = self.verification.blocks(lang)
+        sure = [(name, _as_json(value)) for name, value in self.best.sure.items()]
+        tables = [Table((texts["sure"], texts["value"]), tuple(sure), "<<")]
+        free = []
+        for name, field in self.best.free.items():
+            why = texts[field.why].format(field=field.after)
+            free.append((name, _as_json(field.value), why))
+        if free:
+            header = (texts["free"], texts["value"], texts["why"])
+            tables.append(Table(header, tuple(free), "<<<"))
+        notes = Notes(tuple(self._sentences(texts, lang)))
+        return Document((*blocks, *differences, *tables, notes), lang)
 
-    def _sure(self, said: dict[str, str]) -> Table:
-        rows = tuple((name, _shown(value)) for name, value in self.candidates[0].sure.items())
-        return Table((said["sure"], said["value"]), rows, "<<")
-
-    def _free(self, said: dict[str, str]) -> Table:
-        rows = tuple(
-            (name, _shown(free.value), _why(free, said))
-            for name, free in self.candidates[0].free.items()
-        )
-        return Table((said["free"], said["value"], said["why"]), rows, "<<<")
-
-    def _notes(self, said: dict[str, str], lang: str) -> Iterator[str]:
-        for name, free in self.candidates[0].free.items():
-            if free.others:
-                yield said["others"].format(
-                    field=name, values=_listed(map(_shown, _sorted(free.others)), said)
-                )
-        others = [f"{each.class_name} ({each.family})" for each in self.guess.exact[1:]]
+    def _sentences(self, texts: dict[str, str], lang: str) -> Iterator[str]:
+        for name, field in self.candidates[0].free.items():
+            if field.others:
+                values = _first(map(_as_json, _sorted_numbers(field.others)), texts)
+                yield texts["others"].format(field=name, values=values)
+        others = [f"{equal.class_name} ({equal.family})" for equal in self.guess.exact[1:]]
         if others:
-            yield said["equals"].format(classes=_listed(others, said))
+            yield texts["equals"].format(classes=_first(others, texts))
         yield from self.verification.weighing.known(lang)[:1]
         files = units.count(len(self.found.files))
-        yield said["evidence"].format(files=files, bytes=units.count(self.found.header_bytes))
+        yield texts["evidence"].format(files=files, bytes=units.count(self.found.header_bytes))
 
 
-def _named(candidate: Candidate) -> dict[str, str]:
+def _in_brief(candidate: Candidate) -> dict[str, str]:
     return {"family": candidate.family, "class": candidate.class_name}
 
 
-def _why(free: Free, said: dict[str, str]) -> str:
-    return said[free.why].format(field=free.after)
-
-
-def _sorted(values: tuple[Any, ...]) -> list[Any]:
+def _sorted_numbers(values: tuple[Any, ...]) -> list[Any]:
     """Return numbers in order, other values as they are."""
-    return sorted(values) if all(type(value) in (int, float) for value in values) else list(values)
+    if all(type(value) in (int, float) for value in values):
+        return sorted(values)
+    return list(values)
 
 
-def _listed(things: Iterable[str], said: dict[str, str]) -> str:
+def _first(items: Iterable[str], texts: dict[str, str]) -> str:
     """Return a list in one line, the first few of a long one."""
-    shown = list(things)
-    left = len(shown) - _MOST_SHOWN
-    return said["and"].join(shown[:_MOST_SHOWN]) + (
-        said["more"].format(count=units.count(left)) if left > 0 else ""
-    )
+    listed = list(items)
+    line = texts["and"].join(listed[:_MOST_SHOWN])
+    if len(listed) > _MOST_SHOWN:
+        line += texts["more"].format(count=units.count(len(listed) - _MOST_SHOWN))
+    return line
 
 
-def _shown(value: Any) -> str:
+def _as_json(value: Any) -> str:
     """Write a field's value as JSON has it; a long list by its beginning."""
     import json  # noqa: PLC0415  # a name from the catalogue is answered without it
 
     return shorten(json.dumps(value, ensure_ascii=False), str, _LONGEST_VALUE)
 
 
-def _words(lang: str) -> dict[str, str]:
+def _guess_words(lang: str) -> dict[str, str]:
     """Return the words of a guess in a language, those of all tables among them."""
     return {**words(lang), **data.read_toml(f"words/guess.{lang}.toml")}

@@ -1,4 +1,4 @@
-"""An inspection: what a checkpoint holds, told from its headers alone, and the ways to show it."""
+"""An inspection: what a checkpoint holds, from its headers alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, readers, units
-from weighbridge.answers.answer import Shown
+from weighbridge.answers.answer import AnswerBase
 from weighbridge.blueprint.roles import component_of, role_of
 from weighbridge.errors import UsageError, printable, shorten
 from weighbridge.render.document import Document, Notes, Title, Together, write
@@ -22,15 +22,14 @@ if TYPE_CHECKING:
     from weighbridge.readers import Found, Watch
 
 GROUPINGS = ("component", "role", "layer", "dtype", "tensor")
-_LAYER = re.compile(
-    r"^(?:.*?\.)?\d+(?=\.)"
-)  # the path of the outermost module that is one of several
+_LAYER = re.compile(r"^(?:.*?\.)?\d+(?=\.)")
+"""The path of the outermost module that is one of several."""
 _MOST_SHOWN = 12  # entries of the metadata that a text has
 _LONGEST_VALUE = 60
 
 
 def inspect(path: str | os.PathLike[str], watch: Watch | None = None) -> Inspection:
-    """Tell what a checkpoint holds: its tensors, their shapes, dtypes, roles and bytes.
+    """Find what a checkpoint holds: its tensors, their shapes, dtypes, roles and bytes.
 
     No weights are read.
 
@@ -57,7 +56,7 @@ def inspect(path: str | os.PathLike[str], watch: Watch | None = None) -> Inspect
 
 
 class Weight(NamedTuple):
-    """What some tensors weigh: how many they are, the parameters that they stand for, and what is stored of them.
+    """What some tensors weigh: their number, their parameters, and what is stored of them.
 
     ``elements`` are those in the files, where a scale is one and several packed parameters are too,
     and ``bytes`` what they take.
@@ -69,7 +68,7 @@ class Weight(NamedTuple):
     bytes: int
 
 
-class Inspection(Shown):
+class Inspection(AnswerBase):
     """What `inspect` returns.
 
     ``parameters`` are logical: of a type or a tensor that packs them, those that it stands for; a
@@ -84,11 +83,13 @@ class Inspection(Shown):
             row._replace(role=role_of(own[row.name], beside)) if row.name in own else row
             for row in found.rows
         )
-        self.total = _weight(self.rows)
+        self.total = _sum_of(self.rows)
         self.parameters, self.bytes = self.total.parameters, self.total.bytes
 
     def by(self, grouping: str) -> dict[str, Weight]:
-        """Return what stands in one ``"component"``, ``"role"``, ``"layer"``, ``"dtype"`` or ``"tensor"`` weighs.
+        """Return what each group weighs.
+
+        A group is a ``"component"``, a ``"role"``, a ``"layer"``, a ``"dtype"`` or a ``"tensor"``.
 
         Raises:
             UsageError: there is no such grouping.
@@ -98,9 +99,11 @@ class Inspection(Shown):
             raise UsageError("cannot group so", values={"by": grouping}, hint=hint)
         groups: dict[str, list[Row]] = {}
         for row in self.rows:
-            name = self.found.called.get(row.name, row.name) if grouping == "layer" else row.name
+            name = row.name
+            if grouping == "layer":
+                name = self.found.called.get(name, name)
             groups.setdefault(_KEYS[grouping](row._replace(name=name)), []).append(row)
-        return {name: _weight(rows) for name, rows in groups.items()}
+        return {name: _sum_of(rows) for name, rows in groups.items()}
 
     @property
     def evidence(self) -> dict[str, Any]:
@@ -111,26 +114,28 @@ class Inspection(Shown):
             "data": "not read",
         }
 
-    def to_dict(self, by: str = "component") -> dict[str, Any]:  # noqa: ARG002  # asked as a weighing is
+    def to_dict(
+        self,
+        by: str = "component",  # noqa: ARG002  # it is asked as a weighing is
+    ) -> dict[str, Any]:
         """Return everything, ready for JSON, whatever the text would be grouped by."""
+        groups = {}
+        for grouping in GROUPINGS[:-1]:
+            weights = self.by(grouping).items()
+            groups[f"{grouping}s"] = {name: weight._asdict() for name, weight in weights}
         return {
             "checkpoint": self.found.path,
             "format": self.found.format,
             **self.total._asdict(),
-            **{
-                f"{grouping}s": {
-                    name: weight._asdict() for name, weight in self.by(grouping).items()
-                }
-                for grouping in GROUPINGS[:-1]
-            },
+            **groups,
             "rows": [{**row._asdict(), "bytes": row.bytes} for row in self.rows],
-            "packed": {name: of._asdict() for name, of in self.found.packed.items()},
+            "packed": {name: weight._asdict() for name, weight in self.found.packed.items()},
             "metadata": self.found.metadata,
             "evidence": self.evidence,
         }
 
     def csv(self, by: str = "component") -> str:
-        """Write the groups as CSV, or every tensor with its shape, dtype and role: one line each, and no total."""
+        """Write the groups, or every tensor, as CSV: one line each, and no total."""
         if by == "tensor":
             header = ("tensor", "role", "dtype", "shape", "parameters", "bytes")
             shown = [
@@ -144,36 +149,24 @@ class Inspection(Shown):
 
     def table(self, by: str = "component", lang: str = "en") -> Table:
         """Return the groups as a table: name, tensors, parameters, share, bytes; and the total."""
-        said = _words(lang)
+        texts = _inspect_words(lang)
+        rows: list[tuple[str, ...]] = []
         if by == "tensor":
-            of_each = tuple(
-                (printable(row.name), row.dtype, _shape(row) or "1", units.count(row.count))
-                for row in self.rows
-            )
-            totals = (said["total"], "", "", units.count(self.parameters))
-            return Table(
-                (said["tensor"], said["dtype"], said["shape"], said["parameters"]),
-                (*of_each, totals),
-                "<<<>",
-                1,
-            )
-        heading: tuple[str, ...] = (
-            said[by],
-            said["tensors"],
-            said["parameters"],
-            said["share"],
-            said["bytes"],
-        )
-        rows: list[tuple[str, ...]] = [
-            (label(printable(name), lang), *_cells(weight, self.total))
-            for name, weight in [*self.by(by).items(), (said["total"], self.total)]
-        ]
-        return Table(heading, tuple(rows), "<>>>>", 1)
+            for row in self.rows:
+                number = units.count(row.count)
+                rows.append((printable(row.name), row.dtype, _shape(row) or "1", number))
+            rows.append((texts["total"], "", "", units.count(self.parameters)))
+            header = (texts["tensor"], texts["dtype"], texts["shape"], texts["parameters"])
+            return Table(header, tuple(rows), "<<<>", 1)
+        for name, weight in [*self.by(by).items(), (texts["total"], self.total)]:
+            rows.append((label(printable(name), lang), *_figures(weight, self.total)))
+        columns = (by, "tensors", "parameters", "share", "bytes")
+        return Table(tuple(texts[column] for column in columns), tuple(rows), "<>>>>", 1)
 
     def document(self, lang: str = "en", by: str = "component") -> Document:
         """Return the inspection as a document, its groups in a table."""
         title = Title(f"{printable(self.found.path)} · {self.found.format}")
-        notes = Notes(tuple(self._notes(lang)))
+        notes = Notes(tuple(self._sentences(lang)))
         return Document((Together((title, self.table(by, lang))), notes), lang)
 
     def text(self, by: str = "component", lang: str = "en") -> str:
@@ -184,77 +177,83 @@ class Inspection(Shown):
         """Write the inspection in Markdown."""
         return write(self.document(lang, by), "markdown")
 
-    def _packed(self, said: Mapping[str, str]) -> Iterator[str]:
-        """Say which weights stand packed, in which way, and what they stand for."""
-        ways = Counter(
-            (of.packing, _bits(of.bits))
-            for of in self.found.packed.values()
-            if of.elements is not None
-        )
-        if ways:
-            named = said["and"].join(
-                said["way" if bits else "way_of_many"].format(
-                    name=name, bits=bits, tensors=units.count(tensors)
-                )
-                for (name, bits), tensors in ways.most_common()
-            )
-            elements, parameters = units.count(self.total.elements), units.count(self.parameters)
-            yield said["packed"].format(ways=named, elements=elements, parameters=parameters)
-        unknown = Counter(of.packing for of in self.found.packed.values() if of.elements is None)
-        for name, tensors in unknown.items():
-            yield said["unknown_bits"].format(name=name, tensors=units.count(tensors))
-
-    def _notes(self, lang: str) -> Iterable[str]:
-        said = _words(lang)
-        dtypes = sorted(self.by("dtype").items(), key=lambda item: -item[1].parameters)
-        yield said["dtypes"].format(
-            dtypes=said["and"].join(
-                said["of_dtype"].format(
-                    dtype=name, tensors=units.count(weight.tensors), size=units.size(weight.bytes)
-                )
-                for name, weight in dtypes
-            )
-        )
-        yield from self._packed(said)
-        shared = {row.name: row.tied_to for row in self.rows if row.tied_to}
-        if shared:
-            pairs = [
-                said["pair"].format(name=printable(name), target=printable(to))
-                for name, to in shared.items()
-            ]
-            left = (
-                said["and_more"].format(count=len(pairs) - _MOST_SHOWN)
-                if len(pairs) > _MOST_SHOWN
-                else ""
-            )
-            yield said["shared"].format(pairs=said["and"].join(pairs[:_MOST_SHOWN]) + left)
+    def _sentences(self, lang: str) -> Iterator[str]:
+        texts = _inspect_words(lang)
+        yield self._dtypes(texts)
+        yield from self._packed(texts)
+        pairs = []
+        for row in self.rows:
+            if row.tied_to:
+                names = {"name": printable(row.name), "target": printable(row.tied_to)}
+                pairs.append(texts["pair"].format(**names))
+        if pairs:
+            listed = texts["and"].join(pairs[:_MOST_SHOWN])
+            if len(pairs) > _MOST_SHOWN:
+                listed += texts["and_more"].format(count=len(pairs) - _MOST_SHOWN)
+            yield texts["shared"].format(pairs=listed)
         if self.found.metadata:
-            entries = list(self.found.metadata.items())
-            shown = said["and"].join(
-                f"{shorten(key, str, _LONGEST_VALUE)} = {shorten(value, str, _LONGEST_VALUE)}"
-                for key, value in entries[:_MOST_SHOWN]
-            )
-            more = len(entries) - _MOST_SHOWN
-            yield said["metadata"].format(shown=shown) + (
-                said["more"].format(count=more) if more > 0 else ""
-            )
+            yield self._metadata(texts)
         files = units.count(len(self.found.files))
-        yield said["evidence"].format(files=files, bytes=units.count(self.found.header_bytes))
+        yield texts["evidence"].format(files=files, bytes=units.count(self.found.header_bytes))
+
+    def _dtypes(self, texts: Mapping[str, str]) -> str:
+        """Say how many tensors of each dtype there are, the dtype of most parameters first."""
+        dtypes = []
+        for name, weight in sorted(self.by("dtype").items(), key=lambda item: -item[1].parameters):
+            tensors, size = units.count(weight.tensors), units.size(weight.bytes)
+            dtypes.append(texts["of_dtype"].format(dtype=name, tensors=tensors, size=size))
+        return texts["dtypes"].format(dtypes=texts["and"].join(dtypes))
+
+    def _packed(self, texts: Mapping[str, str]) -> Iterator[str]:
+        """Say which weights stand packed, in which way, and what they stand for."""
+        ways, unknown = Counter[tuple[str, str]](), Counter[str]()
+        for packed in self.found.packed.values():
+            if packed.elements is None:
+                unknown[packed.packing] += 1
+            else:
+                ways[packed.packing, _bits(packed.bits)] += 1
+        named = []
+        for (name, bits), tensors in ways.most_common():
+            key = "way_of_many"
+            if bits:
+                key = "way"
+            named.append(texts[key].format(name=name, bits=bits, tensors=units.count(tensors)))
+        if named:
+            elements, parameters = units.count(self.total.elements), units.count(self.parameters)
+            listed = texts["and"].join(named)
+            yield texts["packed"].format(ways=listed, elements=elements, parameters=parameters)
+        for name, tensors in unknown.items():
+            yield texts["unknown_bits"].format(name=name, tensors=units.count(tensors))
+
+    def _metadata(self, texts: Mapping[str, str]) -> str:
+        entries = []
+        for key, value in list(self.found.metadata.items())[:_MOST_SHOWN]:
+            shown = [shorten(part, str, _LONGEST_VALUE) for part in (key, value)]
+            entries.append(" = ".join(shown))
+        sentence = texts["metadata"].format(shown=texts["and"].join(entries))
+        if len(self.found.metadata) > _MOST_SHOWN:
+            sentence += texts["more"].format(count=len(self.found.metadata) - _MOST_SHOWN)
+        return sentence
 
 
 def _bits(bits: float | None) -> str:
-    return units.number(round(bits, 1)).removesuffix(".0") if bits else ""
+    if not bits:
+        return ""
+    return units.number(round(bits, 1)).removesuffix(".0")
 
 
-def _weight(rows: Iterable[Row]) -> Weight:
-    found = list(rows)
-    elements = sum(row.count for row in found if not row.tied_to)
-    return Weight(
-        len(found), sum(row.parameters for row in found), elements, sum(row.bytes for row in found)
-    )
+def _sum_of(rows: Iterable[Row]) -> Weight:
+    tensors = parameters = elements = size = 0
+    for row in rows:
+        tensors += 1
+        parameters += row.parameters
+        size += row.bytes
+        if not row.tied_to:
+            elements += row.count
+    return Weight(tensors, parameters, elements, size)
 
 
-def _cells(weight: Weight, whole: Weight) -> tuple[str, str, str, str]:
+def _figures(weight: Weight, whole: Weight) -> tuple[str, str, str, str]:
     share = units.share(weight.parameters, whole.parameters)
     return (
         units.count(weight.tensors),
@@ -269,9 +268,11 @@ def _shape(row: Row) -> str:
 
 
 def _layer(row: Row) -> str:
-    """Return the path of the layer that a tensor is in, or of the module that holds it outside of all."""
-    found = _LAYER.match(row.name)
-    return found[0] if found else row.name.rpartition(".")[0] or row.name
+    """Return the path of the layer that a tensor is in, else of the module that holds it."""
+    layer = _LAYER.match(row.name)
+    if layer:
+        return layer[0]
+    return row.name.rpartition(".")[0] or row.name
 
 
 _KEYS: dict[str, Callable[[Row], str]] = {
@@ -283,6 +284,6 @@ _KEYS: dict[str, Callable[[Row], str]] = {
 }
 
 
-def _words(lang: str) -> dict[str, str]:
+def _inspect_words(lang: str) -> dict[str, str]:
     """Return the words of an inspection in a language, those of all tables among them."""
     return {**words(lang), **data.read_toml(f"words/inspect.{lang}.toml")}

@@ -1,94 +1,106 @@
-"""A measurement, written: what was predicted, what was measured, and their ratio on one line each."""
+"""A measurement: what was predicted, what was measured, and their ratio on one line each."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, units
-from weighbridge.render.table import Table, text, wrap
+from weighbridge.answers.answer import Report
+from weighbridge.render.document import Document, Notes, Title, Together
+from weighbridge.render.table import Table
 from weighbridge.render.words import words
 
 if TYPE_CHECKING:
     from weighbridge.costs.costs import Measurement, Quantity
 
 
-class Measuring:
+class Measuring(Report):
     """A measurement and the ways to show it.
 
     Example:
-        >>> from weighbridge.costs.costs import Measurement, Note, Quantity
+        >>> from weighbridge.costs.costs import Measurement, Quantity
         >>> run = {"batch": 4, "dtype": "F32", "training": True}
-        >>> found = Measurement("bert", "bert", "BertModel", run, (Quantity("parameters", 100, 100),), (), ())
-        >>> print(Measuring(found).text())
+        >>> parameters = (Quantity("parameters", 100, 100),)
+        >>> measuring = Measuring(Measurement("bert", "bert", "BertModel", run, parameters, (), ()))
+        >>> print(measuring.text())
         bert · BertModel · batch 4, dtype F32, training
         quantity    predicted  measured   ratio
         parameters        100       100  1.0000
-        >>> Measuring(found).to_dict()["parameters"]
+        >>> measuring.to_dict()["parameters"]
         {'predicted': 100, 'measured': 100, 'ratio': 1.0}
     """
 
-    def __init__(self, found: Measurement) -> None:
-        self.found = found
-        self.status = 1 if found.differing else 0
+    def __init__(self, measurement: Measurement) -> None:
+        self.measurement = measurement
+
+    @property
+    def status(self) -> int:
         """The exit status: 1 where a count is not as it was predicted."""
+        return int(bool(self.measurement.differing))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON: each quantity under its name."""
-        found = self.found
+        measurement, quantities = self.measurement, {}
+        for quantity in measurement.quantities:
+            quantities[quantity.name] = {
+                "predicted": quantity.predicted,
+                "measured": quantity.measured,
+                "ratio": quantity.ratio,
+            }
         return {
-            "model": found.model,
-            "family": found.family,
-            "class": found.class_name,
-            "run": found.run,
-            **{
-                each.name: {
-                    "predicted": each.predicted,
-                    "measured": each.measured,
-                    "ratio": each.ratio,
-                }
-                for each in found.quantities
-            },
-            "differing": found.differing,
-            "notes": [self._said("en", note.key, **note.values) for note in found.notes],
+            "model": measurement.model,
+            "family": measurement.family,
+            "class": measurement.class_name,
+            "run": measurement.run,
+            **quantities,
+            "differing": measurement.differing,
+            "notes": self._sentences("en"),
         }
 
-    def text(self, lang: str = "en") -> str:
-        """Write the measurement for a terminal."""
-        said, found = _words(lang), self.found
-        training = said["training" if found.run.get("training") else "evaluation"]
-        run = [f"{name} {value}" for name, value in found.run.items() if name != "training"]
-        heading = self._said(
-            lang,
-            "heading",
-            model=found.model,
-            class_name=found.class_name,
-            run=said["and"].join([*run, training]),
+    def document(self, lang: str = "en") -> Document:
+        """Return the measurement as a document, a row each quantity."""
+        texts, measurement = _measure_words(lang), self.measurement
+        settings = [
+            f"{name} {value}" for name, value in measurement.run.items() if name != "training"
+        ]
+        mode = "evaluation"
+        if measurement.run.get("training"):
+            mode = "training"
+        heading = texts["heading"].format(
+            model=measurement.model,
+            class_name=measurement.class_name,
+            run=texts["and"].join([*settings, texts[mode]]),
         )
-        header = (said["quantity"], said["predicted"], said["measured"], said["ratio"])
-        table = Table(
-            header, tuple(_cells(each, said["none"]) for each in found.quantities), "<>>>"
-        )
-        notes = [self._said(lang, note.key, **note.values) for note in found.notes]
-        if found.differing:
-            notes.insert(0, self._said(lang, "differing", names=said["and"].join(found.differing)))
-        return "\n".join([wrap(heading), text(table), *([""] if notes else []), *map(wrap, notes)])
+        header = (texts["quantity"], texts["predicted"], texts["measured"], texts["ratio"])
+        rows = [_cells(quantity, texts["none"]) for quantity in measurement.quantities]
+        notes = self._sentences(lang)
+        if measurement.differing:
+            names = texts["and"].join(measurement.differing)
+            notes.insert(0, texts["differing"].format(names=names))
+        table = Table(header, tuple(rows), "<>>>")
+        return Document((Together((Title(heading), table)), Notes(tuple(notes))), lang)
 
-    @staticmethod
-    def _said(lang: str, key: str, **values: str) -> str:
-        return _words(lang)[key].format(**values)
-
-
-def _cells(each: Quantity, none: str) -> tuple[str, str, str, str]:
-    ratio = none if each.ratio is None else units.fixed(each.ratio, 4)
-    return each.name, _number(each.predicted, none), _number(each.measured, none), ratio
+    def _sentences(self, lang: str) -> list[str]:
+        texts = _measure_words(lang)
+        return [texts[note.key].format(**note.values) for note in self.measurement.notes]
 
 
-def _number(value: float | None, none: str) -> str:
+def _cells(quantity: Quantity, none: str) -> tuple[str, str, str, str]:
+    predicted, measured = _figure(quantity.predicted, none), _figure(quantity.measured, none)
+    ratio = none
+    if quantity.ratio is not None:
+        ratio = units.fixed(quantity.ratio, 4)
+    return quantity.name, predicted, measured, ratio
+
+
+def _figure(value: float | None, none: str) -> str:
     if value is None:
         return none
-    return units.count(value) if isinstance(value, int) else units.fixed(value, 4)
+    if isinstance(value, int):
+        return units.count(value)
+    return units.fixed(value, 4)
 
 
-def _words(lang: str) -> dict[str, str]:
+def _measure_words(lang: str) -> dict[str, str]:
     """Return the words of a measurement in a language, those of all tables among them."""
     return {**words(lang), **data.read_toml(f"words/measure.{lang}.toml")}

@@ -1,10 +1,11 @@
-"""A reconciliation: the ways of counting that give a published number, told in sentences."""
+"""A reconciliation: the ways of counting that give a published number, in sentences."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, readers, units
+from weighbridge.answers.answer import Report
 from weighbridge.counting.conventions import table as conventions
 from weighbridge.counting.reconciliation import (
     CountingStep,
@@ -19,18 +20,19 @@ from weighbridge.counting.reconciliation import (
 from weighbridge.errors import printable
 from weighbridge.models.catalogue import released
 from weighbridge.models.find import find
-from weighbridge.render.table import wrap
+from weighbridge.render.document import NOTHING, Document, Notes, Together
 from weighbridge.render.words import words
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from weighbridge.models.find import Model
     from weighbridge.readers import Found
+    from weighbridge.render.document import Block
 
 MOST_SHOWN = 8
-"""How many ways a text tells."""
+"""How many ways a text shows."""
 
 
 def reconcile(
@@ -40,7 +42,7 @@ def reconcile(
     fields: Mapping[str, Any] | None = None,
     blueprint: str | os.PathLike[str] | None = None,
 ) -> Reconciled:
-    """Tell under which ways of counting a model gives a published number, or rounds to it; without a model, which do.
+    """Find the ways of counting under which a model gives a published number, or rounds to it.
 
     Args:
         model: as for `weigh`; a checkpoint, as for `inspect`, to count what it holds; None to
@@ -63,25 +65,31 @@ def reconcile(
     """
     wanted = read_number(stated)
     if model is None:
-        return Reconciled(wanted, tuple(_of_catalogue(wanted)), None)
+        return Reconciled(wanted, _of_catalogue(wanted), None)
     if readers.is_checkpoint(model):
-        held = readers.read(model)
-        return Reconciled(wanted, (Told(held.path, reconcile_checkpoint(held, wanted)),), held)
+        checkpoint = readers.read(model)
+        ways = ReconciledModel(checkpoint.path, reconcile_checkpoint(checkpoint, wanted))
+        return Reconciled(wanted, (ways,), checkpoint)
     described: Any = model  # and no module; `find` refuses what is nothing that it knows
     found = find(described, fields, blueprint=blueprint)
-    return Reconciled(wanted, (Told(found.where, reconcile_model(found, wanted)),), found)
+    ways = ReconciledModel(found.where, reconcile_model(found, wanted))
+    return Reconciled(wanted, (ways,), found)
 
 
-class Told(NamedTuple):
-    """What is found of one model."""
+class ReconciledModel(NamedTuple):
+    """A model, and the ways of counting that give the number, or the nearest ones."""
 
     where: str
-    found: Reconciliation
+    ways: Reconciliation
 
 
-def _of_catalogue(wanted: PublishedNumber) -> Iterator[Told]:
-    """Yield the released models that give a number, those of one shape once, under the first's name."""
+def _of_catalogue(wanted: PublishedNumber) -> tuple[ReconciledModel, ...]:
+    """Return the released models that give a number, the simplest ways first.
+
+    Those of one shape stand there once, under the first one's name.
+    """
     seen = set[object]()
+    models = []
     for name in released():
         model = find(name)
         shape = (
@@ -95,36 +103,40 @@ def _of_catalogue(wanted: PublishedNumber) -> Iterator[Told]:
             found = reconcile_model(model, wanted, classes)
             simple = tuple(way for way in found.matches if len(way.steps) <= _SIMPLE)
             if simple:
-                yield Told(name, found._replace(matches=simple))
+                models.append(ReconciledModel(name, found._replace(matches=simple)))
+    models.sort(key=_length_of_first)
+    return tuple(models)
 
 
-_SIMPLE = 2  # conventions of a way that is told of a model that nobody named
+def _length_of_first(model: ReconciledModel) -> int:
+    return len(model.ways.matches[0].steps)
 
 
-class Reconciled:
+_SIMPLE = 2  # conventions of a way that is shown of a model that nobody named
+
+
+class Reconciled(Report):
     """What `reconcile` returns."""
 
     def __init__(
-        self, wanted: PublishedNumber, told: tuple[Told, ...], model: Model | Found | None
+        self,
+        wanted: PublishedNumber,
+        models: tuple[ReconciledModel, ...],
+        model: Model | Found | None,
     ) -> None:
-        self.number, self.model = wanted, model
-        self.told = (
-            tuple(sorted(told, key=lambda each: len(each.found.matches[0].steps)))
-            if model is None
-            else told
-        )
-        self.matches: tuple[Way, ...] = tuple(
-            way for each in self.told for way in each.found.matches
-        )
+        self.number, self.models, self.model = wanted, models, model
+        matches: list[Way] = []
+        for reconciled in models:
+            matches += reconciled.ways.matches
+        self.matches: tuple[Way, ...] = tuple(matches)
         """The ways that give the number, simplest first."""
-
-    def __repr__(self) -> str:
-        return self.text()
 
     @property
     def of_model(self) -> Model | None:
         """The model, where one is named, and not a checkpoint."""
-        return None if self.model is None or isinstance(self.model, readers.Found) else self.model
+        if isinstance(self.model, readers.Found):
+            return None
+        return self.model
 
     @property
     def notes(self) -> list[str]:
@@ -140,117 +152,119 @@ class Reconciled:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
+        value, model = float(self.number.value), None
+        if self.number.value.denominator == 1:
+            value = int(self.number.value)
+        if self.model:
+            model = self.models[0].where
+        matches, nearest = [], []
+        for reconciled in self.models:
+            for way in reconciled.ways.matches:
+                match = _way_to_dict(way)
+                matches.append({"model": reconciled.where, **match})
+            nearest += [_near_to_dict(near) for near in reconciled.ways.nearest]
         return {
             "number": self.number.text,
-            "value": float(self.number.value)
-            if self.number.value.denominator > 1
-            else int(self.number.value),
+            "value": value,
             "is_bytes": self.number.is_bytes,
-            "model": self.told[0].where if self.model else None,
+            "model": model,
             "status": self.status,
-            "matches": [
-                {"model": each.where, **_way_to_dict(way)}
-                for each in self.told
-                for way in each.found.matches
-            ],
-            "nearest": [_near_to_dict(near) for each in self.told for near in each.found.nearest],
+            "matches": matches,
+            "nearest": nearest,
         }
 
-    def text(self, lang: str = "en") -> str:
-        """Write it for a terminal: what fits, or what is nearest."""
-        said = Said(lang)
+    def document(self, lang: str = "en") -> Document:
+        """Return what fits, or what is nearest."""
+        texts = ReconcileWords(lang)
         if self.model is None:
-            return self._anywhere(said)
-        (told,) = self.told
+            return Document(self._anywhere(texts), lang)
+        (reconciled,) = self.models
         names = {
             "number": printable(self.number.text),
-            "model": told.where,
+            "model": reconciled.where,
             "count": units.count(len(self.matches)),
         }
         if not self.matches:
-            lines = [wrap(said["none"].format(**names)), "", said["nearest"]]
-            return "\n".join(
-                [*lines, *(said.wrapped(said.near(near)) for near in told.found.nearest)]
-            )
-        key = "found_many" if len(self.matches) > 1 else "found"
-        lines = [wrap(said[key].format(**names)), ""]
-        lines += [said.wrapped(said.way(way)) for way in self.matches[:MOST_SHOWN]]
-        if len(self.matches) > MOST_SHOWN:
-            lines.append(said["more"].format(count=len(self.matches) - MOST_SHOWN))
-        first = self.matches[0]
+            nearest = Notes(tuple(map(texts.near, reconciled.ways.nearest)), level=1)
+            verdict = Notes((texts["none"].format(**names),))
+            return Document((verdict, Together((Notes((texts["nearest"],)), nearest))), lang)
+        key = "found"
+        if len(self.matches) > 1:
+            key = "found_many"
+        ways = Notes(tuple(map(texts.way, self.matches[:MOST_SHOWN])), level=1)
+        more = _more(len(self.matches), texts)
+        first, total = self.matches[0], NOTHING
         if first.steps and first.steps[0].tensors and first.bytes is None:
-            lines += ["", wrap(said.sum(first))]
-        return "\n".join(lines)
+            total = Notes((texts.sum(first),))
+        return Document((Notes((texts[key].format(**names),)), Together((ways, more)), total), lang)
 
-    def _anywhere(self, said: Said) -> str:
+    def _anywhere(self, texts: ReconcileWords) -> tuple[Block, ...]:
         names = {"number": printable(self.number.text)}
-        if not self.told:
-            return wrap(said["none_somewhere"].format(**names))
-        lines = [wrap(said["found_somewhere"].format(**names)), ""]
-        for each in self.told[:MOST_SHOWN]:
-            lines.append(wrap(each.where))
-            lines += [said.wrapped(said.way(way)) for way in each.found.matches[:2]]
-        if len(self.told) > MOST_SHOWN:
-            lines.append(said["more"].format(count=len(self.told) - MOST_SHOWN))
-        return "\n".join(lines)
+        if not self.models:
+            return (Notes((texts["none_somewhere"].format(**names),)),)
+        blocks: list[Block] = []
+        for reconciled in self.models[:MOST_SHOWN]:
+            ways = map(texts.way, reconciled.ways.matches[:_MOST_OF_EACH])
+            blocks += [Notes((reconciled.where,)), Notes(tuple(ways), level=1)]
+        blocks.append(_more(len(self.models), texts))
+        verdict = Notes((texts["found_somewhere"].format(**names),))
+        return (verdict, Together(tuple(blocks)))
+
+
+_MOST_OF_EACH = 2  # ways of a model that nobody named
+
+
+def _more(number: int, texts: ReconcileWords) -> Notes:
+    """Say how many are left out of a list."""
+    if number <= MOST_SHOWN:
+        return NOTHING
+    return Notes((texts["more"].format(count=number - MOST_SHOWN),))
 
 
 def _way_to_dict(way: Way) -> dict[str, Any]:
+    steps = []
+    for step in way.steps:
+        counted = {"tensors": step.tensors, "change": step.change}
+        steps.append({"convention": step.convention, **dict(step.values), **counted})
+    size = {}
+    if way.bytes is not None:
+        size = {"bytes": way.bytes, "dtype": way.dtype, "unit_bytes": way.scale}
     return {
         "class": way.class_name,
         "total": way.total,
         "parameters": way.parameters,
-        "steps": [
-            {
-                "convention": step.convention,
-                **dict(step.values),
-                "tensors": step.tensors,
-                "change": step.change,
-            }
-            for step in way.steps
-        ],
+        "steps": steps,
         "rounded_to_zeros": bool(way.rounding),
-        **(
-            {"bytes": way.bytes, "dtype": way.dtype, "unit_bytes": way.scale}
-            if way.bytes is not None
-            else {}
-        ),
+        **size,
     }
 
 
 def _near_to_dict(near: Near) -> dict[str, Any]:
-    return {
-        **_way_to_dict(near.way),
-        "gap": near.gap,
-        "gap_is": [{"what": what, **of} for what, of in near.gap_is],
-    }
+    gap_is = [{"what": what, **values} for what, values in near.gap_is]
+    return {**_way_to_dict(near.way), "gap": near.gap, "gap_is": gap_is}
 
 
-class Said(dict[str, str]):
+class ReconcileWords(dict[str, str]):
     """The words of a reconciliation in one language."""
 
     def __init__(self, lang: str) -> None:
         super().__init__({**words(lang), **data.read_toml(f"words/reconcile.{lang}.toml")})
         self.lang = lang
 
-    def wrapped(self, sentence: str) -> str:
-        """Indent a sentence, in lines of a terminal."""
-        return "\n".join(f"  {line}" for line in wrap(sentence, 78).split("\n"))
-
     def way(self, way: Way) -> str:
         """Say a way in one sentence."""
         if way.steps and not way.steps[0].tensors:
-            return self["instead"].format(
-                says=self.says(way.steps[0]), parameters=units.count(way.parameters)
-            )
-        steps = self["and"].join(self.step(step) for step in way.steps)
-        if not steps:
-            sentence = self["all"].format(
-                **{"class": way.class_name, "total": units.count(way.total)}
-            )
-        else:
+            parameters = units.count(way.parameters)
+            return self["instead"].format(says=self.says(way.steps[0]), parameters=parameters)
+        steps = self["and"].join(map(self.step, way.steps))
+        if steps:
             sentence = self["way"].format(**{"class": way.class_name, "steps": steps})
-        notes = [self["rounded"]] if way.rounding else []
+        else:
+            total = units.count(way.total)
+            sentence = self["all"].format(**{"class": way.class_name, "total": total})
+        sentences = [sentence]
+        if way.rounding:
+            sentences.append(self["rounded"])
         if way.bytes is not None:
             written = {
                 "parameters": units.count(way.parameters),
@@ -259,71 +273,70 @@ class Said(dict[str, str]):
                 "size": units.fixed(way.bytes / way.scale, 4),
                 "scale": units.count(way.scale),
             }
-            notes.append(self["bytes"].format(**written))
-        return self["between"].join((sentence, *notes))
+            sentences.append(self["bytes"].format(**written))
+        return self["between"].join(sentences)
 
     def step(self, step: CountingStep) -> str:
         """Say one convention with what it changes."""
-        return self["step"].format(says=self.says(step), change=_signed(step.change))
+        return self["step"].format(says=self.says(step), change=_change(step.change))
 
     def says(self, step: CountingStep) -> str:
         """Say one convention."""
         entry, values = conventions()[step.convention], dict(step.values)
         if "targets" in values:
             values["targets"] = entry["targets"][values["targets"]][self.lang]
-        shown = {
-            name: units.count(value) if name == "padded" else value
-            for name, value in values.items()
-        }
-        said: str = entry["says"][self.lang].format(tensors=units.count(step.tensors), **shown)
-        return said
+        if "padded" in values:
+            values["padded"] = units.count(values["padded"])
+        sentence: str = entry["says"][self.lang]
+        return sentence.format(tensors=units.count(step.tensors), **values)
 
     def sum(self, way: Way) -> str:
         """Write how a way comes to its number."""
-        terms = "".join(
-            f" {'-' if step.change < 0 else '+'} {units.count(abs(step.change))}"
-            for step in way.steps
-        )
-        total, parameters = units.count(way.total), units.count(way.parameters)
-        return self["total"].format(
-            **{
-                "class": way.class_name,
-                "total": total,
-                "sum": f"{total}{terms}",
-                "parameters": parameters,
-            }
-        )
+        terms = total = units.count(way.total)
+        for step in way.steps:
+            sign = "+"
+            if step.change < 0:
+                sign = "-"
+            terms += f" {sign} {units.count(abs(step.change))}"
+        names = {"class": way.class_name, "total": total, "sum": terms}
+        return self["total"].format(**names, parameters=units.count(way.parameters))
 
     def near(self, near: Near) -> str:
         """Say of a way that does not fit how far off it is, and what that is equal to."""
-        way, gap = near.way, _signed(near.gap)
+        way, gap = near.way, _change(near.gap)
         if way.bytes is not None:
             taken = units.count(way.bytes)
             values = {"class": way.class_name, "dtype": way.dtype, "bytes": taken, "gap": gap}
             return self["near_bytes"].format(**values)
-        of_way = self.way(way)
-        said = self["near"].format(
-            count=len(way.steps), way=of_way, parameters=units.count(way.parameters), gap=gap
-        )
-        reasons = [self.reason(what, of) for what, of in near.gap_is[:3]]
-        return (
-            f"{said}{self['comma']}{self['gap']} {self['between'].join(reasons)}"
-            if reasons
-            else said
-        )
+        parameters = units.count(way.parameters)
+        values = {"way": self.way(way), "parameters": parameters, "gap": gap}
+        sentence = self["near"].format(count=len(way.steps), **values)
+        reasons = [self.reason(what, values) for what, values in near.gap_is[:_MOST_REASONS]]
+        if not reasons:
+            return sentence
+        return f"{sentence}{self['comma']}{self['gap']} {self['between'].join(reasons)}"
 
-    def reason(self, what: str, of: Mapping[str, Any]) -> str:
+    def reason(self, what: str, values: Mapping[str, Any]) -> str:
         """Say what a gap is equal to."""
-        times = {1: self["once"], 2: self["twice"]}.get(of.get("times", 0), "")
-        return self[what].format(**{**of, "times": times})
+        times = {1: self["once"], 2: self["twice"]}.get(values.get("times", 0), "")
+        return self[what].format(**{**values, "times": times})
 
 
-def _signed(change: int) -> str:
-    return f"{'+' if change > 0 else '-' if change < 0 else ''}{units.count(abs(change))}"
+_MOST_REASONS = 3
 
 
-def verdict(found: Reconciled, lang: str = "en") -> str:
-    """Say in one sentence what a number counts: the simplest way that gives it, or that none does.
+def _change(change: int) -> str:
+    """Write a change with its sign; none has no sign."""
+    if change == 0:
+        return units.count(0)
+    sign = "+"
+    if change < 0:
+        sign = "-"
+    return f"{sign}{units.count(abs(change))}"
+
+
+def verdict(reconciled: Reconciled, lang: str = "en") -> str:
+    """Say in one sentence what a number counts: the simplest way, or that none gives it.
 
     Example:
         >>> verdict(reconcile("bert-base-uncased", "108,891,648"))
@@ -331,5 +344,7 @@ def verdict(found: Reconciled, lang: str = "en") -> str:
         >>> verdict(reconcile("bert-base-uncased", 109_418_952))
         'no way of counting'
     """
-    said = Said(lang)
-    return said.way(found.matches[0]) if found.matches else said["nothing"]
+    texts = ReconcileWords(lang)
+    if not reconciled.matches:
+        return texts["nothing"]
+    return texts.way(reconciled.matches[0])

@@ -1,4 +1,4 @@
-"""Tables of published numbers: one way of counting that fits all rows, or the most, and the likely slips."""
+"""Tables of published numbers: one way of counting for all rows or most, and likely slips."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import units
-from weighbridge.answers.reconcile import Said
+from weighbridge.answers.answer import Report
+from weighbridge.answers.reconcile import ReconcileWords
 from weighbridge.blueprint.schema import load
 from weighbridge.counting.conventions import table as conventions
 from weighbridge.counting.reconciliation import (
@@ -22,7 +23,8 @@ from weighbridge.counting.reconciliation import (
 from weighbridge.errors import ConfigError, UsageError, WeighbridgeError, printable, shorten
 from weighbridge.ledger.symbols import letters_of
 from weighbridge.models.find import find
-from weighbridge.render.table import Table, text, wrap
+from weighbridge.render.document import Document, Notes
+from weighbridge.render.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +40,7 @@ _CHECKED = ("d_head", "head_dim", "head_size")
 
 
 def reconcile_table(path: str | os.PathLike[str], family: str | None = None) -> TableReconciled:
-    """Find one way of counting that fits all rows of a table of configs with published totals, or the most.
+    """Find the way of counting that fits most rows of a table of configs with published totals.
 
     A row names a model (``model``) or gives fields of a family's config, each in a column of its
     name, and its number (``parameters``). Columns of other names are passed over, and named.
@@ -60,10 +62,10 @@ def reconcile_table(path: str | os.PathLike[str], family: str | None = None) -> 
             values={"columns": header},
             hint=f"name it {_NUMBERS[0]}",
         )
-    rows = [
-        _row(at, dict(zip(header, line, strict=False)), numbers, family, where)
-        for at, line in lines
-    ]
+    rows = []
+    for line_number, cells in lines:
+        named_cells = dict(zip(header, cells, strict=False))
+        rows.append(_table_row(line_number, named_cells, numbers, family, where))
     return TableReconciled(where, fit(rows))
 
 
@@ -83,65 +85,75 @@ def _rows(where: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
         raise UsageError("is not UTF-8 text", where=where, hint=hint) from None
     except csv.Error as error:
         raise UsageError(f"is no CSV: {error}", where=where, hint=hint) from None
-    told = [
-        (at, line) for at, line in enumerate(lines, start=1) if any(cell.strip() for cell in line)
-    ]
-    if len(told) < 2 or len(told) > _MOST_ROWS:
+    filled = []
+    for line_number, line in enumerate(lines, start=1):
+        if "".join(line).strip():
+            filled.append((line_number, line))
+    if len(filled) < 2 or len(filled) > _MOST_ROWS:
         raise UsageError(
             f"has no rows, or more than {_MOST_ROWS:,}",
             where=where,
-            values={"lines": len(told)},
+            values={"lines": len(filled)},
             hint=hint,
         )
-    header = [cell.strip() for cell in told[0][1]]
-    for at, line in told[1:]:
+    header = [cell.strip() for cell in filled[0][1]]
+    for line_number, line in filled[1:]:
         if len(line) != len(header):
-            values = {"line": at, "cells": len(line), "columns": len(header)}
+            values = {"line": line_number, "cells": len(line), "columns": len(header)}
             raise UsageError(
                 "has a line of another length than its first", where=where, values=values, hint=hint
             )
-    return header, told[1:]
+    return header, filled[1:]
 
 
-def _row(at: int, cells: dict[str, str], numbers: str, family: str | None, where: str) -> TableRow:
+def _table_row(
+    line: int, cells: dict[str, str], numbers: str, family: str | None, where: str
+) -> TableRow:
     try:
         wanted = read_number(cells[numbers])
     except UsageError as error:
         raise UsageError(
             error.what,
-            where=f"{where}, line {at}",
+            where=f"{where}, line {line}",
             values={numbers: cells[numbers]},
             hint=error.hint,
         ) from None
     named = next((cells[name].strip() for name in _NAMES if cells.get(name, "").strip()), "")
     kind = cells.get("family") or cells.get("model_type") or family
-    given = {
-        name: _value(cell)
-        for name, cell in cells.items()
-        if cell.strip() and name not in (*_NAMES, numbers, "family")
-    }
+    given = {}
+    for name, cell in cells.items():
+        if cell.strip() and name not in (*_NAMES, numbers, "family"):
+            given[name] = _cell_value(cell)
     try:
         if kind is None and not named:
             raise ConfigError(
                 "names no model and no family", hint="add a column family, or say --family"
             )
-        model = find({"model_type": kind, **_fields(kind, given)}) if kind else find(named)
+        described: str | dict[str, Any] = named
+        if kind:
+            described = {"model_type": kind, **_known_fields(kind, given)}
+        model = find(described)
         problem = _inconsistent(model, given)
     except WeighbridgeError as error:
-        return TableRow(named or f"line {at}", wanted, (), shorten(str(error), str, 200))
-    exact = wanted._replace(
-        loose=wanted.half
-    )  # the other rows show to which digit a table is rounded
-    ways = () if problem else reconcile_model(model, exact).matches
-    return TableRow(named or f"line {at}", wanted, ways, problem)
+        return TableRow(named or f"line {line}", wanted, (), shorten(str(error), str, 200))
+    ways: tuple[Way, ...] = ()
+    if not problem:
+        # The other rows show to which digit a table is rounded.
+        ways = reconcile_model(model, wanted._replace(loose=wanted.half)).matches
+    return TableRow(named or f"line {line}", wanted, ways, problem)
 
 
-def _value(cell: str) -> Any:
-    plain = cell.strip().replace(",", "").replace("_", "")
-    return int(plain) if plain.isdecimal() and len(plain) < 20 else cell.strip()
+_MOST_DIGITS = 19  # of a number that counts something
 
 
-def _fields(family: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _cell_value(cell: str) -> Any:
+    digits = cell.strip().replace(",", "").replace("_", "")
+    if digits.isdecimal() and len(digits) <= _MOST_DIGITS:
+        return int(digits)
+    return cell.strip()
+
+
+def _known_fields(family: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns that are fields of a family."""
     blueprint = load(family)
     known = {*blueprint.fields, *blueprint.aliases, *blueprint.inert}
@@ -149,8 +161,11 @@ def _fields(family: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _inconsistent(model: Model, given: Mapping[str, Any]) -> str:
-    """Return what a row says of itself that cannot be: heads of a size that do not make up the layer."""
-    sizes = {letter: value for letter, value in _letters(model).items() if isinstance(value, int)}
+    """Return what a row says that cannot be: heads of a size that do not make up the layer."""
+    sizes = {}
+    for field, letter in letters_of(model.blueprint).items():
+        if isinstance(model.fields.get(field), int):
+            sizes[letter] = model.fields[field]
     stated = next((given[name] for name in _CHECKED if isinstance(given.get(name), int)), None)
     if stated and {"H", "A"} <= sizes.keys() and stated * sizes["A"] != sizes["H"]:
         wide, layer = units.count(stated * sizes["A"]), units.count(sizes["H"])
@@ -158,20 +173,11 @@ def _inconsistent(model: Model, given: Mapping[str, Any]) -> str:
     return ""
 
 
-def _letters(model: Model) -> dict[str, Any]:
-    return {
-        letter: model.fields.get(field) for field, letter in letters_of(model.blueprint).items()
-    }
-
-
-class TableReconciled:
+class TableReconciled(Report):
     """What `reconcile_table` returns."""
 
     def __init__(self, path: str, found: TableFit) -> None:
         self.path, self.found = path, found
-
-    def __repr__(self) -> str:
-        return self.text()
 
     @property
     def status(self) -> int:
@@ -180,63 +186,60 @@ class TableReconciled:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
-        way = self.found.way
+        way, steps, class_name, slips = self.found.way, None, None, []
+        if way:
+            steps = [{"convention": step.convention, **dict(step.values)} for step in way.steps]
+            class_name = way.class_name
+        for row in self.found.slips:
+            stated = {"row": row.name, "stated": row.number.text}
+            slips.append({**stated, "problem": row.problem, "other_ways": len(row.ways)})
         return {
             "table": self.path,
             "status": self.status,
-            "way": [{"convention": step.convention, **dict(step.values)} for step in way.steps]
-            if way
-            else None,
-            "class": way.class_name if way else None,
+            "way": steps,
+            "class": class_name,
             "fitting": [row.name for row in self.found.fitting],
-            "slips": [
-                {
-                    "row": row.name,
-                    "stated": row.number.text,
-                    "problem": row.problem,
-                    "other_ways": len(row.ways),
-                }
-                for row in self.found.slips
-            ],
+            "slips": slips,
         }
 
-    def text(self, lang: str = "en") -> str:
-        """Write it for a terminal: the way, and every row."""
-        said, found = Said(lang), self.found
+    def document(self, lang: str = "en") -> Document:
+        """Return the way, and a verdict on every row."""
+        texts, found = ReconcileWords(lang), self.found
         names = {
             "path": printable(self.path),
             "count": len(found.rows),
             "fitting": len(found.fitting),
         }
         if found.way is None:
-            heading = said["table_none"].format(**names)
+            heading = texts["table_none"].format(**names)
         else:
-            key = "table_most" if found.slips else "table_fits"
-            heading = said[key].format(way=_general(found.way, said), **names)
-        rows = tuple((row.name, row.number.text, self._verdict(row, said)) for row in found.rows)
-        table = Table((said["table_row"], said["table_stated"], said["table_verdict"]), rows, "<><")
-        return "\n\n".join((wrap(heading), text(table)))
+            key = "table_fits"
+            if found.slips:
+                key = "table_most"
+            heading = texts[key].format(way=_in_general(found.way, texts), **names)
+        rows = [(row.name, row.number.text, self._verdict(row, texts)) for row in found.rows]
+        header = (texts["table_row"], texts["table_stated"], texts["table_verdict"])
+        return Document((Notes((heading,)), Table(header, tuple(rows), "<><")), lang)
 
-    def _verdict(self, row: TableRow, said: Said) -> str:
+    def _verdict(self, row: TableRow, texts: ReconcileWords) -> str:
         if row in self.found.fitting:
-            return said["fits"]
+            return texts["fits"]
         if row.problem:
-            return said["slip"].format(what=row.problem)
-        what = (
-            said["slip_near"].format(way=_general(row.ways[0], said))
-            if row.ways
-            else said["slip_none"]
-        )
-        return said["slip"].format(what=what)
+            what = row.problem
+        elif row.ways:
+            what = texts["slip_near"].format(way=_in_general(row.ways[0], texts))
+        else:
+            what = texts["slip_none"]
+        return texts["slip"].format(what=what)
 
 
-def _general(way: Way, said: Said) -> str:
+def _in_general(way: Way, texts: ReconcileWords) -> str:
     """Say a way of counting without what it changes, which is another number in each row."""
     steps = []
     for step in way.steps:
         entry, values = conventions()[step.convention], dict(step.values)
         if "targets" in values:
-            values["targets"] = entry["targets"][values["targets"]][said.lang]
-        blank = {"tensors": "", "padded": said["any"]}
-        steps.append(" ".join(entry["says"][said.lang].format(**{**blank, **values}).split()))
-    return said["comma"].join((way.class_name, *steps))
+            values["targets"] = entry["targets"][values["targets"]][texts.lang]
+        filled_in = {"tensors": "", "padded": texts["any"], **values}
+        steps.append(" ".join(entry["says"][texts.lang].format(**filled_in).split()))
+    return texts["comma"].join((way.class_name, *steps))

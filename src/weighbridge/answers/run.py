@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, units
+from weighbridge.answers.answer import Report
 from weighbridge.errors import printable
-from weighbridge.render.table import Table, text, wrap
+from weighbridge.render.document import Document, Notes, Title, Together
+from weighbridge.render.table import Table
 from weighbridge.render.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from weighbridge.render.document import Block
+
 _FIRST = 6  # numbers of an embedding that a text has
 
 
-class Answer(NamedTuple):
+class TextAnswer(NamedTuple):
     """What a model says of one text.
 
     ``found`` holds what its kind of class gives, ready for JSON: ``masks``, ``classes``, ``value``,
@@ -30,7 +34,7 @@ class Answer(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Run(NamedTuple):
+class TextAnswers(NamedTuple):
     """The answers to texts, in their order, and what gave them.
 
     ``pool`` is how embeddings were made, if any were, and ``alike`` the cosine of each two of a
@@ -41,17 +45,15 @@ class Run(NamedTuple):
     class_name: str
     parameters: int
     pool: str | None
-    answers: tuple[Answer, ...]
+    answers: tuple[TextAnswer, ...]
     alike: tuple[tuple[float, ...], ...]
     notes: tuple[str, ...]
 
 
-class Running:
-    """What a model says of texts, and the ways to show it."""
+class Running(Report):
+    """What `weighbridge run` shows: what a model says of texts."""
 
-    status = 0
-
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: TextAnswers) -> None:
         self.run = run
 
     @property
@@ -64,113 +66,108 @@ class Running:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
-        return to_dict(self.run)
+        answers = [{**answer._asdict(), **answer.found} for answer in self.run.answers]
+        for answer in answers:
+            del answer["found"]
+        return {**self.run._asdict(), "answers": answers}
 
-    def text(self, lang: str = "en") -> str:
-        """Write what a model says of texts for a terminal."""
-        return report(self.run, lang)
-
-
-def to_dict(run: Run) -> dict[str, Any]:
-    """Return everything, ready for JSON."""
-    answers = [{**answer._asdict(), **answer.found} for answer in run.answers]
-    for answer in answers:
-        del answer["found"]
-    return {**run._asdict(), "answers": answers}
-
-
-def report(run: Run, lang: str = "en") -> str:
-    """Write what a model says of texts for a terminal."""
-    said = _words(lang)
-    heading = said["heading"].format(
-        parameters=units.count(run.parameters),
-        where=printable(run.where),
-        **{"class": run.class_name},
-    )
-    parts = [wrap(heading)]
-    for number, answer in enumerate(run.answers, 1):
-        lines = [
-            wrap(_title(answer, number if len(run.answers) > 1 else 0, said)),
-            *_lines(answer, run, said),
-        ]
-        parts.append("\n".join(lines))
-    if run.alike:
-        parts.append(text(_alike(run.alike, said)))
-    return "\n\n".join(parts)
+    def document(self, lang: str = "en") -> Document:
+        """Return what a model says of each text, and how alike they are."""
+        run, texts = self.run, _run_words(lang)
+        heading = texts["heading"].format(
+            parameters=units.count(run.parameters),
+            where=printable(run.where),
+            **{"class": run.class_name},
+        )
+        blocks: list[Block] = [Title(heading)]
+        for number, answer in enumerate(run.answers, 1):
+            title = _title(answer, texts)
+            if len(run.answers) > 1:
+                title = texts["numbered"].format(number=number, text=title)
+            blocks.append(Together((Notes((title,)), *_blocks(answer, run, texts))))
+        if run.alike:
+            blocks.append(_alike(run.alike, texts))
+        return Document(tuple(blocks), lang)
 
 
-def _title(answer: Answer, number: int, said: Mapping[str, str]) -> str:
-    whole = printable(answer.text)
-    if answer.second is not None:
-        whole = said["pair"].format(text=whole, second=printable(answer.second))
-    return said["numbered"].format(number=number, text=whole) if number else whole
+def _title(answer: TextAnswer, texts: Mapping[str, str]) -> str:
+    text = printable(answer.text)
+    if answer.second is None:
+        return text
+    return texts["pair"].format(text=text, second=printable(answer.second))
 
 
-def _lines(answer: Answer, run: Run, said: Mapping[str, str]) -> Iterator[str]:
+def _blocks(answer: TextAnswer, run: TextAnswers, texts: Mapping[str, str]) -> Iterator[Block]:
     for name, show in _SHOWN.items():
         if name in answer.found:
-            yield from show(answer.found[name], run, said)
+            yield from show(answer.found[name], run, texts)
 
 
-def _masks(masks: Sequence[Mapping[str, Any]], run: Run, said: Mapping[str, str]) -> Iterator[str]:
+def _masks(
+    masks: Sequence[Mapping[str, Any]], run: TextAnswers, texts: Mapping[str, str]
+) -> Iterator[Block]:
     if not masks:
-        yield said["no_mask"]
+        yield Title(texts["no_mask"], wraps=False)
+    key = "candidates"
+    if run.class_name == "BertLMHeadModel":
+        key = "goes_on"
     for mask in masks:
-        head = said["goes_on" if run.class_name == "BertLMHeadModel" else "candidates"].format(
-            place=mask["place"]
-        )
-        yield _shares(
-            head, [(word["token"], word["probability"]) for word in mask["candidates"]], said
-        )
+        shares = [(word["token"], word["probability"]) for word in mask["candidates"]]
+        yield _shares(texts[key].format(place=mask["place"]), shares, texts)
 
 
-def _shares(head: str, pairs: Sequence[tuple[str, float]], said: Mapping[str, str]) -> str:
-    rows = tuple((printable(name), units.percent(share)) for name, share in pairs)
-    return text(Table((head, said["probability"]), rows, "<>"))
+def _shares(header: str, shares: Sequence[tuple[str, float]], texts: Mapping[str, str]) -> Table:
+    rows = tuple((printable(name), units.percent(share)) for name, share in shares)
+    return Table((header, texts["probability"]), rows, "<>")
 
 
 def _classes(
-    classes: Sequence[Mapping[str, Any]], _: Run, said: Mapping[str, str]
-) -> Iterator[str]:
-    yield _shares(said["class"], [(each["label"], each["probability"]) for each in classes], said)
+    classes: Sequence[Mapping[str, Any]], _: TextAnswers, texts: Mapping[str, str]
+) -> Iterator[Block]:
+    shares = [(entry["label"], entry["probability"]) for entry in classes]
+    yield _shares(texts["class"], shares, texts)
 
 
-def _tokens(tokens: Sequence[Mapping[str, Any]], _: Run, said: Mapping[str, str]) -> Iterator[str]:
-    rows = tuple(
-        (of["token"], printable(of["label"]), units.percent(of["probability"])) for of in tokens
-    )
-    yield text(Table((said["token"], said["class"], said["probability"]), rows, "<<>"))
+def _tokens(
+    tokens: Sequence[Mapping[str, Any]], _: TextAnswers, texts: Mapping[str, str]
+) -> Iterator[Block]:
+    rows = []
+    for token in tokens:
+        share = units.percent(token["probability"])
+        rows.append((token["token"], printable(token["label"]), share))
+    yield Table((texts["token"], texts["class"], texts["probability"]), tuple(rows), "<<>")
 
 
-def _value(value: Any, _: Run, said: Mapping[str, str]) -> Iterator[str]:
-    values = value if isinstance(value, list) else [value]
-    yield wrap(said["value"].format(value=said["comma"].join(units.fixed(of, 4) for of in values)))
+def _value(value: Any, _: TextAnswers, texts: Mapping[str, str]) -> Iterator[Block]:
+    values = value
+    if not isinstance(value, list):
+        values = [value]
+    numbers = texts["comma"].join(units.fixed(number, 4) for number in values)
+    yield Notes((texts["value"].format(value=numbers),))
 
 
-def _choice(share: float, _: Run, said: Mapping[str, str]) -> Iterator[str]:
-    yield f"{said['choice']}{said['colon']}{units.percent(share)}"
+def _choice(share: float, _: TextAnswers, texts: Mapping[str, str]) -> Iterator[Block]:
+    yield Title(f"{texts['choice']}{texts['colon']}{units.percent(share)}", wraps=False)
 
 
-def _follows(share: float, _: Run, said: Mapping[str, str]) -> Iterator[str]:
-    yield wrap(said["follows"].format(probability=units.percent(share)))
+def _follows(share: float, _: TextAnswers, texts: Mapping[str, str]) -> Iterator[Block]:
+    yield Notes((texts["follows"].format(probability=units.percent(share)),))
 
 
-def _span(span: Mapping[str, Any], _: Run, said: Mapping[str, str]) -> Iterator[str]:
-    shown = {
-        **span,
-        "answer": printable(span["answer"]),
-        "probability": units.percent(span["probability"]),
-    }
-    yield wrap(said["span"].format(**shown))
+def _span(span: Mapping[str, Any], _: TextAnswers, texts: Mapping[str, str]) -> Iterator[Block]:
+    shown = {"answer": printable(span["answer"]), "probability": units.percent(span["probability"])}
+    yield Notes((texts["span"].format(**{**span, **shown}),))
 
 
-def _embedding(numbers: Sequence[float], run: Run, said: Mapping[str, str]) -> Iterator[str]:
-    first = said["comma"].join(units.fixed(number, 4) for number in numbers[:_FIRST])
-    pool = said[str(run.pool)]
-    yield wrap(said["embedding"].format(pool=pool, size=units.count(len(numbers)), first=first))
+def _embedding(
+    numbers: Sequence[float], run: TextAnswers, texts: Mapping[str, str]
+) -> Iterator[Block]:
+    first = texts["comma"].join(units.fixed(number, 4) for number in numbers[:_FIRST])
+    pool, size = texts[str(run.pool)], units.count(len(numbers))
+    yield Notes((texts["embedding"].format(pool=pool, size=size, first=first),))
 
 
-_SHOWN: dict[str, Callable[[Any, Run, Mapping[str, str]], Iterator[str]]] = {
+_SHOWN: dict[str, Callable[[Any, TextAnswers, Mapping[str, str]], Iterator[Block]]] = {
     "masks": _masks,
     "classes": _classes,
     "value": _value,
@@ -183,15 +180,14 @@ _SHOWN: dict[str, Callable[[Any, Run, Mapping[str, str]], Iterator[str]]] = {
 """How each thing is shown that a class can give."""
 
 
-def _alike(alike: Sequence[Sequence[float]], said: Mapping[str, str]) -> Table:
+def _alike(alike: Sequence[Sequence[float]], texts: Mapping[str, str]) -> Table:
     """Return a table of how alike each two texts are, by their numbers."""
-    numbers = [str(number) for number in range(1, len(alike) + 1)]
-    rows = tuple(
-        (number, *(units.fixed(of, 3) for of in row))
-        for number, row in zip(numbers, alike, strict=True)
-    )
-    return Table((said["alike"], *numbers), rows, "<" + ">" * len(alike))
+    rows = []
+    for number, row in enumerate(alike, 1):
+        rows.append((str(number), *(units.fixed(cosine, 3) for cosine in row)))
+    header = (texts["alike"], *(str(number) for number in range(1, len(alike) + 1)))
+    return Table(header, tuple(rows), "<" + ">" * len(alike))
 
 
-def _words(lang: str) -> dict[str, str]:
+def _run_words(lang: str) -> dict[str, str]:
     return {**words(lang), **data.read_toml(f"words/run.{lang}.toml")}

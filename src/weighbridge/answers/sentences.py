@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Teller:
-    """What a model's sentences are filled with: its letters, their values, and the shapes of its tensors."""
+    """What fills a model's sentences: its letters, their values, the shapes of its tensors."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger, self.blueprint = ledger, ledger.blueprint
@@ -44,7 +44,9 @@ class Teller:
         around: Sequence[Entry],
         **figures: str,
     ) -> Iterator[str]:
-        """Yield the sentences that are true of the tensors ``own``, which stand among those ``around``, filled in.
+        """Yield the sentences that are true of the tensors ``own``, filled in.
+
+        These stand among the tensors ``around``.
 
         A sentence may ask for
 
@@ -53,19 +55,19 @@ class Teller:
         - roles whose weights are the ``kernels`` of convolutions;
         - an inequality of letters that holds (``where``);
         - ``tied`` tensors, any or ``"all"``, or experts of which not all are ``active``;
-        - that none of those just before it was told (``else``), or not the one of a ``name`` (``unless``).
+        - that none of those just before it was true (``else``), or not the one of a ``name``
+          (``unless``).
 
-        One that tells of a size, or of the one shape of a role, that the model does not have is
-        left out.
+        One that names a size, or the one shape of a role, that the model does not have is left out.
         """
-        told, names = False, set[str]()
+        is_said, names = False, set[str]()
         for sentence in sentences:
-            told = told and bool(sentence.get("else"))
-            if told or sentence.get("unless") in names:
+            is_said = is_said and bool(sentence.get("else"))
+            if is_said or sentence.get("unless") in names:
                 continue
             text = self.filled(sentence, own, around, figures)
             if text is not None:
-                told = True
+                is_said = True
                 names.add(sentence.get("name", ""))
                 yield text
 
@@ -76,14 +78,16 @@ class Teller:
         around: Sequence[Entry],
         figures: Mapping[str, str],
     ) -> str | None:
-        """Return a sentence with its braces filled in; None where it is not true, or cannot be told."""
+        """Return a sentence with its braces filled in; None where it is not true here."""
         if not self.is_true(sentence, own, around):
             return None
         try:
             text: str = sentence["text"].format(shape=_Shapes(self, own), **figures)
         except KeyError:
             return None
-        return text if self.can_say(text) else None
+        if not self.can_say(text):
+            return None
+        return text
 
     def is_true(self, sentence: Sentence, own: Sequence[Entry], around: Sequence[Entry]) -> bool:
         """Whether what a sentence asks for holds."""
@@ -110,37 +114,46 @@ class Teller:
         )
 
     def can_say(self, text: str) -> bool:
-        """Whether the model has every letter of a text, and every size that it tells the value of."""
-        known = {symbol.letter for symbol in size_symbols().values()}
+        """Whether the model has every letter of a text, and every size whose value it gives."""
+        letters = {symbol.letter for symbol in size_symbols().values()}
         for marked in re.findall(r"\$([^${]+)\$", text):
             needed = set(names_in(parse(marked.lstrip("=#"))))
-            if not (needed if marked[0] in "=#" else needed & known) <= self.values.keys():
+            if marked[0] not in "=#":
+                needed &= letters
+            if not needed <= self.values.keys():
                 return False
         return True
 
     def shape_of(self, role: str, entries: Iterable[Entry]) -> str | None:
-        """Return the one shape that a role's weights have, as dims in letters; None where they have several or none."""
+        """Return the one shape that a role's weights have, as dims in letters; else None."""
         of_role = [entry for entry in entries if picked(entry, role)]
-        weights = [
-            entry for entry in of_role if not entry.template.name.endswith("bias")
-        ] or of_role
-        shapes = {
-            " ".join(f"({dim})" if " " in dim else dim for dim in self.dims(entry))
-            for entry in weights
-        }
-        return shapes.pop() if len(shapes) == 1 else None
+        weights = [entry for entry in of_role if not entry.template.name.endswith("bias")]
+        shapes = {" ".join(map(_in_brackets, self.dims(entry))) for entry in weights or of_role}
+        if len(shapes) != 1:
+            return None
+        return shapes.pop()
 
     def dims(self, entry: Entry) -> list[str]:
-        """Return a tensor's dims as mathematics, simplified, in letters; what its layer decides is a number."""
-        bound = entry.bound(entry.indices[0])
-        of = (
-            self.ledger.letters.of(self.blueprint.dims[dim], bound) for dim in entry.template.dims
-        )
-        return [source(self.renamed(value.tree((), tuple(self.letters)))) for value in of]
+        """Return a tensor's dims as mathematics, simplified, in letters.
+
+        What its layer decides is a number.
+        """
+        bound, dims = entry.bound(entry.indices[0]), []
+        for dim in entry.template.dims:
+            polynomial = self.ledger.letters.of(self.blueprint.dims[dim], bound)
+            dims.append(source(self.renamed(polynomial.tree((), tuple(self.letters)))))
+        return dims
 
     def renamed(self, tree: Tree) -> Tree:
         """Return a tree with letters in place of fields."""
         return substitute(tree, lambda field: ("name", self.letters.get(field, field)))
+
+
+def _in_brackets(dim: str) -> str:
+    """Return a dim as one word among others."""
+    if " " in dim:
+        return f"({dim})"
+    return dim
 
 
 class _About(NamedTuple):
@@ -168,12 +181,12 @@ _ASKED: dict[str, Callable[[_About, Any], bool]] = {
     ),
     "kernels": lambda about, roles: all(map(about.is_kernel, roles)),
     "where": lambda about, condition: about.teller.holds(condition),
-    "tied": lambda about, which: (all if which == "all" else any)(
-        entry.tied for entry in about.own
-    ),
+    "tied": lambda about, which: _TIED.get(which, any)(entry.tied for entry in about.own),
     "active": lambda about, asked: about.teller.some_are_active(about.own) == asked,
 }
-"""What a sentence may ask for before it is told; see `Teller.tell`."""
+"""What a sentence may ask for; see `Teller.tell`."""
+_TIED: dict[object, Callable[[Iterable[bool]], bool]] = {"all": all}
+"""Which of some tensors must be tied: any, if not said otherwise."""
 
 
 class _Shapes:
@@ -187,23 +200,27 @@ class _Shapes:
         shape = self.teller.shape_of(role, of_role)
         if shape is None:
             raise KeyError(role)
-        weight = next(
-            (entry for entry in of_role if not entry.template.name.endswith("bias")), of_role[0]
-        )
-        return shown(self.teller.dims(weight))
+        weight = of_role[0]
+        for entry in reversed(of_role):
+            if not entry.template.name.endswith("bias"):
+                weight = entry
+        return marked_shape(self.teller.dims(weight))
 
 
-def shown(dims: Sequence[str]) -> str:
+def marked_shape(dims: Sequence[str]) -> str:
     """Return a shape in the marks of a document: ``$H$ × $H$``.
 
     Example:
-        >>> shown(["2*F + 1", "H"])
+        >>> marked_shape(["2*F + 1", "H"])
         '($2*F + 1$) × $H$'
     """
-    return (
-        " × ".join(f"(${dim}$)" if len(dims) > 1 and _is_sum(dim) else f"${dim}$" for dim in dims)
-        or "$1$"
-    )
+    marked = []
+    for dim in dims:
+        if len(dims) > 1 and _is_sum(dim):
+            marked.append(f"(${dim}$)")
+        else:
+            marked.append(f"${dim}$")
+    return " × ".join(marked) or "$1$"
 
 
 def _is_sum(mathematics: str) -> bool:
@@ -211,7 +228,7 @@ def _is_sum(mathematics: str) -> bool:
 
 
 def picked(entry: Entry, asked: str) -> bool:
-    """Whether a tensor is what is asked for: of a component or of a role, whole or its beginning, with an ending.
+    """Whether a tensor is what is asked for: of a component or of a role, with an ending.
 
     ``"attention"`` is the component, and so no norm; ``"attention.query"`` a role; ``" bias"`` any
     name that ends so.

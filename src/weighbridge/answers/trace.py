@@ -1,4 +1,4 @@
-"""A trace: the way of a text through a model, step by step, as an article tells it."""
+"""A trace: the way of a text through a model, step by step."""
 
 from __future__ import annotations
 
@@ -8,11 +8,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weighbridge import data, units
 from weighbridge.errors import printable
 from weighbridge.ledger.symbols import meaning_of, size_symbols
-from weighbridge.render.table import COLUMNS, Table, text, width, wrap
+from weighbridge.render.document import (
+    Document,
+    Heading,
+    Notes,
+    NumberedStep,
+    Paragraph,
+    Title,
+    Together,
+    plain,
+    write,
+)
+from weighbridge.render.table import COLUMNS, Table, width
 from weighbridge.render.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from weighbridge.render.document import Block
 
 
 class Values(NamedTuple):
@@ -30,7 +43,7 @@ class Values(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """A tensor of parameters that a step uses: ``elements`` are 0 where it is tied, and so counted at ``tied_to``."""
+    """A tensor that a step uses: ``elements`` are 0 where it is tied, and so counted elsewhere."""
 
     name: str
     shape: tuple[int, ...]
@@ -74,7 +87,7 @@ class Step(NamedTuple):
 
 
 class Head(NamedTuple):
-    """The scores and the probabilities of one head: the token of a row looks at that of a column."""
+    """The scores and probabilities of one head: the token of a row looks at that of a column."""
 
     layer: int
     head: int
@@ -89,14 +102,15 @@ def letter(field: str) -> str:
         >>> letter("hidden_size"), letter("tokens"), letter("2")
         ('H', 'n', '2')
     """
-    known = size_symbols().get(field)
-    return known.letter if known else field
+    if field in size_symbols():
+        return size_symbols()[field].letter
+    return field
 
 
 class Trace(NamedTuple):
     """What `weighbridge.torch.tracing.trace` returns.
 
-    ``tokens`` are each a token, its id and its segment. ``opened`` is the layer to tell in full,
+    ``tokens`` are each a token, its id and its segment. ``opened`` is the layer to show in full,
     ``unused`` are the parameters that no step used.
     """
 
@@ -122,29 +136,39 @@ class Trace(NamedTuple):
         """The FLOPs of all products of matrices."""
         return sum(step.flops for step in self.steps)
 
+    @property
+    def status(self) -> int:
+        """The exit status of the command."""
+        return 0
+
+    def document(self, lang: str = "en") -> Document:
+        """Return the trace as a document; of one head, its scores and probabilities alone."""
+        return Document(tuple(_Steps(self, lang).blocks()), lang)
+
     def text(self, lang: str = "en") -> str:
-        """Write the trace for a terminal; of one head, its scores and probabilities alone."""
-        return "\n".join(_Writer(self, lang).lines())
+        """Write the trace for a terminal."""
+        return write(self.document(lang), "text")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON; a value that is no number is None."""
+        tokens, sizes, head = [], {}, None
+        for token, id_, segment in self.tokens:
+            tokens.append({"token": token, "id": id_, "segment": segment})
+        for field, value in self.sizes.items():
+            sizes[letter(field)] = {"field": field, "value": value}
+        if self.head:
+            head = {name: _finite(value) for name, value in self.head._asdict().items()}
         return {
             "model": self.where,
             "class": self.class_name,
             "texts": list(self.texts),
-            "tokens": [
-                dict(zip(("token", "id", "segment"), token, strict=True)) for token in self.tokens
-            ],
-            "sizes": {
-                letter(field): {"field": field, "value": value}
-                for field, value in self.sizes.items()
-            },
+            "tokens": tokens,
+            "sizes": sizes,
             "steps": [_to_dict(step) for step in self.steps],
             "parameters": self.parameters,
             "unused": [parameter._asdict() for parameter in self.unused],
             "flops": self.flops,
-            "head": self.head
-            and {name: _finite(value) for name, value in self.head._asdict().items()},
+            "head": head,
             "notes": list(self.notes),
         }
 
@@ -163,222 +187,207 @@ def _to_dict(step: Step) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value, or a list of them, with None for what is no number: JSON has no word for that."""
+    """Return a value, or a list of them, with None for nan and infinity, which JSON lacks."""
     if isinstance(value, list):
-        return [_finite(one) for one in value]
-    return value if math.isfinite(value) else None
+        return list(map(_finite, value))
+    if math.isfinite(value):
+        return value
+    return None
 
 
-_MOST_IN_ROWS = 24  # tokens; more of them are told as a paragraph
+_MOST_IN_ROWS = 24  # tokens; more of them are a paragraph
 _LONGEST_TOKEN = 12  # terminal columns, at the head of a table
 
 
-class _Writer:
-    """A trace in the words of a language."""
+class _Steps:
+    """What turns a trace into blocks, in the words of a language."""
 
     def __init__(self, trace: Trace, lang: str) -> None:
         self.trace, self.lang = trace, lang
         words(lang)
-        self.said = data.read_toml(f"words/trace.{lang}.toml")
+        self.texts = data.read_toml(f"words/trace.{lang}.toml")
         self.figures = {letter(field): units.count(value) for field, value in trace.sizes.items()}
         self.figures["activation"] = trace.activation
         self.number = 0
 
-    def lines(self) -> Iterator[str]:
-        yield wrap(f"{printable(self.trace.where)} · {self.trace.class_name}")
-        yield from (wrap(f"“{printable(of)}”") for of in self.trace.texts)
-        if self.trace.head:
-            yield from self.head(self.trace.head)
+    def blocks(self) -> Iterator[Block]:
+        trace = self.trace
+        subject = Title(f"{printable(trace.where)} · {trace.class_name}")
+        yield Together((subject, Notes(tuple(f"“{printable(text)}”" for text in trace.texts))))
+        if trace.head:
+            yield from self.head(trace.head)
             return
         yield from self.tokens()
-        steps = self.trace.steps
-        inside = [at for at, step in enumerate(steps) if step.layer is not None]
-        yield from self.part("embeddings", steps[: inside[0]])
-        yield from self.layers([steps[at] for at in inside])
-        after = steps[inside[-1] + 1 :]
-        is_pooler = [step.name in _POOLER for step in after]
-        yield from self.part(
-            "pooler", [step for step, of in zip(after, is_pooler, strict=True) if of]
-        )
-        yield from self.part(
-            "head", [step for step, of in zip(after, is_pooler, strict=True) if not of]
-        )
-        yield from self.together()
+        inside = [place for place, step in enumerate(trace.steps) if step.layer is not None]
+        before, after = trace.steps[: inside[0]], trace.steps[inside[-1] + 1 :]
+        yield from self.part("embeddings", before)
+        yield from self.layers([trace.steps[place] for place in inside])
+        yield from self.part("pooler", [step for step in after if step.name in _POOLER])
+        yield from self.part("head", [step for step in after if step.name not in _POOLER])
+        yield self.together()
 
-    def heading(self, title: str) -> Iterator[str]:
-        yield from ("", title, "-" * width(title))
-
-    def tokens(self) -> Iterator[str]:
-        yield from self.heading(self.said["tokens"])
-        key = "tokens_text_pair" if len(self.trace.texts) > 1 else "tokens_text"
-        yield from (wrap(self.said[key].format(**self.figures), indent=""), "")
-        tokens = [
-            (printable(token), str(id_), str(segment)) for token, id_, segment in self.trace.tokens
-        ]
+    def tokens(self) -> Iterator[Block]:
+        key = "tokens_text"
+        if len(self.trace.texts) > 1:
+            key = "tokens_text_pair"
+        yield _section(self.texts["tokens"], self.texts[key].format(**self.figures))
+        tokens = self.trace.tokens
         if len(tokens) > _MOST_IN_ROWS:
-            yield wrap(" · ".join(f"{token} {id_}" for token, id_, _ in tokens), indent="")
+            listed = " · ".join(f"{printable(token)} {id_}" for token, id_, _ in tokens)
+            yield Paragraph(plain(listed))
             return
-        rows = tuple((str(place), *token) for place, token in enumerate(tokens))
-        yield text(Table(tuple(self.said["token_header"]), rows, "><>>"))
+        rows = []
+        for place, (token, id_, segment) in enumerate(tokens):
+            rows.append((str(place), printable(token), str(id_), str(segment)))
+        yield Table(tuple(self.texts["token_header"]), tuple(rows), "><>>")
 
-    def part(self, title: str, steps: Sequence[Step], **more: str) -> Iterator[str]:
+    def part(self, title: str, steps: Sequence[Step], **more: str) -> Iterator[Block]:
         if steps:
-            yield from self.heading(self.said[title].format(**more))
+            yield _section(self.texts[title].format(**more))
         for step in steps:
-            yield from self.step(step)
+            yield self.step(step)
 
-    def step(self, step: Step) -> Iterator[str]:
+    def step(self, step: Step) -> NumberedStep:
         self.number += 1
-        said, number = self.said["step"][step.name], f"{self.number}. "
-        indent = " " * len(number)
-        yield ""
-        yield wrap(
-            f"{number}{said['title']}  {said['formula'].format(**self.figures)}", indent=indent
-        )
-        facts = [said["text"].format(**self.figures), self.values(step), *self.used(step)]
-        yield from (_indented(fact, indent) for fact in facts)
+        texts = self.texts["step"][step.name]
+        title = f"{texts['title']}  {texts['formula'].format(**self.figures)}"
+        facts = (texts["text"].format(**self.figures), self.values(step), *self.used(step))
+        return NumberedStep(self.number, title, facts)
 
     def values(self, step: Step) -> str:
-        shape = _shape(step.shape)
-        in_letters = f"({', '.join(step.letters)})"
-        both = shape if in_letters == shape else f"{in_letters} = {shape}"
-        return str(self.said["values"].format(shape=both, **step.values.shown))
+        shape, in_letters = _shape(step.shape), _shape(step.letters)
+        if in_letters != shape:
+            shape = f"{in_letters} = {shape}"
+        return str(self.texts["values"].format(shape=shape, **step.values.shown))
 
     def used(self, step: Step) -> Iterator[str]:
         """Yield which parameters a step uses, and its FLOPs, on one line."""
-        facts = []
+        texts, facts = self.texts, []
         if step.own_parameters:
-            facts.append(
-                self.said["parameters"].format(
-                    parameters=units.count(step.own_parameters), at=step.module
-                )
-            )
+            parameters = units.count(step.own_parameters)
+            facts.append(texts["parameters"].format(parameters=parameters, at=step.module))
         tied = [parameter for parameter in step.parameters if parameter.tied_to]
-        facts += [
-            self.said["tied"].format(at=parameter.name, to=parameter.tied_to) for parameter in tied
-        ]
+        facts += [texts["tied"].format(at=leaf.name, to=leaf.tied_to) for leaf in tied]
         if step.flops:
-            facts.append(self.said["flops"].format(flops=units.count(step.flops)))
+            facts.append(texts["flops"].format(flops=units.count(step.flops)))
         if facts:
-            yield self.said["and"].join(facts)
+            yield texts["and"].join(facts)
 
-    def layers(self, steps: Sequence[Step]) -> Iterator[str]:
-        """Tell one layer in full, and the others in a row each."""
+    def layers(self, steps: Sequence[Step]) -> Iterator[Block]:
+        """Show one layer in full, and the others in a row each."""
         of_layer: dict[int, list[Step]] = {}
         for step in steps:
             of_layer.setdefault(step.layer or 0, []).append(step)
-        first, last = min(of_layer), max(of_layer)
-        opened = {"layer": str(self.trace.opened), "first": str(first), "last": str(last)}
-        yield from self.part(
-            "layer" if last > first else "layer_alone", of_layer[self.trace.opened], **opened
-        )
-        if last > first:
-            yield from self.heading(self.said["layers"])
-            yield from (wrap(self.said["layers_text"], indent=""), "")
-            rows = tuple(
-                self.row(layer, found)
-                for layer, found in of_layer.items()
-                if layer != self.trace.opened
-            )
-            yield text(Table(tuple(self.said["layer_header"]), rows, "><>>>>>"))
+        first, last, opened = min(of_layer), max(of_layer), self.trace.opened
+        names = {"layer": str(opened), "first": str(first), "last": str(last)}
+        if first == last:
+            yield from self.part("layer_alone", of_layer[opened], **names)
+            return
+        yield from self.part("layer", of_layer[opened], **names)
+        yield _section(self.texts["layers"], self.texts["layers_text"])
+        rows = []
+        for layer, in_layer in of_layer.items():
+            if layer != opened:
+                rows.append(_layer_row(layer, in_layer))
+        yield Table(tuple(self.texts["layer_header"]), tuple(rows), "><>>>>>")
 
-    def row(self, layer: int, steps: Sequence[Step]) -> tuple[str, ...]:
-        counts = (sum(step.own_parameters for step in steps), sum(step.flops for step in steps))
-        given = steps[-1]
-        return (
-            str(layer),
-            _shape(given.shape),
-            *map(units.count, counts),
-            *given.values.shown.values(),
-        )
-
-    def together(self) -> Iterator[str]:
-        trace = self.trace
+    def together(self) -> Block:
+        trace, texts = self.trace, self.texts
         counts = {"parameters": units.count(trace.parameters), "flops": units.count(trace.flops)}
-        yield from self.heading(self.said["total"])
-        yield wrap(self.said["total_text"].format(**counts), indent="")
+        sentences = [texts["total_text"].format(**counts)]
         if trace.unused:
             number = units.count(sum(parameter.elements for parameter in trace.unused))
-            names = self.said["and"].join(
-                sorted({parameter.name.rpartition(".")[0] for parameter in trace.unused})
-            )
-            unused = {"parameters": number, "class": trace.class_name, "names": names}
-            yield wrap(self.said["unused_text"].format(**unused), indent="")
-        used = {dim for step in trace.steps for dim in step.dims}
-        told = [
-            f"{letter(field)} = {units.count(value)} {meaning_of(field, self.lang)}"
-            for field, value in trace.sizes.items()
-            if field in used
-        ]
-        yield wrap(self.said["letters"].format(letters=self.said["and"].join(told)), indent="")
+            modules = {parameter.name.rpartition(".")[0] for parameter in trace.unused}
+            names = {"class": trace.class_name, "names": texts["and"].join(sorted(modules))}
+            sentences.append(texts["unused_text"].format(parameters=number, **names))
+        used_dims = set[str]()
+        for step in trace.steps:
+            used_dims.update(step.dims)
+        legend = []
+        for field, value in trace.sizes.items():
+            if field in used_dims:
+                meaning = meaning_of(field, self.lang)
+                legend.append(f"{letter(field)} = {units.count(value)} {meaning}")
+        sentences.append(texts["letters"].format(letters=texts["and"].join(legend)))
+        return _section(texts["total"], *sentences)
 
     # One head
 
-    def head(self, head: Head) -> Iterator[str]:
+    def head(self, head: Head) -> Iterator[Block]:
         figures = {**self.figures, "layer": str(head.layer), "head": str(head.head)}
-        yield from self.heading(self.said["chosen"].format(**figures))
+        yield _section(self.texts["chosen"].format(**figures))
         yield from self.grid("scores", head.scores, 1, 2)
         yield from self.grid("probabilities", head.probabilities, 100, 1)
 
     def grid(
         self, title: str, numbers: list[list[float]], times: int, decimals: int
-    ) -> Iterator[str]:
+    ) -> Iterator[Block]:
         """Tabulate a token-by-token matrix, as many columns at a time as fit."""
-        tokens = [_cut(printable(token)) for token, _, _ in self.trace.tokens]
-        cells = [[_cell(value * times, decimals) for value in row] for row in numbers]
-        yield from (
-            "",
-            wrap(f"{self.said[title]}  {self.said['step'][title]['formula']}", indent=""),
-            "",
-        )
-        widths = [
-            2 + max(width(token), *(len(row[column]) for row in cells))
-            for column, token in enumerate(tokens)
-        ]
+        formula = self.texts["step"][title]["formula"]
+        yield Paragraph(plain(f"{self.texts[title]}  {formula}"))
+        tokens = [_cut_token(printable(token)) for token, _, _ in self.trace.tokens]
+        rows = []
+        for row in numbers:
+            scores = [_score(value * times, decimals) for value in row]
+            rows.append(scores)
+        widths = []
+        for token, *column in zip(tokens, *rows, strict=True):
+            widths.append(2 + max(map(width, (token, *column))))
         room = COLUMNS - max(map(width, tokens))
-        for number, block in enumerate(_blocks(widths, room)):
-            rows = tuple(
-                (token, *(row[at] for at in block))
-                for token, row in zip(tokens, cells, strict=True)
-            )
-            yield from [""] if number else []
-            yield text(Table(("", *(tokens[at] for at in block)), rows, "<" + ">" * len(block)))
+        for block in _blocks_of_columns(widths, room):
+            header = ("", *(tokens[column] for column in block))
+            cells = []
+            for token, row_of_token in zip(tokens, rows, strict=True):
+                cells.append((token, *(row_of_token[column] for column in block)))
+            yield Table(header, tuple(cells), "<" + ">" * len(block))
+
+
+def _section(title: str, *paragraphs: str) -> Block:
+    """Return a heading with what stands right below it."""
+    below = [Paragraph(plain(paragraph)) for paragraph in paragraphs]
+    return Together((Heading(2, plain(title)), *below))
+
+
+def _layer_row(layer: int, steps: Sequence[Step]) -> tuple[str, ...]:
+    """Return a layer in one row: its shape, parameters, FLOPs and values."""
+    parameters, flops = 0, 0
+    for step in steps:
+        parameters += step.own_parameters
+        flops += step.flops
+    last = steps[-1]
+    counts = (units.count(parameters), units.count(flops))
+    return (str(layer), _shape(last.shape), *counts, *last.values.shown.values())
 
 
 _POOLER = ("first", "pooler", "pooled")
 
 
-def _shape(shape: Iterable[int]) -> str:
+def _shape(shape: Iterable[object]) -> str:
     return f"({', '.join(map(str, shape))})"
 
 
-def _indented(paragraph: str, indent: str) -> str:
-    return "\n".join(
-        indent + line for line in wrap(paragraph, COLUMNS - len(indent), indent="").split("\n")
-    )
-
-
-def _cell(value: float, decimals: int) -> str:
+def _score(value: float, decimals: int) -> str:
     """Write a score; one that is no number, or of a token that must not be looked at, is a dash."""
-    shown = math.isfinite(value) and abs(value) < _MASKED
-    return units.fixed(round(value, decimals) + 0.0, decimals) if shown else "-"  # no -0.00
+    if not math.isfinite(value) or abs(value) >= _MASKED:
+        return "-"
+    return units.fixed(round(value, decimals) + 0.0, decimals)  # no -0.00
 
 
 _MASKED = 1e30
 
 
-def _cut(token: str) -> str:
+def _cut_token(token: str) -> str:
     while width(token) > _LONGEST_TOKEN:
         token = f"{token.removesuffix('…')[:-1]}…"
     return token
 
 
-def _blocks(widths: Sequence[int], room: int) -> Iterator[range]:
+def _blocks_of_columns(widths: Sequence[int], room: int) -> Iterator[range]:
     """Yield the columns of each table: as many as there is room for, at least one."""
     start, used = 0, 0
-    for at, wide in enumerate(widths):
-        if at > start and used + wide > room:
-            yield range(start, at)
-            start, used = at, 0
-        used += wide
+    for column, columns in enumerate(widths):
+        if column > start and used + columns > room:
+            yield range(start, column)
+            start, used = column, 0
+        used += columns
     yield range(start, len(widths))

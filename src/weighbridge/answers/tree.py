@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, units
-from weighbridge.answers.answer import Shown
+from weighbridge.answers.answer import AnswerBase
 from weighbridge.answers.weigh import weigh
 from weighbridge.errors import UsageError
 from weighbridge.ledger.places import ONE
@@ -79,7 +79,7 @@ class Node(NamedTuple):
         return len(self.indices)
 
 
-class Tree(Shown):
+class Tree(AnswerBase):
     r"""What `tree` returns.
 
     Modules that hold no tensors, such as dropout and activations, are left out: they weigh nothing.
@@ -117,7 +117,7 @@ class Tree(Shown):
         return self.html()
 
     def named_modules(self) -> Iterator[tuple[str, str, int]]:
-        """Yield the path, the class and the unique parameters of every module, in the order of PyTorch's own.
+        """Yield each module's path, class and unique parameters, in the order of PyTorch's own.
 
         Example:
             >>> modules = list(tree("bert").named_modules())
@@ -131,7 +131,7 @@ class Tree(Shown):
 
         Below a node with more ``copies`` than one, every number is of one copy.
         """
-        _check(depth)
+        _check_depth(depth)
         return {
             "model": self.weighing.model.where,
             "family": self.weighing.model.blueprint.family,
@@ -148,7 +148,7 @@ class Tree(Shown):
         Raises:
             UsageError: the depth is negative, or there is no such language.
         """
-        _check(depth)
+        _check_depth(depth)
         texts = {**words(lang), **data.read_toml(f"words/tree.{lang}.toml")}
         root = _Outliner(self.root.parameters, depth, texts).branch(self.root, 0, 1)
         notes = tuple(self._sentences(texts, lang))
@@ -174,7 +174,7 @@ class Tree(Shown):
         yield from self.weighing.known(lang)
 
 
-def _check(depth: int | None) -> None:
+def _check_depth(depth: int | None) -> None:
     if depth is not None and (type(depth) is not int or depth < 0):
         raise UsageError(
             "a depth is 0 or more", values={"depth": depth}, hint="leave it out to see every level"
@@ -236,15 +236,10 @@ def _runs(items: Sequence[Item]) -> Iterator[tuple[range, list[Item]]]:
     Where a tensor appears, changes its shape or ends, a run ends; between such places all layers
     are alike.
     """
-    stretches_of_items, ends = [], set[int]()
-    for _, entry in items:
-        stretches = []
-        for values, inside in entry.indices.blocks:
-            stretches += [(stretch, inside) for stretch in _stretches(values)]
-        stretches.sort(key=_start)
-        stretches_of_items.append(stretches)
-        for stretch, _ in stretches:
-            ends |= {stretch.start, stretch.stop}
+    stretches_of_items = [_stretches_of(entry) for _, entry in items]
+    ends = set[int]()
+    for stretch, _ in chain.from_iterable(stretches_of_items):
+        ends |= {stretch.start, stretch.stop}
     for start, stop in pairwise(sorted(ends)):
         layer = []
         for (path, entry), stretches in zip(items, stretches_of_items, strict=True):
@@ -253,6 +248,14 @@ def _runs(items: Sequence[Item]) -> Iterator[tuple[range, list[Item]]]:
                 layer.append((path, entry._replace(indices=stretches[last][1])))
         if layer:
             yield range(start, stop), layer
+
+
+def _stretches_of(entry: Entry) -> list[tuple[range, Any]]:
+    """Return the stretches of layers that have a tensor, in order, with its places inside each."""
+    stretches = []
+    for values, inside in entry.indices.blocks:
+        stretches += [(stretch, inside) for stretch in _stretches(values)]
+    return sorted(stretches, key=_start)
 
 
 def _start(stretch: tuple[range, Any]) -> int:

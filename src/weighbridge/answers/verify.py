@@ -1,4 +1,4 @@
-"""A verification: what a checkpoint holds against what its model must have, and the ways to show it."""
+"""A verification: what a checkpoint holds against what its model must have."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, readers, units
+from weighbridge.answers.answer import Report
 from weighbridge.answers.weigh import Weighing
 from weighbridge.blueprint.roles import component_of
 from weighbridge.errors import UsageError, printable, shorten
@@ -23,7 +24,8 @@ from weighbridge.matching.comparison import (
     named_class,
 )
 from weighbridge.models.find import Model, find
-from weighbridge.render.table import COLUMNS, Table, text, width, wrap
+from weighbridge.render.document import Document, Notes, Parts, Title, Together
+from weighbridge.render.table import Table
 from weighbridge.render.words import label, words
 
 if TYPE_CHECKING:
@@ -31,11 +33,12 @@ if TYPE_CHECKING:
 
     from weighbridge.readers import Found, Watch
     from weighbridge.readers.module import Module
+    from weighbridge.render.document import Block
 
 MOST_LINES = 24
 """How many groups of one kind a text lists."""
 _LONGEST_NAME = 120
-_FEW = 4  # tensors of a group that are told one by one
+_FEW = 4  # tensors of a group that are named one by one
 _UNKNOWN = "other"  # the role of what no table knows
 
 
@@ -94,38 +97,52 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
         ('pooler.dense.bias', (2,))
     """
     if readers.is_checkpoint(model):
-        given = {
-            "class": class_name,
-            "fields": fields or None,
-            "strict": strict or None,
-            "blueprint": blueprint,
-        }
-        said = {name: value for name, value in given.items() if value is not None}
-        if said:
-            hint = "leave that out, or give the config of the model in place of the first"
-            raise UsageError(
-                "two checkpoints are held against each other, and have no config",
-                values=said,
-                hint=hint,
-            )
-        before, after = (readers.read(each, watch) for each in (model, checkpoint))
-        wanted = ExpectedDtype(units.dtype(dtype), asked=True) if dtype else None
+        _refuse_config(class_name, fields, strict, blueprint)
+        before = readers.read(model, watch)
+        after = readers.read(checkpoint, watch)
+        wanted = None
+        if dtype:
+            wanted = ExpectedDtype(units.dtype(dtype), asked=True)
         return Changes(before, after, compare_checkpoints(before, after, wanted))
     described: Any = model  # and no module; `find` refuses what is nothing that it knows
     found_model = find(described, fields, strict=strict, blueprint=blueprint)
-    wanted = _dtype(dtype, found_model)
+    wanted = _wanted_dtype(dtype, found_model)
     found = readers.read(checkpoint, watch)
     return Verification(found_model, found, choose(found_model, found, class_name, wanted), wanted)
 
 
-def _dtype(asked: str | None, model: Model) -> ExpectedDtype | None:
-    """Return the dtype that the checkpoint should have: as asked for, or as the config says, if it says one."""
+def _refuse_config(
+    class_name: str | None,
+    fields: Mapping[str, Any] | None,
+    strict: bool,  # noqa: FBT001  # it is passed on as it came
+    blueprint: str | os.PathLike[str] | None,
+) -> None:
+    """Refuse what is asked of a config where two checkpoints are compared, which have none."""
+    asked = {
+        "class": class_name,
+        "fields": fields or None,
+        "strict": strict or None,
+        "blueprint": blueprint,
+    }
+    values = {name: value for name, value in asked.items() if value is not None}
+    if values:
+        raise UsageError(
+            "two checkpoints are held against each other, and have no config",
+            values=values,
+            hint="leave that out, or give the config of the model in place of the first",
+        )
+
+
+def _wanted_dtype(asked: str | None, model: Model) -> ExpectedDtype | None:
+    """Return the dtype that the checkpoint should have: as asked for, else as the config says."""
     if asked:
         return ExpectedDtype(units.dtype(asked), asked=True)
-    return ExpectedDtype(model.stated_dtype, asked=False) if model.stated_dtype else None
+    if model.stated_dtype:
+        return ExpectedDtype(model.stated_dtype, asked=False)
+    return None
 
 
-class _Held:
+class Compared(Report):
     """A checkpoint held against something: what both kinds of verification say of it, and how."""
 
     def __init__(self, found: Found, comparison: Comparison, names: Mapping[str, str]) -> None:
@@ -134,27 +151,23 @@ class _Held:
         """What differs, and what deserves a note: ``matters`` tells which."""
         self._names = {**names, "checkpoint": printable(found.path)}
 
-    def __repr__(self) -> str:
-        return self.text()
-
-    def _repr_html_(self) -> str:
-        from html import escape  # noqa: PLC0415
-
-        return f"<pre>{escape(self.text())}</pre>"
-
     @property
     def status(self) -> int:
-        """0 if the checkpoint holds what it should, 1 if a difference matters: the exit status of the command."""
+        """0 if the checkpoint holds what it should, 1 if a difference matters."""
         return int(self.comparison.failures > 0)
 
     @property
     def evidence(self) -> dict[str, Any]:
         """How the checkpoint is known: by the headers that were read."""
-        return {"checkpoint": _read(self.found)}
+        return {"checkpoint": _headers(self.found)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, every difference on its own, ready for JSON."""
         compared, dtypes = self.comparison, Counter(row.dtype for row in self.found.rows)
+        differences = [
+            {**difference._asdict(), "matters": difference.matters}
+            for difference in self.differences
+        ]
         return {
             "checkpoint": self.found.path,
             "status": self.status,
@@ -167,86 +180,79 @@ class _Held:
             "dtype": {"found": dict(dtypes.most_common())},
             "bytes": self._bytes(),
             "counts": dict(Counter(difference.kind for difference in self.differences)),
-            "differences": [
-                {**found._asdict(), "matters": found.matters} for found in self.differences
-            ],
+            "differences": differences,
             "shared": compared.shared,
             "files": list(self.found.files),
             "header_bytes": self.found.header_bytes,
             "evidence": self.evidence,
         }
 
-    def text(self, lang: str = "en") -> str:
-        """Write the verification for a terminal: the verdict, the differences in groups, the totals, the evidence."""
-        said = _Words(lang)
-        blocks = [
-            "\n".join((wrap(self._heading(said)), wrap(self._verdict(said)))),
-            *self.blocks(lang),
-            text(self._totals(said)),
-            "\n".join(map(wrap, self._notes(said))),
-        ]
-        return "\n\n".join(block for block in blocks if block)
+    def document(self, lang: str = "en") -> Document:
+        """Return the verdict, the differences in groups, the totals and the evidence."""
+        texts = VerifyWords(lang)
+        verdict = Together((Title(self._heading(texts)), Notes((self._verdict(texts),))))
+        notes = Notes(tuple(self._sentences(texts)))
+        return Document((verdict, *self.blocks(lang), self._totals(texts), notes), lang)
 
-    def _heading(self, said: _Words) -> str:
+    def _heading(self, texts: VerifyWords) -> str:
         raise NotImplementedError
 
-    def _verdict(self, said: _Words) -> str:
+    def _verdict(self, texts: VerifyWords) -> str:
         raise NotImplementedError
 
-    def blocks(self, lang: str = "en") -> list[str]:
-        """Say what differs, and what deserves a note: a block of lines for each kind that there is."""
-        said = _Words(lang)
-        return ["\n".join(lines) for kind in KINDS if (lines := [*self._kind_lines(kind, said)])]
+    def blocks(self, lang: str = "en") -> list[Block]:
+        """Say what differs, and what deserves a note: a block for each kind that there is."""
+        texts = VerifyWords(lang)
+        blocks: list[Block] = []
+        for kind in KINDS:
+            differences = [found for found in self.differences if found.kind == kind]
+            if differences:
+                blocks.append(self._block(differences, texts))
+        return blocks
 
     def _bytes(self) -> int:
         return sum(row.bytes for row in self.found.rows)
 
-    def _kind_lines(self, kind: str, said: _Words) -> Iterator[str]:
+    def _block(self, differences: list[Difference], texts: VerifyWords) -> Block:
         """Say what there is of one kind, a line each group."""
-        differences = [difference for difference in self.differences if difference.kind == kind]
-        if not differences:
-            return
-        groups, of_tensors = group(differences), bool(differences[0].role)
-        heading = said.told("kinds", differences[0], self._names)
-        if not of_tensors:
-            yield wrap(heading)
-            return
-        yield wrap(said("kind", kind=heading, told=said.count("tensor", len(differences))))
-        for found in groups[:MOST_LINES]:
-            yield _in_lines(said.parts(found))
-        left = sum(len(found.differences) for found in groups[MOST_LINES:])
-        if left:
-            yield f"  {said('more', tensors=said.count('tensor', left))}"
+        heading = texts.about("kinds", differences[0], self._names)
+        if not differences[0].role:  # it is not about tensors
+            return Notes((heading,))
+        groups, number = group(differences), texts.count("tensor", len(differences))
+        lines = Parts(tuple(texts.parts(alike) for alike in groups[:MOST_LINES]))
+        not_listed = sum(len(alike.differences) for alike in groups[MOST_LINES:])
+        more = Notes(())
+        if not_listed:
+            more = Notes((texts("more", tensors=texts.count("tensor", not_listed)),), level=1)
+        return Together((Notes((texts("kind", kind=heading, told=number),)), lines, more))
 
-    def _totals(self, said: _Words) -> Table:
+    def _totals(self, texts: VerifyWords) -> Table:
         compared = self.comparison
         expected = units.count(compared.expected.parameters), units.count(compared.expected.needed)
         found = units.count(compared.parameters), units.count(len(compared.stored))
-        rows = ((said("expected"), *expected), (said("found"), *found))
-        return Table(("", said("parameters"), said("stored_tensors")), rows, "<>>")
+        rows = ((texts("expected"), *expected), (texts("found"), *found))
+        return Table(("", texts("parameters"), texts("stored_tensors")), rows, "<>>")
 
-    def _notes(self, said: _Words) -> Iterator[str]:
+    def _sentences(self, texts: VerifyWords) -> Iterator[str]:
         compared, found = self.comparison, self.found
         if compared.shared:
-            pairs = (
-                said("pair", name=name, target=target) for name, target in compared.shared.items()
-            )
-            yield said("shared", pairs=said("then").join(pairs))
-        dtypes = Counter(row.dtype for row in found.rows).most_common()
-        kinds = (
-            said("dtype", tensors=said.count("tensor", number), dtype=dtype)
-            for dtype, number in dtypes
-        )
-        yield said("data", size=units.size(self._bytes()), dtypes=said.and_(kinds))
-        yield from self._known(said)
-        yield _how_read(found, said)
+            pairs = [
+                texts("pair", name=name, target=target) for name, target in compared.shared.items()
+            ]
+            yield texts("shared", pairs=texts("then").join(pairs))
+        kinds = []
+        for dtype, number in Counter(row.dtype for row in found.rows).most_common():
+            kinds.append(texts("dtype", tensors=texts.count("tensor", number), dtype=dtype))
+        yield texts("data", size=units.size(self._bytes()), dtypes=texts.and_(kinds))
+        yield from self._known(texts)
+        yield _how_read(found, texts)
 
-    def _known(self, said: _Words) -> Iterator[str]:
+    def _known(self, texts: VerifyWords) -> Iterator[str]:
         """Say how it is known what is expected."""
         raise NotImplementedError
 
 
-class Verification(_Held):
+class Verification(Compared):
     """What `verify` returns of a model and a checkpoint."""
 
     def __init__(
@@ -264,12 +270,12 @@ class Verification(_Held):
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """How both sides are known: the model's as for `weigh`, the checkpoint's by the headers that were read."""
+        """How both sides are known: the model as for `weigh`, the checkpoint by its headers."""
         return {**self.weighing.evidence, **super().evidence}
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, every difference on its own, ready for JSON."""
-        choice, told = self.choice, super().to_dict()
+        choice, compared = self.choice, super().to_dict()
         return {
             "model": self.model.where,
             "family": self.model.blueprint.family,
@@ -277,54 +283,49 @@ class Verification(_Held):
             "class_why": choice.why,
             "class_named": named_class(self.model),
             "class_failures": choice.failures,
-            **told,
+            **compared,
             "dtype": {
-                "expected": self.dtype.name if self.dtype else None,
+                "expected": self.dtype and self.dtype.name,
                 "asked": bool(self.dtype and self.dtype.asked),
-                **told["dtype"],
+                **compared["dtype"],
             },
             "config": self.model.values,
             "notes": self.model.notes,
         }
 
-    def _heading(self, said: _Words) -> str:
-        return said("heading", self._names)
+    def _heading(self, texts: VerifyWords) -> str:
+        return texts("heading", self._names)
 
-    def _verdict(self, said: _Words) -> str:
+    def _verdict(self, texts: VerifyWords) -> str:
         failures = self.comparison.failures
-        key = "differs" if failures else "agrees"
-        return said(key, self._names, differences=said.count("difference", failures))
+        key = "agrees"
+        if failures:
+            key = "differs"
+        return texts(key, self._names, differences=texts.count("difference", failures))
 
-    def _known(self, said: _Words) -> Iterator[str]:
-        yield from self._class_notes(said)
-        yield from self.weighing.known(said.lang)
+    def _known(self, texts: VerifyWords) -> Iterator[str]:
+        yield from self._class_sentences(texts)
+        yield from self.weighing.known(texts.lang)
 
-    def _class_notes(self, said: _Words) -> Iterator[str]:
+    def _class_sentences(self, texts: VerifyWords) -> Iterator[str]:
         """Say which class was taken, why, and what became of the one that the config names."""
-        choice, named = self.choice, named_class(self.model)
-        yield said.of("why", choice.why).format(**{"class": self.class_name})
-        equals = [
-            name
-            for name, failures in choice.failures.items()
-            if failures == self.comparison.failures
-        ]
+        choice, config_class = self.choice, named_class(self.model) or ""
+        least = self.comparison.failures
+        yield texts.of("why", choice.why).format(**{"class": self.class_name})
+        equals = [name for name, failures in choice.failures.items() if failures == least]
         if choice.why == "fits" and len(equals) > 1:
-            yield said(
-                "equals", classes=said.and_(name for name in equals if name != self.class_name)
-            )
-        agreeing = [
-            name
-            for name, failures in choice.failures.items()
-            if not failures and self.comparison.failures
-        ]
-        if agreeing:
-            yield said("would_agree", {"class": agreeing[0]})
-        if choice.failures.get(named or "", 0) > self.comparison.failures:
-            many = said.count("difference", choice.failures[named or ""])
-            yield said("config_names", {"class": named}, differences=many)
+            others = [name for name in equals if name != self.class_name]
+            yield texts("equals", classes=texts.and_(others))
+        agreeing = [name for name, failures in choice.failures.items() if not failures]
+        if least and agreeing:
+            yield texts("would_agree", {"class": agreeing[0]})
+        failures = choice.failures.get(config_class, 0)
+        if failures > least:
+            differences = texts.count("difference", failures)
+            yield texts("config_names", {"class": config_class}, differences=differences)
 
 
-class Changes(_Held):
+class Changes(Compared):
     """What `verify` returns of two checkpoints: what became of the first in the second."""
 
     def __init__(self, before: Found, after: Found, comparison: Comparison) -> None:
@@ -336,131 +337,131 @@ class Changes(_Held):
     @property
     def evidence(self) -> dict[str, Any]:
         """How both checkpoints are known: by the headers that were read."""
-        return {"before": _read(self.before), **super().evidence}
+        return {"before": _headers(self.before), **super().evidence}
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, every difference on its own, ready for JSON."""
         return {"before": self.before.path, **super().to_dict()}
 
-    def _heading(self, said: _Words) -> str:
-        return said("heading_of_two", self._names)
+    def _heading(self, texts: VerifyWords) -> str:
+        return texts("heading_of_two", self._names)
 
-    def _verdict(self, said: _Words) -> str:
+    def _verdict(self, texts: VerifyWords) -> str:
         failures = self.comparison.failures
-        return said(
-            "changed" if failures else "same", differences=said.count("difference", failures)
-        )
+        key = "same"
+        if failures:
+            key = "changed"
+        return texts(key, differences=texts.count("difference", failures))
 
-    def _known(self, said: _Words) -> Iterator[str]:
-        yield _how_read(self.before, said)
+    def _known(self, texts: VerifyWords) -> Iterator[str]:
+        yield _how_read(self.before, texts)
 
 
-def _read(found: Found) -> dict[str, Any]:
+def _headers(found: Found) -> dict[str, Any]:
     return {"files": list(found.files), "header_bytes": found.header_bytes, "data": "not read"}
 
 
-def _how_read(found: Found, said: _Words) -> str:
+def _how_read(found: Found, texts: VerifyWords) -> str:
     """Say how a checkpoint is known."""
     if not found.files:
-        return said("in_memory", module=printable(found.path))
-    files = said.count("file", len(found.files))
-    return said("checkpoint", files=files, bytes=units.count(found.header_bytes))
+        return texts("in_memory", module=printable(found.path))
+    files = texts.count("file", len(found.files))
+    return texts("checkpoint", files=files, bytes=units.count(found.header_bytes))
 
 
-class _Words:
-    """The words of a verification in one language, and the words of tables that it shares with a weighing."""
+class VerifyWords:
+    """The words of a verification in one language, and the words of tables that it shares."""
 
     def __init__(self, lang: str) -> None:
         self.lang, self.table = lang, words(lang)
-        self._said: dict[str, Any] = data.read_toml(f"words/verify.{lang}.toml")
+        self._texts: dict[str, Any] = data.read_toml(f"words/verify.{lang}.toml")
 
     def __call__(self, key: str, /, given: Mapping[str, Any] | None = None, **values: Any) -> str:
         """Return a text with its braces filled in."""
-        found: str = self._said[key]
-        return found.format(**{**(given or {}), **values})
+        text: str = self._texts[key]
+        return text.format(**{**(given or {}), **values})
 
     def of(self, section: str, key: str) -> str:
         """Return a text of a section as it stands, or nothing."""
-        found: str = self._said[section].get(key, "")
-        return found
+        text: str = self._texts[section].get(key, "")
+        return text
 
     def count(self, noun: str, number: int) -> str:
         """Return a number of things."""
-        one = self.of("one", noun) if number == 1 else ""
-        return one or self.of("many", noun).format(count=units.count(number))
+        if number == 1 and self.of("one", noun):
+            return self.of("one", noun)
+        return self.of("many", noun).format(count=units.count(number))
 
     def and_(self, things: Iterable[str]) -> str:
         """Return a list of things in one line."""
         return self("and").join(things)
 
-    def told(self, section: str, found: Difference, given: Mapping[str, str] | None = None) -> str:
-        """Return a text of a section that is about a difference, with its braces filled in."""
-        about = [_shown(part) for part in found.about]
-        fields = {name: _shown(value) for name, value in found._asdict().items()}
-        return self.of(section, found.kind).format(
-            *about, **{**fields, "about": self.and_(about), **(given or {})}
-        )
+    def about(
+        self, section: str, difference: Difference, given: Mapping[str, str] | None = None
+    ) -> str:
+        """Return a text of a section on a difference, with its braces filled in."""
+        about = [_in_brief(part) for part in difference.about]
+        fields = {name: _in_brief(value) for name, value in difference._asdict().items()}
+        values = {**fields, "about": self.and_(about), **(given or {})}
+        return self.of(section, difference.kind).format(*about, **values)
 
-    def parts(self, found: Group) -> list[str]:
-        """Say of a group where its tensors stand, which they are, and what is the matter with them."""
-        detail = self.told("details", found.differences[0])
-        if not found.place:
-            return [self("kind", kind=detail, told=self.count("tensor", len(found.differences)))]
-        return [shorten(found.place, str, _LONGEST_NAME), self._members(found), detail]
+    def parts(self, alike: Group) -> tuple[str, ...]:
+        """Say of a group where its tensors stand, which they are, and what is wrong with them."""
+        detail = self.about("details", alike.differences[0])
+        if not alike.place:
+            number = self.count("tensor", len(alike.differences))
+            return (self("kind", kind=detail, told=number),)
+        return (shorten(alike.place, str, _LONGEST_NAME), self._members(alike), detail)
 
-    def _members(self, found: Group) -> str:
+    def _members(self, alike: Group) -> str:
         """Name the tensors of a group that stand in one place, by what they are for."""
-        here = found.differences[: found.each]
+        here = alike.differences[: alike.each]
         if len(here) == 1:
-            shapes = {
-                difference.expected_shape or difference.found_shape
-                for difference in found.differences
-            }
-            return _shown(shapes.pop()) if len(shapes) == 1 and not KINDS[found.kind].alike else ""
+            return _common_shape(alike)
         if len(here) <= _FEW:
             return self._endings(here)
-        roles = dict.fromkeys(component_of(difference.role or _UNKNOWN) for difference in here)
+        roles = dict.fromkeys(component_of(found.role or _UNKNOWN) for found in here)
         named = self.and_(label(role, self.lang) for role in roles if role != _UNKNOWN)
-        every = self.count("tensor", len(here))
-        form = "all" if len(here) == len(found.differences) else "each"
-        return self(form, roles=named, tensors=every) if named else every
+        number = self.count("tensor", len(here))
+        if not named:
+            return number
+        key = "each"
+        if len(here) == len(alike.differences):
+            key = "all"
+        return self(key, roles=named, tensors=number)
 
     def _endings(self, here: Iterable[Difference]) -> str:
-        by_role: dict[str, list[str]] = {}
+        endings: dict[str, list[str]] = {}
         for difference in here:
-            by_role.setdefault(difference.role or _UNKNOWN, []).append(
-                difference.name.rpartition(".")[2]
-            )
-        endings = {
-            role: shorten(self.and_(found), str, _LONGEST_NAME) for role, found in by_role.items()
-        }
-        unknown = endings.pop(_UNKNOWN, "")
-        named = [
-            self("role", role=label(role, self.lang), endings=ending)
-            for role, ending in endings.items()
-        ]
+            ending = difference.name.rpartition(".")[2]
+            endings.setdefault(difference.role or _UNKNOWN, []).append(ending)
+        named, unknown = [], ""
+        for role, of_role in endings.items():
+            listed = shorten(self.and_(of_role), str, _LONGEST_NAME)
+            if role == _UNKNOWN:
+                unknown = listed
+            else:
+                named.append(self("role", role=label(role, self.lang), endings=listed))
         return self.and_(filter(None, (*named, unknown)))
+
+
+def _common_shape(alike: Group) -> str:
+    """Write the shape of a group's tensors, if it is one, and if its kind does not name it."""
+    shapes = {found.expected_shape or found.found_shape for found in alike.differences}
+    if len(shapes) == 1 and not KINDS[alike.kind].alike:
+        return _in_brief(shapes.pop())
+    return ""
 
 
 _MOST_SIZES = 8  # of a shape; more than any real tensor has
 
 
-def _shown(value: object) -> str:
-    """Write a shape in brackets, a number of bytes in groups, and a name or the end of a path on one line."""
+def _in_brief(value: object) -> str:
+    """Write a shape in brackets, a count in groups, and a name or the end of a path on a line."""
     if isinstance(value, tuple):
-        return str(list(value)) if len(value) <= _MOST_SIZES else f"[{value[0]}, … {len(value)} …]"
-    return (
-        units.count(value)
-        if isinstance(value, int)
-        else shorten(os.path.basename(str(value)), str, _LONGEST_NAME)
-    )
-
-
-def _in_lines(parts: Iterable[str]) -> str:
-    """Put parts on one line, two spaces apart, or what does not fit there on further ones."""
-    lines = [""]
-    for part in filter(None, parts):
-        if lines[-1] and width(f"{lines[-1]}  {part}") > COLUMNS:
-            lines.append("    ")
-        lines[-1] += f"  {part}"
-    return "\n".join(wrap(line, indent="      ") for line in lines)
+        if len(value) <= _MOST_SIZES:
+            return str(list(value))
+        return f"[{value[0]}, … {len(value)} …]"
+    if isinstance(value, int):
+        return units.count(value)
+    return shorten(os.path.basename(str(value)), str, _LONGEST_NAME)

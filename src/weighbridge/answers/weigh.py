@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import units
-from weighbridge.answers.answer import Shown
+from weighbridge.answers.answer import AnswerBase
 from weighbridge.ledger.ledger import Ledger, bind
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.symbols import letters_of
@@ -70,7 +70,7 @@ def weigh(
 _ASSUMED_DTYPE = "F32"  # what PyTorch makes where nobody says
 
 
-class Weighing(Shown):
+class Weighing(AnswerBase):
     """What `weigh` returns.
 
     Example:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weighbridge.cli.commands import Command
 from weighbridge.cli.options import BLUEPRINT, FAMILY, JSON, LANG, MODEL_HELP, SET, Option, fields
@@ -35,7 +35,7 @@ def _reconcile_options() -> Iterable[Addable]:
     return (words, table, FAMILY, SET, blueprint, LANG, json)
 
 
-def _reconcile(options: argparse.Namespace) -> Any:  # until its answer is one
+def _reconcile(options: argparse.Namespace) -> Answer:
     from weighbridge.answers.reconcile import reconcile
     from weighbridge.answers.reconcile_table import reconcile_table
 
@@ -72,7 +72,7 @@ def _audit_options() -> Iterable[Addable]:
     return (article, LANG, json)
 
 
-def _audit(options: argparse.Namespace) -> Any:  # until its answer is one
+def _audit(options: argparse.Namespace) -> Answer:
     from weighbridge.answers.audit import audit
 
     return audit(options.article)

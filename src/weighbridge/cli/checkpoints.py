@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weighbridge.cli.commands import Command
 from weighbridge.cli.options import (
@@ -44,7 +44,7 @@ def _verify_options() -> Iterable[Addable]:
     return (*OF_A_MODEL, CHECKPOINT, LANG, json)
 
 
-def _verify(options: argparse.Namespace) -> Any:  # until its answer is one
+def _verify(options: argparse.Namespace) -> Answer:
     from weighbridge.answers.verify import verify
 
     with watching() as watch:
@@ -69,7 +69,7 @@ def _guess_options() -> Iterable[Addable]:
     return (CHECKPOINT, LANG, OneOf((json, config)))
 
 
-def _guess(options: argparse.Namespace) -> Any:  # until its answer is one
+def _guess(options: argparse.Namespace) -> Answer:
     from weighbridge.answers.answer import Data
     from weighbridge.answers.guess import guess
 

@@ -74,7 +74,7 @@ class Command(NamedTuple):
     is_data: bool = False
 
 
-def load(name: str) -> Command:
+def load_command(name: str) -> Command:
     """Return the command of a name; only the module that holds it is imported."""
     command: Command = import_module(f"weighbridge.cli.{COMMANDS[name].module}").COMMANDS[name]
     return command

@@ -45,9 +45,7 @@ def _derive_options() -> Iterable[Addable]:
             help="the family of your class; its name in snake_case if not given",
         ),
         CLASS.but(
-            dest="classes",
-            action="append",
-            help="derive this task class too, and no others",
+            dest="classes", action="append", help="derive this task class too, and no others"
         ),
         Option(
             "--operations",

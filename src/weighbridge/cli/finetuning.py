@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weighbridge.cli.commands import Command
 from weighbridge.cli.options import BATCH, DEVICE, JSON, LANG, SEED, Option
@@ -12,41 +12,44 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
+    from weighbridge.answers.answer import Answer
     from weighbridge.cli.options import Addable
 
 
-def _count(flag: str, help_: str) -> Option:
+def _integer(flag: str, help_: str) -> Option:
     return Option(flag, type=int, metavar="N", help=help_)
 
 
-def _number(flag: str, metavar: str, help_: str) -> Option:
+def _fraction(flag: str, metavar: str, help_: str) -> Option:
     return Option(flag, type=float, metavar=metavar, help=help_)
 
 
-def _text(flag: str, metavar: str, help_: str) -> Option:
+def _plain(flag: str, metavar: str, help_: str) -> Option:
     return Option(flag, type=str, metavar=metavar, help=help_)
 
 
 _SETTINGS = (
-    _text("--text", "COLUMN", "the column of texts; if not given text, sentence, 文本…"),
-    _text("--label", "COLUMN", "the column of labels; if not given label, class, 类别…"),
-    _text("--test", "FILE", "hold it against this file's texts, in place of a share of DATA"),
-    _number("--held-out", "SHARE", "the share of DATA that is not trained on"),
-    _count("--epochs", "how often each text is seen"),
-    _count("--steps", "end after so many steps"),
+    _plain("--text", "COLUMN", "the column of texts; if not given text, sentence, 文本…"),
+    _plain("--label", "COLUMN", "the column of labels; if not given label, class, 类别…"),
+    _plain("--test", "FILE", "hold it against this file's texts, in place of a share of DATA"),
+    _fraction("--held-out", "SHARE", "the share of DATA that is not trained on"),
+    _integer("--epochs", "how often each text is seen"),
+    _integer("--steps", "end after so many steps"),
     BATCH.but(help="texts of a step"),
-    _count("--accumulate", "cut a batch into N pieces, one after the other: it takes less memory"),
-    _number("--learning-rate", "RATE", "the highest"),
-    _number("--warmup", "SHARE", "the share of the steps in which it rises"),
-    _number("--weight-decay", "RATE", "of matrices"),
-    _number("--clip", "NORM", "the longest gradient"),
-    _count("--max-length", "tokens of a text; more are cut off"),
-    _count(
+    _integer(
+        "--accumulate", "cut a batch into N pieces, one after the other: it takes less memory"
+    ),
+    _fraction("--learning-rate", "RATE", "the highest"),
+    _fraction("--warmup", "SHARE", "the share of the steps in which it rises"),
+    _fraction("--weight-decay", "RATE", "of matrices"),
+    _fraction("--clip", "NORM", "the longest gradient"),
+    _integer("--max-length", "tokens of a text; more are cut off"),
+    _integer(
         "--patience", "stop when N evaluations in a row were no better, and keep the best weights"
     ),
     SEED.but(help="all that is random is drawn from it"),
     DEVICE.but(metavar="NAME", help="cpu, cuda or cuda:1"),
-    _count(
+    _integer(
         "--checkpoint-every",
         "steps between checkpoints; there is one after each epoch besides",
     ),
@@ -113,7 +116,7 @@ def _with_default(option: Option, settings: type) -> Option:
     return option.but(default=default, help=help_)
 
 
-def _finetune(options: argparse.Namespace) -> Any:  # until its answer is one
+def _finetune(options: argparse.Namespace) -> Answer:
     from weighbridge.torch import check_installed
 
     check_installed("weighbridge finetune")

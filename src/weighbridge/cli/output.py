@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from weighbridge.readers import Watch
 
 
-def show(answer: Answer, options: argparse.Namespace) -> int:
+def write_answer(answer: Answer, options: argparse.Namespace) -> int:
     """Write an answer in the form that the options name, and return its exit status."""
-    for note in getattr(answer, "notes", ()):
+    for note in answer.notes:
         say(f"note: {note}")
-    status = getattr(answer, "status", 0)
+    status = answer.status
     text = _in_form(answer, options)
     if text and not text.endswith("\n"):
         text += "\n"
-    write(text)
+    write_out(text)
     return int(status)
 
 
@@ -39,12 +39,9 @@ def _in_form(answer: Any, options: argparse.Namespace) -> str:
     if options.form == "csv":
         csv: str = answer.csv(**choices)
         return csv
-    if not hasattr(answer, "document"):
-        text: str = answer.text(options.lang)
-        return text
-    from weighbridge.render.document import write as write_document
+    from weighbridge.render.document import write
 
-    return write_document(answer.document(getattr(options, "lang", "en"), **choices), options.form)
+    return write(answer.document(getattr(options, "lang", "en"), **choices), options.form)
 
 
 _FOR_PEOPLE = ("text", "config")  # guess writes a config with the escapes that JSON has
@@ -56,12 +53,12 @@ def is_data(options: argparse.Namespace) -> bool:
     return options.command.is_data or is_code or options.form not in _FOR_PEOPLE
 
 
-def write(answer: str) -> None:
+def write_out(text: str) -> None:
     """Write to stdout, to the end; a closed pipe is not an error."""
     try:
         if sys.stdout is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-        sys.stdout.write(answer)
+        sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
         if sys.stdout is not None:

@@ -6,8 +6,8 @@ import argparse
 from typing import Any, NoReturn
 
 from weighbridge import __version__
-from weighbridge.cli.commands import COMMANDS, load
-from weighbridge.cli.output import write
+from weighbridge.cli.commands import COMMANDS, load_command
+from weighbridge.cli.output import write_out
 from weighbridge.errors import UsageError, nearest, shorten
 
 _HELP_COLUMNS = 80  # asking the terminal costs as much as weighing a model
@@ -37,7 +37,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """Write what is still to be written, and end."""
-        write("")  # help and the version are still in its buffer
+        write_out("")  # help and the version are still in its buffer
         super().exit(status, message)
 
 
@@ -60,7 +60,7 @@ def parser(wanted: str) -> argparse.ArgumentParser:
     if wanted not in COMMANDS:
         names = list(COMMANDS)
     for name in names:
-        help_, command = COMMANDS[name].help, load(name)
+        help_, command = COMMANDS[name].help, load_command(name)
         description = command.description or f"{help_[0].upper()}{help_[1:]}."
         subparser = commands.add_parser(name, help=help_, description=description)
         subparser.set_defaults(command=command, form="text")

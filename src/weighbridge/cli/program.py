@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from weighbridge.cli.commands import COMMANDS
-from weighbridge.cli.output import is_data, say, show
+from weighbridge.cli.output import is_data, say, write_answer
 from weighbridge.cli.parser import parser
 from weighbridge.errors import WeighbridgeError
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parser("".join(words[:1])).parse_args(words)
         if is_data(options) and hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(encoding="utf-8")
-        return show(options.command.answer(options), options)
+        return write_answer(options.command.answer(options), options)
     except WeighbridgeError as error:
         say(str(error))
         return _NOT_ANSWERED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weighbridge.cli.commands import Command
 from weighbridge.cli.options import (
@@ -51,7 +51,7 @@ def _run_options() -> Iterable[Addable]:
     )
 
 
-def _run(options: argparse.Namespace) -> Any:  # until its answer is one
+def _run(options: argparse.Namespace) -> Answer:
     _check_torch()
     from weighbridge.answers.run import Running
     from weighbridge.torch.running import asked, run
@@ -89,7 +89,7 @@ def _trace_options() -> Iterable[Addable]:
     return (*_text_options(), JSON.but(help="write json, with the range of every step's values"))
 
 
-def _trace(options: argparse.Namespace) -> Any:  # until its answer is one
+def _trace(options: argparse.Namespace) -> Answer:
     _check_torch()
     from weighbridge.torch.tracing import trace
 
@@ -174,7 +174,7 @@ def _measure_options() -> Iterable[Addable]:
     )
 
 
-def _measure(options: argparse.Namespace) -> Any:  # until its answer is one
+def _measure(options: argparse.Namespace) -> Answer:
     from weighbridge.derive.running.runs import check_installed
 
     extra, whose = "derive", "transformers' class (--ours: this package's own)"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from weighbridge.answers.run import Answer, Run
+from weighbridge.answers.run import TextAnswer, TextAnswers
 from weighbridge.errors import UsageError, shorten
 from weighbridge.torch.loading import load
 
@@ -41,7 +41,7 @@ def run(
     pool: str | None = None,
     top: int = TOP,
     watch: Watch | None = None,
-) -> Run:
+) -> TextAnswers:
     """Give texts to a checkpoint, and return what its class says of them.
 
     Args:
@@ -73,7 +73,7 @@ def run(
         raise UsageError("this class has no pooler", values={"class": loaded.class_name}, hint=hint)
     answers = _answered(_Asking(loaded, how, top), asked, watch)
     embeddings = [answer.found["embedding"] for answer in answers if "embedding" in answer.found]
-    return Run(
+    return TextAnswers(
         loaded.where,
         loaded.class_name,
         sum(parameter.numel() for parameter in loaded.model.parameters()),
@@ -84,9 +84,11 @@ def run(
     )
 
 
-def _answered(asking: _Asking, asked: Sequence[Asked], watch: Watch | None) -> tuple[Answer, ...]:
+def _answered(
+    asking: _Asking, asked: Sequence[Asked], watch: Watch | None
+) -> tuple[TextAnswer, ...]:
     """Give a model all texts, some at a time."""
-    answers: list[Answer] = []
+    answers: list[TextAnswer] = []
     class_name, read = asking.loaded.class_name, asking.loaded.tokens.read_all(asked)
     if class_name in _FILLS and not any(asking.loaded.tokens.mask in text.ids for text in read):
         class_name = "BertModel" if not any(second for _, second in asked) else class_name
@@ -97,7 +99,8 @@ def _answered(asking: _Asking, asked: Sequence[Asked], watch: Watch | None) -> t
             found = _GIVES[class_name](_Batch(asking, texts, of_texts))
             triples = zip(of_texts, texts, found, strict=True)
             answers += [
-                Answer(*pair, len(text.ids), of, tuple(text.notes)) for pair, text, of in triples
+                TextAnswer(*pair, len(text.ids), of, tuple(text.notes))
+                for pair, text, of in triples
             ]
             if watch:
                 watch(len(answers), len(asked))
