@@ -382,10 +382,8 @@ class _Writer:
         Those of a sub-config are in a dict of its own.
         """
         blueprint, fields = self.model.blueprint, self.model.fields
-        configs = set[str]()
-        for field, value in fields.items():
-            if value != blueprint.at_defaults[field]:
-                configs.update(path for path in blueprint.configs if field.startswith(f"{path}."))
+        changed = [field for field in fields if fields[field] != blueprint.at_defaults[field]]
+        configs = [path for path in blueprint.configs if _is_changed(path, changed)]
         values: dict[str, Any] = {}
         for path in sorted(configs):
             sub_config = {}
@@ -432,6 +430,11 @@ class _Section(NamedTuple):
 _LAYERS = 1  # the rank of the section of layers: what follows it follows those of every part
 _LONGEST_FORMULA = 1_000  # in characters of its source: one that is longer explains nothing
 _LONGEST_IN_TEXT = 160
+
+
+def _is_changed(path: str, fields: Iterable[str]) -> bool:
+    """Whether any of these fields is one of the sub-config at this path."""
+    return any(field.startswith(f"{path}.") for field in fields)
 
 
 def _plain_value(value: Any) -> Any:
