@@ -1,4 +1,4 @@
-"""`audit`: the slips of published derivations are found, in two languages and three notations, and nothing else is."""
+"""`audit`: it finds the slips of published derivations, in two languages and three notations."""
 
 import itertools
 import json

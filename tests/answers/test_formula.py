@@ -1,4 +1,4 @@
-"""The closed form: whatever it is written in comes to the ledger's total, and people and programs can read it."""
+"""The closed form: in every format it comes to the ledger's total, and can be read."""
 
 from __future__ import annotations
 

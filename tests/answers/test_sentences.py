@@ -1,4 +1,4 @@
-"""What an article says of parts that BERT has not: sentences belong to roles, shapes come from dims."""
+"""What an article says of parts that BERT lacks: sentences go by roles, shapes by dims."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""A trace: held against PyTorch's own count of FLOPs, the model's own parameters, and what transformers computes."""
+"""A trace, against PyTorch's count of FLOPs, the model's parameters and transformers' results."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The tree of modules: held against PyTorch's own, module by module, and against the ledger's rows."""
+"""The tree of modules, against PyTorch's own, module by module, and the ledger's rows."""
 
 import gc
 import json
@@ -69,7 +69,7 @@ def layers_of(text):
 
 
 def unfolded(lines, path=()):
-    """Return the path and class of every module of such lines, folded ones as often as they stand for."""
+    """Return the path and class of every module of such lines, each of a folded run."""
     found = []
     for at, (level, name, copies, kind) in enumerate(lines):
         if level != len(path) + 1:
@@ -255,7 +255,7 @@ def test_an_unknown_language_and_class_are_refused():
 
 
 def variant(tensors, when=None, repeat=None, class_name="Toy", ties=None, **fields):
-    """Return the tree of a blueprint made of these tensors, four wide with six layers if not said otherwise."""
+    """Return the tree of a blueprint of these tensors, four wide with six layers by default."""
     parents = {
         ".".join(path[:at])
         for path in (name.split(".") for name in tensors)

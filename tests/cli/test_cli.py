@@ -164,7 +164,7 @@ def test_markdown_is_a_table_that_adds_up(run, by: str, lang: str) -> None:
 def test_a_terminal_of_80_columns_shows_a_weighing(
     run, class_name: str, by: str, lang: str
 ) -> None:
-    """Only a tensor of cross-attention may be wider: its name is longer than any other, and is not cut."""
+    """Only a tensor of cross-attention may be wider: no other name is as long, and none is cut."""
     crossed = (
         () if by == "tensor" else ("--set", "is_decoder=true", "--set", "add_cross_attention=true")
     )
@@ -407,7 +407,7 @@ def test_the_version_is_told() -> None:
 
 @pytest.mark.parametrize("form", ["--csv", "--json", "--markdown", "--lang=en"])
 def test_a_reader_that_leaves_early_is_no_error(form: str) -> None:
-    """More is written than a pipe holds, through a buffer, so that the writer finds nobody there."""
+    """More is written than a pipe holds, through a buffer, so that its reader is gone."""
     question = [
         "weigh",
         "bert-large-uncased",

@@ -1,4 +1,4 @@
-"""Pictures of attention: what they show is what transformers computes, and each file stands alone."""
+"""Pictures of attention: they show what transformers computes, and each file stands alone."""
 
 import base64
 import os
@@ -189,7 +189,7 @@ def test_a_picture_is_rendered_and_marked(chinese):
 
 
 def test_characters_without_a_font_are_named(monkeypatch):
-    """Fonts differ by machine: what is drawn is the first letter's look, or that of what a font lacks."""
+    """Fonts differ by machine: a letter looks like the first one, or like what a font lacks."""
     drawn = {"a": b"a", "b": b"b"}
 
     def render(svg_string, **_):
