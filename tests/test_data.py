@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import marshal
 import tomllib
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from weighbridge import data
+from weighbridge.algebra.expr import parse, source
+from weighbridge.blueprint import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(data.ROOT)
 PATHS = sorted(data.toml_paths())
@@ -25,7 +30,7 @@ def test_every_table_is_compiled() -> None:
 @pytest.mark.parametrize("path", SOME)
 def test_a_compiled_table_is_what_its_toml_says(path: str) -> None:
     written = tomllib.loads((ROOT / path).read_text(encoding="utf-8"))
-    assert same(data.loaded(data.compiled(path)), written)
+    assert same(marshal.loads(data.compiled(written)), written)  # noqa: S302  # made a moment ago
 
 
 def same(one: Any, other: Any) -> bool:
@@ -34,23 +39,50 @@ def same(one: Any, other: Any) -> bool:
         return False
     if isinstance(one, dict):
         return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list):
+    if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(same, one, other))
     return bool(one == other)
 
 
-def test_what_is_compiled_is_read_in_place_of_toml(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "facts").mkdir()
-    (tmp_path / "facts" / "here.toml").write_text("size = 1", encoding="utf-8")
+@pytest.fixture
+def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give a folder of data as a wheel has it, in place of this checkout's."""
     monkeypatch.setattr(data, "ROOT", str(tmp_path))
-    monkeypatch.setattr(data, "read_toml", cache(data.read_toml.__wrapped__))
-    assert data.read_toml("facts/here.toml") == {"size": 1}
-    (path,) = data.toml_paths()
-    place = tmp_path / data.COMPILED / path
-    place.parent.mkdir(parents=True)
-    place.write_bytes(data.compiled(path))
-    data.read_toml.cache_clear()
-    (tmp_path / "facts" / "here.toml").write_text("size = 2", encoding="utf-8")
-    assert data.read_toml("facts/here.toml") == {"size": 1}
+    for folder in ("facts", f"{data.COMPILED}/facts"):
+        (tmp_path / folder).mkdir(parents=True)
+    cached = (data.is_compiled, data.read_toml)
+    for function in cached:
+        function.cache_clear()
+    yield tmp_path
+    for function in cached:
+        function.cache_clear()
+
+
+def test_what_is_compiled_is_read_in_place_of_toml(wheel: Path) -> None:
+    (wheel / "facts" / "here.toml").write_text("size = 1", encoding="utf-8")
+    (wheel / data.COMPILED / "facts" / "here.toml").write_bytes(data.compiled({"size": 2}))
+    assert list(data.toml_paths()) == ["facts/here.toml"]
+    assert data.is_compiled()
+    assert data.read_toml("facts/here.toml") == {"size": 2}
+
+
+def test_the_expressions_of_a_wheel_are_those_that_parsing_gives(wheel: Path) -> None:
+    trees = {"2 * width": ("*", ("value", 2), ("name", "width"))}
+    place = wheel / data.COMPILED / f"facts/here.toml{data.TREES}"
+    place.write_bytes(data.compiled(trees))
+    assert data.read_trees("facts/here.toml") == trees == {"2 * width": parse("2 * width")}
+
+
+def test_a_checkout_has_nothing_compiled() -> None:
+    assert not data.is_compiled()
+    assert data.read_trees("blueprints/bert.toml") == {}
+
+
+@pytest.mark.parametrize("family", ["bert", "deepseek_v3", "swin"])
+def test_a_wheel_holds_every_expression_of_a_blueprint(family: str) -> None:
+    trees = schema.parsed_expressions(family)
+    blueprint = schema.load(family)
+    assert set(blueprint.dims) <= set(trees)
+    for text, tree in trees.items():
+        assert source(tree) == source(parse(text))
+        assert same(marshal.loads(data.compiled({text: tree}))[text], tree)  # noqa: S302

@@ -5,8 +5,8 @@ The hook of hatchling that ``pyproject.toml`` names. An editable install is left
 
 from __future__ import annotations
 
-import runpy
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,23 @@ class CompiledData(BuildHookInterface[Any]):
         """Compile every table into a folder that goes into the wheel."""
         if version == "editable":
             return
-        package = Path(self.root, "src", "weighbridge")
-        data = runpy.run_path(str(package / "data" / "__init__.py"))
+        sys.path.insert(0, str(Path(self.root, "src")))
+        from weighbridge import data  # noqa: PLC0415  # it is not installed yet
+        from weighbridge.blueprint import schema  # noqa: PLC0415
+
         self.folder = Path(tempfile.mkdtemp())
-        for path in data["toml_paths"]():
-            file = self.folder / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data["compiled"](path))
-        build_data["force_include"][str(self.folder)] = f"weighbridge/data/{data['COMPILED']}"
+        for path in data.toml_paths():
+            self.write(path, data.compiled(data.read_toml(path)))
+        for family in schema.families():
+            trees = data.compiled(schema.parsed_expressions(family))
+            self.write(f"blueprints/{family}.toml{data.TREES}", trees)
+        build_data["force_include"][str(self.folder)] = f"weighbridge/data/{data.COMPILED}"
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write one file of the folder."""
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
         """Remove the folder again."""

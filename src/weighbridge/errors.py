@@ -6,7 +6,7 @@ hand, what to do next. The command line prints it on stderr and exits with 2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sized

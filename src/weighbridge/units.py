@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import NamedTuple
 
 from weighbridge.errors import UsageError
+from weighbridge.lean_typing import NamedTuple
 
 
 class Dtype(NamedTuple):

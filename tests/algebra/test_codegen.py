@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -21,9 +21,12 @@ from weighbridge.algebra.codegen import (
     python_literal,
     sql_literal,
 )
-from weighbridge.algebra.expr import NUMBERS, SOURCE, Tree, evaluate, fold, is_number, parse, show
+from weighbridge.algebra.expr import NUMBERS, SOURCE, evaluate, fold, is_number, parse, show
 from weighbridge.algebra.polynomial import floored
 from weighbridge.errors import ExpressionError
+
+if TYPE_CHECKING:
+    from weighbridge.algebra.expr import Tree
 
 unhurried = settings(deadline=None)
 

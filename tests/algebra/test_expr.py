@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -16,7 +16,6 @@ from weighbridge.algebra.expr import (
     MOST_BITS,
     MOST_ROUNDS,
     PRECEDENCE,
-    Tree,
     evaluate,
     is_number,
     names_in,
@@ -25,6 +24,9 @@ from weighbridge.algebra.expr import (
     substitute,
 )
 from weighbridge.errors import ExpressionError
+
+if TYPE_CHECKING:
+    from weighbridge.algebra.expr import Tree
 
 unhurried = settings(deadline=None)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weighbridge.algebra.expr import Tree, evaluate, parse, source
+from weighbridge.algebra.expr import evaluate, parse, source
 from weighbridge.algebra.polynomial import (
     MOST_EXPANDED,
     MOST_TERMS,
@@ -23,6 +23,8 @@ from weighbridge.errors import ExpressionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from weighbridge.algebra.expr import Tree
 
 unhurried = settings(deadline=None)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weighbridge.algebra.expr import MOST_BITS, MOST_ROUNDS, Tree, evaluate, parse, source
+from weighbridge.algebra.expr import MOST_BITS, MOST_ROUNDS, evaluate, parse, source
 from weighbridge.algebra.rewrite import (
     NULL,
     ONE,
@@ -24,6 +24,9 @@ from weighbridge.algebra.rewrite import (
     simplified,
 )
 from weighbridge.errors import ExpressionError
+
+if TYPE_CHECKING:
+    from weighbridge.algebra.expr import Tree
 
 SHORTER = {
     "a + 1 + 1 + 1": "a + 3",

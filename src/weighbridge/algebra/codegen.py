@@ -6,9 +6,7 @@ that. Another language is another column of the table.
 
 from __future__ import annotations
 
-import re
 from functools import cache, reduce
-from typing import TYPE_CHECKING, Any
 
 from weighbridge.algebra.expr import (
     PRECEDENCE,
@@ -22,9 +20,11 @@ from weighbridge.algebra.expr import (
     written_as_call,
     written_as_loop,
 )
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
     from weighbridge.algebra.expr import Meaning, Tree
 
@@ -218,10 +218,8 @@ def _sql_integer(beyond: str, back: str) -> Callable[[Shown], Shown]:
 
 # What people read: Unicode, LaTeX and HTML
 
-_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-_ONE_LETTER = re.compile(  # H, H², β, <i>H</i> and H_{0}, but no width or x1
-    r"(?:<i>)?[^\W\d_](?!_?[^\W_⁰¹²³⁴⁵⁶⁷⁸⁹])"
-)
+_POWERS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+_SUPERSCRIPTS = str.maketrans("0123456789", _POWERS)
 
 
 def _product(letters: str, numbers: str, coefficient: str) -> Callable[[Shown, Shown], Shown]:
@@ -235,11 +233,19 @@ def _product(letters: str, numbers: str, coefficient: str) -> Callable[[Shown, S
         if _ends_in_number(left):
             if right[0].isdecimal() or right[0] == "(":
                 pattern = numbers
-            elif right.strength >= PRECEDENCE["*"] and _ONE_LETTER.match(right):
+            elif right.strength >= PRECEDENCE["*"] and _begins_with_one_letter(right):
                 pattern = coefficient
         return infix("*", pattern)(left, right)
 
     return write
+
+
+def _begins_with_one_letter(text: str) -> bool:
+    """Whether the first factor is H, H², β, <i>H</i> or H_{0}, but not width or x1."""
+    text = text.removeprefix("<i>")
+    letter, next_piece = text[:1], text[1:].removeprefix("_")[:1]
+    is_letter = letter.isalnum() and not letter.isdecimal()
+    return is_letter and (not next_piece.isalnum() or next_piece in _POWERS)
 
 
 def _ends_in_number(text: str) -> bool:

@@ -11,25 +11,25 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from functools import cache, reduce
-from typing import TYPE_CHECKING, Any, Self
 
 from weighbridge.errors import ExpressionError
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from re import Pattern
+    from typing import Any, Self
 
     Meaning = Mapping[str, Callable[..., Any]]
-
-Tree = tuple[Any, ...]
+    Tree = tuple[Any, ...]
 
 LONGEST = 2000  # characters of one expression, spaces aside
 DEEPEST = 40  # operators inside one another
 MOST_BITS = 4096  # of an integer that is a product or a power, so that no value can explode
 MOST_ROUNDS = 10_000  # of a loop, those of the loops inside it multiplied
 
-_TOKEN = re.compile(
+_TOKEN = (
     r"\s*(?:(?P<number>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
     r"|(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)"
     r"|(?P<text>\"[^\"\\]*\"|'[^'\\]*')"
@@ -52,6 +52,7 @@ _BINARY = {
     if kind not in ("if", "not", "neg", "[]")
 }
 _RESERVED = {*_BINARY, "not", "if", "else", "for"}
+_NO_NAMES = {*_RESERVED, *_CONSTANTS, *_FUNCTIONS, *_LOOPS}
 
 _NO_NUMBERS = (str, list, tuple, dict)
 _TOO_LARGE = f"an integer has at most {MOST_BITS} bits"
@@ -387,7 +388,6 @@ class _Trees(dict[str, "Callable[..., Tree]"]):
 _TREES: Meaning = _Trees()
 
 
-@cache
 def parse(text: str) -> Tree:
     """Return the tree of an expression.
 
@@ -408,10 +408,23 @@ def parse(text: str) -> Tree:
         Traceback (most recent call last):
         weighbridge.errors.ExpressionError: 9 ** 9 ** 9: powers do not chain.
     """
+    tree = PARSED.get(text)
+    if tree is None:
+        tree = PARSED[text] = _parsed(text)
+    return tree
+
+
+PARSED: dict[str, Tree] = {}
+"""The trees of the texts parsed so far, and those that a wheel holds beside its blueprints."""
+
+
+def _parsed(text: str) -> Tree:
     if (characters := len(text) - text.count(" ")) > LONGEST:
         raise ExpressionError(
             f"an expression has at most {LONGEST} characters", values={"characters": characters}
         )
+    if text.isascii() and text.isidentifier() and text not in _NO_NAMES:
+        return ("name", text)
     parser = _Parser(text)
     tree = parser.expression(0)
     if parser.peek():
@@ -562,11 +575,18 @@ class _Parser:
         self.take(end)
 
 
+@cache
+def _token_pattern() -> Pattern[str]:
+    import re  # noqa: PLC0415  # what a wheel ships is parsed already
+
+    return re.compile(_TOKEN)
+
+
 def _tokens(text: str) -> Iterator[str]:
     at = 0
     text = text.rstrip()
     while at < len(text):
-        token = _TOKEN.match(text, at)
+        token = _token_pattern().match(text, at)
         if not token:
             raise ExpressionError(f"cannot be read from {text[at : at + 10]!r} on", where=text)
         yield token[0].strip()

@@ -10,14 +10,12 @@ whole, as a factor of its own.
 from __future__ import annotations
 
 from operator import index
-from typing import TYPE_CHECKING, Any
 
 from weighbridge.algebra.codegen import TEXT
 from weighbridge.algebra.expr import (
     NUMBERS,
     SOURCE,
     Shown,
-    Tree,
     evaluate,
     names_in,
     parse,
@@ -26,11 +24,13 @@ from weighbridge.algebra.expr import (
     substitute,
 )
 from weighbridge.errors import ExpressionError
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from typing import Any
 
-    from weighbridge.algebra.expr import Meaning
+    from weighbridge.algebra.expr import Meaning, Tree
 
 Monomial = tuple[tuple[str, int], ...]
 """Pairs of factor and power, sorted; a factor is a field or an opaque expression."""

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
-
+from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.render.document import Document, Lines, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any, Protocol
 
+    class Answer(Protocol):
+        """What the command line needs to know of an answer.
 
-class Answer(Protocol):
-    """What the command line needs to know of an answer.
+        One that may be shown in several ways takes those as further options of `to_dict` and
+        `document`, the same of both, all of which may be left out.
+        """
 
-    One that may be shown in several ways takes those as further options of `to_dict` and
-    `document`, the same of both, all of which may be left out.
-    """
+        @property
+        def status(self) -> int:
+            """The exit status of the command: 0 when done, 1 when the answer is no."""
 
-    @property
-    def status(self) -> int:
-        """The exit status of the command: 0 when done, 1 when the answer is no."""
+        @property
+        def notes(self) -> Sequence[str]:
+            """What the user should know of the question; the command says it on stderr."""
 
-    @property
-    def notes(self) -> Sequence[str]:
-        """What the user should know of the question; the command says it on stderr."""
+        def to_dict(self) -> Any:
+            """Return everything, ready for JSON."""
 
-    def to_dict(self) -> Any:
-        """Return everything, ready for JSON."""
-
-    def document(self, lang: str = "en") -> Document:
-        """Return the answer as a document in a language, to be written in any format."""
+        def document(self, lang: str = "en") -> Document:
+            """Return the answer as a document in a language, to be written in any format."""
 
 
 class AnswerBase:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 from weighbridge import units
 from weighbridge.answers.answer import AnswerBase
+from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.ledger.ledger import Ledger, bind
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.symbols import letters_of
@@ -18,6 +18,7 @@ from weighbridge.render.words import label, words
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping
+    from typing import Any
 
     from weighbridge.algebra.polynomial import Polynomial
     from weighbridge.ledger.rows import Row, RowGroup

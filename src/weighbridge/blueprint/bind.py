@@ -9,33 +9,34 @@ of places in `ledger/bind.py`, a product of counts and sizes in `ledger/letters.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-
-from weighbridge.algebra.expr import Tree, evaluate, names_in, source
+from weighbridge.algebra.expr import evaluate, names_in, source
 from weighbridge.blueprint.classify import all_names_in
 from weighbridge.blueprint.schema import LARGEST_SIZE
 from weighbridge.errors import ExpressionError
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Protocol, TypeVar
 
-Result = TypeVar("Result")
+    from weighbridge.algebra.expr import Tree
 
+    Result = TypeVar("Result")
 
-class IndexMeaning(Protocol[Result]):
-    """What the indices of a tensor come to, from the innermost outwards."""
+    class IndexMeaning(Protocol[Result]):
+        """What the indices of a tensor come to, from the innermost outwards."""
 
-    def here(self) -> Result:
-        """Return the result in one place, where every index is bound."""
+        def here(self) -> Result:
+            """Return the result in one place, where every index is bound."""
 
-    def alike(self, index: str, inside: Callable[[], Result]) -> Result:
-        """Return the result over an index on which nothing depends: ``inside`` needs one call."""
+        def alike(self, index: str, inside: Callable[[], Result]) -> Result:
+            """Return the result over an index on which nothing depends: ``inside`` needs one call."""
 
-    def each(self, index: str, inside: Callable[[], Result]) -> Result:
-        """Return the result over an index on which something depends.
+        def each(self, index: str, inside: Callable[[], Result]) -> Result:
+            """Return the result over an index on which something depends.
 
-        The meaning may bind the index and call ``inside`` once for each of its values.
-        """
+            The meaning may bind the index and call ``inside`` once for each of its values.
+            """
 
 
 def fold_indices(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from weighbridge.algebra.expr import Tree, names_in
+from weighbridge.algebra.expr import names_in
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
+    from typing import Any
+
+    from weighbridge.algebra.expr import Tree
 
     Kinds = Mapping[str, type]
 

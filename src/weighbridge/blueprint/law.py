@@ -18,7 +18,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data
-from weighbridge.algebra.expr import Tree, evaluate, names_in, parse, source
+from weighbridge.algebra.expr import evaluate, names_in, parse, source
 from weighbridge.blueprint.bind import each_place, indices_used
 from weighbridge.blueprint.classify import all_names_in
 from weighbridge.blueprint.paths import indices_in, is_under
@@ -42,6 +42,7 @@ from weighbridge.units import DTYPE_BITS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Raw, Stored
 
 

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
-from weighbridge.algebra.expr import Tree, evaluate, names_in, parse
+from weighbridge.algebra.expr import evaluate, names_in, parse
 from weighbridge.blueprint import law
 from weighbridge.blueprint.bind import bound_size, each_place
 from weighbridge.blueprint.paths import indices_in, joined
@@ -25,6 +25,7 @@ from weighbridge.units import DTYPE_BITS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Raw
 
 FORMAT = 1

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-INDEX = re.compile(r"\{(\w+)\}")
 
 
 def joined(*paths: str) -> str:
@@ -37,7 +34,7 @@ def indices_in(name: str) -> tuple[str, ...]:
         >>> indices_in("stages.{i}.blocks.{j}.weight")
         ('i', 'j')
     """
-    return tuple(INDEX.findall(name)) if "{" in name else ()
+    return tuple(piece.partition("}")[0] for piece in name.split("{")[1:])
 
 
 def is_under(name: str, path: str) -> bool:
@@ -48,3 +45,8 @@ def is_under(name: str, path: str) -> bool:
         (True, False)
     """
     return f"{name}.".startswith(f"{path}.")
+
+
+def is_index(piece: str) -> bool:
+    """Whether a piece of a path stands for an index: ``{i}``."""
+    return piece.startswith("{") and piece.endswith("}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING
 
 from weighbridge import data
 from weighbridge.blueprint.paths import is_under
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,17 +8,20 @@ from __future__ import annotations
 from functools import cache, cached_property
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
-from weighbridge.algebra.expr import Tree, evaluate, parse
+from weighbridge.algebra.expr import PARSED, evaluate, parse
 from weighbridge.blueprint import classify
-from weighbridge.blueprint.paths import INDEX, above, indices_in, is_under, joined
+from weighbridge.blueprint.paths import above, indices_in, is_index, is_under, joined
 from weighbridge.blueprint.roles import role_of
 from weighbridge.errors import ModelError, nearest, shorten
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from weighbridge.algebra.expr import Tree
 
     Raw = Mapping[str, Any]
 
@@ -257,7 +260,26 @@ def load(family: str) -> Blueprint:
         raise ModelError(
             f"no blueprint for the family {shorten(family, str)}", hint=known_families(family)
         )
-    return Blueprint(data.read_toml(f"blueprints/{family}.toml"))
+    path = f"blueprints/{family}.toml"
+    PARSED.update(data.read_trees(path))
+    return Blueprint(data.read_toml(path))
+
+
+def parsed_expressions(family: str) -> dict[str, Tree]:
+    """Return the expressions of a shipped blueprint by their text: what reading it parses.
+
+    Example:
+        >>> parsed_expressions("bert")["num_hidden_layers"]
+        ('name', 'num_hidden_layers')
+    """
+    known = dict(PARSED)
+    PARSED.clear()
+    blueprint = Blueprint(data.read_toml(f"blueprints/{family}.toml"))
+    for class_name in blueprint.class_names:
+        blueprint.templates(class_name)
+    trees = dict(PARSED)
+    PARSED.update(known)
+    return trees
 
 
 def known_families(family: str) -> str:
@@ -335,8 +357,10 @@ _NO_INDICES: frozenset[str] = frozenset()
 
 
 def _active(path: str, text: str) -> Active:
-    last = INDEX.fullmatch(path.rpartition(".")[2])
-    return Active(parse(text), last[1] if last else "")
+    last = path.rpartition(".")[2]
+    if is_index(last):
+        return Active(parse(text), last[1:-1])
+    return Active(parse(text), "")
 
 
 def _has_base(of_class: Raw) -> bool:
@@ -380,14 +404,16 @@ def _numbers_in(name: str, pattern: str) -> dict[str, str] | None:
     numbers = {}
     for piece, placeholder in zip(pieces, expected, strict=True):
         if piece != placeholder:
-            if not INDEX.fullmatch(placeholder):
+            if not is_index(placeholder):
                 return None
             numbers[placeholder[1:-1]] = piece
     return numbers
 
 
 def _with_numbers(name: str, numbers: Mapping[str, str]) -> str:
-    return INDEX.sub(lambda match: numbers.get(match[1], match[0]), name)
+    for index, number in numbers.items():
+        name = name.replace(f"{{{index}}}", number)
+    return name
 
 
 def _in_file(template: Template, stored: Stored, raw: Raw, beside: Iterable[str]) -> Template:

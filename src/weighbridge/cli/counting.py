@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from weighbridge.cli.commands import Command
 from weighbridge.cli.options import (
     BY,
@@ -15,6 +13,7 @@ from weighbridge.cli.options import (
     Option,
     asked_of_model,
 )
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
 from weighbridge.data import LANGUAGES
 from weighbridge.errors import UsageError, shorten
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from typing import Any, Protocol
 
+    class Addable(Protocol):
+        """What a command can be given."""
 
-class Addable(Protocol):
-    """What a command can be given."""
+        def add_to(self, command: argparse._ActionsContainer) -> None:
+            """Let a command take it."""
 
-    def add_to(self, command: argparse._ActionsContainer) -> None:
-        """Let a command take it."""
+        def each(self) -> Iterator[Option]:
+            """Yield the option, or those that it is made of."""
 
 
 class Option:
@@ -33,6 +35,33 @@ class Option:
         """Let a command take it."""
         command.add_argument(*self.names, **self.settings)
 
+    def each(self) -> Iterator[Option]:
+        """Yield the option itself."""
+        yield self
+
+    @property
+    def is_operand(self) -> bool:
+        """Whether it has a place among the words, and no name that begins with a dash."""
+        return not self.names[0].startswith("-")
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether a command line without it, or with a word in its place, may be refused."""
+        if self.is_operand:
+            return not _CHECKED.isdisjoint(self.settings)
+        return "required" in self.settings
+
+    @property
+    def destination(self) -> str:
+        """The name under which its value is found."""
+        name: str = self.settings.get("dest", self.names[0].lstrip("-").replace("-", "_"))
+        return name
+
+    @property
+    def absent(self) -> Any:
+        """Its value where it is not given."""
+        return self.settings.get("default", _ABSENT.get(self.settings.get("action", "")))
+
 
 class OneOf(NamedTuple):
     """Options of which at most one may be given."""
@@ -44,6 +73,14 @@ class OneOf(NamedTuple):
         group = command.add_mutually_exclusive_group()
         for option in self.options:
             option.add_to(group)
+
+    def each(self) -> Iterator[Option]:
+        """Yield the options."""
+        yield from self.options
+
+
+_ABSENT = {"store_true": False}
+_CHECKED = frozenset(("choices", "nargs", "type"))  # settings under which a word may be refused
 
 
 MODEL_HELP = (

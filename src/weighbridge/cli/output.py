@@ -6,13 +6,14 @@ import errno
 import os
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
 from weighbridge.errors import WeighbridgeError
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
+    from typing import Any
 
     from weighbridge.answers.answer import Answer
     from weighbridge.readers import Watch

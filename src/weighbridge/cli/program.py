@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
 
-from weighbridge.cli.commands import COMMANDS
+from weighbridge.cli.commands import COMMANDS, load_command
 from weighbridge.cli.output import is_data, say, write_answer
-from weighbridge.cli.parser import parser
 from weighbridge.errors import WeighbridgeError
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
 _NOT_ANSWERED = 2
 _STOPPED = 130  # as a shell has it for a program that the user stops
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        options = parser("".join(words[:1])).parse_args(words)
+        options = _plain(words) or _parsed(words)
         if is_data(options) and hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(encoding="utf-8")
         return write_answer(options.command.answer(options), options)
@@ -37,6 +38,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stopped:
         say(str(stopped) or "stopped")
         return _STOPPED
+
+
+def _parsed(words: list[str]) -> Any:
+    from weighbridge.cli.parser import parser
+
+    return parser("".join(words[:1])).parse_args(words)
+
+
+def _plain(words: list[str]) -> Any:
+    """Return the options of a command that is given its operands alone; None of any other.
+
+    These are the commonest words, and importing argparse takes as long as weighing a model.
+    """
+    name, *operands = words or [""]
+    if name not in COMMANDS or any(word.startswith("-") for word in operands):
+        return None
+    command = load_command(name)
+    options = [option for given in command.options() for option in given.each()]
+    places = [option for option in options if option.is_operand]
+    if len(places) != len(operands) or any(option.is_checked for option in options):
+        return None
+    values = {option.destination: option.absent for option in options}
+    values |= {option.destination: word for option, word in zip(places, operands, strict=True)}
+    return SimpleNamespace(**{**values, "command": command, "form": "text"})
 
 
 def _with_command(words: list[str]) -> list[str]:

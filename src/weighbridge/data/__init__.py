@@ -9,16 +9,24 @@ from __future__ import annotations
 import os
 from functools import cache
 
-TYPE_CHECKING = False
+from weighbridge.lean_typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
 COMPILED = "compiled"
+TREES = ".trees"  # beside a compiled blueprint: its expressions, parsed
 
 LANGUAGES = ("en", "zh")
 """The languages that `words/` is written in, the first where none is asked for."""
+
+
+@cache
+def is_compiled() -> bool:
+    """Whether this is a wheel's copy of the data, which holds every table compiled."""
+    return os.path.isdir(_place(COMPILED))
 
 
 @cache
@@ -36,13 +44,18 @@ def read_toml(path: str) -> dict[str, Any]:
         >>> read_toml("facts/fields.toml")["any"]["problem_type"]
         'chooses the loss'
     """
-    try:
-        with open(_place(f"{COMPILED}/{path}"), "rb") as file:
-            return loaded(file.read())
-    except FileNotFoundError:
-        import tomllib  # noqa: PLC0415  # a wheel does without
+    if is_compiled():
+        return loaded(f"{COMPILED}/{path}")
+    import tomllib  # noqa: PLC0415  # a wheel does without
 
-        return tomllib.loads(read_text(path))
+    return tomllib.loads(read_text(path))
+
+
+def read_trees(path: str) -> dict[str, tuple[Any, ...]]:
+    """Return the expressions of a blueprint's file that a wheel holds parsed; none in a checkout."""
+    if is_compiled():
+        return loaded(f"{COMPILED}/{path}{TREES}")
+    return {}
 
 
 @cache
@@ -60,25 +73,27 @@ def toml_paths() -> Iterator[str]:
     """Yield the path of every TOML data file."""
     for folder, _, files in os.walk(ROOT):
         inside = os.path.relpath(folder, ROOT).replace(os.sep, "/")
-        yield from (f"{inside}/{file}" for file in sorted(files) if file.endswith(".toml"))
+        if not inside.startswith(COMPILED):
+            yield from (f"{inside}/{file}" for file in sorted(files) if file.endswith(".toml"))
 
 
-def compiled(path: str) -> bytes:
-    """Return the tables of a TOML data file, compiled as a wheel holds them.
+def compiled(table: dict[str, Any]) -> bytes:
+    """Return a table as a wheel holds it: in Python's own `marshal`.
 
-    The format is Python's own `marshal`, in a version that every Python since 3.4 reads.
+    The version of the format is one that every Python since 3.4 reads.
     """
     import marshal  # noqa: PLC0415  # only as a wheel is built
 
-    return marshal.dumps(read_toml(path), _MARSHAL)
+    return marshal.dumps(table, _MARSHAL)
 
 
-def loaded(content: bytes) -> dict[str, Any]:
-    """Return the tables that were compiled to these bytes, which the package itself holds."""
+def loaded(path: str) -> dict[str, Any]:
+    """Return a compiled table of the package's own."""
     import marshal  # noqa: PLC0415  # built in
 
-    tables: dict[str, Any] = marshal.loads(content)  # noqa: S302  # no file of anybody else
-    return tables
+    with open(_place(path), "rb") as file:
+        table: dict[str, Any] = marshal.load(file)  # noqa: S302  # nobody else's file
+    return table
 
 
 _MARSHAL = 4  # the version of the format: since Python 3.4

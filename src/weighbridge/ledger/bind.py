@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from weighbridge.algebra.expr import Tree, evaluate, source
+from weighbridge.algebra.expr import evaluate, source
 from weighbridge.blueprint.bind import bound_size, fold_indices, uses
 from weighbridge.blueprint.classify import size_names
 from weighbridge.blueprint.schema import MOST_LAYERS, MOST_PLACES, Template
 from weighbridge.errors import ExpressionError
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.ledger.places import ONE, Places, every
 from weighbridge.ledger.rows import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
+    from typing import Any
 
+    from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Blueprint
 
     Form = tuple[tuple[int, ...], bool]  # a shape, and whether it is tied

@@ -6,13 +6,13 @@ from collections import Counter
 from functools import cached_property
 from itertools import chain
 from math import prod
-from typing import TYPE_CHECKING, Any
 
-from weighbridge.algebra.expr import Tree, evaluate, names_in, parse
+from weighbridge.algebra.expr import evaluate, names_in, parse
 from weighbridge.algebra.polynomial import Polynomial
 from weighbridge.blueprint.bind import bound_size, indices_used
 from weighbridge.blueprint.roles import component_of
 from weighbridge.errors import UsageError, nearest
+from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.ledger.bind import Binder, product_of
 from weighbridge.ledger.letters import Letters
 from weighbridge.ledger.places import Places
@@ -20,7 +20,9 @@ from weighbridge.ledger.rows import Entry, Row, RowGroup, by_layer, in_checkpoin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
+    from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Blueprint, Template
     from weighbridge.ledger.places import Place
 

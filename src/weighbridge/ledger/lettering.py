@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from itertools import chain, product
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.algebra.codegen import TEXT
 from weighbridge.algebra.expr import evaluate, is_number, names_in, parse, show, source, substitute
 from weighbridge.algebra.polynomial import Polynomial, floored
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.ledger.symbols import letters_of, meaning_of, size_symbols
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.algebra.polynomial import Monomial

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from functools import reduce
 from math import prod
-from typing import TYPE_CHECKING, Any
 
-from weighbridge.algebra.expr import Tree, evaluate, names_in
+from weighbridge.algebra.expr import evaluate, names_in
 from weighbridge.algebra.polynomial import Opaque, Polynomial, in_letters, symbols
 from weighbridge.blueprint.bind import indices_used, uses
 from weighbridge.errors import ExpressionError
+from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.ledger.bind import product_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
+    from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Blueprint, Template
 
 

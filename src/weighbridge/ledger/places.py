@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, overload
+
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import Self, overload
 
     Block = tuple[Sequence[int], "Places"]
     Place = tuple[int, ...]
@@ -46,10 +47,13 @@ class Places(Sequence["Place"]):
             for place in inside:
                 yield (value, *place)
 
-    @overload
-    def __getitem__(self, at: int) -> Place: ...
-    @overload
-    def __getitem__(self, at: slice) -> tuple[Place, ...]: ...
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, at: int) -> Place: ...
+        @overload
+        def __getitem__(self, at: slice) -> tuple[Place, ...]: ...
+
     def __getitem__(self, at: int | slice) -> Place | tuple[Place, ...]:
         """Return the place, or places, at these positions."""
         if at == 0 and self._count:

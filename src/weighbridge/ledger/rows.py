@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
 
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.ledger.places import Places
 from weighbridge.units import stored_bytes
 

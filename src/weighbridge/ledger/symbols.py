@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge import data
 from weighbridge.data import LANGUAGES
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.blueprint.schema import Blueprint
-
-
-_LOOP_INDEX = re.compile(r" for (\w+) in ")
 
 
 class Symbol(NamedTuple):
@@ -52,8 +48,12 @@ def letters_of(blueprint: Blueprint) -> Mapping[str, str]:
     numbers = [
         field for field in blueprint.fields if blueprint.kinds[field] in (int, float, type(None))
     ]
-    indices = set(chain.from_iterable(map(_LOOP_INDEX.findall, blueprint.dims)))
+    indices = set(chain.from_iterable(map(_loop_indices, blueprint.dims)))
     return MappingProxyType(letters(numbers, indices.union(blueprint.repeat, blueprint.fields)))
+
+
+def _loop_indices(dim: str) -> list[str]:
+    return [piece.partition(" in ")[0] for piece in dim.split(" for ")[1:]]
 
 
 def letters(fields: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from weighbridge import data
 from weighbridge.blueprint import schema as blueprints
 from weighbridge.errors import ModelError, nearest, shorten
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Any
 
 _CATALOGUE = "facts/models.toml"
 _MOST_SUGGESTIONS = 6  # a longer list hides the name that the user meant
@@ -58,6 +58,8 @@ def _entry_alone(name: str) -> tuple[str, dict[str, Any]] | None:
 
     The catalogue is long, and each table in it begins with the model's name on a line of its own.
     """
+    if data.is_compiled():  # all of it is read as quickly
+        return None
     text = data.read_text(_CATALOGUE)
     header = f'["{name}"]\n'
     if "/" not in name:

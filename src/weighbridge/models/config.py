@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
 from weighbridge.errors import ConfigError, shorten
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 LONGEST_CONFIG = 2 * 2**20
 """Bytes: published configs have a few thousand, and each can take thirty in memory."""

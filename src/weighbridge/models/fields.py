@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, names_in
 from weighbridge.blueprint import schema as blueprints
 from weighbridge.blueprint.schema import LEFT_OUT
 from weighbridge.errors import ConfigError, ExpressionError, shorten
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Any
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Blueprint

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, units
 from weighbridge.blueprint import schema as blueprints
 from weighbridge.blueprint.paths import above
 from weighbridge.errors import ConfigError, ModelError, UsageError, nearest, printable, shorten
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.models import catalogue
 from weighbridge.models.fields import bind_fields, flattened, is_accounted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
 
     from weighbridge.blueprint.schema import Blueprint
 

@@ -13,12 +13,13 @@ is an expression in letters. ``$V*H$`` is shown as a formula, ``$#V*H$`` with nu
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
 
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.render.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
 
 
 # Blocks of a report: plain text

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.algebra import expr
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.render import math
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from weighbridge.render.table import Table
 

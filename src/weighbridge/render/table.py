@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from itertools import zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -64,6 +64,8 @@ def wrap(paragraph: str, columns: int = COLUMNS, indent: str = "  ") -> str:
         if width(word) <= columns:
             words.append(word)
         else:
+            import re  # noqa: PLC0415  # few words are that long
+
             words += re.split(r"(?<=·)", word)
     lines, line = [], ""
     for word in words:
@@ -116,6 +118,8 @@ def lines_of(formula: str, columns: int, breaks: Sequence[str] = FORMULA) -> lis
         >>> lines_of("V·H + text_width·vision_width + H²", 14)
         ['V·H', '+ text_width·', 'vision_width', '+ H²']
     """
+    if width(formula) <= columns:
+        return [formula.rstrip()]
     lines, alone = [""], False
     for piece in _pieces(formula, breaks[0]):
         if breaks[1:] and width(piece.strip()) > columns:
@@ -130,6 +134,8 @@ def lines_of(formula: str, columns: int, breaks: Sequence[str] = FORMULA) -> lis
 
 
 def _pieces(formula: str, at: str) -> list[str]:
+    import re  # noqa: PLC0415  # most formulas are short
+
     pieces, depth = list[str](), 0
     for piece in re.split(at, formula):
         if depth:

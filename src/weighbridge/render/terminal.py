@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.render.document import (
     NOTHING,
     Aligned,
@@ -28,6 +27,7 @@ from weighbridge.render.table import COLUMNS, LATEX, Table, lines_of, text, widt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
     from weighbridge.render.document import Block, Branch, Document, Leaf
     from weighbridge.render.prose import Prose

@@ -1,4 +1,4 @@
-"""`records.NamedTuple` does what `typing.NamedTuple` does."""
+"""`lean_typing.NamedTuple` does what `typing.NamedTuple` does."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import typing
 
 import pytest
 
-from weighbridge import records
+from weighbridge import lean_typing
 
 
-class Ours(records.NamedTuple):
+class Ours(lean_typing.NamedTuple):
     name: str
     size: int = 1
     parts: tuple[str, ...] = ()

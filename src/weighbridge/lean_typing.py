@@ -1,7 +1,8 @@
-"""`NamedTuple` as `typing` has it, without the import of `typing`.
+"""What modules need of `typing` as they run, without importing it.
 
-That import takes as long as weighing a model. A type checker sees typing's own; what runs is a
-class with the same fields, defaults and methods.
+That import takes as long as weighing a model, and annotations, being text, do not need it. A type
+checker sees typing's own `NamedTuple`; what runs is a class with the same fields, defaults and
+methods.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from operator import itemgetter
 
 TYPE_CHECKING = False
+"""False as it runs, and true to a type checker, as `typing.TYPE_CHECKING` is."""
 
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple  # noqa: PLC0414  # to be imported from here

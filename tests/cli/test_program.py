@@ -1,0 +1,73 @@
+"""Plain words are read without argparse, to what argparse would read them to."""
+
+from __future__ import annotations
+
+import pytest
+
+from weighbridge.cli import program
+from weighbridge.cli.commands import COMMANDS
+from weighbridge.cli.parser import parser
+
+WORDS = {
+    1: ["model"],
+    2: ["model", "checkpoint"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("operands", WORDS.values(), ids=str)
+def test_plain_words_are_read_as_argparse_reads_them(name: str, operands: list[str]) -> None:
+    plain = program._plain([name, *operands])
+    if plain is None:
+        return
+    parsed = parser(name).parse_args([name, *operands])
+    assert vars(plain).keys() == vars(parsed).keys()
+    for option, value in vars(parsed).items():
+        if option != "command":
+            assert getattr(plain, option) == value, option
+    assert plain.command.answer is parsed.command.answer
+
+
+def test_the_commonest_commands_need_no_parser() -> None:
+    for name in ("weigh", "explain", "formula", "tree", "inspect", "guess"):
+        assert program._plain([name, "bert"]) is not None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["weigh"],
+        ["weigh", "-"],
+        ["weigh", "bert", "gpt2"],
+        ["weigh", "bert", "--json"],
+        ["weigh", "--help"],
+        ["conventions"],
+        ["derive", "bert"],
+        ["finetune", "texts.csv"],
+        ["bert"],
+    ],
+    ids=" ".join,
+)
+def test_all_other_words_are_left_to_argparse(words: list[str]) -> None:
+    plain = program._plain(words)
+    assert plain is None or words == ["conventions"]
+
+
+def test_plain_words_do_not_import_argparse() -> None:
+    import subprocess
+    import sys
+
+    script = (
+        "import sys\n"
+        "before = set(sys.modules)\n"
+        "from weighbridge.cli import main\n"
+        "main(['weigh', 'bert-base-chinese'])\n"
+        "loaded = set(sys.modules) - before\n"
+        "print(*sorted(loaded & {'argparse', 'gettext', 'dataclasses', 'json'}), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, check=True, text=True
+    )
+    assert "102,267,648" in done.stdout
+    assert done.stderr.strip() == ""
