@@ -11,7 +11,7 @@ import pytest
 
 from weighbridge import data
 from weighbridge.algebra.expr import parse, source
-from weighbridge.blueprint import schema
+from weighbridge.blueprint import roles, schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,16 +66,26 @@ def test_what_is_compiled_is_read_in_place_of_toml(wheel: Path) -> None:
     assert data.read_toml("facts/here.toml") == {"size": 2}
 
 
-def test_the_expressions_of_a_wheel_are_those_that_parsing_gives(wheel: Path) -> None:
-    trees = {"2 * width": ("*", ("value", 2), ("name", "width"))}
-    place = wheel / data.COMPILED / f"facts/here.toml{data.TREES}"
-    place.write_bytes(data.compiled(trees))
-    assert data.read_trees("facts/here.toml") == trees == {"2 * width": parse("2 * width")}
+def test_what_a_wheel_has_worked_out_is_read(wheel: Path) -> None:
+    place = wheel / data.COMPILED / data.PREPARED / "bert.trees"
+    place.parent.mkdir()
+    place.write_bytes(data.compiled({"2 * width": parse("2 * width")}))
+    assert data.read_prepared("bert.trees") == {"2 * width": parse("2 * width")}
 
 
 def test_a_checkout_has_nothing_compiled() -> None:
     assert not data.is_compiled()
-    assert data.read_trees("blueprints/bert.toml") == {}
+    assert data.read_prepared("bert.trees") is None
+
+
+def test_the_patterns_of_roles_can_be_compiled() -> None:
+    patterns = roles.patterns_by_piece()
+    assert same(marshal.loads(data.compiled(patterns)), patterns)  # noqa: S302
+
+
+@pytest.mark.parametrize("name", ["bert", "../blueprints/bert", "bert.toml", "", ".", "nothing"])
+def test_a_family_is_a_file_of_that_name(name: str) -> None:
+    assert schema.is_family(name) is (name in schema.families())
 
 
 @pytest.mark.parametrize("family", ["bert", "deepseek_v3", "swin"])

@@ -25,14 +25,16 @@ class CompiledData(BuildHookInterface[Any]):
             return
         sys.path.insert(0, str(Path(self.root, "src")))
         from weighbridge import data  # noqa: PLC0415  # it is not installed yet
-        from weighbridge.blueprint import schema  # noqa: PLC0415
+        from weighbridge.blueprint import roles, schema  # noqa: PLC0415
+
+        expressions = schema.parsed_expressions
 
         self.folder = Path(tempfile.mkdtemp())
         for path in data.toml_paths():
             self.write(path, data.compiled(data.read_toml(path)))
         for family in schema.families():
-            trees = data.compiled(schema.parsed_expressions(family))
-            self.write(f"blueprints/{family}.toml{data.TREES}", trees)
+            self.write(f"{data.PREPARED}/{family}.trees", data.compiled(expressions(family)))
+        self.write(f"{data.PREPARED}/roles", data.compiled(roles.patterns_by_piece()))
         build_data["force_include"][str(self.folder)] = f"weighbridge/data/{data.COMPILED}"
 
     def write(self, path: str, content: bytes) -> None:

@@ -6,7 +6,7 @@ Example:
     102267648
 """
 
-from typing import TYPE_CHECKING
+from weighbridge.lean_typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 

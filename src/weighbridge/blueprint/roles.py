@@ -12,6 +12,8 @@ from weighbridge.lean_typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    Patterns = dict[str, list[tuple[int, str, str, str]]]
+
 
 def role_of(name: str, beside: Iterable[str] = ()) -> str:
     """Return what a tensor of this name is for, or ``"other"``; ``beside`` names its neighbours.
@@ -34,7 +36,12 @@ def role_of(name: str, beside: Iterable[str] = ()) -> str:
 
 
 @cache
-def _patterns() -> dict[str, list[tuple[int, str, str, str]]]:
+def _patterns() -> Patterns:
+    patterns: Patterns = data.read_prepared("roles") or patterns_by_piece()
+    return patterns
+
+
+def patterns_by_piece() -> Patterns:
     """Return the patterns of `facts/roles.toml` by their last piece, the highest rank first.
 
     A pattern is its rank; the pieces that may stand before, each between bars, or nothing where any
@@ -45,7 +52,7 @@ def _patterns() -> dict[str, list[tuple[int, str, str, str]]]:
     for role, *texts in filter(None, lines):
         if role != "#":
             written += [(role, text) for text in texts]
-    found: dict[str, list[tuple[int, str, str, str]]] = {}
+    found: Patterns = {}
     for rank, (role, text) in enumerate(written):
         path, slash, beside = text.partition("/")
         before, _, last = path.rpartition(".")

@@ -249,6 +249,11 @@ def families() -> list[str]:
     return list(data.names("blueprints", ".toml"))
 
 
+def is_family(name: str) -> bool:
+    """Whether a name is that of a family with a blueprint."""
+    return data.has("blueprints", f"{name}.toml")
+
+
 @cache
 def load(family: str) -> Blueprint:
     """Return a family's blueprint, shipped with this package. The law of each is held by the tests.
@@ -256,12 +261,12 @@ def load(family: str) -> Blueprint:
     Raises:
         ModelError: there is none.
     """
-    if family not in families():
+    if not is_family(family):
         raise ModelError(
             f"no blueprint for the family {shorten(family, str)}", hint=known_families(family)
         )
     path = f"blueprints/{family}.toml"
-    PARSED.update(data.read_trees(path))
+    PARSED.update(data.read_prepared(f"{family}.trees") or {})
     return Blueprint(data.read_toml(path))
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
 COMPILED = "compiled"
-TREES = ".trees"  # beside a compiled blueprint: its expressions, parsed
+PREPARED = "prepared"  # in there: what was worked out of the data as well
 
 LANGUAGES = ("en", "zh")
 """The languages that `words/` is written in, the first where none is asked for."""
@@ -51,11 +51,20 @@ def read_toml(path: str) -> dict[str, Any]:
     return tomllib.loads(read_text(path))
 
 
-def read_trees(path: str) -> dict[str, tuple[Any, ...]]:
-    """Return the expressions of a blueprint's file that a wheel holds parsed; none in a checkout."""
+def read_prepared(name: str) -> Any:
+    """Return what a wheel holds worked out of its data, or nothing in a checkout.
+
+    There are ``FAMILY.trees``, the parsed expressions of a blueprint, and ``roles``, the patterns
+    of tensor names.
+    """
     if is_compiled():
-        return loaded(f"{COMPILED}/{path}{TREES}")
-    return {}
+        return loaded(f"{COMPILED}/{PREPARED}/{name}")
+    return None
+
+
+def has(folder: str, file: str) -> bool:
+    """Whether a data folder holds a file of this name, itself and not somewhere else."""
+    return os.path.basename(file) == file and os.path.isfile(_place(f"{folder}/{file}"))
 
 
 @cache
@@ -78,7 +87,7 @@ def toml_paths() -> Iterator[str]:
 
 
 def compiled(table: dict[str, Any]) -> bytes:
-    """Return a table as a wheel holds it: in Python's own `marshal`.
+    """Return a table as a wheel holds it, in Python's own `marshal`.
 
     The version of the format is one that every Python since 3.4 reads.
     """
@@ -92,7 +101,7 @@ def loaded(path: str) -> dict[str, Any]:
     import marshal  # noqa: PLC0415  # built in
 
     with open(_place(path), "rb") as file:
-        table: dict[str, Any] = marshal.load(file)  # noqa: S302  # nobody else's file
+        table: dict[str, Any] = marshal.loads(file.read())  # noqa: S302  # nobody else's file
     return table
 
 

@@ -221,11 +221,10 @@ def _checked_family(blueprint: Blueprint, config: Config, where: str) -> Bluepri
 def _shipped(config: Config, where: str) -> Blueprint:
     """Return the blueprint of the family that a config names."""
     family = config.get("model_type")
-    known = blueprints.families()
     if family is None:
-        hint = f"say which it is, for example --set model_type={known[0]}"
+        hint = f"say which it is, for example --set model_type={blueprints.families()[0]}"
         raise ConfigError("names no model_type", where=where, hint=hint)
-    if not isinstance(family, str) or family not in known:
+    if not isinstance(family, str) or not blueprints.is_family(family):
         what = f"there is no blueprint for the model_type {shorten(family)}"
         via = "--via transformers counts it with transformers itself, if that is installed"
         hint = f"{blueprints.known_families(str(family))}; {via}"
@@ -261,7 +260,7 @@ def _looked_up(name: str) -> NamedConfig:
         from weighbridge.models.config import read_config  # noqa: PLC0415
 
         return NamedConfig(path, "file", "", read_config(path))
-    if name in blueprints.families():
+    if blueprints.is_family(name):
         return NamedConfig(name, "defaults", "", {"model_type": name})
     try:
         full_name, entry = catalogue.look_up(name)
