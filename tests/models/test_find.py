@@ -627,6 +627,7 @@ def nested(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Model]:
     made_up = Blueprint(NESTED)
     check(NESTED)
     monkeypatch.setattr(blueprint, "families", lambda: ["bert", "nested"])
+    monkeypatch.setattr(blueprint, "is_family", ["bert", "nested"].__contains__)
     monkeypatch.setattr(blueprint, "load", {"bert": BERT, "nested": made_up}.__getitem__)
 
     def finder(fields: dict[str, Any] | None = None, **config: Any) -> Model:

@@ -50,6 +50,7 @@ class Letters:
         self.bound, self.meaning = variables(fields), symbols(blueprint.require.values())
         self._values: dict[Tree, Polynomial] = {}
         self._numbers: dict[Tree, Polynomial | None] = {}
+        self._products: dict[tuple[Tree, ...], Polynomial] = {}
 
     def of(self, tree: Tree, indices: Mapping[str, int] | None = None) -> Polynomial:
         """Return what an expression comes to, in a layer of these indices."""
@@ -70,13 +71,19 @@ class Letters:
             varies = indices_used(repeat, [*conditions, *dims, *repeat.values()])
         loops, factors = product_of(repeat, dims, varies)
         if not loops:
-            return prod(map(self.of, factors), start=_ONE)
+            return self._product(tuple(factors))
         looped = [tree for tree in factors if uses(tree, loops)]
         decided = [tree for tree in conditions if uses(tree, loops)]
         number = self._number(loops, decided, looped)
         if number is None:
             return None
         return prod([self.of(tree) for tree in factors if tree not in looped], start=number)
+
+    def _product(self, factors: tuple[Tree, ...]) -> Polynomial:
+        """Return a product; many tensors of a model have the same sizes."""
+        if factors not in self._products:
+            self._products[factors] = prod(map(self.of, factors), start=_ONE)
+        return self._products[factors]
 
     def _expressions(
         self, template: Template, *, active: bool
