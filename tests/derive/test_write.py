@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weighbridge.derive.generalize.generalize import Draft, Drafted
+from weighbridge.derive.generalize.draft import Draft, Drafted
 from weighbridge.derive.write import Letters, fields_in, section
 
 DRAFT = Draft(

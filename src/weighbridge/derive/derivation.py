@@ -13,8 +13,10 @@ from weighbridge.blueprint.paths import above
 from weighbridge.blueprint.roles import role_of
 from weighbridge.blueprint.schema import FORMAT, Blueprint
 from weighbridge.derive import prove, write
-from weighbridge.derive.generalize.config_defaults import fill, overruled, settle, spelled
-from weighbridge.derive.generalize.generalize import Draft, generalize, predicted
+from weighbridge.derive.generalize.config_defaults import fill, respelled
+from weighbridge.derive.generalize.draft import Draft, predicted
+from weighbridge.derive.generalize.generalize import generalize
+from weighbridge.derive.generalize.replaced_fields import overruled, settle
 from weighbridge.derive.probing.aiming import aim
 from weighbridge.derive.probing.chance import sample, unseen
 from weighbridge.derive.probing.explore import explore
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
-    from weighbridge.derive.generalize.config_defaults import Filled
+    from weighbridge.derive.generalize.config_defaults import FieldOrigins
     from weighbridge.derive.probing.probe import Probe
     from weighbridge.derive.probing.state import Exploration
     from weighbridge.derive.probing.subject import Subject
@@ -228,7 +230,7 @@ def blueprint(
 
 
 def _config(
-    subject: Subject, filled: Filled, probes: Sequence[Probe], turned: Container[str]
+    subject: Subject, filled: FieldOrigins, probes: Sequence[Probe], turned: Container[str]
 ) -> dict[str, Any]:
     """Return what a blueprint says of its family's config."""
     fields = {**filled.defaults, **filled.computed}
@@ -237,7 +239,7 @@ def _config(
         for knob in subject.knobs({**subject.start, **{place: {} for place in subject.optional}})
     ]
     beyond = sorted(path for path in subject.taken if path not in fields and path not in turned)
-    words = [subject.words, spelled(subject, probes)]
+    words = [subject.words, respelled(subject, probes)]
     zero = {name for probe in probes for name, value in probe.fields.items() if _holds_zero(value)}
     return {
         "inert": sorted(set(knobs) - fields.keys() - set(beyond)),

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from weighbridge.algebra.expr import PRECEDENCE, SOURCE, Shown, infix, show
 from weighbridge.algebra.rewrite import field_names, leaves, replaced
-from weighbridge.derive.generalize.generalize import list_above
+from weighbridge.derive.generalize.places import list_above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.algebra.expr import Meaning, Tree
-    from weighbridge.derive.generalize.generalize import Draft, Drafted
+    from weighbridge.derive.generalize.draft import Draft, Drafted
 
 _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 _TIGHT: Meaning = {

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from weighbridge.algebra.expr import parse
-from weighbridge.derive.generalize.config_defaults import fill, overruled, settle, spelled
-from weighbridge.derive.generalize.generalize import Draft, Drafted
+from weighbridge.derive.generalize.config_defaults import fill, respelled
+from weighbridge.derive.generalize.draft import Draft, Drafted
+from weighbridge.derive.generalize.replaced_fields import overruled, settle
 from weighbridge.derive.probing.own import OwnSubject
 from weighbridge.derive.probing.probe import Probe, quick_building
 from weighbridge.derive.probing.stand_ins import STAND_INS
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from weighbridge.algebra.expr import Tree
-    from weighbridge.derive.generalize.config_defaults import Filled
+    from weighbridge.derive.generalize.config_defaults import FieldOrigins
     from weighbridge.derive.probing.subject import Subject
 
 Fields = dict[str, Any]
@@ -75,7 +76,7 @@ def filled(
     used: list[str],
     implied: Fields | None = None,
     **more: Any,
-) -> Filled:
+) -> FieldOrigins:
     trees = {name: parse(text) for name, text in (implied or {}).items()}
     return fill(as_subject(config), used, probes(config, changes), trees, **more)
 
@@ -395,7 +396,7 @@ def test_words_are_read_as_others(case: str) -> None:
         }
 
     config = Config({"x": default, "y": 1}, makes)
-    assert spelled(as_subject(config), probes(config, [{"x": value} for value in turned])) == (
+    assert respelled(as_subject(config), probes(config, [{"x": value} for value in turned])) == (
         {"x": found} if found else {}
     )
 
@@ -403,9 +404,9 @@ def test_words_are_read_as_others(case: str) -> None:
 def test_a_word_that_is_read_in_two_ways_is_none() -> None:
     config = Config({"x": "a", "y": 1}, lambda said: {"x": "b" if said["y"] > 1 else said["x"]})
     of = probes(config, [{"x": "c"}, {"x": "c", "y": 2}])
-    assert spelled(as_subject(config), of[:2]) == {}
-    assert spelled(as_subject(config), of[2:]) == {"x": {"c": "b"}}
-    assert spelled(as_subject(config), of) == spelled(as_subject(config), of[::-1]) == {}
+    assert respelled(as_subject(config), of[:2]) == {}
+    assert respelled(as_subject(config), of[2:]) == {"x": {"c": "b"}}
+    assert respelled(as_subject(config), of) == respelled(as_subject(config), of[::-1]) == {}
 
 
 # What the model makes of a null

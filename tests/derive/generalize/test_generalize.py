@@ -11,15 +11,10 @@ import pytest
 from weighbridge.algebra.expr import parse
 from weighbridge.algebra.rewrite import compiled, replaced
 from weighbridge.blueprint.schema import split_dims
-from weighbridge.derive.generalize.generalize import (
-    Draft,
-    Drafted,
-    Values,
-    generalize,
-    list_above,
-    predicted,
-    templated,
-)
+from weighbridge.derive.generalize.draft import Draft, Drafted, predicted
+from weighbridge.derive.generalize.generalize import generalize
+from weighbridge.derive.generalize.lost_values import LostValues
+from weighbridge.derive.generalize.places import list_above, templated
 from weighbridge.derive.probing.probe import Probe, ProbedTensor
 from weighbridge.derive.probing.symbolic import SymbolicTrace
 from weighbridge.derive.write import expression
@@ -797,19 +792,19 @@ def test_a_number_is_found_by_its_values(case: str) -> None:
     lost, first, found = NUMBERS[case]
     every_fields = every(w=[8, 9, 30], h=[4, 10, 11], sizes=[[1, 2, 5], [7] * 5])
     wanted = [compiled(tree(lost))(fields) for fields in every_fields]
-    tried = Values([], guess=True).number(wanted, every_fields, list(map(tree, first)))
+    tried = LostValues([], guess=True).expression(wanted, every_fields, list(map(tree, first)))
     assert text(tried) == found
 
 
 def test_a_number_is_not_guessed_at_where_that_is_not_wanted() -> None:
     every_fields = every(w=[8, 9])
-    exact = Values([], guess=False)
-    assert exact.number([8, 9], every_fields) == ("name", "w")
-    assert exact.number([9, 10], every_fields) is None
-    assert exact.number([9, 10], every_fields, [tree("w + 1")]) == tree("w + 1")
+    exact = LostValues([], guess=False)
+    assert exact.expression([8, 9], every_fields) == ("name", "w")
+    assert exact.expression([9, 10], every_fields) is None
+    assert exact.expression([9, 10], every_fields, [tree("w + 1")]) == tree("w + 1")
 
 
 def test_a_field_that_is_not_an_integer_everywhere_gives_no_number() -> None:
-    assert Values([], guess=True).number([8, 9], [{"w": 8}, {"w": 9.0}]) is None
-    assert Values([], guess=True).number([8, 9], [{"w": 8}, {"w": None}]) is None
-    assert Values([], guess=True).number([0, 1], [{"w": False}, {"w": True}]) is None
+    assert LostValues([], guess=True).expression([8, 9], [{"w": 8}, {"w": 9.0}]) is None
+    assert LostValues([], guess=True).expression([8, 9], [{"w": 8}, {"w": None}]) is None
+    assert LostValues([], guess=True).expression([0, 1], [{"w": False}, {"w": True}]) is None

@@ -15,7 +15,7 @@ from weighbridge.answers.verify import verify
 from weighbridge.answers.weigh import weigh
 from weighbridge.blueprint import law
 from weighbridge.blueprint.schema import Blueprint
-from weighbridge.derive.generalize.generalize import Draft, Drafted
+from weighbridge.derive.generalize.draft import Draft, Drafted
 from weighbridge.derive.probing import reversal
 from weighbridge.derive.probing.probe import Probe, ProbedTensor
 from weighbridge.derive.probing.symbolic import SymbolicTrace

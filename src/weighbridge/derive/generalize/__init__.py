@@ -1,1 +1,1 @@
-"""From probes to a draft: which expression gives each size, and on what condition a tensor exists."""
+"""From probes to a draft: which expression gives each size, and when each tensor exists."""

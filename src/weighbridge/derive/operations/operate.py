@@ -22,7 +22,7 @@ import numpy as np
 from weighbridge.algebra.expr import evaluate, names_in, parse
 from weighbridge.blueprint.operations import COMPUTE, KINDS, NULL, RUN_NAMES, Operations
 from weighbridge.blueprint.paths import indices_in
-from weighbridge.derive.generalize.generalize import condition_of
+from weighbridge.derive.generalize.choosing import condition_of
 from weighbridge.derive.operations.recording import record
 from weighbridge.derive.operations.workload import (
     ATTENTIONS,

@@ -17,7 +17,8 @@ from weighbridge.algebra.expr import names_in, parse
 from weighbridge.algebra.rewrite import compiled, simplified
 from weighbridge.blueprint.paths import above, is_under, joined
 from weighbridge.blueprint.schema import sections, split_dims, stored_as, stored_texts, templates_of
-from weighbridge.derive.generalize.generalize import Values, environment, list_above, templated
+from weighbridge.derive.generalize.lost_values import LostValues
+from weighbridge.derive.generalize.places import environment, list_above, templated
 from weighbridge.derive.probing.probe import quick_building
 from weighbridge.derive.write import dim
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
-    from weighbridge.derive.generalize.generalize import Draft, Place
+    from weighbridge.derive.generalize.draft import Draft
+    from weighbridge.derive.generalize.places import Place
     from weighbridge.derive.probing.probe import Probe
     from weighbridge.derive.probing.reversal import Files
     from weighbridge.derive.probing.subject import Subject
@@ -137,7 +139,7 @@ class _Filing:
     """Tells what files hold in place of each tensor."""
 
     def __init__(self, draft: Draft, probes: Sequence[Probe], found: Sequence[Files]) -> None:
-        self.probes, self.values = probes, Values(probes, guess=False)
+        self.probes, self.values = probes, LostValues([probe.trace for probe in probes], guess=False)
         self.dims = {
             name: tensor.dims or ()
             for name, tensor in (*draft.buffers.items(), *draft.tensors.items())
@@ -239,7 +241,7 @@ class _Filing:
     def _number(self, wanted: Mapping[Place, int], likely: Sequence[Tree]) -> Tree:
         envs = [environment(self.probes, place) for place in wanted]
         exact = [tree for tree in likely if tree[0] != "//" or _leaves_nothing(tree, envs)]
-        tree = self.values.number(list(wanted.values()), envs, exact)
+        tree = self.values.expression(list(wanted.values()), envs, exact)
         if tree is None:
             raise _UnclearError(f"no expression comes to {sorted(set(wanted.values()))[:3]}")
         return simplified(tree)

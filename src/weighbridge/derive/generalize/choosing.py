@@ -1,0 +1,207 @@
+"""Chooses among expressions by cost: which conditions, alone or combined, tell places apart.
+
+Many conditions fit a few observations by chance. The cheaper of two is believed, so a cost says how
+unlikely it is that code really asks such a question.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from weighbridge.algebra.rewrite import joined, negated
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from weighbridge.algebra.expr import Tree
+    from weighbridge.derive.generalize.places import Flags
+
+    Costs = NDArray[np.float64]
+
+
+class Cost(NamedTuple):
+    """What it costs to believe an expression, and why that much."""
+
+    cost: float
+    reason: str
+
+
+COSTS: dict[str, Cost] = {
+    # conditions
+    "asked": Cost(1, "the code was seen to ask it"),
+    "node": Cost(0.1, "of two questions that were asked, the shorter has fewer ways to be chance"),
+    "is null": Cost(1.2, "code often asks `is None`, where no symbolic value can see it"),
+    "is true": Cost(2.5, "a flag is made to be asked, but one that was asked is listed above"),
+    "equals text": Cost(3, "code looks a text up in a dict, which is not seen"),
+    "is not empty": Cost(4, "less usual than a question about what the list holds"),
+    "is over 0": Cost(4, "a number that is compared was nearly always seen to be"),
+    "is over 1": Cost(5, "as over 0, and 1 is the rarer bound"),
+    "guard": Cost(0.3, "a test for null in front: the same question bare is simpler"),
+    "negation": Cost(0.2, "of a condition and its opposite, the one that was asked reads better"),
+    # conditions on an index, which code asks where its counter is a plain number
+    "text at index": Cost(4, "layer_types[i] == ... is how configs give each layer its kind"),
+    "text at index, cyclic": Cost(4.5, "the same of a pattern that repeats, which is rarer"),
+    "is last": Cost(5, "the last layer is often built otherwise"),
+    "is number": Cost(5, "so is the first; each later index costs 1 more"),
+    "in list": Cost(5, "lists of layer numbers are made to be asked so"),
+    "below number": Cost(6, "a bound without a name is rarer than an exception at one index"),
+    "below field": Cost(6, "code that compares with a field was nearly always seen to"),
+    "is multiple": Cost(6, "every second to fourth layer, with no field that says so"),
+    "is 1 over multiple": Cost(6.2, "the same counted from 1, which is rarer"),
+    # combinations of conditions
+    "several": Cost(3, "three or four conditions fit by chance more easily than two"),
+    # numbers whose expression was lost
+    "field": Cost(1, "most sizes are fields"),
+    "index": Cost(1, "an index is as near as a field"),
+    "bound": Cost(1.5, "what a loop ran up to was computed, but perhaps for something else"),
+    "length": Cost(2, "the length of a list field, where one field would do"),
+    "item at index": Cost(3, "lists of sizes have one for each stage"),
+    "last item": Cost(3, "the width after the last stage"),
+    "first item": Cost(3, "the width before the first stage"),
+    "sum of items": Cost(3.2, "the number of all layers of all stages"),
+    "item beside index": Cost(3.5, "the stage before or after, less usual than its own"),
+    "second item": Cost(4, "no stage has a reason to be looked up but the ends"),
+    "power of 2": Cost(4, "widths that double with each stage"),
+}
+
+
+def cost(kind: str) -> float:
+    """Return the cost of one kind of expression."""
+    return COSTS[kind].cost
+
+
+MOST_COMBINED = 4  # conditions under one `and` or `or`: more of them fit nearly anything
+MOST_PAIRED = 1200  # conditions that are tried in pairs, of which there are their square
+COST_WEIGHT = 0.15  # how much a unit of cost takes off a condition's gain: ties go to the cheaper
+
+
+def condition_of(
+    trees: Sequence[Tree], costs: Sequence[float], table: Flags, wanted: Flags
+) -> Tree | None:
+    """Return a condition made of these trees that is true where wanted and nowhere else.
+
+    Args:
+        trees: conditions, cheap ones first.
+        costs: the cost of each.
+        table: a row for each: where it is true.
+        wanted: where the condition must be true.
+    """
+    return _alone(trees, table, wanted) or _several(trees, costs, table, wanted)
+
+
+def _alone(trees: Sequence[Tree], table: Flags, wanted: Flags) -> Tree | None:
+    agrees, contradicts = (table == wanted).all(axis=1), (table != wanted).all(axis=1)
+    for row, tree in enumerate(trees):
+        if agrees[row]:
+            return tree
+        if contradicts[row]:
+            return negated(tree)
+    return None
+
+
+def _several(
+    trees: Sequence[Tree], costs: Sequence[float], table: Flags, wanted: Flags
+) -> Tree | None:
+    """Return the cheapest `and` or `or` of two conditions or a few, else an `or` of `and`s."""
+    both = np.concatenate([table, ~table])
+    all_trees = [*trees, *[negated(tree) for tree in trees]]
+    all_costs = np.array([*costs, *[price + cost("negation") for price in costs]])
+    best: tuple[float, list[int], str] | None = None
+    # not (a or b) is (not a) and (not b): turned round, an `or` is found as an `and` is
+    for kind, rows, goal in (("and", both, wanted), ("or", ~both, ~wanted)):
+        combined = _conjunction(rows, goal, all_costs)
+        if combined is not None and (best is None or combined[0] < best[0]):
+            best = (*combined, kind)
+    if best is None:
+        return _alternatives(all_trees, all_costs, both, wanted)
+    _, chosen, kind = best
+    return joined(kind, [all_trees[row] for row in chosen])
+
+
+def _conjunction(rows: Flags, wanted: Flags, costs: Costs) -> tuple[float, list[int]] | None:
+    """Return the rows, two or else a few, that are all true where wanted only; and their price."""
+    holding = np.where(rows[:, wanted].all(axis=1))[0]
+    holding = holding[np.argsort(costs[holding], kind="stable")][:MOST_PAIRED]
+    if not len(holding):
+        return None
+    outside = rows[holding][:, ~wanted]
+    times_both_true = outside.astype(np.float32) @ outside.astype(np.float32).T
+    pairs = np.argwhere(times_both_true == 0)
+    if len(pairs):
+        prices = costs[holding[pairs]].sum(axis=1)
+        return float(prices.min()), [int(row) for row in holding[pairs[int(np.argmin(prices))]]]
+    chosen = _cover(outside, costs[holding])
+    if not chosen:
+        return None
+    price = float(sum(costs[holding[row]] for row in chosen)) + cost("several")
+    return price, [int(holding[row]) for row in chosen]
+
+
+def _cover(rows: Flags, costs: Costs) -> list[int]:
+    """Pick a few rows, cheap ones first, so that each column has a false one; none if none do."""
+    open_columns = np.ones(rows.shape[1], dtype=bool)
+    chosen: list[int] = []
+    while open_columns.any() and len(chosen) < MOST_COMBINED:
+        gain = (~rows[:, open_columns]).sum(axis=1) / (1 + COST_WEIGHT * costs)
+        best = int(np.argmax(gain))
+        if gain[best] == 0:
+            return []
+        chosen.append(best)
+        open_columns &= rows[best]
+    if open_columns.any():
+        return []
+    return chosen
+
+
+def _alternatives(trees: list[Tree], costs: Costs, table: Flags, wanted: Flags) -> Tree | None:
+    """Return an `or` of a few `and`s, each grown around a place that is wanted and still open."""
+    uncovered = wanted.copy()
+    alternatives: list[list[Tree]] = []
+    while uncovered.any() and len(alternatives) < MOST_COMBINED:
+        rows = _grown(costs, table, wanted, uncovered)
+        if not rows:
+            return None
+        alternatives.append([trees[row] for row in rows])
+        uncovered &= ~table[rows].all(axis=0)
+    if uncovered.any():
+        return None
+    return _factored(alternatives)
+
+
+def _grown(costs: Costs, table: Flags, wanted: Flags, uncovered: Flags) -> list[int]:
+    """Return a few rows that are all true at the first uncovered place, and only where wanted."""
+    options = np.where(table[:, int(np.argmax(uncovered))])[0]
+    if not len(options):
+        return []
+    inside = np.ones(table.shape[1], dtype=bool)
+    chosen: list[int] = []
+    while (inside & ~wanted).any() and len(chosen) < MOST_COMBINED:
+        cut_off = (~table[options] & inside & ~wanted).sum(axis=1)
+        kept = (table[options] & inside & uncovered).sum(axis=1)
+        gain = cut_off * kept / (1 + COST_WEIGHT * costs[options])
+        best = int(np.argmax(gain))
+        if gain[best] == 0:
+            return []
+        chosen.append(int(options[best]))
+        inside &= table[options[best]]
+    if (inside & ~wanted).any():
+        return []
+    return chosen
+
+
+def _factored(alternatives: list[list[Tree]]) -> Tree:
+    """Return an `or` of `and`s with what all have in common taken out: a and (b or c)."""
+    shared = list(alternatives[0])
+    for alternative in alternatives:
+        shared = [tree for tree in shared if tree in alternative]
+    options: list[Tree] = []
+    for alternative in alternatives:
+        rest = [tree for tree in alternative if tree not in shared]
+        if not rest:
+            return joined("and", shared)
+        options.append(joined("and", rest))
+    return joined("and", [*shared, joined("or", options)])

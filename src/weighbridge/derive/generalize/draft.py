@@ -1,0 +1,120 @@
+"""What some configs of a class have in common: its tensors, their dims, and when each exists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge.algebra.rewrite import ZERO
+from weighbridge.derive.generalize.conditions import TRUE
+from weighbridge.derive.generalize.places import list_above, paths_below, templated, value_at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from weighbridge.algebra.expr import Tree
+    from weighbridge.derive.generalize.places import Environment
+    from weighbridge.derive.probing.probe import Probe
+
+
+class Drafted(NamedTuple):
+    """A tensor of a draft: its name with ``{0}``, ``{1}`` for indices, its dims, its tie if any.
+
+    Each tie is the name of another tensor, and the condition on which it is the same one.
+    """
+
+    name: str
+    dims: tuple[Tree, ...] | None
+    ties: tuple[tuple[str, Tree], ...] = ()
+    dtype: str = ""
+
+
+@dataclass
+class Draft:
+    """What some probes have in common."""
+
+    repeats: dict[str, Tree | None] = field(default_factory=dict)
+    """How many modules a list has, by its path with indices."""
+    tensors: dict[str, Drafted] = field(default_factory=dict)
+    buffers: dict[str, Drafted] = field(default_factory=dict)
+    conditions: dict[str, Tree | None] = field(default_factory=dict)
+    """The condition of a path beyond that of the path above it; None where none was found."""
+
+    def template(self, path: str) -> str:
+        """Return a path with ``{0}``, ``{1}`` for the indices into lists that repeat."""
+        return templated(path, self.repeats.__contains__)[0]
+
+    def gives(self, probe: Probe) -> bool:
+        """Whether a probe holds what the draft predicts of its fields: names, shapes and ties."""
+        tensors = probe.tensors.items()
+        shapes = {name: tensor.shape for name, tensor in tensors}
+        ties = {name: tensor.tied_to for name, tensor in tensors if tensor.tied_to}
+        return predicted(self, probe.fields) == (shapes, ties)
+
+    @property
+    def unknown(self) -> list[str]:
+        """What no expression was found for."""
+        counts = [path for path, count in self.repeats.items() if count is None]
+        paths = [path for path, condition in self.conditions.items() if condition is None]
+        tensors = [name for name, tensor in self.tensors.items() if tensor.dims is None]
+        return [
+            *(f"how many {path} has" for path in counts),
+            *(f"when {path} exists" for path in paths),
+            *(f"the shape of {name}" for name in tensors),
+        ]
+
+
+def predicted(draft: Draft, fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the shape of every tensor under these fields, and what each tied one is tied to."""
+    shapes: dict[str, Any] = {}
+    ties: dict[str, str] = {}
+    known: dict[str, list[Environment]] = {"": [dict(fields)]}
+    for template, tensor in draft.tensors.items():
+        list_path = list_above(template)
+        for environment in _items_of(draft, list_path, known):
+            if not _exists(draft, template, list_path, environment):
+                continue
+            indices = [environment[f"@{depth}"] for depth in range(template.count("{"))]
+            name = template.format(*indices)
+            shapes[name] = _predicted_shape(tensor, environment)
+            target = _tied_to(tensor, environment)
+            if target is not None:
+                ties[name] = target.format(*indices)
+    return shapes, ties
+
+
+def _predicted_shape(tensor: Drafted, environment: Environment) -> tuple[Any, ...] | None:
+    if tensor.dims is None:
+        return None
+    return tuple(value_at(dim, environment) for dim in tensor.dims)
+
+
+def _tied_to(tensor: Drafted, environment: Environment) -> str | None:
+    for target, condition in tensor.ties:
+        if value_at(condition, environment):
+            return target
+    return None
+
+
+def _items_of(
+    draft: Draft, list_path: str, known: dict[str, list[Environment]]
+) -> list[Environment]:
+    """Return the environment of each item of a list; the lists above it are added to the known."""
+    if list_path not in known:
+        parent, index = list_above(list_path), f"@{list_path.count('{')}"
+        count = draft.repeats[list_path] or ZERO
+        known[list_path] = []
+        for environment in _items_of(draft, parent, known):
+            if _exists(draft, list_path, parent, environment):
+                numbers = range(value_at(count, environment) or 0)
+                known[list_path] += [{**environment, index: number} for number in numbers]
+    return known[list_path]
+
+
+def _exists(draft: Draft, path: str, list_path: str, environment: Environment) -> bool:
+    """Whether the conditions of all paths from below a list down to this one hold."""
+    for part in paths_below(list_path, path):
+        condition = draft.conditions.get(part, TRUE)
+        if condition is None or not value_at(condition, environment):
+            return False
+    return True

@@ -1,0 +1,198 @@
+"""Where values stand: in which config's observation, and at which index of each list above them."""
+
+from __future__ import annotations
+
+import re
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from weighbridge.algebra.rewrite import compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from weighbridge.algebra.expr import Tree
+    from weighbridge.derive.probing.symbolic import SymbolicTrace
+
+    Flags = NDArray[np.bool_]
+
+Place = tuple[int, tuple[int, ...]]  # an observation, and the indices of a module or value in it
+Environment = dict[str, Any]  # the values of fields by name, and of indices as "@0", "@1"
+
+_NUMBERED = re.compile(r"(.*\D)?(\d+)")
+
+
+class Observed(NamedTuple):
+    """A value that one config gave, and the expression that the code computed it with."""
+
+    value: Any
+    tree: Tree
+
+
+class Observation(NamedTuple):
+    """What one config gave: the values under each name, and what the code asked on its way.
+
+    A tensor's name has a value for each dim, a field's name has one. ``lengths`` are those of
+    lists, by path.
+    """
+
+    fields: Mapping[str, Any]
+    values: Mapping[str, Sequence[Observed]]
+    lengths: Mapping[str, int]
+    trace: SymbolicTrace
+    stems: Mapping[str, int] = {}
+    """How many names count up from 0 behind a stem: expert_0, expert_1."""
+
+
+class Level:
+    """The root, or the items of one list of modules, with every place where there is one."""
+
+    def __init__(
+        self,
+        path: str,
+        places: list[Place],
+        observations: Sequence[Observation],
+        lengths: Mapping[Place, int],
+    ) -> None:
+        self.path, self.places, self.lengths = path, places, lengths
+        self.position = {place: position for position, place in enumerate(places)}
+        self.observation_of = np.array([observation for observation, _ in places], dtype=int)
+        self._observations = observations
+
+    @cached_property
+    def environments(self) -> list[Environment]:
+        """The values of fields and indices at each place."""
+        return [environment(self._observations, place) for place in self.places]
+
+    @property
+    def depth(self) -> int:
+        """How many indices a place has."""
+        return len(self.places[0][1]) if self.places else 0
+
+    def flags(self, places: Iterable[Place]) -> Flags:
+        """Return a flag for each place of the level: whether it is one of these."""
+        flags = np.zeros(len(self.places), dtype=bool)
+        flags[[self.position[place] for place in places]] = True
+        return flags
+
+
+def environment(observations: Sequence[Any], place: Place) -> Environment:
+    """Return what an expression can name at a place of observations or probes."""
+    observation, indices = place
+    fields: Environment = observations[observation].fields
+    if not indices:
+        return fields
+    return {**fields, **{f"@{depth}": index for depth, index in enumerate(indices)}}
+
+
+def depth_of(environment: Collection[str]) -> int:
+    """Return how many indices an environment has."""
+    depth = 0
+    while f"@{depth}" in environment:
+        depth += 1
+    return depth
+
+
+def value_at(tree: Tree, environment: Mapping[str, Any]) -> Any:
+    """Return what an expression comes to in an environment, None where it has no value."""
+    try:
+        return compiled(tree)(environment)
+    except (ArithmeticError, IndexError, KeyError, TypeError, ValueError):
+        return None
+
+
+def templated(path: str, repeats: Callable[[str], bool]) -> tuple[str, tuple[int, ...]]:
+    """Return a path with ``{0}``, ``{1}`` for the indices into lists that repeat, and the indices.
+
+    Example:
+        >>> templated("stages.2.conv1.weight", lambda path: path == "stages")
+        ('stages.{0}.conv1.weight', (2,))
+        >>> templated("experts.expert_7.wi", lambda path: path == "experts.expert_")
+        ('experts.expert_{0}.wi', (7,))
+    """
+    template, indices = "", list[int]()
+    for piece in path.split("."):
+        written = piece
+        numbered = _stem_and_number(piece)
+        if numbered is not None:
+            stem, number = numbered
+            if repeats(f"{template}.{stem}".strip(".")):
+                written = f"{stem}{{{len(indices)}}}"
+                indices.append(number)
+        template = f"{template}.{written}" if template else written
+    return template, tuple(indices)
+
+
+@cache
+def _stem_and_number(piece: str) -> tuple[str, int] | None:
+    """Return the stem and the number of a piece that ends in one: ("expert_", 7), ("", 2)."""
+    numbered = _NUMBERED.fullmatch(piece)
+    if numbered is None:
+        return None
+    return numbered[1] or "", int(numbered[2])
+
+
+def list_above(template: str) -> str:
+    """Return the path of the innermost repeated list above a name or another list.
+
+    Example:
+        >>> list_above("stages.{0}.blocks.{1}.weight")
+        'stages.{0}.blocks'
+        >>> list_above("experts.expert_{0}.wi"), list_above("norm")
+        ('experts.expert_', '')
+    """
+    return template.rpartition("{")[0].removesuffix(".")
+
+
+def paths_below(list_path: str, template: str) -> list[str]:
+    """Return the paths from below a list down to a name, the name itself last.
+
+    Example:
+        >>> paths_below("layers", "layers.{0}.mlp.up.weight")
+        ['layers.{0}.mlp', 'layers.{0}.mlp.up', 'layers.{0}.mlp.up.weight']
+    """
+    start = template.index("}", len(list_path)) + len("}.") if list_path else 0
+    ends = [end for end, letter in enumerate(template) if letter == "." and end >= start]
+    return [template[:end] for end in ends] + [template]
+
+
+def merged_order(orders: list[list[str]]) -> list[str]:
+    """Return the names of several lists in one order that keeps each list's.
+
+    Example:
+        >>> merged_order([["a", "c", "d"], ["a", "b", "c"]])
+        ['a', 'b', 'c', 'd']
+    """
+    merged = list(dict.fromkeys(max(orders, key=lambda order: len(set(order)))))
+    known = set(merged)
+    for order in orders:
+        before = ""
+        for name in dict.fromkeys(order):
+            if name not in known:
+                merged.insert(merged.index(before) + 1 if before else 0, name)
+                known.add(name)
+            before = name
+    return merged
+
+
+def counted_stems(names: Iterable[str]) -> dict[str, int]:
+    """Return the stems of pieces that count up from 0, and how far.
+
+    Example:
+        >>> counted_stems(["experts.expert_0.wi", "experts.expert_1.wi", "head.layer_3"])
+        {'experts.expert_': 2}
+    """
+    numbers: dict[str, set[int]] = {}
+    for name in names:
+        above = ""
+        for piece in name.split("."):
+            numbered = _stem_and_number(piece)
+            if numbered is not None and numbered[0]:
+                stem, number = numbered
+                numbers.setdefault(f"{above}.{stem}".strip("."), set()).add(number)
+            above = f"{above}.{piece}"
+    return {stem: len(seen) for stem, seen in numbers.items() if seen == set(range(len(seen)))}

@@ -1,0 +1,97 @@
+"""Which names repeat, and how often: module lists, and stems such as expert_0, expert_1."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from weighbridge.algebra.rewrite import NULL, joined, field_names
+from weighbridge.derive.generalize.expressions import piecewise
+from weighbridge.derive.generalize.places import Level, list_above
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from weighbridge.algebra.expr import Tree
+    from weighbridge.derive.generalize.evidence import Evidence
+    from weighbridge.derive.generalize.places import Place
+
+
+class _Length(NamedTuple):
+    """How long a list is at one place."""
+
+    place: Place
+    length: int
+    is_stem: bool
+    """Whether it is no module list, but names that count up."""
+
+
+class _ListSeen(NamedTuple):
+    """The same by the path in one observation."""
+
+    observation: int
+    path: str
+    length: int
+    is_stem: bool
+
+
+def find_repeats(evidence: Evidence) -> None:
+    """Add the lists that have several modules in some observation, from the outside in."""
+    by_depth: dict[int, list[_ListSeen]] = {}
+    for seen in _lists(evidence):
+        by_depth.setdefault(seen.path.count("."), []).append(seen)
+    for depth in sorted(by_depth):
+        for template, lengths in _by_template(evidence, by_depth[depth]).items():
+            # a list of one module wherever it is not empty is no list to the blueprint
+            if len({seen.length for seen in lengths if seen.length}) > 1:
+                _add_list(evidence, template, lengths)
+
+
+def _by_template(evidence: Evidence, lists: Iterable[_ListSeen]) -> dict[str, list[_Length]]:
+    by_template: dict[str, list[_Length]] = {}
+    for observation, path, length, is_stem in lists:
+        template, indices = evidence.template(path)
+        seen = _Length((observation, indices), length, is_stem)
+        by_template.setdefault(template, []).append(seen)
+    return by_template
+
+
+def _lists(evidence: Evidence) -> Iterator[_ListSeen]:
+    for number, observation in enumerate(evidence.observations):
+        for path, length in observation.lengths.items():
+            yield _ListSeen(number, path, length, is_stem=False)
+        for path, length in observation.stems.items():
+            yield _ListSeen(number, path, length, is_stem=path not in observation.lengths)
+
+
+def _add_list(evidence: Evidence, template: str, lengths: list[_Length]) -> None:
+    parent = evidence.levels[list_above(template)]
+    length_at = {seen.place: seen.length for seen in lengths if seen.place in parent.position}
+    present = {place: length_at[place] for place in parent.places if length_at.get(place)}
+    lost_values = evidence.lost_values
+    environments = evidence.environments(present)
+    count = lost_values.expression([*present.values()], environments, lost_values.bounds)
+    if all(seen.is_stem for seen in lengths) and (count is None or not field_names(count)):
+        return  # names that end in a number, as in fc1 and fc2, are no list if no field counts them
+    if count is None:
+        count = piecewise(evidence, parent, present, lost_values.bounds)
+    if count is not None:
+        absent = [place for place in parent.places if not length_at.get(place)]
+        count = _or_none(evidence, count, absent)
+    items: list[Place] = []
+    for (row, indices), length in present.items():
+        items.extend((row, (*indices, index)) for index in range(length))
+    evidence.repeats[template] = count
+    evidence.levels[template] = Level(template, items, evidence.observations, length_at)
+
+
+def _or_none(evidence: Evidence, count: Tree, absent: Iterable[Place]) -> Tree:
+    """Return a number of modules that is 0 where one of its fields is null."""
+    fields = field_names(count)
+    nulls: set[str] = set()
+    for place in absent:
+        environment = evidence.environment(place)
+        nulls |= {name for name in fields if name in environment and environment[name] is None}
+    if not nulls:
+        return count
+    given: list[Tree] = [("!=", ("name", name), NULL) for name in sorted(nulls)]
+    return ("if", joined("and", given), count, ("value", 0))
