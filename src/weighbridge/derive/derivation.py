@@ -25,7 +25,8 @@ from weighbridge.derive.probing.requirements import requirements
 from weighbridge.derive.probing.state import begin
 from weighbridge.derive.probing.symbolic import tree_of
 from weighbridge.derive.probing.unreached import Runs, UnreachedLine
-from weighbridge.derive.saved import saved_names as stored
+from weighbridge.derive.saved.saved_names import learn_saved
+from weighbridge.derive.saved.saved_sections import add_saved, forget_saved
 from weighbridge.derive.write import Letters, expression, fields_in, section
 from weighbridge.errors import BlueprintError
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.state import Exploration
     from weighbridge.derive.probing.subject import Subject
     from weighbridge.derive.prove import Difference
-    from weighbridge.derive.saved.saved_names import Filed
+    from weighbridge.derive.saved.saved_names import SavedNames
 
 IN_A_ROW = 20  # random configs that a draft must give before it is believed
 IN_A_ROW_AFTER = 8  # and that of a class which is explored after another of the same config
@@ -153,7 +154,7 @@ def _complete(exploration: Exploration, runs: Runs, most: int | None) -> list[Un
 
 
 def blueprint(
-    subject: Subject, base: Learned, tasks: Sequence[Learned], filed: Mapping[str, Filed]
+    subject: Subject, base: Learned, tasks: Sequence[Learned], filed: Mapping[str, SavedNames]
 ) -> dict[str, Any]:
     """Return the blueprint of a family, as its file holds it; its proof is still to come."""
     kin = {task.class_name: _kinship(subject, base, task) for task in tasks}
@@ -187,7 +188,7 @@ def blueprint(
             }
             used += [name for tree in own_active.values() for name in sorted(field_names(tree))]
     tables |= {"repeat": letters.counts, "classes": classes}
-    used += stored.add(
+    used += add_saved(
         tables, filed, {learned.class_name: learned.draft for learned in (base, *tasks)}, letters
     )
     used += [
@@ -465,7 +466,7 @@ def derive(subject: Subject, *, classes: Sequence[str] | None = None, seed: int 
     base = _corrected(base, tasks)
     for attempt in range(ATTEMPTS):
         filed = {
-            each.class_name: stored.learn(subject, each.class_name, each.draft, each.probes)
+            each.class_name: learn_saved(subject, each.class_name, each.draft, each.probes)
             for each in (base, *tasks)
         }
         raw = blueprint(subject, base, tasks, filed)
@@ -490,7 +491,7 @@ def derive(subject: Subject, *, classes: Sequence[str] | None = None, seed: int 
         each for differences in wrong.values() for each in differences if each.of != "tensors"
     ]
     if in_files := [each.text for each in beside if each.of == "files"]:
-        stored.forget(raw)
+        forget_saved(raw)
         holes.append(f"what files hold was not found: {in_files[0]}")
     if buffers := {name: each.text for each in beside for name in each.names}:
         _forget_buffers(raw, buffers)
@@ -559,7 +560,7 @@ def _outlaws(raw: dict[str, Any]) -> list[str]:
         else:
             return found
         culprit = next((name for name in raw["classes"] if name in breach), None) or _culprit(raw)
-        if culprit is None and stored.forget(raw):
+        if culprit is None and forget_saved(raw):
             found.append(breach)
             continue
         if culprit is None:

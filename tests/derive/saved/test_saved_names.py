@@ -19,7 +19,8 @@ from weighbridge.derive.generalize.draft import Draft, Drafted
 from weighbridge.derive.probing import reversal
 from weighbridge.derive.probing.probe import Probe, ProbedTensor
 from weighbridge.derive.probing.symbolic import SymbolicTrace
-from weighbridge.derive.saved import saved_names as stored
+from weighbridge.derive.saved.saved_names import SavedNames, learn_saved
+from weighbridge.derive.saved.saved_tensors import SavedTensor
 from weighbridge.derive.write import toml
 from weighbridge.errors import BlueprintError
 from weighbridge.ledger.ledger import Ledger, bind
@@ -454,9 +455,9 @@ class Files:
         return reversal.Files({**tensors, "out": reversal.InFile((fields["wide"],), ("out",))}, {})
 
 
-def learned(layer: Callable[[int, dict[str, int]], Layer]) -> stored.Filed:
+def learned(layer: Callable[[int, dict[str, int]], Layer]) -> SavedNames:
     subject: Any = Files(layer)
-    return stored.learn(subject, "Model", DRAFT, [probe(fields) for fields in CONFIGS])
+    return learn_saved(subject, "Model", DRAFT, [probe(fields) for fields in CONFIGS])
 
 
 def as_they_are(i: int, fields: dict[str, int]) -> Layer:
@@ -477,7 +478,7 @@ def numbered_through(i: int, fields: dict[str, int]) -> Layer:
 
 def test_what_is_stored_as_it_is_has_no_dims_of_its_own() -> None:
     found = learned(as_they_are)
-    assert found.stored == {name: [stored.Held(name, None)] for name in DRAFT.tensors}
+    assert found.stored == {name: [SavedTensor(name, None)] for name in DRAFT.tensors}
     assert not found.holes
 
 
@@ -495,7 +496,7 @@ def test_a_number_at_the_end_of_a_piece_is_an_index_where_it_must_be() -> None:
 
 
 def test_several_tensors_may_be_numbered_through() -> None:
-    held = stored.Held("h.{0}.all.{1}", (WIDE,), ("+", ("name", "one"), ("name", "two")))
+    held = SavedTensor("h.{0}.all.{1}", (WIDE,), ("+", ("name", "one"), ("name", "two")))
     found = learned(numbered_through)
     assert found.stored["h.{0}.text"] == found.stored["h.{0}.image"] == [held]
 
@@ -517,7 +518,7 @@ def test_several_tensors_may_be_stored_as_one() -> None:
         shape = (fields["one"] + fields["two"], fields["wide"])
         return {f"h.{i}.both": (shape, (f"h.{i}.text", f"h.{i}.image"))}
 
-    held = stored.Held("h.{0}.both", (("+", ("name", "one"), ("name", "two")), WIDE))
+    held = SavedTensor("h.{0}.both", (("+", ("name", "one"), ("name", "two")), WIDE))
     found = learned(layer)
     assert found.stored["h.{0}.text"] == found.stored["h.{0}.image"] == [held]
 

@@ -1,0 +1,172 @@
+"""Writes what files hold of each class into a blueprint."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.algebra.expr import names_in, parse
+from weighbridge.blueprint.paths import above, is_under, joined
+from weighbridge.blueprint.schema import sections, split_dims, stored_as, stored_texts, templates_of
+from weighbridge.derive.generalize.places import list_above
+from weighbridge.derive.write import dim
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping, Sequence
+
+    from weighbridge.derive.generalize.draft import Draft
+    from weighbridge.derive.saved.saved_names import SavedNames
+    from weighbridge.derive.saved.saved_tensors import SavedTensor
+    from weighbridge.derive.write import Letters
+
+    Texts = dict[str, list[str]]  # what files hold, by the name of the module's tensor or a path
+
+
+def add_saved(
+    raw: dict[str, Any],
+    saved: Mapping[str, SavedNames],
+    drafts: Mapping[str, Draft],
+    letters: Letters,
+) -> list[str]:
+    """Write down what files hold of each class, and return the fields that this needs.
+
+    Args:
+        raw: a blueprint that has its tensors.
+        saved: what files hold, by class, the base class first.
+        drafts: what each class is drafted as.
+        letters: the letters of the blueprint's indices.
+    """
+    base = next(iter(drafts.values()))
+    for class_name, held in saved.items():
+        of_class = raw["classes"].get(class_name, {})
+        names = _blueprint_names(raw, of_class)
+        texts = _texts(held, _Naming(of_class, base, drafts[class_name], letters), names)
+        stored = _shortened(texts, [name for name in names if _is_new(name, texts, raw, of_class)])
+        renamed = _new_renames(held.renamed, raw, of_class)
+        section = raw["classes"].get(class_name, raw)
+        if stored:
+            section["stored"] = stored
+        if renamed:
+            section["renamed"] = renamed
+    return _fields_of_saved(raw, letters)
+
+
+def forget_saved(raw: dict[str, Any]) -> bool:
+    """Take out what is written of files; return whether there was anything."""
+    removed: list[Any] = []
+    for section in (raw, *raw["classes"].values()):
+        removed += [section.pop("stored", None), section.pop("renamed", None)]
+    return any(removed)
+
+
+def _blueprint_names(raw: dict[str, Any], of_class: dict[str, Any]) -> dict[str, None]:
+    """Return the names of a class's tensors and buffers, as the blueprint has them."""
+    tensors = templates_of(raw, of_class, "tensors")
+    buffers = templates_of(raw, of_class, "buffers")
+    return dict.fromkeys(template.name for template in (*tensors, *buffers))
+
+
+class _Naming:
+    """How a class names its tensors: as the base class does, or itself."""
+
+    def __init__(self, of_class: dict[str, Any], base: Draft, own: Draft, letters: Letters) -> None:
+        self.prefix = of_class.get("prefix", "")
+        self.base, self.own, self.letters = base, own, letters
+
+    def name(self, template: str, names: Container[str]) -> tuple[str, list[str]]:
+        """Return a tensor's name in the blueprint, and the letters of the lists that it is in."""
+        below = template
+        if self.prefix:
+            below = template.removeprefix(f"{self.prefix}.")
+        if below in self.base.tensors or below in self.base.buffers:
+            inherited = joined(self.prefix, self.letters.named(self.base, below))
+            if inherited in names:
+                return inherited, self.letters.chain(self.base, list_above(below))
+        chain_of_lists = self.letters.chain(self.own, list_above(template))
+        return self.letters.named(self.own, template), chain_of_lists
+
+
+def _texts(held: SavedNames, naming: _Naming, names: Container[str]) -> Texts:
+    """Return what files hold in place of each tensor of a class, as a blueprint says it."""
+    texts: Texts = {}
+    for template, tensors in held.stored.items():
+        name, chain_of_lists = naming.name(template, names)
+        if name in names:
+            texts[name] = [
+                _in_letters(tensor, chain_of_lists, naming.letters) for tensor in tensors
+            ]
+    return texts
+
+
+def _is_new(name: str, texts: Texts, raw: dict[str, Any], of_class: dict[str, Any]) -> bool:
+    """Whether the base class does not already say what files hold in place of a tensor."""
+    if name not in texts:
+        return False
+    return [_saved_text(*stored) for stored in stored_as(name, raw, of_class)] != texts[name]
+
+
+def _new_renames(
+    renamed: Mapping[str, str], raw: dict[str, Any], of_class: dict[str, Any]
+) -> dict[str, str]:
+    """Return the paths of older files that the base class does not already name."""
+    prefix = of_class.get("prefix", "")
+    of_base = raw.get("renamed", {}).items()
+    known = {joined(prefix, old): joined(prefix, new) for old, new in of_base}
+    return {old: new for old, new in renamed.items() if known.get(old) != new}
+
+
+def _in_letters(tensor: SavedTensor, chain_of_lists: Sequence[str], letters: Letters) -> str:
+    """Return the text of a tensor of files, its indices by these letters and one of its own."""
+    indices = list(chain_of_lists)
+    if tensor.number is not None:
+        indices.append(letters.counting(tensor.number, chain_of_lists))
+    name = tensor.name.format(*[f"{{{letter}}}" for letter in indices])
+    if tensor.dims is None:
+        return name
+    return _saved_text(name, [dim(tree, indices) for tree in tensor.dims])
+
+
+def _saved_text(name: str, dims: Iterable[str] | None) -> str:
+    if dims is None:
+        return name
+    return f"{name}: {' '.join(dims)}"
+
+
+def _shortened(texts: Texts, wanted: Iterable[str]) -> Texts:
+    """Return the texts of the wanted names, one for all under a path that are renamed alike."""
+    shortened: Texts = {}
+    for name in wanted:
+        path = _renamed_path(name, texts)
+        if path is None:
+            shortened[name] = texts[name]
+        else:
+            old, new = path
+            shortened[old] = [new]
+    return shortened
+
+
+def _renamed_path(name: str, texts: Texts) -> tuple[str, str] | None:
+    """Return the shortest path that all names under it are renamed with, and its new name."""
+    stored, *more = texts[name]
+    if more or ":" in stored:
+        return None
+    for path in above(name):
+        below = name[len(path) :]
+        new_path = stored.removesuffix(below)
+        if not new_path or new_path + below != stored:
+            continue
+        under = [other for other in texts if is_under(other, path)]
+        if all(texts[other] == [new_path + other[len(path) :]] for other in under):
+            return path, new_path
+    return None
+
+
+def _fields_of_saved(raw: dict[str, Any], letters: Letters) -> list[str]:
+    """Return the fields in what is written of files, and in how many of each there are."""
+    texts = list(chain.from_iterable(map(stored_texts, sections(raw).values())))
+    dims = chain.from_iterable(split_dims(text.partition(":")[2]) for text in texts)
+    expressions = list(dims)
+    if texts:
+        expressions += letters.counts.values()
+    fields = chain.from_iterable(names_in(parse(text)) for text in expressions)
+    return [name for name in dict.fromkeys(fields) if name not in letters.counts]
