@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.algebra.rewrite import ZERO
+from weighbridge.blueprint.bind import each_place
 from weighbridge.derive.generalize.conditions import TRUE
 from weighbridge.derive.generalize.places import list_above, paths_below, templated, value_at
 
@@ -68,10 +69,12 @@ def predicted(draft: Draft, fields: Mapping[str, Any]) -> tuple[dict[str, Any], 
     """Return the shape of every tensor under these fields, and what each tied one is tied to."""
     shapes: dict[str, Any] = {}
     ties: dict[str, str] = {}
-    known: dict[str, list[Environment]] = {"": [dict(fields)]}
+    places: dict[str, list[Environment]] = {}
     for template, tensor in draft.tensors.items():
         list_path = list_above(template)
-        for environment in _items_of(draft, list_path, known):
+        if list_path not in places:
+            places[list_path] = _list_places(draft, list_path, fields)
+        for environment in places[list_path]:
             if not _exists(draft, template, list_path, environment):
                 continue
             indices = [environment[f"@{depth}"] for depth in range(template.count("{"))]
@@ -81,6 +84,22 @@ def predicted(draft: Draft, fields: Mapping[str, Any]) -> tuple[dict[str, Any], 
             if target is not None:
                 ties[name] = target.format(*indices)
     return shapes, ties
+
+
+def _list_places(draft: Draft, list_path: str, fields: Mapping[str, Any]) -> list[Environment]:
+    """Return the environment of each item of a list, of the root where the path is empty."""
+    path_of: dict[str, str] = {}  # of the list that an index runs through
+    while list_path:
+        path_of[f"@{list_path.count('{')}"] = list_path
+        list_path = list_above(list_path)
+
+    def count(index: str, environment: Mapping[str, Any]) -> int:
+        path = path_of[index]
+        if not _exists(draft, path, list_above(path), environment):
+            return 0
+        return value_at(draft.repeats[path] or ZERO, environment) or 0
+
+    return list(each_place(sorted(path_of), fields, count))
 
 
 def _predicted_shape(tensor: Drafted, environment: Environment) -> tuple[Any, ...] | None:
@@ -96,22 +115,7 @@ def _tied_to(tensor: Drafted, environment: Environment) -> str | None:
     return None
 
 
-def _items_of(
-    draft: Draft, list_path: str, known: dict[str, list[Environment]]
-) -> list[Environment]:
-    """Return the environment of each item of a list; the lists above it are added to the known."""
-    if list_path not in known:
-        parent, index = list_above(list_path), f"@{list_path.count('{')}"
-        count = draft.repeats[list_path] or ZERO
-        known[list_path] = []
-        for environment in _items_of(draft, parent, known):
-            if _exists(draft, list_path, parent, environment):
-                numbers = range(value_at(count, environment) or 0)
-                known[list_path] += [{**environment, index: number} for number in numbers]
-    return known[list_path]
-
-
-def _exists(draft: Draft, path: str, list_path: str, environment: Environment) -> bool:
+def _exists(draft: Draft, path: str, list_path: str, environment: Mapping[str, Any]) -> bool:
     """Whether the conditions of all paths from below a list down to this one hold."""
     for part in paths_below(list_path, path):
         condition = draft.conditions.get(part, TRUE)
