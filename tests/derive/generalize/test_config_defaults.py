@@ -1,4 +1,4 @@
-"""How a config is filled in, of config classes made up here: what is assumed, worked out, replaced or respelled."""
+"""How made-up config classes are filled in: fields assumed, computed, replaced or respelled."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ symbolic_range = STAND_INS["range"]
 
 
 class Config(NamedTuple):
-    """A config class: its defaults, what it makes of what it is told, and its sub-configs that are given but empty."""
+    """A config class: its defaults, what it computes, and the fields of empty sub-configs."""
 
     stated: Fields
     makes: Callable[[Fields], Fields]

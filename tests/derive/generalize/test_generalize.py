@@ -1,4 +1,4 @@
-"""From probes to a draft, on probes made by hand: what a draft says, and that it gives probes which it never saw."""
+"""From hand-made probes to a draft: what it says, and that it gives probes not seen before."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 from weighbridge.algebra.expr import parse
 from weighbridge.algebra.rewrite import compiled, replaced
 from weighbridge.blueprint.schema import split_dims
+from weighbridge.derive.generalize.choosing import COSTS
 from weighbridge.derive.generalize.draft import Draft, Drafted, predicted
-from weighbridge.derive.generalize.generalize import generalize
+from weighbridge.derive.generalize.generalize import generalize, in_common
 from weighbridge.derive.generalize.lost_values import LostValues
-from weighbridge.derive.generalize.places import list_above, templated
+from weighbridge.derive.generalize.places import Observation, Observed, list_above, templated
 from weighbridge.derive.probing.probe import Probe, ProbedTensor
 from weighbridge.derive.probing.symbolic import SymbolicTrace
 from weighbridge.derive.write import expression
@@ -28,7 +29,7 @@ Fields = dict[str, Any]
 
 
 def tree(text: str) -> Tree:
-    """Return an expression: ``i`` is the counter of a loop, ``i_3`` the same in its fourth round, ``i__`` an index."""
+    """Return an expression: ``i`` is a loop counter, ``i_3`` one that is 3, ``i__`` an index."""
 
     def leaf(found: Tree) -> Tree:
         counter = (
@@ -50,7 +51,7 @@ def tensor(text: str, fields: Fields, tied_to: str | None = None) -> ProbedTenso
 
 
 class Holds(NamedTuple):
-    """What a made-up module holds: tensors and buffers with their dims, ties, lists, and what its code asked."""
+    """What a made-up module holds: tensors, buffers, ties and lists, and what its code asked."""
 
     tensors: dict[str, str]
     lengths: dict[str, int] = {}  # noqa: RUF012
@@ -113,7 +114,7 @@ def said(draft: Draft) -> Said:
 
 
 class Made(NamedTuple):
-    """A made-up module: what it holds of fields, the fields to learn from and others, and what is to be said of it."""
+    """A made-up module, the fields to learn from, other fields, and the draft expected."""
 
     holds: Callable[[Fields], Holds]
     learned: list[Fields]
@@ -176,7 +177,7 @@ def tied_in_layers(fields: Fields) -> Holds:
 
 
 def three_ways(fields: Fields, i: int) -> str:
-    """Return what stands for the dim of a layer: what an override of the same number does not replace stays."""
+    """Return a layer's dim, computed in one of three ways: as ``h`` where another field equals it."""
     if fields["kinds"][i] != "f":
         return "h"
     other = "g" if fields["m"] is None else "m"
@@ -459,7 +460,7 @@ def test_what_is_not_a_number_of_the_fields_is_left_alone_where_nothing_may_be_g
 
 
 class Asked(NamedTuple):
-    """When a tensor is there, in Python; what the code asked; the fields; and the condition that is to be found."""
+    """When a tensor exists, in Python; what the code asked; the fields; the condition expected."""
 
     when: str
     asked: tuple[str, ...]
@@ -535,7 +536,7 @@ def test_a_condition_is_one_of_those_asked(case: str) -> None:
 
 
 class Inside(NamedTuple):
-    """When a layer has a tensor, in Python over its index; what the code asked; the fields; what is to be found."""
+    """When a layer has a tensor, in Python over its index, and so on as above."""
 
     when: str
     asked: tuple[str, ...]
@@ -808,3 +809,26 @@ def test_a_field_that_is_not_an_integer_everywhere_gives_no_number() -> None:
     assert LostValues([], guess=True).expression([8, 9], [{"w": 8}, {"w": 9.0}]) is None
     assert LostValues([], guess=True).expression([8, 9], [{"w": 8}, {"w": None}]) is None
     assert LostValues([], guess=True).expression([0, 1], [{"w": False}, {"w": True}]) is None
+
+
+# Values of any kind
+
+
+def observation(value: Any, **fields: Any) -> Observation:
+    return Observation(fields, {"x": [Observed(value, ("value", value))]}, {}, SymbolicTrace())
+
+
+def test_values_of_any_kind_are_generalized() -> None:
+    seen = [observation("a", gated=True), observation("b", gated=False)]
+    (expression_of_x,) = in_common(seen).expressions["x"] or ()
+    assert text(expression_of_x) == '"a" if gated else "b"'
+
+
+def test_a_flag_is_no_number() -> None:
+    seen = [observation(True, n=1), observation(1, n=2)]
+    (expression_of_x,) = in_common(seen).expressions["x"] or ()
+    assert text(expression_of_x) == "1 if n > 1 else true"
+
+
+def test_every_cost_has_a_reason() -> None:
+    assert all(cost.cost > 0 and cost.reason for cost in COSTS.values())

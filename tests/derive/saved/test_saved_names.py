@@ -1,5 +1,7 @@
-"""What files hold where transformers fuses, splits and renames tensors as it loads them: in made-up blueprints, and in
-derived ones held against what transformers really saves."""
+"""What files hold where transformers fuses, splits and renames tensors as it loads them.
+
+In made-up blueprints, and in derived ones held against what transformers really saves.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def raw() -> Raw:
-    """Return a blueprint whose files hold experts one by one, queries, keys and values as one, and other paths."""
+    """Return a blueprint whose files hold single experts, fused attention, and other paths."""
     return blueprint(
         "stored",
         defaults={
@@ -749,7 +751,7 @@ def test_the_modules_own_tensors_agree_too(saved: Saved, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("saved", [LLAVA], indirect=True, ids=["llava"])
 def test_older_files_that_transformers_loads_agree_too(saved: Saved, tmp_path: Path) -> None:
-    """The outside oracle: what transformers itself misses when it loads a file with the path that older ones have."""
+    """The outside oracle: what transformers itself misses when it loads a file with an old path."""
     import transformers
     from safetensors.torch import load_file, save_file
 
