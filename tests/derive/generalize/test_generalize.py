@@ -177,7 +177,7 @@ def tied_in_layers(fields: Fields) -> Holds:
 
 
 def three_ways(fields: Fields, i: int) -> str:
-    """Return a layer's dim, computed in one of three ways: as ``h`` where another field equals it."""
+    """Return a layer's dim, computed in one of three ways that can come to the same."""
     if fields["kinds"][i] != "f":
         return "h"
     other = "g" if fields["m"] is None else "m"

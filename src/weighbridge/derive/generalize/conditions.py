@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from weighbridge.algebra.rewrite import NULL, joined, leaves, field_names, replaced, simplified
+from weighbridge.algebra.rewrite import NULL, field_names, joined, leaves, replaced, simplified
 from weighbridge.derive.generalize.choosing import condition_of, cost
 from weighbridge.derive.generalize.places import list_above, value_at
 from weighbridge.derive.probing.symbolic import node_count
@@ -145,7 +145,9 @@ def _guarded(
 ) -> tuple[Tree, list[Any]]:
     """Return a condition that has no answer somewhere with guards in front, and its answers."""
     pairs = zip(environments, answers, strict=True)
-    nulls = _nulls(field_names(tree), [environment for environment, answer in pairs if answer is None])
+    nulls = _nulls(
+        field_names(tree), [environment for environment, answer in pairs if answer is None]
+    )
     if nulls and tree[0] == "name":
         tree, answers = ("==", tree, TRUE), [answer is True for answer in answers]
     if None not in answers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from weighbridge.algebra.rewrite import NULL, joined, field_names
+from weighbridge.algebra.rewrite import NULL, field_names, joined
 from weighbridge.derive.generalize.expressions import piecewise
 from weighbridge.derive.generalize.places import Level, list_above
 
