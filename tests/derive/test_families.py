@@ -24,7 +24,7 @@ from weighbridge.data import read_text, read_toml
 from weighbridge.derive.derivation import derive
 from weighbridge.derive.probing.probe import quick_building
 from weighbridge.derive.probing.reference import FamilySubject
-from weighbridge.derive.prove import draws, held
+from weighbridge.derive.prove import draws, prove_class
 from weighbridge.errors import WeighbridgeError
 from weighbridge.ledger import ledger
 from weighbridge.models import find as models
@@ -90,8 +90,8 @@ def test_a_blueprint_gives_what_the_reference_builds(family: str) -> None:
         *({**subject.start, **changes} for changes in draws(ours, SEED, 12)),
     ]
     for class_name in ours.class_names:
-        found = held(ours, subject, class_name, configs, most=HELD)
-        assert not found.differences, f"seed {SEED}, {class_name}: {found.differences[0].text}"
+        found = prove_class(ours, subject, class_name, configs, most=HELD)
+        assert not found.mismatches, f"seed {SEED}, {class_name}: {found.mismatches[0].text}"
         assert found.configs or class_name != ours.base_class, (
             f"seed {SEED}: no config of {family} was built"
         )

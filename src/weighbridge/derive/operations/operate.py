@@ -34,9 +34,10 @@ from weighbridge.derive.operations.workload import (
     inputs,
     sizes_of,
 )
+from weighbridge.derive.toml_text import operations_text
 from weighbridge.derive.write import DTYPES as DTYPE_NAMES
 from weighbridge.derive.write import dim as written_dim
-from weighbridge.derive.write import expression, operations_text
+from weighbridge.derive.write import expression
 from weighbridge.errors import ModelError, WeighbridgeError, shorten
 from weighbridge.models import find as models
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.probe import Probe
     from weighbridge.derive.probing.reversal import Files
     from weighbridge.derive.probing.subject import Subject
-    from weighbridge.derive.write import Letters
+    from weighbridge.derive.write import IndexLetters
 
     Templates = tuple[str, ...]  # of the tensors that one of a file is made of
 
@@ -384,7 +384,10 @@ def _now(path: str, pairs: Mapping[str, str]) -> list[str]:
 
 
 def add(
-    raw: dict[str, Any], filed: Mapping[str, Filed], drafts: Mapping[str, Draft], letters: Letters
+    raw: dict[str, Any],
+    filed: Mapping[str, Filed],
+    drafts: Mapping[str, Draft],
+    letters: IndexLetters,
 ) -> list[str]:
     """Write down what files hold of each class, and return the fields that this needs.
 
@@ -439,7 +442,7 @@ def _has(draft: Draft, template: str) -> bool:
     return template in draft.tensors or template in draft.buffers
 
 
-def _in_letters(held: Held, chain: Sequence[str], letters: Letters) -> str:
+def _in_letters(held: Held, chain: Sequence[str], letters: IndexLetters) -> str:
     """Return the text of what files hold in place of a tensor that stands under lists of these letters."""
     above_it = [*chain, *([] if held.number is None else [letters.counting(held.number, chain)])]
     name = held.name.format(*[f"{{{letter}}}" for letter in above_it])
@@ -479,7 +482,7 @@ def _renamed_path(path: str, name: str, truth: Mapping[str, list[str]]) -> tuple
     )
 
 
-def _fields(raw: dict[str, Any], letters: Letters) -> list[str]:
+def _fields(raw: dict[str, Any], letters: IndexLetters) -> list[str]:
     """Return the fields in what is written of files, and in how many of each there are."""
     texts = [text for section in sections(raw).values() for text in stored_texts(section)]
     trees = [parse(text) for line in texts for text in split_dims(line.partition(":")[2])]
