@@ -16,8 +16,9 @@ from weighbridge.blueprint import operations
 from weighbridge.blueprint import schema as blueprint
 from weighbridge.cli import main
 from weighbridge.costs import costs
-from weighbridge.derive.operations.operate import Region, held_out
+from weighbridge.derive.operations.holding import held_out
 from weighbridge.derive.operations.recording import Recorder, record
+from weighbridge.derive.operations.region import Region
 from weighbridge.derive.probing.own import OwnSubject
 from weighbridge.derive.running.runs import reference
 from weighbridge.errors import BlueprintError, ExpressionError, ModelError
