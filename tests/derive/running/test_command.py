@@ -211,7 +211,9 @@ def test_what_is_not_installed_is_named_with_the_way_to_get_it(
 def derived(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with three families, derived one after another."""
     path = tmp_path_factory.mktemp("derived")
-    status, answer = command.derive(command.Wish(TINY, output=str(path)), lambda _: None)
+    status, answer = command.run_request(
+        command.DeriveRequest(TINY, output=str(path)), lambda _: None
+    )
     assert (status, answer) == (0, f"{path}: 3 exact, 0 with holes, 0 failed, of 3")
     return path
 

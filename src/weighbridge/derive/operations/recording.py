@@ -128,7 +128,8 @@ class Recorder:
 
     def _go(self, stack: list[str]) -> None:
         self._stack = stack
-        self._passed.append((torch.autograd._get_sequence_nr(), stack[-1]))  # type: ignore[attr-defined]
+        number = torch.autograd._get_sequence_nr()  # type: ignore[attr-defined]
+        self._passed.append((number, stack[-1]))
 
     def _owner(self) -> str:
         """Return the module that made the node of the graph that runs now."""
@@ -201,7 +202,7 @@ def loss_of(outputs: Any) -> torch.Tensor:
     loss = outputs.get("loss") if hasattr(outputs, "get") else getattr(outputs, "loss", None)
     if isinstance(loss, torch.Tensor):
         return loss
-    summed = [output.sum() for output in _tensors(outputs) if output.requires_grad]
+    summed = [output.sum() for output in _tensors_in(outputs) if output.requires_grad]
     if not summed:
         raise ModelError(
             "returns nothing that can be differentiated",
@@ -210,7 +211,7 @@ def loss_of(outputs: Any) -> torch.Tensor:
     return sum(summed[1:], summed[0])
 
 
-def _tensors(outputs: Any) -> list[torch.Tensor]:
+def _tensors_in(outputs: Any) -> list[torch.Tensor]:
     """Return the tensors among what a module returns."""
     if isinstance(outputs, torch.Tensor):
         return [outputs]

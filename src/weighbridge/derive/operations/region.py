@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from weighbridge.derive.operations.recording import Recording
     from weighbridge.derive.probing.subject import Subject
 
+Dropouts = dict[str, float | None]
+
 RUN_SIZES = ("batch", "sequence", "choices")
 _LAYERS = 3  # of every draw, so that layers can be told from each other
 _DROPOUT = re.compile(r"drop")
@@ -100,7 +102,7 @@ class Region:
     def __init__(self, subject: Subject, blueprint: Blueprint, seed: int) -> None:
         self.subject, self.blueprint, self.seed = subject, blueprint, seed
         usual = {knob.path: knob.value for knob in subject.knobs({})}
-        self.dropouts: dict[str, float | None] = {}
+        self.dropouts: Dropouts = {}
         for name, value in usual.items():
             if _DROPOUT.search(name) and type(value) in (float, type(None)):
                 self.dropouts[name] = value
@@ -174,15 +176,9 @@ class Region:
 
         Dropouts are turned one at a time, from all on and from all off.
         """
-        states: dict[str, tuple[float | None, ...]] = {}
-        for name, usual in self.dropouts.items():
-            states[name] = (_ON, _OFF) if usual is not None else (None, _ON, _OFF)
-        on = {name: values[0] for name, values in states.items()}
-        off = {name: None if value is None else _OFF for name, value in on.items()}
-        settings = [on, off]
-        for start in (on, off):
-            for name, values in states.items():
-                settings += [{**start, name: value} for value in values]
+        on = {name: _ON if usual is not None else None for name, usual in self.dropouts.items()}
+        off = {name: _OFF if usual is not None else None for name, usual in self.dropouts.items()}
+        settings = [on, off, *self._turned(on), *self._turned(off)]
         distinct = dict.fromkeys(tuple(setting.items()) for setting in settings)
         ways = [(True, setting) for setting in distinct]
         ways.append((False, tuple(on.items())))
@@ -190,6 +186,14 @@ class Region:
         for attention, dtype in itertools.product(ATTENTIONS, DTYPES):
             situations += [Situation(attention, dtype, *way) for way in ways]
         return situations
+
+    def _turned(self, start: Dropouts) -> Iterator[Dropouts]:
+        """Yield these values of dropouts with each of them turned."""
+        for name, usual in self.dropouts.items():
+            if usual is None:
+                yield {**start, name: None}
+            yield {**start, name: _ON}
+            yield {**start, name: _OFF}
 
     def operations(self, class_name: str, draw: Draw, situation: Situation) -> RecordedByKind:
         """Run a draw and return what was recorded, by kind.
