@@ -1,4 +1,4 @@
-"""`weighbridge derive`: what it prints and writes, and what happens when code hangs, dies or is stopped."""
+"""`weighbridge derive`: what it prints and writes; code that hangs, dies or is stopped."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Said(NamedTuple):
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str]):
-    """Return what runs `weighbridge derive` from this process and says what came out, of its workers too."""
+    """Return a function that runs `weighbridge derive` and returns its status and output."""
 
     def ran(*arguments: str) -> Said:
         status = main(("derive", *arguments))
@@ -182,7 +182,8 @@ def test_code_that_hangs_is_ended(run, there: Path) -> None:
     said = run("own_models.strange:Sleeps", "--limit", "1.5")  # of the 600 that it sleeps
     assert said.status == 2
     assert said.err == (
-        "weighbridge: own_models.strange:Sleeps: was not derived in 1.5 seconds. Give it longer with --limit.\n"
+        "weighbridge: own_models.strange:Sleeps: was not derived in 1.5 seconds. "
+        "Give it longer with --limit.\n"
     )
     assert not list(workers(os.getpid()))
 
@@ -479,5 +480,6 @@ def test_progress_is_one_line_redrawn_on_a_terminal(capsys: pytest.CaptureFixtur
         progress.show("derived before", 2)
         progress.show("bert: exact", 1)
     assert shown.getvalue() == (
-        "\r\x1b[K[################--------] 2/3 derived before\r\x1b[K[########################] 3/3 bert: exact\n"
+        "\r\x1b[K[################--------] 2/3 derived before"
+        "\r\x1b[K[########################] 3/3 bert: exact\n"
     )
