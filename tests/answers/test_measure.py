@@ -87,7 +87,7 @@ def test_forward_alone_saves_without_dropout_and_goes_nowhere_backward() -> None
 
 
 def test_bert_at_its_true_size() -> None:
-    subject, run = reference().Subject("bert"), Workload("BertModel", {}, 4, 128)
+    subject, run = reference().FamilySubject("bert"), Workload("BertModel", {}, 4, 128)
     module, fields = built(subject, run), {"vocab_size": 30522}
     recorder = Recorder(module)
     with recorder.running():

@@ -9,7 +9,7 @@ import pytest
 from weighbridge.algebra.rewrite import field_names
 from weighbridge.blueprint.schema import load
 from weighbridge.derive.probing.probe import quick_building
-from weighbridge.derive.probing.reference import Subject
+from weighbridge.derive.probing.reference import FamilySubject
 from weighbridge.derive.prove import prove_class
 from weighbridge.errors import ConfigError
 from weighbridge.models.find import find

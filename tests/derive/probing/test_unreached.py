@@ -187,7 +187,7 @@ def test_exploring_aims_at_what_was_not_run() -> None:
 
 def test_what_cannot_be_reached_is_said() -> None:
     subject = OwnSubject(f"{__name__}:Hidden")
-    said = "test_completeness.py: Hidden.__init__: `self.secret = nn.Linear(width, 1)`"
+    said = "test_unreached.py: Hidden.__init__: `self.secret = nn.Linear(width, 1)`"
     assert learn_class(subject, "Hidden").missed == [said]
     derived = derive(subject)
     assert (derived.exact, derived.holes) == (True, [said])
