@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 import wheels
 
+pytest_plugins = ["seed"]
+
 if TYPE_CHECKING:
     from pathlib import Path
 

@@ -16,7 +16,7 @@ from weighbridge.blueprint import operations
 from weighbridge.cli import main
 from weighbridge.costs import costs
 from weighbridge.derive.operations.recording import Recorder, loss_of
-from weighbridge.derive.operations.workload import Run, built, inputs
+from weighbridge.derive.operations.workload import Workload, built, inputs
 from weighbridge.derive.running.runs import reference
 from weighbridge.errors import ConfigError, ModelError, UsageError
 from weighbridge.torch import measure as measuring
@@ -87,7 +87,7 @@ def test_forward_alone_saves_without_dropout_and_goes_nowhere_backward() -> None
 
 
 def test_bert_at_its_true_size() -> None:
-    subject, run = reference().FamilySubject("bert"), Run("BertModel", {}, 4, 128)
+    subject, run = reference().FamilySubject("bert"), Workload("BertModel", {}, 4, 128)
     module, fields = built(subject, run), {"vocab_size": 30522}
     recorder = Recorder(module)
     with recorder.running():

@@ -1,4 +1,4 @@
-"""Holding a blueprint against the module that it is of: whatever differs is found, and nothing where nothing does."""
+"""Holding a blueprint against its module: every difference is found, and no other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 from weighbridge.blueprint.schema import Blueprint
 from weighbridge.derive.probing.own import OwnSubject
 from weighbridge.derive.probing.reversal import Files, InFile
-from weighbridge.derive.prove import Difference, draws, held
+from weighbridge.derive.prove import Mismatch, draws, prove_class
 from weighbridge.models import find as models
 
 if TYPE_CHECKING:
@@ -91,12 +91,12 @@ def subject() -> OwnSubject:
     return OwnSubject(f"{__name__}:Tiny", f"{__name__}:TinyConfig")
 
 
-def differences(blueprint: Blueprint, *configs: dict[str, Any]) -> list[Difference]:
-    return held(blueprint, subject(), "Tiny", configs or CONFIGS).differences
+def differences(blueprint: Blueprint, *configs: dict[str, Any]) -> list[Mismatch]:
+    return prove_class(blueprint, subject(), "Tiny", configs or CONFIGS).mismatches
 
 
 def test_a_right_blueprint_does_not_differ() -> None:
-    assert held(Blueprint(RIGHT), subject(), "Tiny", CONFIGS) == ("Tiny", 5, [])
+    assert prove_class(Blueprint(RIGHT), subject(), "Tiny", CONFIGS) == ("Tiny", 5, [])
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_what_a_blueprint_says_wrongly_of_a_tensor_is_found(
     found = differences(wrong)
     assert found[0].what.startswith(what)
     assert len(found) == on
-    assert {(each.of, each.names) for each in found} == {("tensors", ())}
+    assert {(each.part, each.names) for each in found} == {("tensors", ())}
 
 
 def test_a_difference_is_told_with_the_config_that_shows_it() -> None:
@@ -204,7 +204,7 @@ def test_what_a_blueprint_says_wrongly_of_buffers_alone_is_found_with_their_name
 ) -> None:
     found = differences(wrong)
     assert [
-        (each.of, each.what if each.changes == found[0].changes else what) for each in found
+        (each.part, each.what if each.changes == found[0].changes else what) for each in found
     ] == [("buffers", what)] * on
     assert {each.names for each in found} == {names}
 
@@ -215,7 +215,7 @@ def test_a_buffer_that_a_blueprint_does_not_know_is_no_difference() -> None:
 
 def test_a_wrong_tensor_goes_before_a_wrong_buffer() -> None:
     wrong = changed("tensors", {"extra": None}, {**RIGHT, "buffers": {"table": "F32 1"}})
-    assert [each.of for each in differences(wrong, {})] == ["tensors"]
+    assert [each.part for each in differences(wrong, {})] == ["tensors"]
 
 
 def test_a_config_that_the_reference_takes_and_the_blueprint_does_not_is_a_difference() -> None:
@@ -230,7 +230,9 @@ def test_a_config_with_a_tensor_of_size_0_is_no_difference_where_it_is_refused()
     empty = {"extra": 0}
     assert differences(Blueprint(RIGHT), empty) == []
     assert differences(Blueprint({**RIGHT, "zero": ["extra"]}), empty) == []
-    assert held(Blueprint(RIGHT), subject(), "Tiny", [empty, {}, empty, {"depth": 3}], most=2) == (
+    assert prove_class(
+        Blueprint(RIGHT), subject(), "Tiny", [empty, {}, empty, {"depth": 3}], most=2
+    ) == (
         "Tiny",
         2,
         [],
@@ -242,13 +244,17 @@ def test_a_config_with_a_tensor_of_size_0_is_no_difference_where_it_is_refused()
 
 
 def test_a_config_that_the_reference_refuses_is_not_counted() -> None:
-    assert held(Blueprint(RIGHT), subject(), "Tiny", [{"width": 7}, {"width": 8}]).configs == 1
+    assert (
+        prove_class(Blueprint(RIGHT), subject(), "Tiny", [{"width": 7}, {"width": 8}]).configs == 1
+    )
 
 
 def test_no_more_configs_are_built_than_asked_for() -> None:
     wrong = changed("tensors", {"extra": None})
-    found = held(wrong, subject(), "Tiny", ({"width": 2 * at} for at in range(1, 100)), most=3)
-    assert (found.configs, [each.changes["width"] for each in found.differences]) == (3, [2, 4, 6])
+    found = prove_class(
+        wrong, subject(), "Tiny", ({"width": 2 * at} for at in range(1, 100)), most=3
+    )
+    assert (found.configs, [each.changes["width"] for each in found.mismatches]) == (3, [2, 4, 6])
 
 
 # What files hold
@@ -292,15 +298,15 @@ def test_what_files_hold_is_compared_where_a_blueprint_says_it(
     raw: dict[str, Any], what: str | None
 ) -> None:
     of = InFiles(f"{__name__}:Tiny", f"{__name__}:TinyConfig")
-    found = held(Blueprint(raw), of, "Tiny", [{}]).differences
-    assert [(each.of, each.what) for each in found] == ([] if what is None else [("files", what)])
+    found = prove_class(Blueprint(raw), of, "Tiny", [{}]).mismatches
+    assert [(each.part, each.what) for each in found] == ([] if what is None else [("files", what)])
 
 
 def test_what_files_hold_is_looked_at_on_a_few_configs_alone() -> None:
     of = InFiles(f"{__name__}:Tiny", f"{__name__}:TinyConfig")
-    held(Blueprint(STORED), of, "Tiny", [{"width": 2 * at} for at in range(1, 12)])
+    prove_class(Blueprint(STORED), of, "Tiny", [{"width": 2 * at} for at in range(1, 12)])
     assert of.seen == 5
-    held(Blueprint(RIGHT), of, "Tiny", [{}])
+    prove_class(Blueprint(RIGHT), of, "Tiny", [{}])
     assert of.seen == 5, "files hold what the module does"
 
 

@@ -1,7 +1,7 @@
-"""A second proof of BERT's blueprint: transformers builds every class on the meta device, and each tensor must agree.
+"""A second proof of BERT's blueprint: each tensor that transformers builds must agree.
 
-A config is what a config.json says, so it reaches transformers and weighbridge as the same JSON. No
-weight is drawn.
+Every class is built on the meta device. A config is what a config.json says, so it reaches
+transformers and weighbridge as the same JSON. No weight is drawn.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def ties_of(model: torch.nn.Module) -> dict[str, str]:
 
 
 def check(class_name: str, config: dict[str, Any]) -> None:
-    """Hold our rows of a class against the tensors of the reference: names, shapes, order, ties, total, buffers."""
+    """Hold the rows of a class against the tensors of the reference, in order, with buffers."""
     model, found = build(class_name, config), weigh(class_name, config)
     rows = found.rows
     assert [(row.name, row.shape) for row in rows] == [
@@ -92,7 +92,7 @@ def check(class_name: str, config: dict[str, Any]) -> None:
 
 
 def random_config(index: int) -> dict[str, Any]:
-    """Return a valid config: small, odd sizes mostly; one in 24 as large as real ones; fields left out now and then."""
+    """Return a valid config: mostly small, one in 24 large, some fields left out."""
     rng = random.Random(index)  # noqa: S311  # a test's choices, the same each time
     large = index % 24 == 23
     heads, width = (
@@ -124,7 +124,7 @@ def random_config(index: int) -> dict[str, Any]:
 
 
 def labels(rng: random.Random) -> dict[str, Any]:
-    """Say how many labels there are in one of the ways that a config.json does, two of which disagree."""
+    """Return the number of labels in one of the ways of a config.json, two of which disagree."""
     named = {str(key): f"label {key}" for key in range(rng.randint(1, 20))}
     number = rng.randint(1, 40)
     return rng.choice(
@@ -192,7 +192,7 @@ def test_the_random_configs_are_all_different() -> None:
 
 
 def test_the_random_configs_meet_every_case_often() -> None:
-    """A blueprint is proved only on what its configs reach: every switch both ways, every field set and left out."""
+    """The configs turn every switch both ways, and set and leave out every field."""
     met = Counter()
     for index in PROVED:
         config = random_config(index)

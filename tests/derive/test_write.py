@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weighbridge.derive.generalize.draft import Draft, Drafted
-from weighbridge.derive.write import Letters, fields_in, section
+from weighbridge.derive.write import IndexLetters, fields_in, section
 
 DRAFT = Draft(
     tensors={
@@ -26,7 +26,7 @@ DRAFT = Draft(
 
 
 def test_a_buffer_is_written_with_the_condition_that_it_alone_stands_under() -> None:
-    assert section(DRAFT, Letters()) == {
+    assert section(DRAFT, IndexLetters()) == {
         "tensors": {"a.w": "n", "c.w": "n 2"},
         "when": {"a": "there", "a.b": "on", "c": "more"},
         "buffers": {"a.b": "F32 m"},
@@ -35,5 +35,8 @@ def test_a_buffer_is_written_with_the_condition_that_it_alone_stands_under() -> 
 
 
 def test_of_some_tensors_no_buffer_is_written_and_no_condition_but_theirs() -> None:
-    assert section(DRAFT, Letters(), ["a.w"]) == {"tensors": {"a.w": "n"}, "when": {"a": "there"}}
+    assert section(DRAFT, IndexLetters(), ["a.w"]) == {
+        "tensors": {"a.w": "n"},
+        "when": {"a": "there"},
+    }
     assert fields_in(DRAFT, ["a.w"]) == ["n", "there"]

@@ -1,13 +1,12 @@
 """What a checkpoint without a config is guessed to be, held against what it was made of.
 
-`WEIGHBRIDGE_SEED` draws other families and other configs.
+`--seed` draws other families and other configs.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import os
 import random
 import re
 from typing import TYPE_CHECKING, Any
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
     from weighbridge.blueprint.schema import Blueprint
 
-SEED = os.environ.get("WEIGHBRIDGE_SEED") or "weighbridge"
 HELD = 130  # families
 MOST_TENSORS = 2_000  # of a random checkpoint
 
@@ -135,15 +133,18 @@ def failures(candidate: guessing.Candidate, of: Found, **fields: Any) -> int:
 HARD = {"gemma3n_audio"}
 
 
-def drawn_families() -> list[str]:
-    return sorted(random.Random(SEED).sample(sorted({*blueprint.families()} - HARD), HELD))  # noqa: S311
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "drawn_family" in metafunc.fixturenames:
+        dice = random.Random(metafunc.config.option.seed)  # noqa: S311
+        families = dice.sample(sorted({*blueprint.families()} - HARD), HELD)
+        metafunc.parametrize("drawn_family", sorted(families))
 
 
-@pytest.mark.parametrize("family", drawn_families())
-def test_a_checkpoint_of_a_random_config_is_found_again(family: str) -> None:
-    config, class_name, rows = checkpoint(blueprint.load(family), random.Random(f"{family} {SEED}"))  # noqa: S311
+def test_a_checkpoint_of_a_random_config_is_found_again(drawn_family: str, seed: str) -> None:
+    dice = random.Random(f"{drawn_family} {seed}")  # noqa: S311
+    config, class_name, rows = checkpoint(blueprint.load(drawn_family), dice)
     guessed = guessing.guess_model(found(rows))
-    assert guessed.exact, (SEED, config, class_name)
+    assert guessed.exact, (config, class_name)
     assert all(failures(candidate, guessed.found) == 0 for candidate in guessed.exact)
 
 

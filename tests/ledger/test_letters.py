@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import sys
 from math import prod
 from typing import Any
 
@@ -256,13 +256,30 @@ def test_a_size_of_zero_is_weighed_only_where_it_was_proved() -> None:
         bound("experts", {"hidden": 0})
 
 
-def test_many_layers_of_many_experts_are_weighed_in_milliseconds() -> None:
-    start = time.perf_counter()
-    ledger = bound("experts", {"layers": 94, "experts": 128})
-    total, formula = ledger.parameters, ledger.formula()
-    assert time.perf_counter() - start < 0.5
-    assert formula(**ledger.fields) == total
-    assert len(ledger.entries) == 8
+def weighed(**fields: int) -> tuple[int, Ledger]:
+    """Return how many functions were called to weigh a model with its formula, and the ledger."""
+    calls = 0
+
+    def count(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        ledger = bound("experts", fields)
+        assert ledger.formula()(**ledger.fields) == ledger.parameters
+    finally:
+        sys.setprofile(None)
+    return calls, ledger
+
+
+def test_the_work_of_weighing_does_not_grow_with_the_experts() -> None:
+    weighed(layers=94, experts=4)  # what is parsed and kept once does not count
+    few_calls, few = weighed(layers=94, experts=8)
+    many_calls, many = weighed(layers=94, experts=128)
+    assert many.tensors > 10 * few.tensors
+    assert many_calls < 1.1 * few_calls
+    assert len(many.entries) == 8
 
 
 @pytest.mark.parametrize("dim", ["1", "i+j+1", "max(i,1)"])

@@ -77,9 +77,9 @@ def _derive_options() -> Iterable[Addable]:
 
 def _derive(options: argparse.Namespace) -> Answer:
     from weighbridge.answers.answer import Message
-    from weighbridge.derive.running.command import Wish, derive
+    from weighbridge.derive.running.command import DeriveRequest, run_request
 
-    wish = Wish(
+    request = DeriveRequest(
         subjects=options.subjects,
         config=options.config,
         fields=fields(options.fields),
@@ -92,7 +92,7 @@ def _derive(options: argparse.Namespace) -> Answer:
         again=options.again,
         operations=options.operations,
     )
-    status, text = derive(wish, say)
+    status, text = run_request(request, say)
     return Message(text, status)
 
 

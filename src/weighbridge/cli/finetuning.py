@@ -117,9 +117,9 @@ def _with_default(option: Option, settings: type) -> Option:
 
 
 def _finetune(options: argparse.Namespace) -> Answer:
-    from weighbridge.torch import check_installed
+    from weighbridge.torch import check_torch_extra
 
-    check_installed("weighbridge finetune")
+    check_torch_extra("weighbridge finetune")
     from weighbridge.answers.answer import Message
     from weighbridge.torch.finetuning.command import finetune
     from weighbridge.torch.finetuning.settings import Settings

@@ -178,9 +178,9 @@ def _blueprint(options: argparse.Namespace) -> Any:
 
     check_installed(own=False, why="--via transformers builds the model")
     reference()
-    from weighbridge.derive.running.via_transformers import counted
+    from weighbridge.derive.running.via_transformers import blueprint_as_built
 
-    return counted
+    return blueprint_as_built
 
 
 def fields(assignments: Sequence[str]) -> dict[str, Any]:

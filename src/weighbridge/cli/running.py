@@ -134,9 +134,9 @@ def _attention(options: argparse.Namespace) -> Answer:
 
 
 def _check_torch() -> None:
-    from weighbridge.torch import check_installed
+    from weighbridge.torch import check_torch_extra
 
-    check_installed("running a model")
+    check_torch_extra("running a model")
 
 
 def _measure_options() -> Iterable[Addable]:

@@ -1,8 +1,9 @@
-"""Holds a blueprint against the reference: the same config, read and bound here and built there, tensor by tensor."""
+"""Holds a blueprint against the reference: what is bound here must be what is built there."""
 
 from __future__ import annotations
 
 import random
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.derive.probing.probe import quick_building
@@ -18,195 +19,208 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.subject import Subject
     from weighbridge.ledger.ledger import Ledger
 
+_PROVED_IN_FILES = 5  # configs of a class on which files are compared too
+_MOST_STORED = 3000  # tensors of a file that is compared; larger ones take too long
+_CHANCES = (0.4, 0.2, 0.1, 0.05)  # that a random config changes a field, one after another
+_NULL_CHANCE = 0.5  # that a field which may be null becomes null, where it is changed
 
-class Difference(NamedTuple):
-    """A config, as changes by dotted path, on which a class is not as its blueprint says, and how.
 
-    ``of`` says what is otherwise: its ``"tensors"``, or only what ``"files"`` hold, or only
-    ``"buffers"``, with the names of these.
+class Mismatch(NamedTuple):
+    """A config, as changes by dotted path, on which a class differs from its blueprint.
+
+    ``part`` says where: in its ``"tensors"``, or only in ``"files"``, or only in ``"buffers"``,
+    whose names are then in ``names``.
     """
 
     changes: Mapping[str, Any]
     what: str
-    of: str = "tensors"
+    part: str = "tensors"
     names: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        """The difference as a sentence."""
-        said = ", ".join(f"{name} = {value!r}" for name, value in self.changes.items())
-        return f"{self.what}, where {said or 'a config says nothing'}"
+        """The mismatch as a sentence."""
+        changes = ", ".join(f"{name} = {value!r}" for name, value in self.changes.items())
+        return f"{self.what}, where {changes or 'a config says nothing'}"
 
 
-class Held(NamedTuple):
-    """What came of holding a class against the reference: how many configs it was held on, and what differed."""
+class ProofResult(NamedTuple):
+    """On how many configs a class was held against the reference, and where it differed."""
 
     class_name: str
     configs: int
-    differences: list[Difference]
+    mismatches: list[Mismatch]
 
 
-def held(
+_EMPTY_MODEL = Mismatch({}, "a tensor of size 0", "nothing")
+
+
+def prove_class(
     blueprint: Blueprint,
     subject: Subject,
     class_name: str,
     configs: Iterable[Mapping[str, Any]],
     most: int = 25,
-) -> Held:
-    """Hold a class on configs, given as changes by dotted path, until ``most`` were built; it may refuse some.
+) -> ProofResult:
+    """Hold a class against the reference on configs, given as changes by dotted path.
 
     Every parameter's name and shape, every tie and the total must agree, and every buffer that is
-    known; on the first few configs, what files hold too.
+    known; on the first few configs, what files hold too. A config that the reference refuses does
+    not count.
+
+    Args:
+        blueprint: what is proved.
+        subject: the reference.
+        class_name: the class to build.
+        configs: the configs, as many as are needed.
+        most: how many of them to build.
     """
-    count, differences = 0, []
+    count = 0
+    mismatches: list[Mismatch] = []
     with quick_building():
         for changes in configs:
             if count == most:
                 break
             try:
                 probe = subject.probe(class_name, changes, labels=False)
-            except Exception:  # noqa: S112  # a config that is refused still runs lines
+            except Exception:  # noqa: S112  # whatever the code raises is its way to refuse
                 continue
-            found = next(
-                _differences(blueprint, subject, probe, class_name, in_files=count < _FEW), None
-            )
-            if found is not _NOTHING:
-                count += 1
-                differences += [found] if found else []
-    return Held(class_name, count, differences)
+            in_files = count < _PROVED_IN_FILES
+            all_mismatches = _mismatches(blueprint, subject, probe, class_name, in_files=in_files)
+            mismatch = next(all_mismatches, None)
+            if mismatch is _EMPTY_MODEL:
+                continue
+            count += 1
+            if mismatch is not None:
+                mismatches.append(mismatch)
+    return ProofResult(class_name, count, mismatches)
 
 
-_NOTHING = Difference({}, "a tensor of size 0", "nothing")
-_FEW = 5
-_MOST_STORED = 3000  # tensors of a file; what has more is not worth the time
-
-
-def _differences(
+def _mismatches(
     blueprint: Blueprint, subject: Subject, probe: Probe, class_name: str, *, in_files: bool
-) -> Iterator[Difference]:
+) -> Iterator[Mismatch]:
+    """Yield where one config differs, the most serious first."""
     config = {"model_type": subject.family, **subject.nested(probe.changes)}
     try:
         fields = models.bound(config, blueprint, "the config").fields
         ledger = bind(blueprint, class_name, fields)
     except WeighbridgeError as error:
         if any(0 in tensor.shape for tensor in probe.tensors.values()):
-            yield _NOTHING  # built, but with nothing in it: refused with reason
-            return
-        yield Difference(probe.changes, str(error))
+            yield _EMPTY_MODEL  # a tensor of size 0 is refused on purpose
+        else:
+            yield Mismatch(probe.changes, str(error))
         return
     expected = {row.name: (row.shape, row.tied_to) for row in ledger.rows}
     built = {name: (tensor.shape, tensor.tied_to) for name, tensor in probe.tensors.items()}
+    if difference := _first_difference(expected, built):
+        yield Mismatch(probe.changes, difference)
+        return
+    total = sum(prod(shape) for shape, tied_to in built.values() if tied_to is None)
+    if ledger.parameters != total:
+        yield Mismatch(probe.changes, f"{total} parameters, not {ledger.parameters}")
+    yield from _mismatches_of_buffers(ledger, probe)
+    if in_files and ledger.stored is not ledger and ledger.stored.tensors <= _MOST_STORED:
+        yield from _mismatches_in_files(ledger, probe, subject)
+
+
+def _first_difference(
+    expected: Mapping[str, object], built: Mapping[str, object], where: str = ""
+) -> str | None:
+    """Return how the first tensor that is not built as expected differs, as a sentence."""
     for name in {**expected, **built}:
         if expected.get(name) != built.get(name):
-            what = f"{name} is {built.get(name, 'not there')}, not {expected.get(name, 'expected')}"
-            yield Difference(probe.changes, what)
-            return
-    total = sum(
-        _elements(tensor.shape) for tensor in probe.tensors.values() if tensor.tied_to is None
-    )
-    if ledger.parameters != total:
-        yield Difference(probe.changes, f"{total} parameters, not {ledger.parameters}")
-    yield from _differences_of_buffers(ledger, probe)
-    if in_files and ledger.stored is not ledger and ledger.stored.tensors <= _MOST_STORED:
-        yield from _differences_in_files(ledger, probe, subject)
+            there, wanted = built.get(name, "not there"), expected.get(name, "expected")
+            return f"{name} is {there}{where}, not {wanted}"
+    return None
 
 
-def _differences_of_buffers(ledger: Ledger, probe: Probe) -> Iterator[Difference]:
+def _mismatches_of_buffers(ledger: Ledger, probe: Probe) -> Iterator[Mismatch]:
     built = {name: tensor.shape for name, tensor in probe.buffers.items()}
-    wrong = {name: shape for name, shape in _buffers(ledger).items() if built.get(name) != shape}
-    for name, shape in wrong.items():
-        what = f"the buffer {name} is {built.get(name, 'not there')}, not {shape}"
-        yield Difference(probe.changes, what, "buffers", tuple(wrong))
-        return
+    known = _known_buffers(ledger)
+    wrong = tuple(name for name, shape in known.items() if built.get(name) != shape)
+    if wrong:
+        first = wrong[0]
+        what = f"the buffer {first} is {built.get(first, 'not there')}, not {known[first]}"
+        yield Mismatch(probe.changes, what, "buffers", wrong)
 
 
-def _differences_in_files(ledger: Ledger, probe: Probe, subject: Subject) -> Iterator[Difference]:
-    """Yield how what files hold of parameters, and of the buffers that are known, is not what is expected."""
+def _mismatches_in_files(ledger: Ledger, probe: Probe, subject: Subject) -> Iterator[Mismatch]:
+    """Yield where files do not hold the parameters and the known buffers as expected."""
     try:
         files = subject.in_files(ledger.class_name, probe.changes)
     except Exception:  # what the reference cannot turn back cannot be compared
         return
-    known = {*probe.tensors, *_buffers(ledger)}
-    tensors = files.tensors if files else {}
-    found = {name: tensor.shape for name, tensor in tensors.items() if known.issuperset(tensor.of)}
+    known = {*probe.tensors, *_known_buffers(ledger)}
+    built = {}
+    if files:
+        for name, tensor in files.tensors.items():
+            if known.issuperset(tensor.of):
+                built[name] = tensor.shape
+    buffers = _known_buffers(ledger.stored).items()
     expected = {row.name: row.shape for row in ledger.stored.rows}
-    expected |= {name: shape for name, shape in _buffers(ledger.stored).items() if name in found}
-    for name in {**expected, **found}:
-        if expected.get(name) != found.get(name):
-            what = f"{name} is {found.get(name, 'not there')} in files, not {expected.get(name, 'expected')}"
-            yield Difference(probe.changes, what, "files")
-            return
+    expected |= {name: shape for name, shape in buffers if name in built}
+    if difference := _first_difference(expected, built, " in files"):
+        yield Mismatch(probe.changes, difference, "files")
 
 
-def _buffers(ledger: Ledger) -> dict[str, tuple[int, ...]]:
+def _known_buffers(ledger: Ledger) -> dict[str, tuple[int, ...]]:
     try:
         return {row.name: row.shape for row in ledger.buffers()}
     except WeighbridgeError:  # nothing else holds them against the reference
         return {}
 
 
-def _elements(shape: Iterable[int]) -> int:
-    product = 1
-    for size in shape:
-        product *= size
-    return product
-
-
 def draws(blueprint: Blueprint, seed: str, tries: int) -> Iterator[dict[str, Any]]:
     """Yield random small configs inside a blueprint's region, as changes by dotted path."""
     dice = random.Random(f"{blueprint.family} {seed}")  # noqa: S311
-    for chance in [chance for _ in range(tries) for chance in (0.4, 0.2, 0.1, 0.05)][:tries]:
-        changes = dict(_drawn(blueprint, dice, chance))
+    for turn in range(tries):
+        changes = dict(_random_changes(blueprint, dice, _CHANCES[turn % len(_CHANCES)]))
+        config = {"model_type": blueprint.family, **_nested(changes, blueprint)}
         try:
-            models.bound(
-                {"model_type": blueprint.family, **_nested(changes, blueprint)},
-                blueprint,
-                "a random config",
-            )
+            models.bound(config, blueprint, "a random config")
         except WeighbridgeError:
             continue
         yield changes
 
 
-def _drawn(blueprint: Blueprint, dice: random.Random, chance: float) -> Iterator[tuple[str, Any]]:
+def _random_changes(
+    blueprint: Blueprint, dice: random.Random, chance: float
+) -> Iterator[tuple[str, Any]]:
     for name in sorted(blueprint.fields):
         value = blueprint.defaults.get(name)
         if name in blueprint.repeats and type(value) is int:
             yield name, dice.randint(min(value, 2), min(value, 5))
         elif dice.random() < chance:
-            yield from (
-                (name, other)
-                for other in [_other(blueprint, name, value, dice)]
-                if other is not value
-            )
+            changed = _random_value(blueprint, name, value, dice)
+            if changed is not value:
+                yield name, changed
 
 
-def _other(blueprint: Blueprint, name: str, value: Any, dice: random.Random) -> Any:
+def _random_value(blueprint: Blueprint, name: str, value: Any, dice: random.Random) -> Any:
     """Return another value for a field, of the kinds that it was proved with."""
-    if name in blueprint.nullable and dice.random() < 0.5:
+    if name in blueprint.nullable and dice.random() < _NULL_CHANCE:
         return None
     if isinstance(value, bool):
         return not value
     if type(value) is int:
         return max(1, dice.choice((value * 2, value // 2, value * 3, value + 1)))
     if name in blueprint.values:
-        letters = blueprint.values[name]
-        return (
-            [dice.choice(letters) for _ in value]
-            if isinstance(value, list | tuple)
-            else dice.choice(letters)
-        )
+        texts = blueprint.values[name]
+        if isinstance(value, list | tuple):
+            return [dice.choice(texts) for _ in value]
+        return dice.choice(texts)
     return value
 
 
 def _nested(changes: Mapping[str, Any], blueprint: Blueprint) -> dict[str, Any]:
     """Return changes by dotted path as a JSON file has them."""
-    top: dict[str, Any] = {}
+    config: dict[str, Any] = {}
     for path, value in changes.items():
         *above, name = path.split(".")
-        here = top
-        for depth, piece in enumerate(above):
-            kind = blueprint.configs.get(".".join(above[: depth + 1]))
-            here = here.setdefault(piece, {"model_type": kind} if kind else {})
-        here[name] = value
-    return top
+        inner = config
+        for depth, piece in enumerate(above, 1):
+            inner = inner.setdefault(piece, {})
+            if kind := blueprint.configs.get(".".join(above[:depth])):
+                inner.setdefault("model_type", kind)
+        inner[name] = value
+    return config

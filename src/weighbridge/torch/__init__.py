@@ -12,7 +12,7 @@ from weighbridge.errors import UsageError
 NEEDED = ("torch", "numpy", "safetensors", "tokenizers", "tqdm", "sklearn")
 
 
-def check_installed(why: str) -> None:
+def check_torch_extra(why: str) -> None:
     """See that what the extra brings is there, before anything of it is imported.
 
     Raises:

@@ -17,7 +17,7 @@ from weighbridge.costs.costs import Measurement, Note, Quantity
 from weighbridge.derive.operations.recording import Recorder, loss_of
 from weighbridge.derive.operations.workload import (
     DTYPES,
-    Run,
+    Workload,
     built,
     check_inputs,
     inputs,
@@ -98,7 +98,7 @@ def measure(wish: Wish, say: Callable[[str], None] = lambda _: None) -> Measurem
     class_name = wish.class_name or model.blueprint.base_class
     ledger = bind(model.blueprint, class_name, model.fields, wish.dtype)
     _check_positions(wish, model)
-    run = Run(
+    run = Workload(
         class_name,
         _changes(model),
         wish.batch,
@@ -207,7 +207,7 @@ def _free_bytes() -> int | None:
 
 
 def _predicted(
-    wish: Wish, model: Model, ledger: Ledger, run: Run
+    wish: Wish, model: Model, ledger: Ledger, run: Workload
 ) -> tuple[dict[str, Any], list[Note]]:
     """Return the predictions by name, None where there is none, and why."""
     rows = [*ledger.rows, *ledger.buffers()]
@@ -279,7 +279,7 @@ def _changes(model: Model) -> dict[str, Any]:
 
 
 def _measured(
-    subject: Subject, run: Run, model: Model, device: str, say: Callable[[str], None]
+    subject: Subject, run: Workload, model: Model, device: str, say: Callable[[str], None]
 ) -> tuple[dict[str, Any], float]:
     """Return what was measured by name, and the machine's rate in FLOPs a second."""
     torch.manual_seed(0)
@@ -305,14 +305,14 @@ def _measured(
     return found, _matmul_rate(run.dtype, device)
 
 
-def _step(module: nn.Module, given: Mapping[str, torch.Tensor], run: Run) -> None:
+def _step(module: nn.Module, given: Mapping[str, torch.Tensor], run: Workload) -> None:
     loss = loss_of(module(**given))
     if run.training:
         loss.backward()  # type: ignore[no-untyped-call]
         module.zero_grad(set_to_none=True)
 
 
-def _flops(module: nn.Module, given: Mapping[str, torch.Tensor], run: Run) -> dict[str, int]:
+def _flops(module: nn.Module, given: Mapping[str, torch.Tensor], run: Workload) -> dict[str, int]:
     """Return what torch's own counter finds in the forward pass and, in training, in the backward pass."""
     with FlopCounterMode(display=False) as forward:
         loss = loss_of(module(**given))
@@ -324,7 +324,9 @@ def _flops(module: nn.Module, given: Mapping[str, torch.Tensor], run: Run) -> di
     return found
 
 
-def _peak_bytes(module: nn.Module, given: Mapping[str, torch.Tensor], run: Run, device: str) -> int:
+def _peak_bytes(
+    module: nn.Module, given: Mapping[str, torch.Tensor], run: Workload, device: str
+) -> int:
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
         _step(module, given, run)

@@ -13,7 +13,8 @@ from hard_to_explore import CONFIGS, explored, explored_once, subject
 from torch import nn
 
 import weighbridge
-from weighbridge.derive.derivation import Derived, derive, learn
+from weighbridge.derive.derivation import Derived, derive
+from weighbridge.derive.learning import learn_class
 from weighbridge.derive.probing.explore import explore
 from weighbridge.derive.probing.probe import quick_building
 from weighbridge.derive.probing.state import begin
@@ -22,14 +23,14 @@ from weighbridge.errors import WeighbridgeError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from weighbridge.derive.derivation import Learned
+    from weighbridge.derive.learning import Learned
 
 torch.set_num_threads(1)
 
 
 @cache
 def learned(name: str) -> Learned:
-    return learn(subject(name), name)
+    return learn_class(subject(name), name)
 
 
 @cache

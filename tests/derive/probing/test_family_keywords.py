@@ -10,7 +10,7 @@ from weighbridge.algebra.rewrite import field_names
 from weighbridge.blueprint.schema import load
 from weighbridge.derive.probing.probe import quick_building
 from weighbridge.derive.probing.reference import FamilySubject
-from weighbridge.derive.prove import held
+from weighbridge.derive.prove import prove_class
 from weighbridge.errors import ConfigError
 from weighbridge.models.find import find
 
@@ -221,5 +221,5 @@ def test_a_config_that_says_one_is_weighed_as_the_reference_counts_it(
     subject, blueprint = FamilySubject(family), load(family)
     subject.task_classes()
     for class_name in blueprint.class_names:
-        assert held(blueprint, subject, class_name, [said]) == (class_name, 1, [])
-        assert held(blueprint, subject, class_name, [{}]) == (class_name, 1, [])
+        assert prove_class(blueprint, subject, class_name, [said]) == (class_name, 1, [])
+        assert prove_class(blueprint, subject, class_name, [{}]) == (class_name, 1, [])

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from weighbridge.derive.derivation import derive, learn
+from weighbridge.derive.derivation import derive
+from weighbridge.derive.learning import learn_class
 from weighbridge.derive.probing.own import OwnSubject
 from weighbridge.derive.probing.probe import quick_building
 from weighbridge.derive.probing.unreached import Runs, UnreachedLine
@@ -179,7 +180,7 @@ def test_tracing_ends_where_it_began() -> None:
 
 
 def test_exploring_aims_at_what_was_not_run() -> None:
-    found = learn(OwnSubject(f"{__name__}:Deep", f"{__name__}:BranchesConfig"), "Deep")
+    found = learn_class(OwnSubject(f"{__name__}:Deep", f"{__name__}:BranchesConfig"), "Deep")
     assert (found.missed, found.holes) == ([], [])
     assert any("deep.weight" in probe.tensors for probe in found.probes)
 
@@ -187,7 +188,7 @@ def test_exploring_aims_at_what_was_not_run() -> None:
 def test_what_cannot_be_reached_is_said() -> None:
     subject = OwnSubject(f"{__name__}:Hidden")
     said = "test_unreached.py: Hidden.__init__: `self.secret = nn.Linear(width, 1)`"
-    assert learn(subject, "Hidden").missed == [said]
+    assert learn_class(subject, "Hidden").missed == [said]
     derived = derive(subject)
     assert (derived.exact, derived.holes) == (True, [said])
     assert "self.secret" in derived.text

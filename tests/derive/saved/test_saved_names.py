@@ -23,7 +23,7 @@ from weighbridge.derive.probing.probe import Probe, ProbedTensor
 from weighbridge.derive.probing.symbolic import SymbolicTrace
 from weighbridge.derive.saved.saved_names import SavedNames, learn_saved
 from weighbridge.derive.saved.saved_tensors import SavedTensor
-from weighbridge.derive.write import toml
+from weighbridge.derive.toml_text import blueprint_text
 from weighbridge.errors import BlueprintError
 from weighbridge.ledger.ledger import Ledger, bind
 from weighbridge.matching.comparison import compare
@@ -363,7 +363,7 @@ def test_a_class_is_known_by_the_name_that_its_head_has_in_files(tmp_path: Path)
     from safetensors.numpy import save_file
 
     made = tmp_path / "made.toml"
-    made.write_text(toml(raw(), ""), encoding="utf-8")
+    made.write_text(blueprint_text(raw(), ""), encoding="utf-8")
     stored_rows = untied(ledger("Other").stored_rows)
     save_file(
         {row.name: zeros(row.shape, "float32") for row in stored_rows},

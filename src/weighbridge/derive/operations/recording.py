@@ -1,8 +1,8 @@
-"""Records one run of a module: its matrix products forward and backward, and the tensors that it saves for backward.
+"""Records one run of a module: its matrix products, and the tensors that it saves for backward.
 
-What runs is the module itself on real kernels. Everything is told of the innermost module that it
-happened in; in the backward pass that is the module whose forward pass made the node of the graph
-that runs.
+What runs is the module itself on real kernels. Everything is recorded with the innermost module
+that it happened in; in the backward pass that is the module whose forward pass made the node of the
+graph that runs.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from torch.utils.flop_counter import flop_registry
 from weighbridge.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from torch import nn
+    from torch.utils.hooks import RemovableHandle
 
 _ATEN = torch.ops.aten
 _FACTORS = {_ATEN.mm: 0, _ATEN.bmm: 0, _ATEN.addmm: 1, _ATEN.baddbmm: 1}
@@ -28,7 +29,7 @@ _FACTORS = {_ATEN.mm: 0, _ATEN.bmm: 0, _ATEN.addmm: 1, _ATEN.baddbmm: 1}
 
 
 class Matmul(NamedTuple):
-    """A batched product: ``batch`` matrices of ``rows`` × ``inner`` with as many of ``inner`` × ``columns``."""
+    """``batch`` matrices of ``rows`` × ``inner`` times as many of ``inner`` × ``columns``."""
 
     path: str
     batch: int
@@ -38,7 +39,10 @@ class Matmul(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """A tensor that is kept for the backward pass: the dims of its storage, one alone where it is a part of one."""
+    """A tensor that is kept for the backward pass, with the dims of its storage.
+
+    A storage that holds more than the tensor has one dim: the number of its elements.
+    """
 
     path: str
     dtype: str
@@ -64,7 +68,9 @@ class Recording(NamedTuple):
 
 
 class Recorder:
-    """Records the run of a module; what its parameters and buffers hold is not counted as saved, its inputs are.
+    """Records the run of a module.
+
+    Its parameters and buffers do not count as saved, its inputs do.
 
     Example:
         >>> linear, given = torch.nn.Sequential(torch.nn.Linear(3, 4)), torch.ones(2, 3)
@@ -92,20 +98,18 @@ class Recorder:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Record the forward pass, and what of the loss follows it."""
-        removers = [
-            handle
-            for name, part in self.module.named_modules()
-            for handle in self._follow(name, part)
-        ]
+        hooks: list[RemovableHandle] = []
+        for name, part in self.module.named_modules():
+            hooks += self._follow(name, part)
         try:
             with (
                 _Products(self.recording.forward, self.recording.others, lambda: self._stack[-1]),
-                torch.autograd.graph.saved_tensors_hooks(self._pack, _as_it_is),
+                torch.autograd.graph.saved_tensors_hooks(self._pack, _unpack),
             ):
                 yield
         finally:
-            for handle in removers:
-                handle.remove()
+            for hook in hooks:
+                hook.remove()
 
     @contextmanager
     def returning(self) -> Iterator[None]:
@@ -113,7 +117,7 @@ class Recorder:
         with _Products(self.recording.backward, self.recording.others, self._owner):
             yield
 
-    def _follow(self, name: str, part: nn.Module) -> list[Any]:
+    def _follow(self, name: str, part: nn.Module) -> list[RemovableHandle]:
         def enter(*_: Any) -> None:
             self._go([*self._stack, name])
 
@@ -124,7 +128,8 @@ class Recorder:
 
     def _go(self, stack: list[str]) -> None:
         self._stack = stack
-        self._passed.append((torch.autograd._get_sequence_nr(), stack[-1]))  # type: ignore[attr-defined]
+        number = torch.autograd._get_sequence_nr()  # type: ignore[attr-defined]
+        self._passed.append((number, stack[-1]))
 
     def _owner(self) -> str:
         """Return the module that made the node of the graph that runs now."""
@@ -138,41 +143,43 @@ class Recorder:
         storage = tensor.untyped_storage()
         if storage._cdata not in self._storages:
             self._storages[storage._cdata] = storage
-            taken, width = storage.nbytes(), tensor.element_size()
-            dims = tuple(tensor.shape) if tensor.numel() * width == taken else (taken // width,)
+            storage_bytes, element_bytes = storage.nbytes(), tensor.element_size()
+            dims = tuple(tensor.shape) or (1,)
+            if tensor.nbytes != storage_bytes:
+                dims = (storage_bytes // element_bytes,)
             dtype = str(tensor.dtype).removeprefix("torch.")
-            self.recording.saved.append(Saved(self._stack[-1], dtype, dims or (1,), taken))
+            self.recording.saved.append(Saved(self._stack[-1], dtype, dims, storage_bytes))
         return tensor
 
 
-def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
+def _unpack(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
 class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
-    """Notes every matrix product, with the module that it is of."""
+    """Records every matrix product, with the module that it is of."""
 
-    def __init__(self, found: list[Matmul], others: list[str], owner: Any) -> None:
+    def __init__(self, matmuls: list[Matmul], others: list[str], owner: Callable[[], str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._found, self._others, self._owner = found, others, owner
+        self._matmuls, self._others, self._owner = matmuls, others, owner
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        made, packet = function(*args, **(kwargs or {})), function.overloadpacket
+        result, packet = function(*args, **(kwargs or {})), function.overloadpacket
         if packet in _FACTORS:
             left, right = args[_FACTORS[packet] :][:2]
             batch = left.shape[0] if left.dim() == 3 else 1
-            self._found.append(
+            self._matmuls.append(
                 Matmul(self._owner(), batch, left.shape[-2], left.shape[-1], right.shape[-1])
             )
         elif packet in flop_registry:
             self._others.append(str(packet))
-        return made
+        return result
 
 
 def record(module: nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
-    """Run a module forward and backward, from its loss or from the sum of its outputs, and return what it did.
+    """Run a module forward and backward, from its loss or the sum of its outputs; record it.
 
     Raises:
         ModelError: nothing of what it returns can be differentiated.
@@ -187,7 +194,7 @@ def record(module: nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
 
 
 def loss_of(outputs: Any) -> torch.Tensor:
-    """Return what is differentiated: the loss where there is one, else the sum of all outputs that are tensors.
+    """Return what is differentiated: the loss where there is one, else the sum of all outputs.
 
     Raises:
         ModelError: there is no tensor that can be differentiated.
@@ -195,7 +202,7 @@ def loss_of(outputs: Any) -> torch.Tensor:
     loss = outputs.get("loss") if hasattr(outputs, "get") else getattr(outputs, "loss", None)
     if isinstance(loss, torch.Tensor):
         return loss
-    summed = [output.sum() for output in _tensors(outputs) if output.requires_grad]
+    summed = [output.sum() for output in _tensors_in(outputs) if output.requires_grad]
     if not summed:
         raise ModelError(
             "returns nothing that can be differentiated",
@@ -204,7 +211,7 @@ def loss_of(outputs: Any) -> torch.Tensor:
     return sum(summed[1:], summed[0])
 
 
-def _tensors(outputs: Any) -> list[torch.Tensor]:
+def _tensors_in(outputs: Any) -> list[torch.Tensor]:
     """Return the tensors among what a module returns."""
     if isinstance(outputs, torch.Tensor):
         return [outputs]

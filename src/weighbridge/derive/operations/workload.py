@@ -1,4 +1,4 @@
-"""What is run when operations are recorded or measured: a class built for real, with inputs made up for its task."""
+"""What is run when operations are recorded or measured: a built class, with inputs for its task."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16}
 
 
 class Buildable(Protocol):
-    """What builds a class: the part of a `Subject` that a run needs."""
+    """What builds a class: the part of a `Subject` that a workload needs."""
 
     def config(self, changes: Mapping[str, Any]) -> Any:
         """Return the config that says no more than this."""
@@ -36,7 +36,7 @@ class Buildable(Protocol):
         """Build a class on a config, with values."""
 
 
-class Run(NamedTuple):
+class Workload(NamedTuple):
     """How a class is run. ``changes`` are what its config says, by dotted path."""
 
     class_name: str
@@ -50,59 +50,62 @@ class Run(NamedTuple):
 
     @property
     def names(self) -> dict[str, Any]:
-        """What an expression over a run sees besides the config's fields."""
+        """What an expression over a workload sees besides the config's fields."""
         return {name: getattr(self, name) for name in RUN_NAMES}
 
 
-def built(subject: Buildable, run: Run, device: str = "cpu") -> nn.Module:
-    """Build the class of a run, with random weights.
+def built(subject: Buildable, workload: Workload, device: str = "cpu") -> nn.Module:
+    """Build the class of a workload, with random weights.
 
     Raises:
         Exception: whatever the code raises on a config that it refuses.
     """
-    config = subject.attend(subject.config(run.changes), run.attention)
+    config = subject.attend(subject.config(workload.changes), workload.attention)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        module = subject.build(run.class_name, config)
-    return module.to(device=device, dtype=DTYPES[run.dtype]).train(run.training)
+        module = subject.build(workload.class_name, config)
+    return module.to(device=device, dtype=DTYPES[workload.dtype]).train(workload.training)
 
 
 def inputs(
-    run: Run, fields: Mapping[str, Any], device: str = "cpu", seed: int = 0
+    workload: Workload, fields: Mapping[str, Any], device: str = "cpu", seed: int = 0
 ) -> dict[str, torch.Tensor]:
-    """Return what the class of a run is given: random integers, each input below its bound.
+    """Return the inputs of a workload: random integers, each input below its bound.
 
     Example:
-        >>> run = Run("BertForMultipleChoice", {}, batch=4, sequence=8)
-        >>> {name: tuple(tensor.shape) for name, tensor in inputs(run, {"vocab_size": 30}).items()}
+        >>> workload = Workload("BertForMultipleChoice", {}, batch=4, sequence=8)
+        >>> tensors = inputs(workload, {"vocab_size": 30})
+        >>> {name: tuple(tensor.shape) for name, tensor in tensors.items()}
         {'input_ids': (4, 2, 8), 'labels': (4,)}
     """
-    names, dice = {**fields, **run.names}, torch.Generator().manual_seed(seed)
-    made = {}
-    for name, text in _of_task("tasks", run.class_name).items():
+    names, dice = {**fields, **workload.names}, torch.Generator().manual_seed(seed)
+    tensors = {}
+    for name, text in _of_task("tasks", workload.class_name).items():
         dims, _, bound = text.partition("<")
         shape = [evaluate(parse(dim), names) for dim in dims.split()]
         below = evaluate(parse(bound), names)
-        made[name] = torch.randint(0, below, shape, generator=dice).to(device)
-    return made
+        tensors[name] = torch.randint(0, below, shape, generator=dice).to(device)
+    return tensors
 
 
 def sizes_of(class_name: str) -> list[str]:
-    """Return which of a run's own sizes the inputs of a class have.
+    """Return which of a workload's own sizes the inputs of a class have.
 
     Example:
         >>> sizes_of("BertModel"), sizes_of("BertForMultipleChoice")
         (['batch', 'sequence'], ['batch', 'choices', 'sequence'])
     """
-    words = (word for text in _of_task("tasks", class_name).values() for word in text.split())
+    words: list[str] = []
+    for text in _of_task("tasks", class_name).values():
+        words += text.split()
     return [word for word in dict.fromkeys(words) if word in RUN_NAMES]
 
 
-def fixed(class_name: str) -> dict[str, Any]:
+def fixed_fields(class_name: str) -> dict[str, Any]:
     """Return the fields that a class cannot be run at other values of.
 
     Example:
-        >>> fixed("BertForQuestionAnswering"), fixed("BertModel")
+        >>> fixed_fields("BertForQuestionAnswering"), fixed_fields("BertModel")
         ({'num_labels': 2}, {})
     """
     return _of_task("fixed", class_name)
@@ -126,5 +129,8 @@ def _tasks() -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _of_task(part: str, class_name: str) -> dict[str, Any]:
+    """Return the entry of the longest ending that a class's name has; empty where it has none."""
     fitting = [ending for ending in _tasks()[part] if class_name.endswith(ending)]
-    return _tasks()[part][max(fitting, key=len)] if fitting else {}
+    if not fitting:
+        return {}
+    return _tasks()[part][max(fitting, key=len)]

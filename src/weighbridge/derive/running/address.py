@@ -9,16 +9,15 @@ from weighbridge.errors import UsageError
 
 _ADDRESS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _FAMILY = re.compile(r"[a-z][a-z0-9_]*")
-_WORDS = re.compile(
-    r"(?<=[a-z0-9])(?=[A-Z][a-z]|[A-Z]{2}(?![a-z]))|(?<=[A-Z])(?=[A-Z][a-z])"
-)  # where one begins
+# where a word of a name in CamelCase begins
+_WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z]|[A-Z]{2}(?![a-z]))|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def split(address: str) -> tuple[str, str]:
-    """Return the module and the class, or what else stands in it, of an address.
+    """Return the module and the class of an address.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is no address.
 
     Example:
         >>> split("mypackage.mymodel:Outer.Inner")
@@ -31,8 +30,9 @@ def split(address: str) -> tuple[str, str]:
     module, _, name = address.partition(":")
     if not _ADDRESS.fullmatch(address):
         as_imported = module.removesuffix(".py").replace(os.sep, ".").strip(".")
-        better = f"{as_imported}:{name or 'Class'}"
-        shown = better if _ADDRESS.fullmatch(better) else "package.module:Class"
+        shown = f"{as_imported}:{name or 'Class'}"
+        if not _ADDRESS.fullmatch(shown):
+            shown = "package.module:Class"
         raise UsageError(
             "is no address of a class", where=address, hint=f"write {shown}, as Python imports it"
         )
@@ -40,18 +40,18 @@ def split(address: str) -> tuple[str, str]:
 
 
 def family_of(address: str, given: str | None = None) -> str:
-    """Return the family of a class of a user's: the one that is given, or the class's name in snake_case.
+    """Return the family of a user's class: the given one, or the class's name in snake_case.
 
     Raises:
-        UsageError: the address is none, or the family that is given is no name of one.
+        UsageError: the address or the given family is not written as one.
 
     Example:
-        >>> family_of("mypackage.mymodel:MyGPTModel"), family_of("mymodel:MoE"), family_of("mymodel:MoE", "sparse_gpt")
-        ('my_gpt_model', 'moe', 'sparse_gpt')
+        >>> family_of("mypackage.mymodel:MyGPTModel"), family_of("mymodel:MoE", "sparse_gpt")
+        ('my_gpt_model', 'sparse_gpt')
     """
     _, name = split(address)
     if given is None:
-        return _WORDS.sub("_", name.rpartition(".")[2]).lower().strip("_")
+        return _WORD_STARTS.sub("_", name.rpartition(".")[2]).lower().strip("_")
     if not _FAMILY.fullmatch(given):
         hint = "a family is called like my_model: small letters, digits and _"
         raise UsageError(

@@ -1,4 +1,4 @@
-"""What `weighbridge derive` does: one family, a class of the user's, or many families to a folder."""
+"""What `weighbridge derive` does: one family, a user's class, or many families to a folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO
 
 from weighbridge.derive.running.address import family_of
-from weighbridge.derive.running.folder import Folder, check_replaceable, home
+from weighbridge.derive.running.folder import BlueprintFolder, check_replaceable, home
 from weighbridge.derive.running.runs import Done, Task, check_installed, reference, run
 from weighbridge.errors import UsageError, WeighbridgeError, shorten
 from weighbridge.files import write_whole
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 ALL = "all"
 _BAR = 24  # characters
+_LONGEST_HOLE = 300  # characters of a hole that is shown
 
 
-class Wish(NamedTuple):
+class DeriveRequest(NamedTuple):
     """What the user asked to derive, and how.
 
     ``subjects`` are families of transformers, `ALL`, or one class of the user's as
@@ -46,105 +47,113 @@ class Wish(NamedTuple):
         return "saved" if self.operations else "tensors"
 
 
-def derive(wish: Wish, say: Callable[[str], None]) -> tuple[int, str]:
-    """Return the exit status and the answer; notes are said on the way.
+def run_request(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int, str]:
+    """Return the exit status and the answer; ``say`` gets notes on the way.
 
     Raises:
-        WeighbridgeError: the wish cannot be fulfilled, or one subject alone cannot be derived.
+        WeighbridgeError: the request is wrong, or the only subject cannot be derived.
     """
-    _check(wish)
-    if ":" in wish.subjects[0]:
+    _check_request(request)
+    if ":" in request.subjects[0]:
         check_installed(own=True)
-        return _own(wish, say)
+        return _own(request, say)
     check_installed(own=False)
     known = reference().model_types()
-    if list(wish.subjects) == [ALL]:
-        return _many(known, wish)
-    for family in wish.subjects:
+    if list(request.subjects) == [ALL]:
+        return _many(known, request)
+    for family in request.subjects:
         reference().check_family(family)
-    if len(wish.subjects) > 1:
-        return _many(list(dict.fromkeys(wish.subjects)), wish)
-    return _one(wish, say)
+    if len(request.subjects) > 1:
+        return _many(list(dict.fromkeys(request.subjects)), request)
+    return _one(request, say)
 
 
-def _check(wish: Wish) -> None:
-    """Refuse what does not go together.
+def _check_request(request: DeriveRequest) -> None:
+    """Check that the options have possible values and go together.
 
     Raises:
-        UsageError: something does not.
+        UsageError: they do not.
     """
-    own = [subject for subject in wish.subjects if ":" in subject]
-    if wish.jobs < 1:
+    if request.jobs < 1:
         raise UsageError(
-            "--jobs is a number of processes", values={"jobs": wish.jobs}, hint="give 1 or more"
+            "--jobs is a number of processes", values={"jobs": request.jobs}, hint="give 1 or more"
         )
-    if not wish.limit_seconds > 0:
-        raise UsageError(
-            "--limit is a time in seconds",
-            values={"limit": wish.limit_seconds},
-            hint="give more than 0",
-        )
-    if own and len(wish.subjects) > 1:
+    if not request.limit_seconds > 0:
+        values = {"limit": request.limit_seconds}
+        raise UsageError("--limit is a time in seconds", values=values, hint="give more than 0")
+    is_many = len(request.subjects) > 1 or ALL in request.subjects
+    _check_own(request)
+    if is_many and request.operations:
+        raise UsageError("--operations is for one family", hint="name one, or leave it out")
+    if is_many and request.classes:
+        raise UsageError("--class is for one family", hint="name one, or leave it out")
+
+
+def _check_own(request: DeriveRequest) -> None:
+    """Check that a class of the user's is alone, and that only such a class has its options.
+
+    Raises:
+        UsageError: it is not so.
+    """
+    own = [subject for subject in request.subjects if ":" in subject]
+    if own and len(request.subjects) > 1:
         raise UsageError(
             "a class of your own is derived alone",
             values={"class": own[0]},
             hint="name it and no other",
         )
-    if ALL in wish.subjects and len(wish.subjects) > 1:
+    if ALL in request.subjects and len(request.subjects) > 1:
         raise UsageError("all is every family", hint="name it alone, or name the families")
-    for option, given in (
-        ("--config", wish.config),
-        ("--set", wish.fields),
-        ("--family", wish.family),
-    ):
-        if given and not own:
-            hint = "a class of your own is named as package.module:Class"
+    options = {"--config": request.config, "--set": request.fields, "--family": request.family}
+    for option, value in options.items():
+        if value and not own:
             raise UsageError(
                 f"{option} is for a class of your own",
-                values={"found": wish.subjects[0]},
-                hint=hint,
+                values={"found": request.subjects[0]},
+                hint="a class of your own is named as package.module:Class",
             )
-    if wish.operations and (len(wish.subjects) > 1 or ALL in wish.subjects):
-        raise UsageError("--operations is for one family", hint="name one, or leave it out")
-    if wish.classes and (len(wish.subjects) > 1 or ALL in wish.subjects):
-        raise UsageError("--class is for one family", hint="name one, or leave it out")
 
 
-def _one(wish: Wish, say: Callable[[str], None]) -> tuple[int, str]:
+def _one(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int, str]:
     """Derive one family: to a file, or as the answer."""
-    family = wish.subjects[0]
-    path = _path(wish.output, family, wish.part)
+    family = request.subjects[0]
+    path = _path(request.output, family, request.part)
     done = _done(
-        Task(family, classes=_classes(wish), seed=wish.seed, operations=wish.operations), wish, say
+        Task(family, classes=_classes(request), seed=request.seed, operations=request.operations),
+        request,
+        say,
     )
     if path is None:
-        return 0 if done.exact else 1, done.text
-    return _written(path, done, say) or (0, f"{path}: {_state(done)}")
+        return int(not done.exact), done.text
+    if not _write_if_exact(path, done, say):
+        return 1, ""
+    return 0, f"{path}: {_state(done)}"
 
 
-def _own(wish: Wish, say: Callable[[str], None]) -> tuple[int, str]:
+def _own(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int, str]:
     """Derive a class of the user's to a file, and return its total with its formula."""
-    family = family_of(wish.subjects[0], wish.family)
-    name = f"{family}.operations.toml" if wish.operations else f"{family}.toml"
-    path = _path(wish.output or name, family, wish.part) or Path(name)
+    family = family_of(request.subjects[0], request.family)
+    name = f"{family}.operations.toml" if request.operations else f"{family}.toml"
+    path = _path(request.output or name, family, request.part) or Path(name)
     task = Task(
-        wish.subjects[0],
-        wish.config,
-        dict(wish.fields),
+        request.subjects[0],
+        request.config,
+        dict(request.fields),
         family,
-        _classes(wish),
-        wish.seed,
-        wish.operations,
+        _classes(request),
+        request.seed,
+        request.operations,
     )
-    done = _done(task, wish, say)
-    return _written(path, done, say) or (
-        0,
-        f"{path}: {_state(done)}" if wish.operations else _summary(path),
-    )
+    done = _done(task, request, say)
+    if not _write_if_exact(path, done, say):
+        return 1, ""
+    if request.operations:
+        return 0, f"{path}: {_state(done)}"
+    return 0, _summary(path)
 
 
-def _classes(wish: Wish) -> tuple[str, ...] | None:
-    return None if wish.classes is None else tuple(wish.classes)
+def _classes(request: DeriveRequest) -> tuple[str, ...] | None:
+    return None if request.classes is None else tuple(request.classes)
 
 
 def _path(output: str | None, family: str, part: str) -> Path | None:
@@ -152,40 +161,40 @@ def _path(output: str | None, family: str, part: str) -> Path | None:
     if output is None:
         return None
     path = Path(output).expanduser()
-    path = path / f"{family}.toml" if path.is_dir() else path
+    if path.is_dir():
+        path /= f"{family}.toml"
     if not path.parent.is_dir():
         raise UsageError("there is no such folder", where=str(path.parent), hint="make it first")
     check_replaceable(path, family, part)
     return path
 
 
-def _done(task: Task, wish: Wish, say: Callable[[str], None]) -> Done:
-    """Return what comes of one task, its holes told.
+def _done(task: Task, request: DeriveRequest, say: Callable[[str], None]) -> Done:
+    """Return what comes of one task; ``say`` gets its holes.
 
     Raises:
         WeighbridgeError: it came to nothing.
     """
-    with contextlib.closing(run([task], 1, wish.limit_seconds)) as results:
+    with contextlib.closing(run([task], 1, request.limit_seconds)) as results:
         done = next(results)
     if done.error:
         raise done.error
+    label = "hole" if done.exact else "not proved"
     for hole in done.holes:
-        say(f"{'hole' if done.exact else 'not proved'}: {_shown(hole)}")
+        say(f"{label}: {_shown_hole(hole)}")
     return done
 
 
-def _written(path: Path, done: Done, say: Callable[[str], None]) -> tuple[int, str] | None:
-    """Write a blueprint that was proved; return the answer where it was not."""
-    if not done.exact:
-        what = (
-            "operations do not say what the code does"
-            if done.task.operations
-            else "blueprint does not give what the code builds"
-        )
-        say(f"{path} is not written: the {what}")
-        return 1, ""
-    write_whole(path, done.text)
-    return None
+def _write_if_exact(path: Path, done: Done, say: Callable[[str], None]) -> bool:
+    """Write what was proved, and return whether it was."""
+    if done.exact:
+        write_whole(path, done.text)
+        return True
+    what = "blueprint does not give what the code builds"
+    if done.task.operations:
+        what = "operations do not say what the code does"
+    say(f"{path} is not written: the {what}")
+    return False
 
 
 def _summary(path: Path) -> str:
@@ -196,35 +205,41 @@ def _summary(path: Path) -> str:
     formula = weighing.ledger.formula().text({}, sorted(weighing.model.blueprint.repeats))
     configs = weighing.model.blueprint.proof["configs"]
     held = f"{path}: the blueprint, held against the code itself on {configs} unseen configs"
-    told = (
+    sentences = (
         f"{weighing.class_name}: {weighing.parameters:,} parameters at the defaults",
         f"= {formula}",
         f"{held}; `weighbridge weigh {path} --set FIELD=VALUE` weighs it at other sizes",
     )
-    return "\n".join(map(wrap, told))
+    return "\n".join(map(wrap, sentences))
 
 
 # Many families
 
 
-def _many(families: Sequence[str], wish: Wish) -> tuple[int, str]:
-    """Derive families to a folder, those that would come out as they are there left alone; return what came of each."""
-    folder = Folder(home() if wish.output is None else _folder(wish.output))
-    tasks = [Task(family, seed=wish.seed) for family in families]
+def _many(families: Sequence[str], request: DeriveRequest) -> tuple[int, str]:
+    """Derive families to a folder and return what came of each.
+
+    A family is left alone where its blueprint is there and would be the same.
+    """
+    folder = BlueprintFolder(home() if request.output is None else _folder(request.output))
+    tasks = [Task(family, seed=request.seed) for family in families]
     for task in tasks:
         check_replaceable(folder.file(task), task.subject)
-    kept = {task.subject: folder.kept(task) for task in tasks if not wish.again}
-    found = {name: done for name, done in kept.items() if done is not None}
+    results: dict[str, Done] = {}
+    for task in tasks:
+        if not request.again and (kept := folder.kept(task)):
+            results[task.subject] = kept
     progress = Progress(len(tasks), sys.stderr)
-    progress.show("derived before" if found else "", len(found))
-    left = [task for task in tasks if task.subject not in found]
-    with contextlib.closing(run(left, wish.jobs, wish.limit_seconds)) as results, progress:
-        for done in results:
+    progress.show("derived before" if results else "", len(results))
+    waiting = [task for task in tasks if task.subject not in results]
+    running = contextlib.closing(run(waiting, request.jobs, request.limit_seconds))
+    with running as finished, progress:
+        for done in finished:
             if done.error is None and done.exact:
                 folder.keep(done)
-            found[done.task.subject] = done
+            results[done.task.subject] = done
             progress.show(f"{done.task.subject}: {_state(done)}, {done.seconds:.0f} s", 1)
-    return _report([found[task.subject] for task in tasks], folder.path)
+    return _report([results[task.subject] for task in tasks], folder.path)
 
 
 def _folder(output: str) -> Path:
@@ -244,7 +259,9 @@ def _state(done: Done) -> str:
         return "failed"
     if not done.exact:
         return "not proved"
-    return f"{len(done.holes)} hole{'s' if len(done.holes) > 1 else ''}" if done.holes else "exact"
+    if not done.holes:
+        return "exact"
+    return "1 hole" if len(done.holes) == 1 else f"{len(done.holes)} holes"
 
 
 def _report(results: Sequence[Done], folder: Path) -> tuple[int, str]:
@@ -256,21 +273,18 @@ def _report(results: Sequence[Done], folder: Path) -> tuple[int, str]:
         f"{folder}: {exact} exact, {len(holes)} with holes, {len(failed)} failed, of {len(results)}"
     ]
     for done in holes:
-        lines += [f"{done.task.subject}: {_shown(hole)}" for hole in done.holes]
+        lines += [f"{done.task.subject}: {_shown_hole(hole)}" for hole in done.holes]
     for done in failed:
-        why = (
-            _why(done.error) if done.error else f"not proved: {_shown(next(iter(done.holes), ''))}"
-        )
-        lines.append(f"{done.task.subject}: failed: {why}")
-    return (1 if failed else 0), "\n".join(lines)
+        if done.error:
+            reason = str(WeighbridgeError(done.error.what, values=done.error.values))
+        else:
+            reason = f"not proved: {_shown_hole(next(iter(done.holes), ''))}"
+        lines.append(f"{done.task.subject}: failed: {reason}")
+    return int(bool(failed)), "\n".join(lines)
 
 
-def _why(error: WeighbridgeError) -> str:
-    return str(WeighbridgeError(error.what, values=error.values))
-
-
-def _shown(hole: str) -> str:
-    return shorten(hole, str, 300)
+def _shown_hole(hole: str) -> str:
+    return shorten(hole, str, _LONGEST_HOLE)
 
 
 class Progress:
@@ -290,7 +304,7 @@ class Progress:
         self.is_terminal = stream is not None and stream.isatty()
 
     def show(self, what: str, more: int) -> None:
-        """Tell what is done, and how much more that is."""
+        """Show what is done, and how much more that is."""
         self.done += more
         if self.stream is None or (not what and not self.is_terminal):
             return

@@ -1,4 +1,4 @@
-"""Where derived blueprints are written: whole or not at all, over nothing else, and not again where nothing changed."""
+"""Where derived blueprints are written: over nothing else, and not again where nothing changed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from weighbridge.derive.running.runs import Done, Task
 from weighbridge.errors import UsageError
 from weighbridge.files import write_whole
 
-STATE = ".derived.json"  # beside the blueprints: what each was derived from, so that it need not be again
+STATE = ".derived.json"
+"""The file beside the blueprints that records what each was derived from."""
 
 
 def check_replaceable(path: Path, family: str, part: str = "tensors") -> None:
-    """See that a file may be written to a path: nothing is there, or one of the same family that has the same part.
+    """Check that a file may be written: nothing is there, or the same part of the same family.
 
     Raises:
         UsageError: something else is there.
@@ -42,12 +43,12 @@ def _text_of(path: Path) -> str:
         return file.read(LONGEST_BLUEPRINT + 1).decode()
 
 
-class Folder:
+class BlueprintFolder:
     """A folder of blueprints, and what each of them was derived from, in a small file of its own.
 
     Example:
         >>> import tempfile
-        >>> folder = Folder(Path(tempfile.mkdtemp()))
+        >>> folder = BlueprintFolder(Path(tempfile.mkdtemp()))
         >>> task = Task("bert")
         >>> folder.keep(Done(task, 'family = "bert"', exact=True))
         >>> folder.kept(task).exact, folder.kept(Task("bert", seed=1))
@@ -58,8 +59,9 @@ class Folder:
         self.path = path
         self._state: dict[str, Any] = {}
         with contextlib.suppress(OSError, ValueError):
-            found = json.loads((path / STATE).read_text(encoding="utf-8"))
-            self._state = found if isinstance(found, dict) else {}
+            state = json.loads((path / STATE).read_text(encoding="utf-8"))
+            if isinstance(state, dict):
+                self._state = state
 
     def file(self, task: Task) -> Path:
         """Return where a family's blueprint is."""
@@ -82,7 +84,7 @@ class Folder:
         write_whole(self.path / STATE, json.dumps(state, indent=1) + "\n")
 
     def kept(self, task: Task) -> Done | None:
-        """Return a blueprint that is there, if it would come out the same: nothing that it was made of has changed."""
+        """Return the blueprint of an earlier run, if it would be the same: nothing has changed."""
         known = self._state.get(task.subject)
         if not isinstance(known, dict) or any(
             known.get(key) != value for key, value in _origin(task).items()
@@ -126,7 +128,7 @@ def _digest(text: str) -> str:
 
 
 def home() -> Path:
-    """Return the folder of the blueprints that this package ships, if this is a checkout that can be written.
+    """Return the folder of the shipped blueprints, if this is a checkout that can be written.
 
     Raises:
         UsageError: it is not.

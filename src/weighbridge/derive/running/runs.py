@@ -1,7 +1,7 @@
-"""Runs derivations, each in its own process: code that hangs or dies is one subject's failure, and the others go on.
+"""Runs derivations, each in its own process.
 
-What comes of a subject does not depend on what else is derived, in which order, or on how many
-processes there are.
+Code that hangs or dies is the failure of one subject, and the others go on. What comes of a subject
+does not depend on what else is derived, in which order, or on how many processes there are.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _LONGEST_REASON = 300
 
 
 class Task(NamedTuple):
-    """What to derive: a family of transformers, or a class as ``package.module:Class`` with its config."""
+    """What to derive: a family of transformers, or a class with its config.
+
+    A class is written ``package.module:Class``.
+    """
 
     subject: str
     config: str | None = None
@@ -53,7 +56,7 @@ class Task(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What came of a task: the text of a blueprint and what it lacks, or the error that there is instead."""
+    """What came of a task: the text of a blueprint and what it lacks, or an error."""
 
     task: Task
     text: str = ""
@@ -66,7 +69,7 @@ class Done(NamedTuple):
 def run(
     tasks: Iterable[Task], jobs: int = 1, limit_seconds: float = LIMIT_SECONDS
 ) -> Generator[Done]:
-    """Derive each task in a process of its own, this many at a time, and yield what comes of them as it comes.
+    """Derive each task in a process of its own, this many at a time; yield each as it is done.
 
     One that takes longer than the limit is ended. Where the generator is closed, all are.
     """
@@ -99,26 +102,26 @@ class _Worker:
         self.pipe, theirs = context.Pipe(duplex=False)
         self.process: BaseProcess = context.Process(target=_work, args=(task, theirs), daemon=True)
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", DeprecationWarning
-            )  # a library's threads: none of them is needed there
+            # of forking beside a library's threads: the process needs none of them
+            warnings.simplefilter("ignore", DeprecationWarning)
             self.process.start()
         theirs.close()
 
     def done(self) -> Done:
         """Return what came of it; one that is not done is ended."""
-        said: dict[str, Any] = {}
+        message: dict[str, Any] = {}
         with contextlib.suppress(EOFError, OSError, ValueError):
             if self.pipe.poll():
-                said = json.loads(self.pipe.recv_bytes())
-        late = not said and time.monotonic() >= self.end
-        self.stop(gently=bool(said))
+                message = json.loads(self.pipe.recv_bytes())
+        late = not message and time.monotonic() >= self.end
+        self.stop(gently=bool(message))
         seconds = time.monotonic() - self.began
-        if "text" in said:
-            return Done(self.task, said["text"], said["exact"], tuple(said["holes"]), None, seconds)
-        return Done(
-            self.task, error=_error(said.get("error")) or self._failure(late=late), seconds=seconds
-        )
+        if "text" in message:
+            text, exact, holes = message["text"], message["exact"], tuple(message["holes"])
+            return Done(self.task, text, exact, holes, None, seconds)
+        if "error" in message:
+            return Done(self.task, error=WeighbridgeError(**message["error"]), seconds=seconds)
+        return Done(self.task, error=self._failure(late=late), seconds=seconds)
 
     def _failure(self, *, late: bool) -> WeighbridgeError:
         where = self.task.subject
@@ -142,39 +145,27 @@ class _Worker:
         self.pipe.close()
 
 
-def _error(said: Mapping[str, Any] | None) -> WeighbridgeError | None:
-    """Return an error as another process had it."""
-    return said and WeighbridgeError(
-        said["what"], where=said["where"], values=said["values"], hint=said["hint"]
-    )  # type: ignore[return-value]
-
-
 # What runs in the process
 
 
 def _work(task: Task, pipe: Connection) -> None:
     """Derive a task and send what comes of it."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # whoever started this is interrupted too, and ends it
+    # whoever started this is interrupted too, and ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _silence(own=task.is_own)
     try:
-        said = _derived(task)
+        message = _derived(task)
     except WeighbridgeError as error:
-        said = {"error": _told(error)}
+        message = {"error": _error_fields(error)}
     except (Exception, SystemExit) as error:  # whatever a model's own code raises
-        reason = shorten(
-            " ".join(f"{type(error).__name__}: {error}".split()), str, _LONGEST_REASON
-        ).rstrip(".")
-        failure = ModelError(
-            f"deriving it raised {reason}",
-            where=task.subject,
-            hint="see that it can be built at all",
-        )
-        said = {"error": _told(failure)}
+        raised = " ".join(f"{type(error).__name__}: {error}".split())
+        reason = shorten(raised, str, _LONGEST_REASON).rstrip(".")
+        hint = "see that it can be built at all"
+        failure = ModelError(f"deriving it raised {reason}", where=task.subject, hint=hint)
+        message = {"error": _error_fields(failure)}
     with contextlib.suppress(OSError):
-        pipe.send_bytes(json.dumps(said).encode())
+        pipe.send_bytes(json.dumps(message).encode())
 
 
 def _derived(task: Task) -> dict[str, Any]:
@@ -188,12 +179,12 @@ def _derived(task: Task) -> dict[str, Any]:
         subject.check_class(class_name)
     if task.operations:
         return _operated(task, subject)
-    found = derive(subject, classes=task.classes, seed=task.seed)
-    return {"text": found.text, "exact": found.exact, "holes": list(found.holes)}
+    derived = derive(subject, classes=task.classes, seed=task.seed)
+    return {"text": derived.text, "exact": derived.exact, "holes": list(derived.holes)}
 
 
 def _operated(task: Task, subject: Subject) -> dict[str, Any]:
-    """Derive the operations of a subject; of a class of no family that has a blueprint, that first."""
+    """Derive the operations of a subject, after its blueprint where none is shipped."""
     import tomllib  # noqa: PLC0415
 
     from weighbridge.blueprint import schema as blueprint  # noqa: PLC0415
@@ -201,13 +192,12 @@ def _operated(task: Task, subject: Subject) -> dict[str, Any]:
     from weighbridge.derive.operations.operate import operate  # noqa: PLC0415
 
     if subject.family not in blueprint.families():
-        known = blueprint.Blueprint(
-            tomllib.loads(derive(subject, classes=task.classes, seed=task.seed).text)
-        )
+        derived = derive(subject, classes=task.classes, seed=task.seed)
+        known = blueprint.Blueprint(tomllib.loads(derived.text))
     else:
         known = blueprint.load(subject.family)
-    found = operate(subject, known, task.classes, task.seed)
-    return {"text": found.text, "exact": found.exact, "holes": list(found.holes)}
+    operated = operate(subject, known, task.classes, task.seed)
+    return {"text": operated.text, "exact": operated.exact, "holes": list(operated.holes)}
 
 
 def subject_of(task: Task) -> Subject:
@@ -220,8 +210,8 @@ def subject_of(task: Task) -> Subject:
         from weighbridge.derive.probing.own import OwnSubject  # noqa: PLC0415
 
         return OwnSubject(task.subject, task.config, task.fields, task.family)
-    found: Subject = reference().FamilySubject(task.subject)
-    return found
+    subject: Subject = reference().FamilySubject(task.subject)
+    return subject
 
 
 def _end_with_parent() -> None:
@@ -233,16 +223,17 @@ def _end_with_parent() -> None:
 
 
 def _silence(*, own: bool) -> None:
-    """Send what is printed nowhere; what a user's own code prints is words, and goes to stderr."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    sys.stdout = sys.stderr if own else open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # till the end
-    os.dup2(2 if own else nowhere, 1)
-    if not own:
-        sys.stderr = sys.stdout
-        os.dup2(nowhere, 2)
+    """Discard what is printed; what a user's own code prints goes to stderr."""
+    if own:
+        sys.stdout = sys.stderr
+        os.dup2(2, 1)
+        return
+    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    os.dup2(sys.stdout.fileno(), 1)
+    os.dup2(sys.stdout.fileno(), 2)
 
 
-def _told(error: WeighbridgeError) -> dict[str, Any]:
+def _error_fields(error: WeighbridgeError) -> dict[str, Any]:
     values = {
         name: value if _is_plain(value) else shorten(value) for name, value in error.values.items()
     }
@@ -259,7 +250,7 @@ def _is_plain(value: Any) -> bool:
 def check_installed(
     *, own: bool, why: str = "deriving runs the model's code", extra: str = "derive"
 ) -> None:
-    """See that what runs a model's code is there.
+    """Check that what runs a model's code is installed.
 
     Args:
         own: the model is a user's own, and no family of transformers.
@@ -280,7 +271,7 @@ def check_installed(
 
 @cache
 def reference() -> Any:
-    """Return the module of transformers' families, imported; it fetches nothing from anywhere."""
+    """Import and return the module of transformers' families; it downloads nothing."""
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     with mock.patch.dict(os.environ, offline):
         return importlib.import_module("weighbridge.derive.probing.reference")

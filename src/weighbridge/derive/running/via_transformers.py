@@ -1,8 +1,7 @@
-"""Counts one config with transformers itself, where there is no blueprint or the config is outside its region.
+"""Counts one config with transformers itself, where no blueprint holds for it.
 
 The answer is a blueprint without letters: the tensors that transformers builds, on the meta device,
-with their sizes as numbers. Everything that is asked of a model can so be asked of it, but a
-formula.
+with their sizes as numbers. It answers every question about a model, except for a formula.
 """
 
 from __future__ import annotations
@@ -21,15 +20,16 @@ if TYPE_CHECKING:
 
     from weighbridge.derive.probing.probe import Probe
 
+_LONGEST_REASON = 300  # characters of why a config is refused
 
-def counted(config: Mapping[str, Any], where: str) -> Blueprint:
-    """Return what transformers builds of a config: the base class of its model type, and the class that it names.
+
+def blueprint_as_built(config: Mapping[str, Any], where: str) -> Blueprint:
+    """Return what transformers builds: the base class of a model type, and the class named.
 
     Raises:
         ModelError: transformers has no such model type, or refuses the config.
     """
-    family = config.get("model_type")
-    subject = reference.FamilySubject(family if isinstance(family, str) else str(family))
+    subject = reference.FamilySubject(str(config.get("model_type")))
     base = _built(subject, subject.base_class, config, where)
     raw: dict[str, Any] = {
         "format": FORMAT,
@@ -45,29 +45,35 @@ def counted(config: Mapping[str, Any], where: str) -> Blueprint:
         "defaults": {},
         **_tables(base),
     }
-    named = _named(config)
-    if named in subject.task_classes():
-        raw["classes"] = {named: {"base": False, **_tables(_built(subject, named, config, where))}}
+    class_name = _architecture(config)
+    if class_name in subject.task_classes():
+        task = _built(subject, class_name, config, where)
+        raw["classes"] = {class_name: {"base": False, **_tables(task)}}
     return Blueprint(raw)
 
 
-def _named(config: Mapping[str, Any]) -> str:
-    named = config.get("architectures")
-    return named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
+def _architecture(config: Mapping[str, Any]) -> str:
+    """Return the class that a config names first; empty where it names none."""
+    names = config.get("architectures")
+    if isinstance(names, list) and names and isinstance(names[0], str):
+        return names[0]
+    return ""
 
 
 def _built(
     subject: reference.FamilySubject, class_name: str, config: Mapping[str, Any], where: str
 ) -> Probe:
-    said = json.loads(json.dumps(dict(config)))
+    own_copy = json.loads(json.dumps(dict(config)))
     try:
         with probe.quick_building(), torch.no_grad():
-            made = subject.config_class.from_dict(said)
-            return probe.take(lambda: subject.build(class_name, made), {}, {}, labels=False)
-    except Exception as error:
+            config_object = subject.config_class.from_dict(own_copy)
+            return probe.take(
+                lambda: subject.build(class_name, config_object), {}, {}, labels=False
+            )
+    except Exception as error:  # whatever transformers raises
         raise ModelError(
             f"{subject.reference} does not build {class_name} of it: "
-            f"{type(error).__name__}: {shorten(str(error), str, 300)}",
+            f"{type(error).__name__}: {shorten(str(error), str, _LONGEST_REASON)}",
             where=where,
             hint="correct the config",
         ) from None
@@ -76,11 +82,13 @@ def _built(
 def _tables(built: Probe) -> dict[str, dict[str, str]]:
     tensors = {name: " ".join(map(str, tensor.shape)) for name, tensor in built.tensors.items()}
     ties = {name: tensor.tied_to for name, tensor in built.tensors.items() if tensor.tied_to}
-    holding = {path for name in tensors for path in _above(name)}
-    modules = {path: kind for path, kind in built.modules.items() if path in holding}
+    parents: set[str] = set()
+    for name in tensors:
+        parents.update(_paths_above(name))
+    modules = {path: kind for path, kind in built.modules.items() if path in parents}
     return {"tensors": tensors, "ties": ties, "modules": modules}
 
 
-def _above(name: str) -> list[str]:
+def _paths_above(name: str) -> list[str]:
     pieces = name.split(".")
     return [".".join(pieces[:depth]) for depth in range(1, len(pieces))]

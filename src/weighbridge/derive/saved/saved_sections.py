@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weighbridge.derive.generalize.draft import Draft
     from weighbridge.derive.saved.saved_names import SavedNames
     from weighbridge.derive.saved.saved_tensors import SavedTensor
-    from weighbridge.derive.write import Letters
+    from weighbridge.derive.write import IndexLetters
 
     Texts = dict[str, list[str]]  # what files hold, by the name of the module's tensor or a path
 
@@ -26,7 +26,7 @@ def add_saved(
     raw: dict[str, Any],
     saved: Mapping[str, SavedNames],
     drafts: Mapping[str, Draft],
-    letters: Letters,
+    letters: IndexLetters,
 ) -> list[str]:
     """Write down what files hold of each class, and return the fields that this needs.
 
@@ -69,7 +69,9 @@ def _blueprint_names(raw: dict[str, Any], of_class: dict[str, Any]) -> dict[str,
 class _Naming:
     """How a class names its tensors: as the base class does, or itself."""
 
-    def __init__(self, of_class: dict[str, Any], base: Draft, own: Draft, letters: Letters) -> None:
+    def __init__(
+        self, of_class: dict[str, Any], base: Draft, own: Draft, letters: IndexLetters
+    ) -> None:
         self.prefix = of_class.get("prefix", "")
         self.base, self.own, self.letters = base, own, letters
 
@@ -115,7 +117,7 @@ def _new_renames(
     return {old: new for old, new in renamed.items() if known.get(old) != new}
 
 
-def _in_letters(tensor: SavedTensor, chain_of_lists: Sequence[str], letters: Letters) -> str:
+def _in_letters(tensor: SavedTensor, chain_of_lists: Sequence[str], letters: IndexLetters) -> str:
     """Return the text of a tensor of files, its indices by these letters and one of its own."""
     indices = list(chain_of_lists)
     if tensor.number is not None:
@@ -161,7 +163,7 @@ def _renamed_path(name: str, texts: Texts) -> tuple[str, str] | None:
     return None
 
 
-def _fields_of_saved(raw: dict[str, Any], letters: Letters) -> list[str]:
+def _fields_of_saved(raw: dict[str, Any], letters: IndexLetters) -> list[str]:
     """Return the fields in what is written of files, and in how many of each there are."""
     texts = list(chain.from_iterable(map(stored_texts, sections(raw).values())))
     dims = chain.from_iterable(split_dims(text.partition(":")[2]) for text in texts)

@@ -1,0 +1,127 @@
+"""The tables of a blueprint that describe the config of its family."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.algebra.rewrite import NULL, field_names
+from weighbridge.blueprint.paths import above
+from weighbridge.derive.generalize.config_defaults import respelled
+from weighbridge.derive.write import expression
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+
+    from weighbridge.algebra.expr import Tree
+    from weighbridge.derive.generalize.config_defaults import FieldOrigins
+    from weighbridge.derive.probing.probe import Probe
+    from weighbridge.derive.probing.subject import Subject
+
+
+def config_tables(
+    subject: Subject, filled: FieldOrigins, probes: Sequence[Probe], turned: Container[str]
+) -> dict[str, Any]:
+    """Return what a blueprint holds of the config.
+
+    Args:
+        subject: the code that the blueprint is derived from.
+        filled: where each field that decides anything comes from.
+        probes: the configs that were learned from.
+        turned: the fields that were explored.
+    """
+    fields = {**filled.defaults, **filled.computed}
+    optional: dict[str, Any] = {place: {} for place in subject.optional}
+    knobs = [knob.path for knob in subject.knobs({**subject.start, **optional})]
+    beyond = [path for path in subject.taken if path not in fields and path not in turned]
+    never_null = {name for name, tree in filled.computed.items() if tree != NULL}
+    declared = _as_declared(filled.defaults, knobs)
+    return {
+        "inert": sorted(set(knobs) - fields.keys() - set(beyond)),
+        "nullable": sorted(set(filled.nullable) - never_null),
+        "zero": sorted(_fields_seen_at_zero(probes) & fields.keys()),
+        "beyond": sorted(beyond),
+        "values": _texts_by_field(fields, probes),
+        "spelled": _spellings(subject, fields, probes),
+        "defaults": {name: filled.defaults[name] for name in declared},
+        "given": filled.given,
+        "configs": {**subject.sub_configs, **_plain_dicts(subject, fields)},
+        "aliases": _aliases(subject, {*fields, *knobs}.difference(beyond)),
+        "computed": _after_what_they_need(filled.computed),
+    }
+
+
+def _spellings(
+    subject: Subject, fields: Container[str], probes: Sequence[Probe]
+) -> dict[str, dict[str, str]]:
+    """Return the other words for the texts of each field."""
+    spellings: dict[str, dict[str, str]] = {}
+    for words in (subject.words, respelled(subject, probes)):
+        for name, meanings in words.items():
+            spellings.setdefault(name, {}).update(meanings)
+    return {name: spellings[name] for name in sorted(spellings) if name in fields}
+
+
+def _plain_dicts(subject: Subject, fields: Iterable[str]) -> dict[str, str]:
+    """Return the paths of the dicts that hold these fields and are no sub-configs."""
+    places: set[str] = set()
+    for name in fields:
+        places |= {place for place in above(name) if place != name}
+    return dict.fromkeys(sorted(places - subject.sub_configs.keys()), "")
+
+
+def _aliases(subject: Subject, known: Collection[str]) -> dict[str, str]:
+    """Return every other name under which a config may hold one of these fields."""
+    aliases = subject.aliases(sorted(known)).items()
+    return {alias: name for alias, name in aliases if name in known and alias not in known}
+
+
+def _fields_seen_at_zero(probes: Iterable[Probe]) -> set[str]:
+    """Return the fields that were 0, or a list with a 0, in a config."""
+    zero: set[str] = set()
+    for probe in probes:
+        zero |= {name for name, value in probe.fields.items() if _holds_zero(value)}
+    return zero
+
+
+def _holds_zero(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_holds_zero, value))
+    return type(value) is int and value == 0
+
+
+def _as_declared(fields: Iterable[str], knobs: Sequence[str]) -> list[str]:
+    """Return fields in the order in which the config class declares them, others last."""
+    rank = {name: index for index, name in enumerate(knobs)}
+    return sorted(fields, key=lambda name: (rank.get(name, len(rank)), name))
+
+
+def _texts_by_field(fields: Iterable[str], probes: Sequence[Probe]) -> dict[str, list[Any]]:
+    """Return the texts that each field of texts was seen with."""
+    texts_by_field: dict[str, set[str]] = {}
+    for probe in probes:
+        for name in fields:
+            if texts := _texts_in(probe.fields.get(name)):
+                texts_by_field.setdefault(name, set()).update(texts)
+    return {name: sorted(texts) for name, texts in sorted(texts_by_field.items())}
+
+
+def _texts_in(value: Any) -> list[str]:
+    """Return a text, or the texts of a list that holds nothing else; else nothing."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return value
+    return []
+
+
+def _after_what_they_need(computed: Mapping[str, Tree]) -> dict[str, str]:
+    """Return computed fields as text, each after the fields that it needs."""
+    ordered: dict[str, str] = {}
+    waiting = dict(computed)
+    while waiting:
+        ready = [
+            name for name in waiting if not field_names(waiting[name]) & waiting.keys() - {name}
+        ]
+        for name in ready or list(waiting):
+            ordered[name] = expression(waiting.pop(name))
+    return ordered

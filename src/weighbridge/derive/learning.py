@@ -1,0 +1,206 @@
+"""Learns one class: explores its configs and generalizes, until a draft predicts new configs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge.derive.generalize.draft import Draft
+from weighbridge.derive.generalize.generalize import generalize
+from weighbridge.derive.probing.aiming import aim
+from weighbridge.derive.probing.chance import sample
+from weighbridge.derive.probing.explore import explore
+from weighbridge.derive.probing.probe import quick_building
+from weighbridge.derive.probing.state import begin
+from weighbridge.derive.probing.unreached import Runs, UnreachedLine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from weighbridge.derive.probing.probe import Probe
+    from weighbridge.derive.probing.state import Exploration
+    from weighbridge.derive.probing.subject import Subject
+
+IN_A_ROW = 20  # random configs that a draft must predict before it is believed
+IN_A_ROW_AFTER = 8  # the same, for a class that is explored after another of the same config
+_PATIENCE = 6  # drafts in a row that leave the same parts unknown
+_MOST_PINNABLE = 24  # fields that may be held at their defaults
+_ROUNDS = 3  # of aiming at lines of code that no config has executed
+_SMALL_AFTER = 4  # small configs that are run again for a class that is explored after another
+_LONGEST_REASON = 100  # characters of the reason why a class was not built
+
+
+class Learned(NamedTuple):
+    """A class as it was learned: its draft, its probes, and what is still wrong or missing."""
+
+    class_name: str
+    draft: Draft
+    exploration: Exploration
+    runs: Runs
+    holes: list[str]
+    """What is known to be wrong."""
+    missed: list[str]
+    """Lines of code that no config executed."""
+
+    @property
+    def probes(self) -> list[Probe]:
+        """The configs that it was learned from."""
+        return self.exploration.probes
+
+
+def learn_class(
+    subject: Subject, class_name: str, *, like: Learned | None = None, seed: int = 0
+) -> Learned:
+    """Learn a class, either from the start or after another class of the same config.
+
+    Where the draft of a first class leaves parts unknown, each field that was made smaller is held
+    at its default in turn, and the first such draft that leaves nothing unknown is returned.
+
+    Raises:
+        Exception: whatever the reference code raises where its default config cannot be built.
+    """
+    runs = like.runs if like else Runs(subject)
+    exploration = begin(subject, class_name, seed, pinned=subject.pinned)
+    with quick_building():
+        learned = _explored(exploration, runs, like)
+        if like is not None or not learned.draft.unknown:
+            return learned
+        for path in exploration.shrunk:
+            pinned = begin(subject, class_name, seed, pinned=[*subject.pinned, path])
+            learned_pinned = _explored(pinned, runs)
+            if not learned_pinned.draft.unknown:
+                return learned_pinned
+    return learned
+
+
+def learn_tasks(
+    subject: Subject, base: Learned, class_names: Iterable[str], seed: int
+) -> tuple[list[Learned], list[str]]:
+    """Return the task classes that could be learned, and a hole for each of the others."""
+    tasks: list[Learned] = []
+    holes: list[str] = []
+    for class_name in class_names:
+        try:
+            task = learn_class(subject, class_name, like=base, seed=seed)
+        except Exception as error:  # a class that cannot be built must not stop the others
+            reason = f"{type(error).__name__}: {str(error).strip()[:_LONGEST_REASON]}"
+            holes.append(f"{class_name} was not built: {reason}")
+            continue
+        holes += task.holes
+        if not task.holes:
+            tasks.append(task)
+    return tasks, holes
+
+
+def correct_base(base: Learned, tasks: Sequence[Learned]) -> Learned:
+    """Return the base class, learned also from the configs of its task classes."""
+    configs: dict[str, Mapping[str, Any]] = {}
+    for task in tasks:
+        for probe in task.probes:
+            configs[repr(probe.changes)] = probe.changes
+    mispredicted = []
+    with quick_building():
+        for changes in configs.values():
+            base_probe = base.exploration.try_out(changes)
+            if base_probe is not None and not base.draft.gives(base_probe):
+                mispredicted.append(base_probe)
+    if not mispredicted:
+        return base
+    for base_probe in mispredicted:
+        base.exploration.keep(base_probe)
+    return base._replace(draft=generalize(base.probes))
+
+
+def learn_more(learned: Learned, configs: Iterable[Mapping[str, Any]]) -> Learned:
+    """Return a class learned also from these configs, which its blueprint got wrong."""
+    exploration = learned.exploration
+    with quick_building():
+        for changes in configs:
+            probe = exploration.try_out(changes)
+            if probe is not None:
+                exploration.keep(probe)
+        draft = generalize(exploration.probes)
+        while draft.unknown and (path := _most_helpful_pin(exploration, draft)):
+            exploration.pin(path)
+            draft = generalize(exploration.probes)
+    return learned._replace(draft=draft, holes=_holes_of(exploration, draft))
+
+
+def _explored(exploration: Exploration, runs: Runs, like: Learned | None = None) -> Learned:
+    """Return a class explored and generalized, with fields pinned where the draft needs it."""
+    if like is None:
+        wanted_in_a_row, most_small = IN_A_ROW, None
+        explore(exploration)
+    else:
+        wanted_in_a_row, most_small = IN_A_ROW_AFTER, _SMALL_AFTER
+        explore(exploration, like.exploration)
+    missed = _run_missed_lines(exploration, runs, most_small)
+    draft, in_a_row = _believed_draft(exploration, wanted_in_a_row)
+    while draft.unknown and like is None and (path := _most_helpful_pin(exploration, draft)):
+        exploration.pin(path)
+        draft, in_a_row = _believed_draft(exploration, wanted_in_a_row)
+    class_name, holes = exploration.class_name, _holes_of(exploration, draft)
+    if in_a_row < wanted_in_a_row and not holes:
+        holes.append(f"{class_name}: no draft gave {wanted_in_a_row} random configs in a row")
+    return Learned(class_name, draft, exploration, runs, holes, [str(line) for line in missed])
+
+
+def _holes_of(exploration: Exploration, draft: Draft) -> list[str]:
+    return [f"{exploration.class_name}: {unknown} was not found" for unknown in draft.unknown]
+
+
+def _believed_draft(exploration: Exploration, wanted_in_a_row: int) -> tuple[Draft, int]:
+    """Return the best draft, and how many random configs in a row it predicted."""
+    draft = generalize(exploration.probes)
+    in_a_row = without_progress = 0
+    while (
+        in_a_row < wanted_in_a_row
+        and without_progress < _PATIENCE
+        and exploration.budget.share_left > 0
+    ):
+        probe = sample(exploration)
+        if probe is None:
+            break
+        if draft.gives(probe):
+            in_a_row += 1
+            continue
+        in_a_row, unknown_before = 0, draft.unknown
+        exploration.keep(probe)
+        draft = generalize(exploration.probes)
+        if unknown_before and draft.unknown == unknown_before:
+            without_progress += 1
+        else:
+            without_progress = 0
+    return draft, in_a_row
+
+
+def _most_helpful_pin(exploration: Exploration, draft: Draft) -> str | None:
+    """Return the field that leaves the fewest parts unknown when it is held at its default.
+
+    None where no field leaves fewer than the draft does.
+    """
+    best, fewest = None, len(draft.unknown)
+    for path in exploration.pinnable[:_MOST_PINNABLE]:
+        unknown = len(generalize(exploration.without(path)).unknown)
+        if unknown < fewest:
+            best, fewest = path, unknown
+        if not unknown:
+            break
+    return best
+
+
+def _run_missed_lines(
+    exploration: Exploration, runs: Runs, most_small: int | None
+) -> list[UnreachedLine]:
+    """Aim configs at the lines that none has executed; return the lines that remain."""
+    base_config = exploration.findings.base.items()
+    aimed: list[Any] = []
+    missed: list[UnreachedLine] = []
+    for _ in range(_ROUNDS):
+        changes = (probe.changes for probe in exploration.probes)
+        small = [config for config in changes if base_config <= config.items()]
+        missed_before = [str(line) for line in missed]
+        missed = runs.never_run(exploration.class_name, [*small[:most_small], *aimed])
+        if not missed or [str(line) for line in missed] == missed_before:
+            break
+        aimed = aim(exploration, missed)
+    return missed

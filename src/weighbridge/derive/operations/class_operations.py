@@ -1,0 +1,346 @@
+"""The operations of one class, put into expressions from its runs.
+
+Sizes are drawn at random, so that a recorded number shows which of them it is made of: it is the
+same product of fields at every draw. Each draw runs in every situation, that is with every
+attention and dtype, with and without each dropout. What exists in some situations only gets the
+condition that separates these from the others. What cannot be expressed is an error of its class,
+never a guess.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import random
+from collections import Counter
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from weighbridge.algebra.expr import evaluate
+from weighbridge.blueprint.operations import COMPUTE, KINDS
+from weighbridge.blueprint.paths import indices_in
+from weighbridge.derive.generalize.choosing import condition_of
+from weighbridge.derive.operations.module_paths import ModulePaths
+from weighbridge.derive.operations.workload import ATTENTIONS
+from weighbridge.derive.write import dim, expression
+from weighbridge.errors import ModelError, WeighbridgeError, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from weighbridge.algebra.expr import Tree
+    from weighbridge.derive.operations.region import Draw, Recorded, Region, Situation
+
+DRAWS = 3  # configs that expressions are found on
+MOST_REFUSED = 40  # draws that the code may not build or run
+_TRIES = 4000  # draws, most of which have no model or are too much like another
+_MOST_FACTORS = 4  # of a dim
+_MOST_TIMES = 8  # that a dim may be of a product of sizes
+_RANK_OF_FACTOR = 100  # so that fewer factors go before a smaller number of times
+_LONGEST_REASON = 200  # characters of the reason why code did not run
+_WIDE = "F32"  # the dtype whose runs show what follows the dtype of the model
+
+# What it costs a condition to use a question: the most natural condition is the cheapest.
+_COST_OF_SETTING = 1
+_COST_OF_TRAINING = 2
+_COST_OF_DROPOUT_OR_ANOTHER = 3
+_COST_OF_LAYER = 4
+
+
+class Expressed(NamedTuple):
+    """What all draws of a product or a saved tensor have in common: path, dtype and dims."""
+
+    path: str
+    dtype: str
+    dims: str
+
+    @property
+    def text(self) -> str:
+        """The dtype, where there is one, and the dims."""
+        return f"{self.dtype} {self.dims}".strip()
+
+
+ExpressedByKind = dict[str, list[Expressed]]
+Place = tuple["Situation", tuple[int, ...]]
+"""Where an operation may happen: in a situation, in the layers of these indices."""
+
+
+class ClassOperations:
+    """The operations of one class, expressed from its runs."""
+
+    def __init__(self, region: Region, class_name: str) -> None:
+        self.region, self.class_name = region, class_name
+        self.dice = random.Random(f"{class_name} {region.seed}")  # noqa: S311
+        self.draws = self._runnable_draws()
+        attentions = [name for name in ATTENTIONS if self._has_attention(name)]
+        self.situations = [
+            situation for situation in region.situations() if situation.attention in attentions
+        ]
+        self._dim_texts: dict[tuple[int, ...], str] = {}
+
+    def _runnable_draws(self) -> list[Draw]:
+        """Return draws that the code runs and that have no size in common.
+
+        Raises:
+            ModelError: there are too few.
+        """
+        draws: list[Draw] = []
+        reason = ModelError("no config of it could be drawn")
+        refused = 0
+        for _ in range(_TRIES):
+            draw = self.region.draw(self.class_name, self.dice)
+            if draw is None or any(self._share_a_size(draw, other) for other in draws):
+                continue
+            try:
+                self.region.operations(self.class_name, draw, self.region.situations()[0])
+            except Exception as error:  # whatever the code raises is its way to refuse
+                reason, refused = ModelError(_reason(error)), refused + 1
+                if refused == MOST_REFUSED:
+                    break
+                continue
+            draws.append(draw)
+            if len(draws) == DRAWS:
+                return draws
+        raise reason
+
+    def _share_a_size(self, draw: Draw, other: Draw) -> bool:
+        """Whether a size is the same at two draws, so that it could be taken for a constant."""
+        values = self.region.values(self.class_name, draw)
+        other_values = self.region.values(self.class_name, other)
+        return any(map(operator.eq, values, other_values))
+
+    def _has_attention(self, attention: str) -> bool:
+        situation = self.region.situations()[0]._replace(attention=attention)
+        try:
+            self.region.operations(self.class_name, self.draws[-1], situation)
+        except Exception:  # there is none such
+            return False
+        return True
+
+    @cached_property
+    def texts(self) -> dict[str, dict[str, list[str]]]:
+        """What the class does, by kind and by path: the texts of a file.
+
+        Raises:
+            ModelError: something of it cannot be expressed.
+        """
+        by_situation = {situation: self._expressed_in(situation) for situation in self.situations}
+        for situation, expressed in by_situation.items():
+            if situation.dtype != _WIDE:
+                wide = by_situation.get(situation._replace(dtype=_WIDE))
+                _label_dtypes(expressed, wide, situation.dtype)
+        return {kind: self._conditioned(kind, by_situation) for kind in KINDS}
+
+    def _expressed_in(self, situation: Situation) -> ExpressedByKind:
+        """Return what is done in a situation, the same at every draw."""
+        try:
+            runs = [self.region.operations(self.class_name, draw, situation) for draw in self.draws]
+        except ModelError:
+            raise
+        except Exception as error:  # whatever the code raises
+            raise ModelError(_reason(error)) from None
+        return {kind: self._in_common(kind, [run[kind] for run in runs]) for kind in runs[0]}
+
+    def _in_common(self, kind: str, runs: Sequence[list[Recorded]]) -> list[Expressed]:
+        first, *others = ([_outline(recorded) for recorded in run] for run in runs)
+        if any(outlines != first for outlines in others):
+            raise ModelError(f"what is done {kind} is not the same at every size")
+        in_common = []
+        for same in zip(*runs, strict=True):
+            values_of_dims = zip(*(recorded.numbers for recorded in same), strict=True)
+            dims = " ".join(map(self._dim_text, values_of_dims)) or "1"
+            in_common.append(Expressed(same[0].path, same[0].dtype, dims))
+        return in_common
+
+    def _dim_text(self, values: tuple[int, ...]) -> str:
+        """Return the simplest product of sizes that has these values at the draws.
+
+        Raises:
+            ModelError: there is none.
+        """
+        if values not in self._dim_texts:
+            if len(set(values)) == 1:
+                tree: Tree | None = ("value", values[0])
+            else:
+                tree = self._simplest_product(values)
+            if tree is None:
+                shown = ", ".join(map(str, values))
+                raise ModelError(f"a size of {shown} at {len(values)} draws is no product of sizes")
+            self._dim_texts[values] = dim(tree)
+        return self._dim_texts[values]
+
+    def _simplest_product(self, values: tuple[int, ...]) -> Tree | None:
+        """Return a product of atoms, or so many times one, that has these values."""
+        products: list[tuple[int, Tree]] = []
+        for times in range(1, _MOST_TIMES + 1):
+            if any(value % times for value in values):
+                continue
+            known = self._products.get(tuple(value // times for value in values))
+            if known is None:
+                continue
+            rank, tree = known
+            if times > 1:
+                tree = ("*", ("value", times), tree)
+            products.append((rank + times, tree))
+        if not products:
+            return None
+        return min(products, key=lambda product: product[0])[1]
+
+    @cached_property
+    def _products(self) -> dict[tuple[int, ...], tuple[int, Tree]]:
+        """The simplest product of atoms, with its rank, by its values at the draws."""
+        columns = []
+        for tree in self.region.atoms(self.class_name):
+            values = [_whole_value(tree, draw.sizes) for draw in self.draws]
+            if None not in values and len(set(values)) > 1:
+                columns.append((tree, values))
+        products: dict[tuple[int, ...], tuple[int, Tree]] = {}
+        for count in range(1, _MOST_FACTORS + 1):
+            for factors in itertools.combinations_with_replacement(columns, count):
+                trees, columns_of_factors = zip(*factors, strict=True)
+                key = tuple(map(prod, zip(*columns_of_factors, strict=True)))
+                if key not in products:
+                    products[key] = (_RANK_OF_FACTOR * count, _product(trees))
+        return products
+
+    def _conditioned(
+        self, kind: str, by_situation: Mapping[Situation, ExpressedByKind]
+    ) -> dict[str, list[str]]:
+        """Return the texts of a kind by path, each with the condition on which it is there."""
+        paths = ModulePaths(self.region.blueprint, self.class_name)
+        counted: dict[Situation, Counter[tuple[str, str, tuple[int, ...]]]] = {}
+        order: dict[str, dict[str, None]] = {}
+        for situation, expressed in by_situation.items():
+            if kind not in expressed:
+                continue
+            counted[situation] = Counter()
+            for operation in expressed[kind]:
+                path, indices = paths.template(operation.path)
+                counted[situation][path, operation.text, indices] += 1
+                order.setdefault(path, {})[operation.text] = None
+        texts: dict[str, list[str]] = {}
+        for path, texts_at_path in order.items():
+            places = list(itertools.product(counted, self._all_indices(path)))
+            for text in texts_at_path:
+                times = np.array([counted[situation][path, text, at] for situation, at in places])
+                for least in range(1, int(times.max()) + 1):
+                    condition = self._condition(path, places, times >= least)
+                    texts.setdefault(path, []).append(text + condition)
+        return texts
+
+    def _all_indices(self, path: str) -> list[tuple[int, ...]]:
+        """Return the indices of every module at a path."""
+        repeat, fields = self.region.blueprint.repeat, self.draws[0].fields
+        counts = [evaluate(repeat[letter], fields) for letter in indices_in(path)]
+        return list(itertools.product(*map(range, counts)))
+
+    def _condition(self, path: str, places: Sequence[Place], wanted: Any) -> str:
+        """Return the condition on which something is there, as the end of its text.
+
+        It is empty where it always is.
+
+        Raises:
+            ModelError: none was found.
+        """
+        if wanted.all():
+            return ""
+        letters, fields = indices_in(path), self.draws[0].fields
+        environments = [
+            {**fields, **situation.names, **dict(zip(letters, indices, strict=True))}
+            for situation, indices in places
+        ]
+        questions, costs, answers = [], [], []
+        for tree, cost in self._questions(letters):
+            row = [bool(evaluate(tree, environment)) for environment in environments]
+            if any(row) and not all(row):
+                questions.append(tree)
+                costs.append(cost)
+                answers.append(row)
+        table = np.array(answers, dtype=bool).reshape(len(answers), len(places))
+        condition = condition_of(questions, costs, table, wanted)
+        if condition is None:
+            who = path or "the class"
+            share = f"in {wanted.sum()} of {len(wanted)} places"
+            raise ModelError(f"no condition tells when {who} does it, {share}")
+        return f" if {expression(condition)}"
+
+    def _questions(self, letters: Iterable[str]) -> Iterator[tuple[Tree, float]]:
+        """Yield what conditions are made of, with what it costs to use it."""
+        yield ("name", "training"), _COST_OF_TRAINING
+        for name in ("attention", "dtype"):
+            for value in dict.fromkeys(getattr(situation, name) for situation in self.situations):
+                yield ("==", ("name", name), ("value", value)), _COST_OF_SETTING
+        usual = self.region.dropouts.items()
+        with_value = [name for name, value in usual if value is not None]
+        for name in with_value:
+            yield _dropped(("name", name)), _COST_OF_SETTING
+        for name in (name for name, value in usual if value is None):
+            for other in with_value:
+                is_null = ("==", ("name", name), ("value", None))
+                either = ("if", is_null, ("name", other), ("name", name))
+                yield _dropped(either), _COST_OF_DROPOUT_OR_ANOTHER
+        for letter in letters:
+            last = ("-", self.region.blueprint.repeat[letter], ("value", 1))
+            yield ("==", ("name", letter), ("value", 0)), _COST_OF_LAYER
+            yield ("==", ("name", letter), last), _COST_OF_LAYER
+
+
+def _outline(recorded: Recorded) -> tuple[str, str, int]:
+    return recorded.path, recorded.dtype, len(recorded.numbers)
+
+
+def _dropped(probability: Tree) -> Tree:
+    return ("and", ("name", "training"), (">", probability, ("value", 0)))
+
+
+def _product(trees: Sequence[Tree]) -> Tree:
+    product = trees[0]
+    for tree in trees[1:]:
+        product = ("*", product, tree)
+    return product
+
+
+def _whole_value(tree: Tree, sizes: Mapping[str, Any]) -> int | None:
+    try:
+        value = evaluate(tree, sizes)
+    except WeighbridgeError:
+        return None
+    return value if type(value) is int and value > 0 else None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, WeighbridgeError):
+        return error.what
+    raised = " ".join(f"running it raised {type(error).__name__}: {error}".split())
+    return shorten(raised, str, _LONGEST_REASON).rstrip(".")
+
+
+def _label_dtypes(expressed: ExpressedByKind, wide: ExpressedByKind | None, dtype: str) -> None:
+    """Mark the saved tensors whose dtype follows that of the model.
+
+    They are those that have another dtype in the same run of a wide model.
+    """
+    saved = expressed["saved"]
+    fixed: set[int] = set()
+    if wide is None:
+        expressed["saved"] = _labelled(saved, dtype, fixed)
+        return
+    if [_place(tensor) for tensor in saved] == [_place(tensor) for tensor in wide["saved"]]:
+        fixed = {index for index, tensor in enumerate(saved) if tensor.dtype == _WIDE}
+    expressed["saved"] = _labelled(saved, dtype, fixed)
+    wide["saved"] = _labelled(wide["saved"], _WIDE, fixed)
+
+
+def _place(tensor: Expressed) -> tuple[str, str]:
+    return tensor.path, tensor.dims
+
+
+def _labelled(saved: Iterable[Expressed], dtype: str, fixed: set[int]) -> list[Expressed]:
+    labelled = []
+    for index, tensor in enumerate(saved):
+        follows = tensor.dtype == dtype and index not in fixed
+        labelled.append(tensor._replace(dtype=COMPUTE) if follows else tensor)
+    return labelled

@@ -1,0 +1,124 @@
+"""Holds operations against runs on configs and sizes that they were not derived from."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.blueprint.operations import COMPUTE
+from weighbridge.derive.operations.class_operations import MOST_REFUSED
+from weighbridge.derive.operations.region import Recorded
+from weighbridge.derive.operations.workload import ATTENTIONS, DTYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weighbridge.blueprint.operations import Operations
+    from weighbridge.derive.operations.region import Draw, RecordedByKind, Region, Situation
+
+HELD_OUT = 12  # runs of each class that its operations are held against
+_HELD_OUT_LAYERS = (1, 5)
+_SITUATIONS_OF_A_FIELD = 4  # about so many of them show whether a field decides anything
+
+
+def held_out(
+    region: Region, operations: Operations, class_name: str, most: int = HELD_OUT
+) -> tuple[int, str | None]:
+    """Hold a class against runs that it was not derived from.
+
+    Returns:
+        How many runs agree, and what differs in the one after them; None where nothing does.
+    """
+    dice = random.Random(f"held out {class_name} {region.seed}")  # noqa: S311
+    runs = tried = 0
+    ways = list(itertools.product(ATTENTIONS, DTYPES))
+    while runs < most and tried < most * MOST_REFUSED:
+        draw = region.draw(class_name, dice, _HELD_OUT_LAYERS)
+        if draw is None:
+            continue
+        attention, dtype = ways[tried % len(ways)]
+        situation = dice.choice(region.situations())._replace(attention=attention, dtype=dtype)
+        tried += 1
+        try:
+            recorded = region.operations(class_name, draw, situation)
+        except Exception:  # noqa: S112  # whatever the code raises is its way to refuse
+            continue
+        if difference := _difference(operations, class_name, draw, situation, recorded):
+            return runs, difference
+        runs += 1
+    if runs < most:
+        return runs, f"only {runs} of {most} runs could be made"
+    return runs, None
+
+
+def deciding_fields(region: Region, operations: Operations) -> Iterator[tuple[str, Any]]:
+    """Yield the fields that must keep their values, with these.
+
+    Other values change what is done, or could not be run.
+    """
+    varied = {*region.sizes, *region.counts, *region.dropouts, *region.choosing}
+    for knob in region.subject.knobs({}):
+        name, value = knob.path, region.usual.get(knob.path, knob.value)
+        if name in varied or not isinstance(value, bool | int | float | str):
+            continue
+        for class_name in operations.class_names:
+            if not _is_free(region, operations, class_name, name, value):
+                yield name, value
+                break
+
+
+def _is_free(
+    region: Region, operations: Operations, class_name: str, name: str, value: Any
+) -> bool:
+    """Whether a class does the same where a field has another value."""
+    dice = random.Random(f"{class_name} {name} {region.seed}")  # noqa: S311
+    draw = region.draw(class_name, dice)
+    while draw is None:
+        draw = region.draw(class_name, dice)
+    turned = draw._replace(changes={**draw.changes, name: _other_value(value)})
+    runs: list[tuple[Situation, RecordedByKind]] = []
+    for situation in _some_situations(region):
+        try:
+            runs.append((situation, region.operations(class_name, turned, situation)))
+        except Exception:  # whatever the code raises is its way to refuse
+            return False
+    differences = (_difference(operations, class_name, turned, *run) for run in runs)
+    return not any(differences)
+
+
+def _some_situations(region: Region) -> list[Situation]:
+    situations = region.situations()
+    step = max(1, len(situations) // _SITUATIONS_OF_A_FIELD)
+    return [situation for situation in situations if situation.dtype == "F32"][::step]
+
+
+def _other_value(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, str):
+        return "relu"
+    return value * 2 or 1
+
+
+def _difference(
+    operations: Operations,
+    class_name: str,
+    draw: Draw,
+    situation: Situation,
+    recorded: RecordedByKind,
+) -> str | None:
+    """Return how a run differs from what the operations predict; None where it does not."""
+    fields = {**draw.fields, **dict(situation.dropouts)}
+    names = operations.names(fields, **draw.run_sizes, **situation.settings)
+    for kind, done in recorded.items():
+        counted = Counter(done)
+        predicted: Counter[Recorded] = Counter()
+        for operation in operations.bind(class_name, kind, names):
+            dtype = situation.dtype if operation.dtype == COMPUTE else operation.dtype
+            predicted.update(Recorded(path, dtype, operation.shape) for path in operation.paths)
+        differing = (counted - predicted) + (predicted - counted)
+        for path, dtype, numbers in differing:
+            return f"{kind} {path} {dtype} {numbers} is not as it is done, where {names}"
+    return None

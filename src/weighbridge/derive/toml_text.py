@@ -1,0 +1,167 @@
+"""The text of derived files: a blueprint or operations as TOML, in the order that they are read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_NOTE_COLUMN = 34  # after a table's name, where its note begins
+_LISTS = ("require", "inert", "nullable", "zero", "beyond")
+_ENTRIES_OF_CLASS = ("base", "prefix", "without")
+_NOTES = {
+    "values": "texts, and what a field of texts may be for the blueprint to hold",
+    "spelled": "other words for these texts; null where one says that the field is left out",
+    "defaults": "what {config} assumes when a config leaves a field out",
+    "given": "and where a sub-config is given but leaves the field out",
+    "configs": "sub-configs, and the model each is of",
+    "aliases": "other spellings that the reference reads",
+    "computed": "fields that, left out or null, follow from others",
+    "repeat": "an index runs 0, 1, … below it",
+    "tensors": "checkpoint names, whole, in checkpoint order",
+    "when": "tensors, or modules whole, that exist only on a condition",
+    "ties": "tensors that are another one",
+    "buffers": "not parameters; checkpoints may store them: dtype and dims",
+    "active": "of how many experts one token takes the way",
+    "stored": "what files hold in place of a tensor, or of all under a path",
+    "renamed": "paths that older files have, and what files call them now",
+    "modules": "the classes of the modules that hold tensors",
+}
+_ORDER = (
+    "values",
+    "spelled",
+    "proof",
+    "defaults",
+    "given",
+    "configs",
+    "aliases",
+    "computed",
+    "repeat",
+    "tensors",
+    "when",
+    "ties",
+    "buffers",
+    "active",
+    "stored",
+    "renamed",
+    "modules",
+)
+_KEYED_BY_PATH = ("tensors", "when", "ties", "buffers", "modules", "active", "stored", "renamed")
+_KINDS_OF_OPERATIONS = ("forward", "backward", "saved")
+_NOTES_OF_OPERATIONS = {
+    "fields": "that decide anything, with what they are by default",
+    "held": "fields at which alone this was recorded",
+    "repeat": "an index runs 0, 1, … below it",
+    "forward": "matrix products of eager attention: batch, rows, inner, columns",
+    "backward": "those of the backward pass, from the loss or the sum of outputs",
+    "saved": "what is kept for backward, a storage once: dtype and dims",
+}
+
+
+def blueprint_text(raw: Mapping[str, Any], config: str) -> str:
+    """Return the text of a blueprint's file; ``config`` is the class that has the defaults."""
+    proved = f"derived and proved on {raw['proof']['configs']} unseen configs."
+    lines = [
+        f"# {raw['class']}: {raw['source']}, {proved}",
+        f"# `{raw['proof']['by']}` writes this file; do not edit it.",
+    ]
+    lines += _entry_lines(raw, ("format", "family", "source", "class"))
+    for key in _LISTS:
+        if raw.get(key):
+            lines += _list_lines(key, raw[key])
+    for key in _ORDER:
+        if raw.get(key):
+            note = _NOTES.get(key, "").format(config=config)
+            lines += ["", *_table_lines(key, raw[key], note)]
+    for class_name, part in raw.get("classes", {}).items():
+        lines += _class_lines(class_name, part)
+    return "\n".join(lines) + "\n"
+
+
+def _class_lines(class_name: str, part: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a task class in a blueprint."""
+    lines = ["", "", f"[classes.{class_name}]", *_entry_lines(part, _ENTRIES_OF_CLASS)]
+    for key in _ORDER:
+        if part.get(key):
+            lines += ["", *_table_lines(f"classes.{class_name}.{key}", part[key])]
+    return lines
+
+
+def operations_text(raw: Mapping[str, Any]) -> str:
+    """Return the text of a file of operations."""
+    lines = [
+        f"# Operations of {raw['class']}: {raw['source']}, recorded on {raw['kernels']}.",
+        f"# `{raw['proof']['by']}` writes this file; do not edit it.",
+    ]
+    lines += _entry_lines(raw, ("format", "family", "source", "kernels", "class"))
+    lines += ["", *_table_lines("proof", raw["proof"])]
+    for key, note in _NOTES_OF_OPERATIONS.items():
+        lines += ["", *_operations_lines(key, raw[key], note)]
+    for class_name, part in raw.get("classes", {}).items():
+        lines += ["", "", f"[classes.{class_name}]", *_entry_lines(part, ["prefix"])]
+        for key in _KINDS_OF_OPERATIONS:
+            if part.get(key):
+                lines += ["", *_operations_lines(f"classes.{class_name}.{key}", part[key])]
+    return "\n".join(lines) + "\n"
+
+
+def _entry_lines(table: Mapping[str, Any], keys: Iterable[str]) -> list[str]:
+    return [f"{key} = {_value_text(table[key])}" for key in keys if key in table]
+
+
+def _table_lines(name: str, table: Mapping[str, Any], note: str = "") -> Iterator[str]:
+    """Yield the lines of a blueprint's table; names of tensors and modules are always quoted."""
+    yield _header(name, note)
+    is_keyed_by_path = any(part in name for part in _KEYED_BY_PATH)
+    for key, value in table.items():
+        shown_key = key
+        if is_keyed_by_path or not key.replace("_", "a").isalnum():
+            shown_key = json.dumps(key, ensure_ascii=False)
+        if name.endswith("stored") and len(value) > 1:
+            yield from _list_lines(shown_key, value)
+        else:
+            yield f"{shown_key} = {_value_text(value)}"
+
+
+def _operations_lines(name: str, table: Mapping[str, Any], note: str = "") -> Iterator[str]:
+    """Yield the lines of a table of operations, with one item a line where a list has several."""
+    yield _header(name, note)
+    for key, value in table.items():
+        if isinstance(value, list) and len(value) > 1:
+            yield from _list_lines(_key_text(key), value)
+        else:
+            yield f"{_key_text(key)} = {_value_text(value)}"
+
+
+def _header(name: str, note: str) -> str:
+    if not note:
+        return f"[{name}]"
+    return f"[{name}]{' ' * max(1, _NOTE_COLUMN - len(name))}# {note}"
+
+
+def _list_lines(key: str, items: list[Any]) -> list[str]:
+    return [f"{key} = [", *[f"    {_value_text(item)}," for item in items], "]"]
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, dict):
+        if not value:
+            return "{}"
+        pairs = [f"{_key_text(key)} = {_value_text(item)}" for key, item in value.items()]
+        return f"{{ {', '.join(pairs)} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value_text, value))}]"
+    if isinstance(value, str):
+        if '"' in value and "'" not in value:
+            return f"'{value}'"
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value)
+
+
+def _key_text(key: str) -> str:
+    is_bare = key.replace("_", "a").replace("-", "a").isalnum() and key.isascii()
+    return key if is_bare else json.dumps(key)
