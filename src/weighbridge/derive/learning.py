@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.derive.generalize.draft import Draft
 from weighbridge.derive.generalize.generalize import generalize
 from weighbridge.derive.probing.aiming import aim
 from weighbridge.derive.probing.chance import sample
@@ -16,6 +15,7 @@ from weighbridge.derive.probing.unreached import Runs, UnreachedLine
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from weighbridge.derive.generalize.draft import Draft
     from weighbridge.derive.probing.probe import Probe
     from weighbridge.derive.probing.state import Exploration
     from weighbridge.derive.probing.subject import Subject
