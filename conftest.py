@@ -2,18 +2,22 @@
 
 A file of tests needs PyTorch if what it imports does, directly or not; a single test does if it
 imports it inside. Both carry the mark ``torch``. Files that need a package that is not installed
-are left out, which the report's header says; single tests are skipped.
+are left out, which the report's header says; single tests are skipped. Where PyTorch is not
+installed the run is to be quick: what carries the mark ``slow`` is left out too, and properties are
+tried on fewer examples.
 """
 
 from __future__ import annotations
 
 import ast
+import doctest
 import importlib.util
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -21,6 +25,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent
 SOURCES = (ROOT / "src", ROOT / "tests" / "support", ROOT / "tools")
 HEAVY = {"sklearn", "tokenizers", "torch", "transformers"}
+FEW_EXAMPLES = 20  # of each property, where the run is to be quick; hypothesis tries 100
+
+pytest_plugins = ["seed"]
+settings.register_profile("quick", max_examples=FEW_EXAMPLES)
 
 
 @cache
@@ -107,13 +115,23 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs PyTorch."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Try properties on few examples where the run is to be quick."""
+    if not is_installed("torch") and not config.getoption("--hypothesis-profile"):
+        settings.load_profile("quick")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what needs PyTorch, and leave out what is slow where the run is to be quick."""
     for item in items:
         if item.path.suffix == ".py":
             function = getattr(item, "originalname", item.name)
             if HEAVY & {*packages(item.path), *packages_inside(item.path).get(function, ())}:
                 item.add_marker("torch")
+    if not is_installed("torch"):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
 
 
 def pytest_report_header() -> list[str]:
@@ -138,8 +156,9 @@ def pytest_runtest_call() -> Generator[None, None, None]:
 def _skipping() -> Generator[None, None, None]:
     try:
         yield
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package == "weighbridge" or is_installed(package):
+    except (ModuleNotFoundError, doctest.UnexpectedException) as error:
+        reason = error.exc_info[1] if isinstance(error, doctest.UnexpectedException) else error
+        package = (getattr(reason, "name", "") or "").partition(".")[0]
+        if not package or package == "weighbridge" or is_installed(package):
             raise
         pytest.skip(f"{package} is not installed")

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 import wheels
 
-pytest_plugins = ["seed"]
-
 if TYPE_CHECKING:
     from pathlib import Path
 

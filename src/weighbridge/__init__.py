@@ -6,9 +6,9 @@ Example:
     102267648
 """
 
-from weighbridge.lean_typing import TYPE_CHECKING
-
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False  # as `typing` has it, without the import of anything
 
 if TYPE_CHECKING:
     from weighbridge.answers.audit import audit

@@ -334,12 +334,14 @@ def test_a_hundred_megabytes_are_refused_before_they_are_read(tmp_path: Path) ->
     assert "only a regular file can be read" in refused(tmp_path)
 
 
+@pytest.mark.slow
 def test_an_article_with_more_steps_than_are_checked_says_so() -> None:
     audited = audit(text="1+1 = 2\n" * 10_001)
     assert (audited.checked, audited.slips) == (10_000, ())
     assert [(item.line, item.why) for item in audited.unread] == [(10_001, "too_many")]
 
 
+@pytest.mark.slow
 def test_slips_that_rest_on_slips_take_no_time_without_end() -> None:
     lines = ["1000 + 1 = 2001"]
     lines += [f"{2001 + 1000 * at} + 1 = {3001 + 1000 * at}" for at in range(3000)]
@@ -472,6 +474,7 @@ def test_the_question_is_of_one_article() -> None:
 def test_a_page_elsewhere_is_fetched_so_far_and_no_farther(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("httpx2")
     from server import serving
 
     from weighbridge.articles import source

@@ -250,6 +250,7 @@ def test_the_latex_is_balanced(lang):
     )
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("model", "name", "fields"),
     [

@@ -271,6 +271,7 @@ PLANTED = [
 ]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_a_planted_way_is_found_and_is_first_if_it_is_the_simplest(drawn: st.DataObject) -> None:
@@ -376,6 +377,7 @@ def test_a_released_checkpoint_is_counted(minilm: Path) -> None:
 # Without a model
 
 
+@pytest.mark.slow
 def test_a_number_alone_is_sought_in_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     found = wb.reconcile(None, "102,267,648")
     assert found.status == 0

@@ -140,6 +140,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("drawn_family", sorted(families))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_a_random_config_is_found_again(drawn_family: str, seed: str) -> None:
     dice = random.Random(f"{drawn_family} {seed}")  # noqa: S311
     config, class_name, rows = checkpoint(blueprint.load(drawn_family), dice)
@@ -372,6 +373,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", HOSTILE)
 def test_what_no_family_has_is_said_in_words(
     which: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -383,6 +385,7 @@ def test_what_no_family_has_is_said_in_words(
     assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_many_tensors_of_unknown_names_are_of_no_family() -> None:
     row = rows_of(BERT, "BertModel")[0]
     guessed = guessing.guess_model(
@@ -432,6 +435,7 @@ def test_json_has_everything(bert_tiny: Path, capsys: pytest.CaptureFixture[str]
 # The names of other formats
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wheel", "family"),
     [(wheels.SMOLLM2, "llama"), (wheels.MINILM_ONNX, None), (wheels.MINILM_INT8, None)],

@@ -130,6 +130,7 @@ def nested(outer: int, inner: int, shape: str) -> list[Entry]:
     return bound(fields, repeat=repeat, tensors={"a.{i}.{j}.w": f"({shape})"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["1", "1 + i", "1 + j", "1 + i + j"])
 def test_a_tensor_stands_in_at_most_so_many_places(shape: str) -> None:
     outer = 250
@@ -141,6 +142,7 @@ def test_a_tensor_stands_in_at_most_so_many_places(shape: str) -> None:
         nested(outer, inner + 1, shape)
 
 
+@pytest.mark.slow
 def test_as_many_values_of_varying_indices_are_bound_as_there_may_be_places() -> None:
     outer, inner = 10, 9_999
     assert outer + outer * inner == MOST_PLACES

@@ -112,6 +112,7 @@ def test_what_was_found_before_is_read_soundly_or_refused(folder: Path, reader: 
         hold(str(path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", VALID, ids=lambda path: f"{path.parent.name}-{path.name}")
 @settings(max_examples=100, deadline=None)
 @given(damages=st.lists(DAMAGE, min_size=1, max_size=4))

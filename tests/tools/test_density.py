@@ -287,6 +287,7 @@ def test_a_folder_with_one_meaning_counts_as_one_module(tool, measured):
     ] * 3
 
 
+@pytest.mark.slow
 def test_every_meaning_is_of_functions_that_are_there(tool):
     meanings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["weighbridge"][
         "density"

@@ -93,6 +93,7 @@ def test_a_table_makes_every_combination_in_order() -> None:
 # Two versions
 
 
+@pytest.mark.slow
 @needs_git
 def test_a_version_answers_as_itself(
     tmp_path: Path,
@@ -122,6 +123,7 @@ def test_answers_that_are_kept_are_not_asked_for_again(
     assert list(second) == ["a", "b", "slow"]
 
 
+@pytest.mark.slow
 def test_a_word_that_differs_is_shown(
     tmp_path: Path,
     altered: Path,
