@@ -13,7 +13,7 @@ import weighbridge
 from weighbridge import data
 from weighbridge.answers.audit import Audit, audit
 from weighbridge.articles.exact import MOST_POWER
-from weighbridge.articles.grammar import DEEPEST
+from weighbridge.articles.expressions import DEEPEST
 from weighbridge.articles.tokens import LONGEST_LINE, MOST_DIGITS
 from weighbridge.cli import main
 from weighbridge.errors import ArticleError, CheckpointError, UsageError

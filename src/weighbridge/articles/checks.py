@@ -10,6 +10,7 @@ from weighbridge.algebra.expr import names_in
 from weighbridge.articles import components, terms
 from weighbridge.articles.components import Formula
 from weighbridge.articles.exact import Number, UnreadableError, constant, number_of
+from weighbridge.articles.expressions import PHRASE
 from weighbridge.articles.figures import (
     LEAST_KNOWN,
     NONE,
@@ -20,7 +21,7 @@ from weighbridge.articles.figures import (
     is_name,
     literal,
 )
-from weighbridge.articles.grammar import APPROXIMATE, PHRASE, WEAK, Side, Statement, Unread
+from weighbridge.articles.grammar import APPROXIMATE, WEAK, Side, Statement, Unread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from weighbridge.algebra.expr import names_in
 from weighbridge.algebra.polynomial import Polynomial
 from weighbridge.articles.exact import Number, UnreadableError, constant, evaluate, number_of
-from weighbridge.articles.grammar import PHRASE
+from weighbridge.articles.expressions import PHRASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,44 +1,59 @@
-"""The arithmetic in an article's sentences: which tokens make an expression, and what is said to equal what.
+"""The statements of an article: which expressions its sentences say are equal.
 
-A sentence is cut at what separates (commas, stops, the cells of a table) and at the signs and words
-that say equal. Between two of those stands a side. The first side of a statement is the longest
-expression that ends there, the last one the longest that begins there; the words around them are
-its label. What looks like arithmetic, and is not read, is yielded too, with the reason.
+A text is read in four steps, in the order of this module:
+
+1. Words that say "equal" become relations: ``is about`` is read as ``about``.
+2. The text is cut into segments at commas, stops, the ends of lines and the cells of a table.
+3. A segment is cut into parts at its relations.
+4. Each part gives one side of a statement. The first side is the longest expression that its part
+   ends with, and the words before it are the label. Each later side is the longest expression that
+   its part begins with.
+
+`expressions` says what an expression is. Arithmetic that cannot be read is yielded as `Unread`.
 """
 
 from __future__ import annotations
 
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.articles import terms
 from weighbridge.articles.exact import Number, UnreadableError
-from weighbridge.articles.tokens import Token
+from weighbridge.articles.expressions import LEAVES, OPERANDS, Expression, longest_expression
+from weighbridge.articles.tokens import UNKNOWN, Token
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from weighbridge.algebra.expr import Tree
 
-UNKNOWN = "\N{REPLACEMENT CHARACTER}"
-"""Stands for LaTeX that has no plain signs."""
 APPROXIMATE = ("≈", "about")
 WEAK = ("is", "about")
-"""Words that say equal, and other things too: a chain of them is held to be one where it can be."""
-DEEPEST = 40  # brackets and powers inside one another
-MOST_TOKENS = 2000  # of one statement
-_LONGEST_LETTER = (
-    3  # characters of what a number stands before with a space, and multiplies: 4 H, 2 d_k
+"""Words that say "equal", and other things too; `checks` decides what they say."""
+MOST_TOKENS = (
+    2000  # of one segment; published ones have under 100, and the worst 2,000 take a second
 )
-_LONG_NUMBER = 5  # characters; a longer one before a space and a bracket is a result, and no factor
-_MOST_WORDS = 4  # that name a number in a calculation: 12 encoder layers × …
-PHRASE = " "  # is in the name of what is called by words
+_LONGEST_RELATION = 4  # words: "which is equal to"
+_LONGEST_LABEL = 200  # characters, the last ones: what a number is called stands near to it
+_SHOWN_TOKENS = 20  # of a segment that is too long
+
+_VALUES = ("number", "name")
+_SIGNS = ("op", "other")
+"""The kinds of tokens that calculate; ``other`` is a sign that is not known."""
+
+_COLONS = (":", "：")
+_JOINED_BY_RELATION = (*_COLONS, ",", "，", ";", "；", "\n", "\f")
+"""Separators that do not separate where a relation follows them."""
+_SEPARATOR_RANKS = {"|": 1, "\n": 2}
+"""Of separators in a row the one of the highest rank counts; all others have rank 0."""
 
 
 class Side(NamedTuple):
-    """One side of a statement: its tree, the line that it ends on, and how it is written; no tree where it is words.
+    """One side of a statement: its tree, the line that it ends on, and how it is written.
 
-    ``before`` are numbers among the words before it, and ``words_behind`` says whether words stand
-    behind it.
+    A side of words has no tree. ``before`` are the numbers among the words before it, and
+    ``words_behind`` says whether words stand behind it.
     """
 
     tree: Tree | None
@@ -49,7 +64,7 @@ class Side(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """What is said to equal what: sides, the relations between them, and the words before it on its line.
+    """Sides that are said to be equal, the relations between them, and the words before them.
 
     A relation is ``=`` or ``≈``, or in words that may say something else ``is`` or ``about``.
     """
@@ -65,7 +80,10 @@ class Statement(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """What looks like arithmetic and is not read: its line, what it is, why (a key of the words), and about what."""
+    """What looks like arithmetic and cannot be read.
+
+    ``why`` is a key of the words of an audit, and ``about`` what the reason names.
+    """
 
     line: int
     text: str
@@ -74,502 +92,424 @@ class Unread(NamedTuple):
 
 
 def statements(tokens: Iterable[Token]) -> Iterator[Statement | Unread]:
-    """Yield what the tokens of a text state, in its order, and what of it is not read."""
+    """Yield the statements of a text in its order, and the arithmetic that cannot be read.
+
+    Example:
+        >>> from weighbridge.articles.tokens import tokens
+        >>> (statement,) = statements(tokens("A matrix has 768*768 = 589,824 weights.", 1))
+        >>> statement.label, [side.text for side in statement.sides], statement.relations
+        ('A matrix has', ['768*768', '589,824'], ('=',))
+    """
     label = ""
     for segment, separator in _segments(_with_relations(tokens)):
         if len(segment) > MOST_TOKENS:
-            yield Unread(segment[0].line, _text(segment[:20]), "too_long")
+            shown = _as_written(segment[:_SHOWN_TOKENS])
+            yield Unread(segment[0].line, shown, "too_long")
             continue
-        found = list(_of_segment(_without_remarks(segment), label))
-        yield from found
-        if any(token.text == UNKNOWN for token in segment) and not any(
-            isinstance(item, Unread) for item in found
-        ):
-            yield Unread(segment[0].line, _text(segment), "latex")
-        words = _words(segment)
-        label = "" if separator in ("\n", "。") else f"{label} {words}".strip()[-200:]
+        yield from _read_segment(segment, label)
+        if separator in ("\n", "。"):
+            label = ""
+        else:
+            label = f"{label} {_words_of(segment)}".strip()[-_LONGEST_LABEL:]
+
+
+def _read_segment(segment: list[Token], label: str) -> Iterator[Statement | Unread]:
+    items = list(_statements_of(_without_remarks(segment), label))
+    yield from items
+    has_unknown = any(token.text == UNKNOWN for token in segment)
+    if has_unknown and not any(isinstance(item, Unread) for item in items):
+        yield Unread(segment[0].line, _as_written(segment), "latex")
+
+
+# 1. Words that say "equal"
 
 
 def _with_relations(tokens: Iterable[Token]) -> Iterator[Token]:
-    """Yield the tokens, each word that says equal as the sign that it stands for, and no filler after it."""
-    known, fillers = terms.relations(), terms.facts()["fillers"]["words"]
-    waiting: list[Token] = []
-    after = False
+    """Yield the tokens, with relations for the words that say "equal".
 
-    def flush(*, all_of_them: bool) -> Iterator[Token]:
-        nonlocal after
-        while waiting and (all_of_them or len(waiting) > _MOST_WORDS):
-            for length in range(min(len(waiting), _MOST_WORDS), 0, -1):
-                said = " ".join(token.text for token in waiting[:length]).lower()
-                if said in known:
-                    yield Token("relation", known[said], waiting[0].line, tight=True)
-                    after = True
-                    break
-                if after and said in fillers:
-                    break
-            else:
-                length, after = 1, False
-                yield waiting[0]
-            del waiting[:length]
-
-    for token in tokens:
-        if token.kind == "word" or (token.kind == "name" and token.text.lower() in ("i", "e")):
-            waiting.append(token)
-            yield from flush(all_of_them=False)
+    Fillers behind a relation are left out: "is exactly 12" is read as "is 12".
+    """
+    relations = terms.relations()
+    relations_and_fillers = {*relations, *terms.facts()["fillers"]["words"]}
+    after_relation = False
+    for are_words, run in groupby(tokens, key=lambda token: token.kind == "word"):
+        if not are_words:
+            for token in run:
+                yield token
+                opens = after_relation and token.kind == "open"
+                after_relation = token.kind == "relation" or opens
             continue
-        yield from flush(all_of_them=True)
-        after = token.kind == "relation" or (after and token.kind == "open")
-        yield token
-    yield from flush(all_of_them=True)
+        words = list(run)
+        position = 0
+        while position < len(words):
+            known = relations_and_fillers if after_relation else relations.keys()
+            phrase, length = _longest_phrase(words, position, known)
+            if phrase in relations:
+                yield Token("relation", relations[phrase], words[position].line, tight=True)
+                after_relation = True
+            elif not phrase:
+                yield words[position]
+                after_relation = False
+            position += length
+
+
+def _longest_phrase(
+    words: Sequence[Token], position: int, known: AbstractSet[str]
+) -> tuple[str, int]:
+    """Return the longest known phrase at a position, and its length; "" and 1 if there is none."""
+    for length in range(_LONGEST_RELATION, 0, -1):
+        phrase = " ".join(word.text for word in words[position : position + length]).lower()
+        if phrase in known:
+            return phrase, min(length, len(words) - position)
+    return "", 1
+
+
+# 2. Segments
 
 
 def _segments(tokens: Iterable[Token]) -> Iterator[tuple[list[Token], str]]:
-    """Yield what stands between separators, and the separator behind it.
-
-    A comma or the end of a line before a sign that says equal separates nothing.
-    """
+    """Yield the tokens between separators, and the separator behind them."""
     segment: list[Token] = []
+    kinds: set[str] = set()  # of the segment's tokens
     separator: Token | None = None
     for token in tokens:
         if token.kind == "separator":
-            separator = max(separator or token, token, key=_cuts)
+            separator = max(separator or token, token, key=_separator_rank)
             continue
-        if separator is not None:
-            joins = _joins(segment, separator, token)
-            if joins is None and segment:
+        if separator is not None and segment and not _goes_on_over(separator, token, kinds):
+            if _stands_for_equal(separator, token, kinds, len(segment)):
+                segment.append(Token("relation", "=", separator.line))
+                kinds.add("relation")
+            else:
                 yield segment, separator.text
-                segment = []
-            elif joins and segment:
-                segment.append(Token("relation", joins, separator.line))
-            separator = None
+                segment, kinds = [], set()
+        separator = None
         segment.append(token)
+        kinds.add(token.kind)
     if segment:
         yield segment, "\n"
 
 
-def _cuts(separator: Token) -> int:
-    """Return how deep a separator cuts, where several stand together."""
-    return {"\n": 2, "|": 1}.get(separator.text, 0)
+def _separator_rank(separator: Token) -> int:
+    return _SEPARATOR_RANKS.get(separator.text, 0)
 
 
-def _joins(segment: Sequence[Token], separator: Token, token: Token) -> str | None:
-    """Return the relation that a separator stands for, or "" where it stands for nothing; None where it separates."""
-    if token.kind == "relation" and separator.text in (",", "，", "\n", "\f", ";", "；", ":", "："):
-        return (
-            ""
-            if any(before.kind != "word" for before in segment) or separator.text in (":", "：")
-            else None
+def _goes_on_over(separator: Token, token: Token, kinds: set[str]) -> bool:
+    """Whether a statement goes on behind a separator, with a token."""
+    if token.kind == "relation":
+        only_words = kinds == {"word"}
+        return separator.text in _JOINED_BY_RELATION and (
+            separator.text in _COLONS or not only_words
         )
-    has_relation = any(before.kind == "relation" for before in segment)
-    if separator.text == "\f" and token.kind == "op":
-        return ""
-    if separator.text == "\n" and token.kind == "op" and token.text == "+" and not has_relation:
-        return ""
-    if (
-        separator.text in (":", "：")
-        and len(segment) == 1
-        and segment[0].kind == "name"
-        and token.kind == "number"
-    ):
-        return "="
-    has_op = any(before.kind == "op" for before in segment)
-    if separator.text == "|" and token.kind == "number" and has_op and not has_relation:
-        return "="
-    return None
+    if token.kind == "op" and separator.text == "\f":
+        return True
+    is_plus = token.kind == "op" and token.text == "+"
+    return is_plus and separator.text == "\n" and "relation" not in kinds
+
+
+def _stands_for_equal(separator: Token, token: Token, kinds: set[str], length: int) -> bool:
+    """Whether a separator says "equal": H: 768, or the cells of a table | 2*768*3072 | 4,718,592 |.
+
+    The kinds are those of the tokens before it, and the length is how many those are.
+    """
+    if token.kind != "number":
+        return False
+    if separator.text in _COLONS:
+        return kinds == {"name"} and length == 1
+    return separator.text == "|" and "op" in kinds and "relation" not in kinds
 
 
 def _without_remarks(segment: list[Token]) -> list[Token]:
-    """Return a segment without brackets that hold words and no calculation: 768*3072 (the 4H of the paper) + 3072."""
+    """Return a segment without brackets of words: 768*3072 (the 4H of the paper) + 3072."""
     kept: list[Token] = []
-    opened: list[int] = []
+    brackets: list[int] = []  # positions of those that are open
     for token in segment:
         kept.append(token)
         if token.kind == "open":
-            opened.append(len(kept) - 1)
-        elif token.kind == "close" and opened:
-            at = opened.pop()
-            inside = {each.kind for each in kept[at + 1 : -1]}
-            if "word" in inside and inside <= {"word", "name", "number"}:
-                del kept[at:]
+            brackets.append(len(kept) - 1)
+        elif token.kind == "close" and brackets:
+            bracket = brackets.pop()
+            kinds = {inner.kind for inner in kept[bracket + 1 : -1]}
+            if "word" in kinds and kinds <= {"word", "name", "number"}:
+                del kept[bracket:]
     return kept
 
 
-def _of_segment(segment: list[Token], label: str) -> Iterator[Statement | Unread]:
-    parts, signs = _parts(segment)
-    if not signs:
-        yield from _loose(segment, label)
+# 3. Parts
+
+
+class _Part(NamedTuple):
+    """What stands between two relations, and the relation before it; "" before the first part."""
+
+    relation: str
+    tokens: list[Token]
+
+
+def _parts(segment: Iterable[Token]) -> list[_Part]:
+    """Cut a segment at its relations; two side by side, as in "is about", are one."""
+    parts = [_Part("", [])]
+    for token in segment:
+        relation, part = parts[-1]
+        if token.kind != "relation":
+            part.append(token)
+        elif relation and not part:
+            parts[-1] = _Part(_combined(relation, token.text), [])
+        else:
+            if part and part[-1].kind == "open":  # (≈ 110M)
+                part.pop()
+            parts.append(_Part(token.text, []))
+    return parts
+
+
+def _combined(first: str, second: str) -> str:
+    """Return what two relations side by side say: "is about" says ``about``, "is =" says ``=``."""
+    is_weak = first in WEAK and second in WEAK
+    is_approximate = first in APPROXIMATE or second in APPROXIMATE
+    if is_approximate:
+        return "about" if is_weak else "≈"
+    return "is" if is_weak else "="
+
+
+# 4. Statements
+
+
+def _statements_of(segment: list[Token], label: str) -> Iterator[Statement | Unread]:
+    first_part, *later_parts = _parts(segment)
+    if not later_parts:
+        yield from _expressions_alone(segment, label)
         return
     chain = _Chain()
-    yield from chain.begin(parts[0], label)
-    for position, (sign, part) in enumerate(zip(signs, parts[1:], strict=True), start=1):
-        follows = signs[position] if position < len(signs) else ""
-        side, rest = (
-            _beginning(part)
-            if not (follows and _is_next(part))
-            else (_beginning(part[:1])[0], part[1:])
-        )
-        if sign == "is":  # after a statement that is whole, another: with H = 768 it is 4H² = …
-            yield from chain.end_if_whole()
-        yield from chain.add(sign, side)
-        if follows in APPROXIMATE and all(token.kind == "word" for token in rest):
-            continue  # 84,971,520 parameters, about 85M
-        if rest and isinstance(side, Side):
-            rest = yield from chain.add_remark(rest)
+    yield from chain.begin(first_part.tokens, label)
+    next_relations = [part.relation for part in later_parts[1:]]
+    for part, next_relation in zip(later_parts, [*next_relations, ""], strict=True):
+        side, rest = _side_of(part.tokens, next_relation)
+        if part.relation == "is":  # with H = 768 it is 4H²: the statement before it is complete
+            yield from chain.end_if_complete()
+        if not isinstance(side, Side):
             yield from chain.end()
-            if follows:
-                yield from chain.begin(rest, "")
-            else:
-                yield from _loose(rest, chain.label)
+            if side:
+                yield side
+            continue
+        chain.add(part.relation, side)
+        if not rest or (next_relation in APPROXIMATE and _only_words(rest)):
+            continue  # the chain goes on: 84,971,520 parameters, about 85M
+        remark = _rounded_remark(rest)
+        if remark:
+            chain.add("≈", remark)
+            rest = rest[_REMARK_TOKENS:]
+        yield from chain.end()
+        if next_relation:
+            yield from chain.begin(rest, "")
+        else:
+            yield from _expressions_alone(rest, chain.label)
     yield from chain.end()
 
 
-def _is_next(part: Sequence[Token]) -> bool:
-    """Whether a side is a number and then the letter of the next statement: A = 12 L = 24."""
-    return [token.kind for token in part] == ["number", "name"] and not part[1].tight
-
-
-def _parts(segment: Iterable[Token]) -> tuple[list[list[Token]], list[str]]:
-    """Cut a segment at its relations; of two side by side, as in "is about", the looser counts."""
-    parts: list[list[Token]] = [[]]
-    signs: list[str] = []
-    for token in segment:
-        if token.kind != "relation":
-            parts[-1].append(token)
-        elif not parts[-1] and signs:
-            signs[-1] = _together(signs[-1], token.text)
-        else:
-            if parts[-1] and parts[-1][-1].kind == "open":  # (≈ 110M)
-                parts[-1].pop()
-            signs.append(token.text)
-            parts.append([])
-    return parts, signs
-
-
-def _together(one: str, other: str) -> str:
-    """Return what two signs side by side say, as in "is about": nearly if either does, and surely if either does."""
-    weak = one in WEAK and other in WEAK
-    if one in APPROXIMATE or other in APPROXIMATE:
-        return "about" if weak else "≈"
-    return "is" if weak else "="
-
-
 class _Chain:
-    """Sides that are said to equal one another, as they are read."""
+    """The sides that have been said to be equal so far."""
 
     def __init__(self) -> None:
         self.label = ""
         self._sides: list[Side] = []
-        self._signs: list[str] = []
+        self._relations: list[str] = []
 
     def begin(self, part: list[Token], label: str) -> Iterator[Unread]:
-        """Take the first side, with the words before it."""
+        """Take the first side, and the words before it as the label."""
         side, before = _ending(part)
-        self.label = f"{label} {_words(before)}".strip()
+        self.label = f"{label} {_words_of(before)}".strip()
         if isinstance(side, Unread):
             yield side
         elif side:
             self._sides.append(side)
 
-    def add(self, sign: str, side: Side | Unread | None) -> Iterator[Statement | Unread]:
-        """Take a further side; what is none ends the chain."""
-        if isinstance(side, Side):
-            self._signs += [sign] if self._sides else []
-            self._sides.append(side)
-            return
-        yield from self.end()
-        if side:
-            yield side
+    def add(self, relation: str, side: Side) -> None:
+        """Take a further side; if no side is before it, it is the first."""
+        if self._sides:
+            self._relations.append(relation)
+        self._sides.append(side)
 
-    def add_remark(self, rest: list[Token]) -> Generator[Statement | Unread, None, list[Token]]:
-        """Take a rounded number in brackets, which says the same again; return what stands behind it."""
-        number = (
-            rest[1].number
-            if [token.kind for token in rest[:3]] == ["open", "number", "close"]
-            else None
-        )
-        if number is None or not number.rounded or number.text.endswith("%"):
-            return rest
-        yield from self.add("≈", Side(("value", number), rest[1].line, number.text))
-        return rest[3:]
-
-    def end_if_whole(self) -> Iterator[Statement]:
-        """Yield what was said, if something was said to equal something."""
+    def end_if_complete(self) -> Iterator[Statement]:
+        """Yield the statement if it has two sides."""
         if len(self._sides) > 1:
             yield from self.end()
 
     def end(self) -> Iterator[Statement]:
-        """Yield what was said, if anything was."""
-        if len(self._sides) > 1 or any(
-            side.tree and side.tree[0] not in _LEAVES for side in self._sides
-        ):
-            yield Statement(tuple(self._sides), tuple(self._signs), self.label)
-        self._sides, self._signs = [], []
+        """Yield the statement if it has two sides, or one that calculates; begin anew."""
+        calculates = any(side.tree and side.tree[0] not in LEAVES for side in self._sides)
+        if calculates or len(self._sides) > 1:
+            yield Statement(tuple(self._sides), tuple(self._relations), self.label)
+        self._sides, self._relations = [], []
 
 
-_LEAVES = ("name", "value")
+_REMARK = ["open", "number", "close"]
+_REMARK_TOKENS = len(_REMARK)
+
+
+def _rounded_remark(tokens: Sequence[Token]) -> Side | None:
+    """Return a rounded number in brackets, which repeats the number before it: (110M)."""
+    if [token.kind for token in tokens[:_REMARK_TOKENS]] != _REMARK:
+        return None
+    number = tokens[1].number
+    if number is None or not number.rounded or number.text.endswith("%"):
+        return None
+    return Side(("value", number), tokens[1].line, number.text)
 
 
 def _ending(part: list[Token]) -> tuple[Side | Unread | None, list[Token]]:
-    """Return the longest expression that a part ends with, and what stands before it."""
-    if not any(token.kind in ("number", "name", "op", "other") for token in part):
-        return (Side(None, part[-1].line, _text(part)) if part else None), part
-    start, stuck = 0, UnreadableError("not_read", "")
+    """Return the longest expression that a part ends with, and the tokens before it."""
+    if not part:
+        return None, part
+    if {token.kind for token in part}.isdisjoint((*_VALUES, *_SIGNS)):
+        return Side(None, part[-1].line, _as_written(part)), part
+    reason = UnreadableError("not_read")
+    start = 0
     while start < len(part):
-        parser = _Parser(part, start)
         try:
-            if part[start].kind in ("number", "name", "open", "op", "word"):
-                tree = parser.whole()
-                if all(
-                    token.kind == "word" for token in part[parser.at :]
-                ):  # none, or what it is a number of
-                    if start and _goes_on(part[:start], part[start]):
-                        break
-                    numbers = tuple(token.number for token in part[:start] if token.number)
-                    return Side(
-                        tree,
-                        part[-1].line,
-                        _text(part[start : parser.at]),
-                        numbers,
-                        parser.at < len(part),
-                    ), part[:start]
-            start = max(start + 1, parser.at)
+            expression = longest_expression(part, start)
         except UnreadableError as error:
-            stuck, start = (error if stuck.why == "not_read" else stuck), start + 1
-    if not _is_arithmetic(part):
-        return Side(None, part[-1].line, _text(part)), part
-    return Unread(part[-1].line, _text(part), *_why(part, stuck)), part
+            if reason.why == "not_read":
+                reason = error
+            start += 1
+            continue
+        if _only_words(part[expression.end :]):
+            if _is_cut_off(part, start):
+                break
+            return _last_side(part, start, expression), part[:start]
+        start = expression.end
+    if _is_arithmetic(part):
+        return _unread(part, part[-1].line, reason), part
+    return Side(None, part[-1].line, _as_written(part)), part
 
 
-def _goes_on(before: Sequence[Token], first: Token) -> bool:
-    """Whether an expression that seems to begin here goes on from before: what is before could not be read."""
-    last, opened = before[-1], before[-1].kind == "open"
-    is_function = (
-        last.kind == "word" and last.text.isascii() and first.kind == "open" and first.tight
+def _last_side(part: Sequence[Token], start: int, expression: Expression) -> Side:
+    return Side(
+        expression.tree,
+        part[-1].line,
+        _as_written(part[start : expression.end]),
+        before=tuple(token.number for token in part[:start] if token.number),
+        words_behind=expression.end < len(part),
     )
-    is_numbered = last.kind == "number" and first.kind == "name"  # a line of code with its number
-    is_inside = opened and len(before) > 1 and before[-2].kind in ("op", "other")
-    return (
-        (last.kind in ("op", "other", "close", "number") and not is_numbered)
-        or is_function
-        or is_inside
-    )
+
+
+def _is_cut_off(part: Sequence[Token], start: int) -> bool:
+    """Whether what begins here belongs to something before it, which could not be read."""
+    if start == 0:
+        return False
+    first, last_before = part[start], part[start - 1]
+    if last_before.kind == "number":  # but a name may follow the number of a line of code
+        return first.kind != "name"
+    if last_before.kind == "word":  # softmax(...)
+        return last_before.text.isascii() and first.kind == "open" and first.tight
+    if last_before.kind == "open":  # 5*(2*3
+        return start > 1 and part[start - 2].kind in _SIGNS
+    return last_before.kind in (*_SIGNS, "close")
+
+
+def _side_of(part: list[Token], next_relation: str) -> tuple[Side | Unread | None, list[Token]]:
+    """Return the longest expression that a part begins with, and the tokens behind it.
+
+    In A = 12 L = 24 the L belongs to the next statement.
+    """
+    kinds = [token.kind for token in part]
+    if next_relation and kinds == ["number", "name"] and not part[1].tight:
+        return _beginning(part[:1])[0], part[1:]
+    return _beginning(part)
 
 
 def _beginning(part: list[Token]) -> tuple[Side | Unread | None, list[Token]]:
-    """Return the longest expression that a part begins with, and what stands behind it."""
-    parser = _Parser(part, 0)
     try:
-        if part and part[0].kind in ("number", "name", "open", "op"):
-            tree = parser.whole()
-            rest = part[parser.at :]
-            while rest and rest[0].kind == "close":
-                rest = rest[1:]
-            if (
-                not rest
-                or rest[0].kind in ("word", "open")
-                or (rest[0].kind == "name" and not rest[0].tight)
-            ):
-                return Side(tree, part[0].line, _text(part[: parser.at])), rest
-        stuck = UnreadableError("not_read")
+        return _first_side(part)
     except UnreadableError as error:
-        stuck = error
-    if not _is_arithmetic(part):
+        if _is_arithmetic(part):
+            return _unread(part, part[0].line, error), part
         return None, part
-    return Unread(part[0].line, _text(part), *_why(part, stuck)), part
 
 
-def _loose(part: list[Token], label: str) -> Iterator[Statement | Unread]:
-    """Yield the expressions among words that nothing is said to equal, and the numbers that stand alone."""
-    at = 0
-    while at < len(part):
-        if part[at].kind not in ("number", "name", "open"):
-            at += 1
+def _first_side(part: list[Token]) -> tuple[Side, list[Token]]:
+    if not part or part[0].kind == "word":
+        raise UnreadableError("not_read")
+    tree, end = longest_expression(part, 0)
+    behind = end
+    while behind < len(part) and part[behind].kind == "close":
+        behind += 1
+    rest = part[behind:]
+    if rest and not _may_follow(rest[0]):
+        raise UnreadableError("not_read")
+    return Side(tree, part[0].line, _as_written(part[:end])), rest
+
+
+def _may_follow(token: Token) -> bool:
+    """Whether a token may stand behind a whole expression."""
+    return token.kind in ("word", "open") or (token.kind == "name" and not token.tight)
+
+
+def _expressions_alone(part: list[Token], label: str) -> Iterator[Statement | Unread]:
+    """Yield the expressions among words that nothing is said to equal, and lone numbers."""
+    position = 0
+    while position < len(part):
+        if part[position].kind not in OPERANDS:
+            position += 1
             continue
-        parser = _Parser(part, at)
         try:
-            tree = parser.whole()
-            if parser.at < len(part) and part[parser.at].kind in ("op", "other"):
-                raise UnreadableError("not_read")
+            tree, end = _expression_alone(part, position)
         except UnreadableError as error:
-            end = next((i for i in range(at, len(part)) if part[i].kind == "word"), len(part))
-            if _is_arithmetic(part[at:end]):
-                yield Unread(part[at].line, _text(part[at:end]), *_why(part[at:end], error))
-            at = max(end, at + 1)
+            unreadable = list(takewhile(lambda token: token.kind != "word", part[position:]))
+            if _is_arithmetic(unreadable):
+                yield _unread(unreadable, part[position].line, error)
+            position += len(unreadable)
             continue
         if tree[0] != "name":
-            words = _words(part[:at])
-            side = Side(tree, part[at].line, _text(part[at : parser.at]))
-            yield Statement((side,), (), f"{label} {words}".strip())
-        at = max(parser.at, at + 1)
+            side = Side(tree, part[position].line, _as_written(part[position:end]))
+            yield Statement((side,), (), f"{label} {_words_of(part[:position])}".strip())
+        position = end
+
+
+def _expression_alone(part: Sequence[Token], start: int) -> Expression:
+    expression = longest_expression(part, start)
+    if expression.end < len(part) and part[expression.end].kind in _SIGNS:
+        raise UnreadableError("not_read")
+    return expression
+
+
+# What cannot be read
 
 
 def _is_arithmetic(part: Sequence[Token]) -> bool:
-    """Whether tokens look as if something were calculated: a sign between numbers or names, or a number not read."""
+    """Whether tokens look like a calculation: a sign and an operand, or a number not read."""
     if any(token.why for token in part):
         return True
-    values = sum(token.kind in ("number", "name") for token in part)
-    return values > 0 and any(token.kind in ("op", "other") for token in part)
+    kinds = {token.kind for token in part}
+    return not (kinds.isdisjoint(_VALUES) or kinds.isdisjoint(_SIGNS))
 
 
-def _why(part: Sequence[Token], stuck: UnreadableError) -> tuple[str, str]:
+def _unread(part: Sequence[Token], line: int, error: UnreadableError) -> Unread:
+    """Return what is not read, because of its first unknown token or else of the error."""
+    text = _as_written(part)
     strange = next((token for token in part if token.kind == "other"), None)
     if strange is None:
-        return stuck.why, stuck.about
+        return Unread(line, text, error.why, error.about)
     if strange.text == UNKNOWN:
-        return "latex", ""
-    return (strange.why, "") if strange.why else ("sign", strange.text)
+        return Unread(line, text, "latex")
+    if strange.why:
+        return Unread(line, text, strange.why)
+    return Unread(line, text, "sign", strange.text)
 
 
-class _Parser:
-    """Reads an expression by precedence, as far as it goes; ``at`` is where it stopped."""
-
-    def __init__(self, tokens: Sequence[Token], at: int) -> None:
-        self.tokens, self.start, self.at, self.depth = tokens, at, at, 0
-
-    def whole(self) -> Tree:
-        """Return the longest expression from here."""
-        return self._sum()
-
-    def _kind(self, ahead: int = 0) -> str:
-        at = self.at + ahead
-        return self.tokens[at].kind if at < len(self.tokens) else ""
-
-    def _op(self, signs: str) -> str:
-        """Return the operator that stands here, past words that name what is before it; "" where there is none."""
-        ahead = 0
-        while self._kind(ahead) == "word" and ahead < _MOST_WORDS:
-            ahead += 1
-        if self._kind(ahead) != "op" or self.tokens[self.at + ahead].text not in signs:
-            return ""
-        before = self.at
-        self.at += ahead
-        if not self._is_operand(1):
-            self.at = before
-            return ""
-        self.at += 1
-        return self.tokens[self.at - 1].text
-
-    def _is_operand(self, ahead: int) -> bool:
-        words = 0
-        while self._kind(ahead + words) == "word" and words < _MOST_WORDS:
-            words += 1
-        found = self._kind(ahead + words)
-        if words and found in ("op", "close", ""):
-            return True
-        sign = found == "op" and self.tokens[self.at + ahead + words].text in "+-" and not words
-        return found in ("number", "name", "open") or sign
-
-    def _sum(self) -> Tree:
-        tree = self._product()
-        while sign := self._op("+-"):
-            tree = (sign, tree, self._product())
-        return tree
-
-    def _product(self) -> Tree:
-        tree = self._signed()
-        divided = False
-        while True:
-            if sign := self._op("*/"):
-                tree = (sign, tree, self._signed())
-                divided = sign == "/"
-                continue
-            beside = self._beside(tree)
-            if beside is None:
-                return tree
-            if divided:
-                raise UnreadableError("two_ways")
-            tree = ("*", tree, beside)
-
-    def _beside(self, tree: Tree) -> Tree | None:
-        """Return the factor that stands here without a sign, as in 4H or 2(H + 1)."""
-        kind, before = self._kind(), self.at
-        if kind == "name":
-            letter = (
-                self.tokens[self.at - 1].kind == "number"
-                and len(self.tokens[self.at].text) <= _LONGEST_LETTER
-            )
-            if not (self.tokens[self.at].tight or letter):
-                return None
-            return self._power()
-        if kind != "open" or self._is_long():
-            return None
-        inside = self._power()
-        if (
-            inside[0] in ("value", "name")
-            and tree[0] != "name"
-            and self.tokens[self.at - 1].kind == "close"
-        ):
-            self.at = before  # a remark: 109,396,992 (110M)
-            return None
-        if inside[0] in ("value", "name"):
-            raise UnreadableError("not_read")  # a function: f(x)
-        return inside
-
-    def _is_long(self) -> bool:
-        """Whether a long number stands before a space and a bracket, which it is not multiplied by."""
-        before = self.tokens[self.at - 1]
-        return (
-            before.kind == "number"
-            and len(before.text) >= _LONG_NUMBER
-            and not self.tokens[self.at].tight
-        )
-
-    def _signed(self) -> Tree:
-        if self._kind() == "op" and self.tokens[self.at].text in "+-":
-            sign = self.tokens[self.at].text
-            self.at += 1
-            inside = self._deeper(self._signed)
-            return inside if sign == "+" else ("neg", inside)
-        return self._power()
-
-    def _power(self) -> Tree:
-        tree = self._operand()
-        if self._kind() == "op" and self.tokens[self.at].text == "^":
-            self.at += 1
-            return ("**", tree, self._deeper(self._signed))
-        return tree
-
-    def _operand(self) -> Tree:
-        words = 0
-        while self._kind(words) == "word" and words < _MOST_WORDS:
-            words += 1
-        if words and self._kind(words) not in ("number", "name", "open"):
-            name = PHRASE + " ".join(token.text for token in self.tokens[self.at : self.at + words])
-            self.at += words
-            return ("name", name.lower())
-        if words and self.at == self.start:
-            raise UnreadableError("not_read")
-        self.at += words
-        kind = self._kind()
-        if kind not in ("number", "name", "open"):
-            raise UnreadableError("not_read")
-        token = self.tokens[self.at]
-        self.at += 1
-        if kind == "number":
-            return ("value", token.number)
-        if kind == "name":
-            return ("name", token.text)
-        inside = self._deeper(self._sum)
-        if self._kind() != "close":
-            raise UnreadableError("bracket")
-        self.at += 1
-        return inside
-
-    def _deeper(self, read: Callable[[], Tree]) -> Tree:
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise UnreadableError("too_deep")
-        tree = read()
-        self.depth -= 1
-        return tree
+# Tokens as text
 
 
-def _words(tokens: Iterable[Token]) -> str:
-    return _text(token for token in tokens if token.kind in ("word", "name"))
+def _only_words(tokens: Iterable[Token]) -> bool:
+    return all(token.kind == "word" for token in tokens)
 
 
-def _text(tokens: Iterable[Token]) -> str:
+def _words_of(tokens: Iterable[Token]) -> str:
+    return _as_written(token for token in tokens if token.kind in ("word", "name"))
+
+
+def _as_written(tokens: Iterable[Token]) -> str:
     text = ""
     for token in tokens:
-        text += token.text if token.tight or not text else f" {token.text}"
+        if text and not token.tight:
+            text += " "
+        text += token.text
     return text

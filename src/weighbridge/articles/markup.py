@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 from weighbridge.articles import terms
-from weighbridge.articles.grammar import UNKNOWN
+from weighbridge.articles.tokens import UNKNOWN
 from weighbridge.errors import ArticleError
 
 if TYPE_CHECKING:

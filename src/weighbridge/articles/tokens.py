@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 MOST_DIGITS = 40  # of a number
 LONGEST_LINE = 20_000  # characters
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"
+"""Stands for LaTeX that has no plain signs."""
 
 
 class Token(NamedTuple):
