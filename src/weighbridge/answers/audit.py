@@ -9,7 +9,7 @@ from weighbridge import data, units
 from weighbridge.answers.answer import Report
 from weighbridge.answers.reconcile import Reconciled, reconcile, verdict
 from weighbridge.articles import examine
-from weighbridge.articles.source import Source, decoded, read
+from weighbridge.articles.source import Source, decoded, read_article
 from weighbridge.blueprint.schema import load
 from weighbridge.errors import ArticleError, UsageError, WeighbridgeError, printable, shorten
 from weighbridge.render.document import NOTHING, Document, Notes, Together
@@ -58,7 +58,7 @@ def audit(article: str | os.PathLike[str] | None = None, *, text: str | None = N
     if text is not None:
         source = decoded(text.encode(errors="replace"), "the text")
         return Audit(source, examine(source))
-    source = read(article)  # type: ignore[arg-type]
+    source = read_article(article)  # type: ignore[arg-type]
     return Audit(source, examine(source))
 
 

@@ -1,4 +1,4 @@
-"""What an article's statements come to: each is held against exact arithmetic, and each slip followed to its ends."""
+"""The checks of an article's statements: exact arithmetic on each, and where a slip leads to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from weighbridge import units
 from weighbridge.algebra.expr import names_in
 from weighbridge.articles import components, terms
-from weighbridge.articles.components import Formula
+from weighbridge.articles.components import StatedFormula
 from weighbridge.articles.exact import Number, UnreadableError, constant, number_of
 from weighbridge.articles.expressions import PHRASE
 from weighbridge.articles.figures import (
@@ -29,16 +29,18 @@ if TYPE_CHECKING:
 
     from weighbridge.algebra.polynomial import Polynomial
 
-MOST_STATEMENTS = 10_000
+MOST_STATEMENTS = 10_000  # with MOST_WRITTEN it bounds the time that an article takes
 MOST_WRITTEN = 200_000  # characters of all arithmetic that is checked
-_LEAST_WRITTEN = 8  # that a side counts for, however short
+_LEAST_WRITTEN = 8  # characters that a side counts for, however short: reading it takes time too
 LONGEST_SHOWN = 1000  # characters of a line
-_FARTHEST = 10  # of its value a figure that is called a sum may be off by one part in so many, or another sum is meant
-_MOST_SUMMED = 64  # figures of one sum
+_NEAR = (
+    10  # two numbers are near if they differ by a tenth at most; others are not meant to be equal
+)
+_MOST_SUMMED = 64  # figures of one sum; each further one takes an addition for every number
 
 
 class Total(NamedTuple):
-    """The article's total: where it stands, as stated and as mended, and the sizes that the article gives its model.
+    """The article's total, as stated and with all slips mended, and the sizes of its model.
 
     It is what the article calls so, or else, where nothing is ``called`` so, its largest figure.
     """
@@ -52,7 +54,7 @@ class Total(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What was found in an article: slips, what was not read, how many steps were checked, the total."""
+    """What an article's checks come to; ``checked`` counts the steps that were checked."""
 
     slips: tuple[Slip, ...]
     unread: tuple[Unread, ...]
@@ -61,22 +63,22 @@ class Findings(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """A number that a statement ends with: what it comes to, how it is written, the words before it."""
+    """A number that a statement ends with: its figure, how it is written, the words before it."""
 
     figure: Figure
     number: Number
     label: str
 
 
-def check(found: Iterable[Statement | Unread], lines: Sequence[str]) -> Findings:
+def check_statements(items: Iterable[Statement | Unread], lines: Sequence[str]) -> Findings:
     """Check what an article states.
 
-    ``lines`` are its own: the words around a formula, and what a slip shows.
+    ``lines`` are the article's: the words around a formula, and what a slip shows.
     """
     unread: list[Unread] = []
     statements: list[Statement] = []
     written_so_far = 0
-    for item in found:
+    for item in items:
         if isinstance(item, Unread):
             unread.append(item)
         elif len(statements) < MOST_STATEMENTS and written_so_far < MOST_WRITTEN:
@@ -90,7 +92,9 @@ def check(found: Iterable[Statement | Unread], lines: Sequence[str]) -> Findings
         try:
             checking.read(statement)
         except UnreadableError as error:
-            unread.append(Unread(statement.line, _written(statement), error.why, error.about))
+            unread.append(
+                Unread(statement.line, _statement_text(statement), error.why, error.about)
+            )
     checking.look_for_what_is_missing()
     slips = sorted(checking.slips, key=lambda slip: slip.line)
     unread = sorted([*unread, *checking.unread], key=lambda item: item.line)
@@ -104,79 +108,83 @@ class _Checking:
         self.unread: list[Unread] = []
         self.checked = 0
         self.results: list[_Result] = []
-        self.sizes: dict[
-            str, Figure
-        ] = {}  # what names, and words, are said to be without any calculation
-        self._formulas: list[Formula] = []
+        self.sizes: dict[str, Figure] = {}
+        """What letters and words are said to be without a calculation."""
+        self._formulas: list[StatedFormula] = []
         self._components: dict[int, str] = {}
 
     def read(self, statement: Statement) -> None:
         """Check a statement, and remember what it says."""
-        told = [side for side in statement.sides if side.tree is not None and not is_name(side)]
+        values = [side for side in statement.sides if side.tree is not None and not is_name(side)]
         names = [side for side in statement.sides if is_name(side)]
-        for side in reversed(told):
+        for side in reversed(values):
             self._look_at_formula(side)
-        figure = None
-        for left, right in pairwise(told):
-            sign = statement.relations[statement.sides.index(right) - 1]
-            said = (
-                self._compare(left, right, sign, statement)
-                if self._may_be_equal(left, right, sign)
-                else None
-            )
-            figure = said or self._alone(right, statement, named=False)
-        if not told:
+        if not values:
             return
+        figure = None
+        for left, right in pairwise(values):
+            sign = statement.relations[statement.sides.index(right) - 1]
+            if self._may_be_equal(left, right, sign):
+                figure = self._compare(left, right, sign, statement)
+            else:
+                figure = self._alone(right, statement, named=False)
         if figure is None:
-            figure = self._alone(told[-1], statement, named=bool(names))
+            figure = self._alone(values[-1], statement, named=bool(names))
         if len(statement.sides) > 1:
-            self._remember(
-                statement, names, figure, plain=literal(told[-1]) is not None and len(told) == 1
-            )
+            is_size = len(values) == 1 and literal(values[0]) is not None
+            self._remember(statement, names, figure, is_size=is_size)
 
     def _remember(
-        self, statement: Statement, names: Sequence[Side], figure: Figure, *, plain: bool
+        self, statement: Statement, names: Sequence[Side], figure: Figure, *, is_size: bool
     ) -> None:
+        """Let the names of a statement, or else its words, stand for its figure."""
         labels = [side.tree[1] for side in names if side.tree]
         if not names:
-            first = statement.sides[0].text if statement.sides[0].tree is None else ""
-            labels = [
-                PHRASE + " ".join(said.lower().split()) for said in (statement.label, first) if said
-            ]
+            phrases = [statement.label]
+            if statement.sides[0].tree is None:
+                phrases.append(statement.sides[0].text)
+            labels = [PHRASE + " ".join(text.lower().split()) for text in phrases if text]
         for label in labels:
             self.figures.define(label, figure)
-            if plain:
+            if is_size:
                 self.sizes.setdefault(label, figure)
 
     # A step
 
     def _compare(self, left: Side, right: Side, sign: str, statement: Statement) -> Figure:
-        """Hold two sides against each other, and return what the right one comes to."""
-        one, other = literal(left), literal(right)
-        if one and (other is None or one.place > other.place):
+        """Compare two sides, and return what the right one comes to.
+
+        A number, or of two numbers the one that is rounded more, is taken as the right side.
+        """
+        left_number, right_number = literal(left), literal(right)
+        if left_number and (right_number is None or left_number.place > right_number.place):
             left, right = right, left
         figure = self._calculated(left)
         if literal(right):
             return self._against_number(figure, left, right, sign, statement.label)
-        against = self._calculated(right)
-        self._against_formula(figure, against, left, right, sign)
-        return against
+        right_figure = self._calculated(right)
+        self._against_formula(figure, right_figure, left, right, sign)
+        return right_figure
 
     def _may_be_equal(self, left: Side, right: Side, sign: str) -> bool:
-        """Whether two sides are held to be equal: always by a sign, and by words only if what is left is calculated.
+        """Whether two sides are meant to be equal.
 
-        "12 layers, about 110M" says that of no two numbers.
+        A sign says so. Words say so if the left side is calculated, or near to the right one: "12
+        layers, about 110M" does not say that 12 is 110M.
         """
-        if sign not in WEAK and not (left.words_behind and (literal(left))):
+        if sign not in WEAK and not (left.words_behind and literal(left)):
             return True
-        one, other = self._calculated(left).number, self._calculated(right).number
-        if one is None or other is None:
-            here, there = (set(names_in(side.tree or ())) for side in (left, right))
-            return not left.words_behind and here >= there
-        near = abs(one - other) * _FARTHEST <= abs(one)
+        left_value, right_value = self._calculated(left).number, self._calculated(right).number
+        if left_value is None or right_value is None:
+            left_names, right_names = (
+                set(names_in(left.tree or ())),
+                set(names_in(right.tree or ())),
+            )
+            return not left.words_behind and left_names >= right_names
         if literal(left):
-            return near and literal(right) is not None
-        if sign in WEAK and not abs(one) <= 2 * abs(other) <= 4 * abs(one):
+            return _is_near(left_value, right_value) and literal(right) is not None
+        is_half_to_double = abs(left_value) <= 2 * abs(right_value) <= 4 * abs(left_value)
+        if sign in WEAK and not is_half_to_double:
             raise UnreadableError("unclear")
         return True
 
@@ -186,58 +194,65 @@ class _Checking:
     def _against_number(
         self, figure: Figure, left: Side, right: Side, sign: str, label: str
     ) -> Figure:
-        number, exact, rounded = literal(right), figure.number, sign in APPROXIMATE
-        if number is None or exact is None:
+        """Compare the figure of the left side with the number on the right."""
+        number, is_rounded = literal(right), sign in APPROXIMATE
+        if number is None or figure.number is None:
             raise UnreadableError("unknown", ", ".join(sorted(figure.stated.fields())))
         self.checked += 1
         slack = self.figures.slack(left.tree) if left.tree else NONE
-        if not number.fits(exact, rounded=rounded, slack=slack):
-            meant = [
-                *_repeated(figure, left.before),
-                *(self._sums(right.line) if literal(left) else ()),
-            ]
-            figure = next((each for each in meant if each.number == number.value), figure)
-            exact = figure.number or NONE
-        shares, mended = dict(figure.shares), number_of(figure.mended)
-        is_rough = (
-            rounded or number.rounded
-        ) and mended is not None  # it may be the rounding of what is right
-        fits = number.fits(exact, rounded=rounded, slack=slack) or (
-            is_rough and number.fits(mended or NONE, rounded=True)
-        )
+        fits = number.fits(figure.number, rounded=is_rounded, slack=slack)
         if not fits:
-            slip = self._slip("arithmetic", right, number.text, written(exact))
-            slip.shift, slip.mended = number.value - exact, written(mended)
+            figure = self._meant(figure, left, right, number)
+            fits = number.fits(figure.number or NONE, rounded=is_rounded, slack=slack)
+        exact, mended = figure.number or NONE, number_of(figure.mended)
+        if not fits and mended is not None and (is_rounded or number.rounded):
+            fits = number.fits(mended, rounded=True)  # the rounding of what is right
+        shares = dict(figure.shares)
+        if not fits:
+            slip = self._slip("arithmetic", right, number.text, number_text(exact))
+            slip.shift, slip.mended = number.value - exact, number_text(mended)
             shares[slip] = slip.shift
-        stated = figure.stated if fits and number.value != exact else constant(number.value)
+        is_near = fits and number.value != exact
+        stated = figure.stated if is_near else constant(number.value)
         result = Figure(stated, figure.mended, shares, right.line)
-        self._follow(figure, number, right, rounded=rounded)
+        self._follow(figure, number, right, rounded=is_rounded)
         if result.is_off and not number.rounded and abs(number.value) >= LEAST_KNOWN:
             self.figures.off[number.value] = result
         self.results.append(_Result(result, number, label))
         return result
 
+    def _meant(self, figure: Figure, left: Side, right: Side, number: Number) -> Figure:
+        """Return another figure that the left side may stand for, if it is the number.
+
+        It is the figure times a number among the words before it, or, where the left side is a
+        number itself, a sum of the figures before it.
+        """
+        candidates = list(_repeated(figure, left.before))
+        if literal(left):
+            candidates += self._sums(right.line)
+        for candidate in candidates:
+            if candidate.number == number.value:
+                return candidate
+        return figure
+
     def _against_formula(
-        self, figure: Figure, against: Figure, left: Side, right: Side, sign: str
+        self, left_figure: Figure, right_figure: Figure, left: Side, right: Side, sign: str
     ) -> None:
-        letters, others = (self.figures.in_letters(side.tree or ()) for side in (left, right))
-        exact, stated = figure.number, against.number
-        if letters != others and figure.stated != against.stated:
-            here, there = figure.stated.fields(), against.stated.fields()
-            if not (here <= there or there <= here):
-                raise UnreadableError("unknown", ", ".join(sorted(here ^ there)))
-            if sign in APPROXIMATE:
-                raise UnreadableError("nearly")
-            correct = (
-                written(exact) if exact is not None and not others.fields() else formula(letters)
-            )
-            slip = self._slip(
-                "letters" if others.fields() else "arithmetic",
-                right,
-                formula(others) if others.fields() else right.text,
-                correct,
-            )
-            slip.shift = stated - exact if exact is not None and stated is not None else None
+        """Compare two sides that are both calculated: as they are, or else by their letters."""
+        left_letters = self.figures.in_letters(left.tree or ())
+        right_letters = self.figures.in_letters(right.tree or ())
+        if left_letters != right_letters and left_figure.stated != right_figure.stated:
+            _refuse_to_compare(left_figure, right_figure, sign)
+            exact, stated = left_figure.number, right_figure.number
+            correct = formula_text(left_letters)
+            if right_letters.fields():
+                slip = self._slip("letters", right, formula_text(right_letters), correct)
+            else:
+                if exact is not None:
+                    correct = number_text(exact)
+                slip = self._slip("arithmetic", right, right.text, correct)
+            if exact is not None and stated is not None:
+                slip.shift = stated - exact
         self.checked += 1
 
     def _slip(self, kind: str, side: Side, stated: str, correct: str) -> Slip:
@@ -246,28 +261,39 @@ class _Checking:
         return slip
 
     def _follow(self, figure: Figure, number: Number, side: Side, *, rounded: bool = False) -> None:
-        """Note of each slip that this figure rests on it, unless it is written so roughly that nothing changes."""
+        """Add a number to what follows from the slips of its figure.
+
+        A number that is rounded so much that the slips do not change it does not follow from them.
+        """
         mended = number_of(figure.mended)
-        if mended is not None and not number.fits(mended, rounded=rounded):
-            for slip, share in figure.shares.items():
-                slip.follows.append(
-                    Follow(side.line, self.line(side.line), number.text, written(mended), share)
-                )
+        if mended is None or number.fits(mended, rounded=rounded):
+            return
+        for slip, share in figure.shares.items():
+            text = self.line(side.line)
+            follow = Follow(side.line, text, number.text, number_text(mended), share)
+            slip.follows.append(follow)
 
     def line(self, line: int) -> str:
         """Return a line of the article."""
-        text = self.lines[line - 1].strip() if 0 < line <= len(self.lines) else ""
-        return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+        if not 0 < line <= len(self.lines):
+            return ""
+        text = self.lines[line - 1].strip()
+        if len(text) > LONGEST_SHOWN:
+            return f"{text[:LONGEST_SHOWN]}…"
+        return text
 
     # A figure that is not calculated where it stands
 
     def _alone(self, side: Side, statement: Statement, *, named: bool) -> Figure:
-        """Read a figure that nothing is held against: a sum of those before it, one of them again, or a size."""
+        """Read a figure that is compared with nothing.
+
+        It is called a sum of the figures before it, or repeats one of them, or is new.
+        """
         number = literal(side)
         if number is None:
             return self._calculated(side)
         words = terms.facts()
-        if not named and terms.said(statement.label, words["sums"]["words"]):
+        if not named and terms.mentions(statement.label, words["sums"]["words"]):
             figure = self._sum(side, number, statement.label)
             if figure:
                 return figure
@@ -276,7 +302,9 @@ class _Checking:
             self._follow(again, number, side)
             return again
         figure = Figure.of(constant(number.value), side.line)
-        if number.value >= LEAST_KNOWN and terms.said(statement.label, words["totals"]["words"]):
+        if number.value >= LEAST_KNOWN and terms.mentions(
+            statement.label, words["totals"]["words"]
+        ):
             self.results.append(_Result(figure, number, statement.label))
         return figure
 
@@ -286,7 +314,7 @@ class _Checking:
         if not sums:
             return None
         nearest = min(sums, key=lambda figure: abs((figure.number or NONE) - number.value))
-        if abs((nearest.number or NONE) - number.value) * _FARTHEST > abs(number.value):
+        if not _is_near(number.value, nearest.number or NONE):
             raise UnreadableError("sum_of_what")
         return self._against_number(nearest, Side(None, side.line, ""), side, "=", label)
 
@@ -297,7 +325,7 @@ class _Checking:
             for result in self.results[-_MOST_SUMMED:]
             if result.figure.number is not None
         ]
-        sums = accumulate(reversed(figures), lambda added, figure: _added(added, figure, line))
+        sums = accumulate(reversed(figures), lambda total, figure: _added(total, figure, line))
         return list(sums)[1:]
 
     # A formula of a component
@@ -306,109 +334,134 @@ class _Checking:
         if side.tree is None or side.tree[0] in ("value", "name"):
             return
         if side.line not in self._components:
-            self._components[side.line] = components.component_of(self.lines, side.line)
+            self._components[side.line] = components.component_on_line(self.lines, side.line)
         component = self._components[side.line]
         value = self.figures.in_letters(side.tree)
-        parts = tuple(self.figures.in_letters(tree) for tree in components.added(side.tree))
-        self._formulas.append(Formula(side.line, side.text, component, value, parts))
+        added_values = tuple(self.figures.in_letters(tree) for tree in components.added(side.tree))
+        self._formulas.append(StatedFormula(side.line, side.text, component, value, added_values))
         wrong = components.miscounted(value, component)
         self.checked += wrong is not None or components.is_right(value, component)
-        told = any(slip.line == side.line and slip.kind == "formula" for slip in self.slips)
-        if wrong and not told:
-            slip = self._slip("formula", side, formula(value), formula(wrong[0]))
-            slip.mended, slip.about = formula(wrong[1]), component
+        is_known = any(slip.line == side.line and slip.kind == "formula" for slip in self.slips)
+        if wrong and not is_known:
+            with_biases, without_biases = wrong
+            slip = self._slip("formula", side, formula_text(value), formula_text(with_biases))
+            slip.mended, slip.about = formula_text(without_biases), component
 
     def look_for_what_is_missing(self) -> None:
-        """Tell of an output projection that a derivation of attention leaves out."""
-        found = components.missing_output(self._formulas, self.lines)
-        if found:
-            attention, letter = found
-            with_biases, without = components.rights("attention", letter)[1]
-            side = Side(None, attention.line, attention.text)
-            slip = self._slip("missing", side, formula(attention.value), formula(with_biases))
-            slip.mended, slip.about = formula(without), "attention"
+        """Look for a derivation of attention that leaves out the output projection."""
+        missing = components.missing_output(self._formulas, self.lines)
+        if missing is None:
+            return
+        attention, letter = missing
+        with_biases, without_biases = components.rights("attention", letter)[1]
+        side = Side(None, attention.line, attention.text)
+        stated, correct = formula_text(attention.value), formula_text(with_biases)
+        slip = self._slip("missing", side, stated, correct)
+        slip.mended, slip.about = formula_text(without_biases), "attention"
+
+
+def _is_near(value: Fraction, other: Fraction) -> bool:
+    return abs(value - other) * _NEAR <= abs(value)
+
+
+def _refuse_to_compare(left: Figure, right: Figure, sign: str) -> None:
+    """Refuse two formulas whose letters are not all known, or that are said to be nearly equal.
+
+    Raises:
+        UnreadableError: always, but for formulas that must be equal.
+    """
+    left_letters, right_letters = left.stated.fields(), right.stated.fields()
+    if not (left_letters <= right_letters or right_letters <= left_letters):
+        raise UnreadableError("unknown", ", ".join(sorted(left_letters ^ right_letters)))
+    if sign in APPROXIMATE:
+        raise UnreadableError("nearly")
 
 
 def _total(checking: _Checking) -> Total | None:
-    """Return the figure that the article calls its total, or else its largest, and the sizes of the model it is of."""
+    """Return the figure that the article calls its total, or else its largest."""
     results = [result for result in checking.results if number_of(result.figure.mended) is not None]
     words, parts = (terms.facts()["totals"][kind] for kind in ("words", "parts"))
     called = [
-        each
-        for each in results
-        if terms.said(each.label, words) and not terms.said(each.label, parts)
+        result
+        for result in results
+        if terms.mentions(result.label, words) and not terms.mentions(result.label, parts)
     ]
     if not results:
         return None
     figure, number, _ = max(
         called or results, key=lambda result: (not result.number.rounded, result.number.value)
     )
-    mended = number_of(figure.mended) or NONE
     return Total(
         figure.line,
         checking.line(figure.line),
-        number.value,
-        mended,
-        _sizes(checking),
-        bool(called),
+        stated=number.value,
+        mended=number_of(figure.mended) or NONE,
+        sizes=_model_sizes(checking),
+        called=bool(called),
     )
 
 
-def _sizes(checking: _Checking) -> dict[str, int]:
+def _model_sizes(checking: _Checking) -> dict[str, int]:
     """Return the sizes that an article gives its model, by the fields of a config."""
     sizes: dict[str, int] = {}
-    for field, known in terms.facts()["sizes"].items():
+    for field, field_names in terms.facts()["sizes"].items():
         for name, figure in checking.sizes.items():
-            named = (
-                terms.said(name, known["words"])
-                if name.startswith(PHRASE)
-                else name in known["letters"]
-            )
             value = figure.number
-            if named and value is not None and value.denominator == 1:
+            if value is None or value.denominator != 1:
+                continue
+            if _is_one_of(name, field_names):
                 sizes.setdefault(field, int(value))
     return sizes
 
 
-def _added(one: Figure, other: Figure, line: int) -> Figure:
+def _is_one_of(name: str, field_names: Mapping[str, list[str]]) -> bool:
+    if name.startswith(PHRASE):
+        return terms.mentions(name, field_names["words"])
+    return name in field_names["letters"]
+
+
+def _added(left: Figure, right: Figure, line: int) -> Figure:
     shares = {
-        slip: one.shares.get(slip, NONE) + other.shares.get(slip, NONE)
-        for slip in {**one.shares, **other.shares}
+        slip: left.shares.get(slip, NONE) + right.shares.get(slip, NONE)
+        for slip in {**left.shares, **right.shares}
     }
-    return Figure(one.stated + other.stated, one.mended + other.mended, shares, line)
+    return Figure(left.stated + right.stated, left.mended + right.mended, shares, line)
 
 
 def _repeated(figure: Figure, numbers: Sequence[Number]) -> Iterator[Figure]:
-    """Yield a figure as often as the words before it may say: 3 matrices of 768×64 = 147,456."""
+    """Yield a figure times each number in the words before it: 3 matrices of 768×64 = 147,456."""
     for number in numbers:
         factor = constant(number.value)
         shares = {slip: share * number.value for slip, share in figure.shares.items()}
         yield Figure(figure.stated * factor, figure.mended * factor, shares, figure.line)
 
 
-def _written(statement: Statement) -> str:
-    signs = (f" {sign} " for sign in (*statement.relations, ""))
-    return "".join(
-        side.text + sign for side, sign in zip(statement.sides, signs, strict=False)
-    ).strip()
+def _statement_text(statement: Statement) -> str:
+    text = statement.sides[0].text
+    for relation, side in zip(statement.relations, statement.sides[1:], strict=True):
+        text += f" {relation} {side.text}"
+    return text.strip()
 
 
-def written(value: Fraction | None) -> str:
+def number_text(value: Fraction | None) -> str:
     """Write an exact number: a count in groups of three, or a fraction.
 
     Example:
         >>> from fractions import Fraction
-        >>> written(Fraction(2359296)), written(Fraction(7, 2))
+        >>> number_text(Fraction(2359296)), number_text(Fraction(7, 2))
         ('2,359,296', '7/2')
     """
     if value is None:
         return ""
-    whole = units.count(value.numerator)
-    return whole if value.denominator == 1 else f"{whole}/{units.count(value.denominator)}"
+    if value.denominator == 1:
+        return units.count(value.numerator)
+    return f"{units.count(value.numerator)}/{units.count(value.denominator)}"
 
 
-def formula(value: Polynomial) -> str:
+def formula_text(value: Polynomial) -> str:
     """Write a formula in its own letters."""
     exact = number_of(value)
+    if exact is not None:
+        return number_text(exact)
     order = sorted(value.fields(), key=lambda letter: (terms.rank_of(letter), letter))
-    return written(exact) if exact is not None else value.text({name: name for name in order})
+    return value.text({letter: letter for letter in order})

@@ -1,4 +1,7 @@
-"""Formulas of a layer's parts: what plain arithmetic cannot see, a bias that was miscounted or a part left out."""
+"""Formulas of a layer's components: biases that were miscounted, and a component left out.
+
+Plain arithmetic cannot find these: the formula itself is wrong, and not its value.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,23 @@ from typing import TYPE_CHECKING, NamedTuple
 from weighbridge.algebra.expr import parse
 from weighbridge.algebra.polynomial import Polynomial
 from weighbridge.articles import terms
-from weighbridge.articles.exact import Number, constant, evaluate
+from weighbridge.articles.exact import Number, constant, evaluate_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from weighbridge.algebra.expr import Tree
 
-_MOST_BIASES = 8  # hidden sizes that a formula may be off, to be one whose biases are miscounted
+_MOST_BIASES = (
+    8  # hidden sizes that a formula may be off; beyond, it is the formula of something else
+)
+_LINES_BEFORE = 2  # where the component of a formula may be named
 
 
-class Formula(NamedTuple):
-    """A formula of an article: its line, the component that the line is about, and what it comes to in letters.
+class StatedFormula(NamedTuple):
+    """A formula that an article states, and the component that its line is about.
 
-    ``terms`` are the values of what it adds up.
+    ``value`` is the formula in letters, and ``terms`` the values of what it adds up.
     """
 
     line: int
@@ -32,42 +38,43 @@ class Formula(NamedTuple):
     terms: tuple[Polynomial, ...]
 
 
-def component_of(lines: Sequence[str], line: int) -> str:
-    """Return the one component that a line is about, or the nearest of the two before it that is about any.
+def component_on_line(lines: Sequence[str], line: int) -> str:
+    """Return the component that a line is about; "" for none, or for several.
+
+    If the line names no component, the nearest of the two lines before it decides.
 
     Example:
-        >>> component_of(["## Feed-forward", "It has 2*(4H*H + H) = 8H^2 + 2H.", "FFN and LayerNorm: 8H^2 + 2H"], 2)
+        >>> component_on_line(["## Feed-forward", "It has 2*(4H*H + H) = 8H^2 + 2H."], 2)
         'ffn'
-        >>> component_of(["FFN and LayerNorm: 8H^2 + 2H"], 1)
+        >>> component_on_line(["FFN and LayerNorm: 8H^2 + 2H"], 1)
         ''
     """
-    for near in range(line, max(line - 3, 0), -1):
-        text = lines[near - 1] if near <= len(lines) else ""
+    for near in range(line, max(line - _LINES_BEFORE - 1, 0), -1):
+        text = "".join(lines[near - 1 : near])
         named = [
             name
-            for name, found in terms.facts()["components"].items()
-            if terms.said(text, found["words"])
+            for name, component in terms.facts()["components"].items()
+            if terms.mentions(text, component["words"])
         ]
+        if len(named) == 1:
+            return str(named[0])
         if named:
-            return named[0] if len(named) == 1 else ""
+            return ""
     return ""
 
 
 def hidden_letter(value: Polynomial) -> str:
     """Return the letter of the hidden size, if a formula has no other letter."""
-    fields = value.fields()
-    return next(
-        (
-            letter
-            for letter in fields
-            if len(fields) == 1 and terms.size_of(letter) == "hidden_size"
-        ),
-        "",
-    )
+    letters = [*value.fields()]
+    if len(letters) == 1 and terms.config_field_of(letters[0]) == "hidden_size":
+        return letters[0]
+    return ""
 
 
 def rights(component: str, letter: str) -> list[list[Polynomial]]:
-    """Return the right formulas of a component, in a letter for the hidden size: groups that differ in biases.
+    """Return the right formulas of a component, in a letter for the hidden size.
+
+    The formulas of a group differ in what biases they count.
 
     Example:
         >>> [[str(formula) for formula in group] for group in rights("pooler", "H")]
@@ -78,15 +85,19 @@ def rights(component: str, letter: str) -> list[list[Polynomial]]:
 
 
 def is_right(value: Polynomial, component: str) -> bool:
-    """Whether a formula is a component's, or a part's of it; a LayerNorm may be counted in where the biases are."""
+    """Whether a formula is right for a component, or for a part of it.
+
+    A formula with all biases may have those of a LayerNorm too.
+    """
     letter = hidden_letter(value)
-    norm = constant(2) * Polynomial.of(letter or "H")
-    groups = rights(component, letter) if letter else []
-    return any(value in (*group, group[0] + norm) for group in groups)
+    if not letter:
+        return False
+    norm = constant(2) * Polynomial.of(letter)
+    return any(value in (*group, group[0] + norm) for group in rights(component, letter))
 
 
 def miscounted(value: Polynomial, component: str) -> tuple[Polynomial, Polynomial] | None:
-    """Return a component's formulas, with biases and without, that a formula is none of and yet begins as.
+    """Return the right formulas, with biases and without, of a formula with the wrong biases.
 
     Example:
         >>> from weighbridge.articles.exact import constant
@@ -98,55 +109,65 @@ def miscounted(value: Polynomial, component: str) -> tuple[Polynomial, Polynomia
     letter = hidden_letter(value)
     if not letter or is_right(value, component):
         return None
-    groups = rights(component, letter)
-    return next(
-        (
-            (group[0], group[-1])
-            for group in groups
-            if _biases(value - group[-1], letter) is not None
-        ),
-        None,
-    )
+    for group in rights(component, letter):
+        with_biases, without_biases = group[0], group[-1]
+        if _is_biases(value - without_biases, letter):
+            return with_biases, without_biases
+    return None
 
 
-def _biases(rest: Polynomial, letter: str) -> Fraction | None:
-    """Return how many times the hidden size a rest is, if it is that and not often."""
+def _is_biases(rest: Polynomial, letter: str) -> bool:
+    """Whether the rest of a formula is a few times the hidden size."""
     if not rest.terms.keys() <= {((letter, 1),)}:
-        return None
-    times = Fraction(rest.terms.get(((letter, 1),), 0))
-    return times if abs(times) <= _MOST_BIASES else None
+        return False
+    return abs(Fraction(rest.terms.get(((letter, 1),), 0))) <= _MOST_BIASES
 
 
-def missing_output(formulas: Iterable[Formula], lines: Sequence[str]) -> tuple[Formula, str] | None:
-    """Return the formula of attention in an article that derives a layer and has no output projection, and its letter.
+def missing_output(
+    formulas: Iterable[StatedFormula], lines: Sequence[str]
+) -> tuple[StatedFormula, str] | None:
+    """Return the formula of attention that lacks the output projection, and its letter.
 
-    It is one that comes to the three projections and no more, beside a formula of the feed-forward
-    in the same letter.
+    It is that of the three projections and no more, in an article that names no output projection
+    and has a formula of the feed-forward part in the same letter.
     """
     named = terms.facts()["components"]["attention.output"]["words"]
-    if any(terms.said(line, named) for line in lines):
+    if any(terms.mentions(line, named) for line in lines):
         return None
-    found = list(formulas)
-    for formula in found:
+    formulas = list(formulas)
+    for formula in formulas:
         letter = hidden_letter(formula.value)
         if formula.component != "attention" or not letter:
             continue
         projections, whole, output = rights("attention", letter)
-        layer = any(
-            other.component == "ffn" and hidden_letter(other.value) == letter for other in found
-        )
-        others = [other for other in found if other.component != "ffn"]
-        counted = any(
-            term in (*whole, *output) for other in others for term in (other.value, *other.terms)
-        )
-        if layer and not counted and formula.value in projections:
+        if (
+            formula.value in projections
+            and _has_feed_forward(formulas, letter)
+            and not _counts(formulas, [*whole, *output])
+        ):
             return formula, letter
     return None
 
 
+def _has_feed_forward(formulas: Iterable[StatedFormula], letter: str) -> bool:
+    return any(
+        formula.component == "ffn" and hidden_letter(formula.value) == letter
+        for formula in formulas
+    )
+
+
+def _counts(formulas: Iterable[StatedFormula], values: Sequence[Polynomial]) -> bool:
+    """Whether a formula is one of the values or adds one; the feed-forward part's do not count."""
+    for formula in formulas:
+        added_values = (formula.value, *formula.terms)
+        if formula.component != "ffn" and any(value in values for value in added_values):
+            return True
+    return False
+
+
 @cache
 def _parsed(text: str, letter: str) -> Polynomial:
-    return evaluate(
+    return evaluate_exactly(
         _with_numbers(parse(text)),
         lambda name: Polynomial.of(letter if name == "H" else name),
         lambda number: constant(number.value),
@@ -157,7 +178,9 @@ def _with_numbers(tree: Tree) -> Tree:
     kind, *operands = tree
     if kind == "value":
         return (kind, Number(Fraction(operands[0]), str(operands[0]), Fraction(1)))
-    return tree if kind == "name" else (kind, *map(_with_numbers, operands))
+    if kind == "name":
+        return tree
+    return (kind, *map(_with_numbers, operands))
 
 
 def added(tree: Tree) -> list[Tree]:
@@ -167,12 +190,13 @@ def added(tree: Tree) -> list[Tree]:
         >>> len(added(parse("V*H + (4*H*H + 4*H) * 12")))
         4
     """
-    found, ahead = [], [tree]
+    added_terms, ahead = [], [tree]
     while ahead:
-        here = ahead.pop()
-        if here[0] in ("+", "-"):
-            ahead += here[1:]
-        else:
-            found.append(here)
-            ahead += [inside for inside in here[1:] if here[0] == "*" and inside[0] == "+"]
-    return found
+        term = ahead.pop()
+        if term[0] in ("+", "-"):
+            ahead += term[1:]
+            continue
+        added_terms.append(term)
+        if term[0] == "*":
+            ahead += [factor for factor in term[1:] if factor[0] == "+"]
+    return added_terms

@@ -1,4 +1,4 @@
-"""Exact arithmetic with bounds: fractions, and sums of powers of letters, that cannot be made to grow without end."""
+"""Exact arithmetic on fractions and on polynomials, with bounds on their size."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ if TYPE_CHECKING:
 
     from weighbridge.algebra.expr import Meaning, Tree
 
-MOST_POWER = 1000  # of an exponent
-MOST_PRODUCTS = 400  # of terms, where two sums with letters are multiplied
+MOST_POWER = 1000  # an exponent; far more than any size is raised to
+MOST_PRODUCTS = 400  # of terms, where two sums with letters are multiplied; 20 by 20
 
 
 class UnreadableError(Exception):
-    """What cannot be read or has no value: the reason is a key of the words of an audit, and what it is about."""
+    """What cannot be read or has no value.
+
+    ``why`` is a key of the words of an audit, and ``about`` what the reason names.
+    """
 
     def __init__(self, why: str, about: str = "") -> None:
         self.why, self.about = why, about
@@ -26,7 +29,7 @@ class UnreadableError(Exception):
 
 
 class Number(NamedTuple):
-    """A number as it is written: its value, and the place of its last digit, 0 where every digit is meant.
+    """A number as it is written.
 
     ``place`` is what one more in the last digit other than 0 would add. ``rounded`` is a number
     with a unit: 110M.
@@ -40,21 +43,23 @@ class Number(NamedTuple):
     def fits(
         self, exact: Fraction, *, rounded: bool = False, slack: Fraction = Fraction(0)
     ) -> bool:
-        """Whether an exact value is written so: to the digit, or where it is rounded to its place or cut off there.
+        """Whether an exact value may be written so: to the digit, rounded, or cut off.
 
         Example:
             >>> number = Number(Fraction(110_000_000), "110M", Fraction(10_000_000), True)
             >>> number.fits(Fraction(108_808_704)), number.fits(Fraction(98_000_000))
             (True, False)
         """
-        place = self.place if rounded or self.rounded or self.place < 1 else Fraction(0)
+        is_exact = not (rounded or self.rounded or self.place < 1)
+        place = Fraction(0) if is_exact else self.place
         off = abs(exact) - abs(self.value)
         return exact * self.value >= 0 and (abs(off) <= place / 2 + slack or 0 <= off < place)
 
 
 def constant(value: Fraction | int) -> Polynomial:
     """Return a number as a polynomial without letters."""
-    return Polynomial({(): Fraction(value)})  # type: ignore[dict-item]  # fractions add and multiply as integers do
+    # fractions add and multiply as integers do
+    return Polynomial({(): Fraction(value)})  # type: ignore[dict-item]
 
 
 def number_of(value: Polynomial) -> Fraction | None:
@@ -69,7 +74,7 @@ def number_of(value: Polynomial) -> Fraction | None:
     return Fraction(value.terms.get((), 0))
 
 
-def evaluate(
+def evaluate_exactly(
     tree: Tree, name: Callable[[str], Polynomial], value: Callable[[Number], Polynomial]
 ) -> Polynomial:
     """Return what a tree comes to, exactly; ``name`` and ``value`` read its leaves.
@@ -78,25 +83,32 @@ def evaluate(
         UnreadableError: it has no value, or one beyond all bounds.
     """
     try:
-        found: Polynomial = fold(tree, name, value, _EXACT)
+        result: Polynomial = fold(tree, name, value, _EXACT)
     except (OverflowError, RecursionError):
         raise UnreadableError("too_large") from None
-    return found
+    return result
 
 
 def _bounded(operate: Callable[..., Any]) -> Callable[..., Any]:
-    def operated(*operands: Any) -> Any:
-        found = operate(*operands)
-        for coefficient in found.terms.values():
-            exact = Fraction(coefficient)
-            if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > MOST_BITS:
-                raise UnreadableError("too_large")
-        return found
+    def bounded_operate(*operands: Any) -> Any:
+        result = operate(*operands)
+        if _longest_coefficient(result) > MOST_BITS:
+            raise UnreadableError("too_large")
+        return result
 
-    return operated
+    return bounded_operate
 
 
-def _times(left: Polynomial, right: Polynomial) -> Polynomial:
+def _longest_coefficient(value: Polynomial) -> int:
+    """Return the bits of the longest numerator or denominator of a polynomial."""
+    longest = 1
+    for coefficient in value.terms.values():
+        exact = Fraction(coefficient)
+        longest = max(longest, exact.numerator.bit_length(), exact.denominator.bit_length())
+    return longest
+
+
+def _multiply(left: Polynomial, right: Polynomial) -> Polynomial:
     if len(left.terms) * len(right.terms) > MOST_PRODUCTS:
         raise UnreadableError("too_large")
     return left * right
@@ -106,10 +118,9 @@ def _power(base: Polynomial, exponent: Polynomial) -> Polynomial:
     times = number_of(exponent)
     if times is None or times.denominator != 1:
         raise UnreadableError("power")
-    most = max((bits for number in base.terms.values() for bits in _bits(number)), default=1)
     if (
         abs(times) > MOST_POWER
-        or most * abs(times) > MOST_BITS
+        or _longest_coefficient(base) * abs(times) > MOST_BITS
         or (len(base.terms) > 1 and times > MOST_EXPANDED)
     ):
         raise UnreadableError("too_large")
@@ -120,11 +131,6 @@ def _power(base: Polynomial, exponent: Polynomial) -> Polynomial:
         powers = tuple((factor, power * int(times)) for factor, power in monomial if times)
         return Polynomial({powers: Fraction(coefficient) ** int(times)})  # type: ignore[dict-item]
     return base ** int(times)
-
-
-def _bits(number: Any) -> tuple[int, int]:
-    exact = Fraction(number)
-    return abs(exact.numerator).bit_length(), exact.denominator.bit_length()
 
 
 def _divide(left: Polynomial, right: Polynomial) -> Polynomial:
@@ -142,7 +148,7 @@ def _divide(left: Polynomial, right: Polynomial) -> Polynomial:
 _EXACT: Meaning = {
     "+": _bounded(lambda left, right: left + right),
     "-": _bounded(lambda left, right: left - right),
-    "*": _bounded(_times),
+    "*": _bounded(_multiply),
     "/": _bounded(_divide),
     "**": _bounded(_power),
     "neg": lambda operand: -operand,

@@ -1,4 +1,4 @@
-"""The figures of an article: what it states them to be, what they are with all slips mended, and who is to blame.
+"""The figures of an article: as stated, with all slips mended, and what share each slip has.
 
 Letters and words stand for what the article says that they do, by what was said before, or else by
 what is said later. A number that rests on a slip is known again where it is used.
@@ -7,12 +7,19 @@ what is said later. A number that rests on a slip is known again where it is use
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.algebra.expr import names_in
 from weighbridge.algebra.polynomial import Polynomial
-from weighbridge.articles.exact import Number, UnreadableError, constant, evaluate, number_of
-from weighbridge.articles.expressions import PHRASE
+from weighbridge.articles.exact import (
+    Number,
+    UnreadableError,
+    constant,
+    evaluate_exactly,
+    number_of,
+)
+from weighbridge.articles.expressions import LEAVES, PHRASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,15 +29,15 @@ if TYPE_CHECKING:
 
     Pick = Callable[["Figure"], Polynomial]
 
-LEAST_KNOWN = 1000  # a figure below this is not known again by its number alone
-MOST_FOLLOWED = 24  # slips whose share in one figure is told
-MOST_ROUNDED = 64  # numbers of one calculation
-_LONGEST_CHAIN = 16  # of definitions that rest on one another
+LEAST_KNOWN = 1000  # smaller numbers, as 12, stand for many things and are not known again
+MOST_FOLLOWED = 24  # slips whose share in one figure is worked out; each takes an evaluation
+MOST_ROUNDED = 64  # numbers of one calculation; each takes an evaluation
+_LONGEST_CHAIN = 16  # of definitions that rest on one another; bounds the recursion
 NONE = Fraction(0)
 
 
 class Follow(NamedTuple):
-    """A figure that rests on a slip: as it is stated, as it is with all slips mended, and this slip's share in it."""
+    """A figure that rests on a slip: as stated, with all slips mended, and this slip's share."""
 
     line: int
     text: str
@@ -50,20 +57,18 @@ class Slip:
     """
 
     def __init__(self, kind: str, line: int, text: str, stated: str, correct: str) -> None:
-        self.kind, self.line, self.text, self.stated, self.correct = (
-            kind,
-            line,
-            text,
-            stated,
-            correct,
-        )
+        self.kind = kind
+        self.line = line
+        self.text = text
+        self.stated = stated
+        self.correct = correct
         self.mended, self.about = correct, ""
         self.shift: Fraction | None = None
         self.follows: list[Follow] = []
 
 
 class Figure(NamedTuple):
-    """What something comes to as the article states it, with all slips mended, and what each slip adds to that."""
+    """A value as the article states it, with all slips mended, and what each slip adds to it."""
 
     stated: Polynomial
     mended: Polynomial
@@ -97,7 +102,7 @@ def as_mended(figure: Figure) -> Polynomial:
 
 
 class Figures:
-    """What the letters, the words and the numbers of an article stand for, as far as it has been read."""
+    """What letters, words and numbers stand for, as far as the article has been read."""
 
     def __init__(self, statements: Iterable[Statement]) -> None:
         self.named: dict[str, Figure] = {}
@@ -118,14 +123,19 @@ class Figures:
             return self.named.get(name)
 
         def inner(other: str) -> Polynomial:
-            figure = self.named_so(other, depth + 1) if other != name else None
-            return figure.stated if figure else _letter(other)
+            if other == name:
+                return _letter(other)
+            return _stated_or_letter(self.named_so(other, depth + 1), other)
 
         try:
-            value = evaluate(self._later[name], inner, lambda number: constant(number.value))
+            value = evaluate_exactly(
+                self._later[name], inner, lambda number: constant(number.value)
+            )
         except UnreadableError:
             return None
-        return None if name in value.fields() else Figure.of(value)
+        if name in value.fields():
+            return None
+        return Figure.of(value)
 
     def define(self, name: str, figure: Figure) -> None:
         """Let a name stand for a figure; a number that it stands for gives way to no letters."""
@@ -141,43 +151,42 @@ class Figures:
             UnreadableError: it has no value, or some words in it stand for nothing.
         """
 
-        def name(said: str) -> Polynomial:
-            figure = self.named_so(said)
-            return pick(figure) if figure else _letter(said)
+        def name(letter: str) -> Polynomial:
+            figure = self.named_so(letter)
+            return pick(figure) if figure else _letter(letter)
 
         def value(number: Number) -> Polynomial:
-            figure = None if number.rounded else self.off.get(number.value)
-            return pick(figure) if figure else constant(number.value)
+            if number.rounded or number.value not in self.off:
+                return constant(number.value)
+            return pick(self.off[number.value])
 
-        return evaluate(tree, name, value)
+        return evaluate_exactly(tree, name, value)
 
     def in_letters(self, tree: Tree) -> Polynomial:
         """Return what a tree comes to with its letters left as they are."""
 
-        def name(said: str) -> Polynomial:
-            figure = self.named_so(said) if said.startswith(PHRASE) else None
-            return figure.stated if figure else _letter(said)
+        def name(letter: str) -> Polynomial:
+            if not letter.startswith(PHRASE):
+                return _letter(letter)
+            return _stated_or_letter(self.named_so(letter), letter)
 
-        return evaluate(tree, name, lambda number: constant(number.value))
+        return evaluate_exactly(tree, name, lambda number: constant(number.value))
 
     def calculated(self, tree: Tree, line: int) -> Figure:
-        """Return what a tree comes to as stated and as mended, and the share of every slip that it rests on."""
-        resting = [figure for name in names_in(tree) if (figure := self.named_so(name))]
-        resting += [
-            self.off[number.value] for number in numbers_in(tree) if number.value in self.off
-        ]
+        """Return the figure of a tree: what it comes to, and the share of each slip in it."""
+        used = [figure for name in names_in(tree) if (figure := self.named_so(name))]
+        used += [self.off[number.value] for number in numbers_in(tree) if number.value in self.off]
         stated = self.value(tree, as_stated)
-        if not any(figure.is_off for figure in resting):
+        if not any(figure.is_off for figure in used):
             return Figure.of(stated, line)
         mended = self.value(tree, as_mended)
-        slips = list(dict.fromkeys(slip for figure in resting for slip in figure.shares))
-        shares = {
-            slip: number_of(self.value(tree, _with(slip)) - mended)
-            for slip in slips[:MOST_FOLLOWED]
-        }
-        return Figure(
-            stated, mended, {slip: share for slip, share in shares.items() if share}, line
-        )
+        slips = list(dict.fromkeys(slip for figure in used for slip in figure.shares))
+        shares = {}
+        for slip in slips[:MOST_FOLLOWED]:
+            share = number_of(self.value(tree, _with(slip)) - mended)
+            if share:
+                shares[slip] = share
+        return Figure(stated, mended, shares, line)
 
     def slack(self, tree: Tree) -> Fraction:
         """Return how far off a tree's value may be because numbers in it are rounded."""
@@ -211,13 +220,15 @@ def numbers_in(tree: Tree) -> Iterator[Number]:
 
 def _replaced(tree: Tree, position: int, number: Number) -> Tree:
     """Return a tree with another number in place of one of its own."""
-    numbers = iter(range(10**9))
+    numbers = count()
 
     def replace(tree: Tree) -> Tree:
         kind, *operands = tree
-        if kind == "value":
-            return (kind, number) if next(numbers) == position else tree
-        return tree if kind == "name" else (kind, *map(replace, operands))
+        if kind == "value" and next(numbers) == position:
+            return (kind, number)
+        if kind in LEAVES:
+            return tree
+        return (kind, *map(replace, operands))
 
     return replace(tree)
 
@@ -225,6 +236,10 @@ def _replaced(tree: Tree, position: int, number: Number) -> Tree:
 def _with(slip: Slip) -> Pick:
     """Return what takes a figure with all slips mended but this one."""
     return lambda figure: figure.mended + constant(figure.shares.get(slip, NONE))
+
+
+def _stated_or_letter(figure: Figure | None, name: str) -> Polynomial:
+    return figure.stated if figure else _letter(name)
 
 
 def _letter(name: str) -> Polynomial:
@@ -247,4 +262,7 @@ def is_name(side: Side) -> bool:
 
 def literal(side: Side) -> Number | None:
     """Return the number that a side is, if it is nothing but one."""
-    return side.tree[1] if side.tree is not None and side.tree[0] == "value" else None
+    if side.tree is None or side.tree[0] != "value":
+        return None
+    number: Number = side.tree[1]
+    return number

@@ -129,28 +129,37 @@ def _with_relations(tokens: Iterable[Token]) -> Iterator[Token]:
 
     Fillers behind a relation are left out: "is exactly 12" is read as "is 12".
     """
-    relations = terms.relations()
-    relations_and_fillers = {*relations, *terms.facts()["fillers"]["words"]}
     after_relation = False
     for are_words, run in groupby(tokens, key=lambda token: token.kind == "word"):
-        if not are_words:
-            for token in run:
-                yield token
-                opens = after_relation and token.kind == "open"
-                after_relation = token.kind == "relation" or opens
+        if are_words:
+            words, after_relation = _words_as_relations(list(run), after_relation=after_relation)
+            yield from words
             continue
-        words = list(run)
-        position = 0
-        while position < len(words):
-            known = relations_and_fillers if after_relation else relations.keys()
-            phrase, length = _longest_phrase(words, position, known)
-            if phrase in relations:
-                yield Token("relation", relations[phrase], words[position].line, tight=True)
-                after_relation = True
-            elif not phrase:
-                yield words[position]
-                after_relation = False
-            position += length
+        for token in run:
+            yield token
+            opens = after_relation and token.kind == "open"
+            after_relation = token.kind == "relation" or opens
+
+
+def _words_as_relations(
+    words: Sequence[Token], *, after_relation: bool
+) -> tuple[list[Token], bool]:
+    """Return the words and relations, and whether a relation is the last of them."""
+    relations = terms.relations()
+    relations_and_fillers = {*relations, *terms.facts()["fillers"]["words"]}
+    kept: list[Token] = []
+    position = 0
+    while position < len(words):
+        known = relations_and_fillers if after_relation else relations.keys()
+        phrase, length = _longest_phrase(words, position, known)
+        if phrase in relations:
+            kept.append(Token("relation", relations[phrase], words[position].line, tight=True))
+            after_relation = True
+        elif not phrase:
+            kept.append(words[position])
+            after_relation = False
+        position += length
+    return kept, after_relation
 
 
 def _longest_phrase(
@@ -238,26 +247,26 @@ def _without_remarks(segment: list[Token]) -> list[Token]:
 # 3. Parts
 
 
-class _Part(NamedTuple):
+class _SegmentPart(NamedTuple):
     """What stands between two relations, and the relation before it; "" before the first part."""
 
     relation: str
     tokens: list[Token]
 
 
-def _parts(segment: Iterable[Token]) -> list[_Part]:
+def _parts(segment: Iterable[Token]) -> list[_SegmentPart]:
     """Cut a segment at its relations; two side by side, as in "is about", are one."""
-    parts = [_Part("", [])]
+    parts = [_SegmentPart("", [])]
     for token in segment:
         relation, part = parts[-1]
         if token.kind != "relation":
             part.append(token)
         elif relation and not part:
-            parts[-1] = _Part(_combined(relation, token.text), [])
+            parts[-1] = _SegmentPart(_combined(relation, token.text), [])
         else:
             if part and part[-1].kind == "open":  # (≈ 110M)
                 part.pop()
-            parts.append(_Part(token.text, []))
+            parts.append(_SegmentPart(token.text, []))
     return parts
 
 
@@ -265,9 +274,9 @@ def _combined(first: str, second: str) -> str:
     """Return what two relations side by side say: "is about" says ``about``, "is =" says ``=``."""
     is_weak = first in WEAK and second in WEAK
     is_approximate = first in APPROXIMATE or second in APPROXIMATE
-    if is_approximate:
-        return "about" if is_weak else "≈"
-    return "is" if is_weak else "="
+    if is_weak:
+        return "about" if is_approximate else "is"
+    return "≈" if is_approximate else "="
 
 
 # 4. Statements
@@ -293,16 +302,23 @@ def _statements_of(segment: list[Token], label: str) -> Iterator[Statement | Unr
         chain.add(part.relation, side)
         if not rest or (next_relation in APPROXIMATE and _only_words(rest)):
             continue  # the chain goes on: 84,971,520 parameters, about 85M
-        remark = _rounded_remark(rest)
-        if remark:
-            chain.add("≈", remark)
-            rest = rest[_REMARK_TOKENS:]
-        yield from chain.end()
-        if next_relation:
-            yield from chain.begin(rest, "")
-        else:
-            yield from _expressions_alone(rest, chain.label)
+        yield from _statements_behind(chain, rest, next_relation)
     yield from chain.end()
+
+
+def _statements_behind(
+    chain: _Chain, rest: list[Token], next_relation: str
+) -> Iterator[Statement | Unread]:
+    """End a chain, and read the tokens behind its last side as the beginning of another."""
+    remark = _rounded_remark(rest)
+    if remark:
+        chain.add("≈", remark)
+        rest = rest[_REMARK_TOKENS:]
+    yield from chain.end()
+    if next_relation:
+        yield from chain.begin(rest, "")
+    else:
+        yield from _expressions_alone(rest, chain.label)
 
 
 class _Chain:

@@ -1,7 +1,9 @@
-"""HTML, Markdown and LaTeX as plain lines: the words and signs that a reader sees, each on the line where it stands.
+"""HTML, Markdown and LaTeX as plain lines: the words and signs that a reader sees.
 
-LaTeX is taken apart by pylatexenc, HTML by the parser of Python's own library. What has no plain
-sign is named by its command, so that it is told as a sign that is not read.
+Each stands on the line where the source has it.
+
+pylatexenc parses LaTeX, and Python's own library parses HTML. A command without a plain sign is
+written by its name, so that it is reported as a sign that is not read.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from weighbridge.articles.tokens import UNKNOWN
 from weighbridge.errors import ArticleError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-LONGEST_FORMULA = 20_000  # characters of one piece of LaTeX
-MOST_FORMULAS = 10_000
+LONGEST_FORMULA = 20_000  # characters of one piece of LaTeX, as many as of a line
+MOST_FORMULAS = 10_000  # as many as there may be statements
 SOFT = "\v"
 """The end of a line inside of a formula: it separates nothing."""
 ROW = "\f"
@@ -28,7 +30,7 @@ ROW = "\f"
 
 
 def lines_of_html(text: str) -> list[tuple[int, str]]:
-    r"""Return the lines that a reader of a page sees, each with the line of the source that it begins on.
+    r"""Return the lines that a reader of a page sees, each with its line in the source.
 
     Example:
         >>> lines_of_html("<p>4H<sup>2</sup> = 2,359,296</p>\n<p>that &times; 12<br>and so</p>")
@@ -42,62 +44,38 @@ def lines_of_html(text: str) -> list[tuple[int, str]]:
 
 
 _HIDDEN = ("script", "style", "template", "noscript", "svg", "head")
-_BLOCKS = (
-    *(
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "body",
-        "br",
-        "caption",
-        "center",
-        "dd",
-        "details",
-        "div",
-        "dl",
-        "dt",
-    ),
-    *(
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "header",
-        "hr",
-        "html",
-    ),
-    *(
-        "li",
-        "main",
-        "nav",
-        "ol",
-        "option",
-        "p",
-        "pre",
-        "section",
-        "summary",
-        "table",
-        "tbody",
-        "tfoot",
-        "thead",
-        "title",
-    ),
-    *("tr", "ul"),
+_BLOCKS = frozenset(
+    """
+    address article aside blockquote body br caption center dd details div dl dt fieldset
+    figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr html li main nav ol option p pre
+    section summary table tbody tfoot thead title tr ul
+    """.split()  # noqa: SIM905  # a name on each line hides the code
 )
 _CELLS = ("td", "th")
 _RAISED = {"sup": "^(", "sub": "_"}
 
 
+_TEX = "annotation"
+"""The element that holds a formula as TeX."""
+
+
+def _hidden_until(tag: str, attributes: Mapping[str, str]) -> str:
+    """Return the tag whose end ends what an element hides; "" if it hides nothing.
+
+    TeX is hidden too, as `_TEX`, and shown as a formula.
+    """
+    is_script_of_tex = tag == "script" and "math/tex" in attributes.get("type", "")
+    if tag == "annotation-tex" or is_script_of_tex:
+        return _TEX
+    is_annotation_of_tex = tag == _TEX and "tex" in attributes.get("encoding", "")
+    is_drawn_formula = tag == "math" or "katex-html" in attributes.get("class", "")
+    if is_annotation_of_tex or is_drawn_formula or tag in _HIDDEN:
+        return tag
+    return ""
+
+
 class _Page(HTMLParser):
-    """Gathers lines; of a formula that is there several times, in MathML and as TeX, the TeX."""
+    """Collects the lines of a page; of a formula in MathML and in TeX it takes the TeX."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -108,30 +86,27 @@ class _Page(HTMLParser):
         self._pre = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        if tag == "annotation" and "tex" in (given.get("encoding") or ""):
-            self._hidden.append(tag)
-        elif (
-            tag == "script" and "math/tex" in (given.get("type") or "")
-        ) or tag == "annotation-tex":
-            self._hidden.append("annotation")
-        elif tag in _HIDDEN or tag == "math" or "katex-html" in (given.get("class") or ""):
-            self._hidden.append(tag)
+        attributes = {name: value or "" for name, value in attrs}
+        hidden_until = _hidden_until(tag, attributes)
+        if hidden_until:
+            self._hidden.append(hidden_until)
         elif self._hidden:
             if tag == self._hidden[-1]:
                 self._hidden.append(tag)
         elif tag in _BLOCKS:
             self.end_line()
-            self._pre += tag == "pre"
-            self._line += "|" if tag == "tr" else ""
-        elif tag == "img" and given.get("eeimg"):
-            self._add(f"${given.get('alt') or ''}$")
+            if tag == "pre":
+                self._pre += 1
+            if tag == "tr":
+                self._line += "|"
+        elif tag == "img" and attributes.get("eeimg"):  # a formula as a picture
+            self._add(f"${attributes.get('alt', '')}$")
         else:
             self._add(_RAISED.get(tag, ""))
 
     def handle_endtag(self, tag: str) -> None:
         if self._hidden:
-            if tag == self._hidden[-1] or (tag == "script" and self._hidden[-1] == "annotation"):
+            if tag == self._hidden[-1] or (tag == "script" and self._hidden[-1] == _TEX):
                 self._hidden.pop()
         elif tag in _BLOCKS:
             self.end_line()
@@ -143,7 +118,7 @@ class _Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._hidden:
-            if self._hidden[-1] == "annotation" and data.strip():
+            if self._hidden[-1] == _TEX and data.strip():
                 self._add(f"${data.strip()}$")
             return
         if not self._pre:
@@ -172,7 +147,8 @@ class _Page(HTMLParser):
 _ENVIRONMENT = r"(?:align|equation|gather|multline|eqnarray)\*?"
 _FORMULA = re.compile(
     r"\$\$(?P<a>[^$]+)\$\$|\\\[(?P<b>(?:(?!\\\[).)+?)\\\]|\\\((?P<c>[^\n]{1,2000}?)\\\)"
-    rf"|\\begin\{{(?P<env>{_ENVIRONMENT})\}}(?P<d>(?:(?!\\begin\{{{_ENVIRONMENT}).)+?)\\end\{{(?P=env)\}}"
+    rf"|\\begin\{{(?P<env>{_ENVIRONMENT})\}}"
+    rf"(?P<d>(?:(?!\\begin\{{{_ENVIRONMENT}).)+?)\\end\{{(?P=env)\}}"
     r"|(?<![\\$])\$(?P<e>[^$\n]+)\$(?!\d)",
     re.DOTALL,
 )
@@ -189,62 +165,58 @@ _TAG_UP = re.compile(r"<sup>([^<\n]*)</sup>", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-zA-Z][^<>\n]*>")
 
 
-def plain(text: str, where: str = "") -> str:
+def plain_text(text: str, where: str = "") -> str:
     r"""Return Markdown without its marks and with LaTeX as plain signs, on as many lines.
 
     Example:
-        >>> plain(r"- **Layer**: $4H^2 \times 12$")
+        >>> plain_text(r"- **Layer**: $4H^2 \times 12$")
         'Layer:  4H^2 *12 '
     """
     text = _RULE.sub("", text)
-    pieces, at = [], 0
-    for count, found in enumerate(_FORMULA.finditer(text)):
+    pieces, position = [], 0
+    for count, match in enumerate(_FORMULA.finditer(text)):
         if count == MOST_FORMULAS:
             raise ArticleError(
                 f"an article may have at most {MOST_FORMULAS:,} formulas of LaTeX",
                 where=where,
                 hint="cut out a part",
             )
-        inside = next(
-            piece
-            for name, piece in found.groupdict().items()
-            if name != "env" and piece is not None
-        )
-        pieces += [
-            _unmarked(text[at : found.start()], first=at == 0),
-            f" {formula(inside, where)} ",
-        ]
-        missing = found[0].count("\n") - pieces[-1].count(SOFT)
-        pieces[-1] += SOFT * missing
-        at = found.end()
-    return "".join([*pieces, _unmarked(text[at:], first=at == 0)])
+        pieces.append(_unmarked(text[position : match.start()], first=position == 0))
+        formula = f" {plain_formula(_latex_in(match), where)} "
+        missing_lines = match[0].count("\n") - formula.count(SOFT)
+        pieces.append(formula + SOFT * missing_lines)
+        position = match.end()
+    pieces.append(_unmarked(text[position:], first=position == 0))
+    return "".join(pieces)
+
+
+def _latex_in(match: re.Match[str]) -> str:
+    """Return what stands between the marks of a formula."""
+    latex = [match[group] for group in "abcde" if match[group] is not None]
+    return latex[0]
 
 
 def _unmarked(text: str, *, first: bool) -> str:
-    def blank(found: re.Match[str]) -> str:
-        return "\n" * found[0].count("\n")
-
-    text = _COMMENT.sub(blank, text)
-    text = _LINK.sub(lambda found: found[1] or "", text)
-    begins = (
-        "" if first or text.startswith("\n") else "\0"
-    )  # what follows on a formula begins no line
-    text = _BULLET.sub(r"\1", begins + text).removeprefix("\0")
+    text = _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)
+    text = _LINK.sub(lambda match: match[1] or "", text)
+    begins_line = first or text.startswith("\n")
+    if not begins_line:  # no bullet behind a formula
+        text = "\0" + text
+    text = _BULLET.sub(r"\1", text).removeprefix("\0")
     text = _TAG.sub("", _TAG_UP.sub(r"^(\1)", text))
-    return "".join(
-        piece if position % 2 else _EMPHASIS.sub(r"\1", _STRONG.sub(r"\1", piece))
-        for position, piece in enumerate(_CODE.split(text))
-    )
+    pieces = _CODE.split(text)  # every second one is code
+    pieces[::2] = [_EMPHASIS.sub(r"\1", _STRONG.sub(r"\1", piece)) for piece in pieces[::2]]
+    return "".join(pieces)
 
 
 # LaTeX
 
 
-def formula(latex: str, where: str = "") -> str:
+def plain_formula(latex: str, where: str = "") -> str:
     r"""Return a formula of LaTeX in plain signs.
 
     Example:
-        >>> formula(r"A \times 3 \times \frac{H}{A} \cdot H = 3H^{2} \approx 30{,}522")
+        >>> plain_formula(r"A \times 3 \times \frac{H}{A} \cdot H = 3H^{2} \approx 30{,}522")
         'A *3 *((H)/(A)) *H = 3H^(2) ≈30,522'
     """
     if len(latex) > LONGEST_FORMULA:
@@ -269,15 +241,20 @@ class _TeX:
     """Writes the nodes of a formula in plain signs."""
 
     def written(self, nodes: Iterable[Any]) -> str:
-        """Write nodes one after the other; what stands behind ^ is bracketed, and what stands behind _ joins a name."""
+        """Write nodes one after the other.
+
+        An exponent of more than a character is bracketed, and an index becomes part of its name.
+        """
         text = ""
         for node in nodes:
-            found = str(getattr(self, f"_{type(node).__name__}", self._unknown)(node))
-            if text.endswith("^"):
-                found = found if type(node).__name__ == "LatexCharsNode" else f"({found.strip()})"
-            elif text.endswith("_") and type(node).__name__ != "LatexCharsNode":
-                found = re.sub(r"[^A-Za-z0-9]", "", found)
-            text += found
+            node_class = type(node).__name__
+            written = str(getattr(self, f"_{node_class}", self._unknown)(node))
+            is_single = node_class == "LatexCharsNode"
+            if text.endswith("^") and not is_single:
+                written = f"({written.strip()})"
+            elif text.endswith("_") and not is_single:
+                written = re.sub(r"[^A-Za-z0-9]", "", written)
+            text += written
         return text
 
     def _LatexCharsNode(self, node: Any) -> str:  # noqa: N802
@@ -290,7 +267,8 @@ class _TeX:
         return self.written(node.nodelist)
 
     def _LatexSpecialsNode(self, node: Any) -> str:  # noqa: N802
-        return " " if node.specials_chars in ("&", "~") else str(node.specials_chars)
+        specials = str(node.specials_chars)
+        return " " if specials in ("&", "~") else specials
 
     def _LatexEnvironmentNode(self, node: Any) -> str:  # noqa: N802
         return f"{ROW}{self.written(node.nodelist)}{ROW}"
@@ -301,22 +279,20 @@ class _TeX:
     def _LatexMacroNode(self, node: Any) -> str:  # noqa: N802
         name = node.macroname
         after = SOFT * str(node.macro_post_space).count("\n")
-        given = node.nodeargd.argnlist if node.nodeargd and node.nodeargd.argnlist else []
+        given = (node.nodeargd and node.nodeargd.argnlist) or []
         arguments = [self.written([argument]) for argument in given if argument is not None]
         return self._macro(name, arguments) + after
 
     def _macro(self, name: str, arguments: list[str]) -> str:
-        known = terms.facts()["latex"]
-        if name in known["signs"]:
-            return str(known["signs"][name])
-        form = next((form for form, names in known["forms"].items() if name in names), "")
-        if not form and name not in known["forms"][""]:
-            return (
-                f" {UNKNOWN} {' '.join(arguments)} "
-                if arguments or not name.isalpha()
-                else f" {name} "
-            )
-        return str(form).format(*arguments, *[f" {UNKNOWN} "] * 2)
+        commands = terms.facts()["latex"]
+        if name in commands["signs"]:
+            return str(commands["signs"][name])
+        for form, names in commands["forms"].items():
+            if name in names:
+                return str(form).format(*arguments, *[f" {UNKNOWN} "] * 2)
+        if arguments or not name.isalpha():
+            return f" {UNKNOWN} {' '.join(arguments)} "
+        return f" {name} "
 
     def _unknown(self, node: Any) -> str:  # noqa: ARG002
         return f" {UNKNOWN} "

@@ -1,4 +1,4 @@
-"""Where an article is read from: a file, standard input or an address; so much of it and no more, as text."""
+"""The text of an article: of a file, from standard input or at an address, up to a limit."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
 LONGEST_BYTES = 2 * 2**20  # of a file
 LONGEST_PAGE_BYTES = 5 * 2**20  # of a web page, most of which is no text
-_MOST_SECONDS = 30
+_MOST_SECONDS = 30  # for a page; each of its pieces may take the reader's timeout
 _CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([A-Za-z0-9_-]{1,40})""", re.IGNORECASE)
 _HEAD_BYTES = 4096  # where a page says which encoding it has
+_SUBSETS_OF_GB18030 = ("gb2312", "gbk")
 _PAGE = re.compile(r"\s*(?:\ufeff)?\s*(?:<!doctype html|<html|<head|<body)", re.IGNORECASE)
 
 
 class Source(NamedTuple):
-    """An article: where it is from, its text, the encoding that it was read in, and whether it is HTML."""
+    """An article: where it is from, its text and encoding, and whether it is HTML."""
 
     where: str
     text: str
@@ -31,7 +32,7 @@ class Source(NamedTuple):
     html: bool
 
 
-def read(where: str | os.PathLike[str]) -> Source:
+def read_article(where: str | os.PathLike[str]) -> Source:
     """Return the article at a path, at an address, or, for ``-``, on standard input.
 
     Raises:
@@ -51,7 +52,9 @@ def read(where: str | os.PathLike[str]) -> Source:
 
 
 def decoded(raw: bytes, where: str, most: int = LONGEST_BYTES) -> Source:
-    r"""Return the text of an article: UTF-8, or what it says it is, or else GB 18030, as older Chinese pages are.
+    r"""Return the article that bytes are.
+
+    The encoding is UTF-8, or the one that the text names, or GB 18030, as in older Chinese pages.
 
     Example:
         >>> decoded("参数量".encode("gb18030"), "a.txt")
@@ -77,12 +80,8 @@ def decoded(raw: bytes, where: str, most: int = LONGEST_BYTES) -> Source:
             text = raw.decode(encoding)
         except (UnicodeDecodeError, LookupError):
             continue
-        return Source(
-            where,
-            text,
-            encoding,
-            bool(_PAGE.match(text)) or where.lower().endswith((".html", ".htm")),
-        )
+        is_html = bool(_PAGE.match(text)) or where.lower().endswith((".html", ".htm"))
+        return Source(where, text, encoding, is_html)
     raise ArticleError(
         "the text is neither UTF-8 nor GB 18030",
         where=where,
@@ -95,9 +94,10 @@ def _encodings(raw: bytes) -> Iterator[str]:
         yield "utf-16"
         return
     yield "utf-8-sig" if raw.startswith(b"\xef\xbb\xbf") else "utf-8"
-    said = _CHARSET.search(raw[:_HEAD_BYTES])
-    if said:
-        yield {"gb2312": "gb18030", "gbk": "gb18030"}.get(name := said[1].decode().lower(), name)
+    declared = _CHARSET.search(raw[:_HEAD_BYTES])
+    if declared:
+        name = declared[1].decode().lower()
+        yield "gb18030" if name in _SUBSETS_OF_GB18030 else name
     yield "gb18030"
 
 
@@ -107,13 +107,13 @@ def _page(address: str) -> bytes:
     from weighbridge.readers.stores.remote import imported  # noqa: PLC0415
 
     http: Any = imported("httpx2", address)
-    asked = {
+    options = {
         "timeout": web.TIMEOUT_SECONDS,
         "follow_redirects": True,
         "headers": {"Accept": "text/html, text/*"},
     }
     try:
-        with http.stream("GET", address, **asked) as answer:
+        with http.stream("GET", address, **options) as answer:
             if answer.status_code != 200:
                 raise web.by_status(answer.status_code, address)
             return _taken(answer, address)
