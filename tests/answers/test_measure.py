@@ -20,7 +20,7 @@ from weighbridge.derive.operations.workload import Workload, built, inputs
 from weighbridge.derive.running.runs import reference
 from weighbridge.errors import ConfigError, ModelError, UsageError
 from weighbridge.torch import measure as measuring
-from weighbridge.torch.measure import EXACT, Wish, measure
+from weighbridge.torch.measure import EXACT, MeasureRequest, measure
 
 if TYPE_CHECKING:
     from weighbridge.costs.costs import Measurement, Quantity
@@ -57,7 +57,7 @@ def by_name(found: Measurement) -> dict[str, Quantity]:
 def test_what_is_predicted_is_measured(
     attention: str, fields: dict[str, Any], dtype: str, *, ours: bool
 ) -> None:
-    wish = Wish(
+    wish = MeasureRequest(
         "bert", None, {**TINY, **fields}, None, 3, 17, train=True, attention=attention, dtype=dtype
     )
     found = by_name(measure(wish._replace(ours=ours)))
@@ -70,13 +70,15 @@ def test_what_is_predicted_is_measured(
 @pytest.mark.parametrize("class_name", [*operations.load("bert").class_names[1:]])
 @pytest.mark.parametrize("ours", [False, True], ids=["transformers", "ours"])
 def test_a_head_is_predicted_too(class_name: str, *, ours: bool) -> None:
-    found = measure(Wish("bert", class_name, TINY, batch=2, sequence=9, train=True, ours=ours))
+    found = measure(
+        MeasureRequest("bert", class_name, TINY, batch=2, sequence=9, train=True, ours=ours)
+    )
     assert not found.differing
     assert all(by_name(found)[name].predicted for name in EXACT)
 
 
 def test_forward_alone_saves_without_dropout_and_goes_nowhere_backward() -> None:
-    wish = Wish("bert", fields=TINY, batch=2, sequence=9)
+    wish = MeasureRequest("bert", fields=TINY, batch=2, sequence=9)
     forward, backward = (by_name(measure(wish._replace(train=train))) for train in (False, True))
     assert forward["backward_matmul_flops"][1:] == (None, None)
     without = by_name(measure(wish._replace(train=True, fields={**TINY, **NO_DROPOUT})))
@@ -100,7 +102,7 @@ def test_bert_at_its_true_size() -> None:
 
 def test_what_is_not_on_file_is_not_predicted() -> None:
     tiny = {"n_embd": 8, "n_head": 2, "n_layer": 1, "vocab_size": 20}
-    found = measure(Wish("gpt2", fields=tiny, sequence=5))
+    found = measure(MeasureRequest("gpt2", fields=tiny, sequence=5))
     quantities = by_name(found)
     assert quantities["parameters"].ratio == 1
     assert [quantities[name].predicted for name in NAMES[2:]] == [None] * 5
@@ -109,7 +111,7 @@ def test_what_is_not_on_file_is_not_predicted() -> None:
 
 
 def test_a_field_that_was_held_is_not_predicted_at_another_value() -> None:
-    found = measure(Wish("bert", fields={**TINY, "hidden_act": "relu"}, sequence=5))
+    found = measure(MeasureRequest("bert", fields={**TINY, "hidden_act": "relu"}, sequence=5))
     assert by_name(found)["saved_for_backward_bytes"].predicted is None
     assert found.notes[0].values["fields"] == "hidden_act = 'relu'"
 
@@ -136,7 +138,7 @@ def test_a_count_that_differs_is_status_1_and_named(
 def test_both_languages_say_the_same() -> None:
     english, chinese = (data.read_toml(f"words/measure.{lang}.toml") for lang in ("en", "zh"))
     assert english.keys() == chinese.keys()
-    found = measure(Wish("bert", fields=TINY, sequence=8))
+    found = measure(MeasureRequest("bert", fields=TINY, sequence=8))
     texts = [Measuring(found).text(lang) for lang in ("en", "zh")]
     assert ["11,864" in text for text in texts] == [True, True]
     assert "实测" in texts[1]
@@ -145,16 +147,22 @@ def test_both_languages_say_the_same() -> None:
 @pytest.mark.parametrize(
     ("wish", "said"),
     [
-        (Wish("bert", batch=0), "--batch is a positive integer (batch = 0). Give 1 to 1,048,576."),
-        (Wish("bert", sequence=-3), "--seq is a positive integer (seq = -3). Give 1 to 1,048,576."),
         (
-            Wish("bert", sequence=513),
+            MeasureRequest("bert", batch=0),
+            "--batch is a positive integer (batch = 0). Give 1 to 1,048,576.",
+        ),
+        (
+            MeasureRequest("bert", sequence=-3),
+            "--seq is a positive integer (seq = -3). Give 1 to 1,048,576.",
+        ),
+        (
+            MeasureRequest("bert", sequence=513),
             "(seq = 513, max_position_embeddings = 512). Give --seq 512 or less.",
         ),
-        (Wish("bert", device="tpu"), "no such device (device = 'tpu')"),
+        (MeasureRequest("bert", device="tpu"), "no such device (device = 'tpu')"),
     ],
 )
-def test_a_run_that_makes_no_sense_is_refused(wish: Wish, said: str) -> None:
+def test_a_run_that_makes_no_sense_is_refused(wish: MeasureRequest, said: str) -> None:
     with pytest.raises(UsageError) as error:
         measure(wish)
     assert said in str(error.value)
@@ -162,18 +170,18 @@ def test_a_run_that_makes_no_sense_is_refused(wish: Wish, said: str) -> None:
 
 def test_models_that_there_are_not_are_refused() -> None:
     with pytest.raises(ModelError, match="no model, family or file is named so"):
-        measure(Wish("brt"))
+        measure(MeasureRequest("brt"))
     with pytest.raises(ModelError, match="bert has no class 'BertForNothing'"):
-        measure(Wish("bert", "BertForNothing"))
+        measure(MeasureRequest("bert", "BertForNothing"))
     with pytest.raises(ConfigError, match="num_attention_heads == 0"):
-        measure(Wish("bert", fields={"hidden_size": 770}))
+        measure(MeasureRequest("bert", fields={"hidden_size": 770}))
     with pytest.raises(ModelError, match="gpt2: this package has no class of its own"):
-        measure(Wish("gpt2", sequence=8, ours=True))
+        measure(MeasureRequest("gpt2", sequence=8, ours=True))
 
 
 def test_what_memory_does_not_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "_free_bytes", lambda: 10_000)
-    wish = Wish("bert", fields=TINY, sequence=8)
+    wish = MeasureRequest("bert", fields=TINY, sequence=8)
     with pytest.raises(
         ModelError,
         match=r"does not fit the memory at hand \(needed = '.* KiB', free = '9.77 KiB'\)",
@@ -187,7 +195,7 @@ def test_code_that_raises_is_one_message() -> None:
     with pytest.raises(
         ModelError, match=r"BertForQuestionAnswering: running it raised ValueError: too many values"
     ):
-        measure(Wish("bert", "BertForQuestionAnswering", {**TINY, **fields}, sequence=8))
+        measure(MeasureRequest("bert", "BertForQuestionAnswering", {**TINY, **fields}, sequence=8))
 
 
 def test_ctrl_c_ends_it(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -182,10 +182,10 @@ def _measure(options: argparse.Namespace) -> Answer:
         extra, whose = "torch", "this package's class"
     check_installed(own=options.ours, why=f"measuring builds and runs {whose}", extra=extra)
     from weighbridge.answers.measure import Measuring
-    from weighbridge.torch.measure import Wish, measure
+    from weighbridge.torch.measure import MeasureRequest, measure
     from weighbridge.units import dtype
 
-    wish = Wish(
+    request = MeasureRequest(
         model=options.model,
         class_name=options.class_name,
         fields=fields(options.fields),
@@ -198,7 +198,7 @@ def _measure(options: argparse.Namespace) -> Answer:
         ours=options.ours,
         force=options.force,
     )
-    return Measuring(measure(wish, progress))
+    return Measuring(measure(request, progress))
 
 
 COMMANDS = {

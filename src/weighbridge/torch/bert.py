@@ -1,4 +1,4 @@
-"""BERT in PyTorch, to be read from top to bottom: the embeddings, the encoder, the pooler, and every head.
+"""BERT in PyTorch, to be read from top to bottom: embeddings, encoder, pooler, and every head.
 
 The model is that of Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for
 Language Understanding", arXiv:1810.04805, whose encoder is that of Vaswani et al., "Attention Is
@@ -47,7 +47,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass
 class BertConfig:
-    """The sizes of a BERT, in the words of ``config.json``, with the defaults of transformers' ``BertConfig``.
+    """The sizes of a BERT, named as in ``config.json``, with the defaults of transformers.
 
     Two fields are not the model's but say how it is computed. ``attention`` is ``"sdpa"``,
     PyTorch's fused kernel, or ``"eager"``, the same a step at a time. ``pack`` leaves the padding
@@ -77,7 +77,7 @@ class BertConfig:
     pack: bool = True
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Which rows are which sentence's
 
 
@@ -104,7 +104,7 @@ class Layout(NamedTuple):
         return rows if self.kept is None else rows[self.kept]
 
     def batch(self, rows: Tensor) -> Tensor:
-        """Put rows back where they were in the batch, zeros where padding was: (N, …) -> (B, T, …)."""
+        """Put rows back in the batch, with zeros for the padding: (N, …) -> (B, T, …)."""
         if self.kept is not None:
             places = rows.new_zeros(self.shape[0] * self.shape[1], *rows.shape[1:])
             rows = places.index_copy(0, self.kept, rows)  # (N, …) -> (B·T, …)
@@ -143,7 +143,7 @@ def lay_out(tokens: Tensor, attention_mask: Tensor | None, *, causal: bool, pack
 
 
 def _packed(seen: Tensor, whole: Layout) -> Layout:
-    """Lay out the tokens that are seen (B, T) alone, sentences of equal length next to each other."""
+    """Lay out only the tokens that are seen (B, T), sentences of equal length side by side."""
     lengths = seen.sum(1)  # (B,)
     lengths, order = lengths.sort(stable=True)
     sentence, place = seen[order].nonzero(as_tuple=True)  # (N,), (N,)
@@ -157,12 +157,12 @@ def _packed(seen: Tensor, whole: Layout) -> Layout:
     return whole._replace(groups=groups, kept=kept, first=first)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The embeddings
 
 
 class BertEmbeddings(nn.Module):
-    """What a token is, which sentence it is in, and where it stands: three vectors, summed and normed."""
+    """Sum and norm three vectors: what a token is, which sentence it is in, and where it stands."""
 
     position_ids: Tensor
     token_type_ids: Tensor
@@ -205,17 +205,20 @@ class BertEmbeddings(nn.Module):
         return embedded
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The encoder: L times attention and feed-forward, each with a residual and a norm
 
 
 class BertSelfAttention(nn.Module):
-    """Each token asks (query), all tokens of its sentence answer (key), and what they have (value) is mixed."""
+    """Mix the values of a sentence's tokens, weighted by how well their keys match the query."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         if config.hidden_size % config.num_attention_heads:
-            sizes = f"hidden_size = {config.hidden_size}, num_attention_heads = {config.num_attention_heads}"
+            sizes = (
+                f"hidden_size = {config.hidden_size}, "
+                f"num_attention_heads = {config.num_attention_heads}"
+            )
             raise ValueError(f"the heads must share the hidden size evenly ({sizes})")
         self.heads = config.num_attention_heads  # A
         self.head_size = config.hidden_size // config.num_attention_heads  # D
@@ -245,7 +248,7 @@ class BertSelfAttention(nn.Module):
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, sentences: tuple[int, int], layout: Layout
     ) -> Tensor:
-        """Attend in sentences of equal length g·(T, H), which look at as many of equal length g·(S, H)."""
+        """Attend in g sentences (T, H) of one length to as many sentences (S, H) of one length."""
         asking, asked = sentences
         query = query.view(asking, -1, self.heads, self.head_size).transpose(
             1, 2
@@ -288,7 +291,7 @@ class BertSelfAttention(nn.Module):
 
 
 class BertCrossAttention(BertSelfAttention):
-    """Attention of a decoder's tokens to those of an encoder, whose rows are ``memory`` (B·S, H)."""
+    """Attention of a decoder's tokens to an encoder's, whose rows are ``memory`` (B·S, H)."""
 
     def forward(self, rows: Tensor, layout: Layout, memory: Tensor | None = None) -> Tensor:
         """Attend to the memory, whose sentences ``layout`` tells: (N, H) -> (N, H)."""
@@ -297,7 +300,7 @@ class BertCrossAttention(BertSelfAttention):
 
 
 class AddAndNorm(nn.Module):
-    """What ends attention and feed-forward alike: a matrix back to the hidden size, the residual and the norm."""
+    """End attention or feed-forward: a matrix back to the hidden size, residual and norm."""
 
     def __init__(self, config: BertConfig, width: int) -> None:
         super().__init__()
@@ -397,7 +400,7 @@ class BertEncoder(nn.Module):
 
 
 class BertPooler(nn.Module):
-    """The first token, [CLS], once more through a matrix, for what is asked of a sentence as a whole."""
+    """Pass the first token, [CLS], through a matrix, to stand for the sentence as a whole."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -410,12 +413,12 @@ class BertPooler(nn.Module):
         return pooled
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The model
 
 
 class Encoded(NamedTuple):
-    """What `BertModel` gives: the tokens as rows (N, H), how they lie, and the pooled sentences (B, H)."""
+    """What `BertModel` returns: tokens as rows (N, H), their layout, pooled sentences (B, H)."""
 
     rows: Tensor
     layout: Layout
@@ -438,9 +441,10 @@ class BertModel(nn.Module):
     """BERT without a head.
 
     Example:
-        >>> model = BertModel(BertConfig(vocab_size=10, hidden_size=8, num_attention_heads=2, intermediate_size=16))
+        >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
+        >>> model = BertModel(BertConfig(vocab_size=10, **sizes))
         >>> out = model(torch.tensor([[1, 2, 3], [4, 5, 0]]), torch.tensor([[1, 1, 1], [1, 1, 0]]))
-        >>> tuple(out.rows.shape), tuple(out.last_hidden_state.shape), tuple(out.pooler_output.shape)
+        >>> tuple(tuple(of.shape) for of in (out.rows, out.last_hidden_state, out.pooler_output))
         ((5, 8), (2, 3, 8), (2, 8))
     """
 
@@ -490,7 +494,7 @@ class BertModel(nn.Module):
 
 
 def _initialise(module: nn.Module, std: float) -> None:
-    """Fill a module with what training starts from: small random matrices, no biases, norms that change nothing."""
+    """Initialize a module: small random matrices, zero biases, norms that change nothing."""
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.normal_(module.weight, std=std)
     if isinstance(module, nn.Linear):
@@ -499,7 +503,7 @@ def _initialise(module: nn.Module, std: float) -> None:
         nn.init.zeros_(module.weight[module.padding_idx])
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The heads' parts
 
 
@@ -519,7 +523,7 @@ class BertPredictionHeadTransform(nn.Module):
 
 
 class BertLMPredictionHead(nn.Module):
-    """A score for every word of the vocabulary; the matrix is the word embeddings' own, where they are tied."""
+    """Score every word of the vocabulary; a tied matrix is that of the word embeddings."""
 
     def __init__(self, config: BertConfig, words: nn.Embedding) -> None:
         super().__init__()
@@ -574,7 +578,7 @@ class BertPreTrainingHeads(nn.Module):
         return self.predictions(rows), self.seq_relationship(pooled)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The classes: BERT under a head. Each takes what `BertModel` takes, and labels. Labels of padding
 # are to be -100.
 
@@ -587,7 +591,7 @@ class Scores(NamedTuple):
 
 
 class PreTrainingScores(NamedTuple):
-    """What `BertForPreTraining` gives: scores of words (B, T, V), and of the second sentence (B, 2)."""
+    """What `BertForPreTraining` returns: scores of words (B, T, V), of the pair (B, 2)."""
 
     prediction_logits: Tensor
     seq_relationship_logits: Tensor
@@ -595,7 +599,7 @@ class PreTrainingScores(NamedTuple):
 
 
 class Span(NamedTuple):
-    """What `BertForQuestionAnswering` gives: scores for where the answer starts and where it ends, (B, T) each."""
+    """What `BertForQuestionAnswering` returns: scores of the start and the end, (B, T) each."""
 
     start_logits: Tensor
     end_logits: Tensor
@@ -603,7 +607,7 @@ class Span(NamedTuple):
 
 
 def _token_loss(scores: Tensor, labels: Tensor, layout: Layout) -> Tensor:
-    """Return the mean cross-entropy of rows of scores (N, C), of those tokens whose label (B, T) is not ignored."""
+    """Return the mean cross-entropy of scores (N, C); ignored labels (B, T) are left out."""
     return functional.cross_entropy(scores, layout.rows(labels), ignore_index=IGNORED)
 
 
@@ -659,7 +663,7 @@ class BertForMaskedLM(nn.Module):
         encoder_attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
     ) -> Scores:
-        """Score every word in every place, (B, T, V); ``labels`` (B, T) are the words that were masked."""
+        """Score every word in every place, (B, T, V); ``labels`` (B, T) are the masked words."""
         memory = (encoder_hidden_states, encoder_attention_mask)
         encoded = self.bert(input_ids, attention_mask, token_type_ids, position_ids, *memory)
         scores = self.cls(encoded.rows)  # (N, V)
@@ -680,7 +684,7 @@ class BertLMHeadModel(BertForMaskedLM):
         encoder_attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
     ) -> Scores:
-        """Score every next word, (B, T, V); ``labels`` (B, T) are the words themselves, and are shifted here."""
+        """Score every next word, (B, T, V); ``labels`` (B, T) are the words, and shifted here."""
         if labels is not None:
             labels = functional.pad(labels, (0, 1), value=IGNORED)[
                 :, 1:
@@ -735,7 +739,10 @@ class BertForSequenceClassification(nn.Module):
         position_ids: Tensor | None = None,
         labels: Tensor | None = None,
     ) -> Scores:
-        """Score the classes, (B, C); ``labels`` are (B,) classes, (B,) numbers where C is 1, or (B, C) of 0 and 1."""
+        """Score the classes, (B, C).
+
+        ``labels`` are (B,) classes, (B,) numbers where C is 1, or (B, C) of 0 and 1.
+        """
         encoded = self.bert(input_ids, attention_mask, token_type_ids, position_ids)
         scores = self.classifier(self.dropout(encoded.pooled))  # (B, C)
         return Scores(scores, None if labels is None else self.loss(scores, labels))
@@ -832,7 +839,7 @@ class BertForQuestionAnswering(nn.Module):
         start_positions: Tensor | None = None,
         end_positions: Tensor | None = None,
     ) -> Span:
-        """Score each place as the answer's start and as its end; positions (B,) beyond the text are ignored.
+        """Score each place as start and as end of the answer; positions (B,) past T are ignored.
 
         The loss is over all places, padding too, as in the reference: for it nothing is packed.
         """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Live(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
-    """Follows the storages that are alive, from operator to operator, and keeps the most that they took.
+    """Follows the storages that are alive, from operator to operator, and keeps their peak.
 
     What an operator has for itself while it runs is not seen.
 

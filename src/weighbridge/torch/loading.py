@@ -1,6 +1,6 @@
-"""From a checkpoint to a BERT that runs: its config, the class, every tensor accounted for, and its tokenizer.
+"""From a checkpoint to a BERT that runs: its config, class, tensors and tokenizer.
 
-Which stored tensor is which is told by the ledger and the tables that `weighbridge verify` goes by:
+Which stored tensor is which follows from the ledger and the tables that `weighbridge verify` uses:
 old names, the prefix that a checkpoint has or lacks, the names of Google's TensorFlow files. What
 does not fit is refused.
 """
@@ -32,11 +32,11 @@ from weighbridge.torch.bert import ACTIVATIONS, CLASSES, BertConfig
 from weighbridge.torch.tokens import FILES, Tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from torch import nn
 
-    from weighbridge.matching.comparison import Comparison
+    from weighbridge.matching.comparison import Comparison, Difference
     from weighbridge.models.find import Model
     from weighbridge.readers import Found
 
@@ -87,9 +87,9 @@ def load(
         ConfigError: the config cannot be read, or says something that is not built here.
         CheckpointError: there is no checkpoint or tokenizer, or a tensor of it does not fit.
     """
-    folder, path = _places(os.fspath(checkpoint))
+    folder, path = _folder_and_weights(os.fspath(checkpoint))
     replaced = {"id2label": dict(enumerate(labels))} if labels else None
-    model = find(_config(folder), replaced)
+    model = find(_config_in(folder), replaced)
     if model.blueprint.family != FAMILY:
         values = {"model_type": model.blueprint.family}
         raise ModelError(
@@ -117,28 +117,31 @@ def load(
     )
 
 
-def _config(folder: str) -> str | dict[str, Any]:
-    """Return the path of a folder's config; or what Google's ``bert_config.json`` says, which names no family."""
+def _config_in(folder: str) -> str | dict[str, Any]:
+    """Return the path of a folder's config, or the content of Google's ``bert_config.json``.
+
+    The family, which Google's file does not name, is added.
+    """
     path, googles = os.path.join(folder, _CONFIG), os.path.join(folder, _GOOGLES)
     if os.path.exists(path) or not os.path.exists(googles):
         return path
     try:
         with open(googles, encoding="utf-8") as file:
-            said = json.load(file)
+            config = json.load(file)
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError("cannot be read", where=googles, values={"reason": str(error)}) from None
-    if not isinstance(said, dict):
+    if not isinstance(config, dict):
         raise ConfigError(
             "holds no object",
             where=googles,
-            values={"found": said},
+            values={"found": config},
             hint="give that of the checkpoint",
         )
-    return {"model_type": FAMILY, **said}
+    return {"model_type": FAMILY, **config}
 
 
 def config_of(model: Model, *, attention: str = "sdpa", pack: bool = True) -> BertConfig:
-    """Return what a config file says, as the sizes of a BERT; what it does not say is as the family has it.
+    """Return a config as the sizes of a BERT; what it leaves out is the family's default.
 
     Raises:
         ConfigError: it says something that is not built here, or a value is none.
@@ -147,12 +150,12 @@ def config_of(model: Model, *, attention: str = "sdpa", pack: bool = True) -> Be
         >>> config_of(find("bert-base-chinese")).vocab_size
         21128
     """
-    said = {
-        **{name: model.config[name] for name in _FIELDS if name in model.config},
-        **model.fields,
-    }
+    stated = {name: model.config[name] for name in _FIELDS if name in model.config}
+    stated |= model.fields
     values = {
-        name: said[name] for name in _FIELDS if said.get(name) is not None or name == "pad_token_id"
+        name: stated[name]
+        for name in _FIELDS
+        if stated.get(name) is not None or name == "pad_token_id"
     }
     for name, is_sound, rule in _RULES:
         if name in values and not is_sound(values[name]):
@@ -199,9 +202,11 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 
 
 def _labels(model: Model) -> tuple[str, ...]:
-    """Return the names of the classes in the order of their numbers; LABEL_0, LABEL_1, … where there are none."""
+    """Return the names of the classes in the order of their numbers; LABEL_0, … without names."""
     stated: Any = model.config.get("id2label")
-    names = {str(number): stated[number] for number in stated} if hasattr(stated, "keys") else {}
+    names = {}
+    if hasattr(stated, "keys"):
+        names = {str(number): stated[number] for number in stated}
     return tuple(
         str(names.get(str(number), f"LABEL_{number}"))
         for number in range(model.fields["num_labels"])
@@ -211,7 +216,7 @@ def _labels(model: Model) -> tuple[str, ...]:
 # Which files
 
 
-def _places(checkpoint: str) -> tuple[str, str]:
+def _folder_and_weights(checkpoint: str) -> tuple[str, str]:
     """Return the folder of a checkpoint, and what to read its weights from."""
     if checkpoint.startswith("hf://"):
         folder = hub.download(
@@ -241,7 +246,7 @@ def _places(checkpoint: str) -> tuple[str, str]:
 def _accounted(
     comparison: Comparison, found: Found, model: Model, class_name: str, *, new: bool
 ) -> list[str]:
-    """Refuse a checkpoint that does not hold what the class needs; return what is worth a word.
+    """Refuse a checkpoint that lacks what the class needs; return notes for the user.
 
     What it holds for other classes of the family is left out. Of a ``new`` head, what it lacks
     starts at random, and so does what it holds for another number of labels.
@@ -250,26 +255,14 @@ def _accounted(
     differing = [difference for difference in comparison.differences if difference.matters]
     extra = {difference.name for difference in differing if difference.kind == "extra"}
     unused = extra & set(_of_other_classes(model, extra))
-    started = {
-        difference.name
-        for difference in differing
-        if new
-        and (
-            (difference.kind in (*LACKING, "shape") and not difference.name.startswith(prefix))
-            or (difference.kind in LACKING and ".pooler." in difference.name)
-        )
-    }
+    started = set()
+    if new:
+        started = {
+            difference.name for difference in differing if _may_start_anew(difference, prefix)
+        }
     wrong = [difference for difference in differing if difference.name not in unused | started]
     if wrong:
-        first = wrong[0]
-        sizes = {"expected": first.expected_shape, "found": first.found_shape}
-        values: dict[str, object] = {"tensor": first.name}
-        values |= {
-            name: "×".join(map(str, size)) for name, size in sizes.items() if size is not None
-        }
-        what = f"not the tensors of a {class_name}: {len(wrong)} differ, the first is {_WORDS.get(first.kind, first.kind)}"
-        hint = f"`weighbridge verify CONFIG {found.path} --class {class_name}` lists them"
-        raise CheckpointError(what, where=found.path, values=values, hint=hint)
+        raise _not_of_class(wrong, found.path, class_name)
     if found.packed:
         packed = {"packed": len(found.packed)}
         raise CheckpointError(
@@ -283,6 +276,25 @@ def _accounted(
     return notes
 
 
+def _may_start_anew(difference: Difference, prefix: str) -> bool:
+    """Whether a difference is one of a head, whose names lack the prefix, or of the pooler."""
+    if difference.kind in (*LACKING, "shape") and not difference.name.startswith(prefix):
+        return True
+    return difference.kind in LACKING and ".pooler." in difference.name
+
+
+def _not_of_class(wrong: Sequence[Difference], path: str, class_name: str) -> CheckpointError:
+    first = wrong[0]
+    values: dict[str, object] = {"tensor": first.name}
+    for name, shape in (("expected", first.expected_shape), ("found", first.found_shape)):
+        if shape is not None:
+            values[name] = "×".join(map(str, shape))
+    kind = _WORDS.get(first.kind, first.kind)
+    what = f"not the tensors of a {class_name}: {len(wrong)} differ, the first is {kind}"
+    hint = f"`weighbridge verify CONFIG {path} --class {class_name}` lists them"
+    return CheckpointError(what, where=path, values=values, hint=hint)
+
+
 _UNPACKED = "give a checkpoint of F32, F16 or BF16"
 _WORDS = {
     "missing": "not there",
@@ -293,7 +305,7 @@ _WORDS = {
 
 
 def _of_other_classes(model: Model, names: set[str]) -> Iterator[str]:
-    """Yield those of stored names that belong to a head, or to the pooler, of another class of the family."""
+    """Yield the stored names that belong to a head or pooler of another class of the family."""
     known: set[str] = set()
     for class_name in model.blueprint.class_names:
         renames = names_of(model.blueprint, class_name).paths
@@ -311,9 +323,9 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _fill(model: nn.Module, comparison: Comparison, found: Found) -> None:
-    """Put a checkpoint's numbers into a model: as many as it holds, every one of them where it belongs.
+    """Put a checkpoint's numbers into a model.
 
-    What has another size was accounted for, and keeps what it started with.
+    A tensor of another size was accounted for, and keeps what it started with.
     """
     own = dict(model.named_parameters(remove_duplicate=False))
     held = comparison.held
@@ -324,10 +336,11 @@ def _fill(model: nn.Module, comparison: Comparison, found: Found) -> None:
     }
     filled = set()
     with torch.no_grad():
-        for stored, tensor in _tensors(found, wanted):
-            row = comparison.held[wanted[stored]]
-            value = tensor.T if is_turned(row, found) else tensor
-            own[wanted[stored]].copy_(value.reshape(own[wanted[stored]].shape))
+        for stored, tensor in _wanted_tensors(found, wanted):
+            name = wanted[stored]
+            if is_turned(held[name], found):
+                tensor = tensor.T  # noqa: PLW2901
+            own[name].copy_(tensor.reshape(own[name].shape))
             filled.add(stored)
     if filled != wanted.keys():
         lost = min(wanted.keys() - filled)
@@ -336,7 +349,7 @@ def _fill(model: nn.Module, comparison: Comparison, found: Found) -> None:
         )
 
 
-def _tensors(found: Found, wanted: Mapping[str, str]) -> Iterator[tuple[str, Tensor]]:
+def _wanted_tensors(found: Found, wanted: Mapping[str, str]) -> Iterator[tuple[str, Tensor]]:
     """Yield the tensors of a checkpoint that are wanted, by their stored names."""
     read = _READ.get(found.format)
     if read is None:
@@ -365,7 +378,10 @@ def _of_safetensors(path: str, wanted: Mapping[str, str]) -> Iterator[tuple[str,
         yield from ((name, file.get_tensor(name)) for name in set(file.keys()) & wanted.keys())
 
 
-def _of_pytorch(path: str, wanted: Mapping[str, str]) -> Iterator[tuple[str, Tensor]]:  # noqa: ARG001
+def _of_pytorch(
+    path: str,
+    wanted: Mapping[str, str],  # noqa: ARG001
+) -> Iterator[tuple[str, Tensor]]:
     state = torch.load(path, map_location="cpu", weights_only=True)
     state = state.get("state_dict", state)
     yield from ((name, tensor) for name, tensor in state.items() if isinstance(tensor, Tensor))

@@ -1,4 +1,4 @@
-"""Predictions held against a real run: a class is built with random weights, run, and what it takes is measured."""
+"""Predictions compared with a real run of a class that is built with random weights."""
 
 from __future__ import annotations
 
@@ -46,18 +46,16 @@ EXACT = (
     "saved_for_backward_bytes",
 )
 OURS = {"bert": "weighbridge.torch.bert:BertModel"}
-"""The classes of this package that run, by family, as `weighbridge derive` names one's own: module and base class."""
+"""The classes of this package that run, by family: module and base class."""
 
-_STEPS = 3  # of which the median counts
-_RATE_SIZE = {
-    "cpu": 2048,
-    "cuda": 8192,
-}  # of the square matrices that the machine's rate is measured with
-_LARGEST = 2**20  # of a batch or a sequence
+_STEPS = 3  # of which the median counts; an odd number, so that the median is one of them
+_RATE_SIZE = {"cpu": 2048, "cuda": 8192}
+"""The size of the square matrices that measure a machine's rate: large enough to keep it busy."""
+_LARGEST = 2**20  # of a batch or a sequence; a larger one is a mistake
 _POSITIONS = ("max_position_embeddings", "n_positions", "n_ctx")
 
 
-class Wish(NamedTuple):
+class MeasureRequest(NamedTuple):
     """What is to be measured, and how: see `weighbridge measure --help`."""
 
     model: str
@@ -74,7 +72,7 @@ class Wish(NamedTuple):
     force: bool = False
 
 
-def measure(wish: Wish, say: Callable[[str], None] = lambda _: None) -> Measurement:
+def measure(request: MeasureRequest, say: Callable[[str], None] = lambda _: None) -> Measurement:
     """Predict what a class costs, build and run it, and measure the same.
 
     Without training it is in evaluation mode, and nothing goes backward; gradients are enabled all
@@ -88,87 +86,109 @@ def measure(wish: Wish, say: Callable[[str], None] = lambda _: None) -> Measurem
         ConfigError: the config describes no buildable model.
 
     Example:
-        >>> tiny = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "vocab_size": 50}
-        >>> found = measure(Wish("bert", fields=tiny, batch=2, sequence=8))
-        >>> [each.ratio for each in found.quantities if each.name in EXACT and each.measured]
+        >>> tiny = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1}
+        >>> measurement = measure(MeasureRequest("bert", fields=tiny, batch=2, sequence=8))
+        >>> quantities = [quantity for quantity in measurement.quantities if quantity.measured]
+        >>> [quantity.ratio for quantity in quantities if quantity.name in EXACT]
         [1.0, 1.0, 1.0, 1.0]
     """
-    _check(wish)
-    model = models.find(wish.model, wish.fields, blueprint=wish.blueprint)
-    class_name = wish.class_name or model.blueprint.base_class
-    ledger = bind(model.blueprint, class_name, model.fields, wish.dtype)
-    _check_positions(wish, model)
+    _check_request(request)
+    model = models.find(request.model, request.fields, blueprint=request.blueprint)
+    class_name = request.class_name or model.blueprint.base_class
+    ledger = bind(model.blueprint, class_name, model.fields, request.dtype)
+    _check_positions(request, model)
     run = Workload(
         class_name,
         _changes(model),
-        wish.batch,
-        wish.sequence,
+        request.batch,
+        request.sequence,
         2,
-        wish.attention,
-        wish.dtype,
-        wish.train,
+        request.attention,
+        request.dtype,
+        request.train,
     )
-    predicted, notes = _predicted(wish, model, ledger, run)
-    if not wish.force:
-        _check_memory(predicted, wish, class_name)
-    subject = _subject(model, wish)
+    predicted, notes = _predicted(request, model, ledger, run)
+    if not request.force:
+        _check_memory(predicted, request, class_name)
+    measured, rate = _measured_safely(_subject(model, request), run, model, request.device, say)
+    predicted["step_seconds"] = _predicted_seconds(predicted, rate, training=request.train)
+    names = (*EXACT, "peak_bytes", "step_seconds")
+    quantities = tuple(Quantity(name, predicted.get(name), measured.get(name)) for name in names)
+    notes.append(Note("rate", {"rate": units.short(round(rate)), "steps": str(_STEPS)}))
+    exact = EXACT if request.device == "cpu" else EXACT[:-1]
+    settings = _settings(run, request.device)
+    return Measurement(
+        model.where, model.blueprint.family, class_name, settings, quantities, exact, tuple(notes)
+    )
+
+
+def _measured_safely(
+    subject: Subject, run: Workload, model: Model, device: str, say: Callable[[str], None]
+) -> tuple[dict[str, Any], float]:
+    """Return what `_measured` does; an error of the model's code becomes one of the model."""
     try:
-        measured, rate = _measured(subject, run, model, wish.device, say)
+        return _measured(subject, run, model, device, say)
     except WeighbridgeError:
         raise
     except Exception as error:  # whatever the code raises
         reason = shorten(" ".join(f"{type(error).__name__}: {error}".split()), str, 300).rstrip(".")
         raise ModelError(
-            f"running it raised {reason}", where=class_name, hint="see that it runs at all"
+            f"running it raised {reason}", where=run.class_name, hint="see that it runs at all"
         ) from None
-    flops = [
-        predicted[name]
-        for name in ("forward_matmul_flops", *(["backward_matmul_flops"] if wish.train else []))
-    ]
-    predicted["step_seconds"] = None if None in flops else sum(flops) / rate
-    names = (*EXACT, "peak_bytes", "step_seconds")
-    quantities = tuple(Quantity(name, predicted.get(name), measured.get(name)) for name in names)
-    notes.append(Note("rate", {"rate": units.short(round(rate)), "steps": str(_STEPS)}))
-    said = {
-        **{name: getattr(run, name) for name in sizes_of(class_name)},
+
+
+def _predicted_seconds(
+    predicted: Mapping[str, Any], rate: float, *, training: bool
+) -> float | None:
+    flops = [predicted["forward_matmul_flops"]]
+    if training:
+        flops.append(predicted["backward_matmul_flops"])
+    if None in flops:
+        return None
+    seconds: float = sum(flops) / rate
+    return seconds
+
+
+def _settings(run: Workload, device: str) -> dict[str, Any]:
+    """Return what the measurement says of its own run."""
+    return {
+        **{name: getattr(run, name) for name in sizes_of(run.class_name)},
         "attention": run.attention,
-    }
-    said |= {
         "dtype": run.dtype,
         "training": run.training,
-        "device": wish.device,
+        "device": device,
         "torch": torch.__version__,
     }
-    exact = EXACT if wish.device == "cpu" else EXACT[:-1]
-    return Measurement(
-        model.where, model.blueprint.family, class_name, said, quantities, exact, tuple(notes)
-    )
 
 
 # What is refused
 
 
-def _check(wish: Wish) -> None:
-    for name, size in (("--batch", wish.batch), ("--seq", wish.sequence)):
+def _check_request(request: MeasureRequest) -> None:
+    for name, size in (("--batch", request.batch), ("--seq", request.sequence)):
         if not 1 <= size <= _LARGEST:
             hint = f"give 1 to {_LARGEST:,}"
             raise UsageError(
                 f"{name} is a positive integer", values={name.strip("-"): size}, hint=hint
             )
-    if wish.device not in ("cpu", "cuda"):
-        raise UsageError("no such device", values={"device": wish.device}, hint="give cpu or cuda")
-    if wish.device == "cuda" and not torch.cuda.is_available():
+    if request.device not in ("cpu", "cuda"):
         raise UsageError(
-            "torch finds no CUDA device", values={"device": wish.device}, hint="leave --device out"
+            "no such device", values={"device": request.device}, hint="give cpu or cuda"
+        )
+    if request.device == "cuda" and not torch.cuda.is_available():
+        raise UsageError(
+            "torch finds no CUDA device",
+            values={"device": request.device},
+            hint="leave --device out",
         )
 
 
-def _check_positions(wish: Wish, model: Model) -> None:
+def _check_positions(request: MeasureRequest, model: Model) -> None:
     """Refuse a sequence that is longer than the positions that are learned."""
     for name in _POSITIONS:
         most = model.fields.get(name)
-        if type(most) is int and wish.sequence > most:
-            values = {"seq": wish.sequence, name: most}
+        if type(most) is int and request.sequence > most:
+            values = {"seq": request.sequence, name: most}
             raise UsageError(
                 "the sequence is longer than the positions",
                 values=values,
@@ -176,10 +196,14 @@ def _check_positions(wish: Wish, model: Model) -> None:
             )
 
 
-def _check_memory(predicted: Mapping[str, Any], wish: Wish, class_name: str) -> None:
+def _check_memory(predicted: Mapping[str, Any], request: MeasureRequest, class_name: str) -> None:
     """Refuse a run that the memory at hand does not hold."""
-    needed = predicted["peak_bytes"] or (2 if wish.train else 1) * predicted["weight_bytes"]
-    free = torch.cuda.mem_get_info()[0] if wish.device == "cuda" else _free_bytes()
+    copies = 1 + request.train  # training has gradients too
+    needed = predicted["peak_bytes"] or copies * predicted["weight_bytes"]
+    if request.device == "cuda":
+        free: int | None = torch.cuda.mem_get_info()[0]
+    else:
+        free = _free_bytes()
     if free is not None and needed > free:
         values = {"needed": units.size(needed), "free": units.size(free)}
         hint = "make --batch or --seq smaller, or run it all the same with --force"
@@ -207,38 +231,40 @@ def _free_bytes() -> int | None:
 
 
 def _predicted(
-    wish: Wish, model: Model, ledger: Ledger, run: Workload
+    request: MeasureRequest, model: Model, ledger: Ledger, run: Workload
 ) -> tuple[dict[str, Any], list[Note]]:
     """Return the predictions by name, None where there is none, and why."""
     rows = [*ledger.rows, *ledger.buffers()]
-    found: dict[str, Any] = {
+    predicted: dict[str, Any] = {
         "parameters": ledger.parameters,
         "weight_bytes": costs.weight_bytes(ledger.rows),
         **dict.fromkeys((*EXACT[2:], "peak_bytes")),
     }
-    known, note = _operations(wish, model, run.class_name)
+    known, note = _operations(request, model, run.class_name)
     if known is None:
-        return found, [note]
+        return predicted, [note]
     names = known.names({**model.given, **model.fields}, **run.names)
-    of = {kind: known.bind(run.class_name, kind, names) for kind in operations.KINDS}
-    found["forward_matmul_flops"] = costs.matmul_flops(of["forward"])
-    if wish.train:
-        found["backward_matmul_flops"] = costs.matmul_flops(of["backward"])
-    found["saved_for_backward_bytes"] = costs.saved_for_backward_bytes(of["saved"], run.dtype)
-    found["peak_bytes"] = costs.peak_bytes(
-        rows, of["saved"], of["forward"], run.dtype, training=wish.train
+    operations_of = {kind: known.bind(run.class_name, kind, names) for kind in operations.KINDS}
+    predicted["forward_matmul_flops"] = costs.matmul_flops(operations_of["forward"])
+    if request.train:
+        predicted["backward_matmul_flops"] = costs.matmul_flops(operations_of["backward"])
+    predicted["saved_for_backward_bytes"] = costs.saved_for_backward_bytes(
+        operations_of["saved"], run.dtype
     )
-    return found, [
-        note,
-        *([Note("kernels", {"kernels": known.kernels})] if wish.device != "cpu" else []),
-    ]
+    predicted["peak_bytes"] = costs.peak_bytes(
+        rows, operations_of["saved"], operations_of["forward"], run.dtype, training=request.train
+    )
+    notes = [note]
+    if request.device != "cpu":
+        notes.append(Note("kernels", {"kernels": known.kernels}))
+    return predicted, notes
 
 
 def _operations(
-    wish: Wish, model: Model, class_name: str
+    request: MeasureRequest, model: Model, class_name: str
 ) -> tuple[operations.Operations | None, Note]:
-    """Return the operations that hold for a model; None where there are none, and a note either way."""
-    name = f"{model.blueprint.family}.ours" if wish.ours else model.blueprint.family
+    """Return the operations that hold for a model, or None, and a note either way."""
+    name = f"{model.blueprint.family}.ours" if request.ours else model.blueprint.family
     if name not in operations.available():
         return None, Note("no_operations", {"family": name})
     known = operations.load(name)
@@ -256,10 +282,10 @@ def _operations(
 # What is measured
 
 
-def _subject(model: Model, wish: Wish) -> Subject:
+def _subject(model: Model, request: MeasureRequest) -> Subject:
     """Return what builds the model: transformers, or this package's own class."""
     family = model.blueprint.family
-    if not wish.ours:
+    if not request.ours:
         found: Subject = reference().FamilySubject(family)
         found.task_classes()  # which makes them known
         return found
@@ -313,7 +339,7 @@ def _step(module: nn.Module, given: Mapping[str, torch.Tensor], run: Workload) -
 
 
 def _flops(module: nn.Module, given: Mapping[str, torch.Tensor], run: Workload) -> dict[str, int]:
-    """Return what torch's own counter finds in the forward pass and, in training, in the backward pass."""
+    """Return what torch's counter counts in the forward and, in training, the backward pass."""
     with FlopCounterMode(display=False) as forward:
         loss = loss_of(module(**given))
     found = {"forward_matmul_flops": forward.get_total_flops()}

@@ -1,4 +1,4 @@
-"""What a checkpoint says of texts: words for [MASK], classes, an answer, what follows what, or an embedding."""
+"""What a checkpoint says of texts: words for [MASK], classes, answers, embeddings and more."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     Watch = Callable[[int, int], None]
 
 POOLS = ("cls", "pooler", "mean")
-"""How the tokens of a text become one vector: the first one's, that one through the pooler, or the mean of all."""
-TOP = 5  # candidates for a [MASK] that are given
-MOST_ALIKE = 8  # embeddings that are compared with each other
-_AT_ONCE = 32  # texts of a batch
+"""How the tokens of a text become one vector: the first, the pooled first, or their mean."""
+TOP = 5  # candidates for a [MASK]
+MOST_ALIKE = 8  # embeddings that are compared with each other; the table of more is too wide
+_AT_ONCE = 32  # texts of a batch; few enough for the memory of any machine
 _POOLING = os.path.join("1_Pooling", "config.json")  # of sentence-transformers
 
 
@@ -52,7 +52,7 @@ def run(
         pool: one of `POOLS` for an embedding; otherwise what the folder of the checkpoint says, or
             else the mean.
         top: how many candidates a [MASK] gets.
-        watch: is told how many of how many texts are done.
+        watch: is called with how many of how many texts are done.
 
     Raises:
         WeighbridgeError: the checkpoint cannot be loaded, or a text cannot be read.
@@ -89,22 +89,29 @@ def _answered(
 ) -> tuple[TextAnswer, ...]:
     """Give a model all texts, some at a time."""
     answers: list[TextAnswer] = []
-    class_name, read = asking.loaded.class_name, asking.loaded.tokens.read_all(asked)
-    if class_name in _FILLS and not any(asking.loaded.tokens.mask in text.ids for text in read):
-        class_name = "BertModel" if not any(second for _, second in asked) else class_name
+    texts = asking.loaded.tokens.read_all(asked)
+    class_name = _class_that_answers(asking.loaded, asked, texts)
     at_once = len(asked) if class_name == "BertForMultipleChoice" else _AT_ONCE
     with torch.inference_mode():
         for start in range(0, len(asked), at_once):
-            texts, of_texts = read[start : start + at_once], asked[start : start + at_once]
-            found = _GIVES[class_name](_Batch(asking, texts, of_texts))
-            triples = zip(of_texts, texts, found, strict=True)
-            answers += [
-                TextAnswer(*pair, len(text.ids), of, tuple(text.notes))
-                for pair, text, of in triples
-            ]
+            batch = _Batch(asking, texts[start : start + at_once], asked[start : start + at_once])
+            outputs = _GIVES[class_name](batch)
+            for pair, text, output in zip(batch.asked, batch.texts, outputs, strict=True):
+                answers.append(TextAnswer(*pair, len(text.ids), output, tuple(text.notes)))
             if watch:
                 watch(len(answers), len(asked))
     return tuple(answers)
+
+
+def _class_that_answers(loaded: Loaded, asked: Sequence[Asked], texts: Sequence[Text]) -> str:
+    """Return the class that answers: for texts without a [MASK] or a pair, the one that embeds."""
+    if loaded.class_name not in _FILLS:
+        return loaded.class_name
+    has_mask = any(loaded.tokens.mask in text.ids for text in texts)
+    has_pair = any(second for _, second in asked)
+    if has_mask or has_pair:
+        return loaded.class_name
+    return "BertModel"
 
 
 def _alike(embeddings: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
@@ -118,14 +125,18 @@ def _alike(embeddings: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ..
 def asked(
     texts: Sequence[str], file: str | None, *, each: bool = False, class_name: str | None = None
 ) -> list[Asked]:
-    """Return what a user asks for: a text or a pair, several texts, choices, or those of a file; ``"-"`` is stdin.
+    """Return what a user asks for: a text or a pair, several texts, choices, or those of a file.
+
+    The file ``"-"`` is standard input.
 
     Raises:
         UsageError: it is none, or too many; or the file has none or cannot be read.
 
     Example:
-        >>> asked(["It rains.", "It pours."], None), asked(["It rains.", "It pours."], None, each=True)
-        ([('It rains.', 'It pours.')], [('It rains.', None), ('It pours.', None)])
+        >>> asked(["It rains.", "It pours."], None)
+        [('It rains.', 'It pours.')]
+        >>> asked(["It rains.", "It pours."], None, each=True)
+        [('It rains.', None), ('It pours.', None)]
     """
     if (file is None) == (not texts):
         found = {"texts": len(texts), "file": file}
@@ -142,7 +153,8 @@ def asked(
         raise UsageError(
             "takes a text and a second one", values={"texts": len(texts)}, hint=_SEVERAL
         )
-    return [(texts[0], texts[1] if texts[1:] else None)]
+    first, *rest = texts
+    return [(first, rest[0] if rest else None)]
 
 
 _SEVERAL = (
@@ -213,15 +225,16 @@ def _pooling(folder: str) -> str | None:
     """Return how sentence-transformers pools here, where it says so in a way that is known."""
     try:
         with open(os.path.join(folder, _POOLING), encoding="utf-8") as file:
-            said = json.load(file)
+            settings = json.load(file)
     except (OSError, ValueError):
         return None
-    return {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}.get(
-        next(
-            (name for name, on in said.items() if name.startswith("pooling_mode_") and on is True),
-            "",
-        )
-    )
+    for name, is_on in settings.items():
+        if name.startswith("pooling_mode_") and is_on is True:
+            return _POOL_OF_MODE.get(name)
+    return None
+
+
+_POOL_OF_MODE = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
 
 
 # What each class gives
@@ -256,32 +269,35 @@ class _Batch:
 
 def _embeddings(batch: _Batch) -> list[dict[str, Any]]:
     encoded = batch.encoded()
-    tokens, mask = (
-        encoded.last_hidden_state,
-        batch.batch.attention_mask.unsqueeze(-1),
-    )  # (B, T, H), (B, T, 1)
+    tokens = encoded.last_hidden_state  # (B, T, H)
+    mask = batch.batch.attention_mask.unsqueeze(-1)  # (B, T, 1)
     if batch.pool == "pooler":
         vectors = encoded.pooled
+    elif batch.pool == "cls":
+        vectors = tokens[:, 0]  # (B, H)
     else:
-        vectors = (
-            tokens[:, 0] if batch.pool == "cls" else (tokens * mask).sum(1) / mask.sum(1)
-        )  # (B, H)
+        vectors = (tokens * mask).sum(1) / mask.sum(1)  # (B, H)
     return [{"embedding": vector.tolist()} for vector in vectors]
 
 
-def _words(batch: _Batch) -> list[dict[str, Any]]:
-    """Fill each [MASK]."""
+def _masked_words(batch: _Batch) -> list[dict[str, Any]]:
     return [
-        {"masks": [_mask(batch, scores[place], place) for place in _masks(batch, text)]}
+        {"masks": _filled_masks(batch, text, scores)}
         for text, scores in zip(batch.texts, batch.scores().logits, strict=True)
     ]
 
 
-def _masks(batch: _Batch, text: Text) -> list[int]:
-    return [place for place, id_ in enumerate(text.ids) if id_ == batch.loaded.tokens.mask]
+def _filled_masks(batch: _Batch, text: Text, scores: Tensor) -> list[dict[str, Any]]:
+    """Return the candidates for each [MASK] of a text, by the scores of its words (T, V)."""
+    mask = batch.loaded.tokens.mask
+    return [
+        _candidates(batch, scores[place], place)
+        for place, id_ in enumerate(text.ids)
+        if id_ == mask
+    ]
 
 
-def _mask(batch: _Batch, scores: Tensor, place: int) -> dict[str, Any]:
+def _candidates(batch: _Batch, scores: Tensor, place: int) -> dict[str, Any]:
     """Return the candidates for one [MASK], by its scores (V,)."""
     shares, ids = scores.softmax(-1).topk(min(batch.top, len(scores)))
     pairs = zip(ids.tolist(), shares.tolist(), strict=True)
@@ -296,7 +312,7 @@ def _next_words(batch: _Batch) -> list[dict[str, Any]]:
     """Say how a text goes on: the candidates after its last word, which stands before [SEP]."""
     last = [len(text.ids) - 2 for text in batch.texts]
     return [
-        {"masks": [_mask(batch, scores[place], place + 1)]}
+        {"masks": [_candidates(batch, scores[place], place + 1)]}
         for place, scores in zip(last, batch.scores().logits, strict=True)
     ]
 
@@ -312,7 +328,7 @@ def _next_sentences(batch: _Batch) -> list[dict[str, Any]]:
 
 def _pre_training(batch: _Batch) -> list[dict[str, Any]]:
     scores = batch.scores()
-    found = []
+    outputs = []
     for text, (_, second), words, follows in zip(
         batch.texts,
         batch.asked,
@@ -320,24 +336,23 @@ def _pre_training(batch: _Batch) -> list[dict[str, Any]]:
         scores.seq_relationship_logits,
         strict=True,
     ):
-        masks = [_mask(batch, words[place], place) for place in _masks(batch, text)]
-        of_pair = _follows(follows) if second is not None else {}
-        found.append({"masks": masks, **of_pair})
-    return found
+        output: dict[str, Any] = {"masks": _filled_masks(batch, text, words)}
+        if second is not None:
+            output |= _follows(follows)
+        outputs.append(output)
+    return outputs
 
 
 def _classes(batch: _Batch) -> list[dict[str, Any]]:
     scores, problem = batch.scores().logits, batch.loaded.config.problem_type  # (B, C)
     if scores.shape[1] == 1 or problem == "regression":
-        return [
-            {"value": of_text[0].item() if len(of_text) == 1 else of_text.tolist()}
-            for of_text in scores
-        ]
+        is_one = scores.shape[1] == 1
+        return [{"value": row[0].item() if is_one else row.tolist()} for row in scores]
     shares = scores.sigmoid() if problem == "multi_label_classification" else scores.softmax(-1)
-    return [{"classes": _named(of_text, batch.loaded.labels)} for of_text in shares]
+    return [{"classes": _with_labels(row, batch.loaded.labels)} for row in shares]
 
 
-def _named(shares: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
+def _with_labels(shares: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
     """Return each class with its probability, the likeliest first."""
     pairs = zip(labels, shares.tolist(), strict=True)
     return [
@@ -349,20 +364,19 @@ def _named(shares: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
 def _token_classes(batch: _Batch) -> list[dict[str, Any]]:
     shares, best = batch.scores().logits.softmax(-1).max(-1)  # (B, T)
     labels = batch.loaded.labels
-    return [
-        {
-            "tokens": [
-                {"token": token, "label": labels[int(which)], "probability": float(share)}
-                for token, which, share in zip(text.tokens, best[at], shares[at], strict=False)
-                if token not in ("[CLS]", "[SEP]")
-            ]
-        }
-        for at, text in enumerate(batch.texts)
-    ]
+    outputs = []
+    for row, text in enumerate(batch.texts):
+        tokens = [
+            {"token": token, "label": labels[int(label)], "probability": float(share)}
+            for token, label, share in zip(text.tokens, best[row], shares[row], strict=False)
+            if token not in ("[CLS]", "[SEP]")
+        ]
+        outputs.append({"tokens": tokens})
+    return outputs
 
 
 def _answers(batch: _Batch) -> list[dict[str, Any]]:
-    """Find the likeliest span in the second text: it starts where it starts, and ends no earlier."""
+    """Find the likeliest span in the second text, of those that end no earlier than they start."""
     _check_pairs(batch, "the text that the answer is in")
     scores = batch.scores()
     found = []
@@ -370,12 +384,9 @@ def _answers(batch: _Batch) -> list[dict[str, Any]]:
         allowed = torch.tensor([segment == 1 for segment in text.segments])
         allowed[-1] = False  # the last [SEP]
         length = len(text.ids)
-        starts, ends = (
-            of[:length].masked_fill(~allowed, -torch.inf).softmax(0) for of in (start, end)
-        )
-        likely = (
-            starts[:, None] * ends[None, :]
-        ).triu()  # (T, T), of those that end no earlier than they start
+        starts = start[:length].masked_fill(~allowed, -torch.inf).softmax(0)  # (T,)
+        ends = end[:length].masked_fill(~allowed, -torch.inf).softmax(0)  # (T,)
+        likely = (starts[:, None] * ends[None, :]).triu()  # (T, T)
         first, last = divmod(int(likely.argmax()), length)
         answer = batch.loaded.tokens.text(text.ids[first : last + 1])
         span = {
@@ -394,9 +405,8 @@ def _choices(batch: _Batch) -> list[dict[str, Any]]:
         raise UsageError(
             "the choices are of one text", hint="give one text, and then each of its choices"
         )
-    scores = batch.loaded.model(*(of.unsqueeze(0) for of in batch.batch)).logits[
-        0
-    ]  # (1, C, T) -> (C,)
+    one_text = [tensor.unsqueeze(0) for tensor in batch.batch]  # (1, C, T)
+    scores = batch.loaded.model(*one_text).logits[0]  # (C,)
     return [{"choice": share} for share in scores.softmax(-1).tolist()]
 
 
@@ -412,7 +422,7 @@ def _check_pairs(batch: _Batch, what: str) -> None:
 _GIVES: dict[str, Callable[[_Batch], list[dict[str, Any]]]] = {
     "BertModel": _embeddings,
     "BertForPreTraining": _pre_training,
-    "BertForMaskedLM": _words,
+    "BertForMaskedLM": _masked_words,
     "BertLMHeadModel": _next_words,
     "BertForNextSentencePrediction": _next_sentences,
     "BertForSequenceClassification": _classes,
@@ -422,4 +432,4 @@ _GIVES: dict[str, Callable[[_Batch], list[dict[str, Any]]]] = {
 }
 """What each class gives."""
 _FILLS = ("BertForMaskedLM", "BertForPreTraining")
-"""The classes that fill a [MASK]. Where no text has one, nor a second text, their embeddings are what is left."""
+"""The classes that fill a [MASK]. Texts that have none, and no second text, get embeddings."""

@@ -1,4 +1,4 @@
-"""From texts to batches: WordPiece as the `tokenizers` library does it, and what had to be left out of a text."""
+"""From texts to batches: WordPiece of the `tokenizers` library, and what is left out of a text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIT = "take the tokenizer.json or vocab.txt that the checkpoint was trained wit
 
 
 class Text(NamedTuple):
-    """A text as a model sees it: its tokens, their ids and segments, and how many more did not fit."""
+    """A text as a model sees it: tokens, ids and segments, and how many tokens did not fit."""
 
     tokens: tuple[str, ...]
     ids: tuple[int, ...]
@@ -39,7 +39,8 @@ class Text(NamedTuple):
         notes = []
         if self.left_out:
             notes.append(
-                f"the text is longer than the {len(self.ids)} positions; tokens left out: {self.left_out}"
+                f"the text is longer than the {len(self.ids)} positions; "
+                f"tokens left out: {self.left_out}"
             )
         if self.unknown:
             notes.append(
@@ -123,10 +124,13 @@ class Tokens:
         self._tokenizer.no_truncation()
         whole = self._tokenizer.encode_batch(asked)
         self._tokenizer.enable_truncation(most)
-        return [
-            self._text(of if len(of) <= most else self._tokenizer.encode_batch([text])[0], len(of))
-            for text, of in zip(asked, whole, strict=True)
-        ]
+        texts_read = []
+        for text, encoding in zip(asked, whole, strict=True):
+            length = len(encoding)
+            if length > most:
+                encoding = self._tokenizer.encode_batch([text])[0]  # noqa: PLW2901  # cut
+            texts_read.append(self._text(encoding, length))
+        return texts_read
 
     def _text(self, encoding: Encoding, length: int) -> Text:
         left_out, unknown = length - len(encoding), encoding.ids.count(self.id("[UNK]"))
@@ -181,9 +185,9 @@ def _of_words(path: str, settings: dict[str, Any]) -> Tokenizer:
         lines = [line.rstrip("\r\n") for line in file]
     if not lines or len(set(lines)) != len(lines):
         twice = next((word for word in lines if lines.count(word) > 1), None)
-        raise ValueError(
-            f"vocab.txt names {shorten(twice, str)} twice" if twice else "vocab.txt is empty"
-        )
+        if twice:
+            raise ValueError(f"vocab.txt names {shorten(twice, str)} twice")
+        raise ValueError("vocab.txt is empty")
     made = BertWordPieceTokenizer(
         {word: place for place, word in enumerate(lines)},
         lowercase=bool(settings.get("do_lower_case", True)),

@@ -1,4 +1,4 @@
-"""A sentence on its way through a BERT, watched: what each step makes of it, with which parameters and products.
+"""A sentence on its way through a BERT: the values, parameters and products of each step.
 
 The model is run once, as it always is. Hooks look at what passes and change nothing; a mode of
 PyTorch's dispatcher sees every product of matrices with its real shapes, and so counts what was
@@ -66,9 +66,9 @@ def trace(
     return Trace(
         where=os.fspath(checkpoint),
         class_name=loaded.class_name,
-        texts=(text,) if second is None else (text, second),
+        texts=_pair(text, second),
         tokens=tuple(zip(read.tokens, read.ids, read.segments, strict=True)),
-        sizes=_sizes(loaded, read),
+        sizes=_sizes_of(loaded, read),
         activation=loaded.config.hidden_act,
         steps=tuple(walk.steps),
         unused=tuple(walk.unused),
@@ -87,7 +87,7 @@ def attention(  # each is a word of its own for the user
     layer: int | None = None,
     head: int | None = None,
 ) -> Attention:
-    """Return who looks at whom: the attention probabilities of layers and heads, of all if none is named.
+    """Return the attention probabilities of layers and heads; of all, if none is named.
 
     The arguments and the errors are those of `trace`.
     """
@@ -101,11 +101,17 @@ def attention(  # each is a word of its own for the user
     return Attention(
         where=os.fspath(checkpoint),
         class_name=loaded.class_name,
-        texts=(text,) if second is None else (text, second),
+        texts=_pair(text, second),
         tokens=read.tokens,
-        probabilities={(of, at): kept[of][1][at].tolist() for of in layers for at in heads},
+        probabilities={
+            (layer, head): kept[layer][1][head].tolist() for layer in layers for head in heads
+        },
         notes=(*loaded.notes, *read.notes),
     )
+
+
+def _pair(text: str, second: str | None) -> tuple[str, ...]:
+    return (text,) if second is None else (text, second)
 
 
 def draw_attention(
@@ -125,10 +131,10 @@ def draw_attention(
     """
     path = Path(output)
     form = _form(path)
-    found = attention(*asked, **places)
-    drawn, notes = draw(found, form, lang)
+    picture = attention(*asked, **places)
+    drawn, notes = draw(picture, form, lang)
     write_whole(path, drawn)
-    return written(found, path, lang), [*found.notes, *notes]
+    return written(picture, path, lang), [*picture.notes, *notes]
 
 
 def _form(path: Path) -> str:
@@ -172,24 +178,22 @@ def check_places(loaded: Loaded, layer: int | None, head: int | None) -> None:
         ("layer", layer, loaded.config.num_hidden_layers),
         ("head", head, loaded.config.num_attention_heads),
     )
-    for name, found, number in wanted:
-        if found is not None and not 0 <= found < number:
-            hint = (
-                f"give --{name} as 0 to {number - 1}"
-                if number > 1
-                else f"there is --{name} 0 alone"
-            )
+    for name, asked, count in wanted:
+        if asked is not None and not 0 <= asked < count:
+            hint = f"there is --{name} 0 alone"
+            if count > 1:
+                hint = f"give --{name} as 0 to {count - 1}"
             raise UsageError(
-                f"there is no such {name}", where=loaded.where, values={name: found}, hint=hint
+                f"there is no such {name}", where=loaded.where, values={name: asked}, hint=hint
             )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Where to look
 
 
-class _Place(NamedTuple):
-    """A step, the module where it is seen, and the sizes that its values are laid out in, by their fields.
+class _Probe(NamedTuple):
+    """A step, the module where it is seen, and the sizes of its values, by their fields.
 
     It is seen in what the module gives, or in what it is given (``before``). Where the heads are
     ``split``, rows (n, H) are seen as the heads' own, (A, n, D).
@@ -207,59 +211,59 @@ _HEADS = "num_attention_heads tokens head_dim"
 _GRID = "num_attention_heads tokens tokens"
 
 _EMBEDDINGS = (
-    _Place("word", "word_embeddings", _ROWS),
-    _Place("segment", "token_type_embeddings", _ROWS),
-    _Place("position", "position_embeddings", _ROWS),
-    _Place("sum", "sum", _ROWS),
-    _Place("embedded", "LayerNorm", _ROWS),
+    _Probe("word", "word_embeddings", _ROWS),
+    _Probe("segment", "token_type_embeddings", _ROWS),
+    _Probe("position", "position_embeddings", _ROWS),
+    _Probe("sum", "sum", _ROWS),
+    _Probe("embedded", "LayerNorm", _ROWS),
 )
 _LAYER = (
-    _Place("query", "attention.self.query", _ROWS),
-    _Place("key", "attention.self.key", _ROWS),
-    _Place("value", "attention.self.value", _ROWS),
-    _Place("heads", "attention.self.value", _HEADS, split=True),
-    _Place("scores", "attention.self.scores", _GRID),
-    _Place("probabilities", "attention.self.probabilities", _GRID),
-    _Place("mixed", "attention.self.context", _HEADS, split=True),
-    _Place("joined", "attention.self.context", _ROWS),
-    _Place("output", "attention.output.dense", _ROWS),
-    _Place("residual", "attention.output.residual", _ROWS),
-    _Place("norm", "attention.output.LayerNorm", _ROWS),
-    _Place("up", "intermediate.dense", "tokens intermediate_size"),
-    _Place("activation", "intermediate", "tokens intermediate_size"),
-    _Place("down", "output.dense", _ROWS),
-    _Place("ffn_residual", "output.residual", _ROWS),
-    _Place("ffn_norm", "output.LayerNorm", _ROWS),
+    _Probe("query", "attention.self.query", _ROWS),
+    _Probe("key", "attention.self.key", _ROWS),
+    _Probe("value", "attention.self.value", _ROWS),
+    _Probe("heads", "attention.self.value", _HEADS, split=True),
+    _Probe("scores", "attention.self.scores", _GRID),
+    _Probe("probabilities", "attention.self.probabilities", _GRID),
+    _Probe("mixed", "attention.self.context", _HEADS, split=True),
+    _Probe("joined", "attention.self.context", _ROWS),
+    _Probe("output", "attention.output.dense", _ROWS),
+    _Probe("residual", "attention.output.residual", _ROWS),
+    _Probe("norm", "attention.output.LayerNorm", _ROWS),
+    _Probe("up", "intermediate.dense", "tokens intermediate_size"),
+    _Probe("activation", "intermediate", "tokens intermediate_size"),
+    _Probe("down", "output.dense", _ROWS),
+    _Probe("ffn_residual", "output.residual", _ROWS),
+    _Probe("ffn_norm", "output.LayerNorm", _ROWS),
 )
 _POOLER = (
-    _Place("first", "", "hidden_size", before=True),
-    _Place("pooler", "dense", "hidden_size"),
-    _Place("pooled", "activation", "hidden_size"),
+    _Probe("first", "", "hidden_size", before=True),
+    _Probe("pooler", "dense", "hidden_size"),
+    _Probe("pooled", "activation", "hidden_size"),
 )
 _WORDS = (
-    _Place("transform", "cls.predictions.transform.dense", _ROWS),
-    _Place("transform_activation", "cls.predictions.transform.LayerNorm", _ROWS, before=True),
-    _Place("transform_norm", "cls.predictions.transform.LayerNorm", _ROWS),
-    _Place("words", "cls.predictions.decoder", "tokens vocab_size"),
+    _Probe("transform", "cls.predictions.transform.dense", _ROWS),
+    _Probe("transform_activation", "cls.predictions.transform.LayerNorm", _ROWS, before=True),
+    _Probe("transform_norm", "cls.predictions.transform.LayerNorm", _ROWS),
+    _Probe("words", "cls.predictions.decoder", "tokens vocab_size"),
 )
-_HEAD_OF: dict[str, tuple[_Place, ...]] = {
+_HEAD_OF: dict[str, tuple[_Probe, ...]] = {
     "BertModel": (),
-    "BertForPreTraining": (*_WORDS, _Place("follows", "cls.seq_relationship", "2")),
+    "BertForPreTraining": (*_WORDS, _Probe("follows", "cls.seq_relationship", "2")),
     "BertForMaskedLM": _WORDS,
     "BertLMHeadModel": _WORDS,
-    "BertForNextSentencePrediction": (_Place("follows", "cls.seq_relationship", "2"),),
-    "BertForSequenceClassification": (_Place("classes", "classifier", "num_labels"),),
-    "BertForMultipleChoice": (_Place("choice", "classifier", "1"),),
-    "BertForTokenClassification": (_Place("token_classes", "classifier", "tokens num_labels"),),
-    "BertForQuestionAnswering": (_Place("span", "qa_outputs", "tokens num_labels"),),
+    "BertForNextSentencePrediction": (_Probe("follows", "cls.seq_relationship", "2"),),
+    "BertForSequenceClassification": (_Probe("classes", "classifier", "num_labels"),),
+    "BertForMultipleChoice": (_Probe("choice", "classifier", "1"),),
+    "BertForTokenClassification": (_Probe("token_classes", "classifier", "tokens num_labels"),),
+    "BertForQuestionAnswering": (_Probe("span", "qa_outputs", "tokens num_labels"),),
 }
 """What stands on top of each class."""
 
 
-def _places(loaded: Loaded) -> Iterator[tuple[int | None, str, _Place]]:
+def _probes(loaded: Loaded) -> Iterator[tuple[int | None, str, _Probe]]:
     """Yield each place of a model, with its layer and its whole path."""
     base = "" if loaded.class_name == "BertModel" else "bert."
-    parts: list[tuple[int | None, str, tuple[_Place, ...]]] = [
+    parts: list[tuple[int | None, str, tuple[_Probe, ...]]] = [
         (None, f"{base}embeddings.", _EMBEDDINGS)
     ]
     parts += [
@@ -273,7 +277,7 @@ def _places(loaded: Loaded) -> Iterator[tuple[int | None, str, _Place]]:
         yield from ((layer, f"{path}{place.module}".rstrip("."), place) for place in places)
 
 
-def _sizes(loaded: Loaded, read: Text) -> dict[str, int]:
+def _sizes_of(loaded: Loaded, read: Text) -> dict[str, int]:
     """Return the sizes that shapes are made of, by their fields."""
     config = loaded.config
     return {
@@ -290,12 +294,12 @@ def _sizes(loaded: Loaded, read: Text) -> dict[str, int]:
     }
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Looking
 
 
 class Walk(NamedTuple):
-    """What was seen: the model's own output, the steps, the parameters that no step used, and what was kept.
+    """What was seen: the model's output, the steps, and the parameters that no step used.
 
     ``kept`` has, of the layers that were asked for, the scores and the probabilities, (A, n, n)
     each.
@@ -316,7 +320,7 @@ def follow(loaded: Loaded, text: Text, keep: Iterable[int] = ()) -> Walk:
     watch = _Watch(loaded.model, keep)
     modules = dict(loaded.model.named_modules())
     with ExitStack() as hooks, torch.no_grad(), watch.products:
-        for layer, path, place in _places(loaded):
+        for layer, path, place in _probes(loaded):
             hook = watch.hook(layer, path, place)
             module = modules[path]
             if place.before:
@@ -329,14 +333,14 @@ def follow(loaded: Loaded, text: Text, keep: Iterable[int] = ()) -> Walk:
 
 
 class _Watch:
-    """What hooks tell of each place, in the order in which they are passed."""
+    """Records what hooks see at each place, in the order of the run."""
 
     def __init__(self, model: nn.Module, keep: Iterable[int]) -> None:
-        self.model, self.steps, self.products = model, list[Step](), _Products()
+        self.model, self.steps, self.products = model, list[Step](), _ProductCounter()
         self._keep, self._grids = set(keep), dict[tuple[int, str], Tensor]()
         self._counted: dict[int, str] = {}
 
-    def hook(self, layer: int | None, path: str, place: _Place) -> Callable[[Tensor], None]:
+    def hook(self, layer: int | None, path: str, place: _Probe) -> Callable[[Tensor], None]:
         """Return what is called with the values that are seen at a place."""
         module = self.model.get_submodule(path)
         parent = self.model.get_submodule(path.rpartition(".")[0])
@@ -345,32 +349,35 @@ class _Watch:
             if layer in self._keep and place.dims == _GRID:
                 self._grids[layer, place.step] = values[0].clone()
             if place.split:
-                values = values.view(-1, int(parent.heads), int(parent.head_size)).transpose(0, 1)  # type: ignore[arg-type]
-            dims = tuple(place.dims.split())
-            shape = tuple(values.shape[-len(dims) :])
-            measured = _together(self.steps[-3:]) if place.step == "heads" else _measured(values)
-            owns = not (place.before or place.split)
-            parameters = tuple(self._parameters(path, module)) if owns else ()
-            at = path if parameters else ""
-            self.steps.append(
-                Step(
-                    place.step, layer, dims, shape, parameters, at, self.products.taken(), measured
-                )
-            )
+                head_sizes = int(parent.heads), int(parent.head_size)  # type: ignore[arg-type]
+                values = values.view(-1, *head_sizes).transpose(0, 1)
+            self.steps.append(self._step(layer, path, place, module, values))
 
         return see
+
+    def _step(
+        self, layer: int | None, path: str, place: _Probe, module: nn.Module, values: Tensor
+    ) -> Step:
+        dims = tuple(place.dims.split())
+        shape = tuple(values.shape[-len(dims) :])
+        is_heads = place.step == "heads"  # of query, key and value
+        measured = _range_of_all(self.steps[-3:]) if is_heads else _range_of(values)
+        parameters: tuple[Parameter, ...] = ()
+        if not (place.before or place.split):
+            parameters = tuple(self._parameters(path, module))
+        owner = path if parameters else ""
+        flops = self.products.taken()
+        return Step(place.step, layer, dims, shape, parameters, owner, flops, measured)
 
     def _parameters(self, path: str, module: nn.Module) -> Iterator[Parameter]:
         """Yield a module's own parameters; what was met before is tied, and counted there."""
         for name, value in module.named_parameters(recurse=False):
-            whole = f"{path}.{name}"
-            first = self._counted.setdefault(id(value), whole)
-            yield Parameter(
-                whole,
-                tuple(value.shape),
-                0 if first != whole else value.numel(),
-                first if first != whole else None,
-            )
+            full_name = f"{path}.{name}"
+            first = self._counted.setdefault(id(value), full_name)
+            if first == full_name:
+                yield Parameter(full_name, tuple(value.shape), value.numel(), None)
+            else:
+                yield Parameter(full_name, tuple(value.shape), 0, first)
 
     def unused(self) -> list[Parameter]:
         """Return the parameters that no step used."""
@@ -399,7 +406,7 @@ _FACTORS = {
 """The products of matrices, and which argument of each is the left factor."""
 
 
-class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _ProductCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the FLOPs of the products that run: 2·m·k·n, where a matrix m×k meets one of k×n."""
 
     def __init__(self) -> None:
@@ -424,17 +431,18 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return flops
 
 
-def _measured(values: Tensor) -> Values:
-    """Return the range of values; those of places that must not be looked at, in a decoder, are left out."""
-    seen = values[~(values <= torch.finfo(values.dtype).min)] if values.dim() == 4 else values
-    return Values(float(seen.min()), float(seen.max()), float(seen.double().mean()))
+def _range_of(values: Tensor) -> Values:
+    """Return the range of values; a decoder's masked scores are left out."""
+    if values.dim() == 4:
+        values = values[~(values <= torch.finfo(values.dtype).min)]
+    return Values(float(values.min()), float(values.max()), float(values.double().mean()))
 
 
-def _together(steps: list[Step]) -> Values:
+def _range_of_all(steps: list[Step]) -> Values:
     """Return the range of the values of several steps, which have as many each."""
-    found = [step.values for step in steps]
+    ranges = [step.values for step in steps]
     return Values(
-        min(of.minimum for of in found),
-        max(of.maximum for of in found),
-        sum(of.mean for of in found) / len(found),
+        min(values.minimum for values in ranges),
+        max(values.maximum for values in ranges),
+        sum(values.mean for values in ranges) / len(ranges),
     )

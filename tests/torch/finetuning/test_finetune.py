@@ -23,7 +23,7 @@ from weighbridge.answers.finetune import Finetuned
 from weighbridge.cli import main
 from weighbridge.render.table import width
 from weighbridge.torch.finetuning import checkpoint as checkpoints
-from weighbridge.torch.finetuning.prediction import Costs, measure
+from weighbridge.torch.finetuning.prediction import Costs, measure_piece
 from weighbridge.torch.finetuning.training import Training
 from weighbridge.torch.loading import load
 
@@ -157,7 +157,7 @@ def test_a_piece_takes_what_is_predicted(bert_tiny: Path, lengths: list[int]) ->
     loaded = load(bert_tiny, "BertForSequenceClassification", labels=("a", "b"))
     before = [parameter.clone() for parameter in loaded.model.parameters()]
     costs = Costs(loaded.of, "BertForSequenceClassification")
-    found = measure(loaded.model, lengths, [], None)
+    found = measure_piece(loaded.model, lengths, [], None)
     assert sum(map(costs.flops, lengths)) == found["piece_flops"]
     assert costs.peak_bytes(lengths) == pytest.approx(found["memory_bytes"], rel=0.05)
     assert all(torch.equal(*pair) for pair in zip(before, loaded.model.parameters(), strict=True))
@@ -303,7 +303,7 @@ def test_killed_and_gone_on_with_it_ends_the_same_bit_for_bit(
 ) -> None:
     words = arguments(texts, bert_tiny, tmp_path / "out", "--accumulate", "2")
     assert ended(process("-c", KILLED, *words)).status == -signal.SIGKILL
-    assert checkpoints.read(tmp_path / "out").state["step"] == 8
+    assert checkpoints.read_checkpoint(tmp_path / "out").state["step"] == 8
     said = run(*words)
     assert said.status == 0
     assert "goes on after step 8 of 21" in said.err
@@ -349,7 +349,7 @@ def test_a_process_that_dies_does_not_leave_the_other_waiting(
     assert said.err.splitlines()[-1].startswith(
         "weighbridge: another process of this run has ended"
     )
-    assert checkpoints.read(tmp_path / "out").state["step"] == 8
+    assert checkpoints.read_checkpoint(tmp_path / "out").state["step"] == 8
 
 
 def test_stopped_by_the_user_it_is_gone_on_with(
@@ -428,7 +428,7 @@ def test_a_disk_that_is_full_is_one_message_and_the_checkpoint_before_stays(
     assert (said.status, said.out) == (2, "")
     assert "checkpoint.safetensors: cannot be written: File too large" in said.err.splitlines()[-1]
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["checkpoint.safetensors"]
-    assert checkpoints.read(tmp_path / "out").state["step"] == 4
+    assert checkpoints.read_checkpoint(tmp_path / "out").state["step"] == 4
 
 
 def test_a_loss_that_is_no_number_is_told(

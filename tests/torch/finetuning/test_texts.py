@@ -9,8 +9,8 @@ import pytest
 
 from weighbridge.errors import UsageError
 from weighbridge.torch.finetuning.plan import Plan
-from weighbridge.torch.finetuning.settings import Settings, check
-from weighbridge.torch.finetuning.texts import Example, Read, once, read, split
+from weighbridge.torch.finetuning.settings import Settings, check_settings
+from weighbridge.torch.finetuning.texts import Example, Read, once, read_examples, split_examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,21 +48,21 @@ FORMS = [
 
 @pytest.mark.parametrize(("name", "content"), FORMS, ids=[name for name, _ in FORMS])
 def test_every_form_is_read(file: File, name: str, content: str) -> None:
-    found = read(file(content, name))
+    found = read_examples(file(content, name))
     assert pairs(found) == [("one, two", "1"), ('"no", he said', "0")]
     assert found.columns == ("text", "label")
 
 
 def test_chinese_columns_are_found_and_others_named(file: File) -> None:
-    assert read(file("编号,文本,类别\n1,很好,正面\n")).columns == ("文本", "类别")
+    assert read_examples(file("编号,文本,类别\n1,很好,正面\n")).columns == ("文本", "类别")
     path = file("id,said,kind\n1,well,good\n")
-    assert pairs(read(path, "said", "kind")) == [("well", "good")]
+    assert pairs(read_examples(path, "said", "kind")) == [("well", "good")]
     with pytest.raises(
         UsageError, match=r"no column is known to hold the text \(columns = 'id, said, kind'\)"
     ):
-        read(path)
+        read_examples(path)
     with pytest.raises(UsageError, match=r"there is no such column .*text = 'Said'"):
-        read(path, "Said", "kind")
+        read_examples(path, "Said", "kind")
 
 
 BROKEN = {
@@ -86,7 +86,7 @@ def test_a_broken_file_is_one_message_with_its_line(file: File, name: str) -> No
     content, said = BROKEN[name]
     path = file(content)
     with pytest.raises(UsageError) as raised:
-        read(path)
+        read_examples(path)
     assert str(raised.value).startswith(f"{path}: {said}")
 
 
@@ -110,20 +110,20 @@ def test_a_broken_line_of_json_is_one_message(file: File, name: str) -> None:
     content, said = BROKEN_JSON[name]
     path = file(content, "texts.jsonl")
     with pytest.raises(UsageError) as raised:
-        read(path)
+        read_examples(path)
     assert str(raised.value).startswith(f"{path}: {said}")
 
 
 def test_broken_records_can_be_left_out_and_are_counted(file: File) -> None:
-    found = read(file(b"text,label\na,1\nb\n\xff,1\n,1\nc,0\n"), skip_broken=True)
+    found = read_examples(file(b"text,label\na,1\nb\n\xff,1\n,1\nc,0\n"), skip_broken=True)
     assert (pairs(found), found.broken) == ([("a", "1"), ("c", "0")], 3)
 
 
 def test_no_file_and_no_form_are_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
-        read(str(tmp_path / "none.csv"))
+        read_examples(str(tmp_path / "none.csv"))
     with pytest.raises(UsageError, match="is of no known form"):
-        read(str(tmp_path / "none.xlsx"))
+        read_examples(str(tmp_path / "none.xlsx"))
 
 
 def made(rows: list[tuple[str, str]], path: str = "made.csv") -> Read:
@@ -150,19 +150,23 @@ def test_a_text_stands_once_and_under_one_label() -> None:
 
 def test_a_split_is_stratified_seeded_and_loses_nothing() -> None:
     data = of_classes(a=90, b=30, c=10)
-    parts = split(data, None, 0.1, 0)
+    parts = split_examples(data, None, 0.1, 0)
     assert Counter(example.label for example in parts.held_out) == {"a": 9, "b": 3, "c": 1}
     assert sorted(parts.training + parts.held_out) == sorted(data.examples)
-    assert parts == split(data, None, 0.1, 0)
-    assert parts.held_out != split(data, None, 0.1, 1).held_out
+    assert parts == split_examples(data, None, 0.1, 0)
+    assert parts.held_out != split_examples(data, None, 0.1, 1).held_out
 
 
 def test_labels_that_are_numbers_are_in_their_order() -> None:
-    assert split(of_classes(**{"10": 4, "9": 4, "-1": 4}), None, 0.3, 0).labels == ("-1", "9", "10")
+    assert split_examples(of_classes(**{"10": 4, "9": 4, "-1": 4}), None, 0.3, 0).labels == (
+        "-1",
+        "9",
+        "10",
+    )
 
 
 def test_a_test_file_is_taken_out_of_training() -> None:
-    parts = split(
+    parts = split_examples(
         made([("a", "1"), ("b", "0"), ("c", "1")]),
         made([("d", "1"), (" c", "0")], "test.csv"),
         0.1,
@@ -177,7 +181,9 @@ def test_a_label_of_the_test_alone_is_refused() -> None:
     with pytest.raises(
         UsageError, match=r"test.csv: line 3: no training text has this label \(label = '2'\)"
     ):
-        split(made([("a", "1"), ("b", "0")]), made([("d", "1"), ("e", "2")], "test.csv"), 0.1, 0)
+        split_examples(
+            made([("a", "1"), ("b", "0")]), made([("d", "1"), ("e", "2")], "test.csv"), 0.1, 0
+        )
 
 
 @pytest.mark.parametrize(
@@ -193,12 +199,12 @@ def test_a_label_of_the_test_alone_is_refused() -> None:
 )
 def test_too_few_texts_are_refused(data: Read, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        split(data, None, 0.1, 0)
+        split_examples(data, None, 0.1, 0)
 
 
 def test_a_share_that_leaves_nothing_is_refused() -> None:
     with pytest.raises(UsageError, match="too few texts are left to train on"):
-        split(of_classes(a=3, b=3), None, 0.9, 0)
+        split_examples(of_classes(a=3, b=3), None, 0.9, 0)
 
 
 @pytest.mark.parametrize(
@@ -243,4 +249,4 @@ def test_dropout_differs_from_piece_to_piece() -> None:
 )
 def test_what_cannot_be_done_is_refused(options: dict[str, float], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        check(Settings(**{"data": "a.csv", "start": "bert", "out": "out", **options}))
+        check_settings(Settings(**{"data": "a.csv", "start": "bert", "out": "out", **options}))

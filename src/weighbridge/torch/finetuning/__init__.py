@@ -1,6 +1,6 @@
-"""Fine-tuning a BERT to classify texts: the data, the plan, the training, what it gave, and what was predicted of it.
+"""Fine-tuning a BERT to classify texts: the data, the plan, the training and its costs.
 
-`command.finetune` does it all; it goes by `texts` (files to a split), `plan` (which texts in which
+`command.finetune` does it all; it uses `texts` (files to a split), `plan` (which texts in which
 step), `training` (the steps), `checkpoint` (what survives a kill), `processes` (several at once)
 and `prediction`.
 """

@@ -1,4 +1,4 @@
-"""What survives a kill: one file, whole at any moment, that says which run it is of.
+"""The checkpoint of a run: one file, whole at any moment, that says which run it is of.
 
 A checkpoint is a safetensors file: the weights under ``model.``, the moments of AdamW under
 ``first.`` and ``second.``, and, where early stopping chose others than the latest, the best weights
@@ -36,7 +36,7 @@ MADE = (
     "tokenizer_config.json",
     "vocab.txt",
 )
-"""All that a run leaves in its folder, at some time or another."""
+"""All files that a run writes to its folder."""
 
 
 class Checkpoint(NamedTuple):
@@ -45,12 +45,13 @@ class Checkpoint(NamedTuple):
     state: dict[str, Any]
     tensors: dict[str, Tensor]
 
-    def part(self, of: str) -> dict[str, Tensor]:
+    def part(self, part: str) -> dict[str, Tensor]:
         """Return the tensors of one part, by their own names."""
+        prefix = f"{part}."
         return {
-            name.removeprefix(f"{of}."): held
-            for name, held in self.tensors.items()
-            if name.startswith(f"{of}.")
+            name.removeprefix(prefix): tensor
+            for name, tensor in self.tensors.items()
+            if name.startswith(prefix)
         }
 
 
@@ -73,9 +74,9 @@ def write_file(path: Path, write: Callable[[str], object]) -> None:
         ) from None
 
 
-def write_json(path: Path, found: object) -> None:
+def write_json(path: Path, content: object) -> None:
     """Write JSON, whole."""
-    text = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
     def write(part: str) -> None:
         with open(part, "w", encoding="utf-8") as file:
@@ -84,13 +85,13 @@ def write_json(path: Path, found: object) -> None:
     write_file(path, write)
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], **said: str) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], **metadata: str) -> None:
     """Write tensors, whole."""
-    held = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-    write_file(path, lambda part: save_file(held, part, metadata=said))
+    contiguous = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    write_file(path, lambda part: save_file(contiguous, part, metadata=metadata))
 
 
-def write(folder: Path, checkpoint: Checkpoint) -> None:
+def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     """Put a checkpoint in the place of the one before.
 
     Raises:
@@ -99,7 +100,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> None:
     write_tensors(folder / FILE, checkpoint.tensors, state=json.dumps(checkpoint.state))
 
 
-def read(folder: Path) -> Checkpoint | None:
+def read_checkpoint(folder: Path) -> Checkpoint | None:
     """Return the checkpoint in a folder, if there is one.
 
     Raises:
@@ -111,7 +112,8 @@ def read(folder: Path) -> Checkpoint | None:
     try:
         with safe_open(path, "pt") as file:
             state = json.loads((file.metadata() or {})["state"])
-            return Checkpoint(state, {name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118  # no mapping
+            names = list(file.keys())
+            return Checkpoint(state, {name: file.get_tensor(name) for name in names})
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         hint = "begin anew with --overwrite"
         values = {"reason": str(error)}
@@ -143,30 +145,36 @@ def open_folder(
         for name in MADE:
             (folder / name).unlink(missing_ok=True)
         return None, False
-    done, begun = _result(folder), read(folder)
-    held = done["fingerprint"] if done else begun.state["fingerprint"] if begun else None
-    if held is None:
-        taken = sorted(there & set(MADE))
-        if taken:
-            hint = "name another folder, or give --overwrite"
-            raise UsageError(
-                "holds a model already", where=where, values={"found": taken[0]}, hint=hint
-            )
-        return None, False
+    done, begun = _result_in(folder), read_checkpoint(folder)
+    if done:
+        _check_same_run(done["fingerprint"], fingerprint, where)
+    elif begun:
+        _check_same_run(begun.state["fingerprint"], fingerprint, where)
+    elif taken := sorted(there & set(MADE)):
+        hint = "name another folder, or give --overwrite"
+        raise UsageError(
+            "holds a model already", where=where, values={"found": taken[0]}, hint=hint
+        )
+    return done, begun is not None
+
+
+def _check_same_run(before: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
+    """Refuse a folder whose run has another fingerprint."""
     differing = {
-        key: f"{held.get(key)}, now {now}"
-        for key, now in fingerprint.items()
-        if held.get(key) != now
+        key: f"{before.get(key)}, now {value}"
+        for key, value in now.items()
+        if before.get(key) != value
     }
     if differing:
         hint = "name another folder, give what that run was given, or begin anew with --overwrite"
         raise UsageError("another run is there", where=where, values=differing, hint=hint)
-    return done, begun is not None
 
 
-def _result(folder: Path) -> dict[str, Any] | None:
+def _result_in(folder: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+        result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("fingerprint"), dict) else None
+    if isinstance(result, dict) and isinstance(result.get("fingerprint"), dict):
+        return result
+    return None

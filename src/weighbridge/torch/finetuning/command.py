@@ -24,10 +24,10 @@ from weighbridge.answers.finetune import Finetuned, evaluated, forecast
 from weighbridge.errors import UsageError, WeighbridgeError
 from weighbridge.torch.finetuning import checkpoint as checkpoints
 from weighbridge.torch.finetuning.plan import Plan, plan_of
-from weighbridge.torch.finetuning.prediction import Prediction, measure, predict
+from weighbridge.torch.finetuning.prediction import Prediction, measure_piece, predict
 from weighbridge.torch.finetuning.processes import Processes
-from weighbridge.torch.finetuning.settings import Settings, check
-from weighbridge.torch.finetuning.texts import Example, Split, read, split
+from weighbridge.torch.finetuning.settings import Settings, check_settings
+from weighbridge.torch.finetuning.texts import Example, Split, read_examples, split_examples
 from weighbridge.torch.finetuning.training import Part, Stopped, Training
 from weighbridge.torch.loading import load
 from weighbridge.torch.tokens import FILES
@@ -87,21 +87,22 @@ def _silent(_: str) -> None:
 
 def _prepare(settings: Settings, processes: Processes) -> Prepared:
     """Read all that is needed, and see that it can be done."""
-    check(settings, processes.count)
+    check_settings(settings, processes.count)
     settings = replace(settings, precision=_precision(settings.precision, processes.device))
     columns = {"text": settings.text, "label": settings.label, "skip_broken": settings.skip_broken}
-    data = read(settings.data, **columns)  # type: ignore[arg-type]
-    test = read(settings.test, **columns) if settings.test else None  # type: ignore[arg-type]
-    parts = split(data, test, settings.held_out, settings.seed)
+    data = read_examples(settings.data, **columns)  # type: ignore[arg-type]
+    test = None
+    if settings.test:
+        test = read_examples(settings.test, **columns)  # type: ignore[arg-type]
+    parts = split_examples(data, test, settings.held_out, settings.seed)
     loaded = load(settings.start, CLASS, labels=parts.labels, seed=settings.seed)
-    training, held_out = (
-        _part(of, parts.labels, loaded, settings) for of in (parts.training, parts.held_out)
-    )
+    training = _part(parts.training, parts.labels, loaded, settings)
+    held_out = _part(parts.held_out, parts.labels, loaded, settings)
     plan = plan_of(settings, len(training.texts), processes.count)
     fingerprint = _fingerprint(
         settings, plan, parts.labels, loaded, (training, held_out), processes
     )
-    notes = (*parts.notes, *loaded.notes, *_cut((training, held_out), settings.max_length))
+    notes = (*parts.notes, *loaded.notes, *_cut_notes((training, held_out), settings.max_length))
     return Prepared(settings, parts, loaded, training, held_out, plan, fingerprint, notes)
 
 
@@ -129,15 +130,15 @@ def _part(
     return Part(texts, [numbers[of.label] for of in examples])
 
 
-def _cut(parts: Sequence[Part], longest: int) -> list[str]:
-    """Say once how many texts are cut."""
-    texts = [text for part in parts for text in part.texts]
-    cut = sum(text.left_out > 0 for text in texts)
-    return (
-        [f"{cut:,} of {len(texts):,} texts are longer than {longest} tokens, and are cut"]
-        if cut
-        else []
-    )
+def _cut_notes(parts: Sequence[Part], longest: int) -> list[str]:
+    """Return a note on how many texts are cut, if any are."""
+    count = sum(len(part.texts) for part in parts)
+    cut = 0
+    for part in parts:
+        cut += sum(text.left_out > 0 for text in part.texts)
+    if not cut:
+        return []
+    return [f"{cut:,} of {count:,} texts are longer than {longest} tokens, and are cut"]
 
 
 # What makes two runs one: all that decides the weights. Where it is the same, so are they.
@@ -217,7 +218,7 @@ def _train(
                 "threads": torch.get_num_threads(),
                 "fingerprint": prepared.fingerprint,
             }
-            checkpoints.write(out, checkpoint._replace(state=state))
+            checkpoints.write_checkpoint(out, checkpoint._replace(state=state))
 
     is_cuda = processes.device.type == "cuda"
     if is_cuda:
@@ -235,7 +236,7 @@ def _train(
         return None
     kept = training.take_best()
     peak_bytes = torch.cuda.max_memory_allocated(processes.device) if is_cuda else None
-    measured = measure(training.model, heaviest, training.besides, peak_bytes)
+    measured = measure_piece(training.model, heaviest, training.besides, peak_bytes)
     return _write(
         prepared, training, _result(prepared, processes, (predicted, measured), training, kept)
     )
@@ -243,7 +244,7 @@ def _train(
 
 def _resume(training: Training, out: Path, tell: Callable[[str], None]) -> None:
     """Go on from the checkpoint."""
-    checkpoint = checkpoints.read(out)
+    checkpoint = checkpoints.read_checkpoint(out)
     if checkpoint is None:
         hint = "give an --out that all of them see"
         raise UsageError("not every process sees the checkpoint", where=os.fspath(out), hint=hint)
@@ -252,7 +253,8 @@ def _resume(training: Training, out: Path, tell: Callable[[str], None]) -> None:
     threads, now = training.state["threads"], torch.get_num_threads()
     if threads != now:
         tell(
-            f"note: begun with {threads} threads, and gone on with {now}: the last bits may come out another way"
+            f"note: begun with {threads} threads, and gone on with {now}: "
+            "the last bits may come out another way"
         )
 
 
@@ -264,7 +266,8 @@ def _ending_well(prepared: Prepared, processes: Processes) -> Iterator[None]:
     except Stopped as stopped:
         if not processes.is_first:
             raise SystemExit(130) from None
-        where = f"{prepared.settings.out}: stopped after step {stopped.args[0]:,} of {prepared.plan.steps:,}"
+        progress = f"stopped after step {stopped.args[0]:,} of {prepared.plan.steps:,}"
+        where = f"{prepared.settings.out}: {progress}"
         raise KeyboardInterrupt(f"{where}; the same command goes on from there") from None
     except RuntimeError as error:
         if "out of memory" not in str(error) and "allocate memory" not in str(error):
@@ -358,10 +361,10 @@ def _result(
 
 
 def _write(prepared: Prepared, training: Training, result: dict[str, Any]) -> Finetuned:
-    """Write a folder that loads as any checkpoint does; what says that the run is done comes last."""
+    """Write a folder that loads as any checkpoint does; last the file that marks it done."""
     out, source = Path(prepared.settings.out), Path(prepared.loaded.where)
     checkpoints.write_tensors(out / checkpoints.WEIGHTS, training.parameters, format="pt")
-    checkpoints.write_json(out / "config.json", _config(prepared))
+    checkpoints.write_json(out / "config.json", _config_of(prepared))
     for name in FILES:
         if (source / name).exists():
             checkpoints.write_file(out / name, partial(shutil.copyfile, source / name))
@@ -370,8 +373,8 @@ def _write(prepared: Prepared, training: Training, result: dict[str, Any]) -> Fi
     return Finetuned(result)
 
 
-def _config(prepared: Prepared) -> dict[str, Any]:
-    """Return the config of what was trained: that of the checkpoint, its class and its labels replaced."""
+def _config_of(prepared: Prepared) -> dict[str, Any]:
+    """Return the checkpoint's config with the class and the labels of what was trained."""
     config, labels = prepared.loaded.of.config, prepared.parts.labels
     left_out = ("_name_or_path", "num_labels", "torch_dtype")
     return {

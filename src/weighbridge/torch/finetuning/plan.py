@@ -1,4 +1,4 @@
-"""What happens when: a pure function of the seed and the place, so that nothing needs to be remembered."""
+"""The plan of a run: a function of the seed and the step alone, with nothing to remember."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ class Plan(NamedTuple):
         >>> plan = Plan(texts=10, batch=4, pieces=2, steps=6, warmup=0.5, seed=0)
         >>> [plan.epoch(step) for step in range(6)], [len(plan.rows(step)) for step in range(3)]
         ([0, 0, 0, 1, 1, 1], [4, 4, 2])
-        >>> [len(plan.piece(2, piece)) for piece in range(2)], [round(plan.rate(step), 2) for step in range(6)]
-        ([2, 0], [0.33, 0.67, 1.0, 1.0, 0.67, 0.33])
+        >>> [len(plan.piece(2, piece)) for piece in range(2)]
+        [2, 0]
+        >>> [round(plan.rate(step), 2) for step in range(6)]
+        [0.33, 0.67, 1.0, 1.0, 0.67, 0.33]
     """
 
     texts: int
@@ -57,14 +59,14 @@ class Plan(NamedTuple):
         return int.from_bytes(digest[:8], "big") >> 1
 
     def rate(self, step: int) -> float:
-        """Return the share of the learning rate that a step has: it rises in a line, and falls in one."""
+        """Return the share of the learning rate that a step has: it rises and falls linearly."""
         rising = -int(-self.warmup * self.steps // 1)
         if step < rising:
             return (step + 1) / rising
         return (self.steps - step) / (self.steps - rising)
 
     def is_evaluated(self, step: int) -> bool:
-        """Whether the model is held against the held-out texts after a step: an epoch's last, and the last."""
+        """Whether the model is evaluated after a step: an epoch's last, or the last."""
         return (step + 1) % self.steps_of_epoch == 0 or step + 1 == self.steps
 
 

@@ -1,7 +1,7 @@
-"""What a run will weigh, told before it starts; and what it did weigh.
+"""The costs of a run: predicted before it starts, and measured after it.
 
-Parameters and bytes are the ledger's. What a text of so many tokens costs is told by the operations
-that were recorded of our BERT, as `weighbridge measure --ours` has them: packed, a batch costs what
+Parameters and bytes are the ledger's. The cost of a text follows from the operations that were
+recorded of our BERT, as `weighbridge measure --ours` has them: packed, a batch costs what
 its texts cost.
 """
 
@@ -69,26 +69,20 @@ class Costs:
     def flops(self, length: int) -> int:
         """Return the FLOPs of the matrix products of one text, forward and backward."""
         if length not in self._flops:
-            bound = self._of(length)
+            bound = self._operations_of(length)
             self._flops[length] = costs.matmul_flops([*bound["forward"], *bound["backward"]])
         return self._flops[length]
 
     def peak_bytes(self, lengths: Iterable[int]) -> int:
         """Return the most that weights, gradients and what is saved of texts take together."""
-        of_texts = [self._of(length) for length in lengths]
-        saved = [
-            same[0]._replace(shape=(sum(prod(each.shape) for each in same),))
-            for same in zip(*(bound["saved"] for bound in of_texts), strict=True)
-        ]
-        products = [
-            same[0]._replace(
-                shape=(1, sum(prod(each.shape) // each.shape[2] for each in same), 1, 1)
-            )
-            for same in zip(*(bound["forward"] for bound in of_texts), strict=True)
-        ]  # what each gives, as if it were one column
+        operations_of_texts = [self._operations_of(length) for length in lengths]
+        saved_of_texts = [bound["saved"] for bound in operations_of_texts]
+        products_of_texts = [bound["forward"] for bound in operations_of_texts]
+        saved = [_in_one_row(tensors) for tensors in zip(*saved_of_texts, strict=True)]
+        products = [_in_one_column(steps) for steps in zip(*products_of_texts, strict=True)]
         return costs.peak_bytes(self._rows, saved, products, _DTYPE, training=True)
 
-    def _of(self, length: int) -> dict[str, list[Operation]]:
+    def _operations_of(self, length: int) -> dict[str, list[Operation]]:
         if length not in self._bound:
             fields = {**self._model.given, **self._model.fields}
             run = {
@@ -106,6 +100,17 @@ class Costs:
         return self._bound[length]
 
 
+def _in_one_row(tensors: Sequence[Operation]) -> Operation:
+    """Return what is saved of all texts in one step, as one tensor."""
+    return tensors[0]._replace(shape=(sum(prod(tensor.shape) for tensor in tensors),))
+
+
+def _in_one_column(products: Sequence[Operation]) -> Operation:
+    """Return the products of all texts in one step as one, whose result is a column."""
+    rows = sum(prod(product.shape) // product.shape[2] for product in products)
+    return products[0]._replace(shape=(1, rows, 1, 1))
+
+
 def predict(
     model: Model,
     class_name: str,
@@ -118,21 +123,19 @@ def predict(
     """Predict a run on texts of so many tokens.
 
     Returns:
-        The prediction, the lengths of the heaviest piece, and what is to be said of what is not
-            predicted.
+        The prediction, the lengths of the heaviest piece, and notes on what is not predicted.
     """
     ledger = bind(model.blueprint, class_name, model.fields, _DTYPE)
-    pieces = [
-        [lengths[row] for row in plan.piece(step, piece)]
-        for step in range(plan.steps)
-        for piece in range(plan.pieces)
-    ]
+    pieces: list[list[int]] = []
+    for step in range(plan.steps):
+        rows_of_pieces = [plan.piece(step, piece) for piece in range(plan.pieces)]
+        pieces += [[lengths[row] for row in rows] for rows in rows_of_pieces]
     heaviest = max(pieces, key=lambda piece: (sum(piece), max(piece, default=0)))
     weight_bytes, tokens = costs.weight_bytes(ledger.rows), sum(map(sum, pieces))
     known = Costs(model, class_name)
     if known.unheld:
-        said = ", ".join(f"{name} = {value}" for name, value in known.unheld.items())
-        notes = [f"FLOPs and memory are not predicted: nothing was recorded for {said}"]
+        fields = ", ".join(f"{name} = {value}" for name, value in known.unheld.items())
+        notes = [f"FLOPs and memory are not predicted: nothing was recorded for {fields}"]
         return (
             Prediction(ledger.parameters, weight_bytes, None, None, None, tokens),
             heaviest,
@@ -140,27 +143,28 @@ def predict(
         )
     flops = sum(known.flops(length) for piece in pieces for length in piece)
     of_piece = sum(map(known.flops, heaviest))
-    memory = known.peak_bytes(heaviest) + (_MOMENTS + keeps_best) * weight_bytes
-    notes = ["memory is not predicted for bfloat16"] if is_mixed else []
-    predicted = Prediction(
-        ledger.parameters, weight_bytes, None if is_mixed else memory, of_piece, flops, tokens
-    )
+    memory: int | None = known.peak_bytes(heaviest) + (_MOMENTS + keeps_best) * weight_bytes
+    notes = []
+    if is_mixed:
+        memory = None
+        notes.append("memory is not predicted for bfloat16")
+    predicted = Prediction(ledger.parameters, weight_bytes, memory, of_piece, flops, tokens)
     return predicted, heaviest, notes
 
 
 # What it did weigh
 
 
-def measure(
+def measure_piece(
     model: nn.Module, heaviest: Sequence[int], besides: Iterable[Tensor], peak_bytes: int | None
 ) -> dict[str, Any]:
-    """Run the heaviest piece once more, and return what the prediction is held against.
+    """Run the heaviest piece once more, and return what the prediction is compared with.
 
     No weight changes.
 
     FLOPs are counted with attention a step at a time, as a fused kernel hides its own. Memory is
     what tensors take, with those ``besides`` that are there all the time; or ``peak_bytes``, where
-    the device has told it of the run.
+    the device has measured it during the run.
     """
     parameters = list(model.parameters())
     if peak_bytes is None:
@@ -186,9 +190,8 @@ def _pass(model: nn.Module, lengths: Sequence[int]) -> None:
     """Go forward and backward through texts of so many tokens, and leave no gradient."""
     device, longest = next(model.parameters()).device, max(lengths)
     ids = torch.zeros(len(lengths), longest, dtype=torch.long, device=device)
-    mask = torch.tensor(
-        [[1] * length + [0] * (longest - length) for length in lengths], device=device
-    )
+    mask = torch.tensor([[1] * length + [0] * (longest - length) for length in lengths])
+    mask = mask.to(device)
     was_training = model.training
     with torch.random.fork_rng(devices=[]):
         model.train()(ids, mask, ids * 0, labels=ids[:, 0]).loss.backward()

@@ -28,7 +28,7 @@ class Processes:
     """
 
     def __init__(self, device: str = "auto") -> None:
-        self.count = _number("WORLD_SIZE", 1)
+        self.count = _environment_number("WORLD_SIZE", 1)
         self.rank, local = 0, 0
         if self.count > 1:
             missing = [name for name in _NAMES if name not in os.environ]
@@ -39,7 +39,7 @@ class Processes:
                     values=values,
                     hint="start it by torchrun",
                 )
-            self.rank, local = _number("RANK", 0), _number("LOCAL_RANK", 0)
+            self.rank, local = _environment_number("RANK", 0), _environment_number("LOCAL_RANK", 0)
         self.device = _device(device, local)
         if self.count > 1:
             self._join()
@@ -90,7 +90,7 @@ class Processes:
         errors: list[WeighbridgeError | None] = [None] * self.count
         with _speaking():
             distributed.all_gather_object(errors, error)
-        failed = next((each for each in errors if each is not None), None)
+        failed = next((error for error in errors if error is not None), None)
         if failed is None:
             return found  # type: ignore[return-value]  # there was no error
         if self.is_first:
@@ -114,7 +114,7 @@ class Processes:
 
 @contextmanager
 def _speaking() -> Iterator[None]:
-    """Turn a message that does not arrive into an error: the other process is gone, or silent for too long."""
+    """Turn a message that does not arrive into an error: the other process has ended or hangs."""
     try:
         yield
     except RuntimeError:
@@ -123,13 +123,13 @@ def _speaking() -> Iterator[None]:
         ) from None
 
 
-def _number(name: str, otherwise: int) -> int:
-    said = os.environ.get(name, str(otherwise))
-    if not said.isascii() or not said.isdigit():
+def _environment_number(name: str, default: int) -> int:
+    text = os.environ.get(name, str(default))
+    if not text.isascii() or not text.isdigit():
         raise UsageError(
-            "an environment variable is no number", values={name: said}, hint="start it by torchrun"
+            "an environment variable is no number", values={name: text}, hint="start it by torchrun"
         )
-    return int(said)
+    return int(text)
 
 
 def _device(named: str, local: int) -> torch.device:

@@ -15,34 +15,37 @@ if TYPE_CHECKING:
 
 
 def scores(logits: Tensor, truth: Sequence[int], labels: Sequence[str]) -> dict[str, Any]:
-    """Hold the scores of texts (texts, classes) against what they are.
+    """Compare the scores of texts (texts, classes) with their true classes.
 
-    What has no value, as the precision of a class that was never said, is 0.
+    What has no value, as the precision of a class that was never predicted, is 0.
 
     Example:
-        >>> found = scores(torch.tensor([[2.0, 0.0], [2.0, 0.0], [0.0, 2.0]]), [0, 1, 1], ("no", "yes"))
-        >>> round(found["accuracy"], 3), found["confusion"], found["classes"]["yes"]["precision"]
+        >>> logits = torch.tensor([[2.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
+        >>> result = scores(logits, [0, 1, 1], ("no", "yes"))
+        >>> round(result["accuracy"], 3), result["confusion"], result["classes"]["yes"]["precision"]
         (0.667, [[1, 0], [1, 1]], 1.0)
     """
-    said = logits.argmax(1).tolist()
-    places = list(range(len(labels)))
-    by_class = precision_recall_fscore_support(truth, said, labels=places, zero_division=0)
+    predicted = logits.argmax(1).tolist()
+    numbers = list(range(len(labels)))
+    by_class = precision_recall_fscore_support(truth, predicted, labels=numbers, zero_division=0)
     mean = precision_recall_fscore_support(
-        truth, said, labels=places, average="macro", zero_division=0
+        truth, predicted, labels=numbers, average="macro", zero_division=0
     )
-    names = ("precision", "recall", "f1")
-    classes = {
-        name: {
-            **{of: float(by_class[at][place]) for at, of in enumerate(names)},
-            "texts": int(by_class[3][place]),
+    classes = {}
+    for number, label in enumerate(labels):
+        classes[label] = {
+            "precision": float(by_class[0][number]),
+            "recall": float(by_class[1][number]),
+            "f1": float(by_class[2][number]),
+            "texts": int(by_class[3][number]),
         }
-        for place, name in enumerate(labels)
-    }
     return {
         "texts": len(truth),
         "loss": float(functional.cross_entropy(logits.double(), torch.tensor(truth))),
-        "accuracy": float(accuracy_score(truth, said)),
-        **{of: float(mean[at]) for at, of in enumerate(names)},
+        "accuracy": float(accuracy_score(truth, predicted)),
+        "precision": float(mean[0]),
+        "recall": float(mean[1]),
+        "f1": float(mean[2]),
         "classes": classes,
-        "confusion": confusion_matrix(truth, said, labels=places).tolist(),
+        "confusion": confusion_matrix(truth, predicted, labels=numbers).tolist(),
     }

@@ -50,14 +50,14 @@ class Settings:
     overwrite: bool = False
 
 
-def check(settings: Settings, processes: int = 1) -> None:
+def check_settings(settings: Settings, processes: int = 1) -> None:
     """Refuse what cannot be done.
 
     Raises:
         UsageError: an option has no such value, or two do not go together.
 
     Example:
-        >>> check(Settings("texts.csv", "bert", "out", epochs=0))
+        >>> check_settings(Settings("texts.csv", "bert", "out", epochs=0))
         Traceback (most recent call last):
         weighbridge.errors.UsageError: --epochs must be 1 or more (epochs = 0). Correct it.
     """

@@ -51,7 +51,7 @@ class Example(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What a file holds: its examples, the columns that were taken, and how many records were broken."""
+    """What a file holds: examples, the columns they are from, and how many records were broken."""
 
     path: str
     examples: list[Example]
@@ -70,7 +70,7 @@ class _BrokenError(Exception):
 # Reading
 
 
-def read(
+def read_examples(
     path: str, text: str | None = None, label: str | None = None, *, skip_broken: bool = False
 ) -> Read:
     """Read a CSV, TSV or JSON lines file.
@@ -91,14 +91,14 @@ def read(
         )
     try:
         with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            return _read(path, form(file), (text, label), skip_broken=skip_broken)
+            return _examples_in(path, form(file), (text, label), skip_broken=skip_broken)
     except OSError as error:
         raise UsageError(
             f"cannot be read: {error.strerror}", where=path, hint="name a file of texts"
         ) from None
 
 
-def _read(
+def _examples_in(
     path: str, records: _Records, named: tuple[str | None, str | None], *, skip_broken: bool
 ) -> Read:
     try:
@@ -123,8 +123,8 @@ def _read(
                 raise record
             examples.append(
                 Example(
-                    _checked(record, columns[0], "text"),
-                    _checked(record, columns[1], "label"),
+                    _checked_value(record, columns[0], "text"),
+                    _checked_value(record, columns[1], "label"),
                     line,
                 )
             )
@@ -148,28 +148,30 @@ def _error(path: str, line: int, broken: _BrokenError) -> UsageError:
 
 
 def _column(
-    path: str, header: Sequence[str], named: str | None, known: Sequence[str], of: str
+    path: str, header: Sequence[str], named: str | None, known: Sequence[str], role: str
 ) -> str:
-    """Return the column of texts or of labels."""
+    """Return the column of texts or of labels, which is the role."""
     twice = [name for name, times in Counter(header).items() if times > 1]
     if twice:
         raise UsageError(
             "two columns have one name", where=path, values={"column": twice[0]}, hint="rename one"
         )
+    values = {"columns": ", ".join(header)}
+    hint = f"name it with --{role}"
+    if named:
+        if named not in header:
+            values[role] = named
+            raise UsageError("there is no such column", where=path, values=values, hint=hint)
+        return named
     lower = {name.strip().lower(): name for name in header}
-    found = (
-        [name for name in header if name == named]
-        if named
-        else [lower[name] for name in known if name in lower]
-    )
-    if not found:
-        values = {"columns": ", ".join(header), **({of: named} if named else {})}
-        what = "there is no such column" if named else f"no column is known to hold the {of}"
-        raise UsageError(what, where=path, values=values, hint=f"name it with --{of}")
-    return found[0]
+    for name in known:
+        if name in lower:
+            return lower[name]
+    what = f"no column is known to hold the {role}"
+    raise UsageError(what, where=path, values=values, hint=hint)
 
 
-def _checked(record: dict[str, Any], column: str, of: str) -> str:
+def _checked_value(record: dict[str, Any], column: str, of: str) -> str:
     """Return a value of a record that is as it should be."""
     if column not in record:
         raise _BrokenError("a field is missing", field=column)
@@ -178,14 +180,15 @@ def _checked(record: dict[str, Any], column: str, of: str) -> str:
         value = json.dumps(value)
     if not isinstance(value, str):
         raise _BrokenError(f"the {of} is no text", found=value)
-    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise _BrokenError(
-            f"the {of} holds a NUL" if "\0" in value else f"the {of} is not UTF-8",
-            found=ascii(value),
-        )
+    if "\0" in value:
+        raise _BrokenError(f"the {of} holds a NUL", found=ascii(value))
+    if any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise _BrokenError(f"the {of} is not UTF-8", found=ascii(value))
     if not value.strip():
         raise _BrokenError(f"the {of} is empty")
-    return value.strip() if of == "label" else value
+    if of == "label":
+        return value.strip()
+    return value
 
 
 class _Records:
@@ -247,11 +250,8 @@ class _JsonLines(_Records):
     def header(self) -> list[str]:
         first = next((record for _, record in self.records if isinstance(record, dict)), None)
         if first is None and self.records:
-            raise (
-                self.records[0][1]
-                if isinstance(self.records[0][1], _BrokenError)
-                else _BrokenError("is no object")
-            )
+            _, broken = self.records[0]
+            raise broken if isinstance(broken, _BrokenError) else _BrokenError("is no object")
         return list(first or {})
 
     def __iter__(self) -> Iterator[tuple[int, dict[str, Any] | _BrokenError]]:
@@ -260,10 +260,12 @@ class _JsonLines(_Records):
 
 def _object(text: str) -> dict[str, Any] | _BrokenError:
     try:
-        found = json.loads(text)
+        record = json.loads(text)
     except (ValueError, RecursionError) as error:
         return _BrokenError("is no JSON", reason=str(error), found=text.strip())
-    return found if isinstance(found, dict) else _BrokenError("is no JSON object", found=found)
+    if not isinstance(record, dict):
+        return _BrokenError("is no JSON object", found=record)
+    return record
 
 
 _FORMS = {
@@ -280,7 +282,7 @@ _FORMS = {
 
 
 class Once(NamedTuple):
-    """Texts that stand once: ``doubles`` copies were left out, and all of ``torn``, texts that had two labels."""
+    """Texts without copies: ``doubles`` were left out, and ``torn`` texts that had two labels."""
 
     examples: list[Example]
     doubles: int
@@ -288,7 +290,7 @@ class Once(NamedTuple):
 
 
 def once(examples: Iterable[Example]) -> Once:
-    """Keep the first of texts that are the same but for white space, and none that stands under two labels.
+    """Keep the first of texts that differ in white space alone, and none that has two labels.
 
     Example:
         >>> rows = [("good", "1"), ("so so", "1"), ("good ", "1"), ("so  so", "0"), ("bad", "0")]
@@ -298,14 +300,18 @@ def once(examples: Iterable[Example]) -> Once:
     """
     groups: dict[str, list[Example]] = {}
     for example in examples:
-        groups.setdefault(same(example.text), []).append(example)
-    whole = [group for group in groups.values() if len({example.label for example in group}) == 1]
-    doubles = sum(len(group) - 1 for group in whole)
-    return Once([group[0] for group in whole], doubles, len(groups) - len(whole))
+        groups.setdefault(normalized(example.text), []).append(example)
+    kept, doubles = [], 0
+    for group in groups.values():
+        labels = {example.label for example in group}
+        if len(labels) == 1:
+            kept.append(group[0])
+            doubles += len(group) - 1
+    return Once(kept, doubles, torn=len(groups) - len(kept))
 
 
-def same(text: str) -> str:
-    """Return what two texts have in common that are the same but for white space."""
+def normalized(text: str) -> str:
+    """Return a text with single spaces: the same for texts that differ in white space alone."""
     return " ".join(text.split())
 
 
@@ -313,7 +319,7 @@ def same(text: str) -> str:
 
 
 class Split(NamedTuple):
-    """Texts to train on and texts to be held against, the labels in their order, and what the user should know."""
+    """Texts to train on and held-out texts, the labels in their order, and notes for the user."""
 
     training: list[Example]
     held_out: list[Example]
@@ -321,31 +327,33 @@ class Split(NamedTuple):
     notes: tuple[str, ...]
 
 
-def split(data: Read, test: Read | None, held_out: float, seed: int) -> Split:
-    """Return what to train on, and what to hold it against: a share of the same file, or another file.
+def split_examples(data: Read, test: Read | None, held_out: float, seed: int) -> Split:
+    """Return what to train on and what to hold out: a share of the same file, or another file.
 
     Raises:
         UsageError: there are no two classes, one is too small to be split, or the test has one that
             is not trained.
     """
     ours = once(data.examples)
-    notes = [*_said(data, ours)]
+    notes = [*_notes_on(data, ours)]
     _check_classes(data.path, ours.examples)
     if test is None:
         training, held = _share(data.path, ours.examples, held_out, seed)
     else:
         theirs = once(test.examples)
-        notes += _said(test, theirs)
-        known = {same(example.text) for example in test.examples}
-        training, held = [of for of in ours.examples if same(of.text) not in known], theirs.examples
+        notes += _notes_on(test, theirs)
+        known = {normalized(example.text) for example in test.examples}
+        training = [example for example in ours.examples if normalized(example.text) not in known]
+        held = theirs.examples
         if len(training) < len(ours.examples):
             taken = len(ours.examples) - len(training)
             notes.append(
-                f"{data.path}: {taken:,} texts are in {test.path} too, and were left out of training"
+                f"{data.path}: {taken:,} texts are in {test.path} too, "
+                "and were left out of training"
             )
         _check_classes(data.path, training)
         _check_known(test.path, held, training)
-    labels = _in_order({example.label for example in training})
+    labels = _sorted_labels({example.label for example in training})
     unseen = set(labels) - {example.label for example in held}
     if unseen:
         notes.append(
@@ -354,9 +362,10 @@ def split(data: Read, test: Read | None, held_out: float, seed: int) -> Split:
     return Split(training, held, labels, tuple(notes))
 
 
-def _said(data: Read, found: Once) -> Iterator[str]:
+def _notes_on(data: Read, found: Once) -> Iterator[str]:
     """Say which columns were taken, and what was left out."""
-    yield f"{data.path}: texts from column {shorten(data.columns[0])}, labels from {shorten(data.columns[1])}"
+    text_column, label_column = map(shorten, data.columns)
+    yield f"{data.path}: texts from column {text_column}, labels from {label_column}"
     if data.broken:
         yield f"{data.path}: {data.broken:,} broken records were left out"
     if found.doubles:
@@ -394,7 +403,8 @@ def _share(
     path: str, examples: list[Example], held_out: float, seed: int
 ) -> tuple[list[Example], list[Example]]:
     """Split by classes, as scikit-learn does it, in the order of the file."""
-    from sklearn.model_selection import train_test_split  # noqa: PLC0415  # a test file does without it
+    # with a test file it is not needed
+    from sklearn.model_selection import train_test_split  # noqa: PLC0415
 
     labels = [example.label for example in examples]
     sizes = Counter(labels)
@@ -420,7 +430,7 @@ def _share(
     ]
 
 
-def _in_order(labels: set[str]) -> tuple[str, ...]:
+def _sorted_labels(labels: set[str]) -> tuple[str, ...]:
     """Return labels in order: numbers by their size, words by their letters."""
     try:
         return tuple(sorted(labels, key=lambda label: (int(label), label)))

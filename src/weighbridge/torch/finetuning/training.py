@@ -1,4 +1,4 @@
-"""The steps of a run: forward, backward, clip, AdamW; now and then an evaluation and a checkpoint."""
+"""The steps of a run: forward, backward, clip, AdamW; at times an evaluation and a checkpoint."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ class Training:
 
     @property
     def besides(self) -> list[Tensor]:
-        """What is there all the time besides the model: AdamW's moments, and the best weights so far."""
-        moments = [
-            of[name] for of in self.optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")
-        ]
-        return [*moments, *self.best.values()]
+        """The tensors that exist all the time besides the model: moments and best weights."""
+        tensors = []
+        for moments in self.optimizer.state.values():
+            tensors += [moments["exp_avg"], moments["exp_avg_sq"]]
+        return [*tensors, *self.best.values()]
 
     # The steps
 
@@ -127,15 +127,13 @@ class Training:
             while self.state["step"] < self.plan.steps and not self.state["is_over"]:
                 is_stopped = self.step(training, is_stopping=bool(wishes))
                 step = self.state["step"]
-                if self.plan.is_evaluated(step - 1):
+                is_evaluated = self.plan.is_evaluated(step - 1)
+                if is_evaluated:
                     self.evaluate(held, labels)
-                watch(step, self.state["history"][-1] if self.plan.is_evaluated(step - 1) else None)
+                watch(step, self.state["history"][-1] if is_evaluated else None)
                 self.state["seconds"] = time.perf_counter() - began
-                if (
-                    is_stopped
-                    or self.plan.is_evaluated(step - 1)
-                    or step % self.settings.checkpoint_every == 0
-                ):
+                is_due = step % self.settings.checkpoint_every == 0
+                if is_stopped or is_evaluated or is_due:
                     self.processes.together(lambda: save(self.checkpoint()))
                 if is_stopped:
                     raise Stopped(step)
@@ -194,7 +192,7 @@ class Training:
     # The held-out texts
 
     def evaluate(self, held: Part, labels: Sequence[str]) -> None:
-        """Hold the model against the held-out texts; note it, keep the best, and see whether it is enough."""
+        """Evaluate the model on the held-out texts; keep the best, and stop early if it is time."""
         history = self.state["history"]
         since = history[-1]["step"] if history else 0
         losses = self.state["losses"][since:]
@@ -228,7 +226,11 @@ class Training:
         return found.cpu()
 
     def take_best(self) -> dict[str, Any]:
-        """Put the weights in place that are to be kept, the best where early stopping chose; return their entry."""
+        """Put the weights in place that are kept, the best ones if early stopping is on.
+
+        Returns:
+            What was measured with them.
+        """
         history: list[dict[str, Any]] = self.state["history"]
         if not self.best:
             return history[-1]
@@ -252,7 +254,10 @@ def _optimizer(parameters: dict[str, nn.Parameter], settings: Settings) -> torch
 
 @contextlib.contextmanager
 def _listening() -> Iterator[list[int]]:
-    """Give a list that a first Ctrl-C or SIGTERM is put on: a step is ended then; a second ends the process."""
+    """Give a list that a first Ctrl-C or SIGTERM is added to; a second one ends the process.
+
+    The run ends its step before it stops.
+    """
     wishes: list[int] = []
 
     def hear(number: int, _: object) -> None:
@@ -262,11 +267,11 @@ def _listening() -> Iterator[list[int]]:
 
     signals = (signal.SIGINT, signal.SIGTERM)
     try:
-        before = {each: signal.signal(each, hear) for each in signals}
+        before = {number: signal.signal(number, hear) for number in signals}
     except ValueError:  # not in the main thread, where none arrive
         before = {}
     try:
         yield wishes
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
