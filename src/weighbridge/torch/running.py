@@ -11,7 +11,7 @@ import torch
 
 from weighbridge.answers.run import TextAnswer, TextAnswers
 from weighbridge.errors import UsageError, shorten
-from weighbridge.torch.loading import load
+from weighbridge.torch.loading import load_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -33,7 +33,7 @@ _AT_ONCE = 32  # texts of a batch; few enough for the memory of any machine
 _POOLING = os.path.join("1_Pooling", "config.json")  # of sentence-transformers
 
 
-def run(
+def run_texts(
     checkpoint: str | os.PathLike[str],
     texts: Iterable[Asked],
     *,
@@ -45,7 +45,7 @@ def run(
     """Give texts to a checkpoint, and return what its class says of them.
 
     Args:
-        checkpoint: as for `loading.load`.
+        checkpoint: as for `loading.load_checkpoint`.
         texts: each with a second one, or None. Of a `BertForQuestionAnswering` the second is where
             the answer is; of a `BertForMultipleChoice` texts that share the first are its choices.
         class_name: the class to load; otherwise the one that the config names or that fits.
@@ -66,7 +66,7 @@ def run(
         raise UsageError(
             "a [MASK] gets 1 candidate or more", values={"top": top}, hint="give another number"
         )
-    loaded = load(checkpoint, class_name)
+    loaded = load_checkpoint(checkpoint, class_name)
     how = pool or _pooling(loaded.where) or "mean"
     if how == "pooler" and not _has_pooler(loaded):
         hint = "use cls or mean"

@@ -23,7 +23,7 @@ from weighbridge.files import write_whole
 from weighbridge.render.attention import Attention
 from weighbridge.render.drawing import FORMS, draw, written
 from weighbridge.render.svg import MARK
-from weighbridge.torch.loading import load
+from weighbridge.torch.loading import load_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,18 +44,18 @@ def trace(
     """Follow a text, or a pair of texts, through a checkpoint.
 
     Args:
-        checkpoint: as for `load`.
+        checkpoint: as for `load_checkpoint`.
         text: what to read.
         second: the second text of a pair.
-        class_name: as for `load`.
+        class_name: as for `load_checkpoint`.
         layer: the layer to tell in full; the first if none is given.
         head: the head of that layer whose scores and probabilities are kept.
 
     Raises:
-        ModelError, ConfigError, CheckpointError: as for `load`.
+        ModelError, ConfigError, CheckpointError: as for `load_checkpoint`.
         UsageError: the text is empty, or there is no such layer or head.
     """
-    loaded = load(checkpoint, class_name, attention="eager")
+    loaded = load_checkpoint(checkpoint, class_name, attention="eager")
     check_places(loaded, layer, head)
     read = loaded.tokens.read(text, second)
     walk = follow(loaded, read, () if head is None else (layer or 0,))
@@ -91,7 +91,7 @@ def attention(  # each is a word of its own for the user
 
     The arguments and the errors are those of `trace`.
     """
-    loaded = load(checkpoint, class_name, attention="eager")
+    loaded = load_checkpoint(checkpoint, class_name, attention="eager")
     check_places(loaded, layer, head)
     read = loaded.tokens.read(text, second)
     config = loaded.config

@@ -25,7 +25,7 @@ from weighbridge.render.table import width
 from weighbridge.torch.finetuning import checkpoint as checkpoints
 from weighbridge.torch.finetuning.prediction import Costs, measure_piece
 from weighbridge.torch.finetuning.training import Training
-from weighbridge.torch.loading import load
+from weighbridge.torch.loading import load_checkpoint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,7 +126,7 @@ def test_transformers_loads_it_and_scores_the_same(undisturbed: Path) -> None:
     transformers = pytest.importorskip("transformers")
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(undisturbed).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(undisturbed)
-    ours = load(undisturbed)
+    ours = load_checkpoint(undisturbed)
     said = ["the film was superb", "the meal was really awful", "boring"]
     batch = tokenizer(said, padding=True, return_tensors="pt")
     with torch.no_grad():
@@ -154,7 +154,7 @@ def test_what_was_predicted_comes_true(undisturbed: Path) -> None:
 
 @pytest.mark.parametrize("lengths", [[3, 17, 64, 64, 130], [40] * 6, [5]])
 def test_a_piece_takes_what_is_predicted(bert_tiny: Path, lengths: list[int]) -> None:
-    loaded = load(bert_tiny, "BertForSequenceClassification", labels=("a", "b"))
+    loaded = load_checkpoint(bert_tiny, "BertForSequenceClassification", labels=("a", "b"))
     before = [parameter.clone() for parameter in loaded.model.parameters()]
     costs = Costs(loaded.of, "BertForSequenceClassification")
     found = measure_piece(loaded.model, lengths, [], None)

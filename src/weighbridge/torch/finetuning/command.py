@@ -29,7 +29,7 @@ from weighbridge.torch.finetuning.processes import Processes
 from weighbridge.torch.finetuning.settings import Settings, check_settings
 from weighbridge.torch.finetuning.texts import Example, Split, read_examples, split_examples
 from weighbridge.torch.finetuning.training import Part, Stopped, Training
-from weighbridge.torch.loading import load
+from weighbridge.torch.loading import load_checkpoint
 from weighbridge.torch.tokens import FILES
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _prepare(settings: Settings, processes: Processes) -> Prepared:
     if settings.test:
         test = read_examples(settings.test, **columns)  # type: ignore[arg-type]
     parts = split_examples(data, test, settings.held_out, settings.seed)
-    loaded = load(settings.start, CLASS, labels=parts.labels, seed=settings.seed)
+    loaded = load_checkpoint(settings.start, CLASS, labels=parts.labels, seed=settings.seed)
     training = _part(parts.training, parts.labels, loaded, settings)
     held_out = _part(parts.held_out, parts.labels, loaded, settings)
     plan = plan_of(settings, len(training.texts), processes.count)
