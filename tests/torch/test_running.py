@@ -218,7 +218,7 @@ def test_a_report_keeps_to_80_columns(
         ("我爱自然语言处理 [MASK] " * 2, "the cat"),
         ("on [MASK] it is " * 9, "on the mat. " * 3),
     ]
-    shown = report(run_texts(".", texts), lang)
+    shown = Running(run_texts(".", texts)).text(lang)
     assert max(map(width, shown.splitlines())) <= 80
     assert f"1. {texts[0][0][:9]}" in shown
 
