@@ -1,8 +1,12 @@
-"""`audit`: it finds the slips of published derivations, in two languages and three notations."""
+"""`audit` finds the slips of published derivations, and nothing else.
+
+Each derivation is written in two languages and three notations.
+"""
 
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from articles import ARTICLES, LANGUAGES, NOTATIONS, as_html
@@ -14,12 +18,13 @@ from weighbridge import data
 from weighbridge.answers.audit import Audit, audit
 from weighbridge.articles.exact import MOST_POWER
 from weighbridge.articles.expressions import DEEPEST
+from weighbridge.articles.figures import Slip
 from weighbridge.articles.tokens import LONGEST_LINE, MOST_DIGITS
 from weighbridge.cli import main
 from weighbridge.errors import ArticleError, CheckpointError, UsageError
 
-# What is found in each article: the line, what it states, what is right. Of D's sums the products
-# and sums that follow are right as arithmetic, and are told as what follows.
+# The slips of each article: the line, what it states, what is right. The products and sums of D
+# that rest on a slip are right as arithmetic; they are listed under the slip, as what follows.
 FOUND = {
     "A": [(6, "16,622,952", "16,622,592"), (13, "102,276,648", "102,267,648")],
     "B": [(3, "46", "64"), (6, "108,880,704", "108,808,704"), (8, "1,118,184", "1,181,184")],
@@ -62,14 +67,19 @@ def test_a_page_is_read_as_its_text_is(name: str, lang: str) -> None:
     assert (mended.slips, mended.unread) == ((), ())
 
 
+def follows_of(slip: Slip) -> list[tuple[int, str, str, Any]]:
+    """Return the figures that rest on a slip: line, stated, mended, shift."""
+    return [(figure.line, figure.stated, figure.mended, figure.shift) for figure in slip.follows]
+
+
 @pytest.mark.parametrize(("lang", "notation"), [*itertools.product(LANGUAGES, NOTATIONS)], ids=str)
-def test_what_follows_from_a_slip_is_told_with_its_share(lang: str, notation: str) -> None:
+def test_what_follows_from_a_slip_has_its_share(lang: str, notation: str) -> None:
     layer, tokens, total = audit(text=ARTICLES["D"].written(lang, notation)).slips
-    assert [(each.line, each.stated, each.mended, each.shift) for each in layer.follows] == [
+    assert follows_of(layer) == [
         (10, "84,983,520", "84,971,520", 12_000),
         (19, "109,418,952", "109,396,992", 12_000),
     ]
-    assert [(each.line, each.stated, each.mended, each.shift) for each in tokens.follows] == [
+    assert follows_of(tokens) == [
         (15, "23,844,608", "23,835,648", 8_960),
         (19, "109,418,952", "109,396,992", 8_960),
     ]
@@ -81,7 +91,7 @@ def test_what_follows_from_a_slip_is_told_with_its_share(lang: str, notation: st
     )
 
 
-def test_the_total_is_told_with_all_slips_mended_and_the_sizes_it_is_of() -> None:
+def test_the_total_has_all_slips_mended_and_the_sizes_it_is_of() -> None:
     total = audit(text=ARTICLES["D"].written("en", "ascii")).total
     assert total
     assert (total.line, total.stated, total.mended) == (19, 109_418_952, 109_396_992)
@@ -112,8 +122,12 @@ RIGHT = {
     "letters side by side": "V = 30522, H = 768: VH = 23,440,896 and 2VH = 46,881,792",
     "given later": "4H^2 = 2,359,296, where H = 768.",
     "two in a sentence": "With H = 768 it is 4H² = 2,359,296, and with H = 8 it is 256.",
-    "numbers in passing": "It has 12 layers, about 110M parameters, and a shape of (768, 64) or [512, 768]. 2*3 = 6",
-    "numbers in passing, in Chinese": "12层，12个head，共110M。768维向量有2×768=1,536个参数，12个head就是12×64=768",
+    "numbers in passing": (
+        "It has 12 layers, about 110M parameters, and a shape of (768, 64) or [512, 768]. 2*3 = 6"
+    ),
+    "numbers in passing, in Chinese": (
+        "12层，12个head，共110M。768维向量有2×768=1,536个参数，12个head就是12×64=768"
+    ),
     "a remark inside": "第一层：768*3072(原文中4H长度) + 3072 = 2,362,368",
     "two lines and their sum": "768*3072+3072 = 2,362,368\n3072*768+768 = 2,360,064\n= 4,722,432",
     "spelled out": "- (30522 + 512 + 2) × 768 = 23 , 835 , 648",
@@ -122,7 +136,9 @@ RIGHT = {
     "names of several": "d_k = d_v = d_q = 768/12 = 64 and 3 * d_k = 192",
     "four times": "H = 768 and F = 4H. Then 2*H*F = 8H^2 = 4,718,592",
     "words between": "12 layers × 7,080,960 parameters = 84,971,520 parameters",
-    "words for numbers": "Tokens: 3*768 = 2,304\nPositions: 512*768 = 393,216\ntokens + positions = 395,520",
+    "words for numbers": (
+        "Tokens: 3*768 = 2,304\nPositions: 512*768 = 393,216\ntokens + positions = 395,520"
+    ),
     "how many of them": "Three, so 3 matrices of 768×64 = 147,456",
     "rounded": "2*768*768 + 768*2 is about 1.18M, or 1,181,184 (1.2M)",
     "cut off": "108,808,704 ≈ 108.8M and 108,891,648 ≈ 1.08亿",
@@ -130,11 +146,16 @@ RIGHT = {
     "in words": "30522×768 等于 23,440,896，约为 2344 万。",
     "per cent": "16,622,592 / 102,267,648 = 16.3%",
     "sums of rounded ones": "23.8M + 85M + 0.6M = 109.4M",
-    "aligned": "$$\n\\begin{aligned}\nX &= 4 \\times 768^2 \\\\\n  &= 2{,}359{,}296\n\\end{aligned}\n$$",
+    "aligned": (
+        "$$\n\\begin{aligned}\nX &= 4 \\times 768^2 \\\\\n  &= 2{,}359{,}296\n\\end{aligned}\n$$"
+    ),
     "a fraction": r"$\frac{768}{12} = 64$ and \(12 \cdot 64 = 768\)",
     "over lines": "12 * 7,080,960\n= 84,971,520",
     "a sum over lines": "2,359,296\n+ 4,718,592\n+ 3,072 = 7,080,960",
-    "a table": "| part | formula | count |\n|---|---|--:|\n| FFN | 2*768*3072 | 4,718,592 |\n| norms | 4*768 | 3,072 |",
+    "a table": (
+        "| part | formula | count |\n|---|---|--:|\n"
+        "| FFN | 2*768*3072 | 4,718,592 |\n| norms | 4*768 | 3,072 |"
+    ),
     "a table's sum": "| a | 2*5 | 10 |\n| b | 3*5 | 15 |\n| sum | | 25 |",
     "emphasis": "So **30522×768** = **23,440,896**, *exactly* `30522*768 = 23440896`.",
     "bullets": "- 4*5 = 20\n* 4*6 = 24\n1. 4*7 = 28\n## 2.1 4*8 = 32",
@@ -352,7 +373,8 @@ def test_slips_that_rest_on_slips_take_no_time_without_end() -> None:
 
 def test_older_chinese_pages_are_read(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
-    page = '<html><head><meta charset="gb2312"></head><body><p>词嵌入：30522×768＝23,449,856</p></body></html>'
+    head = '<head><meta charset="gb2312"></head>'
+    page = f"<html>{head}<body><p>词嵌入：30522×768＝23,449,856</p></body></html>"
     path.write_bytes(page.encode("gb18030"))
     audited = audit(path)
     assert [(slip.line, slip.correct) for slip in audited.slips] == [(1, "23,440,896")]
@@ -362,7 +384,8 @@ def test_older_chinese_pages_are_read(tmp_path: Path) -> None:
 
 def test_what_a_page_hides_is_not_read_and_a_formula_is_read_once() -> None:
     page = """<!DOCTYPE html><html><head><style>a{b:1*2=3}</style></head><body><nav>1</nav>
-<p>Here <span class="katex"><span><math><mi>H</mi><mo>=</mo><annotation encoding="application/x-tex">
+<p>Here <span class="katex"><span><math><mi>H</mi><mo>=</mo>\
+<annotation encoding="application/x-tex">
 768/12 = 46</annotation></math></span><span class="katex-html">768/12=46</span></span>.</p>
 <script>1 * 1 = 3</script>
 <table><tr><td>FFN</td><td>2*768*3072</td><td>4,718,592</td></tr></table>
@@ -417,12 +440,9 @@ def test_the_command_exits_with_what_was_found(
         assert main(["audit", str(path), "--lang", "zh"]) == status
         assert ("发现3 处错误" in capsys.readouterr().out) is (not mended)
         assert main(["audit", str(path), "--json"]) == status
-        told = json.loads(capsys.readouterr().out)
-        assert (told["status"], len(told["slips"]), told["unread"]) == (
-            status,
-            0 if mended else 3,
-            [],
-        )
+        report = json.loads(capsys.readouterr().out)
+        assert (report["status"], report["unread"]) == (status, [])
+        assert len(report["slips"]) == (0 if mended else 3)
     path.write_text("4*q*q = 2,359,296")
     assert main(["audit", str(path)]) == 2
     assert "the article does not say what q is" in capsys.readouterr().out
@@ -434,10 +454,11 @@ def test_the_json_has_what_is_documented(
     path = tmp_path / "d.md"
     path.write_text(ARTICLES["D"].written("en", "ascii"), encoding="utf-8")
     main(["audit", str(path), "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert told["slips"][2] == {
+    report = json.loads(capsys.readouterr().out)
+    assert report["slips"][2] == {
         "line": 19,
-        "text": "In total 84,983,520 + 23,844,608 + 589,824 = 109,418,952. The large one has about 340M.",
+        "text": "In total 84,983,520 + 23,844,608 + 589,824 = 109,418,952. "
+        "The large one has about 340M.",
         "kind": "arithmetic",
         "about": "",
         "stated": "109,418,952",
@@ -446,8 +467,8 @@ def test_the_json_has_what_is_documented(
         "shift": 1000,
         "follows": [],
     }
-    assert told["slips"][0]["follows"][0]["shift"] == 12000
-    assert (told["total"]["stated"], told["total"]["mended"]) == (109_418_952, 109_396_992)
+    assert report["slips"][0]["follows"][0]["shift"] == 12000
+    assert (report["total"]["stated"], report["total"]["mended"]) == (109_418_952, 109_396_992)
 
 
 def test_standard_input_is_an_article(
@@ -462,9 +483,9 @@ def test_standard_input_is_an_article(
 
 
 def test_the_question_is_of_one_article() -> None:
-    for given_ in ({}, {"article": "a.md", "text": "2*3 = 7"}):
+    for arguments in ({}, {"article": "a.md", "text": "2*3 = 7"}):
         with pytest.raises(UsageError, match="an audit is of one article"):
-            audit(**given_)
+            audit(**arguments)
     with pytest.raises(UsageError, match="takes the article itself"):
         weighbridge.audit(text=3)
     with pytest.raises(UsageError, match="no such language"):

@@ -1,4 +1,4 @@
-"""A trace, against PyTorch's count of FLOPs, the model's parameters and transformers' results."""
+"""A trace agrees with PyTorch's count of FLOPs, the model's parameters and transformers' output."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Checkpoints against their models: real ones as they are, small ones with each fault."""
+"""Checkpoints compared with their models: real ones, and small ones with each possible fault."""
 
 import json
 import string
@@ -136,7 +136,7 @@ def test_every_stored_tensor_is_accounted_for_once(real, class_name, request):
 @pytest.mark.parametrize("real", ["minilm", "bert_tiny"])
 @pytest.mark.parametrize("class_name", CLASSES)
 def test_the_same_is_missing_and_left_over_as_for_transformers(real, class_name, request):
-    """The outside oracle: what transformers reports when it loads the file into the class."""
+    """The outside oracle is what transformers reports when it loads the file into the class."""
     import transformers
 
     folder = request.getfixturevalue(real)
@@ -155,7 +155,10 @@ def test_the_same_is_missing_and_left_over_as_for_transformers(real, class_name,
 
 
 def ties_of(class_name):
-    """Return the tied tensors of a class: one is missing if its target is missing too."""
+    """Return the tied tensors of a class.
+
+    transformers calls one missing if the tensor that it is tied to is missing too.
+    """
     model = find(CONFIG)
     return {row.name for row in bind(model.blueprint, class_name, model.fields).rows if row.tied_to}
 
@@ -399,7 +402,7 @@ def test_another_class_than_the_one_named_is_said_so(check):
     )
 
 
-def test_a_checkpoint_with_more_than_the_named_class_is_held_against_its_own_class(
+def test_a_checkpoint_that_holds_more_than_its_named_class_is_compared_with_the_larger_class(
     check,
 ):
     stored = tensors("BertForPreTraining")
@@ -561,7 +564,7 @@ def test_fields_may_be_replaced(check):
 
 @st.composite
 def mutations(draw):
-    """Return a class, a config, its tensors with one of them changed, and the expected report."""
+    """Return a class, a config, its tensors with one fault, and the expected differences."""
     config = {
         **CONFIG,
         "vocab_size": draw(st.integers(1, 9)),

@@ -246,6 +246,7 @@ class Objects(Form):
     because their class is the user's.
 
     Example:
+        >>> import dataclasses
         >>> @dataclasses.dataclass
         ... class Config:
         ...     dim: int = 8
@@ -397,6 +398,7 @@ def annotated_config(kind: type) -> type | None:
     """Return the class of configs that a constructor's one parameter is annotated with.
 
     Example:
+        >>> import dataclasses
         >>> @dataclasses.dataclass
         ... class Config:
         ...     dim: int = 8
