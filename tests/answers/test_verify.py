@@ -130,7 +130,7 @@ def test_every_stored_tensor_is_accounted_for_once(real, class_name, request):
     folder = request.getfixturevalue(real)
     compared = verify(str(folder), folder, class_name).comparison
     accounted = [row.name for row in (*compared.held.values(), *compared.pairs.extra)]
-    assert sorted(accounted) == sorted(row.name for row in verify(str(folder), folder).found.rows)
+    assert sorted(accounted) == sorted(row.name for row in verify(str(folder), folder).checkpoint.rows)
 
 
 @pytest.mark.parametrize("real", ["minilm", "bert_tiny"])

@@ -29,15 +29,15 @@ _LONGEST_VALUE = 60
 
 
 def inspect(path: str | os.PathLike[str], watch: Watch | None = None) -> Inspection:
-    """Find what a checkpoint holds: its tensors, their shapes, dtypes, roles and bytes.
+    """List what a checkpoint holds: its tensors, their shapes, dtypes, roles and bytes.
 
-    No weights are read.
+    Only headers are read, no weights.
 
     Args:
         path: a checkpoint file, a pattern of several, the index of several, or a folder with
-            either; or the address of one that is elsewhere: ``https://…``,
-            ``hf://org/name@revision``, ``s3://…``.
-        watch: is told of each file elsewhere that is done, as so many of so many.
+            either; or the address of a remote one: ``https://…``, ``hf://org/name@revision``,
+            ``s3://…``.
+        watch: is called after each remote file with how many files are done, and of how many.
 
     Raises:
         CheckpointError: there is nothing to read, or it breaks a rule of its format.
@@ -48,8 +48,8 @@ def inspect(path: str | os.PathLike[str], watch: Watch | None = None) -> Inspect
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with open(os.path.join(folder, "model.safetensors"), "wb") as file:
         ...         _ = file.write(len(header).to_bytes(8, "little") + header + bytes(6))
-        ...     found = inspect(folder)
-        >>> found.parameters, found.bytes, found.by("component")["pooler"].tensors
+        ...     inspection = inspect(folder)
+        >>> inspection.parameters, inspection.bytes, inspection.by("component")["pooler"].tensors
         (3, 6, 1)
     """
     return Inspection(readers.read(path, watch))
@@ -58,8 +58,8 @@ def inspect(path: str | os.PathLike[str], watch: Watch | None = None) -> Inspect
 class Weight(NamedTuple):
     """What some tensors weigh: their number, their parameters, and what is stored of them.
 
-    ``elements`` are those in the files, where a scale is one and several packed parameters are too,
-    and ``bytes`` what they take.
+    ``elements`` counts the numbers in the files: a scale is one, and several packed parameters
+    together are one. ``bytes`` is the size of these numbers.
     """
 
     tensors: int
@@ -71,18 +71,13 @@ class Weight(NamedTuple):
 class Inspection(AnswerBase):
     """What `inspect` returns.
 
-    ``parameters`` are logical: of a type or a tensor that packs them, those that it stands for; a
-    scale is none. A header does not tell buffers from parameters, so that they count too.
+    ``parameters`` are logical ones: a tensor that packs several into one number counts all of them,
+    and scales do not count. A header does not mark buffers, so buffers count as parameters.
     """
 
-    def __init__(self, found: Found) -> None:
-        self.found = found
-        own = {row.name: found.called.get(row.name, row.name) for row in found.rows if not row.role}
-        beside = list(own.values())
-        self.rows: tuple[Row, ...] = tuple(
-            row._replace(role=role_of(own[row.name], beside)) if row.name in own else row
-            for row in found.rows
-        )
+    def __init__(self, checkpoint: Found) -> None:
+        self.checkpoint = checkpoint
+        self.rows: tuple[Row, ...] = _with_roles(checkpoint)
         self.total = _sum_of(self.rows)
         self.parameters, self.bytes = self.total.parameters, self.total.bytes
 
@@ -101,16 +96,16 @@ class Inspection(AnswerBase):
         for row in self.rows:
             name = row.name
             if grouping == "layer":
-                name = self.found.called.get(name, name)
+                name = self.checkpoint.called.get(name, name)
             groups.setdefault(_KEYS[grouping](row._replace(name=name)), []).append(row)
         return {name: _sum_of(rows) for name, rows in groups.items()}
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """How it is known: from which headers."""
+        """Which headers the answer comes from."""
         return {
-            "files": list(self.found.files),
-            "header_bytes": self.found.header_bytes,
+            "files": list(self.checkpoint.files),
+            "header_bytes": self.checkpoint.header_bytes,
             "data": "not read",
         }
 
@@ -124,13 +119,13 @@ class Inspection(AnswerBase):
             weights = self.by(grouping).items()
             groups[f"{grouping}s"] = {name: weight._asdict() for name, weight in weights}
         return {
-            "checkpoint": self.found.path,
-            "format": self.found.format,
+            "checkpoint": self.checkpoint.path,
+            "format": self.checkpoint.format,
             **self.total._asdict(),
             **groups,
             "rows": [{**row._asdict(), "bytes": row.bytes} for row in self.rows],
-            "packed": {name: weight._asdict() for name, weight in self.found.packed.items()},
-            "metadata": self.found.metadata,
+            "packed": {name: weight._asdict() for name, weight in self.checkpoint.packed.items()},
+            "metadata": self.checkpoint.metadata,
             "evidence": self.evidence,
         }
 
@@ -165,7 +160,7 @@ class Inspection(AnswerBase):
 
     def document(self, lang: str = "en", by: str = "component") -> Document:
         """Return the inspection as a document, its groups in a table."""
-        title = Title(f"{printable(self.found.path)} · {self.found.format}")
+        title = Title(f"{printable(self.checkpoint.path)} · {self.checkpoint.format}")
         notes = Notes(tuple(self._sentences(lang)))
         return Document((Together((title, self.table(by, lang))), notes), lang)
 
@@ -191,10 +186,10 @@ class Inspection(AnswerBase):
             if len(pairs) > _MOST_SHOWN:
                 listed += texts["and_more"].format(count=len(pairs) - _MOST_SHOWN)
             yield texts["shared"].format(pairs=listed)
-        if self.found.metadata:
+        if self.checkpoint.metadata:
             yield self._metadata(texts)
-        files = units.count(len(self.found.files))
-        yield texts["evidence"].format(files=files, bytes=units.count(self.found.header_bytes))
+        files = units.count(len(self.checkpoint.files))
+        yield texts["evidence"].format(files=files, bytes=units.count(self.checkpoint.header_bytes))
 
     def _dtypes(self, texts: Mapping[str, str]) -> str:
         """Say how many tensors of each dtype there are, the dtype of most parameters first."""
@@ -205,9 +200,9 @@ class Inspection(AnswerBase):
         return texts["dtypes"].format(dtypes=texts["and"].join(dtypes))
 
     def _packed(self, texts: Mapping[str, str]) -> Iterator[str]:
-        """Say which weights stand packed, in which way, and what they stand for."""
+        """Say which weights are packed, in which way, and how many parameters they stand for."""
         ways, unknown = Counter[tuple[str, str]](), Counter[str]()
-        for packed in self.found.packed.values():
+        for packed in self.checkpoint.packed.values():
             if packed.elements is None:
                 unknown[packed.packing] += 1
             else:
@@ -227,13 +222,28 @@ class Inspection(AnswerBase):
 
     def _metadata(self, texts: Mapping[str, str]) -> str:
         entries = []
-        for key, value in list(self.found.metadata.items())[:_MOST_SHOWN]:
+        for key, value in list(self.checkpoint.metadata.items())[:_MOST_SHOWN]:
             shown = [shorten(part, str, _LONGEST_VALUE) for part in (key, value)]
             entries.append(" = ".join(shown))
         sentence = texts["metadata"].format(shown=texts["and"].join(entries))
-        if len(self.found.metadata) > _MOST_SHOWN:
-            sentence += texts["more"].format(count=len(self.found.metadata) - _MOST_SHOWN)
+        if len(self.checkpoint.metadata) > _MOST_SHOWN:
+            sentence += texts["more"].format(count=len(self.checkpoint.metadata) - _MOST_SHOWN)
         return sentence
+
+
+def _with_roles(checkpoint: Found) -> tuple[Row, ...]:
+    """Return the rows of a checkpoint, each with a role; where a header has none, by its name."""
+    names = {}
+    for row in checkpoint.rows:
+        if not row.role:
+            names[row.name] = checkpoint.called.get(row.name, row.name)
+    all_names, rows = list(names.values()), []
+    for row in checkpoint.rows:
+        if row.name in names:
+            rows.append(row._replace(role=role_of(names[row.name], all_names)))
+        else:
+            rows.append(row)
+    return tuple(rows)
 
 
 def _bits(bits: float | None) -> str:

@@ -57,10 +57,10 @@ def reconcile(
         ConfigError: the config cannot be read, or describes no buildable model.
 
     Example:
-        >>> found = reconcile("bert-base-uncased", "108,808,704")
-        >>> print(found.text().splitlines()[3].strip())
+        >>> reconciled = reconcile("bert-base-uncased", "108,808,704")
+        >>> print(reconciled.text().splitlines()[3].strip())
         BertModel, without the 72 biases of linear layers (-82,944) and without the
-        >>> found.status, reconcile("bert-base-uncased", 109_418_952).status
+        >>> reconciled.status, reconcile("bert-base-uncased", 109_418_952).status
         (0, 1)
     """
     wanted = read_number(stated)
@@ -70,10 +70,10 @@ def reconcile(
         checkpoint = readers.read(model)
         ways = ReconciledModel(checkpoint.path, reconcile_checkpoint(checkpoint, wanted))
         return Reconciled(wanted, (ways,), checkpoint)
-    described: Any = model  # and no module; `find` refuses what is nothing that it knows
-    found = find(described, fields, blueprint=blueprint)
-    ways = ReconciledModel(found.where, reconcile_model(found, wanted))
-    return Reconciled(wanted, (ways,), found)
+    described: Any = model  # no module: `find` refuses any other kind of object
+    known_model = find(described, fields, blueprint=blueprint)
+    ways = ReconciledModel(known_model.where, reconcile_model(known_model, wanted))
+    return Reconciled(wanted, (ways,), known_model)
 
 
 class ReconciledModel(NamedTuple):
@@ -86,7 +86,7 @@ class ReconciledModel(NamedTuple):
 def _of_catalogue(wanted: PublishedNumber) -> tuple[ReconciledModel, ...]:
     """Return the released models that give a number, the simplest ways first.
 
-    Those of one shape stand there once, under the first one's name.
+    Models of one shape are listed once, under the first one's name.
     """
     seen = set[object]()
     models = []
@@ -100,10 +100,10 @@ def _of_catalogue(wanted: PublishedNumber) -> tuple[ReconciledModel, ...]:
         if shape not in seen:
             seen.add(shape)
             classes = tuple(dict.fromkeys((model.named_class, model.blueprint.base_class)))
-            found = reconcile_model(model, wanted, classes)
-            simple = tuple(way for way in found.matches if len(way.steps) <= _SIMPLE)
+            ways = reconcile_model(model, wanted, classes)
+            simple = tuple(way for way in ways.matches if len(way.steps) <= _SIMPLE)
             if simple:
-                models.append(ReconciledModel(name, found._replace(matches=simple)))
+                models.append(ReconciledModel(name, ways._replace(matches=simple)))
     models.sort(key=_length_of_first)
     return tuple(models)
 
@@ -112,7 +112,7 @@ def _length_of_first(model: ReconciledModel) -> int:
     return len(model.ways.matches[0].steps)
 
 
-_SIMPLE = 2  # conventions of a way that is shown of a model that nobody named
+_SIMPLE = 2  # with more conventions, almost any model comes to almost any number
 
 
 class Reconciled(Report):
@@ -211,7 +211,7 @@ class Reconciled(Report):
         return (verdict, Together(tuple(blocks)))
 
 
-_MOST_OF_EACH = 2  # ways of a model that nobody named
+_MOST_OF_EACH = 2  # ways that a text shows of a model from the catalogue
 
 
 def _more(number: int, texts: ReconcileWords) -> Notes:
@@ -255,7 +255,7 @@ class ReconcileWords(dict[str, str]):
         """Say a way in one sentence."""
         if way.steps and not way.steps[0].tensors:
             parameters = units.count(way.parameters)
-            return self["instead"].format(says=self.says(way.steps[0]), parameters=parameters)
+            return self["instead"].format(says=self.convention(way.steps[0]), parameters=parameters)
         steps = self["and"].join(map(self.step, way.steps))
         if steps:
             sentence = self["way"].format(**{"class": way.class_name, "steps": steps})
@@ -277,10 +277,10 @@ class ReconcileWords(dict[str, str]):
         return self["between"].join(sentences)
 
     def step(self, step: CountingStep) -> str:
-        """Say one convention with what it changes."""
-        return self["step"].format(says=self.says(step), change=_change(step.change))
+        """Say one convention and by how much it changes the number."""
+        return self["step"].format(says=self.convention(step), change=_change(step.change))
 
-    def says(self, step: CountingStep) -> str:
+    def convention(self, step: CountingStep) -> str:
         """Say one convention."""
         entry, values = conventions()[step.convention], dict(step.values)
         if "targets" in values:
@@ -291,7 +291,7 @@ class ReconcileWords(dict[str, str]):
         return sentence.format(tensors=units.count(step.tensors), **values)
 
     def sum(self, way: Way) -> str:
-        """Write how a way comes to its number."""
+        """Write the sum by which a way comes to its number."""
         terms = total = units.count(way.total)
         for step in way.steps:
             sign = "+"
@@ -302,7 +302,7 @@ class ReconcileWords(dict[str, str]):
         return self["total"].format(**names, parameters=units.count(way.parameters))
 
     def near(self, near: Near) -> str:
-        """Say of a way that does not fit how far off it is, and what that is equal to."""
+        """Say how far off a way is that does not fit, and what the difference is equal to."""
         way, gap = near.way, _change(near.gap)
         if way.bytes is not None:
             taken = units.count(way.bytes)
@@ -326,7 +326,7 @@ _MOST_REASONS = 3
 
 
 def _change(change: int) -> str:
-    """Write a change with its sign; none has no sign."""
+    """Write a change with its sign; 0 has none."""
     if change == 0:
         return units.count(0)
     sign = "+"

@@ -53,25 +53,25 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
     blueprint: str | os.PathLike[str] | None = None,
     watch: Watch | None = None,
 ) -> Verification | Changes:
-    """Hold a checkpoint against its model, or against another checkpoint, tensor by tensor.
+    """Compare a checkpoint with its model, or with another checkpoint, tensor by tensor.
 
-    No weights are read.
+    Only headers are read, no weights.
 
-    Left to itself, it takes the class that has the fewest differences that matter: among equals the
-    one that the config names, then the base class. A buffer, an old name, a prefix that all names
-    lack or share, a tied tensor that is stored, the names of another format, tensors that are fused
-    or split, a packed weight, and a dtype that is not the config's are noted and do no harm. A
-    dtype that is asked for matters.
+    Without ``class_name`` it takes the class with the fewest differences that matter: among equals
+    the one that the config names, then the base class. Some differences are notes that do not
+    matter: a buffer, an old name, a prefix that all names lack or share, a tied tensor that is
+    stored, the names of another format, tensors that are fused or split, a packed weight, and a
+    dtype other than the config's. A dtype other than ``dtype`` matters.
 
     Args:
-        model: as for `weigh`: the checkpoint's own folder, if a ``config.json`` lies in it. Or what
-            it is to be held against: another checkpoint's file, its folder if that has no
+        model: as for `weigh`; the checkpoint's own folder, if it has a ``config.json``; or, to
+            compare two checkpoints, another checkpoint's file, its folder if that has no
             ``config.json``, or a module of PyTorch.
         checkpoint: as for `inspect`; or a module of PyTorch.
-        class_name: the class to hold it against; the one that fits best when left out.
+        class_name: the class to compare it with; by default the one that fits best.
         fields: config fields to replace.
-        dtype: the dtype that every weight must have; any floating-point one when left out.
-        strict: refuse a config with a field that nobody knows.
+        dtype: the dtype that every weight must have; by default any floating-point one.
+        strict: refuse a config with an unknown field.
         blueprint: as for `weigh`.
         watch: as for `inspect`.
 
@@ -79,7 +79,7 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
         ModelError: there is no such model, family, file or class.
         ConfigError: the config cannot be read, or describes no buildable model.
         CheckpointError: the checkpoint cannot be read, or is damaged.
-        UsageError: what is said of a model does not go with two checkpoints.
+        UsageError: an option that is for a model is given with two checkpoints.
 
     Example:
         >>> import tempfile
@@ -104,11 +104,12 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
         if dtype:
             wanted = ExpectedDtype(units.dtype(dtype), asked=True)
         return Changes(before, after, compare_checkpoints(before, after, wanted))
-    described: Any = model  # and no module; `find` refuses what is nothing that it knows
-    found_model = find(described, fields, strict=strict, blueprint=blueprint)
-    wanted = _wanted_dtype(dtype, found_model)
-    found = readers.read(checkpoint, watch)
-    return Verification(found_model, found, choose(found_model, found, class_name, wanted), wanted)
+    described: Any = model  # no module: `find` refuses any other kind of object
+    known_model = find(described, fields, strict=strict, blueprint=blueprint)
+    wanted = _wanted_dtype(dtype, known_model)
+    stored = readers.read(checkpoint, watch)
+    choice = choose(known_model, stored, class_name, wanted)
+    return Verification(known_model, stored, choice, wanted)
 
 
 def _refuse_config(
@@ -117,7 +118,7 @@ def _refuse_config(
     strict: bool,  # noqa: FBT001  # it is passed on as it came
     blueprint: str | os.PathLike[str] | None,
 ) -> None:
-    """Refuse what is asked of a config where two checkpoints are compared, which have none."""
+    """Refuse options that need a config where two checkpoints are compared, which have none."""
     asked = {
         "class": class_name,
         "fields": fields or None,
@@ -134,7 +135,7 @@ def _refuse_config(
 
 
 def _wanted_dtype(asked: str | None, model: Model) -> ExpectedDtype | None:
-    """Return the dtype that the checkpoint should have: as asked for, else as the config says."""
+    """Return the dtype that the checkpoint should have: the requested one, else the config's."""
     if asked:
         return ExpectedDtype(units.dtype(asked), asked=True)
     if model.stated_dtype:
@@ -143,47 +144,47 @@ def _wanted_dtype(asked: str | None, model: Model) -> ExpectedDtype | None:
 
 
 class Compared(Report):
-    """A checkpoint held against something: what both kinds of verification say of it, and how."""
+    """A checkpoint compared with something: what both kinds of verification have in common."""
 
-    def __init__(self, found: Found, comparison: Comparison, names: Mapping[str, str]) -> None:
-        self.found, self.comparison = found, comparison
+    def __init__(self, checkpoint: Found, comparison: Comparison, names: Mapping[str, str]) -> None:
+        self.checkpoint, self.comparison = checkpoint, comparison
         self.differences: tuple[Difference, ...] = comparison.differences
-        """What differs, and what deserves a note: ``matters`` tells which."""
-        self._names = {**names, "checkpoint": printable(found.path)}
+        """What differs. Where ``matters`` is false, the difference is only a note."""
+        self._names = {**names, "checkpoint": printable(checkpoint.path)}
 
     @property
     def status(self) -> int:
-        """0 if the checkpoint holds what it should, 1 if a difference matters."""
+        """0 if the checkpoint agrees, 1 if a difference matters."""
         return int(self.comparison.failures > 0)
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """How the checkpoint is known: by the headers that were read."""
-        return {"checkpoint": _headers(self.found)}
+        """Which headers of the checkpoint were read."""
+        return {"checkpoint": _headers(self.checkpoint)}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything, every difference on its own, ready for JSON."""
-        compared, dtypes = self.comparison, Counter(row.dtype for row in self.found.rows)
+        """Return everything, with every single difference, ready for JSON."""
+        compared, dtypes = self.comparison, Counter(row.dtype for row in self.checkpoint.rows)
         differences = [
             {**difference._asdict(), "matters": difference.matters}
             for difference in self.differences
         ]
         return {
-            "checkpoint": self.found.path,
+            "checkpoint": self.checkpoint.path,
             "status": self.status,
             "parameters": {"expected": compared.expected.parameters, "found": compared.parameters},
             "tensors": {
                 "expected": compared.expected.needed,
                 "found": len(compared.stored),
-                "stored": len(self.found.rows),
+                "stored": len(self.checkpoint.rows),
             },
             "dtype": {"found": dict(dtypes.most_common())},
             "bytes": self._bytes(),
             "counts": dict(Counter(difference.kind for difference in self.differences)),
             "differences": differences,
             "shared": compared.shared,
-            "files": list(self.found.files),
-            "header_bytes": self.found.header_bytes,
+            "files": list(self.checkpoint.files),
+            "header_bytes": self.checkpoint.header_bytes,
             "evidence": self.evidence,
         }
 
@@ -201,20 +202,20 @@ class Compared(Report):
         raise NotImplementedError
 
     def blocks(self, lang: str = "en") -> list[Block]:
-        """Say what differs, and what deserves a note: a block for each kind that there is."""
+        """Return the differences and the notes, a block for each kind."""
         texts = VerifyWords(lang)
         blocks: list[Block] = []
         for kind in KINDS:
-            differences = [found for found in self.differences if found.kind == kind]
+            differences = [difference for difference in self.differences if difference.kind == kind]
             if differences:
                 blocks.append(self._block(differences, texts))
         return blocks
 
     def _bytes(self) -> int:
-        return sum(row.bytes for row in self.found.rows)
+        return sum(row.bytes for row in self.checkpoint.rows)
 
     def _block(self, differences: list[Difference], texts: VerifyWords) -> Block:
-        """Say what there is of one kind, a line each group."""
+        """Return the differences of one kind, a line for each group."""
         heading = texts.about("kinds", differences[0], self._names)
         if not differences[0].role:  # it is not about tensors
             return Notes((heading,))
@@ -224,31 +225,32 @@ class Compared(Report):
         more = Notes(())
         if not_listed:
             more = Notes((texts("more", tensors=texts.count("tensor", not_listed)),), level=1)
-        return Together((Notes((texts("kind", kind=heading, told=number),)), lines, more))
+        title = Notes((texts("kind", kind=heading, tensors=number),))
+        return Together((title, lines, more))
 
     def _totals(self, texts: VerifyWords) -> Table:
         compared = self.comparison
         expected = units.count(compared.expected.parameters), units.count(compared.expected.needed)
-        found = units.count(compared.parameters), units.count(len(compared.stored))
-        rows = ((texts("expected"), *expected), (texts("found"), *found))
+        stored = units.count(compared.parameters), units.count(len(compared.stored))
+        rows = ((texts("expected"), *expected), (texts("found"), *stored))
         return Table(("", texts("parameters"), texts("stored_tensors")), rows, "<>>")
 
     def _sentences(self, texts: VerifyWords) -> Iterator[str]:
-        compared, found = self.comparison, self.found
+        compared, checkpoint = self.comparison, self.checkpoint
         if compared.shared:
             pairs = [
                 texts("pair", name=name, target=target) for name, target in compared.shared.items()
             ]
             yield texts("shared", pairs=texts("then").join(pairs))
         kinds = []
-        for dtype, number in Counter(row.dtype for row in found.rows).most_common():
+        for dtype, number in Counter(row.dtype for row in checkpoint.rows).most_common():
             kinds.append(texts("dtype", tensors=texts.count("tensor", number), dtype=dtype))
         yield texts("data", size=units.size(self._bytes()), dtypes=texts.and_(kinds))
         yield from self._known(texts)
-        yield _how_read(found, texts)
+        yield _how_read(checkpoint, texts)
 
     def _known(self, texts: VerifyWords) -> Iterator[str]:
-        """Say how it is known what is expected."""
+        """Yield the sentences that say where the expected tensors come from."""
         raise NotImplementedError
 
 
@@ -256,12 +258,13 @@ class Verification(Compared):
     """What `verify` returns of a model and a checkpoint."""
 
     def __init__(
-        self, model: Model, found: Found, choice: Choice, dtype: ExpectedDtype | None
+        self, model: Model, checkpoint: Found, choice: Choice, dtype: ExpectedDtype | None
     ) -> None:
         self.model, self.choice, self.dtype = model, choice, dtype
         self.class_name: str = choice.class_name
         self.weighing = Weighing(model, self.class_name)
-        super().__init__(found, choice.comparison, {"model": model.where, "class": self.class_name})
+        names = {"model": model.where, "class": self.class_name}
+        super().__init__(checkpoint, choice.comparison, names)
 
     @property
     def notes(self) -> list[str]:
@@ -270,11 +273,11 @@ class Verification(Compared):
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """How both sides are known: the model as for `weigh`, the checkpoint by its headers."""
+        """Where both sides come from: the model as for `weigh`, the checkpoint from its headers."""
         return {**self.weighing.evidence, **super().evidence}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything, every difference on its own, ready for JSON."""
+        """Return everything, with every single difference, ready for JSON."""
         choice, compared = self.choice, super().to_dict()
         return {
             "model": self.model.where,
@@ -308,7 +311,7 @@ class Verification(Compared):
         yield from self.weighing.known(texts.lang)
 
     def _class_sentences(self, texts: VerifyWords) -> Iterator[str]:
-        """Say which class was taken, why, and what became of the one that the config names."""
+        """Say which class was taken, why, and how well the class that the config names fits."""
         choice, config_class = self.choice, named_class(self.model) or ""
         least = self.comparison.failures
         yield texts.of("why", choice.why).format(**{"class": self.class_name})
@@ -326,7 +329,7 @@ class Verification(Compared):
 
 
 class Changes(Compared):
-    """What `verify` returns of two checkpoints: what became of the first in the second."""
+    """What `verify` returns of two checkpoints: how the second differs from the first."""
 
     def __init__(self, before: Found, after: Found, comparison: Comparison) -> None:
         self.before = before
@@ -336,11 +339,11 @@ class Changes(Compared):
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """How both checkpoints are known: by the headers that were read."""
+        """Which headers of both checkpoints were read."""
         return {"before": _headers(self.before), **super().evidence}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything, every difference on its own, ready for JSON."""
+        """Return everything, with every single difference, ready for JSON."""
         return {"before": self.before.path, **super().to_dict()}
 
     def _heading(self, texts: VerifyWords) -> str:
@@ -357,16 +360,20 @@ class Changes(Compared):
         yield _how_read(self.before, texts)
 
 
-def _headers(found: Found) -> dict[str, Any]:
-    return {"files": list(found.files), "header_bytes": found.header_bytes, "data": "not read"}
+def _headers(checkpoint: Found) -> dict[str, Any]:
+    return {
+        "files": list(checkpoint.files),
+        "header_bytes": checkpoint.header_bytes,
+        "data": "not read",
+    }
 
 
-def _how_read(found: Found, texts: VerifyWords) -> str:
-    """Say how a checkpoint is known."""
-    if not found.files:
-        return texts("in_memory", module=printable(found.path))
-    files = texts.count("file", len(found.files))
-    return texts("checkpoint", files=files, bytes=units.count(found.header_bytes))
+def _how_read(checkpoint: Found, texts: VerifyWords) -> str:
+    """Say what of a checkpoint was read."""
+    if not checkpoint.files:
+        return texts("in_memory", module=printable(checkpoint.path))
+    files = texts.count("file", len(checkpoint.files))
+    return texts("checkpoint", files=files, bytes=units.count(checkpoint.header_bytes))
 
 
 class VerifyWords:
@@ -376,13 +383,13 @@ class VerifyWords:
         self.lang, self.table = lang, words(lang)
         self._texts: dict[str, Any] = data.read_toml(f"words/verify.{lang}.toml")
 
-    def __call__(self, key: str, /, given: Mapping[str, Any] | None = None, **values: Any) -> str:
+    def __call__(self, key: str, /, names: Mapping[str, Any] | None = None, **values: Any) -> str:
         """Return a text with its braces filled in."""
         text: str = self._texts[key]
-        return text.format(**{**(given or {}), **values})
+        return text.format(**{**(names or {}), **values})
 
     def of(self, section: str, key: str) -> str:
-        """Return a text of a section as it stands, or nothing."""
+        """Return a text of a section, its braces not filled in; empty where there is none."""
         text: str = self._texts[section].get(key, "")
         return text
 
@@ -397,42 +404,43 @@ class VerifyWords:
         return self("and").join(things)
 
     def about(
-        self, section: str, difference: Difference, given: Mapping[str, str] | None = None
+        self, section: str, difference: Difference, names: Mapping[str, str] | None = None
     ) -> str:
         """Return a text of a section on a difference, with its braces filled in."""
         about = [_in_brief(part) for part in difference.about]
         fields = {name: _in_brief(value) for name, value in difference._asdict().items()}
-        values = {**fields, "about": self.and_(about), **(given or {})}
+        values = {**fields, "about": self.and_(about), **(names or {})}
         return self.of(section, difference.kind).format(*about, **values)
 
     def parts(self, alike: Group) -> tuple[str, ...]:
-        """Say of a group where its tensors stand, which they are, and what is wrong with them."""
+        """Say of a group where its tensors are, which they are, and what is wrong with them."""
         detail = self.about("details", alike.differences[0])
         if not alike.place:
             number = self.count("tensor", len(alike.differences))
-            return (self("kind", kind=detail, told=number),)
+            return (self("kind", kind=detail, tensors=number),)
         return (shorten(alike.place, str, _LONGEST_NAME), self._members(alike), detail)
 
     def _members(self, alike: Group) -> str:
-        """Name the tensors of a group that stand in one place, by what they are for."""
-        here = alike.differences[: alike.each]
-        if len(here) == 1:
+        """Name the tensors of a group that are in one module, by their roles."""
+        members = alike.differences[: alike.each]
+        if len(members) == 1:
             return _common_shape(alike)
-        if len(here) <= _FEW:
-            return self._endings(here)
-        roles = dict.fromkeys(component_of(found.role or _UNKNOWN) for found in here)
+        if len(members) <= _FEW:
+            return self._endings(members)
+        roles = dict.fromkeys(component_of(tensor.role or _UNKNOWN) for tensor in members)
         named = self.and_(label(role, self.lang) for role in roles if role != _UNKNOWN)
-        number = self.count("tensor", len(here))
+        number = self.count("tensor", len(members))
         if not named:
             return number
         key = "each"
-        if len(here) == len(alike.differences):
+        if len(members) == len(alike.differences):
             key = "all"
         return self(key, roles=named, tensors=number)
 
-    def _endings(self, here: Iterable[Difference]) -> str:
+    def _endings(self, members: Iterable[Difference]) -> str:
+        """Name tensors of one module by role and by what follows the module's path."""
         endings: dict[str, list[str]] = {}
-        for difference in here:
+        for difference in members:
             ending = difference.name.rpartition(".")[2]
             endings.setdefault(difference.role or _UNKNOWN, []).append(ending)
         named, unknown = [], ""
@@ -446,8 +454,8 @@ class VerifyWords:
 
 
 def _common_shape(alike: Group) -> str:
-    """Write the shape of a group's tensors, if it is one, and if its kind does not name it."""
-    shapes = {found.expected_shape or found.found_shape for found in alike.differences}
+    """Write the shape of a group's tensors, if all have one and the kind does not name it."""
+    shapes = {tensor.expected_shape or tensor.found_shape for tensor in alike.differences}
     if len(shapes) == 1 and not KINDS[alike.kind].alike:
         return _in_brief(shapes.pop())
     return ""
