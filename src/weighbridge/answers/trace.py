@@ -1,4 +1,4 @@
-"""A trace: the way of a text through a model, step by step."""
+"""A trace: the steps of a text through a model, with shapes, parameters, FLOPs and values."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from weighbridge.render.document import (
     Paragraph,
     Title,
     Together,
+    WideTable,
     plain,
     write,
 )
-from weighbridge.render.table import COLUMNS, Table, width
+from weighbridge.render.table import Table
 from weighbridge.render.words import words
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Values(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """A tensor that a step uses: ``elements`` are 0 where it is tied, and so counted elsewhere."""
+    """A tensor that a step uses; ``elements`` is 0 where it is tied, and so counted elsewhere."""
 
     name: str
     shape: tuple[int, ...]
@@ -56,14 +57,14 @@ class Step(NamedTuple):
 
     Args:
         name: which step it is; `words/trace.*.toml` has its sentences.
-        layer: the layer it is in, where it is in one.
-        dims: the sizes of its values, by the fields that give them; ``tokens`` is the text's, a
-            number is itself.
-        shape: the same in numbers, as they were seen.
-        parameters: those it uses.
-        module: the module whose parameters they are.
-        flops: of its products of matrices, 2·m·k·n each.
-        values: the range of what it gives.
+        layer: the layer it is in; None outside of all layers.
+        dims: the shape of its output, each size as the field that states it, ``tokens`` for the
+            length of the text, or a number.
+        shape: the shape of its output in numbers, as observed.
+        parameters: the parameters it uses.
+        module: the module that has these parameters.
+        flops: the FLOPs of its matrix products, 2·m·k·n each.
+        values: the range of its output.
     """
 
     name: str
@@ -77,7 +78,7 @@ class Step(NamedTuple):
 
     @property
     def own_parameters(self) -> int:
-        """How many parameters it uses that no step before it does."""
+        """How many parameters it uses that no step before it uses."""
         return sum(parameter.elements for parameter in self.parameters)
 
     @property
@@ -110,8 +111,8 @@ def letter(field: str) -> str:
 class Trace(NamedTuple):
     """What `weighbridge.torch.tracing.trace` returns.
 
-    ``tokens`` are each a token, its id and its segment. ``opened`` is the layer to show in full,
-    ``unused`` are the parameters that no step used.
+    Each of ``tokens`` is a token, its id and its segment. ``opened`` is the layer that is shown in
+    full. ``unused`` are the parameters that no step used.
     """
 
     where: str
@@ -128,12 +129,12 @@ class Trace(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """How many parameters the steps use, those that are tied counted once."""
+        """How many parameters the steps use; tied ones count once."""
         return sum(step.own_parameters for step in self.steps)
 
     @property
     def flops(self) -> int:
-        """The FLOPs of all products of matrices."""
+        """The FLOPs of all matrix products."""
         return sum(step.flops for step in self.steps)
 
     @property
@@ -142,7 +143,7 @@ class Trace(NamedTuple):
         return 0
 
     def document(self, lang: str = "en") -> Document:
-        """Return the trace as a document; of one head, its scores and probabilities alone."""
+        """Return the trace as a document; where a head is chosen, its two matrices alone."""
         return Document(tuple(_Steps(self, lang).blocks()), lang)
 
     def text(self, lang: str = "en") -> str:
@@ -150,7 +151,7 @@ class Trace(NamedTuple):
         return write(self.document(lang), "text")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything, ready for JSON; a value that is no number is None."""
+        """Return everything, ready for JSON; nan and infinity are None."""
         tokens, sizes, head = [], {}, None
         for token, id_, segment in self.tokens:
             tokens.append({"token": token, "id": id_, "segment": segment})
@@ -195,12 +196,11 @@ def _finite(value: Any) -> Any:
     return None
 
 
-_MOST_IN_ROWS = 24  # tokens; more of them are a paragraph
-_LONGEST_TOKEN = 12  # terminal columns, at the head of a table
+_MOST_IN_ROWS = 24  # tokens that a table lists in a row each; more are listed in a paragraph
 
 
 class _Steps:
-    """What turns a trace into blocks, in the words of a language."""
+    """Makes the blocks of a trace, in the words of a language."""
 
     def __init__(self, trace: Trace, lang: str) -> None:
         self.trace, self.lang = trace, lang
@@ -261,7 +261,7 @@ class _Steps:
         return str(self.texts["values"].format(shape=shape, **step.values.shown))
 
     def used(self, step: Step) -> Iterator[str]:
-        """Yield which parameters a step uses, and its FLOPs, on one line."""
+        """Yield one line with the parameters that a step uses and its FLOPs, if there are any."""
         texts, facts = self.texts, []
         if step.own_parameters:
             parameters = units.count(step.own_parameters)
@@ -322,24 +322,14 @@ class _Steps:
     def grid(
         self, title: str, numbers: list[list[float]], times: int, decimals: int
     ) -> Iterator[Block]:
-        """Tabulate a token-by-token matrix, as many columns at a time as fit."""
+        """Tabulate a matrix with a row and a column for each token."""
         formula = self.texts["step"][title]["formula"]
         yield Paragraph(plain(f"{self.texts[title]}  {formula}"))
-        tokens = [_cut_token(printable(token)) for token, _, _ in self.trace.tokens]
+        tokens = [printable(token) for token, _, _ in self.trace.tokens]
         rows = []
-        for row in numbers:
-            scores = [_score(value * times, decimals) for value in row]
-            rows.append(scores)
-        widths = []
-        for token, *column in zip(tokens, *rows, strict=True):
-            widths.append(2 + max(map(width, (token, *column))))
-        room = COLUMNS - max(map(width, tokens))
-        for block in _blocks_of_columns(widths, room):
-            header = ("", *(tokens[column] for column in block))
-            cells = []
-            for token, row_of_token in zip(tokens, rows, strict=True):
-                cells.append((token, *(row_of_token[column] for column in block)))
-            yield Table(header, tuple(cells), "<" + ">" * len(block))
+        for token, row in zip(tokens, numbers, strict=True):
+            rows.append((token, *(_score(value * times, decimals) for value in row)))
+        yield WideTable(Table(("", *tokens), tuple(rows), "<" + ">" * len(tokens)))
 
 
 def _section(title: str, *paragraphs: str) -> Block:
@@ -367,27 +357,10 @@ def _shape(shape: Iterable[object]) -> str:
 
 
 def _score(value: float, decimals: int) -> str:
-    """Write a score; one that is no number, or of a token that must not be looked at, is a dash."""
+    """Write a score; a dash for nan, for infinity and where a token is masked."""
     if not math.isfinite(value) or abs(value) >= _MASKED:
         return "-"
     return units.fixed(round(value, decimals) + 0.0, decimals)  # no -0.00
 
 
-_MASKED = 1e30
-
-
-def _cut_token(token: str) -> str:
-    while width(token) > _LONGEST_TOKEN:
-        token = f"{token.removesuffix('…')[:-1]}…"
-    return token
-
-
-def _blocks_of_columns(widths: Sequence[int], room: int) -> Iterator[range]:
-    """Yield the columns of each table: as many as there is room for, at least one."""
-    start, used = 0, 0
-    for column, columns in enumerate(widths):
-        if column > start and used + columns > room:
-            yield range(start, column)
-            start, used = column, 0
-        used += columns
-    yield range(start, len(widths))
+_MASKED = 1e30  # a mask adds the lowest number of a dtype, which is below minus this one

@@ -119,6 +119,15 @@ class Together(NamedTuple):
     blocks: tuple[Block, ...]
 
 
+class WideTable(NamedTuple):
+    """A table of more columns than a line has room for, each under a short name.
+
+    A terminal shows it as several tables, each with the first column, and cuts long names.
+    """
+
+    table: Table
+
+
 # Blocks of an article: prose with marks
 
 
@@ -161,7 +170,7 @@ class Grid(NamedTuple):
 
 Block = (
     Title | Notes | Lines | Parts | NumberedStep | Equalities | Definitions | Comment | Aligned
-    | Outline | Together | Table | Heading | Paragraph | Bullets | Chain | Code | Grid
+    | Outline | Together | Table | WideTable | Heading | Paragraph | Bullets | Chain | Code | Grid
 )  # fmt: skip
 
 NOTHING = Notes(())

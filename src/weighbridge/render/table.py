@@ -164,18 +164,18 @@ def text(table: Table) -> str:
     widths = _fitting(widest, table.align)
     written = ["\n".join(_lines(row, widths, table.align)) for row in rows]
     if table.totals:
-        written.insert(len(written) - table.totals, "-" * (sum(widths) + _GAP * (len(widths) - 1)))
+        written.insert(len(written) - table.totals, "-" * (sum(widths) + GAP * (len(widths) - 1)))
     return "\n".join(written)
 
 
-_GAP = 2
+GAP = 2  # empty terminal columns between those of a table
 
 
 def _fitting(widths: list[int], align: str) -> list[int]:
     """Return the widths with the widest columns of text made as narrow as the terminal asks for."""
     fitting = list(widths)
     texts = [column for column, side in enumerate(align) if side == "<"]
-    while sum(fitting) + _GAP * (len(fitting) - 1) > COLUMNS and texts:
+    while sum(fitting) + GAP * (len(fitting) - 1) > COLUMNS and texts:
         widest = max(texts, key=fitting.__getitem__)
         if fitting[widest] <= _NARROWEST:
             break

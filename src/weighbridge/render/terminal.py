@@ -22,11 +22,12 @@ from weighbridge.render.document import (
     Parts,
     Title,
     Together,
+    WideTable,
 )
-from weighbridge.render.table import COLUMNS, LATEX, Table, lines_of, text, width, wrap
+from weighbridge.render.table import COLUMNS, GAP, LATEX, Table, lines_of, text, width, wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     from weighbridge.render.document import Block, Branch, Document, Leaf
@@ -65,6 +66,40 @@ def _title(block: Title) -> str:
 
 
 _LEVEL = "  "
+
+
+def _wide_table(block: WideTable) -> str:
+    """Write a table in slices: the first column, and as many others as there is room for."""
+    table = block.table
+    header = tuple(map(_cut, table.header))
+    rows = [(_cut(row[0]), *row[1:]) for row in table.rows]
+    widths = [max(map(width, column)) for column in zip(header, *rows, strict=True)]
+    slices = []
+    for start, end in _slices(widths):
+        cells = [(row[0], *row[start:end]) for row in (header, *rows)]
+        align = table.align[0] + table.align[start:end]
+        slices.append(text(Table(cells[0], tuple(cells[1:]), align)))
+    return "\n\n".join(slices)
+
+
+def _slices(widths: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the columns, from which to before which, that fit beside the first: at least one."""
+    start, taken = 1, widths[0]
+    for column in range(1, len(widths)):
+        if column > start and taken + GAP + widths[column] > COLUMNS:
+            yield start, column
+            start, taken = column, widths[0]
+        taken += GAP + widths[column]
+    yield start, len(widths)
+
+
+def _cut(name: str) -> str:
+    while width(name) > _LONGEST_NAME:
+        name = f"{name.removesuffix('…')[:-1]}…"
+    return name
+
+
+_LONGEST_NAME = 12  # columns of the terminal; a dozen numbers under shorter names fit on a line
 
 
 def _notes(block: Notes) -> str:
@@ -206,6 +241,7 @@ _PLAIN: dict[type, Callable[[Any], str]] = {
     Aligned: _aligned,
     Outline: _outline,
     Table: text,
+    WideTable: _wide_table,
 }
 
 
