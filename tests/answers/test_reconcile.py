@@ -412,7 +412,7 @@ def test_a_published_number_is_what_the_facts_say(claim: dict[str, Any]) -> None
 def test_a_published_table_is_what_the_facts_say(told: dict[str, Any], tmp_path: Path) -> None:
     found = reconcile_table(
         write_table(tmp_path / "a.csv", told["columns"], told["rows"]), told["family"]
-    ).found
+    ).fit
     if "odd" in told:
         assert {row.name for row in found.slips if row.problem} == set(told["odd"])
         return
@@ -425,14 +425,14 @@ def test_the_odd_rows_of_gpt_3_s_table_say_why(tmp_path: Path) -> None:
     (told,) = (table for table in PUBLISHED["table"] if table["name"] == "gpt-3")
     found = reconcile_table(
         write_table(tmp_path / "a.csv", told["columns"], told["rows"]), "gpt2"
-    ).found
+    ).fit
     odd = {row.name: row.problem for row in found.slips if row.problem}
     assert "n_embd = 2048, n_head = 24" in odd["XL"]
     assert "n_embd = 5140, n_head = 40" in odd["13B"]
     wrong: list[list[object]] = [["a", 2, 64, 4, 32, 2048, "1M"]]
     one = reconcile_table(
         write_table(tmp_path / "one.csv", told["columns"], wrong), "gpt2"
-    ).found.slips[0]
+    ).fit.slips[0]
     assert one.problem == "4 heads of 32 are 128 wide, and not 64"
 
 

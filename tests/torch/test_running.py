@@ -38,7 +38,7 @@ def theirs(folder: Path, model: Any, *texts: Any) -> Any:
 
 def answer(folder: Path, first: str, second: str | None = None, **given: Any) -> dict[str, Any]:
     (found,) = run_texts(folder, [(first, second)], **given).answers
-    return found.found
+    return found.results
 
 
 def test_a_mask_is_filled(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_without_a_mask_the_embedding_is_left(tmp_path: Path) -> None:
     found = run_texts(tmp_path, [("The cat", None)])
     hidden = theirs(tmp_path, model.bert, "The cat").last_hidden_state[0].mean(0)
     assert found.pool == "mean"
-    assert found.answers[0].found["embedding"] == pytest.approx(hidden.tolist(), **NEAR)
+    assert found.answers[0].results["embedding"] == pytest.approx(hidden.tolist(), **NEAR)
 
 
 def test_pre_training_fills_and_tells_what_follows(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_one_of_several_choices(tmp_path: Path) -> None:
     with torch.no_grad():
         expected = model(**{name: of[None] for name, of in encoded.items()}).logits[0].softmax(-1)
     found = run_texts(tmp_path, [("it is", choice) for choice in choices]).answers
-    assert [of.found["choice"] for of in found] == pytest.approx(expected.tolist(), **NEAR)
+    assert [of.results["choice"] for of in found] == pytest.approx(expected.tolist(), **NEAR)
     with pytest.raises(UsageError, match="the choices are of one text"):
         run_texts(tmp_path, [("it is", "a"), ("it", "b")])
 
@@ -156,10 +156,10 @@ def test_embeddings_are_pooled_as_asked(tmp_path: Path, pool: str | None) -> Non
     texts = [("the cat", None), ("it is raining on the mat.", None)]
     found = run_texts(tmp_path, texts, pool=pool)
     assert found.pool == (pool or "mean")
-    assert found.answers[0].found["embedding"] == pytest.approx(
+    assert found.answers[0].results["embedding"] == pytest.approx(
         vectors[pool or "mean"].tolist(), **NEAR
     )
-    one, other = (torch.tensor(of.found["embedding"]) for of in found.answers)
+    one, other = (torch.tensor(of.results["embedding"]) for of in found.answers)
     assert found.alike[0][1] == pytest.approx(
         torch.cosine_similarity(one, other, dim=0).item(), **NEAR
     )
@@ -182,7 +182,7 @@ def test_many_texts_are_answered_in_their_order(tmp_path: Path) -> None:
     for at in (3, 40, 69):
         assert found.answers[at].text == texts[at][0]
         alone = answer(tmp_path, *texts[at])["embedding"]
-        assert found.answers[at].found["embedding"] == pytest.approx(alone, **NEAR)
+        assert found.answers[at].results["embedding"] == pytest.approx(alone, **NEAR)
 
 
 def test_real_sentences_that_are_alike_are_found_to_be() -> None:
@@ -306,7 +306,7 @@ def on_hub(tmp_path: Path, url: str, address: str, **settings: str) -> tuple[int
     }
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     command = [sys.executable, "-m", "weighbridge", "run", address, "the cat", "--json"]
-    done = subprocess.run(
+    done = subprocess.run_texts(
         command,
         env={**environment, **settings},
         capture_output=True,
@@ -321,7 +321,7 @@ def test_a_checkpoint_on_the_hub_is_fetched_once(tmp_path: Path) -> None:
     folder = tmp_path / "org" / "name"
     berts.write(folder)
     (folder / "README.md").write_text("not needed")
-    expected = run_texts(folder, [("the cat", None)]).answers[0].found["embedding"]
+    expected = run_texts(folder, [("the cat", None)]).answers[0].results["embedding"]
     with serving(tmp_path) as server:
         server.revisions |= {SHA: SHA, "v2": SHA}
         status, out, err = on_hub(tmp_path, server.url, "hf://org/name@v2")

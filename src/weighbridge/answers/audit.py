@@ -30,9 +30,9 @@ _LONGEST = 300  # characters of an article's line that a text shows
 def audit(article: str | os.PathLike[str] | None = None, *, text: str | None = None) -> Audit:
     """Check the arithmetic of an article that derives a count of parameters, in English or Chinese.
 
-    It finds what is said to equal what, among words, in LaTeX and in tables; takes letters for what
-    the article says that they are; checks each step exactly; and follows every slip to the figures
-    that rest on it. Nothing in an article is run.
+    It finds equalities among words, in LaTeX and in tables; gives letters the values that the
+    article states; checks each step exactly; and lists for every slip the figures that rest on it.
+    No code in an article is run.
 
     Args:
         article: the path of a text, Markdown or HTML file, the address of a page, or ``"-"`` for
@@ -40,9 +40,9 @@ def audit(article: str | os.PathLike[str] | None = None, *, text: str | None = N
         text: the article itself, in place of a path.
 
     Raises:
-        ArticleError: it is no text, is too long, or has no arithmetic.
-        CheckpointError: there is no such file, or it cannot be had.
-        UsageError: neither or both of the two are given.
+        ArticleError: the article is not text, is too long, or has no arithmetic.
+        CheckpointError: there is no such file, or it cannot be read.
+        UsageError: neither or both of ``article`` and ``text`` are given.
 
     Example:
         >>> article = "H = 768. The layer has 4H² = 2,359,296. Tokens: 30522×768 = 23,449,856."
@@ -65,13 +65,13 @@ def audit(article: str | os.PathLike[str] | None = None, *, text: str | None = N
 class Audit(Report):
     """What `audit` returns.
 
-    ``slips`` are the steps that are wrong, each with its line, what is stated and what is right;
-    ``unread`` what looks like arithmetic and could not be checked, ``checked`` how many steps were.
+    ``slips`` are the wrong steps, each with its line, what it states and what is right. ``unread``
+    is what looks like arithmetic and could not be checked; ``checked`` is how many steps could.
     """
 
-    def __init__(self, source: Source, found: Findings) -> None:
-        self.source, self.found = source, found
-        self.slips, self.unread, self.checked, self.total = found
+    def __init__(self, source: Source, findings: Findings) -> None:
+        self.source = source
+        self.slips, self.unread, self.checked, self.total = findings
         if not (self.checked or self.unread or self.slips):
             raise ArticleError(
                 "there is no arithmetic in it to check",
@@ -91,7 +91,7 @@ class Audit(Report):
 
     @cached_property
     def counts(self) -> Reconciled | None:
-        """What the mended total counts of a BERT of the article's sizes; None without them."""
+        """What the corrected total counts in a BERT of the article's sizes; None without sizes."""
         total = self.total
         if total is None or total.mended.denominator > 1 or total.mended < 1:
             return None
@@ -100,7 +100,7 @@ class Audit(Report):
             return None
         try:
             return reconcile("bert", int(total.mended), fields=fields)
-        except WeighbridgeError:  # sizes that make no model, or a number that is none
+        except WeighbridgeError:  # the sizes fit no model, or the total is out of range
             return None
 
     def to_dict(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class Audit(Report):
         }
 
     def document(self, lang: str = "en") -> Document:
-        """Return the article's lines with what is wrong, what was not read, and the total."""
+        """Return the lines with slips and what is wrong there, the unread ones, and the total."""
         texts = AuditWords(lang)
         heading = Notes(tuple(self._heading(texts)))
         slips = [_slip_block(slip, texts) for slip in self.slips[:MOST_LINES]]
@@ -195,7 +195,7 @@ def _slip_to_dict(slip: Slip) -> dict[str, Any]:
 
 
 def _slip_block(slip: Slip, texts: AuditWords) -> Together:
-    """Return the line with a slip, what is wrong with it, and what follows from it."""
+    """Return the line with a slip, what is wrong in it, and the figures that rest on it."""
     line = Notes((texts("line", line=slip.line, text=_shortened(slip.text)),))
     values = {"stated": slip.stated, "correct": slip.correct, "mended": slip.mended}
     facts = [texts.kind(slip.kind, about=label(slip.about, texts.lang), **values)]
@@ -247,7 +247,7 @@ class AuditWords:
 
     def __init__(self, lang: str) -> None:
         self.lang = lang
-        words(lang)  # refuses a language that is not spoken
+        words(lang)  # refuses a language that there are no words of
         self._texts: dict[str, Any] = data.read_toml(f"words/audit.{lang}.toml")
 
     def __call__(self, key: str, /, **values: object) -> str:

@@ -1,4 +1,4 @@
-"""What a run of fine-tuning will weigh, and what it gave: how good it is, and how heavy."""
+"""Fine-tuning: what a run will weigh, how good its result is, and what it did weigh."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_LABEL = 24
 
 
 def forecast(predicted: Mapping[str, Any], run: Mapping[str, Any], lang: str = "en") -> str:
-    """Write what a run is, and what it will weigh, for a terminal."""
+    """Write what a run will do, and what it will weigh, for a terminal."""
     texts = _finetune_words(lang)
     rows = []
     for name, field, show in _WEIGHED:
@@ -33,7 +33,7 @@ def forecast(predicted: Mapping[str, Any], run: Mapping[str, Any], lang: str = "
 
 
 def evaluated(step: int, steps: int, scores: Mapping[str, Any], lang: str = "en") -> str:
-    """Write in a line what an evaluation found."""
+    """Write the scores of an evaluation in a line."""
     names = ("training_loss", "loss", "accuracy", "f1")
     shown = {name: units.fixed(scores[name], 3) for name in names}
     return _finetune_words(lang)["evaluated"].format(
@@ -59,7 +59,7 @@ def _described(run: Mapping[str, Any], texts: Mapping[str, str]) -> Iterator[str
 
 
 class Finetuned(Report):
-    """What `weighbridge finetune` gives, from the same JSON that its folder holds."""
+    """What `weighbridge finetune` returns: the JSON that it writes to its folder."""
 
     def __init__(self, result: Mapping[str, Any]) -> None:
         self.result = dict(result)
@@ -69,7 +69,7 @@ class Finetuned(Report):
         return self.result
 
     def document(self, lang: str = "en") -> Document:
-        """Return what came of it: the scores, the history, what it weighed."""
+        """Return the result: the scores, the history, and what the run weighed."""
         texts, scores, labels = _finetune_words(lang), self.result["scores"], self._labels
         heading = texts["accuracy"].format(
             accuracy=units.fixed(scores["accuracy"], 3), texts=units.count(scores["texts"])
@@ -87,8 +87,9 @@ class Finetuned(Report):
 
     def _classes(self, texts: Mapping[str, str]) -> Table:
         scores, rows = self.result["scores"], []
-        for name, of_class in scores["classes"].items():
-            rows.append((_label(name), *_three(of_class), units.count(of_class["texts"])))
+        for name, class_scores in scores["classes"].items():
+            texts_of_class = units.count(class_scores["texts"])
+            rows.append((_label(name), *_three(class_scores), texts_of_class))
         rows.append((texts["mean"], *_three(scores), units.count(scores["texts"])))
         columns = ("class_name", "precision", "recall", "f1", "texts")
         return Table(tuple(texts[name] for name in columns), tuple(rows), "<>>>>", 1)
@@ -166,7 +167,7 @@ def _weight(
     show: Callable[[Any, Mapping[str, str]], str],
     texts: Mapping[str, str],
 ) -> str:
-    """Write a value; nothing where there is none."""
+    """Write a value; empty where there is none."""
     if values.get(field) is None:
         return ""
     return show(values[field], texts)

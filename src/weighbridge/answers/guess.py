@@ -1,4 +1,4 @@
-"""A guess: what a checkpoint without a config may be, what is sure of it and what is not."""
+"""A guess: the model that a checkpoint without a config may be, and what of it is sure."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _LONGEST_VALUE = 30
 def guess(checkpoint: str | os.PathLike[str]) -> Guessed:
     """Find the family, class and config of a checkpoint from the names and shapes in its headers.
 
-    What the headers determine is sure, and what they leave open is free: no tensor shows how many
-    attention heads a BERT has. A guess is exact if the checkpoint then holds every tensor of the
-    class in its shape, and no other. Often more than one family fits exactly; all of them are
-    listed, the likeliest first.
+    A field that the headers determine is sure; one that they leave open is free: no tensor shows
+    how many attention heads a BERT has. A guess is exact if the checkpoint holds every tensor of the
+    guessed class in its shape, and no other. Often more than one family fits exactly; all of them
+    are listed, the likeliest first.
 
     Args:
         checkpoint: a checkpoint file, the index of several, or a folder with either.
 
     Raises:
-        CheckpointError: there is nothing to read, it breaks a rule of its format, or it holds no
+        CheckpointError: there is nothing to read, or a file breaks a rule of its format or holds no
             tensor.
 
     Example:
@@ -50,25 +50,25 @@ def guess(checkpoint: str | os.PathLike[str]) -> Guessed:
         >>> guessed.status, guessed.best.family, guessed.best.sure
         (1, 'bert', {'hidden_size': 2})
     """
-    found = translated(readers.read(checkpoint))
-    if not found.rows:
+    stored = translated(readers.read(checkpoint))
+    if not stored.rows:
         raise CheckpointError(
-            "holds no tensor", where=found.path, hint="give a checkpoint that holds some"
+            "holds no tensor", where=stored.path, hint="give a checkpoint that holds some"
         )
-    return Guessed(guessing.guess_model(found))
+    return Guessed(guessing.guess_model(stored))
 
 
 class Guessed(Report):
     """What `guess` returns."""
 
-    def __init__(self, found: Guess) -> None:
-        self.guess, self.found = found, found.found
-        self.candidates: tuple[Candidate, ...] = found.candidates
-        """What it may be, the likeliest first."""
+    def __init__(self, guess: Guess) -> None:
+        self.guess, self.checkpoint = guess, guess.found
+        self.candidates: tuple[Candidate, ...] = guess.candidates
+        """The candidates, the likeliest first."""
 
     @property
     def best(self) -> Candidate | None:
-        """The likeliest candidate, or the nearest where none is exact; None without any."""
+        """The likeliest candidate, or the nearest where none is exact; None if there is none."""
         return next(iter(self.candidates), None)
 
     @property
@@ -78,7 +78,7 @@ class Guessed(Report):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The config of the likeliest candidate, as a config.json has it.
+        """The config of the likeliest candidate, as in a config.json.
 
         Raises:
             ModelError: no family has tensors of such names.
@@ -86,7 +86,7 @@ class Guessed(Report):
         if self.best is None:
             hint = "`weighbridge inspect` tells what it holds"
             raise ModelError(
-                "no family has tensors of these names", where=self.found.path, hint=hint
+                "no family has tensors of these names", where=self.checkpoint.path, hint=hint
             )
         return self.best.config
 
@@ -102,8 +102,8 @@ class Guessed(Report):
                 for difference in best.comparison.differences
             ]
         return {
-            "checkpoint": self.found.path,
-            "format": self.found.format,
+            "checkpoint": self.checkpoint.path,
+            "format": self.checkpoint.format,
             "status": self.status,
             "family": best and best.family,
             "class": best and best.class_name,
@@ -116,8 +116,8 @@ class Guessed(Report):
                 for candidate in self.candidates
             ],
             "differences": differences,
-            "files": list(self.found.files),
-            "header_bytes": self.found.header_bytes,
+            "files": list(self.checkpoint.files),
+            "header_bytes": self.checkpoint.header_bytes,
             "evidence": evidence,
         }
 
@@ -128,12 +128,12 @@ class Guessed(Report):
         choice = Choice(
             best.comparison, best.class_name, "fits", {best.class_name: best.comparison.failures}
         )
-        return Verification(best.model, self.found, choice, None)
+        return Verification(best.model, self.checkpoint, choice, None)
 
     def document(self, lang: str = "en") -> Document:
-        """Return the guess: what it is, what is sure of it, what is not, and what else fits."""
+        """Return the guess: the model, its sure and its free fields, and what else fits."""
         texts = _guess_words(lang)
-        title = Title(f"{printable(self.found.path)} · {self.found.format}")
+        title = Title(f"{printable(self.checkpoint.path)} · {self.checkpoint.format}")
         if self.best is None:
             return Document((Together((title, Notes((texts["nothing"],)))),), lang)
         verdict = texts["exact"]
@@ -166,8 +166,8 @@ class Guessed(Report):
         if others:
             yield texts["equals"].format(classes=_first(others, texts))
         yield from self.verification.weighing.known(lang)[:1]
-        files = units.count(len(self.found.files))
-        yield texts["evidence"].format(files=files, bytes=units.count(self.found.header_bytes))
+        files = units.count(len(self.checkpoint.files))
+        yield texts["evidence"].format(files=files, bytes=units.count(self.checkpoint.header_bytes))
 
 
 def _in_brief(candidate: Candidate) -> dict[str, str]:
@@ -191,7 +191,7 @@ def _first(items: Iterable[str], texts: dict[str, str]) -> str:
 
 
 def _as_json(value: Any) -> str:
-    """Write a field's value as JSON has it; a long list by its beginning."""
+    """Write a field's value in JSON; of a long list, the beginning."""
     import json  # noqa: PLC0415  # a name from the catalogue is answered without it
 
     return shorten(json.dumps(value, ensure_ascii=False), str, _LONGEST_VALUE)

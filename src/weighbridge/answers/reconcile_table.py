@@ -36,21 +36,21 @@ _MOST_ROWS = 2_000
 _NAMES = ("model", "name", "config", "型号", "模型")
 _NUMBERS = ("parameters", "params", "total", "number", "n_params", "size", "参数量", "参数")
 _CHECKED = ("d_head", "head_dim", "head_size")
-"""Columns that say what follows from others, where the family has no such field."""
+"""Columns that follow from others: checked against them where the family has no such field."""
 
 
 def reconcile_table(path: str | os.PathLike[str], family: str | None = None) -> TableReconciled:
     """Find the way of counting that fits most rows of a table of configs with published totals.
 
-    A row names a model (``model``) or gives fields of a family's config, each in a column of its
-    name, and its number (``parameters``). Columns of other names are passed over, and named.
+    A row has its number in a column ``parameters``, and names a model in a column ``model`` or
+    gives fields of a family's config, each in a column of its name. Other columns are ignored.
 
     Args:
         path: a CSV file; its first line names the columns.
-        family: the family of all rows, where no column ``family`` or ``model_type`` says it.
+        family: the family of all rows, if there is no column ``family`` or ``model_type``.
 
     Raises:
-        UsageError: it cannot be read, is empty, or has no column of numbers.
+        UsageError: the file cannot be read, is empty, or has no column of numbers.
     """
     where = os.fspath(path)
     header, lines = _rows(where)
@@ -120,10 +120,10 @@ def _table_row(
         ) from None
     named = next((cells[name].strip() for name in _NAMES if cells.get(name, "").strip()), "")
     kind = cells.get("family") or cells.get("model_type") or family
-    given = {}
+    fields = {}
     for name, cell in cells.items():
         if cell.strip() and name not in (*_NAMES, numbers, "family"):
-            given[name] = _cell_value(cell)
+            fields[name] = _cell_value(cell)
     try:
         if kind is None and not named:
             raise ConfigError(
@@ -131,9 +131,9 @@ def _table_row(
             )
         described: str | dict[str, Any] = named
         if kind:
-            described = {"model_type": kind, **_known_fields(kind, given)}
+            described = {"model_type": kind, **_known_fields(kind, fields)}
         model = find(described)
-        problem = _inconsistent(model, given)
+        problem = _inconsistent(model, fields)
     except WeighbridgeError as error:
         return TableRow(named or f"line {line}", wanted, (), shorten(str(error), str, 200))
     ways: tuple[Way, ...] = ()
@@ -153,20 +153,20 @@ def _cell_value(cell: str) -> Any:
     return cell.strip()
 
 
-def _known_fields(family: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _known_fields(family: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns that are fields of a family."""
     blueprint = load(family)
     known = {*blueprint.fields, *blueprint.aliases, *blueprint.inert}
-    return {name: value for name, value in given.items() if name in known}
+    return {name: value for name, value in fields.items() if name in known}
 
 
-def _inconsistent(model: Model, given: Mapping[str, Any]) -> str:
-    """Return what a row says that cannot be: heads of a size that do not make up the layer."""
+def _inconsistent(model: Model, fields: Mapping[str, Any]) -> str:
+    """Return what contradicts itself in a row: heads whose sizes do not add up to the layer's."""
     sizes = {}
     for field, letter in letters_of(model.blueprint).items():
         if isinstance(model.fields.get(field), int):
             sizes[letter] = model.fields[field]
-    stated = next((given[name] for name in _CHECKED if isinstance(given.get(name), int)), None)
+    stated = next((fields[name] for name in _CHECKED if isinstance(fields.get(name), int)), None)
     if stated and {"H", "A"} <= sizes.keys() and stated * sizes["A"] != sizes["H"]:
         wide, layer = units.count(stated * sizes["A"]), units.count(sizes["H"])
         return f"{sizes['A']} heads of {stated} are {wide} wide, and not {layer}"
@@ -176,21 +176,21 @@ def _inconsistent(model: Model, given: Mapping[str, Any]) -> str:
 class TableReconciled(Report):
     """What `reconcile_table` returns."""
 
-    def __init__(self, path: str, found: TableFit) -> None:
-        self.path, self.found = path, found
+    def __init__(self, path: str, table_fit: TableFit) -> None:
+        self.path, self.fit = path, table_fit
 
     @property
     def status(self) -> int:
         """0 if one way fits every row, 1 if it does not."""
-        return int(bool(self.found.slips))
+        return int(bool(self.fit.slips))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
-        way, steps, class_name, slips = self.found.way, None, None, []
+        way, steps, class_name, slips = self.fit.way, None, None, []
         if way:
             steps = [{"convention": step.convention, **dict(step.values)} for step in way.steps]
             class_name = way.class_name
-        for row in self.found.slips:
+        for row in self.fit.slips:
             stated = {"row": row.name, "stated": row.number.text}
             slips.append({**stated, "problem": row.problem, "other_ways": len(row.ways)})
         return {
@@ -198,31 +198,31 @@ class TableReconciled(Report):
             "status": self.status,
             "way": steps,
             "class": class_name,
-            "fitting": [row.name for row in self.found.fitting],
+            "fitting": [row.name for row in self.fit.fitting],
             "slips": slips,
         }
 
     def document(self, lang: str = "en") -> Document:
         """Return the way, and a verdict on every row."""
-        texts, found = ReconcileWords(lang), self.found
+        texts, table_fit = ReconcileWords(lang), self.fit
         names = {
             "path": printable(self.path),
-            "count": len(found.rows),
-            "fitting": len(found.fitting),
+            "count": len(table_fit.rows),
+            "fitting": len(table_fit.fitting),
         }
-        if found.way is None:
+        if table_fit.way is None:
             heading = texts["table_none"].format(**names)
         else:
             key = "table_fits"
-            if found.slips:
+            if table_fit.slips:
                 key = "table_most"
-            heading = texts[key].format(way=_in_general(found.way, texts), **names)
-        rows = [(row.name, row.number.text, self._verdict(row, texts)) for row in found.rows]
+            heading = texts[key].format(way=_in_general(table_fit.way, texts), **names)
+        rows = [(row.name, row.number.text, self._verdict(row, texts)) for row in table_fit.rows]
         header = (texts["table_row"], texts["table_stated"], texts["table_verdict"])
         return Document((Notes((heading,)), Table(header, tuple(rows), "<><")), lang)
 
     def _verdict(self, row: TableRow, texts: ReconcileWords) -> str:
-        if row in self.found.fitting:
+        if row in self.fit.fitting:
             return texts["fits"]
         if row.problem:
             what = row.problem
@@ -234,7 +234,7 @@ class TableReconciled(Report):
 
 
 def _in_general(way: Way, texts: ReconcileWords) -> str:
-    """Say a way of counting without what it changes, which is another number in each row."""
+    """Say a way of counting without the changes it makes, since each row has its own."""
     steps = []
     for step in way.steps:
         entry, values = conventions()[step.convention], dict(step.values)

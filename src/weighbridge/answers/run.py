@@ -1,4 +1,4 @@
-"""What a model says of texts, and the ways to show it: `weighbridge run`."""
+"""What a model predicts for texts: `weighbridge run`."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _FIRST = 6  # numbers of an embedding that a text has
 
 
 class TextAnswer(NamedTuple):
-    """What a model says of one text.
+    """What a model predicts for one text.
 
-    ``found`` holds what its kind of class gives, ready for JSON: ``masks``, ``classes``, ``value``,
-    ``tokens``, ``span``, ``choices``, ``follows`` or ``embedding``. ``tokens`` counts those of the
-    text.
+    ``results`` holds what its class gives, ready for JSON: ``masks``, ``classes``, ``value``,
+    ``tokens``, ``span``, ``choice``, ``follows`` or ``embedding``. ``tokens`` is the number of
+    tokens of the text.
     """
 
     text: str
     second: str | None
     tokens: int
-    found: dict[str, Any]
+    results: dict[str, Any]
     notes: tuple[str, ...] = ()
 
 
 class TextAnswers(NamedTuple):
-    """The answers to texts, in their order, and what gave them.
+    """The answers to texts, in their order, and the model that gave them.
 
-    ``pool`` is how embeddings were made, if any were, and ``alike`` the cosine of each two of a
-    few.
+    ``pool`` is how embeddings were pooled, if there are any. ``alike`` is the cosine of each two
+    embeddings, if there are only a few.
     """
 
     where: str
@@ -51,7 +51,7 @@ class TextAnswers(NamedTuple):
 
 
 class Running(Report):
-    """What `weighbridge run` shows: what a model says of texts."""
+    """What `weighbridge run` shows: the predictions of a model for texts."""
 
     def __init__(self, run: TextAnswers) -> None:
         self.run = run
@@ -66,13 +66,13 @@ class Running(Report):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
-        answers = [{**answer._asdict(), **answer.found} for answer in self.run.answers]
+        answers = [{**answer._asdict(), **answer.results} for answer in self.run.answers]
         for answer in answers:
-            del answer["found"]
+            del answer["results"]
         return {**self.run._asdict(), "answers": answers}
 
     def document(self, lang: str = "en") -> Document:
-        """Return what a model says of each text, and how alike they are."""
+        """Return what the model predicts for each text, and how alike the texts are."""
         run, texts = self.run, _run_words(lang)
         heading = texts["heading"].format(
             parameters=units.count(run.parameters),
@@ -99,8 +99,8 @@ def _title(answer: TextAnswer, texts: Mapping[str, str]) -> str:
 
 def _blocks(answer: TextAnswer, run: TextAnswers, texts: Mapping[str, str]) -> Iterator[Block]:
     for name, show in _SHOWN.items():
-        if name in answer.found:
-            yield from show(answer.found[name], run, texts)
+        if name in answer.results:
+            yield from show(answer.results[name], run, texts)
 
 
 def _masks(
@@ -177,11 +177,11 @@ _SHOWN: dict[str, Callable[[Any, TextAnswers, Mapping[str, str]], Iterator[Block
     "follows": _follows,
     "embedding": _embedding,
 }
-"""How each thing is shown that a class can give."""
+"""How each kind of result is shown."""
 
 
 def _alike(alike: Sequence[Sequence[float]], texts: Mapping[str, str]) -> Table:
-    """Return a table of how alike each two texts are, by their numbers."""
+    """Return a table of how alike each two texts are; the texts stand by their numbers."""
     rows = []
     for number, row in enumerate(alike, 1):
         rows.append((str(number), *(units.fixed(cosine, 3) for cosine in row)))

@@ -72,7 +72,9 @@ def run_texts(
         hint = "use cls or mean"
         raise UsageError("this class has no pooler", values={"class": loaded.class_name}, hint=hint)
     answers = _answered(_Asking(loaded, how, top), asked, watch)
-    embeddings = [answer.found["embedding"] for answer in answers if "embedding" in answer.found]
+    embeddings = [
+        answer.results["embedding"] for answer in answers if "embedding" in answer.results
+    ]
     return TextAnswers(
         loaded.where,
         loaded.class_name,
