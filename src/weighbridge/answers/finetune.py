@@ -154,7 +154,7 @@ def _three(scores: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _label(name: str, columns: int = _LONGEST_LABEL) -> str:
-    """Write the name of a class in so many columns."""
+    """Write the name of a class, cut to a number of terminal columns."""
     letters = columns
     while width(shortened := shorten(name, str, letters)) > columns and letters > 1:
         letters -= 1

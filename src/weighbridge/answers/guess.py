@@ -29,9 +29,9 @@ def guess(checkpoint: str | os.PathLike[str]) -> Guessed:
     """Find the family, class and config of a checkpoint from the names and shapes in its headers.
 
     A field that the headers determine is sure; one that they leave open is free: no tensor shows
-    how many attention heads a BERT has. A guess is exact if the checkpoint holds every tensor of the
-    guessed class in its shape, and no other. Often more than one family fits exactly; all of them
-    are listed, the likeliest first.
+    how many attention heads a BERT has. A guess is exact if the checkpoint holds every tensor of
+    the guessed class in its shape, and no other. Often more than one family fits exactly; all of
+    them are listed, the likeliest first.
 
     Args:
         checkpoint: a checkpoint file, the index of several, or a folder with either.
@@ -123,7 +123,7 @@ class Guessed(Report):
 
     @property
     def verification(self) -> Verification:
-        """The checkpoint held against the guessed config, as `verify` holds it against another."""
+        """The comparison of the checkpoint with the guessed config, as `verify` makes it."""
         best = self.candidates[0]
         choice = Choice(
             best.comparison, best.class_name, "fits", {best.class_name: best.comparison.failures}

@@ -181,7 +181,7 @@ _SHOWN: dict[str, Callable[[Any, TextAnswers, Mapping[str, str]], Iterator[Block
 
 
 def _alike(alike: Sequence[Sequence[float]], texts: Mapping[str, str]) -> Table:
-    """Return a table of how alike each two texts are; the texts stand by their numbers."""
+    """Return a table of how alike each two texts are, with the texts as numbers."""
     rows = []
     for number, row in enumerate(alike, 1):
         rows.append((str(number), *(units.fixed(cosine, 3) for cosine in row)))

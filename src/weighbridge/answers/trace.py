@@ -333,7 +333,7 @@ class _Steps:
 
 
 def _section(title: str, *paragraphs: str) -> Block:
-    """Return a heading with what stands right below it."""
+    """Return a heading with the paragraphs right below it."""
     below = [Paragraph(plain(paragraph)) for paragraph in paragraphs]
     return Together((Heading(2, plain(title)), *below))
 

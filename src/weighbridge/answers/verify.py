@@ -220,8 +220,8 @@ class Compared(Report):
         if not differences[0].role:  # it is not about tensors
             return Notes((heading,))
         groups, number = group(differences), texts.count("tensor", len(differences))
-        lines = Parts(tuple(texts.parts(alike) for alike in groups[:MOST_LINES]))
-        not_listed = sum(len(alike.differences) for alike in groups[MOST_LINES:])
+        lines = Parts(tuple(texts.parts(tensor_group) for tensor_group in groups[:MOST_LINES]))
+        not_listed = sum(len(tensor_group.differences) for tensor_group in groups[MOST_LINES:])
         more = Notes(())
         if not_listed:
             more = Notes((texts("more", tensors=texts.count("tensor", not_listed)),), level=1)
@@ -412,19 +412,23 @@ class VerifyWords:
         values = {**fields, "about": self.and_(about), **(names or {})}
         return self.of(section, difference.kind).format(*about, **values)
 
-    def parts(self, alike: Group) -> tuple[str, ...]:
+    def parts(self, tensor_group: Group) -> tuple[str, ...]:
         """Say of a group where its tensors are, which they are, and what is wrong with them."""
-        detail = self.about("details", alike.differences[0])
-        if not alike.place:
-            number = self.count("tensor", len(alike.differences))
+        detail = self.about("details", tensor_group.differences[0])
+        if not tensor_group.place:
+            number = self.count("tensor", len(tensor_group.differences))
             return (self("kind", kind=detail, tensors=number),)
-        return (shorten(alike.place, str, _LONGEST_NAME), self._members(alike), detail)
+        return (
+            shorten(tensor_group.place, str, _LONGEST_NAME),
+            self._members(tensor_group),
+            detail,
+        )
 
-    def _members(self, alike: Group) -> str:
+    def _members(self, tensor_group: Group) -> str:
         """Name the tensors of a group that are in one module, by their roles."""
-        members = alike.differences[: alike.each]
+        members = tensor_group.differences[: tensor_group.each]
         if len(members) == 1:
-            return _common_shape(alike)
+            return _common_shape(tensor_group)
         if len(members) <= _FEW:
             return self._endings(members)
         roles = dict.fromkeys(component_of(tensor.role or _UNKNOWN) for tensor in members)
@@ -433,7 +437,7 @@ class VerifyWords:
         if not named:
             return number
         key = "each"
-        if len(members) == len(alike.differences):
+        if len(members) == len(tensor_group.differences):
             key = "all"
         return self(key, roles=named, tensors=number)
 
@@ -453,10 +457,10 @@ class VerifyWords:
         return self.and_(filter(None, (*named, unknown)))
 
 
-def _common_shape(alike: Group) -> str:
+def _common_shape(tensor_group: Group) -> str:
     """Write the shape of a group's tensors, if all have one and the kind does not name it."""
-    shapes = {tensor.expected_shape or tensor.found_shape for tensor in alike.differences}
-    if len(shapes) == 1 and not KINDS[alike.kind].alike:
+    shapes = {tensor.expected_shape or tensor.found_shape for tensor in tensor_group.differences}
+    if len(shapes) == 1 and not KINDS[tensor_group.kind].alike:
         return _in_brief(shapes.pop())
     return ""
 
