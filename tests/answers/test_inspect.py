@@ -129,11 +129,13 @@ def test_a_text_says_the_total_in_80_columns(
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [("none.gguf", "missing: there is no such file"), (".", "no-checkpoint: the folder holds no")],
 )
-def test_what_is_not_there_is_told(tmp_path: Path, run: Run, path: str, said: str) -> None:
+def test_a_missing_checkpoint_is_one_message(
+    tmp_path: Path, run: Run, path: str, message: str
+) -> None:
     status, out, err = run("inspect", str(tmp_path / path))
     assert (status, out) == (2, "")
-    assert said in err
+    assert message in err
     assert len(err.splitlines()) == 1

@@ -47,7 +47,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def by_name(found: Measurement) -> dict[str, Quantity]:
-    return {each.name: each for each in found.quantities}
+    return {quantity.name: quantity for quantity in found.quantities}
 
 
 @pytest.mark.parametrize("dtype", ["F32", "BF16"])
@@ -118,13 +118,13 @@ def test_a_field_that_was_held_is_not_predicted_at_another_value() -> None:
 
 def test_json_has_each_of_the_seven(capsys: Any) -> None:
     assert main(["measure", "bert", *WORDS, "--batch", "2", "--seq", "8", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert {name: list(told[name]) for name in NAMES} == {
+    report = json.loads(capsys.readouterr().out)
+    assert {name: list(report[name]) for name in NAMES} == {
         key: ["predicted", "measured", "ratio"] for key in NAMES
     }
-    assert told["backward_matmul_flops"] == {"predicted": None, "measured": None, "ratio": None}
-    assert told["parameters"] == {"predicted": 11_864, "measured": 11_864, "ratio": 1.0}
-    assert told["run"]["batch"], told["run"]["sequence"] == (2, 8)
+    assert report["backward_matmul_flops"] == {"predicted": None, "measured": None, "ratio": None}
+    assert report["parameters"] == {"predicted": 11_864, "measured": 11_864, "ratio": 1.0}
+    assert (report["run"]["batch"], report["run"]["sequence"]) == (2, 8)
 
 
 def test_a_count_that_differs_is_status_1_and_named(
@@ -145,7 +145,7 @@ def test_both_languages_say_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("wish", "message"),
     [
         (
             MeasureRequest("bert", batch=0),
@@ -162,10 +162,10 @@ def test_both_languages_say_the_same() -> None:
         (MeasureRequest("bert", device="tpu"), "no such device (device = 'tpu')"),
     ],
 )
-def test_a_run_that_makes_no_sense_is_refused(wish: MeasureRequest, said: str) -> None:
+def test_a_run_that_makes_no_sense_is_refused(wish: MeasureRequest, message: str) -> None:
     with pytest.raises(UsageError) as error:
         measure(wish)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_models_that_there_are_not_are_refused() -> None:

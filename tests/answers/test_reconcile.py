@@ -89,7 +89,7 @@ def test_bytes_are_read_in_both_units() -> None:
         "1,000,00",
     ],
 )
-def test_what_is_no_number_is_told(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_number_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match=r"108808704, 108,808,704, 110M|digits|unit"):
         read_number(text)
     assert (
@@ -100,10 +100,10 @@ def test_what_is_no_number_is_told(text: str, capsys: pytest.CaptureFixture[str]
         )
         == 2
     )
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert len(said.err.splitlines()) == 1
-    assert len(said.err) < 400
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert len(printed.err.splitlines()) == 1
+    assert len(printed.err) < 400
 
 
 # The claims about BERT
@@ -162,7 +162,7 @@ def test_a_number_that_nothing_gives_has_the_nearest(
 
 
 @pytest.mark.parametrize(
-    ("stated", "what", "of"),
+    ("stated", "what", "values"),
     [
         (109_482_340, "digit", {"place": 3, "stated": "3", "true": "2"}),
         (109_842_240, "swapped", {"digits": "84"}),
@@ -188,11 +188,11 @@ def test_a_number_that_nothing_gives_has_the_nearest(
         ),
     ],
 )
-def test_a_gap_is_what_it_is_equal_to(stated: int, what: str, of: dict[str, Any]) -> None:
+def test_a_gap_is_what_it_is_equal_to(stated: int, what: str, values: dict[str, Any]) -> None:
     found = wb.reconcile(BASE, stated)
     assert not found.matches
-    assert (what, of) in [
-        (name, told) for near in found.models[0].ways.nearest for name, told in near.gap_is
+    assert (what, values) in [
+        reason for near in found.models[0].ways.nearest for reason in near.gap_is
     ]
     assert "which is" in " ".join(found.text().split())
 
@@ -220,16 +220,16 @@ def test_a_convention_comes_to_its_example(name: str) -> None:
             sum(padded(rows, multiple).get(row, 0) for row in plain)
             for multiple in entry["multiples"]
         ]
-        assert value in [unique_parameters(rows) + each for each in more]
+        assert value in [unique_parameters(rows) + padding for padding in more]
     elif kind == "active":
         assert sum(row.active for row in rows if row.at in plain) == value
     elif kind == "instead":
         assert formula_value(rows, entry["formula"]) == value
     else:
         assert value in [
-            lora(rows, rank, of["roles"])
+            lora(rows, rank, target["roles"])
             for rank in entry["ranks"]
-            for of in entry["targets"].values()
+            for target in entry["targets"].values()
         ]
     ways = reconcile_model(model, read_number(value)).matches
     assert any(name in steps(way) for way in ways) or name == "heads", "and the search finds it"
@@ -324,7 +324,7 @@ def test_the_search_is_complete_over_what_may_be_left_out() -> None:
     for size in range(4):
         for names in combinations(sorted(set(WITHOUT) - {"heads"}), size):
             gone = {row.at for name in names for row in WITHOUT[name](rows)}
-            left = sum(each for row, each in plain.items() if row not in gone)
+            left = sum(elements for row, elements in plain.items() if row not in gone)
             if left > 0:
                 found = reconcile_model(model, read_number(left), ["BertModel"]).matches
                 assert any(set(steps(way)) <= set(names) for way in found), names
@@ -381,7 +381,7 @@ def test_a_released_checkpoint_is_counted(minilm: Path) -> None:
 def test_a_number_alone_is_sought_in_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     found = wb.reconcile(None, "102,267,648")
     assert found.status == 0
-    assert any(each.where == "google-bert/bert-base-chinese" for each in found.models)
+    assert any(model.where == "google-bert/bert-base-chinese" for model in found.models)
     assert "bert-base-chinese" in found.text()
     assert main(["reconcile", "102267649"]) == 1
     assert "No model that is known here" in capsys.readouterr().out
@@ -408,39 +408,43 @@ def test_a_published_number_is_what_the_facts_say(claim: dict[str, Any]) -> None
     assert (first.class_name, list(steps(first))) == (claim["class"], claim["conventions"])
 
 
-@pytest.mark.parametrize("told", PUBLISHED["table"], ids=lambda told: told["name"])
-def test_a_published_table_is_what_the_facts_say(told: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("published", PUBLISHED["table"], ids=lambda entry: entry["name"])
+def test_a_published_table_is_what_the_facts_say(published: dict[str, Any], tmp_path: Path) -> None:
     found = reconcile_table(
-        write_table(tmp_path / "a.csv", told["columns"], told["rows"]), told["family"]
+        write_table(tmp_path / "a.csv", published["columns"], published["rows"]),
+        published["family"],
     ).fit
-    if "odd" in told:
-        assert {row.name for row in found.slips if row.problem} == set(told["odd"])
+    if "odd" in published:
+        assert {row.name for row in found.slips if row.problem} == set(published["odd"])
         return
-    assert {row.name for row in found.slips} == set(told.get("slips", ()))
+    assert {row.name for row in found.slips} == set(published.get("slips", ()))
     assert found.way
-    assert (found.way.class_name, list(steps(found.way))) == (told["class"], told["conventions"])
+    assert (found.way.class_name, list(steps(found.way))) == (
+        published["class"],
+        published["conventions"],
+    )
 
 
 def test_the_odd_rows_of_gpt_3_s_table_say_why(tmp_path: Path) -> None:
-    (told,) = (table for table in PUBLISHED["table"] if table["name"] == "gpt-3")
+    (published,) = (table for table in PUBLISHED["table"] if table["name"] == "gpt-3")
     found = reconcile_table(
-        write_table(tmp_path / "a.csv", told["columns"], told["rows"]), "gpt2"
+        write_table(tmp_path / "a.csv", published["columns"], published["rows"]), "gpt2"
     ).fit
     odd = {row.name: row.problem for row in found.slips if row.problem}
     assert "n_embd = 2048, n_head = 24" in odd["XL"]
     assert "n_embd = 5140, n_head = 40" in odd["13B"]
     wrong: list[list[object]] = [["a", 2, 64, 4, 32, 2048, "1M"]]
     one = reconcile_table(
-        write_table(tmp_path / "one.csv", told["columns"], wrong), "gpt2"
+        write_table(tmp_path / "one.csv", published["columns"], wrong), "gpt2"
     ).fit.slips[0]
     assert one.problem == "4 heads of 32 are 128 wide, and not 64"
 
 
 def test_albert_s_totals_are_not_those_of_its_table() -> None:
-    (told,) = (table for table in PUBLISHED["table"] if table["name"] == "albert")
+    (published,) = (table for table in PUBLISHED["table"] if table["name"] == "albert")
     totals = {}
-    for name, *values, _ in told["rows"]:
-        fields = dict(zip(told["columns"][1:-1], values, strict=True))
+    for name, *values, _ in published["rows"]:
+        fields = dict(zip(published["columns"][1:-1], values, strict=True))
         totals[name] = round(wb.weigh("albert", fields=fields).parameters / 10**6, 1)
     assert totals == {"base": 11.7, "large": 17.7, "xlarge": 58.7, "xxlarge": 222.6}
 
@@ -465,7 +469,7 @@ def test_one_row_that_slips_is_named(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "cannot be read"),
         (b"", "has no rows"),
@@ -478,24 +482,24 @@ def test_one_row_that_slips_is_named(tmp_path: Path, capsys: pytest.CaptureFixtu
         (b"x" * (2**21 + 1), "is longer than"),
     ],
 )
-def test_a_table_that_is_none_is_told(
-    content: bytes | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_file_that_is_no_table_is_refused(
+    content: bytes | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "a.csv"
     if content is not None:
         path.write_bytes(content)
     assert main(["reconcile", "--table", str(path)]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert said in told.err
-    assert len(told.err.splitlines()) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert message in printed.err
+    assert len(printed.err.splitlines()) == 1
 
 
 # The command
 
 
 @pytest.mark.parametrize("words", [[], ["a", "b", "c"], ["bert", "1", "--table", "x"]])
-def test_too_few_and_too_many_words_are_told(
+def test_too_few_and_too_many_words_are_refused(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["reconcile", *words]) == 2
@@ -512,7 +516,7 @@ def test_the_text_keeps_to_80_columns(stated: str, lang: str) -> None:
     assert stated in text
 
 
-def test_json_tells_each_step(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_each_step(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reconcile", BASE, "108,808,704", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["value"] == 108_808_704

@@ -57,7 +57,7 @@ def small(tmp_path_factory):
 
 def tensors(output):
     found = (
-        [of for of in output if isinstance(of, torch.Tensor)]
+        [tensor for tensor in output if isinstance(tensor, torch.Tensor)]
         if isinstance(output, tuple)
         else [output]
     )
@@ -84,19 +84,21 @@ def test_every_parameter_and_every_flop_is_in_one_step_and_the_output_is_the_mod
     found = trace(folder, "i love it", "so do you", class_name)
     assert found.flops == counter.get_total_flops() > 0
     unused = sum(parameter.elements for parameter in found.unused)
-    assert found.parameters + unused == sum(of.numel() for of in loaded.model.parameters())
+    assert found.parameters + unused == sum(
+        parameter.numel() for parameter in loaded.model.parameters()
+    )
     assert (unused > 0) == (fields in (DECODER, UNTIED))
     assert [step.name for step in found.steps if step.layer == 1] == [
-        s.name for s in found.steps if s.layer == 0
+        step.name for step in found.steps if step.layer == 0
     ]
     for step in found.steps:
         sizes = tuple(int(dim) if dim.isdigit() else found.sizes[dim] for dim in step.dims)
         assert step.shape == sizes, step.name
         assert step.values.minimum <= step.values.mean <= step.values.maximum
     assert all(
-        of.shape == tuple(loaded.model.get_parameter(of.name).shape)
-        for s in found.steps
-        for of in s.parameters
+        parameter.shape == tuple(loaded.model.get_parameter(parameter.name).shape)
+        for step in found.steps
+        for parameter in step.parameters
     )
     for lang in LANGUAGES:
         assert [line for line in found.text(lang).splitlines() if width(line) > 80] == []
@@ -111,7 +113,7 @@ def numbers(text):
 def test_tied_parameters_count_once_and_say_where(tmp_path):
     found = trace(berts.save(tmp_path, "BertForMaskedLM", WORDS), "i love it")
     (words,) = [step for step in found.steps if step.name == "words"]
-    assert [(of.elements, of.tied_to) for of in words.parameters] == [
+    assert [(parameter.elements, parameter.tied_to) for parameter in words.parameters] == [
         (0, "bert.embeddings.word_embeddings.weight"),
         (len(WORDS), None),
     ]
@@ -146,15 +148,15 @@ def test_a_chinese_text_is_told_in_80_columns(chinese, capsys):
         ["--layer", "2", "--lang", "zh"],
     ):
         assert main(["trace", str(chinese), CHINESE, *arguments]) == 0
-        said = capsys.readouterr()
-        assert said.err == ""
-        assert all(character in said.out for character in CHINESE)
-        assert [line for line in said.out.splitlines() if width(line) > 80] == []
+        printed = capsys.readouterr()
+        assert printed.err == ""
+        assert all(character in printed.out for character in CHINESE)
+        assert [line for line in printed.out.splitlines() if width(line) > 80] == []
     assert main(["trace", str(chinese), CHINESE, "--layer", "2", "--lang", "zh"]) == 0
-    said = capsys.readouterr().out
-    assert "第 2 层（" in said
-    assert "encoder.layer.2.attention.self.query" in said
-    assert "encoder.layer.0." not in said
+    out = capsys.readouterr().out
+    assert "第 2 层（" in out
+    assert "encoder.layer.2.attention.self.query" in out
+    assert "encoder.layer.0." not in out
 
 
 def test_one_head_is_a_table_whose_rows_add_up(chinese):
@@ -194,7 +196,7 @@ def test_the_json_has_every_step_with_its_values(small, capsys):
     assert [step["layer"] for step in found["steps"] if step["step"] == "scores"] == [0, 1, 2]
     assert sum(step["parameters"] for step in found["steps"]) == found["parameters"]
     assert (
-        sum(of["elements"] for step in found["steps"] for of in step["tensors"])
+        sum(tensor["elements"] for step in found["steps"] for tensor in step["tensors"])
         == found["parameters"]
     )
     assert sum(step["flops"] for step in found["steps"]) == found["flops"]
@@ -229,9 +231,9 @@ def test_what_is_no_number_is_none_in_json(tmp_path):
 )
 def test_what_the_text_loses_is_a_note(small, text, note, capsys):
     assert main(["trace", str(small), text]) == 0
-    said = capsys.readouterr()
-    assert said.err == f"weighbridge: note: {note}\n"
-    assert [line for line in said.out.splitlines() if width(line) > 80] == []
+    printed = capsys.readouterr()
+    assert printed.err == f"weighbridge: note: {note}\n"
+    assert [line for line in printed.out.splitlines() if width(line) > 80] == []
 
 
 BAD = [
@@ -255,9 +257,9 @@ BAD = [
 @pytest.mark.parametrize(("arguments", "message"), BAD)
 def test_a_bad_question_is_one_message(small, arguments, message, capsys):
     assert main(["trace", *(word.replace("{}", str(small)) for word in arguments)]) == 2
-    said = capsys.readouterr()
-    assert message in said.err
-    assert (said.out, said.err.count("\n")) == ("", 1)
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
 
 
 def test_another_family_is_refused(tmp_path, capsys):
@@ -288,16 +290,16 @@ def test_the_languages_say_the_same_things():
         dict(leaves(data.read_toml(f"words/trace.{lang}.toml"))) for lang in LANGUAGES
     )
     assert english.keys() == chinese.keys()
-    for path, said in english.items():
+    for path, ours in english.items():
         theirs = chinese[path]
-        if isinstance(said, list):
-            assert len(said) == len(theirs)
+        if isinstance(ours, list):
+            assert len(ours) == len(theirs)
             continue
-        assert sorted(set(re.findall(r"\{(\w+)\}", said))) == sorted(
+        assert sorted(set(re.findall(r"\{(\w+)\}", ours))) == sorted(
             set(re.findall(r"\{(\w+)\}", theirs))
         ), path
         if path[-1] != "formula":
-            assert not re.search(r"[1-9]", said + theirs), path
+            assert not re.search(r"[1-9]", ours + theirs), path
 
 
 def test_every_step_has_its_sentences():

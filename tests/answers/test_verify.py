@@ -89,8 +89,8 @@ def check(tmp_path):
     return run
 
 
-def said(verification):
-    """Return what a verification has to say, as kind and name."""
+def kinds_and_names(verification):
+    """Return the kind and the name of every difference."""
     return [(difference.kind, difference.name) for difference in verification.differences]
 
 
@@ -100,7 +100,7 @@ def said(verification):
 def test_minilm_agrees_and_has_one_buffer(minilm):
     verification = verify(str(minilm), minilm)
     assert verification.status == 0
-    assert said(verification) == [("buffer", "embeddings.position_ids")]
+    assert kinds_and_names(verification) == [("buffer", "embeddings.position_ids")]
     assert (verification.class_name, verification.choice.why) == ("BertModel", "named")
     report = verification.to_dict()
     assert report["parameters"] == {"expected": 22_713_216, "found": 22_713_216}
@@ -111,7 +111,7 @@ def test_minilm_agrees_and_has_one_buffer(minilm):
 def test_bert_tiny_agrees_under_old_names_and_shares_its_decoder(bert_tiny):
     verification = verify(str(bert_tiny), bert_tiny)
     assert verification.status == 0
-    assert {kind for kind, _ in said(verification)} == {"old_name"}
+    assert {kind for kind, _ in kinds_and_names(verification)} == {"old_name"}
     assert len(verification.differences) == 2 * (
         1 + 2 * 2 + 1
     )  # weight and bias of every LayerNorm
@@ -130,7 +130,9 @@ def test_every_stored_tensor_is_accounted_for_once(real, class_name, request):
     folder = request.getfixturevalue(real)
     compared = verify(str(folder), folder, class_name).comparison
     accounted = [row.name for row in (*compared.held.values(), *compared.pairs.extra)]
-    assert sorted(accounted) == sorted(row.name for row in verify(str(folder), folder).checkpoint.rows)
+    assert sorted(accounted) == sorted(
+        row.name for row in verify(str(folder), folder).checkpoint.rows
+    )
 
 
 @pytest.mark.parametrize("real", ["minilm", "bert_tiny"])
@@ -169,7 +171,7 @@ def test_a_folder_may_be_the_model_and_the_checkpoint(tmp_path):
     assert verify(str(tmp_path), tmp_path).status == 0
 
 
-# One fault at a time: (what is done to the tensors, the kinds and names that are told, the status)
+# One fault at a time: what is done to the tensors, and the expected kinds and names
 
 
 def dropped(name):
@@ -219,11 +221,11 @@ FAULTS = {
 def test_a_fault_is_named_and_nothing_else(fault, check):
     change, expected = FAULTS[fault]
     verification = check(change(tensors()), "BertModel")
-    assert said(verification) == expected
+    assert kinds_and_names(verification) == expected
     assert verification.status == any(KINDS[kind].matters for kind, _ in expected)
 
 
-def test_a_difference_tells_both_sides(check):
+def test_a_difference_has_both_sides(check):
     (found,) = check(put(UP, ((6, 5), "F32"))(tensors())).to_dict()["differences"]
     assert found == {
         "kind": "shape",
@@ -239,7 +241,7 @@ def test_a_difference_tells_both_sides(check):
     }
 
 
-def test_a_difference_tells_the_name_that_is_stored(check):
+def test_a_difference_has_the_stored_name(check):
     name, old = "embeddings.LayerNorm.weight", "embeddings.LayerNorm.gamma"
     (found,) = check(stored_as(name, old)(tensors())).differences
     assert (found.name, found.stored_as, found.about) == (
@@ -290,12 +292,12 @@ def test_a_dtype_matters_only_if_it_is_asked_for(config, asked, stored, kind, st
         config={**CONFIG, **config},
         dtype=asked,
     )
-    assert {found for found, _ in said(verification)} == ({kind} if kind else set())
+    assert {found for found, _ in kinds_and_names(verification)} == ({kind} if kind else set())
     assert len(verification.differences) == (len(tensors()) if kind else 0)
     assert verification.status == status
 
 
-def test_no_dtype_is_refused_that_there_is_not(check):
+def test_an_unknown_dtype_is_refused(check):
     with pytest.raises(UsageError, match="no such dtype"):
         check(tensors(), dtype="float17")
 
@@ -307,7 +309,7 @@ DECODER, WORDS = "cls.predictions.decoder.weight", "bert.embeddings.word_embeddi
 
 def test_a_shared_tensor_need_not_be_stored(check):
     verification = check(tensors("BertForMaskedLM"), "BertForMaskedLM")
-    assert (verification.status, said(verification)) == (0, [])
+    assert (verification.status, kinds_and_names(verification)) == (0, [])
     assert verification.comparison.shared == {
         DECODER: WORDS,
         "cls.predictions.decoder.bias": "cls.predictions.bias",
@@ -318,25 +320,28 @@ def test_a_shared_tensor_that_is_stored_is_a_note(check):
     verification = check(
         put(DECODER, ((11, 4), "F32"))(tensors("BertForMaskedLM")), "BertForMaskedLM"
     )
-    assert (verification.status, said(verification)) == (0, [("tied_stored", DECODER)])
+    assert (verification.status, kinds_and_names(verification)) == (0, [("tied_stored", DECODER)])
 
 
 def test_a_shared_tensor_stands_in_for_the_one_it_is(check):
     verification = check(stored_as(WORDS, DECODER)(tensors("BertForMaskedLM")), "BertForMaskedLM")
-    assert (verification.status, said(verification)) == (0, [("tied_alone", WORDS)])
+    assert (verification.status, kinds_and_names(verification)) == (0, [("tied_alone", WORDS)])
     assert verification.differences[0].about == (DECODER,)
 
 
 def test_both_missing_is_one_difference(check):
     verification = check(dropped(WORDS)(tensors("BertForMaskedLM")), "BertForMaskedLM")
-    assert (verification.status, said(verification)) == (1, [("missing", WORDS)])
+    assert (verification.status, kinds_and_names(verification)) == (1, [("missing", WORDS)])
     assert DECODER not in verification.comparison.shared
 
 
 def test_an_untied_decoder_must_be_stored(check):
     config = {**CONFIG, "tie_word_embeddings": False}
     verification = check(tensors("BertForMaskedLM"), "BertForMaskedLM", config)
-    assert said(verification) == [("missing", DECODER), ("missing", "cls.predictions.decoder.bias")]
+    assert kinds_and_names(verification) == [
+        ("missing", DECODER),
+        ("missing", "cls.predictions.decoder.bias"),
+    ]
 
 
 # Prefixes and classes
@@ -344,7 +349,7 @@ def test_an_untied_decoder_must_be_stored(check):
 
 def test_a_base_class_without_the_prefix_lacks_only_the_head(check):
     verification = check(tensors(), "BertForSequenceClassification")
-    assert said(verification) == [
+    assert kinds_and_names(verification) == [
         ("missing", "classifier.weight"),
         ("missing", "classifier.bias"),
         ("prefix_absent", "bert."),
@@ -355,9 +360,9 @@ def test_a_task_class_held_against_the_base_class_has_only_its_head_left_over(ch
     stored = tensors("BertForSequenceClassification")
     stored["bert.embeddings.position_ids"] = ((1, 5), "I64")
     verification = check(renamed(stored, "LayerNorm.weight", "LayerNorm.gamma"), "BertModel")
-    kinds = [kind for kind, _ in said(verification)]
+    kinds = [kind for kind, _ in kinds_and_names(verification)]
     assert kinds == ["extra", "extra", "prefix_added", *["old_name"] * 7, "buffer"]
-    assert {name for kind, name in said(verification) if kind == "extra"} == {
+    assert {name for kind, name in kinds_and_names(verification) if kind == "extra"} == {
         "classifier.weight",
         "classifier.bias",
     }
@@ -365,7 +370,7 @@ def test_a_task_class_held_against_the_base_class_has_only_its_head_left_over(ch
 
 def test_a_prefix_on_some_names_only_is_not_looked_through(check):
     verification = check(stored_as(UP, f"bert.{UP}")(tensors()), "BertModel")
-    assert said(verification) == [("missing", UP), ("extra", f"bert.{UP}")]
+    assert kinds_and_names(verification) == [("missing", UP), ("extra", f"bert.{UP}")]
 
 
 @pytest.mark.parametrize("class_name", CLASSES)
@@ -384,12 +389,12 @@ def test_the_class_that_the_config_names_comes_first_among_equals(class_name, ch
     assert verification.status == 0
 
 
-def test_another_class_than_the_one_named_is_said_so(check):
+def test_a_class_that_fits_better_than_the_named_one_is_suggested(check):
     verification = check(
         tensors(), config={**CONFIG, "architectures": ["BertForSequenceClassification"]}
     )
     assert (verification.class_name, verification.status) == ("BertForSequenceClassification", 1)
-    assert said(verification)[:2] == [
+    assert kinds_and_names(verification)[:2] == [
         ("missing", "classifier.weight"),
         ("missing", "classifier.bias"),
     ]
@@ -413,9 +418,9 @@ def test_a_checkpoint_that_holds_more_than_its_named_class_is_compared_with_the_
     )
 
 
-def test_a_buffer_of_another_shape_is_a_note_that_says_so(check):
+def test_a_buffer_of_another_shape_is_a_note(check):
     verification = check(tensors() | {"embeddings.position_ids": ((1, 7), "I64")})
-    assert (verification.status, said(verification)) == (
+    assert (verification.status, kinds_and_names(verification)) == (
         0,
         [("buffer_shape", "embeddings.position_ids")],
     )
@@ -446,7 +451,7 @@ def test_only_classes_with_something_of_their_own_come_into_question(check):
     }  # its head is extra, the pooler missing
 
 
-def test_classes_that_fit_as_well_are_said(check):
+def test_classes_that_fit_equally_well_are_listed(check):
     verification = check(tensors("BertForMaskedLM"))
     assert verification.class_name == "BertForMaskedLM"
     assert "BertLMHeadModel would fit as well." in flat(verification.text())
@@ -474,7 +479,7 @@ def test_shards_that_agree_with_their_index_agree(tmp_path):
     first, second = halves(tensors())
     write_shards(tmp_path, {"a.safetensors": first, "b.safetensors": second})
     verification = verify(CONFIG, tmp_path / "model.safetensors.index.json")
-    assert (verification.status, said(verification)) == (0, [])
+    assert (verification.status, kinds_and_names(verification)) == (0, [])
     assert len(verification.to_dict()["files"]) == 2
 
 
@@ -488,7 +493,7 @@ def test_a_tensor_in_two_shards_is_stored_twice(tmp_path):
         total_size=sum(map(size_of, tensors().values())),
     )
     verification = verify(CONFIG, tmp_path)
-    assert (verification.status, said(verification)) == (1, [("twice", *again)])
+    assert (verification.status, kinds_and_names(verification)) == (1, [("twice", *again)])
     assert verification.differences[0].about == tuple(
         str(tmp_path / name) for name in ("a.safetensors", "b.safetensors")
     )
@@ -505,7 +510,7 @@ def test_an_index_that_contradicts_its_files_is_named(tmp_path):
     )
     verification = verify(CONFIG, tmp_path)
     assert verification.status == 1
-    assert said(verification) == [
+    assert kinds_and_names(verification) == [
         ("absent", lost),
         ("misplaced", moved),
         ("unlisted", hidden),
@@ -522,7 +527,10 @@ def test_a_total_size_that_is_wrong_matters(off_by, tmp_path):
     total = sum(map(size_of, tensors().values())) + off_by
     write_shards(tmp_path, {"a.safetensors": tensors()}, total_size=total)
     verification = verify(CONFIG, tmp_path)
-    assert (verification.status, said(verification)) == (1, [("total_size", "metadata.total_size")])
+    assert (verification.status, kinds_and_names(verification)) == (
+        1,
+        [("total_size", "metadata.total_size")],
+    )
     assert (
         f"The index states {total:,} bytes, its files hold {total - off_by:,}"
         in verification.text()
@@ -537,8 +545,11 @@ def test_an_index_may_use_other_names_too(tmp_path):
     listed["weight_map"]["bert.encoder.layer.9.output.LayerNorm.beta"] = "a.safetensors"
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(listed))
     verification = verify(CONFIG, tmp_path, "BertForMaskedLM")
-    assert said(verification)[0] == ("absent", "bert.encoder.layer.9.output.LayerNorm.beta")
-    assert {kind for kind, _ in said(verification)[1:]} == {"old_name"}
+    assert kinds_and_names(verification)[0] == (
+        "absent",
+        "bert.encoder.layer.9.output.LayerNorm.beta",
+    )
+    assert {kind for kind, _ in kinds_and_names(verification)[1:]} == {"old_name"}
 
 
 def test_a_damaged_file_is_no_difference_but_an_error(tmp_path):
@@ -578,7 +589,7 @@ def mutations(draw):
     name = draw(st.sampled_from([name for name in stored if name.count(".") > 1]))
     shape, _ = stored[name]
     ending = draw(st.text(string.ascii_lowercase, min_size=1, max_size=5))
-    change, told = draw(
+    change, expected = draw(
         st.sampled_from(
             [
                 (dropped(name), [("missing", name)]),
@@ -594,7 +605,7 @@ def mutations(draw):
             ]
         )
     )
-    return class_name, config, change(stored), told
+    return class_name, config, change(stored), expected
 
 
 def as_found(stored):
@@ -606,12 +617,12 @@ def as_found(stored):
 
 @settings(deadline=None, max_examples=300)
 @given(mutations())
-def test_any_single_fault_is_told_and_nothing_else(mutation):
-    class_name, config, stored, told = mutation
+def test_any_single_fault_is_reported_and_nothing_else(mutation):
+    class_name, config, stored, expected = mutation
     model = find(config)
     compared = compare(bind(model.blueprint, class_name, model.fields), as_found(stored))
-    assert [(difference.kind, difference.name) for difference in compared.differences] == told
-    assert bool(compared.failures) == any(KINDS[kind].matters for kind, _ in told)
+    assert [(difference.kind, difference.name) for difference in compared.differences] == expected
+    assert bool(compared.failures) == any(KINDS[kind].matters for kind, _ in expected)
 
 
 @settings(deadline=None, max_examples=100)
@@ -646,7 +657,7 @@ def test_groups_hold_every_difference_once():
             stored = dict(list(tensors("BertForPreTraining").items())[::kept])
             differences = compare(ledger, as_found(stored), dtype).differences
             assert sorted(
-                found for told in group(differences) for found in told.differences
+                difference for line in group(differences) for difference in line.differences
             ) == sorted(differences)
 
 
@@ -659,7 +670,7 @@ def test_a_layer_that_is_missing_is_one_line(check):
     assert "(16 tensors)" in flat(text)
 
 
-def test_what_is_shared_is_said(check):
+def test_shared_tensors_are_listed(check):
     text = flat(check(tensors("BertForMaskedLM")).text())
     assert f"{DECODER} is {WORDS}; cls.predictions.decoder.bias is cls.predictions.bias." in text
 
@@ -720,11 +731,11 @@ def everything(tmp_path):
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_the_text_fits_a_terminal_and_says_every_kind(lang, tmp_path):
+def test_the_text_fits_a_terminal_and_names_every_kind(lang, tmp_path):
     from weighbridge import data
 
     verification = everything(tmp_path)
-    kinds = {kind for kind, _ in said(verification)}
+    kinds = {kind for kind, _ in kinds_and_names(verification)}
     of_others = {
         "other_names",
         "transposed",
@@ -784,7 +795,7 @@ def test_the_report_is_json_and_html(tmp_path):
     assert repr(verification) == verification.text()
 
 
-def test_a_language_that_is_not_spoken_is_refused(check):
+def test_an_unknown_language_is_refused(check):
     with pytest.raises(UsageError, match="no such language"):
         check(tensors()).text("fr")
 

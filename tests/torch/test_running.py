@@ -306,7 +306,7 @@ def on_hub(tmp_path: Path, url: str, address: str, **settings: str) -> tuple[int
     }
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     command = [sys.executable, "-m", "weighbridge", "run", address, "the cat", "--json"]
-    done = subprocess.run_texts(
+    done = subprocess.run(
         command,
         env={**environment, **settings},
         capture_output=True,
