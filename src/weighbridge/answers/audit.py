@@ -108,7 +108,8 @@ class Audit(Report):
         total, counts = None, None
         if self.total:
             total = self.total._asdict()
-            total.update(stated=_plain(self.total.stated), mended=_plain(self.total.mended))
+            total["stated"] = _json_number(self.total.stated)
+            total["mended"] = _json_number(self.total.mended)
         if self.counts:
             counts = self.counts.to_dict()
         return {
@@ -180,7 +181,7 @@ class Audit(Report):
 
 
 def _slip_to_dict(slip: Slip) -> dict[str, Any]:
-    follows = [{**follow._asdict(), "shift": _plain(follow.shift)} for follow in slip.follows]
+    follows = [{**follow._asdict(), "shift": _json_number(follow.shift)} for follow in slip.follows]
     return {
         "line": slip.line,
         "text": slip.text,
@@ -189,7 +190,7 @@ def _slip_to_dict(slip: Slip) -> dict[str, Any]:
         "stated": slip.stated,
         "correct": slip.correct,
         "mended": slip.mended,
-        "shift": _plain(slip.shift),
+        "shift": _json_number(slip.shift),
         "follows": follows,
     }
 
@@ -223,7 +224,8 @@ def _shortened(text: str) -> str:
     return shorten(text, str, _LONGEST)
 
 
-def _plain(value: Fraction | None) -> int | float | None:
+def _json_number(value: Fraction | None) -> int | float | None:
+    """Return a fraction as JSON has numbers: an integer where it is whole."""
     if value is None:
         return None
     if value.denominator == 1:
@@ -232,7 +234,7 @@ def _plain(value: Fraction | None) -> int | float | None:
 
 
 def _exactly(value: Fraction) -> str:
-    return units.number(_plain(value) or 0)
+    return units.number(_json_number(value) or 0)
 
 
 def _with_sign(value: Fraction) -> str:
