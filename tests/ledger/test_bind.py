@@ -1,4 +1,4 @@
-"""Templates bound to integers: in which places, with which shapes, tied or not, and where it ends."""
+"""Templates bound to integers: their places, shapes and ties, and the limits."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from made_up import blueprint
 
 from weighbridge.blueprint.schema import MOST_LAYERS, MOST_PLACES, Blueprint
 from weighbridge.errors import ExpressionError
+from weighbridge.ledger import bind
 from weighbridge.ledger.bind import Binder, Product, limit_places, product_of
 
 if TYPE_CHECKING:
@@ -149,6 +150,20 @@ def test_as_many_values_of_varying_indices_are_bound_as_there_may_be_places() ->
     assert sum(len(entry.indices) for entry in nested(outer, inner, "1 + (i + j) % 2")) == 99_990
 
 
+def test_a_lower_limit_of_places_is_kept_to_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bind, "MOST_PLACES", 20)
+    refusal = r"^a\.{i}\.{j}\.w: stands in more than 20 places"
+    for shape in ("1", "1 + i", "1 + j"):
+        assert sum(len(entry.indices) for entry in nested(4, 5, shape)) == 20
+        with pytest.raises(ExpressionError, match=refusal):
+            nested(3, 7, shape)
+    outer, inner = 4, 4
+    assert outer + outer * inner == 20
+    assert sum(len(entry.indices) for entry in nested(outer, inner, "1 + i + j")) == 16
+    with pytest.raises(ExpressionError, match=refusal):
+        nested(3, 6, "1 + i + j")
+
+
 def test_the_limit_of_places_names_the_tensor() -> None:
     family = Blueprint(blueprint("w", defaults={"width": 1}, tensors={"w": "width"}))
     (template,) = family.templates("Base")
@@ -190,6 +205,27 @@ def test_two_tensors_with_the_same_expressions_stand_in_the_same_places() -> Non
     assert places(a) == places(b) == {((2,), False): [(0,)], ((3,), False): [(1,)]}
     assert places(c) == {((2,), False): [(0,)], ((1,), False): [(1,)]}
     assert [entry.name((1,)) for entry in b] == ["a.1.v", "a.1.v"]
+
+
+def test_two_tensors_that_differ_in_their_tie_alone_are_bound_apart() -> None:
+    fields = {"layers": 3, "width": 2}
+    raw = blueprint(
+        "ties",
+        defaults=fields,
+        repeat={"i": "layers"},
+        tensors={f"{name}.{{i}}.w": "width+i" for name in "abc"},
+        ties={"b.{i}.w": "a.{i}.w if i > 0"},
+    )
+    family = Blueprint(raw)
+    binder = Binder(family, fields)
+    tied = {
+        entry.name(place): entry.tied
+        for template in family.templates("Base")
+        for entry in binder.entries(template)
+        for place in entry.indices
+    }
+    assert [name for name, is_tied in tied.items() if is_tied] == ["b.1.w", "b.2.w"]
+    assert len(tied) == 9
 
 
 def test_a_product_has_a_loop_for_each_index_that_varies_and_a_factor_for_the_others() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_up import blueprint as blueprint_of
 
 from weighbridge import data
 from weighbridge.blueprint import schema as blueprint
@@ -130,7 +131,7 @@ def test_a_sweep_over_arrays_is_the_same_model_by_model(ledger: Ledger) -> None:
 @unhurried
 @given(ledgers, st.sampled_from(GROUPINGS))
 def test_the_formulas_of_the_groups_add_up_to_the_formula(ledger: Ledger, grouping: str) -> None:
-    """A layer's formula stands for that layer alone, so layers add up at the config and the other groups everywhere."""
+    """Components and roles add up at any config, layers and tensors at this one: each is alone."""
     lines = ledger.by(grouping)
     if grouping in ("component", "role"):
         assert ledger.formula_of(lines) == ledger.formula()
@@ -194,9 +195,8 @@ def test_the_work_does_not_grow_with_the_layers(class_name: str) -> None:
 def test_the_formula_of_a_layer_is_of_it_alone_even_if_there_is_no_other() -> None:
     ledger = bind(BERT, "BertModel", fields(num_hidden_layers=1))
     assert "num_hidden_layers" in ledger.formula().fields()
-    assert all(
-        "num_hidden_layers" not in ledger.formula_of([line]).fields() for line in ledger.by("layer")
-    )
+    for group in (*ledger.by("layer"), *ledger.by("tensor")):
+        assert "num_hidden_layers" not in ledger.formula_of([group]).fields()
 
 
 def test_tied_tensors_are_counted_where_they_are_held() -> None:
@@ -216,6 +216,18 @@ def test_buffers_are_rows_that_add_no_parameters() -> None:
         ("bert.embeddings.position_ids", (1, 40), "I64", 40, 0),
         ("bert.embeddings.token_type_ids", (1, 40), "I64", 40, 0),
     ]
+
+
+def test_a_row_has_the_role_and_the_dims_of_its_template() -> None:
+    words = bind(BERT, "BertModel", fields()).rows[0]
+    assert (words.role, words.dims) == ("embedding.token", ("vocab_size", "hidden_size"))
+
+
+def test_a_ledger_is_of_the_class_and_in_single_precision_unless_it_says_otherwise() -> None:
+    ledger = bind(BERT, "BertModel", fields())
+    assert {row.dtype for row in ledger.rows} == {ledger.dtype} == {"F32"}
+    assert not ledger.is_stored
+    assert not Ledger(BERT, "BertModel", fields(), ledger.entries, "F32").is_stored
 
 
 def test_rows_are_of_the_dtype_that_they_were_bound_in() -> None:
@@ -256,34 +268,140 @@ def test_a_missing_field_is_named() -> None:
         bind(BERT, "BertForSequenceClassification", dict(BERT.defaults))
 
 
-REFUSED = {
-    "a slip": ({"vocab_sze": 5}, "no field vocab_sze. Did you mean vocab_size"),
-    "a tie": ({"tie_word_embeddings": False}, "decides more than sizes"),
-    "a condition": ({"add_cross_attention": True}, "decides more than sizes"),
-    "a list": ({"id2label": {"0": "a"}}, "decides more than sizes"),
+DECIDES = (
+    "decides more than sizes, so a formula cannot replace it. Weigh the config with that value."
+)
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a slip": (
+        {"vocab_sze": 5},
+        "bert has no field vocab_sze. Did you mean vocab_size or type_vocab_size?",
+    ),
+    "no field": (
+        {"zzzzzz": 5},
+        (
+            "bert has no field zzzzzz. Did you mean hidden_size or intermediate_size or "
+            "max_position_embeddings or num_attention_heads or num_hidden_layers or num_labels or "
+            "type_vocab_size or vocab_size?"
+        ),
+    ),
+    "a tie": (
+        {"tie_word_embeddings": False},
+        f"tie_word_embeddings {DECIDES}",
+    ),
+    "a condition": (
+        {"add_cross_attention": True},
+        f"add_cross_attention {DECIDES}",
+    ),
+    "a list": (
+        {"id2label": {"0": "a"}},
+        f"id2label {DECIDES}",
+    ),
     "heads that do not divide": (
         {"hidden_size": 770},
-        "needs hidden_size % num_attention_heads == 0",
+        (
+            "a bert needs hidden_size % num_attention_heads == 0 "
+            "(hidden_size = 770, num_attention_heads = 12). Replace other fields too."
+        ),
     ),
-    "a negative size": ({"hidden_size": -768}, "needs hidden_size >= 1"),
+    "a negative size": (
+        {"hidden_size": -768},
+        "a bert needs hidden_size >= 1 (hidden_size = -768). Replace other fields too.",
+    ),
     "one of many": (
         {"hidden_size": np.array([768, 770])},
-        "needs hidden_size % num_attention_heads == 0",
+        (
+            "a bert needs hidden_size % num_attention_heads == 0 "
+            "(hidden_size = array([768, 770]), num_attention_heads = 12). Replace other fields too."
+        ),
     ),
-    "text": ({"vocab_size": "x"}, "takes integers"),
-    "nothing": ({"vocab_size": np.array([], dtype=int)}, "takes integers"),
-    "a fraction": ({"vocab_size": np.array([1.5])}, "takes integers"),
-    "more than 64 bits": ({"vocab_size": np.array([2**62])}, "does not fit an array's 64 bits"),
-    "one that is not positive": ({"vocab_size": np.array([1, 0])}, "needs vocab_size >= 1"),
+    "text": (
+        {"vocab_size": "x"},
+        "a formula takes integers, or arrays of them (vocab_size = 'x'). Round them first.",
+    ),
+    "nothing": (
+        {"vocab_size": np.array([], dtype=int)},
+        (
+            "a formula takes integers, or arrays of them "
+            "(vocab_size = array([], dtype=int64)). Round them first."
+        ),
+    ),
+    "a fraction": (
+        {"vocab_size": np.array([1.5])},
+        (
+            "a formula takes integers, or arrays of them "
+            "(vocab_size = array([1.5])). Round them first."
+        ),
+    ),
+    "more than 64 bits": (
+        {"vocab_size": np.array([2**62])},
+        (
+            "the total does not fit an array's 64 bits "
+            "(vocab_size = 4611686018427387904). Use smaller sizes."
+        ),
+    ),
+    "one that is not positive": (
+        {"vocab_size": np.array([1, 0])},
+        "a bert needs vocab_size >= 1 (vocab_size = array([1, 0])). Replace other fields too.",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_formula_is_refused_at_what_is_no_other_size_of_the_same_model(case: str) -> None:
-    replaced, said = REFUSED[case]
+    replaced, message = REFUSED[case]
     with pytest.raises(UsageError) as caught:
         bind(BERT, "BertForMaskedLM", fields()).formula(**replaced)
-    assert said in str(caught.value)
+    assert str(caught.value) == message
+
+
+def test_what_follows_from_a_replaced_field_is_replaced_too() -> None:
+    raw = blueprint_of(
+        "follows",
+        defaults={"width": 2},
+        computed={"double": "2 * width"},
+        tensors={"w": "double width"},
+    )
+    ledger = bind(Blueprint(raw), "Base", {"width": 2, "double": 4})
+    with pytest.raises(UsageError) as caught:
+        ledger.formula(width=3)
+    assert str(caught.value) == "double follows from a field that is replaced. Give double too."
+    assert ledger.formula(width=3, double=6) == 18
+    assert ledger.formula(double=5) == 10
+
+
+def test_totals_up_to_the_largest_that_64_bits_hold_fit_an_array() -> None:
+    raw = blueprint_of("one", defaults={"width": 2}, tensors={"w": "width", "v": "1"})
+    ledger = bind(Blueprint(raw), "Base", {"width": 2})
+    largest = 2**63 - 1
+    assert ledger.formula(width=np.array([1, largest - 1])).tolist() == [2, largest]
+    with pytest.raises(UsageError, match="does not fit an array's 64 bits"):
+        ledger.formula(width=np.array([largest, 1]))
+    assert ledger.formula(width=largest) == 2**63
+
+
+def test_files_may_hold_the_parameters_in_other_tensors() -> None:
+    raw = blueprint_of(
+        "stored",
+        defaults={"width": 3, "experts": 2, "layers": 2},
+        repeat={"i": "layers", "e": "experts"},
+        tensors={"layers.{i}.fused": "experts width"},
+        buffers={"layers.{i}.seen": "I64 width"},
+        stored={
+            "layers.{i}.fused": ["layers.{i}.experts.{e}.w: width"],
+            "layers.{i}.seen": ["layers.{i}.was_seen"],
+        },
+    )
+    ledger = bind(Blueprint(raw), "Base", raw["defaults"], "BF16")
+    stored = ledger.stored
+    assert (ledger.is_stored, stored.is_stored) == (False, True)
+    assert stored.stored is stored
+    assert stored.parameters == ledger.parameters == 12
+    assert [row.name for row in ledger.rows] == ["layers.0.fused", "layers.1.fused"]
+    expected = [f"layers.{i}.experts.{e}.w" for i in range(2) for e in range(2)]
+    assert [row.name for row in ledger.stored_rows] == expected
+    assert {row.dtype for row in ledger.stored_rows} == {"BF16"}
+    assert [row.name for row in ledger.buffers()] == ["layers.0.seen", "layers.1.seen"]
+    assert [row.name for row in stored.buffers()] == ["layers.0.was_seen", "layers.1.was_seen"]
 
 
 def test_a_narrow_array_is_widened_before_it_is_multiplied() -> None:
@@ -336,8 +454,8 @@ def test_a_tie_of_the_base_holds_under_a_prefix_and_in_every_layer(
     ledger = bind(Blueprint(TIED), class_name, TIED["defaults"])
     ties = {row.name: row.tied_to for row in ledger.rows if row.tied_to}
     expected = {
-        f"{prefix}layer.{i}.attention.self.key.weight": f"{prefix}layer.{i}.attention.self.query.weight"
-        for i in range(2)
+        f"{attention}.key.weight": f"{attention}.query.weight"
+        for attention in (f"{prefix}layer.{i}.attention.self" for i in range(2))
     }
     if class_name != "Bare":
         expected[f"{prefix}pooler.dense.weight"] = f"{prefix}embeddings.word_embeddings.weight"

@@ -1,4 +1,4 @@
-"""Formulas as people read them: letters, names for loops, differences of layers, and their order."""
+"""Formulas as people read them: letters, names for loops, differences of layers, order."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from drawn import bound, ledgers
 from hypothesis import given, settings
 from made_up import blueprint
 
+from weighbridge.algebra.expr import parse
+from weighbridge.algebra.polynomial import Polynomial
 from weighbridge.blueprint.schema import Blueprint, load
 from weighbridge.ledger.ledger import Ledger, bind
 from weighbridge.ledger.lettering import Lettering, Size, is_number
@@ -76,6 +78,53 @@ def test_sizes_are_the_numbers_that_formulas_name() -> None:
     assert Lettering(ledger).sizes([]) == []
     assert sizes[0].meaning("en") == "vocabulary size"
     assert Size("x", "unheard_of", 3).meaning("en") == ""
+    assert Size("H_v", "vision_config.hidden_size", 3).meaning("en") == (
+        "hidden size (vision_config)"
+    )
+
+
+def test_a_number_without_a_letter_keeps_the_name_of_its_field() -> None:
+    fields = {"hidden_size": 3, "num_hidden_layers": 2, "oddity": 5}
+    ledger, written = one("hidden_size oddity", fields, repeat={"i": "num_hidden_layers"})
+    sizes = written.sizes([ledger.formula()])
+    assert [size.letter for size in sizes] == ["L", "H", "oddity"]
+    assert [size.field for size in sizes] == ["num_hidden_layers", "hidden_size", "oddity"]
+
+
+def test_a_difference_is_of_a_number_of_layers_and_a_field_to_the_first_power() -> None:
+    fields = {"hidden_size": 3, "num_hidden_layers": 5, "first": 2, "second": 4}
+    _, written = one("hidden_size", fields, repeat={"i": "num_hidden_layers"})
+    layers, width, first, second = map(
+        Polynomial.of, ("num_hidden_layers", "hidden_size", "first", "second")
+    )
+    half = Polynomial.whole(parse("first // second"))
+    for formula, is_joined in (
+        (layers * width - first * width, True),
+        (2 * (layers * width) - 2 * (first * width), True),
+        (layers * width - first * second, False),
+        (layers * width - 2 * (first * width), False),
+        (layers * width - first * first * width, False),
+        (layers * width - half * width, False),
+        (first * width - second * width, False),
+        (layers * layers - layers * first, False),
+        (layers * layers * width - layers * first * width, False),
+    ):
+        named = written.named(formula)
+        assert (named != formula) is is_joined, formula
+        assert ("num_hidden_layers - first" in str(named.terms)) is is_joined
+        assert named(**fields) == formula(**fields)
+    assert written.parts == {}
+
+
+def test_only_a_loop_gets_a_name() -> None:
+    fields = {"hidden_size": 3, "num_hidden_layers": 5, "first": 2}
+    _, written = one("hidden_size", fields, repeat={"i": "num_hidden_layers"})
+    quotient = Polynomial.whole(parse("hidden_size // first"))
+    nested = Polynomial.whole(parse("sum([hidden_size + i for i in range(first)]) // first"))
+    assert written.named(quotient) == quotient
+    assert written.parts == {}
+    assert written.named(nested) == Polynomial.of("n_1")
+    assert list(written.parts) == ["n_1"]
 
 
 def test_a_tree_is_in_letters_or_in_fields() -> None:

@@ -1,4 +1,4 @@
-"""Models whose layers nest and differ: their rows are those of a program, and their formulas come to their totals."""
+"""Models whose layers nest and differ: rows as a program builds them, formulas of their totals."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from made_up import ALL, EXPERTS, PROOF, SHARED, STAGES, blueprint
 
 from weighbridge.algebra.expr import source
+from weighbridge.algebra.polynomial import Polynomial
 from weighbridge.blueprint.law import check
 from weighbridge.blueprint.schema import MOST_PLACES, Blueprint
 from weighbridge.errors import ExpressionError, UsageError
@@ -123,12 +124,18 @@ def text(ledger: Ledger, name: str) -> str:
         (
             "stages",
             "stages.{j}.blocks.{k}.shift.weight",
-            "sum([count(k % 2 == shift for k in range(depths[j])) for j in range(len(depths))]) * width",
+            (
+                "sum([count(k % 2 == shift for k in range(depths[j])) "
+                "for j in range(len(depths))]) * width"
+            ),
         ),
         (
             "stages",
             "stages.{j}.down.weight",
-            "sum([width * 2 ** (j + 1) * (width * 2 ** j) if j < len(depths) - 1 else 0 for j in range(len(depths))])",
+            (
+                "sum([width * 2 ** (j + 1) * (width * 2 ** j) if j < len(depths) - 1 else 0 "
+                "for j in range(len(depths))])"
+            ),
         ),
         ("shared", "blocks.{i}.parts.{g}.w", "groups * width"),
         ("shared", "encoder.{i}.b", "sum([max(i, width) for i in range(layers)])"),
@@ -172,6 +179,67 @@ def test_the_layers_before_and_after_one_are_counted_without_a_loop(
         assert source(ledger.formula().tree()) == CLOSED[condition]
 
 
+@pytest.mark.parametrize(
+    ("condition", "formula"),
+    [
+        ("i < part", "7 * part"),
+        ("i >= part", "7 * layers - 7 * part"),
+        ("i <= part", "7 * count(i <= part for i in range(layers))"),
+        ("i > part", None),
+        ("not i >= part", "7 * part"),
+        ("i == part", None),
+        ("i != part", "7 * count(i != part for i in range(layers))"),
+    ],
+)
+def test_a_count_up_to_all_layers_is_closed_where_the_bound_is_outside(
+    condition: str, formula: str | None
+) -> None:
+    raw = blueprint(
+        "part",
+        defaults={"layers": 4, "part": 4},
+        repeat={"i": "layers"},
+        tensors={"a.{i}.w": "7", "b.{i}.w": "7"},
+        when={"a.{i}": condition},
+    )
+    ledger = bind(Blueprint(raw), "Base", raw["defaults"])
+    groups = [RowGroup("a", (entry,)) for entry in ledger.entries if entry.template.when]
+    formulas = [source(ledger.formula_of([group]).tree()) for group in groups]
+    assert formulas == ([formula] if formula and ledger.tensors > 4 else [])
+
+
+def test_all_conditions_on_a_layer_are_in_its_count() -> None:
+    raw = blueprint(
+        "both",
+        defaults={"layers": 8, "part": 2, "width": 3},
+        repeat={"i": "layers"},
+        tensors={"a.{i}.w": "7", "b.{i}.w": "width+i"},
+        when={
+            "a.{i}": "i >= part",
+            "a.{i}.w": "i % 2 == 0",
+            "b.{i}": "i >= part",
+            "b.{i}.w": "i % 2 == 0",
+        },
+    )
+    ledger = bind(Blueprint(raw), "Base", raw["defaults"])
+    assert text(ledger, "a.{i}.w") == ("7 * count(i >= part and i % 2 == 0 for i in range(layers))")
+    assert text(ledger, "b.{i}.w") == (
+        "sum([width + i if i >= part and i % 2 == 0 else 0 for i in range(layers)])"
+    )
+    assert ledger.formula()(**ledger.fields) == ledger.parameters == 3 * 7 + (5 + 7 + 9)
+
+
+def test_a_layer_alone_is_in_letters_too() -> None:
+    raw = blueprint(
+        "grows",
+        defaults={"layers": 3, "width": 2, "sizes": [5, 6, 7]},
+        repeat={"i": "layers"},
+        tensors={"a.{i}.w": "width+i sizes[i]"},
+    )
+    ledger = bind(Blueprint(raw), "Base", raw["defaults"])
+    formulas = [source(ledger.formula_of([group]).tree()) for group in ledger.by("layer")]
+    assert formulas == ["5 * width", "6 * width + 6", "7 * width + 14"]
+
+
 def test_a_count_that_the_config_does_not_allow_is_not_closed() -> None:
     ledger = bound("experts", {"first_dense": 9})
     assert "count(i < first_dense for i in range(layers))" in text(
@@ -196,6 +264,19 @@ def test_active_parameters_have_a_formula() -> None:
     formula = source(ledger.active_formula().tree())
     assert "experts_per_token" in formula
     assert "experts_per_token" not in source(ledger.formula().tree())
+
+
+@pytest.mark.parametrize("family", ["experts", "stages"])
+def test_a_template_has_a_formula_of_all_its_elements_or_of_the_active_ones(family: str) -> None:
+    ledger = bound(family, {})
+    for template in {entry.template.name: entry.template for entry in ledger.entries}.values():
+        entries = [entry for entry in ledger.entries if entry.template == template]
+        every = ledger.letters.every(template)
+        active = ledger.letters.every(template, active=True)
+        assert isinstance(every, Polynomial)
+        assert isinstance(active, Polynomial)
+        assert every(**ledger.fields) == sum(entry.parameters for entry in entries)
+        assert active(**ledger.fields) == sum(map(ledger.active_of, entries))
 
 
 def test_a_layer_of_a_nested_model_is_its_outermost() -> None:
@@ -303,6 +384,18 @@ def test_a_tensor_stands_in_a_bounded_number_of_places(dim: str) -> None:
             bind(many, "Base", fields)
 
 
+def test_a_sum_of_too_many_rounds_is_written_layer_by_layer() -> None:
+    raw = blueprint(
+        "long",
+        defaults={"layers": 101, "width": 3},
+        repeat={"i": "layers"},
+        tensors={"b.{i}.w": "(sum([i for j in range(100)]) + width)"},
+    )
+    ledger = bind(Blueprint(raw), "Base", raw["defaults"])
+    assert source(ledger.formula().tree()) == f"101 * width + {100 * sum(range(101))}"
+    assert ledger.formula()(**ledger.fields) == ledger.parameters
+
+
 def test_a_formula_that_cannot_be_written_is_in_numbers() -> None:
     raw = blueprint(
         "long",
@@ -348,6 +441,8 @@ def test_each_layer_may_have_a_number_of_active_experts_of_its_own() -> None:
     for layer, top in enumerate(PER_LAYER["defaults"]["top"]):
         formula = ledger.formula_of([layers[f"layers.{layer}"]], active=True)
         assert formula(**ledger.fields) == top * (3 + 2)
+    together = ledger.formula_of(ledger.by("layer"), active=True)
+    assert together(**ledger.fields) == ledger.active
 
 
 @pytest.mark.parametrize("number", [-1, 1.5])

@@ -67,6 +67,10 @@ def test_every_combination_of_ranges_is_there(a: int, b: int, c: int) -> None:
     assert hash(every(*ranges)) == hash(every(*ranges))
 
 
+def test_places_that_differ_have_hashes_that_differ() -> None:
+    assert len({hash(every(range(count))) for count in range(5)}) == 5
+
+
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_an_index_is_left_out_and_the_others_stay(level: int) -> None:
     ranges = [range(2), range(3), range(4)]
@@ -84,3 +88,10 @@ def test_no_place_is_not_one_place() -> None:
     assert len(every(range(10_000), range(10_000))) == 10**8
     with pytest.raises(IndexError):
         Places(())[0]
+
+
+def test_places_are_shown_by_their_blocks() -> None:
+    assert len(Places()) == 1
+    assert repr(Places()) == "Places of 1"
+    assert repr(Places(())) == "Places of 0"
+    assert repr(every(range(2))) == "Places([(range(0, 2), Places of 1)])"

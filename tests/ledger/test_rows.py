@@ -54,6 +54,8 @@ def test_an_entry_is_named_by_its_place() -> None:
     assert untied.tied_to((3, 1)) is None
     with pytest.raises(ValueError, match="zip"):
         member.name((3,))
+    with pytest.raises(ValueError, match="zip"):
+        member.bound((3,))
 
 
 def test_a_group_adds_up_what_is_tied_and_what_is_not() -> None:
@@ -98,6 +100,12 @@ def test_layers_inside_of_layers_stand_in_order() -> None:
     ) == [
         *("a.0.first.w", "a.0.b.0.w", "a.0.b.0.v", "a.0.b.1.w"),
         *("a.1.first.w", "a.1.b.0.w", "a.1.b.0.v", "a.1.b.1.w"),
+    ]
+
+
+def test_layers_under_one_path_stand_together_whatever_their_indices_are_called() -> None:
+    assert order(entry("a.{i}.b.{k}.w", 1, 2), entry("a.{j}.b.{l}.v", 1, 2)) == [
+        *("a.0.b.0.w", "a.0.b.0.v", "a.0.b.1.w", "a.0.b.1.v")
     ]
 
 

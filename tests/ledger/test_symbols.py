@@ -5,11 +5,12 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_up import blueprint
 
 from weighbridge import data
-from weighbridge.blueprint.schema import families, load
+from weighbridge.blueprint.schema import Blueprint, families, load
 from weighbridge.data import LANGUAGES
-from weighbridge.ledger.symbols import letters, meaning_of, size_symbols
+from weighbridge.ledger.symbols import letters, letters_of, meaning_of, size_symbols
 
 FIELDS = sorted(size_symbols())
 CONFIGS = ["", "text_config.", "vision_config.", "audio_config.", "text_config.decoder."]
@@ -49,7 +50,22 @@ def test_a_field_of_the_whole_config_keeps_the_letter_that_a_sub_config_shares()
         "video_config.hidden_size": "H_v",
         "vision_config.hidden_size": "H_vi",
     }
+    assert letters(["a_b_config.d_e.hidden_size"], taken=["H", "H_a", "H_ab", "H_abd"]) == {
+        "a_b_config.d_e.hidden_size": "H_abde"
+    }
+    assert letters(["a_config.hidden_size"], taken=["H", "H_a"]) == {}
     assert meaning_of("vision_config.hidden_size", "zh") == "隐藏维度 (vision_config)"
+
+
+def test_an_index_of_a_loop_is_no_letter_of_a_field() -> None:
+    first, second = "sum([H for H in range(2)])", "sum([V for V in range(2)])"
+    raw = blueprint(
+        "loops",
+        defaults={"hidden_size": 4, "vocab_size": 5, "num_hidden_layers": 2},
+        repeat={"T": "num_hidden_layers"},
+        tensors={"w.{T}": f"({first} + {second} + (1 if hidden_size in [4] else 0))"},
+    )
+    assert letters_of(Blueprint(raw)) == {"num_hidden_layers": "L"}
 
 
 @pytest.mark.parametrize("family", families())
