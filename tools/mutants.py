@@ -1,0 +1,250 @@
+"""Measures how much of a room its own tests check: mutmut plants one fault at a time.
+
+``python tools/mutants.py ledger`` mutates the functions of ``src/weighbridge/ledger`` and runs, for
+each fault, those of the room's own tests that reach the function: ``tests/ledger`` and the examples
+in the room's docstrings. ``guessing/unknowns`` takes one module, with its one file of tests. It
+prints each fault that no test notices, and exits with 1 if
+
+- fewer than 90% of the faults are noticed (a test that fails or takes far too long notices), or
+- one that is not noticed is not in ``tools/mutants.toml``, with the reason why, or
+- all faults were tried, and one that is listed there was noticed or is no longer planted.
+
+``--every N`` tries each Nth fault only, ``--match PATTERN`` those with such a name. ``--again``
+tries those that were not noticed before and those of functions that have changed, and takes the
+results of the others as they were: for use while writing tests.
+
+mutmut does not mutate the tables of a module and decorated functions (properties, cached
+functions). Tests listed as slow in ``tools/mutants.toml`` are not run: a fault that they alone
+notice counts as not noticed.
+
+The copies of the sources with the faults, and what came of them, are in ``build/mutants``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+from mutmut.mutation.diff_apply import get_diff_for_mutant
+from mutmut.mutation.file_mutation import mutate_file_contents
+from mutmut.stats import status_by_exit_code
+from mutmut.utils.format_utils import get_mutant_name
+
+ROOT = Path(__file__).resolve().parent.parent
+WORKSPACES = ROOT / "build" / "mutants"
+LISTS = ROOT / "tools" / "mutants.toml"
+LEAST_NOTICED = 90  # percent
+NOTICED = {"killed", "timeout", "segfault"}
+# The root's conftest.py is left out: it parses all sources, once per fault, and only skips tests.
+CONFIG = """
+[tool.mutmut]
+source_paths = ["src"]
+only_mutate = ["{sources}"]
+pytest_add_cli_args_test_selection = {selection}
+pytest_add_cli_args = {arguments}
+track_dependencies = false
+use_git_change_detection = false
+"""
+ARGUMENTS = [
+    *("-o", "addopts=--import-mode=importlib"),
+    *("-p", "mutants_plugin"),
+    *("-p", "no:cacheprovider"),
+    *("-p", "no:unraisableexception"),  # it collects garbage twice per fault, for seconds
+]
+
+
+class Survivor(NamedTuple):
+    """A fault that no test notices: the module, the function, and the changed lines."""
+
+    module: str
+    function: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        """Return it as a table of the file of survivors, without the reason."""
+        lines = [f"{field} = {json.dumps(value)}" for field, value in self._asdict().items()]
+        return "\n".join(["[[survivor]]", *lines])
+
+
+class Target(NamedTuple):
+    """What is mutated: a room (``ledger``) or a module of one (``guessing/unknowns``)."""
+
+    name: str
+
+    @property
+    def sources(self) -> list[Path]:
+        """Return the files that are mutated, relative to the root."""
+        path = Path("src", "weighbridge", self.name)
+        if (ROOT / path).is_dir():
+            return sorted(file.relative_to(ROOT) for file in (ROOT / path).rglob("*.py"))
+        return [path.with_suffix(".py")]
+
+    @property
+    def tests(self) -> str:
+        """Return the folder or the file of tests, relative to the root."""
+        path = Path("tests", self.name)
+        if (ROOT / path).is_dir():
+            return path.as_posix()
+        return path.with_name(f"test_{path.name}.py").as_posix()
+
+    @property
+    def workspace(self) -> Path:
+        """Return the folder that mutmut works in."""
+        return WORKSPACES / self.name.replace("/", "-")
+
+    def prepare(self) -> None:
+        """Create the folder that mutmut works in: links to the sources, and its configuration."""
+        self.workspace.mkdir(parents=True, exist_ok=True)
+        for name in ("src", "tests"):
+            if not (self.workspace / name).is_symlink():
+                (self.workspace / name).symlink_to(ROOT / name)
+        # mutmut copies sources that have changed, but neither data nor tests that are gone.
+        for copies in ("src/weighbridge/data", "tests"):
+            shutil.rmtree(self.workspace / "mutants" / copies, ignore_errors=True)
+        (self.workspace / "mutants" / "tests").mkdir(parents=True)
+        examples = self.workspace / "mutants" / "tests" / "test_examples.py"
+        examples.write_text(
+            "import mutants_plugin\n\n"
+            f"test_example = mutants_plugin.examples({[str(file) for file in self.sources]})\n",
+            encoding="utf-8",
+        )
+        pattern = f"src/weighbridge/{self.name}"
+        if len(self.sources) > 1:
+            pattern += "/*"
+        else:
+            pattern += ".py"
+        config = CONFIG.format(
+            sources=pattern,
+            selection=json.dumps([self.tests, "tests/test_examples.py"]),
+            arguments=json.dumps([*ARGUMENTS, "-k", _without_slow()]),
+        )
+        pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+        (self.workspace / "pyproject.toml").write_text(pyproject + config, encoding="utf-8")
+
+    def mutants(self) -> list[str]:
+        """Return the names of all faults, in the order of the sources."""
+        names: list[str] = []
+        for file in self.sources:
+            mutated = mutate_file_contents(str(file), (ROOT / file).read_text(encoding="utf-8"))
+            names += [get_mutant_name(file, name) for name in mutated.mutant_names]
+        return names
+
+    def statuses(self) -> dict[str, str]:
+        """Return what came of each fault that was tried, now or before."""
+        statuses: dict[str, str] = {}
+        for file in self.sources:
+            results = self.workspace / "mutants" / f"{file}.meta"
+            if results.is_file():
+                codes = json.loads(results.read_text(encoding="utf-8"))["exit_code_by_key"]
+                statuses |= {name: status_by_exit_code[code] for name, code in codes.items()}
+        return {name: status for name, status in statuses.items() if status != "not checked"}
+
+    def forget_survivors(self) -> None:
+        """Have mutmut try again what was not noticed."""
+        for results in self.workspace.rglob("*.meta"):
+            contents = json.loads(results.read_text(encoding="utf-8"))
+            codes = contents["exit_code_by_key"]
+            for name, code in codes.items():
+                if status_by_exit_code[code] not in NOTICED:
+                    codes[name] = None
+            results.write_text(json.dumps(contents), encoding="utf-8")
+
+    def run(self, names: list[str]) -> None:
+        """Try these faults, one after another; without names, all that were not tried yet."""
+        variables = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+        command = ["mutmut", "run", "--max-children", "1", *names]
+        subprocess.run(command, cwd=self.workspace, env=variables, check=True)
+
+    def survivor(self, name: str) -> Survivor:
+        """Return the changed lines of a fault."""
+        module, _, mutant = name.rpartition(".")
+        path = Path("src", *module.split(".")).with_suffix(".py")
+        diff = get_diff_for_mutant(name, path=path).splitlines()[2:]
+        return Survivor(
+            "/".join(path.parts[2:]),
+            mutant.rpartition("__mutmut_")[0][2:].replace("ǁ", "."),
+            _changed(diff, "-"),
+            _changed(diff, "+"),
+        )
+
+
+def _without_slow() -> str:
+    names = tomllib.loads(LISTS.read_text(encoding="utf-8"))["slow"]
+    return " and ".join(f"not {name}" for name in names)
+
+
+def _changed(diff: list[str], sign: str) -> str:
+    return " ".join(line[1:].strip() for line in diff if line.startswith(sign))
+
+
+def listed(target: Target) -> dict[Survivor, str]:
+    """Return the faults of a target that need not be noticed, with the reasons."""
+    entries = tomllib.loads(LISTS.read_text(encoding="utf-8")).get("survivor", [])
+    modules = {file.relative_to("src/weighbridge").as_posix() for file in target.sources}
+    return {
+        Survivor(*(entry[field] for field in Survivor._fields)): entry["reason"]
+        for entry in entries
+        if entry["module"] in modules
+    }
+
+
+def chosen(target: Target, options: argparse.Namespace) -> list[str]:
+    """Return the names of the faults that are asked for."""
+    names = target.mutants()
+    if options.match:
+        names = [name for name in names if fnmatch.fnmatch(name, f"*{options.match}*")]
+    return names[:: options.every]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Try the faults of a room or module, print what survives, and return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("target", help="a room, or a module of one: ledger, guessing/unknowns")
+    parser.add_argument("--every", type=int, default=1, metavar="N")
+    parser.add_argument("--match", metavar="PATTERN")
+    parser.add_argument("--again", action="store_true")
+    options = parser.parse_args(arguments)
+    target = Target(options.target)
+    is_all = options.every == 1 and not options.match
+    if options.again:
+        target.forget_survivors()
+    elif is_all:
+        shutil.rmtree(target.workspace, ignore_errors=True)
+    target.prepare()
+    os.chdir(target.workspace)  # mutmut looks for its files below the working directory
+    names = chosen(target, options)
+    target.run([] if is_all else names)
+    return report(target, names, is_all=is_all)
+
+
+def report(target: Target, names: list[str], *, is_all: bool) -> int:
+    """Print how many faults are noticed and which are not, and return the exit status."""
+    statuses = target.statuses()
+    surviving = [target.survivor(name) for name in names if statuses.get(name) not in NOTICED]
+    reasons = listed(target)
+    unlisted = [survivor for survivor in surviving if survivor not in reasons]
+    outdated = set(reasons).difference(surviving) if is_all else set()
+    for survivor in unlisted:
+        print(f"\n{survivor}")
+    for survivor in sorted(outdated):
+        print(f"\n# listed in {LISTS.name}, yet it does not survive\n{survivor}")
+    noticed = len(names) - len(surviving)
+    percent = 100 * noticed / max(len(names), 1)
+    print(
+        f"\n{target.name}: {len(names)} faults, {noticed} noticed ({percent:.1f}%), "
+        f"{len(surviving)} not, {len(unlisted)} of these not listed in {LISTS.name}"
+    )
+    return int(percent < LEAST_NOTICED or bool(unlisted) or bool(outdated))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
