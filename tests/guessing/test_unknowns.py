@@ -243,6 +243,7 @@ def test_a_dim_implies_the_field_that_was_hidden(family: str) -> None:
         ("3 ** x", 81, [("x", 4, True)]),
         ("1 ** x", 1, []),
         ("0.5 ** x", 4, []),
+        ("2.0 ** x", 8, []),
         ("10 % x", 4, [("x", 1, False), ("x", 2, False), ("x", 3, False), ("x", 6, False)]),
         ("4 % x", 4, []),
         ("1 % x", 3, [("x", 1, False), ("x", 2, False)]),
