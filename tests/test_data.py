@@ -30,7 +30,7 @@ def test_every_table_is_compiled() -> None:
 @pytest.mark.parametrize("path", SOME)
 def test_a_compiled_table_is_what_its_toml_says(path: str) -> None:
     written = tomllib.loads((ROOT / path).read_text(encoding="utf-8"))
-    assert same(marshal.loads(data.compiled(written)), written)  # noqa: S302  # made a moment ago
+    assert same(marshal.loads(data.marshalled(written)), written)  # noqa: S302  # made a moment ago
 
 
 def same(one: Any, other: Any) -> bool:
@@ -60,7 +60,7 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_what_is_compiled_is_read_in_place_of_toml(wheel: Path) -> None:
     (wheel / "facts" / "here.toml").write_text("size = 1", encoding="utf-8")
-    (wheel / data.COMPILED / "facts" / "here.toml").write_bytes(data.compiled({"size": 2}))
+    (wheel / data.COMPILED / "facts" / "here.toml").write_bytes(data.marshalled({"size": 2}))
     assert list(data.toml_paths()) == ["facts/here.toml"]
     assert data.is_compiled()
     assert data.read_toml("facts/here.toml") == {"size": 2}
@@ -69,7 +69,7 @@ def test_what_is_compiled_is_read_in_place_of_toml(wheel: Path) -> None:
 def test_what_a_wheel_has_worked_out_is_read(wheel: Path) -> None:
     place = wheel / data.COMPILED / data.PREPARED / "bert.trees"
     place.parent.mkdir()
-    place.write_bytes(data.compiled({"2 * width": parse("2 * width")}))
+    place.write_bytes(data.marshalled({"2 * width": parse("2 * width")}))
     assert data.read_prepared("bert.trees") == {"2 * width": parse("2 * width")}
 
 
@@ -80,7 +80,7 @@ def test_a_checkout_has_nothing_compiled() -> None:
 
 def test_the_patterns_of_roles_can_be_compiled() -> None:
     patterns = roles.patterns_by_piece()
-    assert same(marshal.loads(data.compiled(patterns)), patterns)  # noqa: S302
+    assert same(marshal.loads(data.marshalled(patterns)), patterns)  # noqa: S302
 
 
 @pytest.mark.parametrize("name", ["bert", "../blueprints/bert", "bert.toml", "", ".", "nothing"])
@@ -95,4 +95,4 @@ def test_a_wheel_holds_every_expression_of_a_blueprint(family: str) -> None:
     assert set(blueprint.dims) <= set(trees)
     for text, tree in trees.items():
         assert source(tree) == source(parse(text))
-        assert same(marshal.loads(data.compiled({text: tree}))[text], tree)  # noqa: S302
+        assert same(marshal.loads(data.marshalled({text: tree}))[text], tree)  # noqa: S302

@@ -31,10 +31,10 @@ class CompiledData(BuildHookInterface[Any]):
 
         self.folder = Path(tempfile.mkdtemp())
         for path in data.toml_paths():
-            self.write(path, data.compiled(data.read_toml(path)))
+            self.write(path, data.marshalled(data.read_toml(path)))
         for family in schema.families():
-            self.write(f"{data.PREPARED}/{family}.trees", data.compiled(expressions(family)))
-        self.write(f"{data.PREPARED}/roles", data.compiled(roles.patterns_by_piece()))
+            self.write(f"{data.PREPARED}/{family}.trees", data.marshalled(expressions(family)))
+        self.write(f"{data.PREPARED}/roles", data.marshalled(roles.patterns_by_piece()))
         build_data["force_include"][str(self.folder)] = f"weighbridge/data/{data.COMPILED}"
 
     def write(self, path: str, content: bytes) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple  # noqa: PLC0414  # to be imported from here
 else:
 
-    class _Fields(type):
+    class _NamedTupleClass(type):
         """Makes a class of tuples: its annotations are the fields, their values the defaults."""
 
         def __new__(cls, name, bases, namespace):
@@ -29,7 +29,7 @@ else:
                     namespace[field] = property(itemgetter(place))
             return super().__new__(cls, name, bases, {"__slots__": (), **namespace})
 
-    class NamedTuple(tuple, metaclass=_Fields):
+    class NamedTuple(tuple, metaclass=_NamedTupleClass):
         """A tuple whose items have names, in the order of the class's annotations.
 
         Example:

@@ -67,7 +67,7 @@ def test_what_is_predicted_is_measured(
     assert found["step_seconds"].measured > 0
 
 
-@pytest.mark.parametrize("class_name", [*operations.load("bert").class_names[1:]])
+@pytest.mark.parametrize("class_name", [*operations.load_operations("bert").class_names[1:]])
 @pytest.mark.parametrize("ours", [False, True], ids=["transformers", "ours"])
 def test_a_head_is_predicted_too(class_name: str, *, ours: bool) -> None:
     found = measure(

@@ -26,7 +26,7 @@ from weighbridge.torch.measure import OURS
 
 torch.set_num_threads(1)
 
-BERT = operations.load("bert")
+BERT = operations.load_operations("bert")
 NO_DROPOUT = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
 
 
@@ -93,7 +93,7 @@ def test_an_unknown_class_or_family_is_refused() -> None:
     with pytest.raises(ModelError, match="no operations of the class BertModle"):
         list(BERT.entries("BertModle", "saved"))
     with pytest.raises(ModelError, match="no operations of the family brt"):
-        operations.load("brt")
+        operations.load_operations("brt")
 
 
 # The law
@@ -102,7 +102,7 @@ def test_an_unknown_class_or_family_is_refused() -> None:
 @pytest.mark.parametrize("name", operations.available())
 def test_what_is_shipped_keeps_the_law_and_was_proved(name: str) -> None:
     raw = data.read_toml(f"operations/{name}.toml")
-    operations.check(raw)
+    operations.check_operations(raw)
     assert raw["proof"]["runs"] >= 8
     assert raw["proof"]["holes"] == []
 
@@ -111,7 +111,7 @@ def broken(change: Any) -> str:
     raw = copy.deepcopy(data.read_toml("operations/bert.toml"))
     change(raw)
     with pytest.raises(BlueprintError) as error:
-        operations.check(raw, "bert.toml")
+        operations.check_operations(raw, "bert.toml")
     return error.value.what
 
 
@@ -172,7 +172,11 @@ def test_a_file_that_breaks_a_rule_is_refused(change: Any, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "class_name"),
-    [(name, of) for name in operations.available() for of in operations.load(name).class_names],
+    [
+        (name, of)
+        for name in operations.available()
+        for of in operations.load_operations(name).class_names
+    ],
 )
 def test_a_fresh_recording_is_as_the_file_says(name: str, class_name: str, seed: str) -> None:
     family, _, ours = name.partition(".")
@@ -183,7 +187,7 @@ def test_a_fresh_recording_is_as_the_file_says(name: str, class_name: str, seed:
     if class_name != subject.base_class:
         subject.check_class(class_name)
     region = Region(subject, blueprint.load(family), zlib.crc32(seed.encode()))
-    runs, difference = held_out(region, operations.load(name), class_name, 4)
+    runs, difference = held_out(region, operations.load_operations(name), class_name, 4)
     assert difference is None
     assert runs == 4
 
@@ -246,7 +250,7 @@ def test_operations_of_ones_own_class(tmp_path: Path, monkeypatch: Any, capfd: A
     )
     assert capfd.readouterr().out == f"{path}: exact\n"
     raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    operations.check(raw)
+    operations.check_operations(raw)
     assert raw["forward"]["layers.{i}"] == [
         "batch sequence width sequence",
         "batch sequence sequence width",

@@ -173,7 +173,7 @@ def test_a_blueprint_is_a_path() -> None:
 def test_a_file_is_held_against_the_whole_law(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     monkeypatch.setattr(law, "check", lambda raw, where: seen.append((raw, where)))
-    law.read(mine)
+    law.read_blueprint(mine)
     assert seen == [(tomllib.loads(mine.read_text(encoding="utf-8")), "mine.toml")]
 
 

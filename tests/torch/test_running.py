@@ -16,6 +16,7 @@ from server import SHA, serving
 from transformers import BertTokenizerFast
 
 from weighbridge import data
+from weighbridge.answers.run import Running
 from weighbridge.cli import main
 from weighbridge.data import LANGUAGES
 from weighbridge.errors import UsageError

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 LONGEST_BLUEPRINT = 2 * 2**20  # bytes; the longest that is shipped has a twentieth
 
 
-def read(path: str | os.PathLike[str]) -> Blueprint:
+def read_blueprint(path: str | os.PathLike[str]) -> Blueprint:
     """Return the blueprint in a file of the user's.
 
     Raises:
@@ -57,7 +57,7 @@ def read(path: str | os.PathLike[str]) -> Blueprint:
             shown, or breaks the law.
 
     Example:
-        >>> read(os.path.join(data.ROOT, "blueprints", "bert.toml")).base_class
+        >>> read_blueprint(os.path.join(data.ROOT, "blueprints", "bert.toml")).base_class
         'BertModel'
     """
     import tomllib  # noqa: PLC0415

@@ -17,7 +17,7 @@ from weighbridge import data
 from weighbridge.algebra.expr import evaluate, names_in, parse
 from weighbridge.blueprint import law
 from weighbridge.blueprint.bind import bound_size, each_place
-from weighbridge.blueprint.paths import indices_in, joined
+from weighbridge.blueprint.paths import indices_in, joined_path
 from weighbridge.blueprint.schema import LARGEST_SIZE, MOST_LAYERS, MOST_PLACES, split_dims
 from weighbridge.errors import ExpressionError, ModelError, nearest, shorten
 from weighbridge.units import DTYPE_BITS
@@ -79,7 +79,7 @@ class Operations:
     """The operations of a family's classes, bound to no config yet.
 
     Example:
-        >>> bert = load("bert")
+        >>> bert = load_operations("bert")
         >>> query = bert.bind("BertModel", "forward", bert.names({}, batch=1, sequence=512))[0]
         >>> query.path, query.shape, len(query.places)
         ('encoder.layer.{i}.attention.self.query', (1, 512, 768, 768), 12)
@@ -140,7 +140,7 @@ class Operations:
         if class_name != self.base_class:
             own = self._raw["classes"][class_name]
             prefix = own.get("prefix", "")
-            below = {joined(prefix, path): texts for path, texts in texts_by_path.items()}
+            below = {joined_path(prefix, path): texts for path, texts in texts_by_path.items()}
             texts_by_path = {**below, **own.get(kind, {})}
         for path, texts in texts_by_path.items():
             yield from (_entry(path, text, kind) for text in texts)
@@ -202,7 +202,7 @@ def available() -> list[str]:
 
 
 @cache
-def load(name: str) -> Operations:
+def load_operations(name: str) -> Operations:
     """Return operations that are shipped with this package. The law of each is held by the tests.
 
     Raises:
@@ -218,14 +218,14 @@ def load(name: str) -> Operations:
 # The law
 
 
-def check(raw: Raw, where: str = "") -> None:
+def check_operations(raw: Raw, where: str = "") -> None:
     """Hold a file of operations, as read, against the law.
 
     Raises:
         BlueprintError: a rule is broken; the message begins with the rule's name.
 
     Example:
-        >>> check({**data.read_toml("operations/bert.toml"), "format": 0})
+        >>> check_operations({**data.read_toml("operations/bert.toml"), "format": 0})
         Traceback (most recent call last):
         weighbridge.errors.BlueprintError: format: this version reads format 1, not 0.
     """

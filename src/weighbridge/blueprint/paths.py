@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def joined(*paths: str) -> str:
+def joined_path(*paths: str) -> str:
     """Return paths that follow on each other as one.
 
     Example:
-        >>> joined("model", "", "layers.0")
+        >>> joined_path("model", "", "layers.0")
         'model.layers.0'
     """
     return ".".join(filter(None, paths))

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from weighbridge import data
 from weighbridge.algebra.expr import PARSED, evaluate, parse
 from weighbridge.blueprint import classify
-from weighbridge.blueprint.paths import above, indices_in, is_index, is_under, joined
+from weighbridge.blueprint.paths import above, indices_in, is_index, is_under, joined_path
 from weighbridge.blueprint.roles import role_of
 from weighbridge.errors import ModelError, nearest, shorten
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
@@ -200,7 +200,7 @@ class Blueprint:
         prefix, renamed = of_class.get("prefix", ""), dict[str, str]()
         if _has_base(of_class):
             for old, new in self._raw.get("renamed", {}).items():
-                renamed[joined(prefix, old)] = joined(prefix, new)
+                renamed[joined_path(prefix, old)] = joined_path(prefix, new)
         return {**renamed, **of_class.get("renamed", {})}
 
     def _found(self, class_name: str, kind: str, *, stored: bool) -> tuple[Template, ...]:
@@ -465,7 +465,7 @@ def _stored_path(name: str, section: Raw) -> str | None:
 
 def _stored(above_it: str, text: str, below: str) -> Stored:
     name, colon, dims = text.partition(":")
-    return Stored(joined(above_it, name, below), split_dims(dims) if colon else None)
+    return Stored(joined_path(above_it, name, below), split_dims(dims) if colon else None)
 
 
 @cache

@@ -86,7 +86,7 @@ def toml_paths() -> Iterator[str]:
             yield from (f"{inside}/{file}" for file in sorted(files) if file.endswith(".toml"))
 
 
-def compiled(table: dict[str, Any]) -> bytes:
+def marshalled(table: dict[str, Any]) -> bytes:
     """Return a table as a wheel holds it, in Python's own `marshal`.
 
     The version of the format is one that every Python since 3.4 reads.

@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
-from weighbridge.blueprint.paths import is_under, joined
+from weighbridge.blueprint.paths import is_under, joined_path
 from weighbridge.blueprint.roles import role_of
 from weighbridge.blueprint.schema import MOST_PLACES, families, load
 from weighbridge.ledger.rows import Row
@@ -478,7 +478,10 @@ def renamed(name: str, paths: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
             next_piece = ""
             if not new:
                 next_piece = below.partition(".")[0]
-            return joined(new, below), (joined(old, next_piece), joined(new, next_piece))
+            return joined_path(new, below), (
+                joined_path(old, next_piece),
+                joined_path(new, next_piece),
+            )
     return name, ()
 
 

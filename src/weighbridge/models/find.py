@@ -203,7 +203,7 @@ def _own_blueprint(path: object) -> Blueprint:
         raise UsageError("a blueprint is a path", values={"blueprint": path}, hint=hint)
     from weighbridge.blueprint import law  # noqa: PLC0415
 
-    return law.read(os.path.expanduser(path))
+    return law.read_blueprint(os.path.expanduser(path))
 
 
 def _checked_family(blueprint: Blueprint, config: Config, where: str) -> Blueprint:

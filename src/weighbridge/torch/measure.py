@@ -267,7 +267,7 @@ def _operations(
     name = f"{model.blueprint.family}.ours" if request.ours else model.blueprint.family
     if name not in operations.available():
         return None, Note("no_operations", {"family": name})
-    known = operations.load(name)
+    known = operations.load_operations(name)
     if class_name not in known.class_names:
         return None, Note("no_class", {"family": name, "class_name": class_name})
     if unheld := known.unheld({**model.given, **model.fields}):

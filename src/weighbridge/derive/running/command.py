@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO
 
 from weighbridge.derive.running.address import family_of
 from weighbridge.derive.running.folder import BlueprintFolder, check_replaceable, home
-from weighbridge.derive.running.runs import Done, Task, check_installed, reference, run
+from weighbridge.derive.running.runs import Done, Task, check_installed, reference, run_tasks
 from weighbridge.errors import UsageError, WeighbridgeError, shorten
 from weighbridge.files import write_whole
 
@@ -175,7 +175,7 @@ def _done(task: Task, request: DeriveRequest, say: Callable[[str], None]) -> Don
     Raises:
         WeighbridgeError: it came to nothing.
     """
-    with contextlib.closing(run([task], 1, request.limit_seconds)) as results:
+    with contextlib.closing(run_tasks([task], 1, request.limit_seconds)) as results:
         done = next(results)
     if done.error:
         raise done.error
@@ -232,7 +232,7 @@ def _many(families: Sequence[str], request: DeriveRequest) -> tuple[int, str]:
     progress = Progress(len(tasks), sys.stderr)
     progress.show("derived before" if results else "", len(results))
     waiting = [task for task in tasks if task.subject not in results]
-    running = contextlib.closing(run(waiting, request.jobs, request.limit_seconds))
+    running = contextlib.closing(run_tasks(waiting, request.jobs, request.limit_seconds))
     with running as finished, progress:
         for done in finished:
             if done.error is None and done.exact:

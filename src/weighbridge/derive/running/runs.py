@@ -66,7 +66,7 @@ class Done(NamedTuple):
     seconds: float = 0
 
 
-def run(
+def run_tasks(
     tasks: Iterable[Task], jobs: int = 1, limit_seconds: float = LIMIT_SECONDS
 ) -> Generator[Done]:
     """Derive each task in a process of its own, this many at a time; yield each as it is done.

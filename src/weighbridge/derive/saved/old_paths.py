@@ -6,7 +6,7 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from weighbridge.blueprint.paths import above, is_under, joined
+from weighbridge.blueprint.paths import above, is_under, joined_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ def old_paths(older: Mapping[str, str]) -> dict[str, str]:
         columns = zip(*pieces_under, strict=False)
         shared = takewhile(lambda pieces: len(set(pieces)) == 1, columns)
         deeper = ".".join(pieces[0] for pieces in shared)[len(path) + 1 :]
-        paths[joined(path, deeper)] = joined(new_path, deeper)
+        paths[joined_path(path, deeper)] = joined_path(new_path, deeper)
     return paths
 
 

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from weighbridge.algebra.expr import names_in, parse
-from weighbridge.blueprint.paths import above, is_under, joined
+from weighbridge.blueprint.paths import above, is_under, joined_path
 from weighbridge.blueprint.schema import sections, split_dims, stored_as, stored_texts, templates_of
 from weighbridge.derive.generalize.places import list_above
 from weighbridge.derive.write import dim
@@ -81,7 +81,7 @@ class _Naming:
         if self.prefix:
             below = template.removeprefix(f"{self.prefix}.")
         if below in self.base.tensors or below in self.base.buffers:
-            inherited = joined(self.prefix, self.letters.named(self.base, below))
+            inherited = joined_path(self.prefix, self.letters.named(self.base, below))
             if inherited in names:
                 return inherited, self.letters.chain(self.base, list_above(below))
         chain_of_lists = self.letters.chain(self.own, list_above(template))
@@ -113,7 +113,7 @@ def _new_renames(
     """Return the paths of older files that the base class does not already name."""
     prefix = of_class.get("prefix", "")
     of_base = raw.get("renamed", {}).items()
-    known = {joined(prefix, old): joined(prefix, new) for old, new in of_base}
+    known = {joined_path(prefix, old): joined_path(prefix, new) for old, new in of_base}
     return {old: new for old, new in renamed.items() if known.get(old) != new}
 
 

@@ -58,7 +58,7 @@ class Costs:
 
     def __init__(self, model: Model, class_name: str) -> None:
         self._model, self._class_name = model, class_name
-        self._operations = operations.load(_OURS)
+        self._operations = operations.load_operations(_OURS)
         self.unheld = self._operations.unheld({**model.given, **model.fields})
         """The fields of the config at whose values nothing was recorded."""
         ledger = bind(model.blueprint, class_name, model.fields, _DTYPE)
