@@ -14,6 +14,7 @@ import weighbridge
 from weighbridge import data
 from weighbridge.answers.audit import Audit, audit
 from weighbridge.articles.exact import MOST_POWER
+from weighbridge.articles.figures import Slip
 from weighbridge.articles.tokens import LONGEST_LINE
 from weighbridge.cli import main
 from weighbridge.errors import ArticleError, CheckpointError, UsageError
