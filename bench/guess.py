@@ -16,7 +16,7 @@ from weighbridge.errors import WeighbridgeError
 from weighbridge.guessing import guess as guessing
 from weighbridge.ledger import ledger
 from weighbridge.models import find as models
-from weighbridge.readers import Found
+from weighbridge.readers import StoredCheckpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ DATA = Path(__file__).parent.parent / "tests" / "data"
 MOST_TENSORS = 9_000
 
 
-def released() -> Iterator[tuple[Model, Found]]:
+def released() -> Iterator[tuple[Model, StoredCheckpoint]]:
     """Yield each released model that can be weighed, and what files hold of the class that its config names."""
     for path in sorted([*DATA.glob("real/*.json"), *DATA.glob("configs/*.json")]):
         try:
@@ -37,7 +37,10 @@ def released() -> Iterator[tuple[Model, Found]]:
         stored = ledger.bind(model.blueprint, model.named_class, model.fields).stored
         if stored.tensors <= MOST_TENSORS:
             rows = tuple(row for row in stored.rows if not row.tied_to)
-            yield model, Found(str(path), "safetensors", rows, {}, (), 0, {}, {}, (), None)
+            yield (
+                model,
+                StoredCheckpoint(str(path), "safetensors", rows, {}, (), 0, {}, {}, (), None),
+            )
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from weighbridge.ledger.ledger import bind
 from weighbridge.ledger.rows import Row
 from weighbridge.matching.comparison import KINDS, Difference, ExpectedDtype, compare, group
 from weighbridge.models.find import find
-from weighbridge.readers import Found
+from weighbridge.readers import StoredCheckpoint
 from weighbridge.render.table import width
 from weighbridge.units import DTYPE_BITS
 
@@ -610,7 +610,7 @@ def mutations(draw):
 
 def as_found(stored):
     rows = tuple(Row(name, shape, dtype, "", (), 1, 1) for name, (shape, dtype) in stored.items())
-    return Found(
+    return StoredCheckpoint(
         "model.safetensors", "safetensors", rows, {}, ("model.safetensors",), 0, {}, {}, (), None
     )
 

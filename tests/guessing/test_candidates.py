@@ -12,7 +12,7 @@ from weighbridge.errors import WeighbridgeError
 from weighbridge.guessing.candidates import MOST_CLASSES, MOST_PATTERNS, Names, closest, patterned
 from weighbridge.ledger import ledger
 from weighbridge.ledger.rows import Row
-from weighbridge.readers import Found
+from weighbridge.readers import StoredCheckpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,9 +23,9 @@ MOST_TENSORS = 1_500  # of a family at its defaults
 FAMILIES = random.Random(0).sample(blueprint.families(), 40)  # noqa: S311
 
 
-def found(names: Iterable[str]) -> Found:
+def found(names: Iterable[str]) -> StoredCheckpoint:
     rows = tuple(Row(name, (2, 2), "F32", "", (), 4, 4) for name in names)
-    return Found("a.safetensors", "safetensors", rows, {}, (), 0, {}, {}, (), None)
+    return StoredCheckpoint("a.safetensors", "safetensors", rows, {}, (), 0, {}, {}, (), None)
 
 
 def first_batch(names: Iterable[str]) -> list[Fit]:

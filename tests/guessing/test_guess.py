@@ -25,7 +25,7 @@ from weighbridge.ledger.rows import Row
 from weighbridge.matching.comparison import compare
 from weighbridge.matching.pairing import translated
 from weighbridge.models import find as models
-from weighbridge.readers import Found
+from weighbridge.readers import StoredCheckpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -97,8 +97,8 @@ def checkpoint(of: Blueprint, dice: random.Random) -> tuple[dict[str, Any], str,
     pytest.skip("no small config was drawn")
 
 
-def found(rows: Iterable[Row], **metadata: str) -> Found:
-    return Found(
+def found(rows: Iterable[Row], **metadata: str) -> StoredCheckpoint:
+    return StoredCheckpoint(
         "a.safetensors",
         "safetensors",
         tuple(rows),
@@ -122,7 +122,7 @@ def best(rows: Iterable[Row], **metadata: str) -> guessing.Candidate:
     return guessing.guess_model(found(rows, **metadata)).candidates[0]
 
 
-def failures(candidate: guessing.Candidate, of: Found, **fields: Any) -> int:
+def failures(candidate: guessing.Candidate, of: StoredCheckpoint, **fields: Any) -> int:
     """Hold a checkpoint against a candidate's config anew, with other values of some fields."""
     model = models.find({**candidate.config, **fields})
     return compare(ledger.bind(model.blueprint, candidate.class_name, model.fields), of).failures
@@ -490,7 +490,7 @@ def wb_parameters_of(config: dict[str, Any]) -> int:
 @pytest.mark.parametrize("experts", [0, 2**40])
 def test_experts_that_nobody_can_have_are_not_counted_out(experts: int) -> None:
     row = Row("blk.0.ffn_up_exps.weight", (experts, 0, 4), "F32", "", (), 0, 0)
-    held = Found(
+    held = StoredCheckpoint(
         "a.gguf", "GGUF", (row,), {"general.architecture": "llama"}, (), 0, {}, {}, (), None
     )
     assert [each.name for each in translated(held).rows] == [row.name]

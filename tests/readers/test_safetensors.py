@@ -18,7 +18,7 @@ from safetensors.numpy import save, save_file
 from weighbridge import units
 from weighbridge.errors import CheckpointError
 from weighbridge.ledger.rows import Row
-from weighbridge.readers import Found, read, safetensors
+from weighbridge.readers import StoredCheckpoint, read, safetensors
 
 NUMPY_DTYPES = ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?", "c8")
 SOUND = save(
@@ -40,11 +40,11 @@ def reference(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
         }
 
 
-def ours(found: Found) -> dict[str, tuple[tuple[int, ...], str]]:
+def ours(found: StoredCheckpoint) -> dict[str, tuple[tuple[int, ...], str]]:
     return {row.name: (row.shape, row.dtype) for row in found.rows}
 
 
-def read_or_refuse(path: Path) -> Found | None:
+def read_or_refuse(path: Path) -> StoredCheckpoint | None:
     """Return nothing where the file is refused; any error but our own fails the test."""
     try:
         return read(path)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from weighbridge.ledger.rows import Row
-    from weighbridge.readers import Found, Watch
+    from weighbridge.readers import StoredCheckpoint, Watch
 
 GROUPINGS = ("component", "role", "layer", "dtype", "tensor")
 _LAYER = re.compile(r"^(?:.*?\.)?\d+(?=\.)")
@@ -75,7 +75,7 @@ class Inspection(AnswerBase):
     and scales do not count. A header does not mark buffers, so buffers count as parameters.
     """
 
-    def __init__(self, checkpoint: Found) -> None:
+    def __init__(self, checkpoint: StoredCheckpoint) -> None:
         self.checkpoint = checkpoint
         self.rows: tuple[Row, ...] = _with_roles(checkpoint)
         self.total = _sum_of(self.rows)
@@ -231,7 +231,7 @@ class Inspection(AnswerBase):
         return sentence
 
 
-def _with_roles(checkpoint: Found) -> tuple[Row, ...]:
+def _with_roles(checkpoint: StoredCheckpoint) -> tuple[Row, ...]:
     """Return the rows of a checkpoint, each with a role; where a header has none, by its name."""
     names = {}
     for row in checkpoint.rows:

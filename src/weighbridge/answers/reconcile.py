@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from weighbridge.models.find import Model
-    from weighbridge.readers import Found
+    from weighbridge.readers import StoredCheckpoint
     from weighbridge.render.document import Block
 
 MOST_SHOWN = 8
@@ -122,7 +122,7 @@ class Reconciled(Report):
         self,
         wanted: PublishedNumber,
         models: tuple[ReconciledModel, ...],
-        model: Model | Found | None,
+        model: Model | StoredCheckpoint | None,
     ) -> None:
         self.number, self.models, self.model = wanted, models, model
         matches: list[Way] = []
@@ -134,7 +134,7 @@ class Reconciled(Report):
     @property
     def of_model(self) -> Model | None:
         """The model, where one is named, and not a checkpoint."""
-        if isinstance(self.model, readers.Found):
+        if isinstance(self.model, readers.StoredCheckpoint):
             return None
         return self.model
 

@@ -31,7 +31,7 @@ from weighbridge.render.words import label, words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from weighbridge.readers import Found, Watch
+    from weighbridge.readers import StoredCheckpoint, Watch
     from weighbridge.readers.module import Module
     from weighbridge.render.document import Block
 
@@ -146,7 +146,9 @@ def _wanted_dtype(asked: str | None, model: Model) -> ExpectedDtype | None:
 class Compared(Report):
     """A checkpoint compared with something: what both kinds of verification have in common."""
 
-    def __init__(self, checkpoint: Found, comparison: Comparison, names: Mapping[str, str]) -> None:
+    def __init__(
+        self, checkpoint: StoredCheckpoint, comparison: Comparison, names: Mapping[str, str]
+    ) -> None:
         self.checkpoint, self.comparison = checkpoint, comparison
         self.differences: tuple[Difference, ...] = comparison.differences
         """What differs. Where ``matters`` is false, the difference is only a note."""
@@ -258,7 +260,11 @@ class Verification(Compared):
     """What `verify` returns of a model and a checkpoint."""
 
     def __init__(
-        self, model: Model, checkpoint: Found, choice: Choice, dtype: ExpectedDtype | None
+        self,
+        model: Model,
+        checkpoint: StoredCheckpoint,
+        choice: Choice,
+        dtype: ExpectedDtype | None,
     ) -> None:
         self.model, self.choice, self.dtype = model, choice, dtype
         self.class_name: str = choice.class_name
@@ -331,7 +337,9 @@ class Verification(Compared):
 class Changes(Compared):
     """What `verify` returns of two checkpoints: how the second differs from the first."""
 
-    def __init__(self, before: Found, after: Found, comparison: Comparison) -> None:
+    def __init__(
+        self, before: StoredCheckpoint, after: StoredCheckpoint, comparison: Comparison
+    ) -> None:
         self.before = before
         super().__init__(
             after, comparison, {"model": printable(before.path), "class": printable(before.path)}
@@ -360,7 +368,7 @@ class Changes(Compared):
         yield _how_read(self.before, texts)
 
 
-def _headers(checkpoint: Found) -> dict[str, Any]:
+def _headers(checkpoint: StoredCheckpoint) -> dict[str, Any]:
     return {
         "files": list(checkpoint.files),
         "header_bytes": checkpoint.header_bytes,
@@ -368,7 +376,7 @@ def _headers(checkpoint: Found) -> dict[str, Any]:
     }
 
 
-def _how_read(checkpoint: Found, texts: VerifyWords) -> str:
+def _how_read(checkpoint: StoredCheckpoint, texts: VerifyWords) -> str:
     """Say what of a checkpoint was read."""
     if not checkpoint.files:
         return texts("in_memory", module=printable(checkpoint.path))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from weighbridge.ledger.ledger import Ledger
     from weighbridge.ledger.rows import Row
-    from weighbridge.readers import Found
+    from weighbridge.readers import StoredCheckpoint
 
 
 class CountedRow(NamedTuple):
@@ -82,7 +82,7 @@ def rows_of(ledger: Ledger) -> Rows:
     return tuple(row._replace(at=at) for at, row in enumerate((*parameters, *buffers)))
 
 
-def rows_of_checkpoint(found: Found) -> Rows:
+def rows_of_checkpoint(found: StoredCheckpoint) -> Rows:
     """Return the rows of a checkpoint: packed weights unpacked, scales and constants as buffers.
 
     No tensor is tied: a header does not state ties.
@@ -99,7 +99,7 @@ _INDEX = re.compile(r"(?<=\.)\d+(?=\.)")
 _NO_WEIGHTS = ("I64", "I32", "BOOL")
 
 
-def _stored(rows: Sequence[Row], found: Found, at: int) -> CountedRow:
+def _stored(rows: Sequence[Row], found: StoredCheckpoint, at: int) -> CountedRow:
     """Return the row of stored tensors that are alike."""
     row, places = rows[0], len(rows)
     packed = found.packed.get(row.name)

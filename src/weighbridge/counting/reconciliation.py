@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from weighbridge.counting.conventions import CountedRow, Rows
     from weighbridge.models.find import Model
-    from weighbridge.readers import Found
+    from weighbridge.readers import StoredCheckpoint
 
 # PublishedNumbers as people write them
 
@@ -228,14 +228,14 @@ def reconcile_model(
     return _reconciled(_distinct(subjects), wanted, (model.named_class, blueprint.base_class))
 
 
-def reconcile_checkpoint(found: Found, wanted: PublishedNumber) -> Reconciliation:
+def reconcile_checkpoint(found: StoredCheckpoint, wanted: PublishedNumber) -> Reconciliation:
     """Find the ways of counting under which a checkpoint gives a number.
 
     Example:
         >>> from weighbridge.ledger.rows import Row
-        >>> from weighbridge.readers import Found
+        >>> from weighbridge.readers import StoredCheckpoint
         >>> row = Row("pooler.dense.weight", (3, 3), "F32", "", (), 9, 9)
-        >>> found = Found("a.pt", "PyTorch", (row,), {}, ("a.pt",), 0, {}, {}, (), None)
+        >>> found = StoredCheckpoint("a.pt", "PyTorch", (row,), {}, ("a.pt",), 0, {}, {}, (), None)
         >>> reconcile_checkpoint(found, read_number(9)).matches[0].class_name
         'a.pt'
     """

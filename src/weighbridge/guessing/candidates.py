@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.blueprint.schema import Blueprint, Template
-    from weighbridge.readers import Found
+    from weighbridge.readers import StoredCheckpoint
 
     Place = tuple[int, ...]
     Held = list[tuple[Place, tuple[int, ...]]]
@@ -38,7 +38,7 @@ MOST_PATTERNS = 1_500
 class Names:
     """The tensors of a checkpoint by the patterns of their names, which differ in numbers alone."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: StoredCheckpoint) -> None:
         self.found = found
         self.patterns: dict[str, list[tuple[Place, tuple[int, ...]]]] = {}
         self.first: dict[str, str] = {}
@@ -316,7 +316,7 @@ def _place(
     return tuple(bound[index] for index in template.repeat)
 
 
-def closest(found: Found) -> Iterator[list[Fit]]:
+def closest(found: StoredCheckpoint) -> Iterator[list[Fit]]:
     """Yield the classes closest to a checkpoint, for one batch of families after the other."""
     names = Names(found)
     families = _likely(names)[:MOST_FAMILIES]

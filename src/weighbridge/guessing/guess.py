@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from weighbridge.guessing.unknowns import Cell
     from weighbridge.matching.comparison import Comparison
     from weighbridge.models.find import Model
-    from weighbridge.readers import Found
+    from weighbridge.readers import StoredCheckpoint
 
     Indices = tuple[tuple[str, int], ...]
 
@@ -93,7 +93,7 @@ class Candidate(NamedTuple):
 class Guess(NamedTuple):
     """The candidates for a checkpoint, the likeliest first."""
 
-    found: Found
+    found: StoredCheckpoint
     candidates: tuple[Candidate, ...]
 
     @property
@@ -102,7 +102,7 @@ class Guess(NamedTuple):
         return tuple(candidate for candidate in self.candidates if candidate.is_exact)
 
 
-def guess_model(found: Found) -> Guess:
+def guess_model(found: StoredCheckpoint) -> Guess:
     """Return the classes and configs that fit a checkpoint, the likeliest first.
 
     Where none fits exactly, the candidates are the nearest ones.
@@ -110,11 +110,11 @@ def guess_model(found: Found) -> Guess:
     Example:
         >>> from weighbridge.blueprint.schema import load
         >>> from weighbridge.ledger.ledger import bind
-        >>> from weighbridge.readers import Found
+        >>> from weighbridge.readers import StoredCheckpoint
         >>> bert = load("bert")
         >>> fields = {**bert.defaults, "hidden_size": 384, "num_labels": 2}
         >>> rows = tuple(bind(bert, "BertModel", fields).rows)
-        >>> found = Found("a.safetensors", "safetensors", rows, {}, (), 0, {}, {}, (), None)
+        >>> found = StoredCheckpoint("a.safetensors", "safetensors", rows, {}, (), 0, {}, {}, (), None)
         >>> best = guess_model(found).candidates[0]
         >>> best.family, best.class_name, best.is_exact, best.sure["hidden_size"]
         ('bert', 'BertModel', True, 384)
@@ -470,7 +470,7 @@ def _inside(value: Any, path: Sequence[Any]) -> Iterator[Any]:
 # The config of a candidate
 
 
-def _candidate(fit: Fit, found: Found) -> tuple[int, Candidate | None]:
+def _candidate(fit: Fit, found: StoredCheckpoint) -> tuple[int, Candidate | None]:
     """Return the steps that solving a class took, and the candidate if its config is near."""
     blueprint, fields = fit.blueprint, _Fields(fit.blueprint)
     equations, mentioned = _equations(fit)
@@ -494,7 +494,7 @@ def _candidate(fit: Fit, found: Found) -> tuple[int, Candidate | None]:
 
 
 def _compared(
-    fit: Fit, found: Found, solution: Solution, values: Mapping[str, Any]
+    fit: Fit, found: StoredCheckpoint, solution: Solution, values: Mapping[str, Any]
 ) -> Candidate | None:
     """Return a class with a config as a candidate; None if it has many more tensors.
 
@@ -512,7 +512,7 @@ def _compared(
     return Candidate(model, fit.class_name, config, sure, free, comparison, unusual)
 
 
-def _stated(found: Found, blueprint: Blueprint) -> dict[Cell, Any]:
+def _stated(found: StoredCheckpoint, blueprint: Blueprint) -> dict[Cell, Any]:
     """Return the fields that the metadata of the checkpoint states, as GGUF's does."""
     facts = data.read_toml("facts/metadata.toml")
     architecture = found.metadata.get(facts["architecture"], "")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from weighbridge.ledger.rows import Row
     from weighbridge.matching.pairing import Expected, Pairs
     from weighbridge.models.find import Model
-    from weighbridge.readers import Found
+    from weighbridge.readers import StoredCheckpoint
 
 
 class Kind(NamedTuple):
@@ -187,18 +187,20 @@ class Comparison(NamedTuple):
         return sum(row.parameters for row in self.stored)
 
 
-def compare(ledger: Ledger, found: Found, dtype: ExpectedDtype | None = None) -> Comparison:
+def compare(
+    ledger: Ledger, found: StoredCheckpoint, dtype: ExpectedDtype | None = None
+) -> Comparison:
     """Compare a checkpoint with a ledger, tensor by tensor.
 
     Without a dtype, all tensors may have any one floating-point dtype.
 
     Example:
         >>> from weighbridge.blueprint.schema import load
-        >>> from weighbridge.readers import Found
+        >>> from weighbridge.readers import StoredCheckpoint
         >>> bert = load("bert")
         >>> ledger = bind(bert, "BertModel", {**bert.defaults, "num_labels": 2})
         >>> rows = tuple(row for row in ledger.rows if row.name != "pooler.dense.bias")
-        >>> found = Found("a.pt", "PyTorch", rows, {}, ("a.pt",), 0, {}, {}, (), None)
+        >>> found = StoredCheckpoint("a.pt", "PyTorch", rows, {}, ("a.pt",), 0, {}, {}, (), None)
         >>> [difference] = compare(ledger, found).differences
         >>> difference.kind, difference.name
         ('missing', 'pooler.dense.bias')
@@ -216,7 +218,7 @@ def compare(ledger: Ledger, found: Found, dtype: ExpectedDtype | None = None) ->
 
 
 def compare_checkpoints(
-    before: Found, after: Found, dtype: ExpectedDtype | None = None
+    before: StoredCheckpoint, after: StoredCheckpoint, dtype: ExpectedDtype | None = None
 ) -> Comparison:
     """Compare two checkpoints: what a conversion, a training or a quantisation changed.
 
@@ -264,7 +266,10 @@ class Choice(NamedTuple):
 
 
 def choose(
-    model: Model, found: Found, class_name: str | None = None, dtype: ExpectedDtype | None = None
+    model: Model,
+    found: StoredCheckpoint,
+    class_name: str | None = None,
+    dtype: ExpectedDtype | None = None,
 ) -> Choice:
     """Compare a checkpoint with the given class, or with the one that differs least.
 
@@ -297,7 +302,7 @@ def choose(
     return Choice(comparisons[best], best, why, failures)
 
 
-def _with_heads(blueprint: Blueprint, found: Found) -> Iterator[str]:
+def _with_heads(blueprint: Blueprint, found: StoredCheckpoint) -> Iterator[str]:
     """Yield the classes of whose own tensors, beside the base class, the checkpoint holds any."""
     for name in blueprint.class_names:
         paths = blueprint.renamed(name)

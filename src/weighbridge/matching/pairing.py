@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from weighbridge.blueprint.schema import Blueprint, Template
     from weighbridge.ledger.ledger import Ledger
-    from weighbridge.readers import Found
+    from weighbridge.readers import StoredCheckpoint
 
 
 class Expected(NamedTuple):
@@ -93,7 +93,7 @@ class Pairs(NamedTuple):
     by_role: frozenset[str]
     extra: tuple[Row, ...]
     aside: tuple[Row, ...]
-    found: Found
+    found: StoredCheckpoint
     stored: dict[str, Row]
     matches: dict[str, Match]
     prefix: str
@@ -125,7 +125,7 @@ def names_of(blueprint: Blueprint, class_name: str) -> Expected:
     )
 
 
-def of_checkpoint(found: Found) -> Expected:
+def of_checkpoint(found: StoredCheckpoint) -> Expected:
     """Return what another checkpoint must have to hold the same tensors as this one."""
     naming = _naming(found)
     rows: dict[str, Row] = {}
@@ -141,7 +141,7 @@ def of_checkpoint(found: Found) -> Expected:
     return Expected(rows, buffers, format=found.format)
 
 
-def _under_own_name(row: Row, found: Found, naming: Mapping[str, Any] | None) -> Row:
+def _under_own_name(row: Row, found: StoredCheckpoint, naming: Mapping[str, Any] | None) -> Row:
     """Return a stored tensor under the reference's name, in its unpacked shape."""
     name, tied_to = _own(row.name, found, naming), row.tied_to
     if tied_to:
@@ -155,7 +155,7 @@ def _is_buffer(row: Row) -> bool:
     return row.dtype in _NO_WEIGHTS or has_no_parameters
 
 
-def _unpacked_shape(row: Row, found: Found) -> tuple[int, ...]:
+def _unpacked_shape(row: Row, found: StoredCheckpoint) -> tuple[int, ...]:
     """Return a tensor's unpacked shape as far as the header states it."""
     packed = found.packed.get(row.name)
     if packed and packed.shape is not None:
@@ -182,7 +182,7 @@ class _Pairing:
     ``own_names`` are the stored names, spelled as the reference spells them.
     """
 
-    def __init__(self, expected: Expected, found: Found) -> None:
+    def __init__(self, expected: Expected, found: StoredCheckpoint) -> None:
         self.expected, self.found = expected, found
         self.naming = _naming(found)
         self.known = {**expected.rows, **expected.buffers}
@@ -270,7 +270,7 @@ MATCHERS: Sequence[Callable[[_Pairing], None]] = (
 """The ways to pair tensors, in the order in which they are tried."""
 
 
-def pair(expected: Expected, found: Found) -> Pairs:
+def pair(expected: Expected, found: StoredCheckpoint) -> Pairs:
     """Pair the tensors of a checkpoint with those that are expected."""
     pairing = _Pairing(expected, found)
     for matcher in MATCHERS:
@@ -293,7 +293,7 @@ def pair(expected: Expected, found: Found) -> Pairs:
 # Tensors of an unknown model
 
 
-def translated(found: Found) -> Found:
+def translated(found: StoredCheckpoint) -> StoredCheckpoint:
     """Return a checkpoint with the reference's names and shapes, as far as they can be inferred.
 
     Packed tensors get their unpacked shapes, and what is not a weight is left out. Names that a
@@ -319,7 +319,7 @@ def translated(found: Found) -> Found:
     return found._replace(rows=tuple(rows), packed=packed, called={})
 
 
-def _unpacked(row: Row, found: Found, naming: Mapping[str, Any] | None) -> Row:
+def _unpacked(row: Row, found: StoredCheckpoint, naming: Mapping[str, Any] | None) -> Row:
     shape = _unpacked_shape(row, found)
     if is_turned(row, found) and len(shape) == _MATRIX:
         shape = shape[::-1]
@@ -342,7 +342,7 @@ def _without_path(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def stated_families(found: Found) -> list[str]:
+def stated_families(found: StoredCheckpoint) -> list[str]:
     """Return the known families that the metadata of a checkpoint may mean."""
     stated = data.read_toml("facts/metadata.toml")
     name = found.metadata.get(stated["architecture"], "")
@@ -485,17 +485,17 @@ def renamed(name: str, paths: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
     return name, ()
 
 
-def _naming(found: Found) -> Mapping[str, Any] | None:
+def _naming(found: StoredCheckpoint) -> Mapping[str, Any] | None:
     """Return how a checkpoint's format spells names; None where it spells as the reference does."""
     return data.read_toml("facts/namings.toml").get(found.format)
 
 
-def _own(name: str, found: Found, naming: Mapping[str, Any] | None) -> str:
+def _own(name: str, found: StoredCheckpoint, naming: Mapping[str, Any] | None) -> str:
     """Return a stored tensor's name, unpacked, spelled as the reference spells names.
 
     Example:
-        >>> from weighbridge.readers import Found
-        >>> found = Found("bert_model.ckpt", "TensorFlow", (), {}, (), 0, {}, {}, (), None)
+        >>> from weighbridge.readers import StoredCheckpoint
+        >>> found = StoredCheckpoint("bert_model.ckpt", "TensorFlow", (), {}, (), 0, {}, {}, (), None)
         >>> _own("bert/encoder/layer_0/output/dense/kernel", found, _naming(found))
         'bert.encoder.layer.0.output.dense.weight'
     """
@@ -515,7 +515,7 @@ def _own(name: str, found: Found, naming: Mapping[str, Any] | None) -> str:
     return ".".join(pieces.get(piece, piece) for piece in name.split("."))
 
 
-def is_turned(row: Row, found: Found) -> bool:
+def is_turned(row: Row, found: StoredCheckpoint) -> bool:
     """Whether a checkpoint holds the transpose of a matrix, by its name or the graph."""
     naming = _naming(found) or {}
     last = re.split(r"[./]", row.name)[-1]

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
     Watch = Callable[[int, int], None]
 
-__all__ = ["FORMATS", "FileFormat", "Found", "is_checkpoint", "read"]
+__all__ = ["FORMATS", "FileFormat", "StoredCheckpoint", "is_checkpoint", "read"]
 
 MIXED = Rule(
     "mixed-formats", "the files are of several formats", "give a pattern that fits those of one"
 )
 
 
-class Found(NamedTuple):
+class StoredCheckpoint(NamedTuple):
     """What the headers of a checkpoint hold.
 
     ``rows`` go by file and then by the header's own order, and hold each name once. ``parameters``
@@ -65,7 +65,7 @@ class Found(NamedTuple):
 
 
 @collecting_later
-def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> Found:
+def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> StoredCheckpoint:
     """Return what a checkpoint holds.
 
     ``path`` is a file, a pattern, an index of shards, or a folder with any of these. Of a folder
@@ -97,7 +97,9 @@ def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> F
     """
     if isinstance(path, module.Module):
         rows = module.read(path).rows
-        return Found(type(path).__name__, "PyTorch module", rows, {}, (), 0, {}, {}, (), None)
+        return StoredCheckpoint(
+            type(path).__name__, "PyTorch module", rows, {}, (), 0, {}, {}, (), None
+        )
     if not isinstance(path, str | os.PathLike):
         what, hint = "a checkpoint is given by its path", "name a file or a folder"
         raise UsageError(what, values={"found": path}, hint=hint)
@@ -156,7 +158,7 @@ def _merged(
     headers: list[Header],
     file_format: FileFormat,
     index: indexes.Index | None = None,
-) -> Found:
+) -> StoredCheckpoint:
     """Put the rows of headers behind one another, and note what does not agree."""
     rows = {row.name: row for header in headers for row in header.rows}
     has_duplicates = len(rows) < sum(len(header.rows) for header in headers)
@@ -165,7 +167,7 @@ def _merged(
         first_rows = {row.name: row for header in reversed(headers) for row in header.rows}
         rows = {name: first_rows[name] for name in holders}
     rows, packed = packing.unpack(rows, os.path.dirname(files[0]))
-    found = Found(
+    found = StoredCheckpoint(
         path=without_secrets(path),
         format=file_format.name,
         rows=tuple(rows.values()),

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from weighbridge.matching.comparison import Comparison, Difference
     from weighbridge.models.find import Model
-    from weighbridge.readers import Found
+    from weighbridge.readers import StoredCheckpoint
 
 FAMILY = "bert"
 _CONFIG, _GOOGLES = "config.json", "bert_config.json"
@@ -244,7 +244,7 @@ def _folder_and_weights(checkpoint: str) -> tuple[str, str]:
 
 
 def _accounted(
-    comparison: Comparison, found: Found, model: Model, class_name: str, *, new: bool
+    comparison: Comparison, found: StoredCheckpoint, model: Model, class_name: str, *, new: bool
 ) -> list[str]:
     """Refuse a checkpoint that lacks what the class needs; return notes for the user.
 
@@ -322,7 +322,7 @@ def _listed(names: Iterable[str]) -> str:
 # The numbers themselves
 
 
-def _fill(model: nn.Module, comparison: Comparison, found: Found) -> None:
+def _fill(model: nn.Module, comparison: Comparison, found: StoredCheckpoint) -> None:
     """Put a checkpoint's numbers into a model.
 
     A tensor of another size was accounted for, and keeps what it started with.
@@ -349,7 +349,9 @@ def _fill(model: nn.Module, comparison: Comparison, found: Found) -> None:
         )
 
 
-def _wanted_tensors(found: Found, wanted: Mapping[str, str]) -> Iterator[tuple[str, Tensor]]:
+def _wanted_tensors(
+    found: StoredCheckpoint, wanted: Mapping[str, str]
+) -> Iterator[tuple[str, Tensor]]:
     """Yield the tensors of a checkpoint that are wanted, by their stored names."""
     read = _READ.get(found.format)
     if read is None:

@@ -27,7 +27,7 @@ from weighbridge.derive.toml_text import blueprint_text
 from weighbridge.errors import BlueprintError
 from weighbridge.ledger.ledger import Ledger, bind
 from weighbridge.matching.comparison import compare
-from weighbridge.readers import Found
+from weighbridge.readers import StoredCheckpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -115,8 +115,8 @@ def rows(stored: Iterable[Row]) -> dict[str, tuple[int, ...]]:
     return {row.name: row.shape for row in stored}
 
 
-def found(stored: Iterable[Row]) -> Found:
-    return Found(
+def found(stored: Iterable[Row]) -> StoredCheckpoint:
+    return StoredCheckpoint(
         "model.safetensors",
         "safetensors",
         tuple(stored),
