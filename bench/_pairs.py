@@ -61,7 +61,10 @@ def process(command: Sequence[str]) -> Run:
 
 
 def processes(a: Sequence[str], b: Sequence[str], runs: int) -> tuple[list[Pair], list[Pair]]:
-    """Run two commands in turn, after one run of each that does not count: pairs of seconds, pairs of peak KiB."""
+    """Return the pairs of seconds and of peak KiB of two commands that run in turn.
+
+    One run of each, which does not count, comes first.
+    """
     process(a), process(b)
     found = [(process(a), process(b)) for _ in range(runs)]
     times = [Pair(one.seconds, other.seconds) for one, other in found]
@@ -106,7 +109,10 @@ def machine() -> str:
     """Say what the figures were measured on."""
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     system = f"{platform.system()} {platform.machine()}"
-    return f"{os.cpu_count()} cores, {memory_gib:.0f} GiB, {system}, Python {platform.python_version()}"
+    return (
+        f"{os.cpu_count()} cores, {memory_gib:.0f} GiB, {system}, "
+        f"Python {platform.python_version()}"
+    )
 
 
 def _short(number: float) -> str:

@@ -1,4 +1,6 @@
-"""Our BERT beside transformers', in turn: sentences of mixed and of equal lengths, forward and training steps.
+"""Our BERT beside transformers', in turn: forward and training steps.
+
+The sentences of a batch have mixed lengths, or equal ones.
 
 Run it as ``python bench/bert.py`` with the Python that weighbridge[torch] and transformers are
 installed in. Both have the same random weights, and the script prints how far apart what they give
@@ -108,7 +110,10 @@ def seconds(call: Callable[[], object]) -> Callable[[], float]:
 
 
 def turns(theirs: Callable[[], float], ours: Callable[[], float]) -> list[Pair]:
-    """Measure both in turn, each first every second time: the allocator favours one that always comes second."""
+    """Measure both in turn; which of the two comes first alternates.
+
+    The allocator favours one that always comes second.
+    """
     theirs(), ours()
     began, pairs = perf_counter(), list[Pair]()
     while len(pairs) < LEAST or (len(pairs) < MOST and perf_counter() - began < HALF_A_MINUTE):
@@ -131,7 +136,10 @@ def peak() -> float:
 
 
 def matmul_flops(model: Any, given: Batch) -> int:
-    """Return the matmul FLOPs of our forward pass, with attention a step at a time, so that the counter sees it."""
+    """Return the matmul FLOPs of our forward pass.
+
+    Attention runs a step at a time, so that the counter sees it.
+    """
     model.config.attention = "eager"
     with FlopCounterMode(display=False) as counter:
         forward(model, given)
@@ -162,7 +170,8 @@ def main() -> None:
             places = given.attention_mask.bool()
             apart = (expected[places] - found[places]).abs().max().item()
             print(
-                f"{name}, {SENTENCES} sentences of {kind} lengths, {given.real:.0%} of the places real; "
+                f"{name}, {SENTENCES} sentences of {kind} lengths, "
+                f"{given.real:.0%} of the places real; "
                 f"{apart:.1e} apart"
             )
             pairs = turns(
@@ -172,7 +181,8 @@ def main() -> None:
             rate = matmul_flops(ours, given) / median(pair.b for pair in pairs)
             highest = peak()
             print(
-                f"  ours reaches   {rate / highest:.0%} of this machine's matmul peak, {highest / 1e9:,.0f} GFLOP/s"
+                f"  ours reaches   {rate / highest:.0%} of this machine's matmul peak, "
+                f"{highest / 1e9:,.0f} GFLOP/s"
             )
             theirs.train(), ours.train()
             of_theirs, of_ours = (

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Texts(NamedTuple):
-    """A source package by name, version and SHA-256, what reads its texts, the model to train, and how."""
+    """A source package by name, version and SHA-256, how to read its texts, and what to train."""
 
     name: str
     version: str
@@ -43,7 +43,10 @@ class Texts(NamedTuple):
 
 
 def snippets(package: tarfile.TarFile) -> Iterator[tuple[str, str]]:
-    """Yield the snippets of Hutto and Gilbert, "VADER", ICWSM 2014, that are clearly of one kind."""
+    """Yield the snippets that are clearly of one kind.
+
+    They are those of Hutto and Gilbert, "VADER", ICWSM 2014.
+    """
     inner = io.BytesIO(_bytes(package, "additional_resources/hutto_ICWSM_2014.tar.gz"))
     with tarfile.open(fileobj=inner) as resources:
         lines = _bytes(resources, "movieReviewSnippets_GroundTruth.txt").decode().splitlines()
@@ -138,7 +141,8 @@ def main() -> None:
         raise SystemExit(f"usage: python bench/finetune.py {'|'.join(TEXTS)} [OPTION ...]")
     texts = TEXTS[sys.argv[1]]
     print(
-        f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+        f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, "
+        f"Python {platform.python_version()}"
     )
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)

@@ -1,4 +1,4 @@
-"""How good a guess is: the files of released models, made from their configs, and what is guessed of them.
+"""How good guesses are, measured on the files of released models, made from their configs.
 
 ``python bench/guess.py`` prints for how many the guess is exact, for how many the family that they
 are of is among the exact ones, and first, for how many every field of heads is as in the config,
@@ -28,7 +28,7 @@ MOST_TENSORS = 9_000
 
 
 def released() -> Iterator[tuple[Model, StoredCheckpoint]]:
-    """Yield each released model that can be weighed, and what files hold of the class that its config names."""
+    """Yield each released model that can be weighed, and the file that its class would have."""
     for path in sorted([*DATA.glob("real/*.json"), *DATA.glob("configs/*.json")]):
         try:
             model = models.find(path)
@@ -60,7 +60,8 @@ def main() -> None:
             for candidate in same[:1]
         )
     print(
-        f"{len(seconds)} released models: {exact} guessed exactly, {own} with their own family among those that fit,"
+        f"{len(seconds)} released models: {exact} guessed exactly, "
+        f"{own} with their own family among those that fit,"
     )
     print(f"{first} with it as the first, {heads} with every field of heads as in the config;")
     print(f"{statistics.median(seconds):.2f} s the median, {max(seconds):.2f} s the longest")

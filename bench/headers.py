@@ -55,7 +55,10 @@ def tensors(paths):
     return found
 """
 PRINTED = f"import json, sys, numpy\n{SAFETENSORS}\nprint(json.dumps(tensors(sys.argv[1:])))"
-GGUF = "import sys, gguf\nfor tensor in gguf.GGUFReader(sys.argv[1]).tensors: print(tensor.name, tensor.shape)"
+GGUF = (
+    "import sys, gguf\n"
+    "for tensor in gguf.GGUFReader(sys.argv[1]).tensors: print(tensor.name, tensor.shape)"
+)
 INSPECT = (sys.executable, "-m", "weighbridge", "inspect", "--by", "tensor", "--json")
 
 
@@ -114,7 +117,10 @@ def weighed(shape: tuple[int, ...]) -> int:
 
 
 def safetensors(folder: Path) -> None:
-    """Print the comparisons with safetensors: 100 shards, one large file, one small file as a whole process."""
+    """Print the comparisons with safetensors.
+
+    They are of 100 shards, of one large file, and of one small file as a whole process.
+    """
     scope: dict[str, Any] = {}
     exec(SAFETENSORS, scope)  # noqa: S102  the text above
     reference: Callable[[list[str]], list[Tensor]] = scope["tensors"]

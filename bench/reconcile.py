@@ -1,4 +1,6 @@
-"""How long the search for a way of counting takes: every shipped family, with a number that none of its ways gives.
+"""How long the search for a way of counting takes, for a number that no way gives.
+
+It measures every shipped family.
 
 ``python bench/reconcile.py`` prints the median and the slowest families, of a number of parameters
 and of one of bytes, and how many times as long it takes as weighing the same family.

@@ -1,4 +1,6 @@
-"""A whole process: what `weighbridge weigh bert-base-chinese` costs beside starting Python, and beside transformers.
+"""What a process of `weighbridge weigh bert-base-chinese` costs.
+
+It is compared with starting Python, and with transformers.
 
 Run it as ``python bench/startup.py`` with the Python that weighbridge is installed in; the last
 comparison needs transformers too.

@@ -1,4 +1,6 @@
-"""In one process, all read and imported: `weigh(config).parameters`, beside the meta device and over many layers.
+"""What `weigh(config).parameters` costs in one process, all read and imported.
+
+It is compared with the meta device, and over many layers.
 
 Run it as ``python bench/warm.py`` with the Python that weighbridge is installed in; the first
 comparison needs transformers too.

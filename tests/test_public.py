@@ -86,7 +86,10 @@ QUESTIONS = {
     "import": "import weighbridge",
     "all names": "from weighbridge import *",
     "weigh": "from weighbridge.cli import main; main(['weigh', 'bert-base-chinese'])",
-    "weigh in Python": "import weighbridge; print(weighbridge.weigh('bert-base-chinese').formula(vocab_size=30522))",
+    "weigh in Python": (
+        "import weighbridge;"
+        " print(weighbridge.weigh('bert-base-chinese').formula(vocab_size=30522))"
+    ),
     "json": "from weighbridge.cli import main; main(['bert-base-chinese', '--json'])",
     "models": "from weighbridge.cli import main; main(['models'])",
 }

@@ -1,4 +1,4 @@
-"""Writes the published numbers of `facts/published.toml` with what each is found to count, for the docs."""
+"""Writes the published numbers of `facts/published.toml`, and what each counts, for the docs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEADINGS = {
 
 
 def claims(lang: str) -> None:
-    """Write one row for each claim: the number, the model, who says it, and the verdict of `weighbridge reconcile`."""
+    """Write a row for each claim: number, model, source, verdict of `weighbridge reconcile`."""
     rows = [_HEADINGS[lang], (":--",) * len(_HEADINGS[lang])]
     for claim in data.read_toml("facts/published.toml")["claim"]:
         found = verdict(reconcile(claim["model"], claim["stated"]), lang)

@@ -11,11 +11,18 @@ from weighbridge.answers.families import Covered, coverage
 
 # The first kind whose class a family has is its kind; what a class does stands in its name.
 KINDS = {
-    "encoder-decoder or multimodal": r"ForConditionalGeneration$|ForImageTextToText$|ForVision2Seq$",
+    "encoder-decoder or multimodal": (
+        r"ForConditionalGeneration$|ForImageTextToText$|ForVision2Seq$"
+    ),
     "causal language model": r"ForCausalLM$|LMHeadModel$",
-    "text encoder": r"ForMaskedLM$|ForSequenceClassification$|ForQuestionAnswering$|ForTokenClassification$",
+    "text encoder": (
+        r"ForMaskedLM$|ForSequenceClassification$|ForQuestionAnswering$|ForTokenClassification$"
+    ),
     "audio": r"ForCTC$|ForAudio|ForSpeech|ForTextToWaveform$|ForXVector$",
-    "vision": r"ForImage|ForObject|ForSemantic|ForInstance|ForUniversal|ForDepth|ForMasked|Backbone$|Vision|ForVideo",
+    "vision": (
+        r"ForImage|ForObject|ForSemantic|ForInstance|ForUniversal|ForDepth|ForMasked"
+        r"|Backbone$|Vision|ForVideo"
+    ),
     "other": r"",
 }
 

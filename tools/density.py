@@ -125,7 +125,7 @@ class Density:
 
 
 def is_nested(node: ast.AST) -> bool:
-    """Return whether a node is a comprehension with another inside, or with more than one ``for``."""
+    """Return whether a node is a comprehension that holds another or has more than one ``for``."""
     if not isinstance(node, _COMPREHENSIONS):
         return False
     inside = [inner for inner in ast.walk(node) if isinstance(inner, _COMPREHENSIONS)]
@@ -291,7 +291,8 @@ def table_row(name: str, densities: list[Density]) -> str:
         (function.score for density in densities for function in density.complexities), default=0
     )
     return (
-        f"{name:<20}{lines:>7,}{rate(nested, lines):>8.1f}{rate(conditionals, lines):>13.1f}{long_lines:>8,}"
+        f"{name:<20}{lines:>7,}{rate(nested, lines):>8.1f}"
+        f"{rate(conditionals, lines):>13.1f}{long_lines:>8,}"
         f"{comments / max(lines, 1):>10.1%}{longest:>9}{hardest:>12}"
     )
 

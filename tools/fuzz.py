@@ -1,4 +1,4 @@
-"""Fuzzes the readers: makes up files that reach ever more of their code, and sees that nothing comes of any of them.
+"""Fuzzes the readers: makes up files that reach ever more code, and checks how each is read.
 
 ``python tools/fuzz.py [READER ...] [--seconds 20] [--corpus tests/corpus] [--keep] [--crashes
 build/fuzz]``
@@ -58,7 +58,7 @@ class NotSoundError(Exception):
 
 
 def hold(path: str) -> bool:
-    """See that a checkpoint is read soundly or refused in one line, and return whether it is read."""
+    """Check that a checkpoint is read soundly or refused in one line; return whether it is read."""
     from weighbridge import errors, readers  # noqa: PLC0415  # after it is decided whether they are instrumented
 
     try:
@@ -149,7 +149,7 @@ def _process(reader: str, scratch: Path, *flags: str) -> subprocess.CompletedPro
 
 
 def _keep(reader: str, scratch: Path, seeds: list[str], corpus: Path) -> None:
-    """Add to the corpus the smallest files that together reach all that was reached, and that the seeds do not."""
+    """Add to the corpus the smallest files that together reach what the seeds do not reach."""
     kept, found = scratch / "kept", scratch / "found"
     kept.mkdir()
     for name in seeds:

@@ -23,7 +23,10 @@ def shown(
     expect: int = 0,
     cwd: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Write a command of ours, run in ``cwd``, and its output's first ``lines`` lines, as a block of Markdown."""
+    """Write a command of ours and the first ``lines`` lines of its output, as Markdown.
+
+    The command runs in ``cwd``.
+    """
     program, *arguments = shlex.split(command)
     if program != "weighbridge":
         raise SystemExit(f"shown() runs weighbridge, not {program}")

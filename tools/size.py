@@ -1,7 +1,10 @@
-"""Prints how large the project is: lines by room, how long functions are, what a wheel weighs. A report, never a gate.
+"""Prints how large the project is. A report, never a gate.
 
-``python tools/size.py [FOLDER]``: FOLDER holds the wheel; ``dist`` when left out. A line of code is one that holds more
-than space, a comment or a docstring; a function is as long as its lines of code, its signature included.
+It counts lines by room, and measures how long functions are and what a wheel weighs.
+
+``python tools/size.py [FOLDER]``: FOLDER holds the wheel; ``dist`` when left out. A line of code is
+one that holds more than space, a comment or a docstring; a function is as long as its lines of
+code, its signature included.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ def node_lines(node: ast.stmt) -> set[int]:
 
 
 def docstring_lines(node: ast.AST) -> set[int]:
-    """Return the numbers of the lines of the docstring of a module, class or function; empty without one."""
+    """Return the line numbers of a node's docstring; empty where it has none."""
     if not isinstance(node, _DOCUMENTED) or ast.get_docstring(node, clean=False) is None:
         return set()
     return node_lines(node.body[0])
@@ -67,7 +70,7 @@ def functions(path: Path) -> list[tuple[int, str]]:
 
 
 def room_of(path: Path) -> str:
-    """Return the folder (``readers/``) or module (``expr.py``) at the top level of the package that holds a file."""
+    """Return the top-level folder (``readers/``) or module (``expr.py``) that holds a file."""
     top = path.relative_to(PACKAGE).parts[0]
     return top if top.endswith(".py") else f"{top}/"
 
@@ -93,7 +96,7 @@ def count_text(folder: Path, *suffixes: str) -> int:
 
 
 def print_rooms() -> None:
-    """Print the lines of each room, each folder beside the package, and the tests per line of source."""
+    """Print the lines of each room and other folder, and the lines of tests per line of source."""
     rooms: Counter[str] = Counter()
     for path in python_files(PACKAGE):
         rooms[room_of(path)] += count_code([path])
@@ -122,7 +125,8 @@ def print_functions() -> None:
     }
     print(f"{len(found):,} functions, {100 * short / len(found):.1f}% under {LONG} lines of code")
     print(
-        f"half have at most {at[50]} lines, 90% at most {at[90]}, 99% at most {at[99]}; the longest:"
+        f"half have at most {at[50]} lines, 90% at most {at[90]}, "
+        f"99% at most {at[99]}; the longest:"
     )
     for length, place in reversed(found[-3:]):
         print(f"{length:>7,}  {place}")

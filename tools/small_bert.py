@@ -1,4 +1,6 @@
-"""Writes a BERT so small that docs can show what runs it: random numbers, the same each time, and nine words.
+"""Writes a BERT so small that docs can show what runs it.
+
+It has nine words, and random numbers that are the same each time.
 
 python tools/small_bert.py FOLDER
 """

@@ -1,4 +1,6 @@
-"""Weigh a Transformer before you load it: every parameter and byte, where it sits, why, and how we know.
+"""Weigh a Transformer before you load it.
+
+It gives every parameter and byte: where it sits, why, and how we know.
 
 Example:
     >>> import weighbridge as wb

@@ -62,11 +62,19 @@ LONG = blueprint(
     repeat={"i": "text_config.num_hidden_layers", "k": "vision_config.num_hidden_layers"},
     tensors={
         "embed.weight": "text_config.vocab_size text_config.hidden_size",
-        "layers.{i}.self_attn.q_proj.weight": "text_config.hidden_size//text_config.num_attention_heads lambda*order",
+        "layers.{i}.self_attn.q_proj.weight": (
+            "text_config.hidden_size//text_config.num_attention_heads lambda*order"
+        ),
         "layers.{i}.window": "text_config.hidden_size",
-        "vision.patch.weight": "(vision_config.image_size//vision_config.patch_size)**2 vision_config.hidden_size",
-        "vision.blocks.{k}.mlp.weight": "int(vision_config.hidden_size*vision_config.mlp_ratio) conv_kernel",
-        "vision.frames": "vision_config.temporal_patch_size_of_every_frame*2 text_config_hidden_size",
+        "vision.patch.weight": (
+            "(vision_config.image_size//vision_config.patch_size)**2 vision_config.hidden_size"
+        ),
+        "vision.blocks.{k}.mlp.weight": (
+            "int(vision_config.hidden_size*vision_config.mlp_ratio) conv_kernel"
+        ),
+        "vision.frames": (
+            "vision_config.temporal_patch_size_of_every_frame*2 text_config_hidden_size"
+        ),
         "gate": "(order if gated else lambda) (2 if wide else 1)",
         "lm_head.weight": "text_config.vocab_size text_config.hidden_size",
     },
@@ -242,8 +250,8 @@ def test_what_a_cast_may_round_is_taken_down_again() -> None:
     )  # SQLite casts 3.9 to 3; DuckDB and PostgreSQL cast it to 4
     query, _ = sql(Lettering(ledger), {"parameters": ledger.formula()})
     assert (
-        "(CAST(a * ratio AS BIGINT) - CASE WHEN CAST(a * ratio AS BIGINT) > a * ratio THEN 1 ELSE 0 END)"
-        in flat(query)
+        "(CAST(a * ratio AS BIGINT)"
+        " - CASE WHEN CAST(a * ratio AS BIGINT) > a * ratio THEN 1 ELSE 0 END)" in flat(query)
     )
 
 

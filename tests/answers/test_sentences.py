@@ -67,10 +67,16 @@ LATENT = blueprint(
     repeat={"i": "num_hidden_layers"},
     tensors={
         "embed_tokens.weight": "vocab_size hidden_size",
-        "layers.{i}.self_attn.q_proj.weight": "num_attention_heads*(qk_nope_head_dim+qk_rope_head_dim) hidden_size",
-        "layers.{i}.self_attn.kv_a_proj_with_mqa.weight": "kv_lora_rank+qk_rope_head_dim hidden_size",
+        "layers.{i}.self_attn.q_proj.weight": (
+            "num_attention_heads*(qk_nope_head_dim+qk_rope_head_dim) hidden_size"
+        ),
+        "layers.{i}.self_attn.kv_a_proj_with_mqa.weight": (
+            "kv_lora_rank+qk_rope_head_dim hidden_size"
+        ),
         "layers.{i}.self_attn.kv_a_layernorm.weight": "kv_lora_rank",
-        "layers.{i}.self_attn.kv_b_proj.weight": "num_attention_heads*(qk_nope_head_dim+v_head_dim) kv_lora_rank",
+        "layers.{i}.self_attn.kv_b_proj.weight": (
+            "num_attention_heads*(qk_nope_head_dim+v_head_dim) kv_lora_rank"
+        ),
         "layers.{i}.self_attn.o_proj.weight": "hidden_size num_attention_heads*v_head_dim",
         "layers.{i}.mlp.gate_proj.weight": "intermediate_size hidden_size",
         "layers.{i}.mlp.up_proj.weight": "intermediate_size hidden_size",
@@ -142,14 +148,25 @@ EYES = blueprint(
     repeat={"i": "vision_config.num_hidden_layers", "j": "text_config.num_hidden_layers"},
     tensors={
         "vision_tower.embeddings.patch_embedding.weight": (
-            "vision_config.hidden_size vision_config.num_channels vision_config.patch_size vision_config.patch_size"
+            "vision_config.hidden_size vision_config.num_channels"
+            " vision_config.patch_size vision_config.patch_size"
         ),
-        "vision_tower.layers.{i}.attn.qkv.weight": "3*vision_config.hidden_size vision_config.hidden_size",
-        "vision_tower.layers.{i}.attn.proj.weight": "vision_config.hidden_size vision_config.hidden_size",
-        "multi_modal_projector.linear_1.weight": "text_config.hidden_size vision_config.hidden_size",
+        "vision_tower.layers.{i}.attn.qkv.weight": (
+            "3*vision_config.hidden_size vision_config.hidden_size"
+        ),
+        "vision_tower.layers.{i}.attn.proj.weight": (
+            "vision_config.hidden_size vision_config.hidden_size"
+        ),
+        "multi_modal_projector.linear_1.weight": (
+            "text_config.hidden_size vision_config.hidden_size"
+        ),
         "language_model.embed_tokens.weight": "text_config.vocab_size text_config.hidden_size",
-        "language_model.layers.{j}.mlp.fc1.weight": "4*text_config.hidden_size text_config.hidden_size",
-        "language_model.layers.{j}.mlp.fc2.weight": "text_config.hidden_size 4*text_config.hidden_size",
+        "language_model.layers.{j}.mlp.fc1.weight": (
+            "4*text_config.hidden_size text_config.hidden_size"
+        ),
+        "language_model.layers.{j}.mlp.fc2.weight": (
+            "text_config.hidden_size 4*text_config.hidden_size"
+        ),
     },
 )
 ALL = {raw["family"]: raw for raw in (EXPERTS, LATENT, TWO, STATE, EYES)}

@@ -1,4 +1,4 @@
-"""Files of operations: their law, one error a rule; what they come to; and a fresh recording of what is shipped."""
+"""Files of operations: an error for each rule, what they total, and a fresh recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The roles: what each tensor of the families that matter is, and a table of patterns in which none is dead."""
+"""The roles of the tensors of important families, and patterns that all match something."""
 
 import re
 from pathlib import Path
@@ -198,12 +198,20 @@ TABLE = {
     },
     "albert": {
         "encoder.embedding_hidden_mapping_in.weight": "embedding.projection",
-        "encoder.albert_layer_groups.{i}.albert_layers.{j}.attention.query.weight": "attention.query",
-        "encoder.albert_layer_groups.{i}.albert_layers.{j}.attention.dense.weight": "attention.output",
-        "encoder.albert_layer_groups.{i}.albert_layers.{j}.attention.LayerNorm.weight": "attention.norm",
+        "encoder.albert_layer_groups.{i}.albert_layers.{j}.attention.query.weight": (
+            "attention.query"
+        ),
+        "encoder.albert_layer_groups.{i}.albert_layers.{j}.attention.dense.weight": (
+            "attention.output"
+        ),
+        "encoder.albert_layer_groups.{i}.albert_layers.{j}.attention.LayerNorm.weight": (
+            "attention.norm"
+        ),
         "encoder.albert_layer_groups.{i}.albert_layers.{j}.ffn.weight": "ffn.up",
         "encoder.albert_layer_groups.{i}.albert_layers.{j}.ffn_output.weight": "ffn.down",
-        "encoder.albert_layer_groups.{i}.albert_layers.{j}.full_layer_layer_norm.weight": "ffn.norm",
+        "encoder.albert_layer_groups.{i}.albert_layers.{j}.full_layer_layer_norm.weight": (
+            "ffn.norm"
+        ),
         "pooler.weight": "pooler",
         "predictions.bias": "head.mlm.bias",
         "predictions.dense.weight": "head.mlm.transform",
@@ -404,7 +412,9 @@ TABLE = {
     "llama4": {
         "language_model.model.layers.{i}.feed_forward.router.weight": "router",
         "language_model.model.layers.{i}.feed_forward.experts.gate_up_proj": "expert.gate_up",
-        "language_model.model.layers.{i}.feed_forward.shared_expert.down_proj.weight": "shared_expert.down",
+        "language_model.model.layers.{i}.feed_forward.shared_expert.down_proj.weight": (
+            "shared_expert.down"
+        ),
         "vision_model.patch_embedding.linear.weight": "embedding.patch",
         "vision_model.class_embedding": "embedding.class",
         "vision_model.positional_embedding_vlm": "embedding.position",
@@ -477,7 +487,9 @@ TABLE = {
         "shared.weight": "embedding.token",
         "encoder.block.{i}.layer.0.SelfAttention.q.weight": "attention.query",
         "encoder.block.{i}.layer.0.SelfAttention.o.weight": "attention.output",
-        "encoder.block.{i}.layer.0.SelfAttention.relative_attention_bias.weight": "attention.relative_position",
+        "encoder.block.{i}.layer.0.SelfAttention.relative_attention_bias.weight": (
+            "attention.relative_position"
+        ),
         "encoder.block.{i}.layer.0.layer_norm.weight": "attention.norm",
         "encoder.block.{i}.layer.1.DenseReluDense.wi_0.weight": "ffn.gate",
         "encoder.block.{i}.layer.1.DenseReluDense.wi_1.weight": "ffn.up",

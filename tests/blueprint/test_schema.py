@@ -354,7 +354,10 @@ CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
             lambda raw: raw.update(
                 stored={"pooler.dense.bias": ["a"], "pooler.dense.weight": ["a"]}
             ),
-            "BertModel: pooler.dense.weight and pooler.dense.bias are stored under names that are not all different",
+            (
+                "BertModel: pooler.dense.weight and pooler.dense.bias are stored under names"
+                " that are not all different"
+            ),
         ),
     },
 }

@@ -465,14 +465,20 @@ def test_an_answer_that_cannot_be_written_exits_with_2(
             [sys.executable, "-m", "weighbridge", *arguments],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment,
         )  # fmt: skip
-    said = "weighbridge: stdout: cannot be written: No space left on device. Send it where it can be written.\n"
+    said = (
+        "weighbridge: stdout: cannot be written: No space left on device."
+        " Send it where it can be written.\n"
+    )
     assert (done.returncode, done.stderr) == (2, said)
 
 
 @pytest.mark.parametrize("arguments", ANSWERS, ids=" ".join)
 def test_a_stdout_that_is_closed_exits_with_2(arguments: tuple[str, ...]) -> None:
     done = closing(">&-", *arguments)
-    said = "weighbridge: stdout: cannot be written: Bad file descriptor. Send it where it can be written.\n"
+    said = (
+        "weighbridge: stdout: cannot be written: Bad file descriptor."
+        " Send it where it can be written.\n"
+    )
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
 
 
@@ -486,7 +492,10 @@ def test_words_that_nobody_can_read_change_no_answer(stderr: str, tmp_path: Path
 
 
 def test_weighing_loads_no_articles() -> None:
-    code = "import sys, weighbridge.cli as c; c.main(['bert']); print('weighbridge.render.prose' in sys.modules)"
+    code = (
+        "import sys, weighbridge.cli as c; c.main(['bert']);"
+        " print('weighbridge.render.prose' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("\nFalse\n")
 

@@ -1,4 +1,4 @@
-"""What running a model costs: FLOPs, what is saved for backward, and the most that is held at a time."""
+"""What running a model costs: FLOPs, what is saved for backward, and the peak of memory."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def file(header: object, data: int = 8, length: int | None = None) -> bytes:
-    """Return a safetensors file: a header, as bytes or to be spelt as JSON, and so many zero bytes of data."""
+    """Return a safetensors file: a header, as bytes or for JSON, and this many zero bytes."""
     text = (
         header if isinstance(header, bytes) else json.dumps(header, separators=(",", ":")).encode()
     )
@@ -144,7 +144,9 @@ INDEXES = {
     "weight-map~number": index(weight_map={"a": 1}),
     "total-size~negative": index(weight_map={"a": SHARD}, metadata={"total_size": -1}),
     "total-size~half": index(weight_map={"a": SHARD}, metadata={"total_size": 16.5}),
-    "total-size~too-large": b'{"metadata": {"total_size": 1e999}, "weight_map": {"a": "sound.safetensors"}}',
+    "total-size~too-large": (
+        b'{"metadata": {"total_size": 1e999}, "weight_map": {"a": "sound.safetensors"}}'
+    ),
     "total-size~text": index(weight_map={"a": SHARD}, metadata={"total_size": "16"}),
     "shard-path~up": index(weight_map={"a": "../../etc/passwd"}),
     "shard-path~down-and-up": index(weight_map={"a": "x/../../hostile/sound.safetensors"}),
@@ -196,7 +198,7 @@ def block(
 
 
 def gguf(*parts: bytes, tensors: int = 0, keys: int = 0, version: int = 3, data: int = 8) -> bytes:
-    """Return a GGUF file: its head, then keys and tensors, then padding and so many zero bytes of data."""
+    """Return a GGUF file: its head, keys and tensors, padding, and this many zero bytes."""
     header = b"GGUF" + struct.pack("<IQQ", version, tensors, keys) + b"".join(parts)
     return header + bytes(-len(header) % 32) + bytes(data)
 
@@ -288,7 +290,7 @@ def member(  # noqa: PLR0913  # each is a field that a file can lie about
     packed_bytes: int | None = None,
     offset: int | None = None,
 ) -> tuple[bytes, bytes, int | None]:
-    """Return a member as it stands in an archive, its entry in the directory, and where that says it begins."""
+    """Return a member as stored in an archive, its entry in the directory, and the offset in that."""
     raw, said = (
         each.encode() if isinstance(each, str) else each
         for each in (name, name if local is None else local)
@@ -634,7 +636,11 @@ def crc32c(raw: bytes) -> int:
 
 
 def table_block(pairs: Sequence[tuple[bytes, bytes]], restarts: int | None = None) -> bytes:
-    """Return a block: keys without what they share with the one before them, every 16th whole, and where these are."""
+    """Return a block of a table.
+
+    A key leaves out what it shares with the one before, but every 16th key is whole; the offsets
+    of these follow.
+    """
     block, whole_at, before = b"", [], b""
     for at, (name, value) in enumerate(pairs):
         if at % 16 == 0:
@@ -656,7 +662,7 @@ def table_block(pairs: Sequence[tuple[bytes, bytes]], restarts: int | None = Non
 def table(
     *blocks: bytes, compression: int = 0, checksum: int = 0, at: int | None = None, order: int = 1
 ) -> bytes:
-    """Return a table of these blocks, an empty one, one that tells where they are, and the footer."""
+    """Return a table: these blocks, an empty one, an index of where they are, and the footer."""
     made = b""
 
     def put(block: bytes) -> bytes:

@@ -276,7 +276,10 @@ def test_a_picture_is_replaced_and_anything_else_is_not(small, form, tmp_path, c
 BAD = [
     (
         "a.pdf",
-        "a picture is told by its suffix (suffix = '.pdf'). Name a file that ends in .html, .svg or .png.",
+        (
+            "a picture is told by its suffix (suffix = '.pdf')."
+            " Name a file that ends in .html, .svg or .png."
+        ),
     ),
     ("a", "a picture is told by its suffix"),
     ("none/a.svg", "there is no such folder"),

@@ -16,7 +16,10 @@ def value_of(written):
 
 
 def chains(text):
-    """Yield the parts of each chain of equalities that hold numbers only; a long one goes on in a deeper line."""
+    """Yield, for each chain of equalities, the parts that hold only numbers.
+
+    A long part continues on a line with a deeper indent.
+    """
     for block in re.findall(
         r"^    (\S.*(?:\n        .*)*(?:\n      = .*(?:\n        .*)*)+)", text, re.MULTILINE
     ):

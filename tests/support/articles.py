@@ -1,4 +1,6 @@
-"""Articles that derive BERT's size, written for the tests: two languages, three notations, with slips and without.
+"""Articles that derive BERT's size, written for the tests.
+
+They are in two languages and three notations, with mistakes and without.
 
 The figures are those of derivations that were published; the sentences are ours. What stands in [[
 ]] is a formula, and what stands in { } a figure that is wrong in the one version and right in the
@@ -70,17 +72,20 @@ A = Article(
         "en": """
 # Counting BERT-base, Chinese
 
-The model has [[L = 12]] layers, [[A = 12]] heads, a hidden size of [[H = 768]], a vocabulary of [[V = 21128]]
+The model has [[L = 12]] layers, [[A = 12]] heads, a hidden size of [[H = 768]], \
+a vocabulary of [[V = 21128]]
 and 512 positions.
 
 - Embeddings, with their LayerNorm: [[V*H + 2*H + 512*H + 2*H = {embeddings}]].
 - The projections of queries, keys and values, with biases: [[3*H*H + 3*H = 1,771,776]].
 - The output projection: [[H*H + H = 590,592]].
-- The two halves of the feed-forward network: up [[H*4H + 4H = 2,362,368]], down [[4H*H + H = 2,360,064]].
+- The two halves of the feed-forward network: up [[H*4H + 4H = 2,362,368]], \
+down [[4H*H + H = 2,360,064]].
 - Two LayerNorms in each layer: [[2*2*H = 3,072]].
 
 The whole model comes to
-[[V*H+2*H+512*H+2*H + (4*H*H+4*H + H*4*H+4*H + 4*H*H+H + 2*2*H)*12 + H*H+H = {total}]] parameters, about 102M.
+[[V*H+2*H+512*H+2*H + (4*H*H+4*H + H*4*H+4*H + 4*H*H+H + 2*2*H)*12 + H*H+H = {total}]] \
+parameters, about 102M.
 """,
         "zh": """
 # 中文 BERT-base 有多少参数
@@ -109,7 +114,8 @@ B = Article(
         "en": """
 # How large is BERT?
 
-Take [[V = 30522]], [[H = 768]], 512 positions and two segments. Each head has matrices of width [[768/12 = {head}]].
+Take [[V = 30522]], [[H = 768]], 512 positions and two segments. \
+Each head has matrices of width [[768/12 = {head}]].
 No bias of a linear layer is counted, LayerNorms are:
 
 [[(30522+512+2)*768 + 768*2 + 12*(768*768/12*3*12 + 768*768 + 768*3072*2 + 768*2*2) = {total}]]
@@ -139,9 +145,11 @@ C = Article(
         "en": """
 # A general formula
 
-Write V for the vocabulary, N for the positions and H for the hidden size. The tables have [[V*H]], [[N*H]] and [[2*H]].
+Write V for the vocabulary, N for the positions and H for the hidden size. \
+The tables have [[V*H]], [[N*H]] and [[2*H]].
 
-All heads of the attention together have [[A * 3 * (H/A) * H]], which simplifies to [[{heads}]].{output}
+All heads of the attention together have [[A * 3 * (H/A) * H]], \
+which simplifies to [[{heads}]].{output}
 
 The feed-forward network has two linear layers, H to 4H and 4H to H, each with its bias:
 [[{halves}]] = [[{ffn}]]
@@ -223,7 +231,10 @@ ARTICLES = {"A": A, "B": B, "C": C, "D": D}
 
 
 def as_html(markdown: str) -> str:
-    """Write an article as a page: a paragraph a line, raised exponents, entities, and a script that is no text."""
+    """Write an article as a page, with a paragraph for each line.
+
+    The page has raised exponents, entities, and a script, which is not text.
+    """
     plain = [
         re.sub(r"\^(\d)", r"<sup>\1</sup>", line.lstrip("#- ").replace("*", "&times;"))
         for line in markdown.splitlines()

@@ -1,4 +1,4 @@
-"""Small BERTs with random numbers, saved as checkpoints are: by transformers, and of our own classes."""
+"""Small BERTs with random numbers, saved as checkpoints by transformers or by our own classes."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ SMALL = {
 def save(
     folder: Path, class_name: str = "BertModel", words: list[str] | None = None, **fields: object
 ) -> Path:
-    """Write a checkpoint of a class, whose words are those of bert-base-chinese if none are given."""
+    """Write a checkpoint of a class, with the words of bert-base-chinese when none are given."""
     folder.mkdir(parents=True, exist_ok=True)
     text = (
         "\n".join(words)

@@ -1,4 +1,4 @@
-"""Checkpoints that tests make: safetensors files that are all header, their data a hole, and GGUF files of zeros."""
+"""Checkpoints for tests: safetensors files with a hole for data, and GGUF files of zeros."""
 
 import json
 import re
@@ -67,7 +67,7 @@ BERT: Config = {
 
 
 def as_gguf(config: Config, path: Path, architecture: str) -> Path:
-    """Write a model's tensors as a GGUF file, under the names that the reference library has for them."""
+    """Write a model's tensors as a GGUF file, under the names that the reference library uses."""
     import gguf
     import numpy as np
 

@@ -1,4 +1,7 @@
-"""Made-up blueprints of format 2, each with what no shipped one may have, and the rows that a program would build."""
+"""Made-up blueprints of format 2, and the rows that a program would build from each.
+
+Each has something that no shipped blueprint may have.
+"""
 
 from __future__ import annotations
 

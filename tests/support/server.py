@@ -1,4 +1,7 @@
-"""A server on loopback that serves a folder's files by ranges, counts what it sends, and misbehaves where asked."""
+"""A server on loopback that serves a folder's files by ranges.
+
+It counts what it sends, and misbehaves where asked.
+"""
 
 import json
 import os
@@ -65,7 +68,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.is_answered()
 
     def is_answered(self) -> None:
-        """Count the request as open no longer: before its answer is sent, as who has that may ask for more."""
+        """Count the request as no longer open.
+
+        This comes before its answer is sent, because a client that has it may ask for more.
+        """
         with self.server.lock:
             self.server.open -= self.is_open
             self.is_open = False

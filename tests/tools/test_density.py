@@ -126,7 +126,8 @@ def test_the_length_of_a_function(measured):
     }
 
 
-# sum_of_primes (without its jump to a label), words and my_method are examples of SonarSource's paper, in Python.
+# sum_of_primes (without its jump to a label), words and my_method are examples of SonarSource's
+# paper, in Python.
 COMPLEXITIES = {
     "sum_of_primes": (
         """\
@@ -189,7 +190,10 @@ COMPLEXITIES = {
         1,
     ),
     "Outer.Inner.method": (
-        "class Outer:\n    class Inner:\n        def method(self):\n            if self:\n                pass\n",
+        (
+            "class Outer:\n    class Inner:\n"
+            "        def method(self):\n            if self:\n                pass\n"
+        ),
         1,
     ),
 }
@@ -323,7 +327,9 @@ def command(tool, monkeypatch, tmp_path, capsys):
 
 BAD = {
     "expr.py": "def f(a):\n    return a\n",
-    "readers/npz.py": "class Wish:\n    pass\n\n\ndef f(a):\n    if a:\n        return 1\n    return 2  # Why.\n",
+    "readers/npz.py": (
+        "class Wish:\n    pass\n\n\ndef f(a):\n    if a:\n        return 1\n    return 2  # Why.\n"
+    ),
 }
 BREACHES = [
     "src/weighbridge/readers/npz.py:1: class Wish: the name does not say what it holds",

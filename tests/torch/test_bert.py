@@ -69,7 +69,7 @@ def both(
 
 
 def inputs(class_name: str, fields: dict[str, Any]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    """Return a batch with padding, segments, positions and labels; and where there is no padding."""
+    """Return a batch with padding, segments, positions and labels; and where it has no padding."""
     choices = (3,) if class_name == "BertForMultipleChoice" else ()
     shape, length, labels = (4, *choices, 9), 9, fields["num_labels"]
     lengths = torch.randint(2, length + 1, shape[:-1])
@@ -218,7 +218,7 @@ def test_two_problems_of_a_classifier_are_those_of_transformers() -> None:
 
 
 def test_an_untrained_model_begins_where_transformers_does() -> None:
-    """The same spread of each matrix, no biases, and no vector for padding: as far as a draw can tell."""
+    """As far as a draw can tell: the same spread of each matrix, no biases, no padding vector."""
     torch.manual_seed(0)
     config = {
         **sizes(0, "BertModel"),
@@ -238,7 +238,7 @@ def test_an_untrained_model_begins_where_transformers_does() -> None:
 
 
 def test_the_blueprint_of_ours_is_that_of_transformers_tensor_by_tensor() -> None:
-    """The letter of our code is derived as any module's is, and gives the file that transformers' gives."""
+    """Our code is derived like any module, and gives the file that transformers' code gives."""
     subject = OwnSubject("weighbridge.torch.bert:BertModel", family="bert")
     classes = [name for name in CLASSES if name != "BertModel"]
     ours = tomllib.loads(derive(subject, classes=classes).text)

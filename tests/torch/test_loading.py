@@ -1,4 +1,7 @@
-"""Checkpoints loaded into our BERT: real ones, of every format; every tensor accounted for, or a clear refusal."""
+"""Checkpoints loaded into our BERT: real ones, of every format.
+
+Every tensor is accounted for, or the refusal is clear.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,10 @@ def test_a_pytorch_file_and_old_names_load(tmp_path: Path) -> None:
 
 
 def test_googles_tensorflow_checkpoint_loads(tmp_path: Path) -> None:
-    """The files, the names and the turned matrices of Google's releases: `bert_config.json`, `bert_model.ckpt`."""
+    """The files, names and transposed matrices of Google's releases.
+
+    The files are `bert_config.json` and `bert_model.ckpt`.
+    """
     reference = berts.write(tmp_path, "BertForPreTraining")
     (tmp_path / "model.safetensors").unlink()
     config = json.loads((tmp_path / "config.json").read_text())

@@ -298,7 +298,10 @@ def test_what_cannot_be_asked_is_told(
 
 
 def on_hub(tmp_path: Path, url: str, address: str, **settings: str) -> tuple[int, str, str]:
-    """Run a checkpoint where a server is the hub, in a process of its own: its library reads settings once."""
+    """Run a checkpoint where a server is the hub.
+
+    It runs in a process of its own, because its library reads the settings once.
+    """
     settings = {
         "HF_ENDPOINT": url,
         "HF_HOME": str(tmp_path / "cache"),

@@ -28,7 +28,7 @@ def _fields(formulas: Formulas) -> list[str]:
 
 
 def python(written: Lettering, formulas: Formulas, groups: Formulas, by: str) -> str:
-    """Write a function for each formula, and one that returns a dict of the groups where there are any.
+    """Write a function for each formula, and one that returns a dict of the groups, if any.
 
     Its arguments are the numbers of the config, which are their defaults too; what is no number is
     a constant.
@@ -69,7 +69,7 @@ def python(written: Lettering, formulas: Formulas, groups: Formulas, by: str) ->
 
 
 class _Python:
-    """What a Python function is written with: the formulas' names for loops, and an identifier for each field."""
+    """Writes Python functions from lettered formulas, with an identifier for each config field."""
 
     def __init__(self, written: Lettering, own: Mapping[str, str]) -> None:
         self.written, self.own = written, own
@@ -111,7 +111,7 @@ def _listed(value: Any) -> str:
 
 
 def _bracketed(expression: str, indent: int) -> str:
-    """Return an expression in lines that end before an addition, in brackets where they are several."""
+    """Return an expression as lines that end before an addition, in brackets if several."""
     lines = lines_of(expression, COLUMNS - indent - 4, CODE)
     if len(lines) == 1:
         return expression
@@ -122,7 +122,9 @@ def _bracketed(expression: str, indent: int) -> str:
 
 
 def sql(written: Lettering, formulas: Formulas) -> tuple[str, dict[str, int]]:
-    """Write a query with a column for each formula, and say what of them is a number, decided by the config.
+    """Write a query with a column for each formula, and return the numbers that it fixes.
+
+    These are the parts of the formulas that SQL cannot compute: the config decides their values.
 
     It keeps to what DuckDB, PostgreSQL and SQLite agree on.
 

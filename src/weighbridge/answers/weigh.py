@@ -47,7 +47,8 @@ def weigh(
         strict: refuse a config with a field that nobody knows.
         blueprint: the file of a blueprint to read the config by; `weighbridge derive` writes one
             for a class of yours. Or what makes one of the config and of where it is from:
-            `weighbridge.derive.running.via_transformers.blueprint_as_built` has transformers build it.
+            `weighbridge.derive.running.via_transformers.blueprint_as_built` has transformers build
+            it.
 
     Raises:
         ModelError: there is no such model, family, file or class.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
             """Return the result in one place, where every index is bound."""
 
         def alike(self, index: str, inside: Callable[[], Result]) -> Result:
-            """Return the result over an index on which nothing depends: ``inside`` needs one call."""
+            """Return the result over an index that changes nothing: ``inside`` needs one call."""
 
         def each(self, index: str, inside: Callable[[], Result]) -> Result:
             """Return the result over an index on which something depends.

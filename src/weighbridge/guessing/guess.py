@@ -114,7 +114,9 @@ def guess_model(found: StoredCheckpoint) -> Guess:
         >>> bert = load("bert")
         >>> fields = {**bert.defaults, "hidden_size": 384, "num_labels": 2}
         >>> rows = tuple(bind(bert, "BertModel", fields).rows)
-        >>> found = StoredCheckpoint("a.safetensors", "safetensors", rows, {}, (), 0, {}, {}, (), None)
+        >>> found = StoredCheckpoint(
+        ...     "a.safetensors", "safetensors", rows, {}, (), 0, {}, {}, (), None
+        ... )
         >>> best = guess_model(found).candidates[0]
         >>> best.family, best.class_name, best.is_exact, best.sure["hidden_size"]
         ('bert', 'BertModel', True, 384)

@@ -495,7 +495,9 @@ def _own(name: str, found: StoredCheckpoint, naming: Mapping[str, Any] | None) -
 
     Example:
         >>> from weighbridge.readers import StoredCheckpoint
-        >>> found = StoredCheckpoint("bert_model.ckpt", "TensorFlow", (), {}, (), 0, {}, {}, (), None)
+        >>> found = StoredCheckpoint(
+        ...     "bert_model.ckpt", "TensorFlow", (), {}, (), 0, {}, {}, (), None
+        ... )
         >>> _own("bert/encoder/layer_0/output/dense/kernel", found, _naming(found))
         'bert.encoder.layer.0.output.dense.weight'
     """

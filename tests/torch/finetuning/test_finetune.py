@@ -1,4 +1,4 @@
-"""Fine-tuning whole: it learns, what it leaves loads elsewhere, and what happens on the way changes no bit of it."""
+"""Fine-tuning whole: it learns, its result loads elsewhere, and interruptions change no bit."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Run(NamedTuple):
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Any:
-    """Compute with one thread, here and in the processes that are started: sums are in one order then."""
+    """Compute with one thread, here and in the processes started, so that sums have one order."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -80,7 +80,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def undisturbed(texts: Path, bert_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a run that nothing disturbed, in one process, each batch in two pieces."""
+    """Return the folder of an undisturbed run, in one process, with each batch in two pieces."""
     out = tmp_path_factory.mktemp("undisturbed") / "out"
     assert main(arguments(texts, bert_tiny, out, "--accumulate", "2")) == 0
     return out
@@ -383,7 +383,7 @@ def test_stopped_by_the_user_it_is_gone_on_with(
 def test_early_stopping_keeps_the_best_and_survives_a_stop(
     run, texts: Path, bert_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With every evaluation worse than the first, the second ends it, and the first's weights are kept."""
+    """No evaluation beats the first: the second ends the run, and the first's weights are kept."""
     words = [tmp_path / name for name in ("whole", "stopped")]
     words = [
         arguments(texts, bert_tiny, out, "--patience", "2", "--watch", "loss", "--epochs", "9")

@@ -1,4 +1,7 @@
-"""From files to labelled texts, and from a seed to a plan: nothing lost, nothing twice, and what is wrong named."""
+"""From files to labelled texts, and from a seed to a plan.
+
+Nothing is lost, nothing comes twice, and errors name what is wrong.
+"""
 
 from __future__ import annotations
 
