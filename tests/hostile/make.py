@@ -290,7 +290,7 @@ def member(  # noqa: PLR0913  # each is a field that a file can lie about
     packed_bytes: int | None = None,
     offset: int | None = None,
 ) -> tuple[bytes, bytes, int | None]:
-    """Return a member as stored in an archive, its entry in the directory, and the offset in that."""
+    """Return a member as stored in an archive, its directory entry, and the offset in the entry."""
     raw, said = (
         each.encode() if isinstance(each, str) else each
         for each in (name, name if local is None else local)
