@@ -89,12 +89,28 @@ class Target(NamedTuple):
         return [path.with_suffix(".py")]
 
     @property
+    def modules(self) -> list[str]:
+        """Return the modules that are mutated."""
+        names = [".".join(file.with_suffix("").parts[1:]) for file in self.sources]
+        return [name.removesuffix(".__init__") for name in names]
+
+    @property
     def tests(self) -> str:
         """Return the folder or the file of tests, relative to the root."""
         path = Path("tests", self.name)
         if (ROOT / path).is_dir():
             return path.as_posix()
         return path.with_name(f"test_{path.name}.py").as_posix()
+
+    @property
+    def selection(self) -> list[str]:
+        """Return the tests: those of the room, and its examples."""
+        return [self.tests, "tests/test_examples.py"]
+
+    @property
+    def arguments(self) -> list[str]:
+        """Return the options of pytest."""
+        return [*ARGUMENTS, "-k", _without_slow()]
 
     @property
     def workspace(self) -> Path:
@@ -124,8 +140,8 @@ class Target(NamedTuple):
             pattern += ".py"
         config = CONFIG.format(
             sources=pattern,
-            selection=json.dumps([self.tests, "tests/test_examples.py"]),
-            arguments=json.dumps([*ARGUMENTS, "-k", _without_slow()]),
+            selection=json.dumps(self.selection),
+            arguments=json.dumps(self.arguments),
         )
         pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
         (self.workspace / "pyproject.toml").write_text(pyproject + config, encoding="utf-8")
@@ -160,9 +176,55 @@ class Target(NamedTuple):
 
     def run(self, names: list[str]) -> None:
         """Try these faults, one after another; without names, all that were not tried yet."""
-        variables = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+        variables = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "tools"),
+            "MUTATED_MODULES": " ".join(self.modules),
+        }
         command = ["mutmut", "run", "--max-children", "1", *names]
         subprocess.run(command, cwd=self.workspace, env=variables, check=True)
+
+    def run_at_import(self, names: list[str]) -> None:
+        """Try faults of functions that run at import once more, each in a process of its own.
+
+        mutmut forks after the import, so that a fault would not reach the tables that it makes.
+        """
+        imports = "".join(f"import {module}\n" for module in self.modules)
+        code = f"{imports}from mutmut.state import state\nprint(*state()._stats, sep=chr(10))"
+        called = set(self.fresh(["-c", code], "stats", cwd=self.workspace).stdout.split())
+        for file in self.sources:
+            results = self.workspace / "mutants" / f"{file}.meta"
+            if not results.is_file():
+                continue
+            contents = json.loads(results.read_text(encoding="utf-8"))
+            codes = contents["exit_code_by_key"]
+            for name in names:
+                is_called = name.rpartition("__mutmut_")[0] in called
+                if name in codes and is_called and status_by_exit_code[codes[name]] not in NOTICED:
+                    tests = ["-m", "pytest", "-x", "-q", *self.arguments, *self.selection]
+                    # What the fault keeps from being imported is noticed as well.
+                    codes[name] = int(self.fresh(tests, name).returncode != 0)
+            results.write_text(json.dumps(contents), encoding="utf-8")
+
+    def fresh(
+        self, command: list[str], mutant: str, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run Python on the copies, with a fault there from the start."""
+        copies = self.workspace / "mutants"
+        paths = [copies / "src", ROOT / "tools"]
+        variables = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, paths)),
+            "MUTANT_UNDER_TEST": mutant,
+        }
+        return subprocess.run(
+            [sys.executable, *command],
+            cwd=cwd or copies,
+            env=variables,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
 
     def survivor(self, name: str) -> Survivor:
         """Return the changed lines of a fault."""
@@ -223,6 +285,7 @@ def main(arguments: list[str] | None = None) -> int:
     os.chdir(target.workspace)  # mutmut looks for its files below the working directory
     names = chosen(target, options)
     target.run([] if is_all else names)
+    target.run_at_import(names)
     return report(target, names, is_all=is_all)
 
 

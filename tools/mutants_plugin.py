@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,22 @@ hypothesis.settings.register_profile(
     suppress_health_check=list(hypothesis.HealthCheck),
 )
 hypothesis.settings.load_profile("mutants")
+
+
+# What remembers results for the life of a process, besides functions with a `cache_clear`.
+_MEMORIES = {"weighbridge.algebra.expr": ("PARSED", "_TREES")}
+
+
+def pytest_sessionstart() -> None:
+    """Forget results of the mutated modules: mutmut forks after a run without any fault."""
+    mutated = os.environ.get("MUTATED_MODULES", "").split()
+    for name in mutated:
+        members = vars(importlib.import_module(name))
+        for member in members.values():
+            if hasattr(member, "cache_clear"):
+                member.cache_clear()
+        for memory in _MEMORIES.get(name, ()):
+            members[memory].clear()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
