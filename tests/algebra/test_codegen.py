@@ -573,3 +573,9 @@ def test_python_writes_every_operator() -> None:
     assert fold(parse("ceil(a)"), str, str, {"ceil": meaning_in("python")["ceil"]}) == (
         "math.ceil(a)"
     )
+
+
+def test_a_sum_is_bracketed_under_a_power_and_a_name_stands_apart_from_its_coefficient() -> None:
+    assert show(parse("sum(x) ** 2"), str, meaning_in("latex")) == r"(\textstyle\sum x)^{2}"
+    assert show(parse("3 * ab ** n"), str, meaning_in("text")) == "3·ab^n"
+    assert show(parse("3 * a ** n"), str, meaning_in("text")) == "3a^n"

@@ -494,6 +494,7 @@ def is_read_or_refused(text: str) -> bool:
         ("-not a", "did not expect 'not'"),
         ("a neg b", "did not expect 'neg'"),
         ("3x", "did not expect 'x'"),
+        ("a if b if c else d else e", "expected else, found if"),
         ("or", "did not expect 'or'"),
         ("a or", "found its end"),
         ("()", r"did not expect '\)'"),
