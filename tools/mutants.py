@@ -50,6 +50,8 @@ source_paths = ["src"]
 only_mutate = ["{sources}"]
 pytest_add_cli_args_test_selection = {selection}
 pytest_add_cli_args = {arguments}
+timeout_multiplier = 2
+timeout_constant = 10
 track_dependencies = false
 use_git_change_detection = false
 """
@@ -59,6 +61,14 @@ ARGUMENTS = [
     *("-p", "no:cacheprovider"),
     *("-p", "no:unraisableexception"),  # it collects garbage twice per fault, for seconds
 ]
+# Prints the functions that are called, with their modules.
+TRACING = """
+import sys
+calls = set()
+def see(frame, *_):
+    calls.add(f"{frame.f_globals.get('__name__')}:{frame.f_code.co_qualname}")
+sys.setprofile(see)
+"""
 
 
 class Survivor(NamedTuple):
@@ -184,14 +194,20 @@ class Target(NamedTuple):
         command = ["mutmut", "run", "--max-children", "1", *names]
         subprocess.run(command, cwd=self.workspace, env=variables, check=True)
 
+    def called_at_import(self) -> set[str]:
+        """Return the functions that importing the modules calls, as mutmut names them."""
+        imports = "".join(f"import {module}\n" for module in self.modules)
+        code = f"{TRACING}{imports}sys.setprofile(None)\nprint(*calls, sep=chr(10))"
+        variables = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        command = [sys.executable, "-c", code]
+        calls = subprocess.check_output(command, env=variables, text=True).split()
+        return {_mangled(*call.split(":")) for call in calls}
+
     def run_at_import(self, names: list[str]) -> None:
-        """Try faults of functions that run at import once more, each in a process of its own.
+        """Try faults of functions that run at import, each in a process of its own.
 
         mutmut forks after the import, so that a fault would not reach the tables that it makes.
         """
-        imports = "".join(f"import {module}\n" for module in self.modules)
-        code = f"{imports}from mutmut.state import state\nprint(*state()._stats, sep=chr(10))"
-        called = set(self.fresh(["-c", code], "stats", cwd=self.workspace).stdout.split())
         for file in self.sources:
             results = self.workspace / "mutants" / f"{file}.meta"
             if not results.is_file():
@@ -199,16 +215,13 @@ class Target(NamedTuple):
             contents = json.loads(results.read_text(encoding="utf-8"))
             codes = contents["exit_code_by_key"]
             for name in names:
-                is_called = name.rpartition("__mutmut_")[0] in called
-                if name in codes and is_called and status_by_exit_code[codes[name]] not in NOTICED:
+                if name in codes and status_by_exit_code[codes[name]] not in NOTICED:
                     tests = ["-m", "pytest", "-x", "-q", *self.arguments, *self.selection]
                     # What the fault keeps from being imported is noticed as well.
                     codes[name] = int(self.fresh(tests, name).returncode != 0)
             results.write_text(json.dumps(contents), encoding="utf-8")
 
-    def fresh(
-        self, command: list[str], mutant: str, cwd: Path | None = None
-    ) -> subprocess.CompletedProcess[str]:
+    def fresh(self, command: list[str], mutant: str) -> subprocess.CompletedProcess[str]:
         """Run Python on the copies, with a fault there from the start."""
         copies = self.workspace / "mutants"
         paths = [copies / "src", ROOT / "tools"]
@@ -219,7 +232,7 @@ class Target(NamedTuple):
         }
         return subprocess.run(
             [sys.executable, *command],
-            cwd=cwd or copies,
+            cwd=copies,
             env=variables,
             check=False,
             capture_output=True,
@@ -237,6 +250,13 @@ class Target(NamedTuple):
             _changed(diff, "-"),
             _changed(diff, "+"),
         )
+
+
+def _mangled(module: str, function: str) -> str:
+    name = function.partition(".<locals>")[0]
+    if "." in name:
+        return f"{module}.xǁ{name.replace('.', 'ǁ')}"
+    return f"{module}.x_{name}"
 
 
 def _without_slow() -> str:
@@ -284,8 +304,10 @@ def main(arguments: list[str] | None = None) -> int:
     target.prepare()
     os.chdir(target.workspace)  # mutmut looks for its files below the working directory
     names = chosen(target, options)
-    target.run([] if is_all else names)
-    target.run_at_import(names)
+    called = target.called_at_import()
+    at_import = [name for name in names if name.rpartition("__mutmut_")[0] in called]
+    target.run([] if options.again and is_all else sorted({*names}.difference(at_import)))
+    target.run_at_import(at_import)
     return report(target, names, is_all=is_all)
 
 
