@@ -738,3 +738,15 @@ def test_a_literal_is_written_so(value: object, written: str) -> None:
 )
 def test_a_number_is_no_truth(value: object, so: bool) -> None:
     assert is_number(value) is so
+
+
+def test_a_loop_of_one_round_leaves_all_rounds_to_the_loop_inside() -> None:
+    text = f"[count(j >= 0 for j in range({MOST_ROUNDS})) for i in range(1)]"
+    assert evaluate(parse(text), {}) == [MOST_ROUNDS]
+
+
+def test_the_rounds_of_a_loop_in_a_range_are_limited_by_the_loops_around_it() -> None:
+    text = "[len([k for k in range(count(j < 0 for j in range(size)))]) for i in range(100)]"
+    assert evaluate(parse(text), {"size": MOST_ROUNDS // 100}) == [0] * 100
+    with pytest.raises(ExpressionError, match="a loop has at most"):
+        evaluate(parse(text), {"size": MOST_ROUNDS // 100 + 1})
