@@ -16,10 +16,13 @@ from weighbridge.algebra.expr import (
     MOST_BITS,
     MOST_ROUNDS,
     PRECEDENCE,
+    Shown,
     evaluate,
+    infix,
     is_number,
     names_in,
     parse,
+    prefix,
     source,
     substitute,
 )
@@ -750,3 +753,14 @@ def test_the_rounds_of_a_loop_in_a_range_are_limited_by_the_loops_around_it() ->
     assert evaluate(parse(text), {"size": MOST_ROUNDS // 100}) == [0] * 100
     with pytest.raises(ExpressionError, match="a loop has at most"):
         evaluate(parse(text), {"size": MOST_ROUNDS // 100 + 1})
+
+
+def test_the_maximum_of_one_array_is_that_of_its_items() -> None:
+    assert evaluate(parse("max(x)"), {"x": np.array([1, 5, 2])}) == 5
+    assert evaluate(parse("min(x)"), {"x": np.array([3, 1, 2])}) == 1
+
+
+def test_an_operator_may_have_brackets_of_its_own() -> None:
+    loose = Shown("a + b", PRECEDENCE["+"])
+    assert infix("*", "{} * {}", "[{}]")(loose, loose) == "[a + b] * [a + b]"
+    assert prefix("neg", "-{}", "[{}]")(loose) == "-[a + b]"
