@@ -306,7 +306,10 @@ def main(arguments: list[str] | None = None) -> int:
     names = chosen(target, options)
     called = target.called_at_import()
     at_import = [name for name in names if name.rpartition("__mutmut_")[0] in called]
-    target.run([] if options.again and is_all else sorted({*names}.difference(at_import)))
+    others = (
+        sorted({*names}.difference(at_import)) or at_import[:1]
+    )  # without names, mutmut runs all
+    target.run([] if options.again and is_all else others)
     target.run_at_import(at_import)
     return report(target, names, is_all=is_all)
 
