@@ -170,6 +170,14 @@ def test_what_is_compiled_agrees_with_the_evaluator(tree: Tree) -> None:
         assert (repr(value), type(value)) == (repr(expected), type(expected))
 
 
+def test_true_and_1_are_compiled_apart() -> None:
+    assert compiled(("value", 1))({}) == 1
+    assert compiled(("value", True))({}) is True
+    assert compiled(("not", ("value", False)))({}) is True
+    with pytest.raises(TypeError):
+        compiled(("not", ("value", 0)))({})
+
+
 @pytest.mark.parametrize("text", ["2 and 3", "not 2", "1 if 2 else 3", "'x' * 2", "'x' + 'y'"])
 def test_what_is_compiled_is_as_strict(text: str) -> None:
     with pytest.raises(TypeError):

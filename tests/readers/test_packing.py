@@ -184,7 +184,7 @@ def test_gptq_tells_its_bits_by_its_shapes(bits: int, tmp_path: Path) -> None:
 def test_bits_that_nothing_says_are_not_guessed(way: str, tmp_path: Path) -> None:
     tensors, _ = WAYS[way]
     found = wb.inspect(write(tmp_path / "model.safetensors", tensors))
-    assert found.found.packed[next(iter(tensors))].elements is None
+    assert found.checkpoint.packed[next(iter(tensors))].elements is None
     assert found.parameters == 64 * 16, "the words that are stored"
     assert "nothing says at how many bits" in " ".join(found.text().split())
 

@@ -7,7 +7,6 @@ that ran, ``("loop", site, 3)``.
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from weighbridge.algebra.expr import NUMBERS, fold, itself, names_in
@@ -70,7 +69,6 @@ def field_names(tree: Tree) -> set[str]:
     return set(names_in(replaced(tree, field)))
 
 
-@cache
 def compiled(tree: Tree) -> Callable[[Mapping[str, Any]], Any]:
     """Return a tree as a function of the names' values; the index 0 has the name ``@0``.
 
@@ -81,8 +79,14 @@ def compiled(tree: Tree) -> Callable[[Mapping[str, Any]], Any]:
         >>> compiled(("+", ("name", "width"), ("index", 0)))({"width": 8, "@0": 2})
         10
     """
-    evaluable = replaced(tree, _evaluable)
-    return lambda fields: fold(evaluable, fields.__getitem__, itself, NUMBERS)
+    key = repr(tree)  # a tree with true in it equals the same tree with 1
+    if key not in _COMPILED:
+        evaluable = replaced(tree, _evaluable)
+        _COMPILED[key] = lambda fields: fold(evaluable, fields.__getitem__, itself, NUMBERS)
+    return _COMPILED[key]
+
+
+_COMPILED: dict[str, Callable[[Mapping[str, Any]], Any]] = {}
 
 
 def _evaluable(leaf: Tree) -> Tree:

@@ -247,7 +247,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             names.append(task.subject)
             yield runs.Done(task, f'family = "{task.subject}"\n', exact=True)
 
-    monkeypatch.setattr(command, "run", ran)
+    monkeypatch.setattr(command, "run_tasks", ran)
     return names
 
 
