@@ -212,8 +212,9 @@ class Weighing(AnswerBase):
     def document(self, lang: str = "en", by: str = "component") -> Document:
         """Return the weighing as a document, its groups in a table."""
         title = Title(f"{self.model.where} · {self.class_name}", wraps=False)
+        table = self.table(by, lang)  # before the legend: it gives the names their order
         notes = Notes(tuple(self._sentences(by, lang)))
-        return Document((Together((title, self.table(by, lang))), notes), lang)
+        return Document((Together((title, table)), notes), lang)
 
     def text(self, by: str = "component", lang: str = "en") -> str:
         """Write the weighing for a terminal."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -338,8 +339,9 @@ def test_a_family_that_hangs_or_fails_is_told_and_the_others_go_on(
 def test_all_is_every_family_and_goes_to_the_checkout(
     run, there: Path, counted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = there / "src" / "weighbridge"
+    root = there / "src" / "weighbridge" / "data"
     (root / "blueprints").mkdir(parents=True)
+    shutil.copytree(Path(data.ROOT, "facts"), root / "facts")
     monkeypatch.setattr(data, "ROOT", str(root))
     said = run("all")
     assert said.status == 2
