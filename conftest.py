@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib.util
+import os
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ HEAVY = {"sklearn", "tokenizers", "torch", "transformers"}
 FEW_EXAMPLES = 20  # of each property, where the run is to be quick; hypothesis tries 100
 
 pytest_plugins = ["seed"]
+os.environ["WEIGHBRIDGE_LANG"] = "en"  # whatever the machine's own language is
 settings.register_profile("quick", max_examples=FEW_EXAMPLES)
 
 

@@ -43,12 +43,22 @@ class WeighbridgeError(Exception):
         self.what, self.where, self.values, self.hint = what, where, dict(values or {}), hint
         super().__init__(what)
 
+    @property
+    def shown_where(self) -> str:
+        """The place as the message shows it: printable, and not too long."""
+        return shorten(self.where, str, _LONGEST_PLACE)
+
+    @property
+    def shown_values(self) -> dict[str, str]:
+        """The values as the message shows them, by name."""
+        return {name: shorten(value) for name, value in self.values.items()}
+
     def __str__(self) -> str:
         message = self.what
         if self.where:
-            message = f"{shorten(self.where, str, _LONGEST_PLACE)}: {message}"
+            message = f"{self.shown_where}: {message}"
         if self.values:
-            values = (f"{name} = {shorten(value)}" for name, value in self.values.items())
+            values = (f"{name} = {value}" for name, value in self.shown_values.items())
             message += f" ({', '.join(values)})"
         message += "."
         if self.hint:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weighbridge.cli.commands import Command
-from weighbridge.cli.options import BLUEPRINT, FAMILY, JSON, LANG, MODEL_HELP, SET, Option, fields
+from weighbridge.cli.options import BLUEPRINT, FAMILY, JSON, MODEL_HELP, SET, Option, fields
 from weighbridge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _reconcile_options() -> Iterable[Addable]:
     )
     blueprint = BLUEPRINT.but(help="read the config by this blueprint")
     json = JSON.but(help="write json, with every way that fits")
-    return (words, table, FAMILY, SET, blueprint, LANG, json)
+    return (words, table, FAMILY, SET, blueprint, json)
 
 
 def _reconcile(options: argparse.Namespace) -> Answer:
@@ -52,7 +52,7 @@ def _reconcile(options: argparse.Namespace) -> Answer:
 
 
 def _conventions_options() -> Iterable[Addable]:
-    return (LANG, JSON)
+    return (JSON,)
 
 
 def _conventions(_: argparse.Namespace) -> Answer:
@@ -69,7 +69,7 @@ def _audit_options() -> Iterable[Addable]:
         "what is LaTeX in it needs weighbridge[audit]",
     )
     json = JSON.but(help="write json, with every slip and all that was not read")
-    return (article, LANG, json)
+    return (article, json)
 
 
 def _audit(options: argparse.Namespace) -> Answer:

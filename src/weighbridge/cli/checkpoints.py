@@ -10,7 +10,6 @@ from weighbridge.cli.options import (
     CHECKPOINT,
     FORMS,
     JSON,
-    LANG,
     OF_A_MODEL,
     OneOf,
     Option,
@@ -29,25 +28,25 @@ if TYPE_CHECKING:
 def _inspect_options() -> Iterable[Addable]:
     from weighbridge.answers.inspect import GROUPINGS
 
-    return (CHECKPOINT.but(metavar="PATH"), LANG, BY.but(choices=GROUPINGS), FORMS)
+    return (CHECKPOINT.but(metavar="PATH"), BY.but(choices=GROUPINGS), FORMS)
 
 
 def _inspect(options: argparse.Namespace) -> Answer:
     from weighbridge.answers.inspect import inspect
 
-    with watching() as watch:
+    with watching(lang=options.lang) as watch:
         return inspect(options.checkpoint, watch)
 
 
 def _verify_options() -> Iterable[Addable]:
     json = JSON.but(help="write json, with every difference on its own")
-    return (*OF_A_MODEL, CHECKPOINT, LANG, json)
+    return (*OF_A_MODEL, CHECKPOINT, json)
 
 
 def _verify(options: argparse.Namespace) -> Answer:
     from weighbridge.answers.verify import verify
 
-    with watching() as watch:
+    with watching(lang=options.lang) as watch:
         return verify(
             options.model,
             options.checkpoint,
@@ -66,7 +65,7 @@ def _guess_options() -> Iterable[Addable]:
         const="config",
         help="write the config.json of the likeliest, and nothing else",
     )
-    return (CHECKPOINT, LANG, OneOf((json, config)))
+    return (CHECKPOINT, OneOf((json, config)))
 
 
 def _guess(options: argparse.Namespace) -> Answer:

@@ -74,6 +74,12 @@ class Command(NamedTuple):
     description: str = ""
     is_data: bool = False
 
+    def every_option(self) -> tuple[Addable, ...]:
+        """Return the command's own options, and the language, which every command takes."""
+        from weighbridge.cli.options import LANG
+
+        return (*self.options(), LANG)
+
 
 def load_command(name: str) -> Command:
     """Return the command of a name; only the module that holds it is imported."""

@@ -8,7 +8,6 @@ from weighbridge.cli.options import (
     FORMAT,
     FORMS,
     JSON,
-    LANG,
     OF_A_MODEL,
     Option,
     asked_of_model,
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 def _weigh_options() -> Iterable[Addable]:
     from weighbridge.ledger.ledger import GROUPINGS
 
-    return (*OF_A_MODEL, LANG, BY.but(choices=GROUPINGS), FORMS)
+    return (*OF_A_MODEL, BY.but(choices=GROUPINGS), FORMS)
 
 
 def _weigh(options: argparse.Namespace) -> Weighing:
@@ -39,7 +38,7 @@ def _weigh(options: argparse.Namespace) -> Weighing:
 def _explain_options() -> Iterable[Addable]:
     from weighbridge.render.document import FORMATS
 
-    return (*OF_A_MODEL, LANG, FORMAT.but(choices=tuple(FORMATS)))
+    return (*OF_A_MODEL, FORMAT.but(choices=tuple(FORMATS)))
 
 
 def _explain(options: argparse.Namespace) -> Answer:
@@ -54,7 +53,6 @@ def _formula_options() -> Iterable[Addable]:
 
     return (
         *OF_A_MODEL,
-        LANG,
         BY.but(choices=GROUPINGS, default="total", help="what has a formula of its own"),
         FORMAT.but(dest="code", choices=CODE_FORMS, help="how the formula is written"),
         Option(
@@ -77,7 +75,7 @@ def _tree_options() -> Iterable[Addable]:
     depth = Option(
         "--depth", type=int, metavar="N", help="show N levels of modules below the model"
     )
-    return (*OF_A_MODEL, LANG, depth, JSON)
+    return (*OF_A_MODEL, depth, JSON)
 
 
 def _tree(options: argparse.Namespace) -> Answer:

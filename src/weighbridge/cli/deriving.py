@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from weighbridge.cli.commands import Command
@@ -92,7 +93,7 @@ def _derive(options: argparse.Namespace) -> Answer:
         again=options.again,
         operations=options.operations,
     )
-    status, text = run_request(request, say)
+    status, text = run_request(request, partial(say, lang=options.lang))
     return Message(text, status)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from weighbridge.cli.commands import Command
-from weighbridge.cli.options import BATCH, DEVICE, JSON, LANG, SEED, Option
+from weighbridge.cli.options import BATCH, DEVICE, JSON, SEED, Option
 from weighbridge.cli.output import say
 
 if TYPE_CHECKING:
@@ -102,7 +103,6 @@ def _finetune_options() -> Iterable[Addable]:
             action="store_true",
             help="begin anew where another run or a model is",
         ),
-        LANG,
         JSON.but(help="write json: the scores, the history, all that was measured"),
     )
 
@@ -126,7 +126,7 @@ def _finetune(options: argparse.Namespace) -> Answer:
 
     names = Settings.__dataclass_fields__
     values = {name: value for name, value in vars(options).items() if name in names}
-    finetuned = finetune(Settings(**values), say, options.lang)
+    finetuned = finetune(Settings(**values), partial(say, lang=options.lang), options.lang)
     if finetuned is None:  # another process answers
         options.form = "text"
         return Message("")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     class Addable(Protocol):
         """What a command can be given."""
 
-        def add_to(self, command: argparse._ActionsContainer) -> None:
-            """Let a command take it."""
+        def add_to(self, command: argparse._ActionsContainer, lang: str) -> None:
+            """Let a command take it, with its help in a language."""
 
         def each(self) -> Iterator[Option]:
             """Yield the option, or those that it is made of."""
@@ -31,9 +31,14 @@ class Option:
         """Return the same option with other settings: most often its help, for one command."""
         return Option(*self.names, **{**self.settings, **settings})
 
-    def add_to(self, command: argparse._ActionsContainer) -> None:
-        """Let a command take it."""
-        command.add_argument(*self.names, **self.settings)
+    def add_to(self, command: argparse._ActionsContainer, lang: str) -> None:
+        """Let a command take it, with its help in a language."""
+        from weighbridge.render.messages import in_language
+
+        settings = dict(self.settings)
+        if "help" in settings:
+            settings["help"] = in_language(settings["help"], lang)
+        command.add_argument(*self.names, **settings)
 
     def each(self) -> Iterator[Option]:
         """Yield the option itself."""
@@ -68,11 +73,11 @@ class OneOf(NamedTuple):
 
     options: tuple[Option, ...]
 
-    def add_to(self, command: argparse._ActionsContainer) -> None:
-        """Let a command take them."""
+    def add_to(self, command: argparse._ActionsContainer, lang: str) -> None:
+        """Let a command take them, with their help in a language."""
         group = command.add_mutually_exclusive_group()
         for option in self.options:
-            option.add_to(group)
+            option.add_to(group, lang)
 
     def each(self) -> Iterator[Option]:
         """Yield the options."""
@@ -132,7 +137,13 @@ STRICT = Option(
 OF_A_MODEL = (MODEL, CLASS, SET, BLUEPRINT, VIA, DTYPE, STRICT)
 """What every question about a model takes."""
 
-LANG = Option("--lang", choices=LANGUAGES, default=LANGUAGES[0], help="the language of the report")
+LANG = Option(
+    "--lang",
+    choices=LANGUAGES,
+    default=LANGUAGES[0],
+    help="the language of answers, errors and help; if not given, WEIGHBRIDGE_LANG or the locale "
+    "decides",
+)
 BY = Option("--by", default="component", help="what a line stands for")
 JSON = Option("--json", dest="form", action="store_const", const="json", help="write json")
 MARKDOWN = Option(

@@ -7,6 +7,7 @@ import os
 import sys
 from contextlib import contextmanager
 
+from weighbridge.data import LANGUAGES
 from weighbridge.errors import WeighbridgeError
 from weighbridge.lean_typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def write_answer(answer: Answer, options: argparse.Namespace) -> int:
     """Write an answer in the form that the options name, and return its exit status."""
     for note in answer.notes:
-        say(f"note: {note}")
+        say(f"note: {note}", options.lang)
     status = answer.status
     text = _in_form(answer, options)
     if text and not text.endswith("\n"):
@@ -42,7 +43,7 @@ def _in_form(answer: Any, options: argparse.Namespace) -> str:
         return csv
     from weighbridge.render.document import write
 
-    return write(answer.document(getattr(options, "lang", "en"), **choices), options.form)
+    return write(answer.document(options.lang, **choices), options.form)
 
 
 _FOR_PEOPLE = ("text", "config")  # guess writes a config with the escapes that JSON has
@@ -73,19 +74,23 @@ def write_out(text: str) -> None:
             ) from None
 
 
-def say(words: str) -> None:
-    """Write about the answer to stderr; where that is closed, the exit status says enough."""
+def say(message: str, lang: str = LANGUAGES[0]) -> None:
+    """Write a message to stderr; where that is closed, the exit status says enough."""
+    if lang != LANGUAGES[0]:
+        from weighbridge.render.messages import in_language
+
+        message = in_language(message, lang)
     try:
         if sys.stderr is not None:  # or print would take stdout
-            print(f"weighbridge: {words}", file=sys.stderr)
+            print(f"weighbridge: {message}", file=sys.stderr)
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
-def progress(words: str) -> None:
-    """Say what is being done, where somebody watches."""
+def progress(message: str, lang: str) -> None:
+    """Report progress on stderr, where somebody watches."""
     if _is_watched():
-        say(words)
+        say(message, lang)
 
 
 def _is_watched() -> bool:
@@ -93,7 +98,9 @@ def _is_watched() -> bool:
 
 
 @contextmanager
-def watching(what: str = "headers", unit: str = "file") -> Iterator[Watch | None]:
+def watching(
+    what: str = "headers", unit: str = "file", lang: str = LANGUAGES[0]
+) -> Iterator[Watch | None]:
     """Give what draws a bar on stderr of what is done, and wipe it away; none if unwatched."""
     if not _is_watched():
         yield None
@@ -104,7 +111,10 @@ def watching(what: str = "headers", unit: str = "file") -> Iterator[Watch | None
         if not bars:
             from tqdm import tqdm
 
-            bars.append(tqdm(total=files, desc=what, unit=unit, file=sys.stderr, leave=False))
+            from weighbridge.render.messages import in_language
+
+            desc, each = in_language(what, lang), in_language(unit, lang)
+            bars.append(tqdm(total=files, desc=desc, unit=each, file=sys.stderr, leave=False))
         bars[0].update(done - bars[0].n)
 
     try:

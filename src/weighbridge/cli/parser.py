@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any, NoReturn
 
 from weighbridge import __version__
 from weighbridge.cli.commands import COMMANDS, load_command
 from weighbridge.cli.output import write_out
+from weighbridge.data import LANGUAGES
 from weighbridge.errors import UsageError, nearest, shorten
+from weighbridge.render.messages import in_language
+from weighbridge.render.table import wrap
 
+_DESCRIPTION = (
+    "Weigh a Transformer before you load it. `weighbridge MODEL` means `weighbridge weigh MODEL`."
+)
 _HELP_COLUMNS = 80  # asking the terminal costs as much as weighing a model
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that raises errors of ours, and writes help of a fixed width."""
+    """A parser that raises our own errors, and writes help of a fixed width in any language."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(formatter_class=_formatter, **options)
+    def __init__(self, *, lang: str, **options: Any) -> None:
+        formatter = partial(_HelpFormatter, lang=lang)
+        super().__init__(formatter_class=formatter, add_help=False, **options)
+        for group in (self._positionals, self._optionals):
+            group.title = in_language(str(group.title), lang)
+        text = in_language("show this help message and exit", lang)
+        self.add_argument("-h", "--help", action="help", help=text)
 
     def error(self, message: str) -> NoReturn:
         """Raise an error of ours, with a hint."""
@@ -41,29 +53,55 @@ class CommandParser(argparse.ArgumentParser):
         super().exit(status, message)
 
 
-def _formatter(prog: str) -> argparse.HelpFormatter:
-    return argparse.HelpFormatter(prog, width=_HELP_COLUMNS)
+class _HelpFormatter(argparse.HelpFormatter):
+    def __init__(self, prog: str, lang: str) -> None:
+        super().__init__(prog, width=_HELP_COLUMNS)
+        self._lang = lang
+
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
+        if prefix is None:
+            prefix = in_language("usage: ", self._lang)
+        super().add_usage(usage, actions, groups, prefix)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrap(text, width, indent="").split("\n")
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return wrap(indent + text, width, indent)
 
 
-def parser(wanted: str) -> argparse.ArgumentParser:
+def parser(wanted: str, lang: str = LANGUAGES[0]) -> argparse.ArgumentParser:
     """Return a parser for the command that is wanted, or for all where it is none of them."""
-    whole = CommandParser(
-        prog="weighbridge",
-        description="Weigh a Transformer before you load it. "
-        "`weighbridge MODEL` means `weighbridge weigh MODEL`.",
+    description = in_language(_DESCRIPTION, lang)
+    whole = CommandParser(prog="weighbridge", description=description, lang=lang)
+    version = in_language("show program's version number and exit", lang)
+    whole.add_argument(
+        "--version", action="version", version=f"weighbridge {__version__}", help=version
     )
-    whole.add_argument("--version", action="version", version=f"weighbridge {__version__}")
     commands = whole.add_subparsers(
-        title="commands", metavar="COMMAND", required=True, prog="weighbridge"
+        title=in_language("commands", lang),
+        metavar=in_language("COMMAND", lang),
+        required=True,
+        prog="weighbridge",
     )
     names = [wanted]
     if wanted not in COMMANDS:
         names = list(COMMANDS)
     for name in names:
-        help_, command = COMMANDS[name].help, load_command(name)
-        description = command.description or f"{help_[0].upper()}{help_[1:]}."
-        subparser = commands.add_parser(name, help=help_, description=description)
-        subparser.set_defaults(command=command, form="text")
-        for option in command.options():
-            option.add_to(subparser)
+        listed, command = COMMANDS[name], load_command(name)
+        description = in_language(command.description, lang) or _as_sentence(listed.help, lang)
+        subparser = commands.add_parser(
+            name, help=in_language(listed.help, lang), description=description, lang=lang
+        )
+        for option in command.every_option():
+            option.add_to(subparser, lang)
+        subparser.set_defaults(command=command, form="text", lang=lang)
     return whole
+
+
+def _as_sentence(help_text: str, lang: str) -> str:
+    """Return a command's line of the list as a sentence of its own."""
+    text = in_language(help_text, lang)
+    if lang != LANGUAGES[0]:
+        return f"{text}。"
+    return f"{text[0].upper()}{text[1:]}."

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from types import SimpleNamespace
 
 from weighbridge.cli.commands import COMMANDS, load_command
+from weighbridge.cli.language import language
 from weighbridge.cli.output import is_data, say, write_answer
 from weighbridge.errors import WeighbridgeError
 from weighbridge.lean_typing import TYPE_CHECKING
@@ -24,29 +26,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         arguments = sys.argv[1:]
     words = _with_command(list(arguments))
+    lang = language(words, os.environ)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        options = _plain(words) or _parsed(words)
+        options = _plain(words, lang) or _parsed(words, lang)
         if is_data(options) and hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(encoding="utf-8")
         return write_answer(options.command.answer(options), options)
     except WeighbridgeError as error:
-        say(str(error))
+        say(_message(error, lang))
         return _NOT_ANSWERED
     except KeyboardInterrupt as stopped:
-        say(str(stopped) or "stopped")
+        say(str(stopped) or "stopped", lang)
         return _STOPPED
 
 
-def _parsed(words: list[str]) -> Any:
+def _message(error: WeighbridgeError, lang: str) -> str:
+    from weighbridge.render.messages import error_message
+
+    return error_message(error, lang)
+
+
+def _parsed(words: list[str], lang: str) -> Any:
     from weighbridge.cli.parser import parser
 
-    return parser("".join(words[:1])).parse_args(words)
+    return parser("".join(words[:1]), lang).parse_args(words)
 
 
-def _plain(words: list[str]) -> Any:
+def _plain(words: list[str], lang: str) -> Any:
     """Return the options of a command that is given its operands alone; None of any other.
 
     These are the commonest words, and importing argparse takes as long as weighing a model.
@@ -55,13 +64,13 @@ def _plain(words: list[str]) -> Any:
     if name not in COMMANDS or any(word.startswith("-") for word in operands):
         return None
     command = load_command(name)
-    options = [option for given in command.options() for option in given.each()]
+    options = [option for given in command.every_option() for option in given.each()]
     places = [option for option in options if option.is_operand]
     if len(places) != len(operands) or any(option.is_checked for option in options):
         return None
     values = {option.destination: option.absent for option in options}
     values |= {option.destination: word for option, word in zip(places, operands, strict=True)}
-    return SimpleNamespace(**{**values, "command": command, "form": "text"})
+    return SimpleNamespace(**{**values, "command": command, "form": "text", "lang": lang})
 
 
 def _with_command(words: list[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from weighbridge.cli.commands import Command
@@ -13,7 +14,6 @@ from weighbridge.cli.options import (
     FILE,
     HEAD,
     JSON,
-    LANG,
     LAYER,
     MODEL,
     RUNNABLE,
@@ -46,7 +46,6 @@ def _run_options() -> Iterable[Addable]:
         CLASS.but(help="run it as this class"),
         Option("--pool", metavar="HOW", help="what an embedding is made of: cls, pooler or mean"),
         Option("--top", type=int, default=5, metavar="N", help="how many candidates a [MASK] gets"),
-        LANG,
         JSON.but(help="write json, with every number of an embedding"),
     )
 
@@ -57,7 +56,7 @@ def _run(options: argparse.Namespace) -> Answer:
     from weighbridge.torch.running import asked, run_texts
 
     texts = asked(options.texts, options.file, each=options.each, class_name=options.class_name)
-    with watching("texts", "text") as bar:
+    with watching("texts", "text", options.lang) as bar:
         watch = None
         if len(texts) > 1:
             watch = bar
@@ -81,7 +80,6 @@ def _text_options() -> Iterable[Addable]:
         CLASS.but(help="the class to run; the config's if not given"),
         LAYER,
         HEAD,
-        LANG,
     )
 
 
@@ -169,7 +167,6 @@ def _measure_options() -> Iterable[Addable]:
         Option(
             "--force", action="store_true", help="run it even if memory does not seem to hold it"
         ),
-        LANG,
         JSON,
     )
 
@@ -198,7 +195,7 @@ def _measure(options: argparse.Namespace) -> Answer:
         ours=options.ours,
         force=options.force,
     )
-    return Measuring(measure(request, progress))
+    return Measuring(measure(request, partial(progress, lang=options.lang)))
 
 
 COMMANDS = {
