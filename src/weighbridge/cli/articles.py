@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weighbridge.cli.commands import Command
-from weighbridge.cli.options import BLUEPRINT, FAMILY, JSON, MODEL_HELP, SET, Option, fields
+from weighbridge.cli.options import BLUEPRINT, FAMILY, JSON, SET, Option, fields
 from weighbridge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,17 +21,16 @@ def _reconcile_options() -> Iterable[Addable]:
         "words",
         nargs="*",
         metavar="[MODEL] NUMBER",
-        help="a published number: 108808704, 110M, 1.1亿, 418MiB; before it "
-        f"{MODEL_HELP}. Without a model, the catalogue is searched",
+        help="a published number (108808704, 110M, 1.1亿, 418MiB), after the model: a name, a "
+        "path, an address or a family; without a model, the whole catalogue is searched",
     )
     table = Option(
         "--table",
         metavar="FILE",
-        help="find one way of counting for all rows of a CSV file, whose first line names the "
-        "columns",
+        help="find one way of counting that fits all rows of a CSV file with a header line",
     )
-    blueprint = BLUEPRINT.but(help="read the config by this blueprint")
-    json = JSON.but(help="write json, with every way that fits")
+    blueprint = BLUEPRINT.but(help="use this blueprint instead of a shipped one")
+    json = JSON.but(help="write JSON, with every way that fits")
     return (words, table, FAMILY, SET, blueprint, json)
 
 
@@ -41,7 +40,7 @@ def _reconcile(options: argparse.Namespace) -> Answer:
 
     if (options.table is None) == (not options.words) or len(options.words) > 2:
         raise UsageError(
-            "takes a number, and before it a model",
+            "reconcile takes a number, and optionally a model before it",
             values={"found": " ".join(options.words)},
             hint="type weighbridge reconcile MODEL NUMBER, or NUMBER alone, or --table FILE",
         )
@@ -65,10 +64,10 @@ def _audit_options() -> Iterable[Addable]:
     article = Option(
         "article",
         metavar="ARTICLE",
-        help="a text, Markdown or HTML file, the address of a page, https://…, or - for stdin; "
-        "what is LaTeX in it needs weighbridge[audit]",
+        help="a text, Markdown or HTML file, the address of a page (https://…), or - for stdin; "
+        "reading LaTeX in it needs weighbridge[audit]",
     )
-    json = JSON.but(help="write json, with every slip and all that was not read")
+    json = JSON.but(help="write JSON, with every slip and everything that was not read")
     return (article, json)
 
 

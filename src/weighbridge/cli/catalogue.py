@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _models_options() -> Iterable[Addable]:
-    return (PART, JSON.but(help="write json: config, parameters and source of each"))
+    return (PART, JSON.but(help="write JSON: the config, parameters and source of each"))
 
 
 def _models(options: argparse.Namespace) -> Answer:
@@ -26,7 +26,7 @@ def _models(options: argparse.Namespace) -> Answer:
 
 
 def _families_options() -> Iterable[Addable]:
-    return (PART, JSON.but(help="write json: classes, source, configs and holes of each"))
+    return (PART, JSON.but(help="write JSON: the classes, source, configs and holes of each"))
 
 
 def _families(options: argparse.Namespace) -> Answer:

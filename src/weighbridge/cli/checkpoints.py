@@ -39,7 +39,7 @@ def _inspect(options: argparse.Namespace) -> Answer:
 
 
 def _verify_options() -> Iterable[Addable]:
-    json = JSON.but(help="write json, with every difference on its own")
+    json = JSON.but(help="write JSON, with every single difference")
     return (*OF_A_MODEL, CHECKPOINT, json)
 
 
@@ -57,13 +57,13 @@ def _verify(options: argparse.Namespace) -> Answer:
 
 
 def _guess_options() -> Iterable[Addable]:
-    json = JSON.but(help="write json, with every candidate")
+    json = JSON.but(help="write JSON, with every candidate")
     config = Option(
         "--config",
         dest="form",
         action="store_const",
         const="config",
-        help="write the config.json of the likeliest, and nothing else",
+        help="print only the config.json of the best candidate",
     )
     return (CHECKPOINT, OneOf((json, config)))
 

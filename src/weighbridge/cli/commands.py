@@ -15,57 +15,51 @@ if TYPE_CHECKING:
 
 
 class Listed(NamedTuple):
-    """A command as the help lists it, and the module of this room that is imported to run it."""
+    """A command's line in the help, and the module of this room that runs it."""
 
     help: str
     module: str
 
 
 COMMANDS = {
-    "weigh": Listed("every parameter of a model, by component, with its formula", "counting"),
-    "explain": Listed("the derivation of the count, step by step, as an article", "counting"),
+    "weigh": Listed("count the parameters of a model by component, with formulas", "counting"),
+    "explain": Listed("explain the count step by step, as an article", "counting"),
     "formula": Listed(
-        "the count in closed form: letters, fields, LaTeX, Python or SQL", "counting"
+        "print the count in closed form: letters, fields, LaTeX, Python or SQL", "counting"
     ),
-    "tree": Listed("the module structure, with the shape and count of every tensor", "counting"),
+    "tree": Listed("print the module tree, with the shape and count of every tensor", "counting"),
     "inspect": Listed(
-        "what a checkpoint holds, from its header: tensors, dtypes, roles, bytes", "checkpoints"
+        "list what a checkpoint holds, from its header: tensors, dtypes, bytes", "checkpoints"
     ),
-    "verify": Listed(
-        "a checkpoint's header held against the model, tensor by tensor", "checkpoints"
+    "verify": Listed("check a checkpoint against a model, tensor by tensor", "checkpoints"),
+    "reconcile": Listed("find the ways of counting that give a published number", "articles"),
+    "conventions": Listed(
+        "list the ways of counting, each with an example and its source", "articles"
     ),
-    "reconcile": Listed("a published number: under which ways of counting it is right", "articles"),
-    "conventions": Listed("the ways of counting, each with an example and its source", "articles"),
-    "guess": Listed(
-        "what a checkpoint without a config is: family, class and config", "checkpoints"
-    ),
-    "audit": Listed(
-        "a published derivation: each step of its arithmetic, and what rests on a slip", "articles"
-    ),
-    "run": Listed(
-        "what a BERT says of texts: words for [MASK], classes, an answer, an embedding", "running"
-    ),
+    "guess": Listed("recover the family, class and config of a checkpoint", "checkpoints"),
+    "audit": Listed("check the arithmetic of a published derivation, step by step", "articles"),
+    "run": Listed("run a BERT on texts: fill [MASK], classify, answer, embed", "running"),
     "trace": Listed(
-        "a text on its way through a BERT: shapes, parameters, FLOPs and values", "running"
+        "follow a text through a BERT: shapes, parameters, FLOPs and values", "running"
     ),
-    "attention": Listed("a picture of who looks at whom, in every layer and head", "running"),
-    "measure": Listed("what a run takes, predicted and measured: FLOPs, bytes, seconds", "running"),
-    "finetune": Listed(
-        "a BERT trained to classify texts: a CSV file in, a checkpoint out", "finetuning"
+    "attention": Listed("draw the attention of every layer and head", "running"),
+    "measure": Listed("predict and measure what a run takes: FLOPs, bytes, seconds", "running"),
+    "finetune": Listed("train a BERT to classify the texts of a CSV file", "finetuning"),
+    "models": Listed("list the released models that weighbridge knows by name", "catalogue"),
+    "families": Listed(
+        "list the families that have a blueprint, with the evidence for each", "catalogue"
     ),
-    "models": Listed("the released models that weighbridge knows by name", "catalogue"),
-    "families": Listed("the families that have a blueprint, each with its evidence", "catalogue"),
     "derive": Listed(
-        "a blueprint, from the code of a model: transformers' or your own", "deriving"
+        "derive a blueprint from the code of a model: transformers' or yours", "deriving"
     ),
 }
 
 
 class Command(NamedTuple):
-    """A command: what it can be given, and what answers it.
+    """A command: its options, and the function that answers it.
 
-    ``choices`` are the options that the answer's `to_dict`, `document` and `csv` take. What is
-    data is for a program, even as text.
+    ``choices`` names the options that the answer's `to_dict`, `document` and `csv` take. With
+    ``is_data``, the output is for programs, even in the form of text.
     """
 
     options: Callable[[], Iterable[Addable]]

@@ -53,12 +53,12 @@ def _formula_options() -> Iterable[Addable]:
 
     return (
         *OF_A_MODEL,
-        BY.but(choices=GROUPINGS, default="total", help="what has a formula of its own"),
-        FORMAT.but(dest="code", choices=CODE_FORMS, help="how the formula is written"),
+        BY.but(choices=GROUPINGS, default="total", help="what each formula counts"),
+        FORMAT.but(dest="code", choices=CODE_FORMS, help="the form of the formula"),
         Option(
             "--names",
             choices=NAMES,
-            help="what stands in it; text has it in both, code in fields",
+            help="the names in the formula; by default text has both and code has fields",
         ),
     )
 
@@ -72,9 +72,7 @@ def _formula(options: argparse.Namespace) -> Answer:
 
 
 def _tree_options() -> Iterable[Addable]:
-    depth = Option(
-        "--depth", type=int, metavar="N", help="show N levels of modules below the model"
-    )
+    depth = Option("--depth", type=int, metavar="N", help="show at most N levels of modules")
     return (*OF_A_MODEL, depth, JSON)
 
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from weighbridge.cli.options import Addable
 
 _DESCRIPTION = (
-    "Derive a blueprint by running a model's code on values that remember, and hold it on configs "
-    "not seen before. A family is one of transformers. A class of your own is named as Python "
-    "imports it, mypackage.mymodel:MyModel: this imports and runs the code that you name, again "
-    "and again, with other values in its config. It runs in a process of its own, on torch's meta "
-    "device, and needs torch; families need transformers too."
+    "Derive a blueprint by running a model's code on values that remember how they were computed, "
+    "and prove it on configs not seen before. FAMILY is a model type of transformers, or a class "
+    "of your own, named as Python imports it: mypackage.mymodel:MyModel. Deriving imports and runs "
+    "the code that you name, many times, with varying config values. It runs in a separate process, on "
+    "torch's meta device, and needs torch; families need transformers too."
 )
 
 
@@ -33,45 +33,49 @@ def _derive_options() -> Iterable[Addable]:
             "subjects",
             nargs="+",
             metavar="FAMILY",
-            help="families of transformers, all, or one class: package.module:Class",
+            help="model types of transformers, `all`, or a class: package.module:Class",
         ),
         Option(
             "--config",
             metavar="MODULE:NAME",
-            help="the config of your class: a class, an object or a dict",
+            help="the config of your class: a config class, a config object or a dict",
         ),
-        SET.but(help="give your config a value"),
+        SET.but(help="set a field of your config"),
         FAMILY.but(
             metavar="NAME",
-            help="the family of your class; its name in snake_case if not given",
+            help="the family name of your class; by default the class name in snake_case",
         ),
         CLASS.but(
-            dest="classes", action="append", help="derive this task class too, and no others"
+            dest="classes",
+            action="append",
+            help="derive this task class too, and no others (repeatable)",
         ),
         Option(
             "--operations",
             action="store_true",
-            help="derive what its classes do when they run, in place of the blueprint: matrix "
-            "products, forward and backward, and what is saved for backward",
+            help="instead of the blueprint, derive what its classes do when they run: matrix "
+            "products, forward and backward, and the tensors saved for backward",
         ),
         OUTPUT.but(
-            help="the file to write; of several families the folder. Otherwise one family goes to "
-            "stdout, a class of your own to FAMILY.toml, and several to the blueprints of a "
-            "checkout",
+            help="the file to write, or for several families the folder. By default, one family "
+            "goes to stdout, a class of your own to FAMILY.toml, and several families to the blueprints "
+            "of this checkout",
         ),
-        Option("--jobs", type=int, default=1, metavar="N", help="how many to derive at a time"),
-        SEED.but(default=0, help="draw other random configs"),
+        Option(
+            "--jobs", type=int, default=1, metavar="N", help="how many families to derive at a time"
+        ),
+        SEED.but(default=0, help="the seed of the random configs"),
         Option(
             "--limit",
             type=float,
             default=LIMIT_SECONDS,
             metavar="SECONDS",
-            help=f"for each; {LIMIT_SECONDS} if not given",
+            help=f"time limit for each family; {LIMIT_SECONDS} by default",
         ),
         Option(
             "--again",
             action="store_true",
-            help="derive what is there and would come out the same too",
+            help="also derive families whose blueprint is up to date",
         ),
     )
 

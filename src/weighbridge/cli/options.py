@@ -89,27 +89,28 @@ _CHECKED = frozenset(("choices", "nargs", "type"))  # settings under which a wor
 
 
 MODEL_HELP = (
-    "a name (bert-base-chinese), the path of a config.json or of a folder holding one, an address "
-    "(hf://org/name), - for stdin, a family (bert), or a blueprint (mymodel.toml)"
+    "a name (bert-base-chinese), a config.json or the folder of one, an address (hf://org/name), "
+    "- for stdin, a family (bert), or a blueprint (mymodel.toml)"
 )
 MODEL = Option("model", metavar="MODEL", help=MODEL_HELP)
 CHECKPOINT = Option(
     "checkpoint",
     metavar="CHECKPOINT",
     help="a safetensors, GGUF, PyTorch, TensorFlow, Flax, ONNX or NumPy file, an index, a folder, "
-    "or a pattern in quotes; or one elsewhere, of which only headers are fetched: https://…, "
-    "hf://org/name@revision, s3://… (it needs weighbridge[remote])",
+    "or a pattern in quotes; or a remote one, whose headers alone are fetched: https://…, "
+    "hf://org/name@revision, s3://… (needs weighbridge[remote])",
 )
 RUNNABLE = CHECKPOINT.but(
-    help="a BERT: a folder with config.json, weights and a tokenizer, a file of weights in one, or "
-    "one on the hub, hf://org/name@revision",
+    help="a BERT: a folder with config.json, weights and a tokenizer, a weights file in such a "
+    "folder, or a model on the hub, hf://org/name@revision",
 )
 
 CLASS = Option(
     "--class",
     dest="class_name",
     metavar="CLASS",
-    help="the class to weigh; the base class if not given",
+    help="the class to weigh; by default the config's class if it generates text, else the base "
+    "class",
 )
 SET = Option(
     "--set",
@@ -117,22 +118,22 @@ SET = Option(
     metavar="FIELD=VALUE",
     action="append",
     default=[],
-    help="replace a config field",
+    help="set a config field",
 )
 BLUEPRINT = Option(
     "--blueprint",
     metavar="FILE",
-    help="read the config by this blueprint, in place of a shipped one",
+    help="use this blueprint instead of a shipped one",
 )
 VIA = Option(
     "--via",
     choices=("transformers",),
-    help="have transformers itself build the config, on the meta device: slow, but it knows every "
-    "model type",
+    help="let transformers build the model, on the meta device: slow, but it knows every model "
+    "type",
 )
-DTYPE = Option("--dtype", help="how an element is stored: float32, bf16, int8…")
+DTYPE = Option("--dtype", help="the dtype of the elements: float32, bf16, int8…")
 STRICT = Option(
-    "--strict", action="store_true", help="refuse a config with fields that nobody knows"
+    "--strict", action="store_true", help="refuse a config with fields of unknown effect"
 )
 OF_A_MODEL = (MODEL, CLASS, SET, BLUEPRINT, VIA, DTYPE, STRICT)
 """What every question about a model takes."""
@@ -141,24 +142,28 @@ LANG = Option(
     "--lang",
     choices=LANGUAGES,
     default=LANGUAGES[0],
-    help="the language of answers, errors and help; if not given, WEIGHBRIDGE_LANG or the locale "
+    help="the language of answers, errors and help; by default WEIGHBRIDGE_LANG or the locale "
     "decides",
 )
-BY = Option("--by", default="component", help="what a line stands for")
-JSON = Option("--json", dest="form", action="store_const", const="json", help="write json")
+BY = Option("--by", default="component", help="what each line of the table counts")
+JSON = Option("--json", dest="form", action="store_const", const="json", help="write JSON")
 MARKDOWN = Option(
-    "--markdown", dest="form", action="store_const", const="markdown", help="write markdown"
+    "--markdown", dest="form", action="store_const", const="markdown", help="write Markdown"
 )
-CSV = Option("--csv", dest="form", action="store_const", const="csv", help="write csv")
+CSV = Option("--csv", dest="form", action="store_const", const="csv", help="write CSV")
 FORMS = OneOf((JSON, MARKDOWN, CSV))
-FORMAT = Option("--format", dest="form", default="text", help="how the article is written")
+FORMAT = Option("--format", dest="form", default="text", help="the format of the article")
 
-FAMILY = Option("--family", help="the family of the rows of a table, where no column says it")
-PART = Option("part", nargs="?", default="", metavar="PART", help="only names that contain this")
-LAYER = Option("--layer", type=int, metavar="N", help="one layer, counted from 0")
-HEAD = Option("--head", type=int, metavar="N", help="one head of that layer, counted from 0")
+FAMILY = Option("--family", help="the family of the rows of a table that has no column for it")
+PART = Option(
+    "part", nargs="?", default="", metavar="PART", help="list only names that contain this"
+)
+LAYER = Option("--layer", type=int, metavar="N", help="one layer; the first is 0")
+HEAD = Option("--head", type=int, metavar="N", help="one head of that layer; the first is 0")
 FILE = Option(
-    "--file", metavar="FILE", help="texts, one a line, a tab before a second one; - for stdin"
+    "--file",
+    metavar="FILE",
+    help="a file of texts, one per line, a second text after a tab; - for stdin",
 )
 OUTPUT = Option("--output", metavar="PATH")
 SEED = Option("--seed", type=int, metavar="N")
@@ -182,8 +187,8 @@ def _blueprint(options: argparse.Namespace) -> Any:
         return options.blueprint
     if options.blueprint:
         raise UsageError(
-            "--via builds the model, so no --blueprint says what it holds",
-            hint="leave one of them out",
+            "--via and --blueprint exclude each other",
+            hint="drop one of the two",
         )
     from weighbridge.derive.running.runs import check_installed, reference
 

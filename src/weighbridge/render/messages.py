@@ -94,15 +94,20 @@ _RULE = re.compile(r"[a-z0-9-]+")  # the name of a rule, which every language ke
 
 
 def _translation_of_whole(text: str, lang: str) -> str | None:
+    """Return the translation of a message that is one; a full stop at its end stays one."""
+    if text.endswith("."):
+        translated = _translation_of_whole(text[:-1], lang)
+        if translated is None:
+            return None
+        return _as_sentence(translated)
     messages = _messages(lang)
-    sentence = text.removesuffix(".")
-    if sentence in messages:
-        return messages[sentence]
+    if text in messages:
+        return messages[text]
     for template in _templates(lang):
-        values = template.values_in(sentence)
+        values = template.values_in(text)
         if values is not None:
-            translated = {name: in_language(value, lang) for name, value in values.items()}
-            return template.translation.format_map(translated)
+            shown = {name: in_language(value, lang) for name, value in values.items()}
+            return template.translation.format_map(shown)
     return None
 
 
