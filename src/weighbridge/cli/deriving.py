@@ -20,8 +20,8 @@ _DESCRIPTION = (
     "Derive a blueprint by running a model's code on values that remember how they were computed, "
     "and prove it on configs not seen before. FAMILY is a model type of transformers, or a class "
     "of your own, named as Python imports it: mypackage.mymodel:MyModel. Deriving imports and runs "
-    "the code that you name, many times, with varying config values. It runs in a separate process, on "
-    "torch's meta device, and needs torch; families need transformers too."
+    "the code that you name, many times, with varying config values. It runs in a separate "
+    "process, on torch's meta device, and needs torch; families need transformers too."
 )
 
 
@@ -58,8 +58,8 @@ def _derive_options() -> Iterable[Addable]:
         ),
         OUTPUT.but(
             help="the file to write, or for several families the folder. By default, one family "
-            "goes to stdout, a class of your own to FAMILY.toml, and several families to the blueprints "
-            "of this checkout",
+            "goes to stdout, a class of your own to FAMILY.toml, and several families to the "
+            "blueprints of this checkout",
         ),
         Option(
             "--jobs", type=int, default=1, metavar="N", help="how many families to derive at a time"
