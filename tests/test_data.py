@@ -12,6 +12,7 @@ import pytest
 from weighbridge import data
 from weighbridge.algebra.expr import parse, source
 from weighbridge.blueprint import roles, schema
+from weighbridge.models import catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 ROOT = Path(data.ROOT)
 PATHS = sorted(data.toml_paths())
 BLUEPRINTS = [path for path in PATHS if path.startswith("blueprints/")]
+RELEASED = catalogue.released()
+NAMES = catalogue.full_names()
+COMPILED_CATALOGUE = catalogue.compiled()
+NO_NAMES = ("", " ", "\n", "\t", ", ", '"', "bert", "float32", "bertmodel", "0", "nobody/nothing")
 SOME = [path for path in PATHS if path not in BLUEPRINTS] + BLUEPRINTS[::20]
 
 
@@ -50,7 +55,7 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(data, "ROOT", str(tmp_path))
     for folder in ("facts", f"{data.COMPILED}/facts"):
         (tmp_path / folder).mkdir(parents=True)
-    cached = (data.is_compiled, data.read_toml)
+    cached = (data.is_compiled, data.read_toml, data.read_text)
     for function in cached:
         function.cache_clear()
     yield tmp_path
@@ -71,6 +76,27 @@ def test_what_a_wheel_has_worked_out_is_read(wheel: Path) -> None:
     place.parent.mkdir()
     place.write_bytes(data.marshalled({"2 * width": parse("2 * width")}))
     assert data.read_prepared("bert.trees") == {"2 * width": parse("2 * width")}
+
+
+def test_a_wheel_finds_each_released_model_that_a_checkout_finds(wheel: Path) -> None:
+    prepared = wheel / data.COMPILED / data.PREPARED
+    prepared.mkdir()
+    for name, content in COMPILED_CATALOGUE.items():
+        (prepared / name).write_bytes(content)
+    names = catalogue.full_names()
+    assert list(names.items()) == list(NAMES.items())
+    for name, full_name in names.items():
+        assert catalogue.entry_of(name.upper()) == (full_name, RELEASED[full_name]), name
+    assert same(catalogue.released(), RELEASED)
+    for name in NO_NAMES:
+        assert catalogue.entry_of(name) is None, name
+
+
+def test_a_checkout_finds_each_released_model_by_each_of_its_names() -> None:
+    for name, full_name in NAMES.items():
+        assert catalogue.entry_of(name.upper()) == (full_name, RELEASED[full_name]), name
+    for name in NO_NAMES:
+        assert catalogue.entry_of(name) is None, name
 
 
 def test_a_checkout_has_nothing_compiled() -> None:

@@ -26,14 +26,19 @@ class CompiledData(BuildHookInterface[Any]):
         sys.path.insert(0, str(Path(self.root, "src")))
         from weighbridge import data  # noqa: PLC0415  # it is not installed yet
         from weighbridge.blueprint import roles, schema  # noqa: PLC0415
+        from weighbridge.models import catalogue  # noqa: PLC0415
 
         expressions = schema.parsed_expressions
 
         self.folder = Path(tempfile.mkdtemp())
         for path in data.toml_paths():
+            if path == catalogue.PATH:  # it is held entry by entry
+                continue
             self.write(path, data.marshalled(data.read_toml(path)))
         for family in schema.families():
             self.write(f"{data.PREPARED}/{family}.trees", data.marshalled(expressions(family)))
+        for name, content in catalogue.compiled().items():
+            self.write(f"{data.PREPARED}/{name}", content)
         self.write(f"{data.PREPARED}/roles", data.marshalled(roles.patterns_by_piece()))
         build_data["force_include"][str(self.folder)] = f"weighbridge/data/{data.COMPILED}"
 

@@ -45,20 +45,22 @@ def read_toml(path: str) -> dict[str, Any]:
         'chooses the loss'
     """
     if is_compiled():
-        return loaded(f"{COMPILED}/{path}")
+        table: dict[str, Any] = loaded(f"{COMPILED}/{path}")
+        return table
     import tomllib  # noqa: PLC0415  # a wheel does without
 
     return tomllib.loads(read_text(path))
 
 
-def read_prepared(name: str) -> Any:
+def read_prepared(name: str, start: int = 0, length: int = -1) -> Any:
     """Return what a wheel holds worked out of its data, or nothing in a checkout.
 
-    There are ``FAMILY.trees``, the parsed expressions of a blueprint, and ``roles``, the patterns
-    of tensor names.
+    There are ``FAMILY.trees``, the parsed expressions of a blueprint; ``roles``, the patterns of
+    tensor names; and the files of the catalogue. ``start`` and ``length`` are of a part of a file,
+    in bytes.
     """
     if is_compiled():
-        return loaded(f"{COMPILED}/{PREPARED}/{name}")
+        return loaded(f"{COMPILED}/{PREPARED}/{name}", start, length)
     return None
 
 
@@ -86,7 +88,7 @@ def toml_paths() -> Iterator[str]:
             yield from (f"{inside}/{file}" for file in sorted(files) if file.endswith(".toml"))
 
 
-def marshalled(table: dict[str, Any]) -> bytes:
+def marshalled(table: Any) -> bytes:
     """Return a table as a wheel holds it, in Python's own `marshal`.
 
     The version of the format is one that every Python since 3.4 reads.
@@ -96,13 +98,13 @@ def marshalled(table: dict[str, Any]) -> bytes:
     return marshal.dumps(table, _MARSHAL)
 
 
-def loaded(path: str) -> dict[str, Any]:
-    """Return a compiled table of the package's own."""
+def loaded(path: str, start: int = 0, length: int = -1) -> Any:
+    """Return a compiled table of the package's own, or the one in a part of a file."""
     import marshal  # noqa: PLC0415  # built in
 
     with open(_place(path), "rb") as file:
-        table: dict[str, Any] = marshal.loads(file.read())  # noqa: S302  # nobody else's file
-    return table
+        file.seek(start)
+        return marshal.loads(file.read(length))  # noqa: S302  # nobody else's file
 
 
 _MARSHAL = 4  # the version of the format: since Python 3.4

@@ -1,4 +1,9 @@
-"""The catalogue of released models: the family, the class and the config of each name."""
+"""The catalogue of released models: the family, the class and the config of each name.
+
+It is long, and most answers need one entry of it, so one entry can be loaded alone. A checkout
+cuts the entry's table out of the TOML. A wheel holds two files: the names, one line a model, which
+ends with the start and the length of its entry; and the entries, each marshalled by itself.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,14 @@ from weighbridge.errors import ModelError, nearest, shorten
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-_CATALOGUE = "facts/models.toml"
+PATH = "facts/models.toml"
+"""Where the catalogue is, among the data."""
+
+_NAMES = "models.names"
+_ENTRIES = "models.entries"
 _MOST_SUGGESTIONS = 6  # a longer list hides the name that the user meant
 
 
@@ -24,9 +33,122 @@ def released() -> dict[str, dict[str, Any]]:
         >>> released()["google-bert/bert-base-chinese"]["parameters"]
         102267648
     """
+    if data.is_compiled():
+        return {name: _compiled_entry(place) for name, _, place in _compiled_names()}
     from copy import deepcopy  # noqa: PLC0415
 
-    return deepcopy(data.read_toml(_CATALOGUE))
+    return deepcopy(data.read_toml(PATH))
+
+
+def full_names() -> dict[str, str]:
+    """Return the full name of each model by every name that it has, in lower case.
+
+    Its names are the full name, the name without the organisation, and the aliases.
+
+    Example:
+        >>> full_names()["bert-base-chinese"]
+        'google-bert/bert-base-chinese'
+    """
+    listed = _table_names()
+    if data.is_compiled():
+        listed = _compiled_names()
+    return {name: full_name for full_name, names, _ in listed for name in names}
+
+
+def entry_of(name: str) -> tuple[str, dict[str, Any]] | None:
+    """Return the full name and the entry of the model with a name of `full_names`, in any case.
+
+    Example:
+        >>> entry_of("BERT-base-chinese")[0]
+        'google-bert/bert-base-chinese'
+    """
+    if '"' in name or name.split() != [name]:  # these marks end a name where it is stored
+        return None
+    if data.is_compiled():
+        return _find_compiled(name.lower())
+    return _find_table(name.lower())
+
+
+def _names(full_name: str, aliases: Iterable[str]) -> list[str]:
+    """Return the names of a model in lower case, each once."""
+    names = (full_name, full_name.rpartition("/")[2], *aliases)
+    return list(dict.fromkeys(name.lower() for name in names))
+
+
+# In a wheel
+
+
+def compiled() -> dict[str, bytes]:
+    """Return the two files that hold the catalogue in a wheel, by name."""
+    lines, entries = [""], b""
+    for full_name, entry in data.read_toml(PATH).items():
+        content = data.marshalled(entry)
+        names = _names(full_name, entry.get("aliases", ()))
+        lines.append("\t".join((full_name, *names, f"{len(entries)} {len(content)}")))
+        entries += content
+    return {_NAMES: data.marshalled("\n".join(lines)), _ENTRIES: entries}
+
+
+def _find_compiled(name: str) -> tuple[str, dict[str, Any]] | None:
+    text: str = data.read_prepared(_NAMES)
+    at = text.find(f"\t{name}\t")
+    if at < 0:
+        return None
+    line, _, _ = text[text.rfind("\n", 0, at) + 1 :].partition("\n")
+    full_name, *_, place = line.split("\t")
+    return full_name, _compiled_entry(place)
+
+
+def _compiled_names() -> Iterator[tuple[str, list[str], str]]:
+    """Yield the full name, the names in lower case and the place of each entry."""
+    for line in data.read_prepared(_NAMES).splitlines()[1:]:
+        full_name, *names, place = line.split("\t")
+        yield full_name, names, place
+
+
+def _compiled_entry(place: str) -> dict[str, Any]:
+    start, length = place.split(" ")
+    entry: dict[str, Any] = data.read_prepared(_ENTRIES, int(start), int(length))
+    return entry
+
+
+# In a checkout
+
+
+def _find_table(name: str) -> tuple[str, dict[str, Any]] | None:
+    text = data.read_text(PATH)
+    lowered = text.lower()
+    header, aliases = '["', "aliases = ["
+    for mark, lines in ((f'"{name}"', (header, aliases)), (f'/{name}"', (header,))):
+        at = lowered.find(mark)
+        while at >= 0:
+            line_start = lowered.rfind("\n", 0, at) + 1
+            if lowered.startswith(lines, line_start):
+                return _parsed_table(text, line_start)
+            at = lowered.find(mark, at + 1)
+    return None
+
+
+def _table_names() -> Iterator[tuple[str, list[str], str]]:
+    """Yield the full name, the names in lower case and the text of each table."""
+    for table in data.read_text(PATH).split('\n\n["')[1:]:
+        full_name = table[: table.index('"')]
+        _, _, aliases = table.partition("\naliases = [")
+        aliases, _, _ = aliases.partition("]")
+        yield full_name, _names(full_name, aliases.split('"')[1::2]), table
+
+
+def _parsed_table(text: str, at: int) -> tuple[str, dict[str, Any]]:
+    """Return the name and the entry of the table with this line, and parse nothing else."""
+    import tomllib  # noqa: PLC0415  # a wheel does without
+
+    start = text.rfind('\n["', 0, at + len('["')) + 1
+    table, _, _ = text[start:].partition("\n\n")
+    ((full_name, entry),) = tomllib.loads(table).items()
+    return full_name, entry
+
+
+# Looking up what a user typed
 
 
 def look_up(name: str) -> tuple[str, dict[str, Any]]:
@@ -38,48 +160,14 @@ def look_up(name: str) -> tuple[str, dict[str, Any]]:
     Raises:
         ModelError: no model has this name, or several begin with it.
     """
-    entry = _entry_alone(name)
+    entry = entry_of(name)
     if entry:
         return entry
-    catalogue = data.read_toml(_CATALOGUE)
-    full_names = {
-        alias.lower(): full_name
-        for full_name in catalogue
-        for alias in _aliases(full_name, catalogue[full_name])
-    }
-    matches = _matches(full_names, name.lower())
+    names = full_names()
+    matches = _matches(names, name.lower())
     if len(matches) == 1:
-        return matches[0], catalogue[matches[0]]
-    raise _not_found(name, matches, full_names)
-
-
-def _entry_alone(name: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the entry of a name as the catalogue spells it, and parse nothing but its table.
-
-    The catalogue is long, and each table in it begins with the model's name on a line of its own.
-    """
-    if data.is_compiled():  # all of it is read as quickly
-        return None
-    text = data.read_text(_CATALOGUE)
-    header = f'["{name}"]\n'
-    if "/" not in name:
-        header = f'/{name}"]\n'
-    at = text.find(header)
-    start = text.rfind("\n", 0, at) + 1
-    # Another line than a table's first may end as a header does.
-    if not name or at < 0 or "\n" in name or text[start] != "[":
-        return None
-    import tomllib  # noqa: PLC0415
-
-    end = text.find("\n\n", start) + 1 or None
-    ((full_name, entry),) = tomllib.loads(text[start:end]).items()
-    return full_name, entry
-
-
-def _aliases(full_name: str, entry: Mapping[str, Any]) -> Iterator[str]:
-    yield full_name
-    yield full_name.rpartition("/")[2]
-    yield from entry.get("aliases", ())
+        return matches[0], released()[matches[0]]
+    raise _not_found(name, matches, names)
 
 
 def _matches(full_names: Mapping[str, str], name: str) -> list[str]:
