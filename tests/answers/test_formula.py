@@ -18,7 +18,7 @@ from made_up import ALL, blueprint
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, parse
 from weighbridge.answers.code import python, sql
-from weighbridge.answers.formula import FORMS, GROUPINGS, NAMES, closed_form
+from weighbridge.answers.formula import FORMS, GROUPINGS, NAMES, ClosedForm
 from weighbridge.answers.tree import Tree
 from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.blueprint.schema import Blueprint, families, load
@@ -98,6 +98,14 @@ def weighing(raw: dict[str, Any] = LONG, class_name: str = "Base", **fields: Any
 
 
 EXPERTS = ALL["experts"][0]
+
+
+def closed_form(weighing: Weighing, form: str = "text", lang: str = "en", **choices: Any) -> str:
+    """Return a count in closed form as the command writes it."""
+    answer = ClosedForm(weighing, lang)
+    if form == "json":
+        return json.dumps(answer.to_dict(**choices), ensure_ascii=False)
+    return answer.text(code=form, **choices)
 
 
 def run(code: str) -> dict[str, Any]:
@@ -466,12 +474,14 @@ def test_latex_escapes_what_a_field_and_a_text_may_hold() -> None:
 
 
 def test_a_subscript_never_follows_a_subscript() -> None:
-    assert math.formula(parse("sizes[i][0] + x[1]"), math.LATEX) == r"\mathit{sizes}_{i}[0] + x[1]"
+    assert (
+        math.with_names(parse("sizes[i][0] + x[1]"), math.LATEX) == r"\mathit{sizes}_{i}[0] + x[1]"
+    )
 
 
 def test_html_is_no_markup() -> None:
     assert (
-        math.formula(parse('b < 3 and b == "<"'), math.HTML)
+        math.with_names(parse('b < 3 and b == "<"'), math.HTML)
         == '<i>b</i> &lt; 3 and <i>b</i> == "&lt;"'
     )
 
@@ -561,8 +571,8 @@ def test_a_weighing_of_experts_has_the_active_parameters_too(lang: str) -> None:
     assert found.to_dict()["active"] == active
     said = data.read_toml(f"words/{lang}.toml")["active"]
     for by in ("component", "tensor"):
-        assert re.search(rf"^{said} +{active}\b", found.text(by, lang), re.MULTILINE)
-        assert re.search(rf"^\| {said} \|.* {active} \|", found.markdown(by, lang), re.MULTILINE)
+        assert re.search(rf"^{said} +{active}\b", found.text(lang, by=by), re.MULTILINE)
+        assert re.search(rf"^\| {said} \|.* {active} \|", found.markdown(lang, by=by), re.MULTILINE)
     assert said in found.html(lang=lang)
     dense = weighing()
     assert "active" not in dense.to_dict()
@@ -574,12 +584,12 @@ def test_a_weighing_of_experts_has_the_active_parameters_too(lang: str) -> None:
 @pytest.mark.parametrize("raw", [LONG, EXPERTS, ALL["stages"][0]], ids=lambda raw: raw["family"])
 def test_a_weighing_and_a_tree_stay_in_80_columns(raw: dict[str, Any], by: str, lang: str) -> None:
     found = weighing(raw)
-    for written in (found.text(by, lang), Tree(found).text(None, lang)):
+    for written in (found.text(lang, by=by), Tree(found).text(lang)):
         assert [line for line in written.splitlines() if width(line) > 80] == []
 
 
 def test_a_name_of_a_loop_is_told_below_the_table() -> None:
-    written = weighing(EXPERTS).text("role")
+    written = weighing(EXPERTS).text(by="role")
     assert "n_1 = 1 count(kinds[i] ==" in flat(written)
 
 

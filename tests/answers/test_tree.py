@@ -214,8 +214,8 @@ def test_depth_cuts_below_so_many_levels():
     found = tree("bert-base-chinese", "BertForMaskedLM")
     for depth in range(9):
         expected = [line for line in layers_of(found.text()) if line[0] <= depth]
-        assert layers_of(found.text(depth)) == expected
-    assert found.text(8) == found.text()
+        assert layers_of(found.text(depth=depth)) == expected
+    assert found.text(depth=8) == found.text()
 
 
 def test_depth_of_the_dict_counts_as_that_of_the_text():
@@ -238,7 +238,9 @@ def test_depth_of_the_dict_counts_as_that_of_the_text():
     assert "modules" not in found.to_dict(0)["tree"]
 
 
-@pytest.mark.parametrize("ask", [lambda found: found.text(-1), lambda found: found.to_dict(-1)])
+@pytest.mark.parametrize(
+    "ask", [lambda found: found.text(depth=-1), lambda found: found.to_dict(-1)]
+)
 def test_a_negative_depth_is_refused(ask):
     with pytest.raises(UsageError, match="depth"):
         ask(tree("bert"))

@@ -6,33 +6,19 @@ from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.render.document import Document, Lines, write
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, Protocol
-
-    class Answer(Protocol):
-        """What the command line needs to know of an answer.
-
-        One that may be shown in several ways takes those as further options of `to_dict` and
-        `document`, the same of both, all of which may be left out.
-        """
-
-        @property
-        def status(self) -> int:
-            """The exit status of the command: 0 when done, 1 when the answer is no."""
-
-        @property
-        def notes(self) -> Sequence[str]:
-            """What the user should know of the question; the command says it on stderr."""
-
-        def to_dict(self) -> Any:
-            """Return everything, ready for JSON."""
-
-        def document(self, lang: str = "en") -> Document:
-            """Return the answer as a document in a language, to be written in any format."""
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
 
-class AnswerBase:
-    """The base of answers: done, with nothing to note, shown in Python as in a terminal."""
+class Answer:
+    """The base of answers: done, with nothing to note, shown in Python as on a terminal.
+
+    An answer that may be shown in several ways takes these choices as further arguments of
+    `to_dict` and `document`, the same of both, all of which may be left out.
+    """
+
+    lang: str = "en"
+    """The language in which it is written where none is asked for."""
 
     @property
     def status(self) -> int:
@@ -40,36 +26,72 @@ class AnswerBase:
         return 0
 
     @property
-    def notes(self) -> Sequence[str]:
-        """What the user should know of the question."""
-        return ()
+    def notes(self) -> list[str]:
+        """What the user should know of the question; the command says it on stderr."""
+        return []
+
+    def to_dict(self) -> Any:
+        """Return everything, ready for JSON."""
+        raise NotImplementedError
 
     def document(self, lang: str = "en") -> Document:
         """Return the answer as a document in a language."""
         raise NotImplementedError
 
+    def text(self, lang: str | None = None, **choices: Any) -> str:
+        """Write it for a terminal, as the command prints it.
+
+        Args:
+            lang: ``"en"`` or ``"zh"``; the answer's own `lang` if left out.
+            choices: the further arguments of the answer's `document`, such as ``by="role"``.
+
+        Raises:
+            UsageError: there is no such language, or a choice is not one of those that there are.
+        """
+        return write(self._in_language(lang, choices), "text")
+
+    def markdown(self, lang: str | None = None, **choices: Any) -> str:
+        """Write it in Markdown; see `text`."""
+        return write(self._in_language(lang, choices), "markdown")
+
+    def latex(self, lang: str | None = None, **choices: Any) -> str:
+        """Write it as a LaTeX document that compiles; see `text`."""
+        return write(self._in_language(lang, choices), "latex")
+
+    def page(self, lang: str | None = None, **choices: Any) -> str:
+        """Write it as an HTML page that stands alone; see `text`."""
+        return write(self._in_language(lang, choices), "html")
+
+    def html(self, lang: str | None = None, **choices: Any) -> str:
+        """Write it as a piece of HTML, without scripts or styles of its own; see `text`."""
+        from weighbridge.render import html  # noqa: PLC0415  # a terminal does without
+
+        return html.fragment(self._in_language(lang, choices))
+
+    def _in_language(self, lang: str | None, choices: Mapping[str, Any]) -> Document:
+        if lang is None:
+            lang = self.lang
+        document: Any = self.document  # each answer has choices of its own
+        written: Document = document(lang, **choices)
+        return written
+
     def __repr__(self) -> str:
-        return write(self.document(), "text")
+        return self.text()
 
     def _repr_html_(self) -> str:
+        """Return what a notebook shows: the answer, and below it the notes of the command."""
         from weighbridge.render import html  # noqa: PLC0415  # only a notebook asks for it
+        from weighbridge.render.messages import in_language  # noqa: PLC0415
 
-        return html.as_in_terminal(self.document())
-
-
-class Report(AnswerBase):
-    """An answer that is shown in one way, in any language."""
-
-    def text(self, lang: str = "en") -> str:
-        """Write it for a terminal."""
-        return write(self.document(lang), "text")
+        notes = [in_language(note, self.lang) for note in self.notes]
+        return html.fragment(self._in_language(None, {}), notes)
 
 
-class Message(Report):
+class Message(Answer):
     """An answer that is text already, and has no more to it."""
 
     def __init__(self, text: str, status: int = 0, notes: Sequence[str] = ()) -> None:
-        self._text, self._status, self._notes = text, status, notes
+        self._text, self._status, self._notes = text, status, list(notes)
 
     @property
     def status(self) -> int:
@@ -77,7 +99,7 @@ class Message(Report):
         return self._status
 
     @property
-    def notes(self) -> Sequence[str]:
+    def notes(self) -> list[str]:
         """What the user should know of it."""
         return self._notes
 
@@ -90,7 +112,7 @@ class Message(Report):
         return Document((Lines(self._text),), lang)
 
 
-class Data(Report):
+class Data(Answer):
     """An answer that is ready for JSON already."""
 
     def __init__(self, value: object, status: int = 0) -> None:

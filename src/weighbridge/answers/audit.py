@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, units
-from weighbridge.answers.answer import Report
+from weighbridge.answers.answer import Answer
 from weighbridge.answers.reconcile import Reconciled, reconcile, verdict
 from weighbridge.articles import examine
 from weighbridge.articles.source import Source, decoded, read_article
@@ -62,7 +62,7 @@ def audit(article: str | os.PathLike[str] | None = None, *, text: str | None = N
     return Audit(source, examine(source))
 
 
-class Audit(Report):
+class Audit(Answer):
     """What `audit` returns.
 
     ``slips`` are the wrong steps, each with its line, what it states and what is right. ``unread``

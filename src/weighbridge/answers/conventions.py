@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, units
-from weighbridge.answers.answer import Report
+from weighbridge.answers.answer import Answer
 from weighbridge.counting.conventions import table
 from weighbridge.render.document import Document, Notes, Together
 from weighbridge.render.words import words
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weighbridge.render.document import Block
 
 
-class Conventions(Report):
+class Conventions(Answer):
     """Every way of counting that `reconcile` tries.
 
     Example:

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
 from weighbridge.algebra.expr import parse, source
-from weighbridge.answers.answer import AnswerBase
+from weighbridge.answers.answer import Answer
 from weighbridge.answers.sentences import Teller, marked_shape, picked
 from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.blueprint.roles import component_of
-from weighbridge.errors import UsageError
 from weighbridge.ledger.ledger import bind
 from weighbridge.ledger.places import ONE
 from weighbridge.ledger.rows import RowGroup
 from weighbridge.ledger.symbols import meaning_of
 from weighbridge.render.document import (
-    FORMATS,
     Block,
     Bullets,
     Chain,
@@ -28,7 +26,6 @@ from weighbridge.render.document import (
     Heading,
     Paragraph,
     plain,
-    write,
 )
 from weighbridge.render.table import Table
 from weighbridge.render.words import label, words
@@ -42,55 +39,48 @@ if TYPE_CHECKING:
     from weighbridge.ledger.rows import Entry
 
 
-def explain(  # noqa: PLR0913  # each is a word of its own for the user
+def explain(
     model: str | os.PathLike[str] | Mapping[str, Any],
     class_name: str | None = None,
     *,
     lang: str = "en",
-    form: str = "text",
     fields: Mapping[str, Any] | None = None,
     strict: bool = False,
     blueprint: str | os.PathLike[str] | None = None,
-) -> str:
+) -> Article:
     """Derive a model's parameter count step by step, as an article.
 
     Args:
         model: as for `weigh`.
         class_name: as for `weigh`.
-        lang: ``"en"`` or ``"zh"``.
-        form: ``"text"``, ``"markdown"`` (with the mathematics that Git forges render), ``"latex"``
-            (a document that compiles) or ``"html"`` (a page that stands alone).
+        lang: ``"en"`` or ``"zh"``: the language that the article is written in.
         fields: as for `weigh`.
         strict: as for `weigh`.
         blueprint: as for `weigh`.
 
     Raises:
         ModelError, ConfigError: as for `weigh`.
-        UsageError: no such language or format.
+        UsageError: there is no such language.
 
     Example:
-        >>> print(explain("bert-base-chinese", lang="zh").splitlines()[0])
+        >>> article = explain("bert-base-chinese", lang="zh")
+        >>> print(article.text().splitlines()[0])
         google-bert/bert-base-chinese 的 102,267,648 个参数是怎么算出来的
     """
-    if form not in FORMATS:
-        raise UsageError(
-            "no such format", values={"format": form}, hint=f"use one of {', '.join(FORMATS)}"
-        )
-    return article(
-        weigh(model, class_name, fields=fields, strict=strict, blueprint=blueprint), lang, form
+    return Article(
+        weigh(model, class_name, fields=fields, strict=strict, blueprint=blueprint), lang
     )
 
 
-def article(weighing: Weighing, lang: str = "en", form: str = "text") -> str:
-    """Derive the count of a weighing; see `explain`."""
-    return write(Article(weighing).document(lang), form)
+class Article(Answer):
+    """What `explain` returns: the derivation of a weighing's count.
 
+    ``markdown()`` has the mathematics that Git forges render.
+    """
 
-class Article(AnswerBase):
-    """The derivation of a weighing's count, in any language and format."""
-
-    def __init__(self, weighing: Weighing) -> None:
-        self.weighing = weighing
+    def __init__(self, weighing: Weighing, lang: str = "en") -> None:
+        words(lang)  # refuses a language that is not spoken
+        self.weighing, self.lang = weighing, lang
 
     @property
     def notes(self) -> list[str]:
@@ -103,7 +93,7 @@ class Article(AnswerBase):
 
     def document(self, lang: str = "en") -> Document:
         """Return the article."""
-        words(lang)  # refuses a language that is not spoken
+        words(lang)
         return _Writer(self.weighing, lang).document()
 
 

@@ -7,7 +7,7 @@ import tomllib
 from typing import Any, NamedTuple
 
 from weighbridge import data
-from weighbridge.answers.answer import Report
+from weighbridge.answers.answer import Answer
 from weighbridge.blueprint.schema import families, known_families
 from weighbridge.errors import UsageError
 from weighbridge.render.document import Document, Notes
@@ -76,7 +76,7 @@ _SUMMARY = (
 )
 
 
-class Families(Report):
+class Families(Answer):
     """The families that have this in their name: a line each, and all of one that is named whole.
 
     Raises:

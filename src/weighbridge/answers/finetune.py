@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, units
-from weighbridge.answers.answer import Report
+from weighbridge.answers.answer import Answer
 from weighbridge.errors import printable, shorten
 from weighbridge.render.document import Document, Notes, Title, Together, write
 from weighbridge.render.table import COLUMNS, Table, width
@@ -58,7 +58,7 @@ def _described(run: Mapping[str, Any], texts: Mapping[str, str]) -> Iterator[str
         )
 
 
-class Finetuned(Report):
+class Finetuned(Answer):
     """What `weighbridge finetune` returns: the JSON that it writes to its folder."""
 
     def __init__(self, result: Mapping[str, Any]) -> None:

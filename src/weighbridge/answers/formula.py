@@ -9,7 +9,8 @@ from weighbridge import data
 from weighbridge.algebra.expr import names_in, source
 from weighbridge.algebra.polynomial import floored
 from weighbridge.answers import code
-from weighbridge.answers.answer import AnswerBase
+from weighbridge.answers.answer import Answer
+from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.errors import UsageError, WeighbridgeError
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.rows import RowGroup
@@ -24,18 +25,17 @@ from weighbridge.render.document import (
     Notes,
     Title,
     Together,
-    write,
 )
 from weighbridge.render.table import Table
 from weighbridge.render.words import label, words
 from weighbridge.units import count, number, share
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.algebra.polynomial import Polynomial
-    from weighbridge.answers.weigh import Weighing
     from weighbridge.ledger.lettering import Size
     from weighbridge.render.document import Block
 
@@ -43,31 +43,34 @@ GROUPINGS = ("total", "component", "role")
 NAMES = ("letters", "fields")
 
 
-def closed_form(
-    weighing: Weighing,
-    form: str = "text",
+def formula(  # noqa: PLR0913  # each is a word of its own for the user
+    model: str | os.PathLike[str] | Mapping[str, Any],
+    class_name: str | None = None,
     *,
-    by: str = "total",
-    names: str | None = None,
     lang: str = "en",
-) -> str:
-    r"""Write how a weighing's count follows from the numbers of the config.
+    fields: Mapping[str, Any] | None = None,
+    dtype: str | None = None,
+    strict: bool = False,
+    blueprint: str | os.PathLike[str] | None = None,
+) -> ClosedForm:
+    r"""Return a model's parameter count in closed form: how it follows from the config.
 
     Args:
-        weighing: what `weigh` returned.
-        form: one of ``FORMS``.
-        by: one of ``GROUPINGS``: the total alone, or each component or role before it.
-        names: one of ``NAMES``; as it suits the form, if left out. Code has the names of fields.
+        model: as for `weigh`.
+        class_name: as for `weigh`.
         lang: ``"en"`` or ``"zh"``.
+        fields: as for `weigh`.
+        dtype: as for `weigh`.
+        strict: as for `weigh`.
+        blueprint: as for `weigh`.
 
     Raises:
-        UsageError: there is no such form, grouping, kind of names or language, or code is asked for
-            in letters.
+        ModelError, ConfigError: as for `weigh`.
+        UsageError: there is no such language.
 
     Example:
-        >>> from weighbridge.answers.weigh import weigh
-        >>> bert = weigh("bert-base-chinese")
-        >>> print(closed_form(bert, "latex", names="letters"))  # doctest: +ELLIPSIS
+        >>> closed_form = formula("bert-base-chinese")
+        >>> print(closed_form.text(code="latex", names="letters"))  # doctest: +ELLIPSIS
         % google-bert/bert-base-chinese · BertModel
         ...
         \begin{align*}
@@ -75,57 +78,62 @@ def closed_form(
           &= 102{,}267{,}648
         \end{align*}
     """
-    answer = ClosedForm(weighing, form, by, names, lang)
-    if form == "json":
-        import json  # noqa: PLC0415  # every other form does without
-
-        return json.dumps(answer.to_dict(), indent=2, ensure_ascii=False)
-    return write(answer.document(lang), "text")
+    return ClosedForm(
+        weigh(model, class_name, fields=fields, dtype=dtype, strict=strict, blueprint=blueprint),
+        lang,
+    )
 
 
-class ClosedForm(AnswerBase):
-    """How a weighing's count follows from the numbers of the config; see `closed_form`."""
+class ClosedForm(Answer):
+    """What `formula` returns.
 
-    def __init__(
-        self,
-        weighing: Weighing,
-        form: str = "text",
-        by: str = "total",
-        names: str | None = None,
-        lang: str = "en",
-    ) -> None:
-        self.weighing, self.form, self.by, self.names, self.lang = weighing, form, by, names, lang
+    Its choices: ``by``, one of ``GROUPINGS``: the total alone, or each component or role before it;
+    ``names``, one of ``NAMES``: both where neither is chosen; ``code``, one of ``FORMS``, of which
+    Python and SQL have the names of fields.
+    """
+
+    def __init__(self, weighing: Weighing, lang: str = "en") -> None:
+        words(lang)  # refuses a language that is not spoken
+        self.weighing, self.lang = weighing, lang
 
     @property
     def notes(self) -> list[str]:
         """What the user should know of how the config was read."""
         return self.weighing.notes
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(
+        self, by: str = "total", names: str | None = None, code: str = "json"
+    ) -> dict[str, Any]:
         """Return everything, ready for JSON."""
-        return _to_dict(self._formulas(self.lang))
+        return _to_dict(self._formulas(self.lang, by, names, code))
 
-    def document(self, lang: str | None = None) -> Document:
-        """Return the formulas as text, LaTeX or code."""
-        formulas = self._formulas(lang or self.lang)
-        blocks = _BLOCKS.get(self.form, _report)(formulas)  # JSON is data, and reads as text
+    def document(
+        self, lang: str = "en", by: str = "total", names: str | None = None, code: str = "text"
+    ) -> Document:
+        """Return the formulas as text, LaTeX or code.
+
+        Raises:
+            UsageError: there is no such form, grouping, kind of names or language, or code is asked
+                for in letters.
+        """
+        formulas = self._formulas(lang, by, names, code)
+        blocks = _BLOCKS.get(code, _report)(formulas)  # JSON is data, and reads as text
         return Document(blocks, formulas.lang)
 
-    def _formulas(self, lang: str) -> _Formulas:
-        _check_choice("format", self.form, FORMS)
-        _check_choice("grouping", self.by, GROUPINGS)
-        if self.names is not None:
-            _check_choice("names", self.names, NAMES)
-        names = self.names
-        if self.form in _CODE:
+    def _formulas(self, lang: str, by: str, names: str | None, form: str) -> _Formulas:
+        _check_choice("format", form, FORMS)
+        _check_choice("grouping", by, GROUPINGS)
+        if names is not None:
+            _check_choice("names", names, NAMES)
+        if form in _CODE:
             if names == "letters":
                 raise UsageError(
-                    f"{self.form} has the names of fields",
+                    f"{form} has the names of fields",
                     values={"names": names},
                     hint="write text or latex",
                 )
             names = "fields"
-        return _Formulas(self.weighing, self.by, names, lang)
+        return _Formulas(self.weighing, by, names, lang)
 
 
 def _check_choice(what: str, chosen: str, known: Sequence[str]) -> None:
@@ -313,7 +321,7 @@ def _latex(formulas: _Formulas) -> tuple[Block, ...]:
 
 
 def _in_latex(tree: Tree) -> str:
-    return math.formula(tree, math.LATEX)
+    return math.with_names(tree, math.LATEX)
 
 
 def _python(formulas: _Formulas) -> tuple[Block, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, readers, units
-from weighbridge.answers.answer import Report
+from weighbridge.answers.answer import Answer
 from weighbridge.answers.verify import Verification
 from weighbridge.errors import CheckpointError, ModelError, printable, shorten
 from weighbridge.guessing import guess as guessing
@@ -58,7 +58,7 @@ def guess(checkpoint: str | os.PathLike[str]) -> Guessed:
     return Guessed(guessing.guess_model(stored))
 
 
-class Guessed(Report):
+class Guessed(Answer):
     """What `guess` returns."""
 
     def __init__(self, guess: Guess) -> None:

@@ -7,10 +7,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, readers, units
-from weighbridge.answers.answer import AnswerBase
+from weighbridge.answers.answer import Answer
 from weighbridge.blueprint.roles import component_of, role_of
 from weighbridge.errors import UsageError, printable, shorten
-from weighbridge.render.document import Document, Notes, Title, Together, write
+from weighbridge.render.document import Document, Notes, Title, Together
 from weighbridge.render.table import Table, csv
 from weighbridge.render.words import label, words
 
@@ -68,7 +68,7 @@ class Weight(NamedTuple):
     bytes: int
 
 
-class Inspection(AnswerBase):
+class Inspection(Answer):
     """What `inspect` returns.
 
     ``parameters`` are logical ones: a tensor that packs several into one number counts all of them,
@@ -163,14 +163,6 @@ class Inspection(AnswerBase):
         title = Title(f"{printable(self.checkpoint.path)} · {self.checkpoint.format}")
         notes = Notes(tuple(self._sentences(lang)))
         return Document((Together((title, self.table(by, lang))), notes), lang)
-
-    def text(self, by: str = "component", lang: str = "en") -> str:
-        """Write the inspection for a terminal."""
-        return write(self.document(lang, by), "text")
-
-    def markdown(self, by: str = "component", lang: str = "en") -> str:
-        """Write the inspection in Markdown."""
-        return write(self.document(lang, by), "markdown")
 
     def _sentences(self, lang: str) -> Iterator[str]:
         texts = _inspect_words(lang)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, units
-from weighbridge.answers.answer import Report
+from weighbridge.answers.answer import Answer
 from weighbridge.render.document import Document, Notes, Title, Together
 from weighbridge.render.table import Table
 from weighbridge.render.words import words
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from weighbridge.costs.costs import Measurement, Quantity
 
 
-class Measuring(Report):
+class Measuring(Answer):
     """A measurement and the ways to show it.
 
     Example:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from weighbridge.answers.answer import Report
+from weighbridge.answers.answer import Answer
 from weighbridge.errors import UsageError
 from weighbridge.models.catalogue import released
 from weighbridge.render.document import Document
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class ReleasedModels(Report):
+class ReleasedModels(Answer):
     """The released models that have this in their name, all with none.
 
     Raises:

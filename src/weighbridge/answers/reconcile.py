@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, readers, units
-from weighbridge.answers.answer import Report
+from weighbridge.answers.answer import Answer
 from weighbridge.counting.conventions import table as conventions
 from weighbridge.counting.reconciliation import (
     CountingStep,
@@ -115,7 +115,7 @@ def _length_of_first(model: ReconciledModel) -> int:
 _SIMPLE = 2  # with more conventions, almost any model comes to almost any number
 
 
-class Reconciled(Report):
+class Reconciled(Answer):
     """What `reconcile` returns."""
 
     def __init__(

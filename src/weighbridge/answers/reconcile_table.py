@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import units
-from weighbridge.answers.answer import Report
+from weighbridge.answers.answer import Answer
 from weighbridge.answers.reconcile import ReconcileWords
 from weighbridge.blueprint.schema import load
 from weighbridge.counting.conventions import table as conventions
@@ -173,7 +173,7 @@ def _inconsistent(model: Model, fields: Mapping[str, Any]) -> str:
     return ""
 
 
-class TableReconciled(Report):
+class TableReconciled(Answer):
     """What `reconcile_table` returns."""
 
     def __init__(self, path: str, table_fit: TableFit) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, units
-from weighbridge.answers.answer import Report
+from weighbridge.answers.answer import Answer
 from weighbridge.errors import printable
 from weighbridge.render.document import Document, Notes, Title, Together
 from weighbridge.render.table import Table
@@ -50,7 +50,7 @@ class TextAnswers(NamedTuple):
     notes: tuple[str, ...]
 
 
-class Running(Report):
+class Running(Answer):
     """What `weighbridge run` shows: the predictions of a model for texts."""
 
     def __init__(self, run: TextAnswers) -> None:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, units
+from weighbridge.answers.answer import Answer
 from weighbridge.errors import printable
 from weighbridge.ledger.symbols import meaning_of, size_symbols
 from weighbridge.render.document import (
@@ -18,7 +19,6 @@ from weighbridge.render.document import (
     Together,
     WideTable,
     plain,
-    write,
 )
 from weighbridge.render.table import Table
 from weighbridge.render.words import words
@@ -108,11 +108,11 @@ def letter(field: str) -> str:
     return field
 
 
-class Trace(NamedTuple):
-    """What `weighbridge.torch.tracing.trace` returns.
+class TracedText(NamedTuple):
+    """A text on its way through a model.
 
     Each of ``tokens`` is a token, its id and its segment. ``opened`` is the layer that is shown in
-    full. ``unused`` are the parameters that no step used.
+    full. ``unused`` are the parameters that no step used. ``remarks`` are notes on the reading.
     """
 
     where: str
@@ -125,7 +125,16 @@ class Trace(NamedTuple):
     unused: tuple[Parameter, ...]
     opened: int
     head: Head | None
-    notes: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+class Trace(Answer, TracedText):
+    """What `weighbridge.torch.tracing.trace` returns."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know of how the checkpoint and the text were read."""
+        return list(self.remarks)
 
     @property
     def parameters(self) -> int:
@@ -137,18 +146,9 @@ class Trace(NamedTuple):
         """The FLOPs of all matrix products."""
         return sum(step.flops for step in self.steps)
 
-    @property
-    def status(self) -> int:
-        """The exit status of the command."""
-        return 0
-
     def document(self, lang: str = "en") -> Document:
         """Return the trace as a document; where a head is chosen, its two matrices alone."""
         return Document(tuple(_Steps(self, lang).blocks()), lang)
-
-    def text(self, lang: str = "en") -> str:
-        """Write the trace for a terminal."""
-        return write(self.document(lang), "text")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON; nan and infinity are None."""
@@ -170,7 +170,7 @@ class Trace(NamedTuple):
             "unused": [parameter._asdict() for parameter in self.unused],
             "flops": self.flops,
             "head": head,
-            "notes": list(self.notes),
+            "notes": self.notes,
         }
 
 

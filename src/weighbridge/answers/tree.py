@@ -7,12 +7,12 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, units
-from weighbridge.answers.answer import AnswerBase
+from weighbridge.answers.answer import Answer
 from weighbridge.answers.weigh import weigh
 from weighbridge.errors import UsageError
 from weighbridge.ledger.places import ONE
 from weighbridge.ledger.rows import RowGroup
-from weighbridge.render.document import Branch, Document, Leaf, Outline, write
+from weighbridge.render.document import Branch, Document, Leaf, Outline
 from weighbridge.render.words import words
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Node(NamedTuple):
         return len(self.indices)
 
 
-class Tree(AnswerBase):
+class Tree(Answer):
     r"""What `tree` returns.
 
     Modules that hold no tensors, such as dropout and activations, are left out: they weigh nothing.
@@ -112,9 +112,6 @@ class Tree(AnswerBase):
     def notes(self) -> list[str]:
         """What the user should know of how the config was read."""
         return self.weighing.notes
-
-    def _repr_html_(self) -> str:
-        return self.html()
 
     def named_modules(self) -> Iterator[tuple[str, str, int]]:
         """Yield each module's path, class and unique parameters, in the order of PyTorch's own.
@@ -153,16 +150,6 @@ class Tree(AnswerBase):
         root = _Outliner(self.root.parameters, depth, texts).branch(self.root, 0, 1)
         notes = tuple(self._sentences(texts, lang))
         return Document((Outline(self.weighing.model.where, root, notes),), lang)
-
-    def text(self, depth: int | None = None, lang: str = "en") -> str:
-        """Write the tree for a terminal; see `document`."""
-        return write(self.document(lang, depth), "text")
-
-    def html(self, lang: str = "en") -> str:
-        """Write the tree as a piece of HTML whose modules open and close."""
-        from weighbridge.render import html  # noqa: PLC0415  # only a notebook asks for it
-
-        return html.fragment(self.document(lang))
 
     def _sentences(self, texts: Mapping[str, str], lang: str) -> Iterator[str]:
         tied = self.weighing.ledger.tied

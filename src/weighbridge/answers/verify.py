@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, readers, units
-from weighbridge.answers.answer import Report
+from weighbridge.answers.answer import Answer
 from weighbridge.answers.weigh import Weighing
 from weighbridge.blueprint.roles import component_of
 from weighbridge.errors import UsageError, printable, shorten
@@ -143,7 +143,7 @@ def _wanted_dtype(asked: str | None, model: Model) -> ExpectedDtype | None:
     return None
 
 
-class Compared(Report):
+class Compared(Answer):
     """A checkpoint compared with something: what both kinds of verification have in common."""
 
     def __init__(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 
 from weighbridge import units
-from weighbridge.answers.answer import AnswerBase
+from weighbridge.answers.answer import Answer
 from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.ledger.ledger import Ledger, bind
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.symbols import letters_of
 from weighbridge.models.find import Model, find
-from weighbridge.render.document import Document, Notes, Title, Together, write
+from weighbridge.render.document import Document, Notes, Title, Together
 from weighbridge.render.table import Table, csv
 from weighbridge.render.words import label, words
 
@@ -72,7 +72,7 @@ def weigh(
 _ASSUMED_DTYPE = "F32"  # what PyTorch makes where nobody says
 
 
-class Weighing(AnswerBase):
+class Weighing(Answer):
     """What `weigh` returns.
 
     Example:
@@ -215,23 +215,6 @@ class Weighing(AnswerBase):
         table = self.table(by, lang)  # before the legend: it gives the names their order
         notes = Notes(tuple(self._sentences(by, lang)))
         return Document((Together((title, table)), notes), lang)
-
-    def text(self, by: str = "component", lang: str = "en") -> str:
-        """Write the weighing for a terminal."""
-        return write(self.document(lang, by), "text")
-
-    def markdown(self, by: str = "component", lang: str = "en") -> str:
-        """Write the weighing in Markdown."""
-        return write(self.document(lang, by), "markdown")
-
-    def html(self, by: str = "component", lang: str = "en") -> str:
-        """Write the weighing as a piece of HTML."""
-        from weighbridge.render import html  # noqa: PLC0415  # only a notebook asks for it
-
-        return html.fragment(self.document(lang, by))
-
-    def _repr_html_(self) -> str:
-        return self.html()
 
     def csv(self, by: str = "component") -> str:
         """Write the groups as CSV: one line each, and no total, so that a column adds up."""

@@ -44,7 +44,7 @@ def _explain_options() -> Iterable[Addable]:
 def _explain(options: argparse.Namespace) -> Answer:
     from weighbridge.answers.explain import Article
 
-    return Article(_weigh(options))
+    return Article(_weigh(options), options.lang)
 
 
 def _formula_options() -> Iterable[Addable]:
@@ -68,7 +68,7 @@ def _formula(options: argparse.Namespace) -> Answer:
 
     if options.code == "json":
         options.form = "json"
-    return ClosedForm(_weigh(options), options.code, options.by, options.names, options.lang)
+    return ClosedForm(_weigh(options), options.lang)
 
 
 def _tree_options() -> Iterable[Addable]:
@@ -85,6 +85,6 @@ def _tree(options: argparse.Namespace) -> Answer:
 COMMANDS = {
     "weigh": Command(_weigh_options, _weigh, choices=("by",)),
     "explain": Command(_explain_options, _explain),
-    "formula": Command(_formula_options, _formula),
+    "formula": Command(_formula_options, _formula, choices=("by", "names", "code")),
     "tree": Command(_tree_options, _tree, choices=("depth",)),
 }

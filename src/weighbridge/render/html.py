@@ -10,13 +10,18 @@ from weighbridge.render.document import (
     Bullets,
     Chain,
     Code,
+    Definitions,
     Document,
+    Equalities,
     Grid,
     Heading,
     Notes,
+    NumberedStep,
     Outline,
     Paragraph,
+    Parts,
     Title,
+    WideTable,
     flat,
 )
 from weighbridge.render.prose import Marks, Prose
@@ -66,14 +71,17 @@ def as_page(document: Document) -> str:
     return _PAGE.format(lang=lang, title=_title(document), body=body)
 
 
-def fragment(document: Document) -> str:
-    """Write a document as a piece of a page."""
-    return "\n".join(_html_blocks(document.blocks, Prose(_MARKS, document.values)))
+def fragment(document: Document, notes: Sequence[str] = ()) -> str:
+    """Write a document, and notes below it, as a piece of a page such as a notebook.
 
-
-def as_in_terminal(document: Document) -> str:
-    """Write a document as a piece of a page that shows what a terminal would."""
-    return f"<pre>{escape(terminal.as_text(document))}</pre>"
+    It has no script, no style sheet and no id that could concern the rest of the page, and asks it
+    to typeset no text between dollar signs: that is a path or a name, and not mathematics.
+    """
+    lang = LANGUAGE_TAGS.get(document.lang, document.lang)
+    blocks = (*document.blocks, Notes(tuple(notes)))
+    pieces = _html_blocks(blocks, Prose(_MARKS, document.values))
+    opening = f'<div class="weighbridge tex2jax_ignore mathjax_ignore" lang="{lang}">'
+    return "\n".join([opening, *pieces, "</div>"])
 
 
 def _title(document: Document) -> str:
@@ -119,7 +127,7 @@ def html_table(table: Table, write_cell: Callable[[str], str] = escape) -> str:
 
 
 def _as_in_terminal(block: Any, _: Prose) -> str:
-    return as_in_terminal(Document((block,)))
+    return f"<pre>{escape(terminal.as_text(Document((block,))))}</pre>"
 
 
 def _bullets(block: Bullets, prose: Prose) -> str:
@@ -131,13 +139,39 @@ def _note_list(items: Iterable[str]) -> str:
     return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
 
 
+def _notes(block: Notes, _: Prose) -> str:
+    """Write one sentence as a paragraph, and several, or what is indented, as a list."""
+    if len(block.items) == 1 and not block.level:
+        return f"<p>{escape(block.items[0])}</p>"
+    return _note_list(block.items)
+
+
+def _item_parts(block: Parts, _: Prose) -> str:
+    return _note_list("  ".join(filter(None, parts)) for parts in block.items)
+
+
+def _numbered_step(block: NumberedStep, _: Prose) -> str:
+    return f"<p><b>{block.number}. {escape(block.title)}</b></p>\n{_note_list(block.facts)}"
+
+
+_NEXT_PART = "<br>\n\u2002= "
+
+
+def _equalities(block: Equalities, _: Prose) -> str:
+    return f"<p>{_NEXT_PART.join(map(escape, (block.name, *block.parts)))}</p>"
+
+
 def _chain_paragraph(block: Chain, prose: Prose) -> str:
-    parts = "<br>\n&ensp;= ".join(map(prose.mathematics, block.parts))
+    parts = _NEXT_PART.join(map(prose.mathematics, block.parts))
     return f'<p class="equation">{parts}</p>'
 
 
 def _grid(block: Grid, prose: Prose) -> str:
-    return f'<div class="table">\n{html_table(block.table, prose.write)}\n</div>'
+    return _scrollable(html_table(block.table, prose.write))
+
+
+def _scrollable(table: str) -> str:
+    return f'<div class="table">\n{table}\n</div>'
 
 
 # Outlines, whose branches open and close
@@ -180,8 +214,13 @@ def _spread(left: str, right: tuple[str, str]) -> str:
 
 _BLOCKS: dict[type, Callable[[Any, Prose], str]] = {
     Title: lambda block, _: f"<p><b>{escape(block.text)}</b></p>",
-    Notes: lambda block, _: _note_list(block.items),
+    Notes: _notes,
+    Parts: _item_parts,
+    NumberedStep: _numbered_step,
+    Equalities: _equalities,
+    Definitions: lambda block, _: _note_list(block.items),
     Table: lambda block, _: html_table(block),
+    WideTable: lambda block, _: _scrollable(html_table(block.table)),
     Outline: _outline,
     Heading: lambda block, prose: f"<h{block.level}>{prose.write(block.prose)}</h{block.level}>",
     Paragraph: lambda block, prose: f"<p>{prose.write(block.prose)}</p>",

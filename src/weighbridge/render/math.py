@@ -83,13 +83,13 @@ LATEX = Style(
 HTML = Style(meaning_in("html"), _html_name, str, _html_text)
 
 
-def formula(tree: Tree, style: Style) -> str:
+def with_names(tree: Tree, style: Style) -> str:
     r"""Write a tree with its names.
 
     Example:
         >>> from weighbridge.algebra.expr import parse
         >>> tree = parse("L*(4*H**2 + 4*H)")
-        >>> formula(tree, UNICODE), formula(tree, LATEX)
+        >>> with_names(tree, UNICODE), with_names(tree, LATEX)
         ('L·(4H² + 4H)', 'L\\,(4H^{2} + 4H)')
     """
     return show(tree, style.name, style.meaning, lambda value: _value_text(value, style))

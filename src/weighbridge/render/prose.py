@@ -68,7 +68,7 @@ class Prose(NamedTuple):
 def _mathematics(marked: str, style: math.Style, values: Mapping[str, Any]) -> str:
     """Write ``V*H`` as a formula, ``#V*H`` in numbers, ``=V*H`` as its value."""
     if marked.startswith("="):
-        return math.formula(("value", expr.evaluate(expr.parse(marked[1:]), values)), style)
+        return math.with_names(("value", expr.evaluate(expr.parse(marked[1:]), values)), style)
     if marked.startswith("#"):
         return math.numbers(expr.parse(marked[1:]), style, values)
-    return math.formula(expr.parse(marked), style)
+    return math.with_names(expr.parse(marked), style)

@@ -74,7 +74,7 @@ def trace(
         unused=tuple(walk.unused),
         opened=layer or 0,
         head=kept,
-        notes=(*loaded.notes, *read.notes),
+        remarks=(*loaded.notes, *read.notes),
     )
 
 
