@@ -72,12 +72,13 @@ def test_without_mismatches_the_blueprint_stays_as_it_is() -> None:
 
 
 def test_a_mismatch_in_files_drops_what_is_known_of_files() -> None:
-    passed = proved(Mismatch({}, "w is (1,) in files, not (4,)", "files"))
+    passed = proved(Mismatch({}, "w in files is (1,), not (4,)", "files"))
     expected = raw()
     del expected["stored"]
     assert passed.raw == expected
     hole = (
-        "what files hold was not found: w is (1,) in files, not (4,), where a config says nothing"
+        "the contents of files were not derived: "
+        "w in files is (1,), not (4,), with the default config"
     )
     assert passed.holes == ("before", hole)
 
@@ -87,13 +88,13 @@ def test_mismatched_buffers_are_dropped_and_the_fields_of_theirs_with_them() -> 
     passed = proved(Mismatch({"width": 8}, "the buffer table.freq is (4,)", "buffers", names))
     assert passed.raw["buffers"] == {"other": "F32 2"}
     assert passed.raw["inert"] == ["act", "kind"], "kind was named by their conditions alone"
-    assert passed.holes == ("before", "the buffer table.freq is (4,), where width = 8")
+    assert passed.holes == ("before", "the buffer table.freq is (4,), with width = 8")
 
 
 def test_a_task_class_with_a_wrong_tensor_is_dropped() -> None:
     passed = proved(Mismatch({"on": False}, "head is (2,)"), class_name="Head")
     assert passed.raw == {**raw(), "classes": {}}
-    assert passed.holes == ("before", "Head: head is (2,), where on = False")
+    assert passed.holes == ("before", "Head: head is (2,), with on = False")
 
 
 def test_the_base_class_is_never_dropped() -> None:

@@ -122,24 +122,32 @@ def test_a_right_blueprint_does_not_differ() -> None:
             "extra is ((1, 6), None), not ((6,), None)",
             5,
         ),
-        (changed("tensors", {"extra": None}), "extra is ((1, 6), None), not expected", 5),
-        (changed("tensors", {"more": "width"}), "more is not there, not ((6,), None)", 5),
+        (
+            changed("tensors", {"extra": None}),
+            "extra is ((1, 6), None), which was not expected",
+            5,
+        ),
+        (changed("tensors", {"more": "width"}), "more is missing (expected ((6,), None))", 5),
         (
             changed("when", {"layers.{i}.bias": None}),
-            "layers.0.bias is not there, not ((4,), None)",
+            "layers.0.bias is missing (expected ((4,), None))",
             1,
         ),
         (
             changed("when", {"layers.{i}.bias": "bias and i > 0"}),
-            "layers.0.bias is ((4,), None), not expected",
+            "layers.0.bias is ((4,), None), which was not expected",
             4,
         ),
         (
             changed("repeat", {"i": "depth+1"}),
-            "layers.2.weight is not there, not ((4, 6), None)",
+            "layers.2.weight is missing (expected ((4, 6), None))",
             5,
         ),
-        (changed("repeat", {"i": "2"}), "layers.2.weight is ((4, 6), None), not expected", 1),
+        (
+            changed("repeat", {"i": "2"}),
+            "layers.2.weight is ((4, 6), None), which was not expected",
+            1,
+        ),
         (
             changed("ties", {"head.weight": None}),
             "head.weight is ((10, 6), 'embed.weight'), not ((10, 6), None)",
@@ -169,9 +177,11 @@ def test_what_a_blueprint_says_wrongly_of_a_tensor_is_found(
 def test_a_difference_is_told_with_the_config_that_shows_it() -> None:
     (found,) = differences(changed("repeat", {"i": "2"}))
     assert found.changes == {"depth": 3}
-    assert found.text == "layers.2.weight is ((4, 6), None), not expected, where depth = 3"
+    assert found.text == (
+        "layers.2.weight is ((4, 6), None), which was not expected, with depth = 3"
+    )
     assert differences(changed("tensors", {"extra": None}))[0].text.endswith(
-        "where a config says nothing"
+        "with the default config"
     )
 
 
@@ -187,7 +197,7 @@ def test_a_difference_is_told_with_the_config_that_shows_it() -> None:
         (changed("buffers", {"ids": "I64 10"}), "the buffer ids is (5,), not (10,)", ("ids",), 1),
         (
             changed("buffers", {"none": "I64 vocab"}),
-            "the buffer none is not there, not (10,)",
+            "the buffer none is missing (expected (10,))",
             ("none",),
             5,
         ),
@@ -285,11 +295,11 @@ STORED = {**RIGHT, "stored": {"extra": ["lm_head: extra width"]}}
         (STORED, None),
         (
             {**STORED, "stored": {"extra": ["lm_head: width extra"]}},
-            "lm_head is (1, 6) in files, not (6, 1)",
+            "lm_head in files is (1, 6), not (6, 1)",
         ),
         (
             {**STORED, "stored": {"extra": ["head: extra width"]}},
-            "head is not there in files, not (1, 6)",
+            "head in files is missing (expected (1, 6))",
         ),
         ({**STORED, "buffers": {}}, None),
     ],

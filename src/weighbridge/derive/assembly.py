@@ -38,13 +38,13 @@ class _ClassTables(NamedTuple):
 def assemble(
     subject: Subject, base: Learned, tasks: Sequence[Learned], in_files: Mapping[str, SavedNames]
 ) -> dict[str, Any]:
-    """Return the blueprint of a family, as its file holds it; its proof is still to come.
+    """Return the blueprint of a family, as its file holds it, without its proof.
 
     Args:
         subject: the code that the blueprint is derived from.
         base: the base class.
         tasks: the task classes.
-        in_files: what files hold of each class, the base class first.
+        in_files: what files hold for each class, the base class first.
     """
     kinships = [kinship_of(subject, base, task) for task in tasks]
     drafts = {learned.class_name: learned.draft for learned in (base, *tasks)}
@@ -99,7 +99,7 @@ def _class_tables(
     *,
     has_active: bool = True,
 ) -> _ClassTables:
-    """Return the tables of a class with these tensors, or with all where they are None.
+    """Return the tables of a class with these tensors, or with all its tensors for None.
 
     The order of the calls decides which index gets which letter.
     """
@@ -126,7 +126,7 @@ def _fields_in_counts(counts: Mapping[str, str]) -> list[str]:
 
 
 def _requirements(base: Learned, used: list[str]) -> list[Tree]:
-    """Return what a config must satisfy: the code's own conditions, and each field that is held."""
+    """Return what a config must satisfy: the code's own conditions, and the fixed fields."""
     required = requirements(base.exploration, used)
     for path, value in base.exploration.fixed.items():
         required.append(("==", ("name", path), tree_of(value)))
@@ -152,7 +152,7 @@ def _modules(learned: Learned, letters: IndexLetters, templates: Iterable[str]) 
 def _active_experts(
     learned: Learned, letters: IndexLetters, templates: Iterable[str]
 ) -> dict[str, Tree]:
-    """Return how many experts of a module one token passes through, by the module's path."""
+    """Return how many experts of a module each token is routed to, by the module's path."""
     draft = learned.draft
     chosen: dict[str, Tree] = {}
     for probe in learned.probes:
@@ -182,7 +182,7 @@ def _path_of_experts(template: str) -> str | None:
 
 
 def _shared_depth(path: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many pieces two paths begin with alike."""
+    """Return how many leading pieces two paths have in common."""
     for depth, (piece, other_piece) in enumerate(zip(path, other, strict=False)):
         if piece != other_piece:
             return depth

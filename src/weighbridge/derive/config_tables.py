@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 def config_tables(
     subject: Subject, filled: FieldOrigins, probes: Sequence[Probe], turned: Container[str]
 ) -> dict[str, Any]:
-    """Return what a blueprint holds of the config.
+    """Return the tables of a blueprint that describe the config.
 
     Args:
         subject: the code that the blueprint is derived from.
-        filled: where each field that decides anything comes from.
+        filled: where each field that affects the model comes from.
         probes: the configs that were learned from.
         turned: the fields that were explored.
     """
@@ -53,7 +53,7 @@ def config_tables(
 def _spellings(
     subject: Subject, fields: Container[str], probes: Sequence[Probe]
 ) -> dict[str, dict[str, str]]:
-    """Return the other words for the texts of each field."""
+    """Return the other spellings of the texts of each field."""
     spellings: dict[str, dict[str, str]] = {}
     for words in (subject.words, respelled(subject, probes)):
         for name, meanings in words.items():
@@ -62,7 +62,7 @@ def _spellings(
 
 
 def _plain_dicts(subject: Subject, fields: Iterable[str]) -> dict[str, str]:
-    """Return the paths of the dicts that hold these fields and are no sub-configs."""
+    """Return the paths of the dicts that hold these fields and are not sub-configs."""
     places: set[str] = set()
     for name in fields:
         places |= {place for place in above(name) if place != name}
@@ -76,7 +76,7 @@ def _aliases(subject: Subject, known: Collection[str]) -> dict[str, str]:
 
 
 def _fields_seen_at_zero(probes: Iterable[Probe]) -> set[str]:
-    """Return the fields that were 0, or a list with a 0, in a config."""
+    """Return the fields that were 0, or a list with a 0, in some config."""
     zero: set[str] = set()
     for probe in probes:
         zero |= {name for name, value in probe.fields.items() if _holds_zero(value)}
@@ -96,7 +96,7 @@ def _as_declared(fields: Iterable[str], knobs: Sequence[str]) -> list[str]:
 
 
 def _texts_by_field(fields: Iterable[str], probes: Sequence[Probe]) -> dict[str, list[Any]]:
-    """Return the texts that each field of texts was seen with."""
+    """Return the texts that each text field was seen with."""
     texts_by_field: dict[str, set[str]] = {}
     for probe in probes:
         for name in fields:
@@ -106,7 +106,7 @@ def _texts_by_field(fields: Iterable[str], probes: Sequence[Probe]) -> dict[str,
 
 
 def _texts_in(value: Any) -> list[str]:
-    """Return a text, or the texts of a list that holds nothing else; else nothing."""
+    """Return a text, or the items of a list of texts; an empty list for other values."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
@@ -115,7 +115,7 @@ def _texts_in(value: Any) -> list[str]:
 
 
 def _after_what_they_need(computed: Mapping[str, Tree]) -> dict[str, str]:
-    """Return computed fields as text, each after the fields that it needs."""
+    """Return the expressions of computed fields, each after the fields that it needs."""
     ordered: dict[str, str] = {}
     waiting = dict(computed)
     while waiting:

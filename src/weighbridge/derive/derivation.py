@@ -1,6 +1,6 @@
 """Derives a family: learns its classes, assembles its blueprint and proves it.
 
-The passes that a blueprint goes through on the way are listed in `passes`.
+The passes that a blueprint goes through are listed in `passes`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from weighbridge.derive.probing.subject import Subject
 
-UNSEEN = 24  # random configs, none of them learned from, that the base class must give
-UNSEEN_AFTER = 8  # the same, for each task class
-ATTEMPTS = 6  # each but the first has learned from the mistakes of the one before
-_MOST_MISMATCHES = 3  # of the base class, that are reported
+UNSEEN = 24  # unseen random configs that a base class must predict
+UNSEEN_AFTER = 8  # the same for each task class
+ATTEMPTS = 6  # each attempt learns from the mismatches of the one before
+_MOST_MISMATCHES = 3  # mismatches of the base class that are reported
 
 
 class Derived(NamedTuple):
@@ -39,13 +39,13 @@ class Derived(NamedTuple):
 def derive(subject: Subject, *, classes: Sequence[str] | None = None, seed: int = 0) -> Derived:
     """Return a family's blueprint, learned, assembled and proved on configs not seen before.
 
-    Configs that prove a blueprint wrong are learned from, and the next one is proved on others. A
-    task class that cannot be built here, or cannot be proved, is left out, and a hole names it.
+    Derivation learns from the configs that prove a blueprint wrong, and proves the next blueprint
+    on new configs. A task class that cannot be built or proved is left out, and a hole names it.
 
     Args:
         subject: the code to derive it from.
-        classes: the task classes, in place of all.
-        seed: draws the random configs.
+        classes: the task classes to derive; all of them when left out.
+        seed: the seed of the random configs.
 
     Raises:
         Exception: whatever the reference code raises where its base class cannot be built.
@@ -70,7 +70,7 @@ def derive(subject: Subject, *, classes: Sequence[str] | None = None, seed: int 
 def _assembled(
     subject: Subject, learned: Sequence[Learned], unbuilt: Iterable[str]
 ) -> CandidateBlueprint:
-    """Return the blueprint of the classes as they are learned now."""
+    """Return the blueprint of the classes as learned so far."""
     base, *tasks = learned
     in_files = {}
     holes = list(unbuilt)
@@ -97,14 +97,14 @@ def _with_proof(
         configs = [dict(subject.start), *unseen(one_class.exploration, count)]
         result = prove_class(blueprint, subject, name, configs, most=count + 1)
         if is_base:
-            proof["configs"] = result.configs - 1  # the first is no random one
+            proof["configs"] = result.configs - 1  # the first one is not random
         if result.mismatches:
             mismatches[name] = result.mismatches
     return candidate._replace(raw={**candidate.raw, "proof": proof}, mismatches=mismatches)
 
 
 def _corrected(learned: Learned, candidate: CandidateBlueprint) -> Learned:
-    """Return a class learned also from the configs that a blueprint got wrong."""
+    """Return a class that also learned from the configs that a blueprint got wrong."""
     mismatches = candidate.mismatches.get(learned.class_name, ())
     return learn_more(learned, [mismatch.changes for mismatch in mismatches])
 
@@ -112,12 +112,12 @@ def _corrected(learned: Learned, candidate: CandidateBlueprint) -> Learned:
 def _finished(
     subject: Subject, learned: Sequence[Learned], candidate: CandidateBlueprint
 ) -> Derived:
-    """Return a blueprint that went through all passes, with its holes in its proof."""
+    """Return a blueprint after all passes, with its holes in its proof."""
     base = learned[0]
     mismatches = candidate.mismatches.get(base.class_name, ())
     wrong = [mismatch.text for mismatch in mismatches if mismatch.part == "tensors"]
     holes = list(candidate.holes)
-    holes += [f"{path} has one value only" for path in base.exploration.findings.pinned]
+    holes += [f"only one value of {path} is covered" for path in base.exploration.findings.pinned]
     for one_class in learned:
         holes += one_class.missed
     holes = list(dict.fromkeys(holes))

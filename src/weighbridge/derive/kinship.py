@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Kinship(NamedTuple):
-    """The entries of a blueprint that relate a class to the base, and the tensors that it adds."""
+    """The entries of a blueprint that relate a class to the base, and the tensors it adds."""
 
     entries: dict[str, Any]
     added: list[str]
@@ -27,7 +27,7 @@ class Kinship(NamedTuple):
 
 
 class _Prediction(NamedTuple):
-    """What the base class predicts of a task class on one config, by name in the task class."""
+    """What the base class predicts for a task class on one config, by name in the task class."""
 
     shapes: dict[str, tuple[int, ...]]
     ties: dict[str, str]
@@ -46,7 +46,7 @@ def kinship_of(subject: Subject, base: Learned, task: Learned) -> Kinship:
 
 
 def _kinship_under(inside: str, base: Learned, task: Learned) -> Kinship | None:
-    """Return how a task class is built on the base under this prefix; None where it is not."""
+    """Return how a task class is built on the base under this prefix; None if it is not."""
     predictions = [(probe, _prediction(base, probe, inside)) for probe in task.probes]
     missing = _missing_by_template(base, predictions, inside)
     added = _added_templates(task, predictions)
@@ -74,7 +74,7 @@ def _missing_by_template(
 ) -> dict[str, bool] | None:
     """Return whether the task class lacks each tensor of the base, by the base's template.
 
-    None where it holds a tensor otherwise than the base does, or lacks one on some configs only.
+    None if it holds a tensor with another shape or tie, or lacks one on some configs only.
     """
     missing: dict[str, bool] = {}
     for probe, expected in predictions:
@@ -95,7 +95,7 @@ def _added_templates(
 ) -> set[str] | None:
     """Return the templates of the tensors that the task class adds to the base.
 
-    None where tensors of one template are the base's on some configs only.
+    None if the tensors of one template belong to the base on some configs only.
     """
     is_added: dict[str, bool] = {}
     for probe, expected in predictions:

@@ -21,42 +21,42 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.subject import Subject
 
 IN_A_ROW = 20  # random configs that a draft must predict before it is believed
-IN_A_ROW_AFTER = 8  # the same, for a class that is explored after another of the same config
+IN_A_ROW_AFTER = 8  # the same for a class explored after another with the same config
 _PATIENCE = 6  # drafts in a row that leave the same parts unknown
-_MOST_PINNABLE = 24  # fields that may be held at their defaults
-_ROUNDS = 3  # of aiming at lines of code that no config has executed
-_SMALL_AFTER = 4  # small configs that are run again for a class that is explored after another
-_LONGEST_REASON = 100  # characters of the reason why a class was not built
+_MOST_PINNABLE = 24  # fields that are tried at their defaults
+_ROUNDS = 3  # rounds of aiming at lines of code that no config has executed
+_SMALL_AFTER = 4  # small configs that are run again for a class explored after another
+_LONGEST_REASON = 100  # characters of the reason why a class could not be built
 
 
 class Learned(NamedTuple):
-    """A class as it was learned: its draft, its probes, and what is still wrong or missing."""
+    """What was learned of a class: its draft, its probes, and what is still wrong or missing."""
 
     class_name: str
     draft: Draft
     exploration: Exploration
     runs: Runs
     holes: list[str]
-    """What is known to be wrong."""
+    """The parts of the class that the draft does not give."""
     missed: list[str]
-    """Lines of code that no config executed."""
+    """The lines of code that no config executed."""
 
     @property
     def probes(self) -> list[Probe]:
-        """The configs that it was learned from."""
+        """The configs that the class was learned from."""
         return self.exploration.probes
 
 
 def learn_class(
     subject: Subject, class_name: str, *, like: Learned | None = None, seed: int = 0
 ) -> Learned:
-    """Learn a class, either from the start or after another class of the same config.
+    """Learn a class, either from the start or after another class with the same config.
 
-    Where the draft of a first class leaves parts unknown, each field that was made smaller is held
-    at its default in turn, and the first such draft that leaves nothing unknown is returned.
+    If the draft of a first class leaves parts unknown, each field that was made smaller is pinned
+    to its default in turn. The first draft that then leaves nothing unknown is returned.
 
     Raises:
-        Exception: whatever the reference code raises where its default config cannot be built.
+        Exception: whatever the reference code raises if its default config cannot be built.
     """
     runs = like.runs if like else Runs(subject)
     exploration = begin(subject, class_name, seed, pinned=subject.pinned)
@@ -75,7 +75,7 @@ def learn_class(
 def learn_tasks(
     subject: Subject, base: Learned, class_names: Iterable[str], seed: int
 ) -> tuple[list[Learned], list[str]]:
-    """Return the task classes that could be learned, and a hole for each of the others."""
+    """Return the task classes that could be learned, and the holes of the others."""
     tasks: list[Learned] = []
     holes: list[str] = []
     for class_name in class_names:
@@ -83,7 +83,7 @@ def learn_tasks(
             task = learn_class(subject, class_name, like=base, seed=seed)
         except Exception as error:  # a class that cannot be built must not stop the others
             reason = f"{type(error).__name__}: {str(error).strip()[:_LONGEST_REASON]}"
-            holes.append(f"{class_name} was not built: {reason}")
+            holes.append(f"{class_name} could not be built: {reason}")
             continue
         holes += task.holes
         if not task.holes:
@@ -92,7 +92,7 @@ def learn_tasks(
 
 
 def correct_base(base: Learned, tasks: Sequence[Learned]) -> Learned:
-    """Return the base class, learned also from the configs of its task classes."""
+    """Return the base class, which now also learned from the configs of its task classes."""
     configs: dict[str, Mapping[str, Any]] = {}
     for task in tasks:
         for probe in task.probes:
@@ -111,7 +111,7 @@ def correct_base(base: Learned, tasks: Sequence[Learned]) -> Learned:
 
 
 def learn_more(learned: Learned, configs: Iterable[Mapping[str, Any]]) -> Learned:
-    """Return a class learned also from these configs, which its blueprint got wrong."""
+    """Return a class that also learned from these configs, which its blueprint got wrong."""
     exploration = learned.exploration
     with quick_building():
         for changes in configs:
@@ -126,7 +126,7 @@ def learn_more(learned: Learned, configs: Iterable[Mapping[str, Any]]) -> Learne
 
 
 def _explored(exploration: Exploration, runs: Runs, like: Learned | None = None) -> Learned:
-    """Return a class explored and generalized, with fields pinned where the draft needs it."""
+    """Explore and generalize a class; pin fields if the draft is incomplete without it."""
     if like is None:
         wanted_in_a_row, most_small = IN_A_ROW, None
         explore(exploration)
@@ -140,7 +140,7 @@ def _explored(exploration: Exploration, runs: Runs, like: Learned | None = None)
         draft, in_a_row = _believed_draft(exploration, wanted_in_a_row)
     class_name, holes = exploration.class_name, _holes_of(exploration, draft)
     if in_a_row < wanted_in_a_row and not holes:
-        holes.append(f"{class_name}: no draft gave {wanted_in_a_row} random configs in a row")
+        holes.append(f"{class_name}: no draft predicted {wanted_in_a_row} random configs in a row")
     return Learned(class_name, draft, exploration, runs, holes, [str(line) for line in missed])
 
 
@@ -174,9 +174,9 @@ def _believed_draft(exploration: Exploration, wanted_in_a_row: int) -> tuple[Dra
 
 
 def _most_helpful_pin(exploration: Exploration, draft: Draft) -> str | None:
-    """Return the field that leaves the fewest parts unknown when it is held at its default.
+    """Return the field that leaves the fewest parts unknown when it is pinned to its default.
 
-    None where no field leaves fewer than the draft does.
+    None if no field leaves fewer parts unknown than the draft does.
     """
     best, fewest = None, len(draft.unknown)
     for path in exploration.pinnable[:_MOST_PINNABLE]:
@@ -191,7 +191,7 @@ def _most_helpful_pin(exploration: Exploration, draft: Draft) -> str | None:
 def _run_missed_lines(
     exploration: Exploration, runs: Runs, most_small: int | None
 ) -> list[UnreachedLine]:
-    """Aim configs at the lines that none has executed; return the lines that remain."""
+    """Aim configs at the lines that no config has executed; return the lines still missed."""
     base_config = exploration.findings.base.items()
     aimed: list[Any] = []
     missed: list[UnreachedLine] = []

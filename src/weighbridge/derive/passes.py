@@ -1,4 +1,4 @@
-"""The passes over an assembled blueprint: each takes out what is unlawful, unproved or unused.
+"""The passes over an assembled blueprint: each removes what is unlawful, unproved or unused.
 
 A pass takes a candidate and returns another; it changes nothing in place.
 """
@@ -27,8 +27,8 @@ _LISTS_OF_FIELDS = {"nullable", "zero"}
 class CandidateBlueprint(NamedTuple):
     """A blueprint on its way to its file.
 
-    ``raw`` is the blueprint as its file holds it, ``holes`` say what it lacks, and ``mismatches``
-    say by class where it was proved to differ from the reference.
+    ``raw`` is the blueprint as its file holds it, ``holes`` lists what it lacks, and ``mismatches``
+    lists by class where it differs from the reference.
     """
 
     raw: dict[str, Any]
@@ -36,7 +36,7 @@ class CandidateBlueprint(NamedTuple):
     mismatches: Mapping[str, Sequence[Mismatch]] = {}
 
     def with_raw(self, raw: dict[str, Any], *holes: str) -> CandidateBlueprint:
-        """Return the candidate with another blueprint, and with these holes besides its own."""
+        """Return the candidate with another blueprint and with these additional holes."""
         return self._replace(raw=raw, holes=(*self.holes, *holes))
 
 
@@ -44,21 +44,21 @@ def run_passes(
     candidate: CandidateBlueprint,
     passes: Iterable[Callable[[CandidateBlueprint], CandidateBlueprint]],
 ) -> CandidateBlueprint:
-    """Return what the passes make of a candidate, one after another."""
+    """Apply the passes to a candidate, one after another."""
     for apply in passes:
         candidate = apply(candidate)
     return candidate
 
 
 def drop_unused_fields(candidate: CandidateBlueprint) -> CandidateBlueprint:
-    """Move the fields that no expression names to the inert ones: they change nothing."""
+    """Move the fields that no expression names to the inert fields: they change nothing."""
     return candidate.with_raw(without_unused_fields(candidate.raw))
 
 
 def drop_unlawful_parts(candidate: CandidateBlueprint) -> CandidateBlueprint:
-    """Drop the classes, or what is known of files, that break the law of blueprints.
+    """Drop the classes, or the tables on files, that break the law of blueprints.
 
-    A breach that nothing else causes is of the base class, and becomes a hole of the proof.
+    A breach that nothing else causes belongs to the base class, and becomes a hole of the proof.
     """
     while breach := _breach(candidate.raw):
         raw = candidate.raw
@@ -77,16 +77,16 @@ def drop_unlawful_parts(candidate: CandidateBlueprint) -> CandidateBlueprint:
 
 
 def drop_mismatched_files(candidate: CandidateBlueprint) -> CandidateBlueprint:
-    """Drop what is known of files where it is wrong for some class."""
+    """Drop the tables on files if they are wrong for some class."""
     texts = [mismatch.text for mismatch in _mismatches_of(candidate, "files")]
     if not texts:
         return candidate
-    hole = f"what files hold was not found: {texts[0]}"
+    hole = f"the contents of files were not derived: {texts[0]}"
     return candidate.with_raw(without_files(candidate.raw), hole)
 
 
 def drop_mismatched_buffers(candidate: CandidateBlueprint) -> CandidateBlueprint:
-    """Drop the buffers that are wrong in some class."""
+    """Drop the buffers that are wrong for some class."""
     text_by_name: dict[str, str] = {}
     for mismatch in _mismatches_of(candidate, "buffers"):
         for name in mismatch.names:
@@ -111,22 +111,22 @@ TO_BE_LAWFUL = (
     drop_unused_fields,  # first, since the law forbids a field that decides nothing
     drop_unlawful_parts,  # so that the rest can be read back and proved
 )
-"""Run on an assembled blueprint, before it is held against the reference."""
+"""Run on an assembled blueprint, before it is checked against the reference."""
 
 TO_BE_PROVED = (
-    drop_mismatched_files,  # the tensors are right all the same
-    drop_mismatched_buffers,  # and so they are here
-    drop_mismatched_classes,  # the others remain proved
-    drop_unused_fields,  # what was dropped may have been the last to name a field
+    drop_mismatched_files,  # the tensors are still right
+    drop_mismatched_buffers,  # here too
+    drop_mismatched_classes,  # the other classes remain proved
+    drop_unused_fields,  # a dropped part may have been the last to name a field
 )
-"""Run on the last blueprint that was held against the reference, with its mismatches."""
+"""Run on the last blueprint that was checked against the reference, with its mismatches."""
 
 
-# What the passes are made of: functions from a blueprint to a blueprint
+# The parts of the passes: functions from a blueprint to a blueprint
 
 
 def without_unused_fields(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return a blueprint with the fields that no expression names among the inert ones."""
+    """Return a blueprint with the fields that no expression names moved to the inert fields."""
     while unused := _unused_fields(raw):
         inert = sorted({*raw.get("inert", ()), *unused})
         raw = {**raw, **_tables_without_fields(raw, unused), "inert": inert}
@@ -151,7 +151,7 @@ def without_classes(raw: dict[str, Any], class_names: Iterable[str]) -> dict[str
 
 
 def without_files(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return a blueprint without what is known of files."""
+    """Return a blueprint without its tables on files."""
     remaining = copy.deepcopy(raw)
     forget_saved(remaining)
     return remaining
@@ -165,7 +165,7 @@ def without_buffers(raw: dict[str, Any], names: Iterable[str]) -> dict[str, Any]
 
 
 def _part_without_buffers(part: dict[str, Any], wrong: Sequence[str]) -> dict[str, Any]:
-    """Return the part of one class without these buffers, and without conditions of nothing."""
+    """Return the part of one class without these buffers and without unneeded conditions."""
     dropped = [path for path in part.get("buffers", ()) if _is_any(path, wrong)]
     if not dropped:
         return part
@@ -185,7 +185,7 @@ def _part_without_buffers(part: dict[str, Any], wrong: Sequence[str]) -> dict[st
 
 
 def _is_any(path: str, names: Iterable[str]) -> bool:
-    """Whether one of these names is that of a tensor at a path, with any indices and prefix."""
+    """Whether one of these names is a tensor at this path, with any indices and prefix."""
     pattern = r"\d+".join(map(re.escape, re.split(r"\{\w\}", path)))
     return any(re.fullmatch(rf"(.*\.)?{pattern}", name) for name in names)
 
@@ -202,7 +202,7 @@ def _unused_fields(raw: dict[str, Any]) -> list[str]:
 
 
 def _breach(raw: dict[str, Any]) -> str | None:
-    """Return how a blueprint breaks the law; None where it does not."""
+    """Return how a blueprint breaks the law; None if it does not."""
     try:
         law.check(raw)
     except BlueprintError as error:
@@ -211,7 +211,7 @@ def _breach(raw: dict[str, Any]) -> str | None:
 
 
 def _unlawful_class(raw: dict[str, Any]) -> str | None:
-    """Return a class without which a blueprint is lawful, if there is one."""
+    """Return a class without which the blueprint is lawful, if there is one."""
     for name in raw["classes"]:
         if _is_lawful_without(raw, name):
             return str(name)

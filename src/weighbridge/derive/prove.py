@@ -1,4 +1,4 @@
-"""Holds a blueprint against the reference: what is bound here must be what is built there."""
+"""Checks a blueprint against the reference: both must give the same tensors."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.subject import Subject
     from weighbridge.ledger.ledger import Ledger
 
-_PROVED_IN_FILES = 5  # configs of a class on which files are compared too
-_MOST_STORED = 3000  # tensors of a file that is compared; larger ones take too long
-_CHANCES = (0.4, 0.2, 0.1, 0.05)  # that a random config changes a field, one after another
-_NULL_CHANCE = 0.5  # that a field which may be null becomes null, where it is changed
+_PROVED_IN_FILES = 5  # configs of a class on which the contents of files are compared too
+_MOST_STORED = 3000  # tensors of the largest file that is compared; larger ones take too long
+_CHANCES = (0.4, 0.2, 0.1, 0.05)  # chances that a random config changes a field, used in turn
+_NULL_CHANCE = 0.5  # chance that a nullable field becomes null when it is changed
 
 
 class Mismatch(NamedTuple):
     """A config, as changes by dotted path, on which a class differs from its blueprint.
 
-    ``part`` says where: in its ``"tensors"``, or only in ``"files"``, or only in ``"buffers"``,
-    whose names are then in ``names``.
+    ``part`` says where they differ: in the ``"tensors"``, only in ``"files"``, or only in
+    ``"buffers"``, which ``names`` then lists.
     """
 
     changes: Mapping[str, Any]
@@ -41,11 +41,11 @@ class Mismatch(NamedTuple):
     def text(self) -> str:
         """The mismatch as a sentence."""
         changes = ", ".join(f"{name} = {value!r}" for name, value in self.changes.items())
-        return f"{self.what}, where {changes or 'a config says nothing'}"
+        return f"{self.what}, with {changes or 'the default config'}"
 
 
 class ProofResult(NamedTuple):
-    """On how many configs a class was held against the reference, and where it differed."""
+    """On how many configs a class was checked against the reference, and where it differed."""
 
     class_name: str
     configs: int
@@ -62,18 +62,18 @@ def prove_class(
     configs: Iterable[Mapping[str, Any]],
     most: int = 25,
 ) -> ProofResult:
-    """Hold a class against the reference on configs, given as changes by dotted path.
+    """Check a class against the reference on configs, given as changes by dotted path.
 
-    Every parameter's name and shape, every tie and the total must agree, and every buffer that is
-    known; on the first few configs, what files hold too. A config that the reference refuses does
+    The names and shapes of all parameters, all ties, the total and all known buffers must agree;
+    on the first few configs, the contents of files too. A config that the reference refuses does
     not count.
 
     Args:
-        blueprint: what is proved.
+        blueprint: the blueprint to prove.
         subject: the reference.
         class_name: the class to build.
-        configs: the configs, as many as are needed.
-        most: how many of them to build.
+        configs: the configs to try, in order.
+        most: how many configs to build.
     """
     count = 0
     mismatches: list[Mismatch] = []
@@ -99,7 +99,7 @@ def prove_class(
 def _mismatches(
     blueprint: Blueprint, subject: Subject, probe: Probe, class_name: str, *, in_files: bool
 ) -> Iterator[Mismatch]:
-    """Yield where one config differs, the most serious first."""
+    """Yield where the class differs on one config, the most serious mismatch first."""
     config = {"model_type": subject.family, **subject.nested(probe.changes)}
     try:
         fields = models.bound(config, blueprint, "the config").fields
@@ -129,9 +129,16 @@ def _first_difference(
     """Return how the first tensor that is not built as expected differs, as a sentence."""
     for name in {**expected, **built}:
         if expected.get(name) != built.get(name):
-            there, wanted = built.get(name, "not there"), expected.get(name, "expected")
-            return f"{name} is {there}{where}, not {wanted}"
+            return _difference(f"{name}{where}", expected.get(name), built.get(name))
     return None
+
+
+def _difference(name: str, expected: object, built: object) -> str:
+    if built is None:
+        return f"{name} is missing (expected {expected})"
+    if expected is None:
+        return f"{name} is {built}, which was not expected"
+    return f"{name} is {built}, not {expected}"
 
 
 def _mismatches_of_buffers(ledger: Ledger, probe: Probe) -> Iterator[Mismatch]:
@@ -140,7 +147,7 @@ def _mismatches_of_buffers(ledger: Ledger, probe: Probe) -> Iterator[Mismatch]:
     wrong = tuple(name for name, shape in known.items() if built.get(name) != shape)
     if wrong:
         first = wrong[0]
-        what = f"the buffer {first} is {built.get(first, 'not there')}, not {known[first]}"
+        what = _difference(f"the buffer {first}", known[first], built.get(first))
         yield Mismatch(probe.changes, what, "buffers", wrong)
 
 
@@ -148,7 +155,7 @@ def _mismatches_in_files(ledger: Ledger, probe: Probe, subject: Subject) -> Iter
     """Yield where files do not hold the parameters and the known buffers as expected."""
     try:
         files = subject.in_files(ledger.class_name, probe.changes)
-    except Exception:  # what the reference cannot turn back cannot be compared
+    except Exception:  # the reference cannot revert its conversion: nothing to compare
         return
     known = {*probe.tensors, *_known_buffers(ledger)}
     built = {}
@@ -166,7 +173,7 @@ def _mismatches_in_files(ledger: Ledger, probe: Probe, subject: Subject) -> Iter
 def _known_buffers(ledger: Ledger) -> dict[str, tuple[int, ...]]:
     try:
         return {row.name: row.shape for row in ledger.buffers()}
-    except WeighbridgeError:  # nothing else holds them against the reference
+    except WeighbridgeError:  # buffers without an expression are not checked
         return {}
 
 
@@ -197,7 +204,7 @@ def _random_changes(
 
 
 def _random_value(blueprint: Blueprint, name: str, value: Any, dice: random.Random) -> Any:
-    """Return another value for a field, of the kinds that it was proved with."""
+    """Return another value for a field, of a kind that the blueprint was proved with."""
     if name in blueprint.nullable and dice.random() < _NULL_CHANCE:
         return None
     if isinstance(value, bool):
@@ -213,7 +220,7 @@ def _random_value(blueprint: Blueprint, name: str, value: Any, dice: random.Rand
 
 
 def _nested(changes: Mapping[str, Any], blueprint: Blueprint) -> dict[str, Any]:
-    """Return changes by dotted path as a JSON file has them."""
+    """Return changes by dotted path as nested objects, as in a JSON file."""
     config: dict[str, Any] = {}
     for path, value in changes.items():
         *above, name = path.split(".")

@@ -1,4 +1,4 @@
-"""The text of derived files: a blueprint or operations as TOML, in the order that they are read."""
+"""The text of derived files: a blueprint or operations as TOML, in reading order."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-_NOTE_COLUMN = 34  # after a table's name, where its note begins
+_NOTE_COLUMN = 34  # characters from the start of a table's name to its note
 _LISTS = ("require", "inert", "nullable", "zero", "beyond")
 _ENTRIES_OF_CLASS = ("base", "prefix", "without")
 _NOTES = {
-    "values": "texts, and what a field of texts may be for the blueprint to hold",
-    "spelled": "other words for these texts; null where one says that the field is left out",
+    "values": "the values of text fields that the blueprint covers",
+    "spelled": "other spellings of these texts; null means the field is left out",
     "defaults": "what {config} assumes when a config leaves a field out",
-    "given": "and where a sub-config is given but leaves the field out",
-    "configs": "sub-configs, and the model each is of",
-    "aliases": "other spellings that the reference reads",
-    "computed": "fields that, left out or null, follow from others",
-    "repeat": "an index runs 0, 1, … below it",
-    "tensors": "checkpoint names, whole, in checkpoint order",
-    "when": "tensors, or modules whole, that exist only on a condition",
-    "ties": "tensors that are another one",
+    "given": "the same, where the sub-config is given without the field",
+    "configs": "sub-configs and their model types",
+    "aliases": "other names for fields that the reference accepts",
+    "computed": "fields that follow from others when left out or null",
+    "repeat": "how many values each index takes: 0, 1, …",
+    "tensors": "full checkpoint names and dims, in checkpoint order",
+    "when": "tensors and whole modules that exist only under a condition",
+    "ties": "tied tensors and their targets",
     "buffers": "not parameters; checkpoints may store them: dtype and dims",
-    "active": "of how many experts one token takes the way",
-    "stored": "what files hold in place of a tensor, or of all under a path",
-    "renamed": "paths that older files have, and what files call them now",
-    "modules": "the classes of the modules that hold tensors",
+    "active": "how many experts each token is routed to",
+    "stored": "what files hold instead of a tensor, or of all tensors under a path",
+    "renamed": "paths in older files and their current names",
+    "modules": "the classes of modules that hold tensors",
 }
 _ORDER = (
     "values",
@@ -51,17 +51,17 @@ _ORDER = (
 _KEYED_BY_PATH = ("tensors", "when", "ties", "buffers", "modules", "active", "stored", "renamed")
 _KINDS_OF_OPERATIONS = ("forward", "backward", "saved")
 _NOTES_OF_OPERATIONS = {
-    "fields": "that decide anything, with what they are by default",
-    "held": "fields at which alone this was recorded",
-    "repeat": "an index runs 0, 1, … below it",
+    "fields": "the fields that matter, with their defaults",
+    "held": "fields that must keep these values",
+    "repeat": "how many values each index takes: 0, 1, …",
     "forward": "matrix products of eager attention: batch, rows, inner, columns",
-    "backward": "those of the backward pass, from the loss or the sum of outputs",
-    "saved": "what is kept for backward, a storage once: dtype and dims",
+    "backward": "the same in the backward pass, from the loss or the sum of outputs",
+    "saved": "tensors kept for backward, each storage once: dtype and dims",
 }
 
 
 def blueprint_text(raw: Mapping[str, Any], config: str) -> str:
-    """Return the text of a blueprint's file; ``config`` is the class that has the defaults."""
+    """Return the text of a blueprint's file; ``config`` names the class that has the defaults."""
     proved = f"derived and proved on {raw['proof']['configs']} unseen configs."
     lines = [
         f"# {raw['class']}: {raw['source']}, {proved}",
@@ -112,7 +112,7 @@ def _entry_lines(table: Mapping[str, Any], keys: Iterable[str]) -> list[str]:
 
 
 def _table_lines(name: str, table: Mapping[str, Any], note: str = "") -> Iterator[str]:
-    """Yield the lines of a blueprint's table; names of tensors and modules are always quoted."""
+    """Yield the lines of a blueprint's table; the names of tensors and modules are quoted."""
     yield _header(name, note)
     is_keyed_by_path = any(part in name for part in _KEYED_BY_PATH)
     for key, value in table.items():
@@ -126,7 +126,7 @@ def _table_lines(name: str, table: Mapping[str, Any], note: str = "") -> Iterato
 
 
 def _operations_lines(name: str, table: Mapping[str, Any], note: str = "") -> Iterator[str]:
-    """Yield the lines of a table of operations, with one item a line where a list has several."""
+    """Yield the lines of a table of operations; a list of several items has one per line."""
     yield _header(name, note)
     for key, value in table.items():
         if isinstance(value, list) and len(value) > 1:

@@ -35,9 +35,9 @@ _BRACKETED = max(PRECEDENCE["=="], PRECEDENCE["if"])  # a dim no stronger than t
 
 
 class IndexLetters:
-    """The letters of indices, none of them a field's name.
+    """The letters of indices; no letter is also the name of a field.
 
-    Lists of the same number of modules, in the same place, share a letter.
+    Lists with the same number of modules, inside the same lists, share a letter.
     """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
@@ -55,7 +55,7 @@ class IndexLetters:
         return self.counting(count, self.chain(draft, list_above(path)))
 
     def counting(self, tree: Tree, above: Sequence[str]) -> str:
-        """Return the letter of an index that runs up to this, inside others of these letters."""
+        """Return the letter of an index with this many values, inside indices of these letters."""
         text = expression(tree, above)
         depths = [leaf[1] for leaf in leaves(tree) if leaf[0] == "index"]
         outer = "".join(above[: 1 + max(depths, default=-1)])
@@ -66,13 +66,13 @@ class IndexLetters:
         return self._letter_of[key]
 
     def chain(self, draft: Draft, path: str) -> list[str]:
-        """Return the letters of the lists from the outermost down to this one."""
+        """Return the letters of the lists from the outermost list down to this one."""
         if not path:
             return []
         return [*self.chain(draft, list_above(path)), self.of(draft, path)]
 
     def named(self, draft: Draft, template: str) -> str:
-        """Return a name with its letters."""
+        """Return a template's name, with letters for its indices."""
         return lettered_name(template, self.chain(draft, list_above(template)))
 
 
@@ -87,7 +87,7 @@ def lettered_name(template: str, letters: Iterable[str]) -> str:
 
 
 def expression(tree: Tree, letters: Iterable[str] = ()) -> str:
-    """Return the text of a tree, its indices by their letters.
+    """Return the text of a tree, with letters for its indices.
 
     Example:
         >>> expression(("<", ("index", 0), ("name", "first_k_dense_replace")), "i")
@@ -97,7 +97,7 @@ def expression(tree: Tree, letters: Iterable[str] = ()) -> str:
 
 
 def dim(tree: Tree, letters: Iterable[str] = ()) -> str:
-    """Return the text of one dim, with spaces inside brackets only.
+    """Return the text of one dim; only text inside brackets may have spaces.
 
     Example:
         >>> dim(("*", ("value", 2), ("+", ("name", "a"), ("name", "b"))))
@@ -118,7 +118,7 @@ def section(
 ) -> dict[str, dict[str, str]]:
     """Return a draft's tensors, ties, conditions and buffers as the tables of a blueprint.
 
-    ``only`` names the templates to write down; conditions are kept that one of them stands under.
+    ``only`` names the templates to write. Only conditions that apply to one of them are kept.
     """
     kept = _kept(draft, only)
     tensors: dict[str, str] = {}
@@ -143,7 +143,7 @@ def section(
 
 
 def _kept(draft: Draft, only: Iterable[str] | None) -> set[str]:
-    """Return the templates to write down: these, or all tensors and the known buffers."""
+    """Return the templates to write: these, or all tensors and the known buffers."""
     if only is not None:
         return set(only)
     kept = set(draft.tensors)
@@ -158,7 +158,7 @@ def _dims(tensor: Drafted, chain: Sequence[str]) -> str:
 
 
 def _tie(tensor: Drafted, chain: Sequence[str]) -> str:
-    """Return the name of the tensor that this one is, with the condition on which it is."""
+    """Return the name of the tensor that this one is tied to, and the condition of the tie."""
     target_template, condition = tensor.ties[0]
     target = lettered_name(target_template, chain)
     if condition == ("value", True):
@@ -171,7 +171,7 @@ def _chosen(tensors: Mapping[str, Drafted], kept: Container[str]) -> list[Drafte
 
 
 def _conditions_above(draft: Draft, kept: Iterable[str]) -> dict[str, Tree]:
-    """Return the conditions on which these templates exist, by path."""
+    """Return the conditions under which these templates exist, by path."""
     conditions = {}
     for path, condition in draft.conditions.items():
         stands_above = any(f"{template}.".startswith(f"{path}.") for template in kept)
@@ -181,7 +181,7 @@ def _conditions_above(draft: Draft, kept: Iterable[str]) -> dict[str, Tree]:
 
 
 def fields_in(draft: Draft, only: Iterable[str] | None = None) -> list[str]:
-    """Return the fields that a draft's expressions name, in the order in which its tensors do."""
+    """Return the fields that a draft's expressions name, in the order of its tensors."""
     kept = _kept(draft, only)
     trees: list[Tree] = []
     for path, count in draft.repeats.items():

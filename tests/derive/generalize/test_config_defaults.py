@@ -115,7 +115,7 @@ def or_else(value: Any, otherwise: Any) -> Any:
     return otherwise if value is None else value
 
 
-UNKNOWN = "what x is by default"
+UNKNOWN = "the default of x is not known"
 FIELD: dict[str, Case] = {
     "has a default": Case(7, None, [9], {"x": 7}),
     "has a text for a default": Case("gelu", None, ["relu"], {"x": "gelu"}),

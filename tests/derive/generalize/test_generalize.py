@@ -531,7 +531,7 @@ def test_a_condition_is_one_of_those_asked(case: str) -> None:
 
     draft = generalize([looked_at(fields) for fields in every_fields])
     assert said(draft).conditions == {"part": found}
-    assert draft.unknown == ([] if found else ["when part exists"])
+    assert draft.unknown == ([] if found else ["the condition for part"])
     assert all(draft.gives(looked_at(fields)) for fields in every_fields) is (found is not None)
 
 
@@ -733,7 +733,11 @@ def test_a_draft_predicts_every_shape_and_tie(
 
 
 def test_what_a_draft_does_not_know_is_listed() -> None:
-    assert DRAFT.unknown == ["how many none has", "when lost exists", "the shape of a.{0}.on.w"]
+    assert DRAFT.unknown == [
+        "the number of modules in none",
+        "the condition for lost",
+        "the shape of a.{0}.on.w",
+    ]
 
 
 def test_tensors_of_two_ranks_have_no_shape_in_common() -> None:

@@ -147,7 +147,7 @@ def test_a_field_that_a_dim_is_no_arithmetic_of_is_pinned_and_the_others_are_fre
         [],
     )
     assert all(of.draft.gives(probe) for probe in of.probes)
-    assert (done.exact, done.holes) == (True, ["buckets has one value only"])
+    assert (done.exact, done.holes) == (True, ["only one value of buckets is covered"])
     raw = tomllib.loads(done.text)
     assert (raw["require"], raw["proof"]["holes"]) == (["buckets == 20"], done.holes)
     path = tmp_path / "primes.toml"

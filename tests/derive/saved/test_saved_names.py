@@ -537,7 +537,7 @@ def refused(i: int, fields: dict[str, int]) -> Layer:
             lambda i, fields: {
                 f"h.{i + 1}.text": ((fields["one"], fields["wide"]), (f"h.{i}.text",))
             },
-            "the numbers in h.{1}.text do not run from 0",
+            "the numbers in h.{1}.text do not count up from 0",
         ),
         (
             lambda i, fields: {
@@ -547,13 +547,13 @@ def refused(i: int, fields: dict[str, int]) -> Layer:
         ),
         (
             lambda i, fields: {f"h.{i}.x": ((7 * i * i * fields["one"] + 1, 1), (f"h.{i}.text",))},
-            "no expression comes to",
+            "no expression gives",
         ),
         (
             lambda i, fields: {
                 f"h.{i}.x": ((2, 1), (f"h.{i}.text", *([f"h.{i}.image"] if i % 2 else [])))
             },
-            "h.{0}.text is stored now with these tensors, now with others",
+            "h.{0}.text is stored with different tensors in different configs",
         ),
     ],
     ids=["an error", "a distance", "two names", "no dims", "now this, now that"],
@@ -564,7 +564,7 @@ def test_what_cannot_be_told_is_a_hole(
     found = learned(layer)
     assert not found.stored
     assert len(found.holes) == 1
-    assert found.holes[0].startswith("Model: what files hold was not found: ")
+    assert found.holes[0].startswith("Model: the contents of files were not derived: ")
     assert why in found.holes[0]
 
 

@@ -103,7 +103,7 @@ def _add_origin(
             origins.defaults[name], origins.given[name] = default, LEFT_OUT
         return tree
     if default is None:
-        origins.unknown.append(f"what {name} is by default")
+        origins.unknown.append(f"the default of {name} is not known")
         return None
     origins.defaults[name] = default
     if given is not None and given != default:

@@ -54,13 +54,13 @@ class Draft:
 
     @property
     def unknown(self) -> list[str]:
-        """What no expression was found for."""
+        """The parts without an expression."""
         counts = [path for path, count in self.repeats.items() if count is None]
         paths = [path for path, condition in self.conditions.items() if condition is None]
         tensors = [name for name, tensor in self.tensors.items() if tensor.dims is None]
         return [
-            *(f"how many {path} has" for path in counts),
-            *(f"when {path} exists" for path in paths),
+            *(f"the number of modules in {path}" for path in counts),
+            *(f"the condition for {path}" for path in paths),
             *(f"the shape of {name}" for name in tensors),
         ]
 

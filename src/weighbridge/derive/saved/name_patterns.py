@@ -98,7 +98,7 @@ def _named_part(
             slots.append(f"{{{depth}}}")
             own_numbers = [*numbers]
         else:
-            raise UnclearError(f"{pattern} has two numbers of its own")
+            raise UnclearError(f"{pattern} has two numbers that are not indices of a module")
     return pattern.format(*slots), NamedPart(templates, tensors, own_numbers)
 
 

@@ -51,9 +51,10 @@ def learn_saved(
                     return SavedNames({}, {}, [])
                 files.append(in_files)
         stored = saved_tensors(draft, chosen, files)
-    except Exception as error:  # what cannot be reverted is a hole, and does no harm to the rest
+    except Exception as error:  # a conversion that cannot be reverted is a hole; the rest holds
         reason = str(error).strip()[:_LONGEST_REASON]
-        return SavedNames({}, {}, [f"{class_name}: what files hold was not found: {reason}"])
+        hole = f"{class_name}: the contents of files were not derived: {reason}"
+        return SavedNames({}, {}, [hole])
     older: dict[str, str] = {}
     for in_files in files:
         older |= in_files.older

@@ -74,7 +74,8 @@ def _by_source(
             by_source.setdefault(templates, []).append(tensor)
     for template, times in Counter(chain.from_iterable(by_source)).items():
         if times > 1:
-            raise UnclearError(f"{template} is stored now with these tensors, now with others")
+            problem = f"{template} is stored with different tensors in different configs"
+            raise UnclearError(problem)
     return by_source
 
 
@@ -120,7 +121,7 @@ def _numbered_tensors(name: str, part: NamedPart) -> Iterator[tuple[FileTensor, 
 
 
 def _not_from_0(name: str) -> UnclearError:
-    return UnclearError(f"the numbers in {name} do not run from 0")
+    return UnclearError(f"the numbers in {name} do not count up from 0")
 
 
 def _dims_of_all(sizes: _Sizes, name: str, parts: Sequence[NamedPart]) -> tuple[Tree, ...]:
@@ -188,12 +189,12 @@ class _Sizes:
         exact = [tree for tree in likely if tree[0] != "//" or _is_exact(tree, environments)]
         tree = self._lost_values.expression(list(wanted.values()), environments, exact)
         if tree is None:
-            raise UnclearError(f"no expression comes to {sorted(set(wanted.values()))[:3]}")
+            raise UnclearError(f"no expression gives {sorted(set(wanted.values()))[:3]}")
         return simplified(tree)
 
 
 def _not_the_same_dims(part: NamedPart) -> UnclearError:
-    return UnclearError(f"{part.tensors[0].name} has not always the same dims")
+    return UnclearError(f"{part.tensors[0].name} does not always have the same dims")
 
 
 def _is_exact(quotient: Tree, environments: Iterable[Mapping[str, object]]) -> bool:
