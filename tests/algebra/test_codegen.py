@@ -1,4 +1,4 @@
-"""Code: each language that an expression is written in agrees with the evaluator."""
+"""Generated code: every language gives the same value as the evaluator."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def truths(depth: int, *, lists: bool) -> st.SearchStrategy[Tree]:
 
 
 def valued(tree: Tree, bound: dict[str, Any], meaning: Any = NUMBERS) -> Any:
-    """Return the value of a tree; a draw without one is drawn again."""
+    """Return the value of a tree; draw again if it has none."""
     try:
         return evaluate(tree, bound, meaning)
     except ExpressionError:
@@ -212,7 +212,7 @@ _CAST = f"CAST({_HALF} AS BIGINT)"
         ("-(a + b)", "-(a + b)"),
     ],
 )
-def test_sql_is_written_so(text: str, written: str) -> None:
+def test_sql_text(text: str, written: str) -> None:
     assert code(parse(text), "sql", str) == written
 
 
@@ -231,12 +231,12 @@ def test_sql_is_written_so(text: str, written: str) -> None:
         ],
     ],
 )
-def test_what_sql_cannot_say_is_not_portable(text: str, is_so: bool) -> None:
+def test_what_sql_cannot_express_is_not_portable(text: str, is_so: bool) -> None:
     bound = {"a": 7, "b": 2, "x": 2.5, "p": True, "sizes": [1]}
     assert is_portable(parse(text), bound) is is_so
 
 
-# LaTeX, read back by a reader that knows nothing of how it is written
+# LaTeX, read back by a reader that does not know how it was written
 
 _LATEX_TOKEN = re.compile(
     r"\s*(\d+(?:\.\d+)?(?:e[-+]?\d+)?|\\operatorname\{\w+\}|\\mathit\{\w+\}|\\text\{ \w+ \}"
@@ -261,7 +261,7 @@ _LOOSEST_FIRST = (
 
 
 class LatexReader:
-    """Reads LaTeX as mathematicians do, and makes the tree."""
+    """A reader of LaTeX, as mathematicians write it, that builds the tree."""
 
     def __init__(self, text: str) -> None:
         self.tokens = _LATEX_TOKEN.findall(text)
@@ -412,7 +412,7 @@ def latex(tree: Tree) -> str:
 @unhurried
 @given(integers(3, lists=True) | fractions(2, lists=True) | truths(2, lists=True), values)
 def test_latex_agrees_with_the_evaluator(tree: Tree, bound: dict[str, Any]) -> None:
-    tree = floored(tree)  # a fraction stroke leaves no remainder
+    tree = floored(tree)  # a fraction bar drops no remainder
     expected = valued(tree, bound)
     written = latex(tree)
     read = LatexReader(written).whole()
@@ -423,7 +423,7 @@ def test_latex_agrees_with_the_evaluator(tree: Tree, bound: dict[str, Any]) -> N
         assert value == expected, written
 
 
-# As people set it
+# As people write it
 
 
 @pytest.mark.parametrize(
@@ -484,7 +484,7 @@ def test_latex_agrees_with_the_evaluator(tree: Tree, bound: dict[str, Any]) -> N
           for kind in ("abs", "int", "len", "log2", "round", "min")],
     ],
 )  # fmt: skip
-def test_a_formula_is_set_so(tree: str, unicode: str, in_latex: str, html: str) -> None:
+def test_a_formula_in_each_notation(tree: str, unicode: str, in_latex: str, html: str) -> None:
     parsed = parse(tree)
     assert show(parsed, str, TEXT) == unicode
     assert show(parsed, str, meaning_in("latex")) == in_latex

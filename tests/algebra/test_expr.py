@@ -1,4 +1,4 @@
-"""Expressions: text and tree are one, numbers and arrays agree with Python, all else is refused."""
+"""Expressions: text and tree agree, values agree with Python, and everything else is refused."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ literals = numbers | st.builds(
 
 
 def grow(inside: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
-    """Return trees of one operator more."""
+    """Return trees with one more operator."""
     return (
         st.tuples(st.sampled_from(BINARY), inside, inside)
         | st.tuples(st.sampled_from(UNARY), inside)
@@ -132,7 +132,7 @@ def test_a_text_is_written_as_it_was_read(text: str) -> None:
 
 
 def pairs(text: str) -> list[tuple[int, int]]:
-    """Return where each parenthesis that encloses no arguments and no text opens and closes."""
+    """Return the positions of each pair of parentheses that is not a call or inside a text."""
     found: list[tuple[int, int]] = []
     opened: list[int] = []
     quote = ""
@@ -166,7 +166,7 @@ def test_space_between_words_means_nothing(tree: Tree, space: str) -> None:
         assert parse(f"{space}{text}{space}") == tree
 
 
-# Meaning: trees of numbers that have a value, and trees of truths about them.
+# Meaning: trees of numbers that have a value, and conditions on them.
 
 BOUND = ("a", "b", "c")
 
@@ -214,7 +214,7 @@ BUILTINS = {
 
 
 def valued(tree: Tree, bound: dict[str, Any]) -> Any:
-    """Return the value of a tree, or that it has none."""
+    """Return the value of a tree, or `"none"` if it has no value."""
     try:
         return evaluate(tree, bound)
     except ExpressionError:
@@ -240,7 +240,7 @@ def test_arrays_are_integers_side_by_side(tree: Tree, rows: list[dict[str, int]]
     each = [valued(tree, row) for row in rows]
     if "none" not in each:
         columns = {name: np.array([row[name] for row in rows]) for name in BOUND}
-        with np.errstate(all="ignore"):  # of arrays, an if looks at both sides
+        with np.errstate(all="ignore"):  # an if over arrays evaluates both sides
             assert np.broadcast_to(valued(tree, columns), len(rows)).tolist() == each
 
 
@@ -335,16 +335,16 @@ def test_an_expression_has_this_value(text: str, value: object) -> None:
         ("(-n) ** 0.5", "has no value: a negative number has no such power"),
         ("sqrt(-n)", "has no value"),
         ("log2(zero)", "has no value"),
-        ("int(word)", "has no value: arithmetic is of numbers"),
+        ("int(word)", "has no value: arithmetic takes numbers"),
         ("int(huge * huge)", "has no value: "),
         ("max([])", "has no value"),
-        ("sum(word)", "has no value: arithmetic is of numbers"),
-        ("n if n else 2", "has no value: and, or, not, if are of what is true or false"),
+        ("sum(word)", "has no value: arithmetic takes numbers"),
+        ("n if n else 2", "has no value: and, or, not and if take true or false"),
         (
             "count(i for i in range(n))",
-            "has no value: and, or, not, if are of what is true or false",
+            "has no value: and, or, not and if take true or false",
         ),
-        ("[i for i in range(1.5)]", "has no value: range is of one integer"),
+        ("[i for i in range(1.5)]", "has no value: range takes one integer"),
         ("[i for i in range(n)] + i", "no field named i"),
         ("scaling['kind']", r"has no value: there is no 'kind' \(scaling = an object of 1\)"),
     ],
@@ -377,7 +377,7 @@ def test_an_expression_without_a_value_says_why(text: str, said: str) -> None:
 @pytest.mark.parametrize("number", [6, 0, np.int64(6), np.array([6, 0])])
 def test_only_what_is_true_or_false_is_joined(text: str, number: object) -> None:
     with pytest.raises(
-        ExpressionError, match="are of what is true or false: write a comparison, as in n > 0 and …"
+        ExpressionError, match="take true or false: write a comparison, such as n > 0 and …"
     ):
         evaluate(parse(text), {"n": number, "i": 4, "s": 2, "word": "w"})
 
@@ -394,7 +394,7 @@ def test_flags_of_numpy_are_joined_as_pythons_are() -> None:
 )
 def test_arithmetic_is_of_numbers(text: str) -> None:
     for kinds in (["quick"], ("quick",)):
-        with pytest.raises(ExpressionError, match="has no value: arithmetic is of numbers"):
+        with pytest.raises(ExpressionError, match="has no value: arithmetic takes numbers"):
             evaluate(parse(text), {"n": 5, "word": "w", "percent": "%9d", "kinds": kinds})
 
 
@@ -418,7 +418,7 @@ def test_arithmetic_is_of_numbers(text: str) -> None:
 )
 def test_no_value_explodes(text: str) -> None:
     bounds = (
-        "arithmetic is of numbers",
+        "arithmetic takes numbers",
         "an integer has at most 4096",
         "a loop has at most 10,000",
     )
@@ -427,7 +427,7 @@ def test_no_value_explodes(text: str) -> None:
         evaluate(parse(text), {"a" * 500: 10**1000})
 
 
-def test_a_value_has_a_most_bits() -> None:
+def test_a_value_has_a_maximum_of_bits() -> None:
     half = 2 ** (MOST_BITS // 2) - 1
     eighth = 2 ** (MOST_BITS // 8) - 1
     assert evaluate(parse("a * a"), {"a": half}) == half * half
@@ -446,7 +446,7 @@ def test_operators_mean_what_the_table_says() -> None:
     assert evaluate(parse("2 + a * b"), {"a": "A", "b": "B"}, written) == "(2 plus (A times B))"
 
 
-# What is refused
+# Refusals
 
 
 @unhurried
@@ -476,7 +476,7 @@ def test_any_words_in_any_order_are_an_expression_or_refused(text: str) -> None:
 
 
 def is_read_or_refused(text: str) -> bool:
-    """Whether a text was read and its tree's text reads the same, or it was refused in one line."""
+    """Whether a text was parsed and survives a round trip, or was refused in one line."""
     try:
         tree = parse(text)
     except ExpressionError as error:
@@ -487,9 +487,9 @@ def is_read_or_refused(text: str) -> bool:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "expected a name or a number, found its end"),
-        ("  ", "expected a name or a number, found its end"),
-        ("a +", "expected a name or a number, found its end"),
+        ("", "expected a name or a number, found the end"),
+        ("  ", "expected a name or a number, found the end"),
+        ("a +", "expected a name or a number, found the end"),
         ("+ a", r"did not expect '\+'"),
         ("a b", "did not expect 'b'"),
         ("a not b", "did not expect 'not'"),
@@ -499,16 +499,16 @@ def is_read_or_refused(text: str) -> bool:
         ("3x", "did not expect 'x'"),
         ("a if b if c else d else e", "expected else, found if"),
         ("or", "did not expect 'or'"),
-        ("a or", "found its end"),
+        ("a or", "found the end"),
         ("()", r"did not expect '\)'"),
-        ("(a", r"expected \), found its end"),
+        ("(a", r"expected \), found the end"),
         ("a)", r"did not expect '\)'"),
         ("(a]", r"expected \), found \]"),
-        ("a[1", r"expected \], found its end"),
+        ("a[1", r"expected \], found the end"),
         ("a[]", r"did not expect '\]'"),
         ("a[1, 2]", r"expected \], found ,"),
         ("a[1:2:3]", r"expected \], found :"),
-        ("[1, 2", r"expected \], found its end"),
+        ("[1, 2", r"expected \], found the end"),
         ("[i for i in n]", r"expected range, found n"),
         ("[i for a.b in range(n)]", r"did not expect 'a\.b'"),
         ("[i for 1 in range(n)]", r"did not expect '1'"),
@@ -518,18 +518,18 @@ def is_read_or_refused(text: str) -> bool:
         ("count(i)", r"expected for, found \)"),
         ("sum(i for i in range(n))", r"expected \), found for"),
         ("range(3)", r"did not expect '\('"),
-        ("a if b", "expected else, found its end"),
-        ("1 + a if b", "expected else, found its end"),
+        ("a if b", "expected else, found the end"),
+        ("1 + a if b", "expected else, found the end"),
         ("a == b not in c", "comparisons do not chain"),
-        ("1e999", "a number is finite"),
+        ("1e999", "a number must be finite"),
         ("a, b", "did not expect ','"),
-        (".5", r"cannot be read from '\.5' on"),
-        ("a.", r"cannot be read from '\.' on"),
-        ("a = b", "cannot be read from ' = b' on"),
-        ("a; b", "cannot be read from '; b' on"),
-        ("{a}", "cannot be read from '{a}' on"),
-        ("'a", 'cannot be read from "\'a" on'),
-        (r"'a\n'", "cannot be read from"),
+        (".5", r"cannot be read, starting at '\.5'"),
+        ("a.", r"cannot be read, starting at '\.'"),
+        ("a = b", "cannot be read, starting at ' = b'"),
+        ("a; b", "cannot be read, starting at '; b'"),
+        ("{a}", "cannot be read, starting at '{a}'"),
+        ("'a", 'cannot be read, starting at "\'a"'),
+        (r"'a\n'", "cannot be read, starting at"),
         ("a < b < c", "comparisons do not chain"),
         ("a == b in c", "comparisons do not chain"),
         ("a == (b < c) == d", "comparisons do not chain"),
@@ -542,7 +542,9 @@ def is_read_or_refused(text: str) -> bool:
         ("lambda: 0", "did not expect ':'"),
     ],
 )
-def test_what_is_no_expression_is_refused_where_it_ends_to_be_one(text: str, said: str) -> None:
+def test_a_text_that_is_not_an_expression_is_refused_where_it_goes_wrong(
+    text: str, said: str
+) -> None:
     with pytest.raises(ExpressionError, match=said):
         parse(text)
 
@@ -572,7 +574,7 @@ def test_an_expression_has_a_deepest_nesting(begun: str, inside: str, ended: str
         return begun * times + inside + ended * times
 
     assert parse(nested(DEEPEST - 1))
-    with pytest.raises(ExpressionError, match="an expression is at most 40 deep"):
+    with pytest.raises(ExpressionError, match="an expression has at most 40 nested operators"):
         parse(nested(DEEPEST))
 
 
@@ -584,10 +586,10 @@ def test_a_text_is_parsed_once() -> None:
     assert parse("a + 1") is parse("a + 1")
 
 
-# Bounds, exactly at them and one beyond
+# Bounds: exactly at the bound, and one beyond it
 
 
-def test_a_product_has_a_most_bits() -> None:
+def test_a_product_has_a_maximum_of_bits() -> None:
     half = 2 ** (MOST_BITS // 2 - 1)
     assert evaluate(parse("a * b"), {"a": half, "b": half}) == half * half
     assert evaluate(parse("a * b"), {"a": half, "b": half * 2 - 1})
@@ -597,7 +599,7 @@ def test_a_product_has_a_most_bits() -> None:
     assert evaluate(parse("a * b"), {"a": 2**4094, "b": 1}) == 2**4094
 
 
-def test_a_power_has_a_most_bits() -> None:
+def test_a_power_has_a_maximum_of_bits() -> None:
     assert evaluate(parse(f"a ** {MOST_BITS}"), {"a": 1}) == 1
     assert evaluate(parse(f"a ** {MOST_BITS // 2}"), {"a": 2}) == 2 ** (MOST_BITS // 2)
     for text in (f"1 ** {MOST_BITS + 1}", f"2 ** {MOST_BITS // 2 + 1}"):
@@ -607,9 +609,11 @@ def test_a_power_has_a_most_bits() -> None:
     assert evaluate(parse("(-8) ** 3"), {}) == -512
 
 
-def test_a_loop_has_a_most_rounds() -> None:
+def test_a_loop_has_a_maximum_of_rounds() -> None:
     assert len(evaluate(parse(f"[0 for i in range({MOST_ROUNDS})]"), {})) == MOST_ROUNDS
-    with pytest.raises(ExpressionError, match="a loop has at most 10,000 rounds, with those of"):
+    with pytest.raises(
+        ExpressionError, match="a loop has at most 10,000 rounds, including those of"
+    ):
         evaluate(parse(f"[0 for i in range({MOST_ROUNDS + 1})]"), {})
     nested = "[[0 for j in range(m)] for i in range(n)]"
     assert len(evaluate(parse(nested), {"n": 3, "m": MOST_ROUNDS // 3})) == 3
@@ -626,7 +630,7 @@ def test_spaces_do_not_make_an_expression_long() -> None:
     assert len(list(names_in(parse(f" {text} ")))) == LONGEST // 2
 
 
-def test_arguments_are_at_most_as_many_as_depths() -> None:
+def test_the_number_of_arguments_is_bounded_like_the_depth() -> None:
     assert evaluate(parse(f"max({', '.join(['1'] * DEEPEST)})"), {}) == 1
     with pytest.raises(ExpressionError, match=r"max takes at most 40 argument\(s\), found 41"):
         parse(f"max({', '.join(['1'] * (DEEPEST + 1))})")
@@ -635,12 +639,12 @@ def test_arguments_are_at_most_as_many_as_depths() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a +", "a +: expected a name or a number, found its end."),
+        ("a +", "a +: expected a name or a number, found the end."),
         ("(a]", "(a]: expected ), found ]."),
         ("2 ** 3 ** 4", "2 ** 3 ** 4: powers do not chain."),
         ("a < b == c", "a < b == c: comparisons do not chain."),
-        ("1e400", "1e400: a number is finite."),
-        ("a $ bcdefghijk", "a $ bcdefghijk: cannot be read from ' $ bcdefgh' on."),
+        ("1e400", "1e400: a number must be finite."),
+        ("a $ bcdefghijk", "a $ bcdefghijk: cannot be read, starting at ' $ bcdefgh'."),
     ],
 )
 def test_a_refusal_has_these_words(text: str, message: str) -> None:
@@ -652,13 +656,13 @@ def test_a_refusal_has_these_words(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("word + 1", "arithmetic is of numbers, not of texts or lists"),
-        ("1 + word", "arithmetic is of numbers, not of texts or lists"),
-        ("1 % scaling", "arithmetic is of numbers, not of texts or lists"),
-        ("floor(word)", "arithmetic is of numbers, not of texts or lists"),
+        ("word + 1", "arithmetic takes numbers, not texts or lists"),
+        ("1 + word", "arithmetic takes numbers, not texts or lists"),
+        ("1 % scaling", "arithmetic takes numbers, not texts or lists"),
+        ("floor(word)", "arithmetic takes numbers, not texts or lists"),
         ("(0 - 8) ** 0.5", "a negative number has no such power"),
-        ("[i for i in range(true)]", "range is of one integer"),
-        ("1 and true", "and, or, not, if are of what is true or false: write a comparison"),
+        ("[i for i in range(true)]", "range takes one integer"),
+        ("1 and true", "and, or, not and if take true or false: write a comparison"),
     ],
 )
 def test_a_value_is_refused_with_these_words(text: str, message: str) -> None:
@@ -666,7 +670,7 @@ def test_a_value_is_refused_with_these_words(text: str, message: str) -> None:
         evaluate(parse(text), {"word": "w", "scaling": {"a": 1}})
 
 
-def test_of_arrays_an_operator_is_taken_element_by_element() -> None:
+def test_operators_work_on_arrays_element_by_element() -> None:
     bound = {"a": np.array([1, 6, 5]), "b": np.array([4, 2, 5]), "x": np.array([0.5, -1.5, 2.5])}
     for text, expected in {
         "max(a, b)": [4, 6, 5],
@@ -690,7 +694,7 @@ def test_of_arrays_an_operator_is_taken_element_by_element() -> None:
         assert value.tolist() == expected, text
         if text.startswith(("int", "floor", "ceil", "round")):
             assert value.dtype == np.int64
-    with pytest.raises(ExpressionError, match="this is of one number, not of an array"):
+    with pytest.raises(ExpressionError, match="this takes one number, not an array"):
         evaluate(parse("log2(a)"), bound)
     assert evaluate(parse("log2(n) + sqrt(n)"), {"n": np.int64(16)}) == 8.0
 
@@ -718,7 +722,7 @@ def test_each_operator_has_its_value_and_its_type(text: str, value: object) -> N
     assert (result, type(result)) == (value, type(value))
 
 
-def test_looked_at_operands_alone_have_their_names() -> None:
+def test_only_the_operands_searched_give_names() -> None:
     tree = parse("sizes[i] + width if flag else depths[j]")
     assert list(names_in(tree)) == ["flag", "sizes", "i", "width", "depths", "j"]
     assert list(names_in(tree, {"[]": slice(1)})) == ["flag", "sizes", "width", "depths"]
@@ -732,14 +736,14 @@ def test_looked_at_operands_alone_have_their_names() -> None:
         *[("it's", '"it\'s"'), ('"', "'\"'"), ("", '""')],
     ],
 )
-def test_a_literal_is_written_so(value: object, written: str) -> None:
+def test_the_text_of_a_literal(value: object, written: str) -> None:
     assert source(("value", value)) == written
 
 
 @pytest.mark.parametrize(
     ("value", "so"), [(1, True), (1.5, True), (True, False), ("1", False), (None, False)]
 )
-def test_a_number_is_no_truth(value: object, so: bool) -> None:
+def test_a_number_is_not_a_truth_value(value: object, so: bool) -> None:
     assert is_number(value) is so
 
 

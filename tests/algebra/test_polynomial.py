@@ -112,10 +112,10 @@ def test_an_integer_and_the_polynomial_that_equals_it_are_one_key(number: int) -
 
 
 @given(polynomials)
-def test_a_polynomial_is_no_text_and_not_nothing(p: Polynomial) -> None:
+def test_a_polynomial_equals_neither_a_text_nor_none(p: Polynomial) -> None:
     assert p != str(p)
     assert p is not None
-    assert p != None  # noqa: E711  # the comparison is what is tested
+    assert p != None  # noqa: E711  # the comparison itself is tested
 
 
 # Evaluation
@@ -142,7 +142,7 @@ def test_a_polynomial_of_arrays_is_one_value_a_point(
 def test_the_tree_reads_back_as_the_polynomial(
     p: Polynomial, order: list[str], outside: set[str]
 ) -> None:
-    """Whatever stands first in a term, and whichever field stands before a bracket."""
+    """In any order of factors, and with any field factored out."""
     letters = {name: Polynomial.of(name) for name in FIELDS}
     read = evaluate(parse(source(p.tree(sorted(outside), order))), letters, symbols())
     assert Polynomial({}) + read == p
@@ -161,7 +161,7 @@ def test_the_fields_are_those_it_depends_on(p: Polynomial) -> None:
     assert p.fields() == {name for monomial in p.terms for name, _ in monomial}
 
 
-# Expressions: under symbols they come to a polynomial that has their value
+# Expressions: under symbols they give a polynomial with the same value
 
 RULE = "x % y == 0"
 
@@ -272,7 +272,7 @@ def test_what_depends_on_a_letter_is_not_decided(condition: str) -> None:
 )
 def test_what_cannot_be_written_in_letters_is_refused(condition: str) -> None:
     with pytest.raises(
-        ExpressionError, match=r"cannot be written in letters|range is of one integer"
+        ExpressionError, match=r"cannot be written in letters|range takes one integer"
     ):
         evaluate(parse(condition), {"x": Polynomial.of("x"), "sizes": [1, 2]}, symbols())
 
@@ -304,7 +304,7 @@ def test_a_letter_is_not_null() -> None:
         ("max(x, y, 3) - abs(x)", "max(x, y, 3) - abs(x)"),
     ],
 )
-def test_what_is_no_polynomial_is_kept_whole(text: str, kept: str) -> None:
+def test_what_is_not_a_polynomial_is_kept_whole(text: str, kept: str) -> None:
     letters = {"x": Polynomial.of("x"), "y": Polynomial.of("y"), "ratio": Opaque(("name", "ratio"))}
     found = in_letters(parse(text), {**letters, "flag": True, "sizes": (3, 5)}, symbols(), {"i": 1})
     assert source(found.tree()) == source(parse(kept))
@@ -333,7 +333,7 @@ def test_no_formula_explodes(text: str, said: str) -> None:
     assert source(of(text).tree()) == text
 
 
-def test_a_product_has_a_most_terms() -> None:
+def test_a_product_has_a_maximum_of_terms() -> None:
     hundred = sum((Polynomial.of("x") ** power for power in range(100)), Polynomial({}))
     others = hundred(x=Polynomial.of("y"))
     assert len((hundred * others).terms) == MOST_TERMS
@@ -425,7 +425,7 @@ def test_without_letters_a_formula_is_written_in_fields(polynomial: Polynomial, 
     assert source(polynomial.tree()) == shown
 
 
-def test_a_formula_says_its_text_by_itself() -> None:
+def test_a_formula_has_a_text_of_its_own() -> None:
     assert str(H * F - 2) == "hidden_size·intermediate_size - 2"
 
 
@@ -445,7 +445,7 @@ def test_a_number_in_place_of_a_factor_is_raised_as_the_factor_was() -> None:
     assert (a * b).rewritten(lambda _: "c") == Polynomial.of("c") ** 2
 
 
-def test_a_product_has_at_most_so_many_terms() -> None:
+def test_the_terms_of_a_product_are_limited() -> None:
     def terms(name: str, count: int) -> Polynomial:
         return Polynomial({((name, power),): 1 for power in range(1, count + 1)})
 

@@ -1,4 +1,4 @@
-"""What derivation does to expressions: evaluate, simplify and negate them."""
+"""Derivation evaluates, simplifies and negates expressions."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ trees = st.recursive(atoms, grow, max_leaves=8)
 @settings(deadline=None)
 @given(trees)
 def test_what_is_compiled_agrees_with_the_evaluator(tree: Tree) -> None:
-    """It has the same value and the same type, or none."""
+    """Both give the same value and type, or none."""
     try:
         expected = evaluate(tree, BOUND)
     except ExpressionError:
@@ -201,7 +201,7 @@ def test_a_tree_is_compiled_once() -> None:
     assert compiled(parse("a + 1")) is compiled(parse("a + 1"))
 
 
-# Leaves that only derivation has
+# Leaves that only derivation uses
 
 GROWN = ("+", ("*", ("name", "a"), ("index", 1)), ("-", ("loop", "site", 3), ("value", 2)))
 

@@ -1,4 +1,4 @@
 """Expressions over names: parsed, evaluated, rewritten, written as code.
 
-Knows nothing of models.
+Knows nothing about models.
 """

@@ -1,7 +1,7 @@
-"""Expressions in other languages: one table of operators, a column for each language.
+"""Expressions in other languages: one table of operators, with a column for each language.
 
-An operator binds as tightly in every language as `expr.PRECEDENCE` says, and brackets follow from
-that. Another language is another column of the table.
+Every language uses the operator precedence of `expr.PRECEDENCE`, which decides where brackets are
+needed. To add a language, add a column to the table.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from weighbridge.algebra.expr import Meaning, Tree
 
     Writing = str | Callable[..., Shown] | None
-    """How an operator is written: in a pattern, by a function, or not at all."""
+    """How an operator is written: by a pattern, by a function, or not at all."""
 
-_MOST_FACTORS = 16  # that a power in SQL is written as; not all of its dialects have a sign for one
+_MOST_FACTORS = 16  # SQL powers are written as products: not every dialect has a power operator
 
 
 def identifiers(fields: Iterable[str], reserved: Iterable[str]) -> dict[str, str]:
-    """Return an identifier for each field, no two alike in any case.
+    """Return an identifier for each field; no two are equal, even when case is ignored.
 
     Example:
         >>> identifiers(["text_config.width", "lambda", "LAMBDA_"], ["lambda"])
@@ -52,7 +52,7 @@ def identifiers(fields: Iterable[str], reserved: Iterable[str]) -> dict[str, str
 
 
 def code(tree: Tree, language: str, name: Callable[[str], str]) -> str:
-    """Write an expression in a programming language, with ``name`` for its names.
+    """Write an expression in a programming language; ``name`` writes its names.
 
     Raises:
         KeyError: the language has no such operator or literal.
@@ -67,7 +67,7 @@ def code(tree: Tree, language: str, name: Callable[[str], str]) -> str:
 
 @cache
 def meaning_in(language: str) -> Meaning:
-    r"""Return the meaning whose values are text in a language, without the operators it lacks.
+    r"""Return the meaning whose values are text in a language; operators it lacks are left out.
 
     Example:
         >>> from weighbridge.algebra.expr import parse
@@ -103,7 +103,7 @@ def _writer(kind: str, writing: str | Callable[..., Shown]) -> Callable[..., Sho
 
 
 def python_literal(value: Any) -> str:
-    """Write a value as Python does, the tuples of a ledger as the lists of a config.
+    """Write a value as Python does; tuples are written as lists, as in a config.
 
     Example:
         >>> python_literal({"depths": (2, 18), "bias": True})
@@ -117,15 +117,15 @@ def python_literal(value: Any) -> str:
     return repr(value)
 
 
-# SQL: what DuckDB, PostgreSQL and SQLite agree on. They do not on ``/``: of integers it is an
-# integer in two of them and a fraction in DuckDB, and a cast rounds that. So the remainder is taken
-# off first: the cast finds an integer.
+# SQL: the subset on which DuckDB, PostgreSQL and SQLite agree. They disagree on ``/``: for integers
+# it gives an integer in two of them and a fraction in DuckDB, which a cast would round. So the
+# remainder is subtracted first, and the division is always exact.
 
 
 def is_portable(tree: Tree, values: Mapping[str, Any]) -> bool:
-    """Whether an expression can be written in SQL, its names being columns with these values.
+    """Whether an expression can be written in SQL, where its names are columns with these values.
 
-    It has numbers alone, no loop, no list, and no remainder of a fraction.
+    It must contain only numbers: no loops, no lists, and no remainders of fractions.
 
     Example:
         >>> from weighbridge.algebra.expr import parse
@@ -165,7 +165,7 @@ def sql_literal(value: Any) -> str:
     """Write a number as SQL does.
 
     Raises:
-        KeyError: it is no number.
+        KeyError: it is not a number.
     """
     if not is_number(value):
         raise KeyError(value)
@@ -182,7 +182,7 @@ def _sql_quotient(left: Shown, right: Shown) -> Shown:
 
 
 def _sql_minus(operand: Shown) -> Shown:
-    """Write a minus, no two in a row: they would begin a comment."""
+    """Write a minus sign, never two in a row: ``--`` begins a comment in SQL."""
     if operand.startswith("-"):
         operand = Shown(f"({operand})")
     return prefix("neg", "-{}")(operand)
@@ -207,7 +207,7 @@ def _sql_extreme(sign: str) -> Callable[..., Shown]:
 
 
 def _sql_integer(beyond: str, back: str) -> Callable[[Shown], Shown]:
-    """Return how a fraction is made an integer where a cast may round it either way."""
+    """Return a function that writes floor or ceil; a cast alone may round either way."""
 
     def write(operand: Shown) -> Shown:
         cast = Shown(f"CAST({operand} AS BIGINT)")
@@ -216,16 +216,16 @@ def _sql_integer(beyond: str, back: str) -> Callable[[Shown], Shown]:
     return write
 
 
-# What people read: Unicode, LaTeX and HTML
+# For people to read: Unicode, LaTeX and HTML
 
 _POWERS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _SUPERSCRIPTS = str.maketrans("0123456789", _POWERS)
 
 
 def _product(letters: str, numbers: str, coefficient: str) -> Callable[[Shown, Shown], Shown]:
-    """Return how products are written: V·H, 3×512, and 4H² after a coefficient.
+    """Return a function that writes products: V·H, 3×512, and 4H² after a coefficient.
 
-    A name of several letters does not run on from its coefficient: 3·width.
+    A name of several letters is separated from its coefficient: 3·width.
     """
 
     def write(left: Shown, right: Shown) -> Shown:
@@ -255,14 +255,14 @@ def _ends_in_number(text: str) -> bool:
 
 
 def _superscript(base: Shown, exponent: Shown) -> Shown:
-    """Write a power: H², and 2^n where the exponent is no number."""
+    """Write a power: H², or 2^n where the exponent is not a number."""
     if exponent.isdecimal():
         return infix("**", "{}{}")(base, Shown(exponent.translate(_SUPERSCRIPTS)))
     return infix("**", "{}^{}")(base, exponent)
 
 
 def _remainder(pattern: str) -> Callable[[Shown, Shown], Shown]:
-    """Return how a remainder is written; that of a negative number is not the negative of one."""
+    """Return a function that writes a remainder: (-a) mod b differs from -(a mod b)."""
 
     def write(left: Shown, right: Shown) -> Shown:
         if left.startswith("-"):
@@ -277,7 +277,7 @@ def _latex_choice(condition: Shown, then: Shown, otherwise: Shown) -> Shown:
 
 
 def _latex_item(container: Shown, index: Shown) -> Shown:
-    """Write an index as a subscript, except after another one: LaTeX allows no two."""
+    """Write an index as a subscript, or in brackets after another one: LaTeX forbids two."""
     if container[-1:] == "}" and "}_{" not in container:
         return Shown(f"{container}_{{{index}}}")
     return Shown(f"{container}[{index}]")
@@ -305,7 +305,7 @@ _SQL_MAX, _SQL_MIN = _sql_extreme(">="), _sql_extreme("<=")
 _SQL_FLOOR, _SQL_CEILING = _sql_integer(">", "-"), _sql_integer("<", "+")
 
 _LANGUAGES = ("python", "sql", "text", "latex", "html")
-# Python, SQL, Unicode, LaTeX, HTML: "" is as `parse` reads it, None not at all.
+# Python, SQL, Unicode, LaTeX, HTML: "" is the form that `parse` reads; None means unsupported.
 _OPERATORS: dict[str, tuple[Writing, Writing, Writing, Writing, Writing]] = {
     "if": ("", _sql_choice, "", _latex_choice, ""),
     "or": ("", "", "", r"{} \lor {}", ""),
@@ -346,7 +346,7 @@ _OPERATORS: dict[str, tuple[Writing, Writing, Writing, Writing, Writing]] = {
 }
 _LITERALS = {"python": python_literal, "sql": sql_literal}
 TEXT = meaning_in("text")
-"""A formula in letters, in plain Unicode."""
+"""The meaning that writes a formula in plain Unicode."""
 
 _RESERVED = (
     "all analyse analyze and any array as asc between by case cast check column config create cross"
@@ -356,4 +356,4 @@ _RESERVED = (
     " user using values when where window with"
 )
 SQL_WORDS = frozenset(_RESERVED.split())
-"""What no column can be called in DuckDB, PostgreSQL or SQLite, and the name of our own table."""
+"""Reserved words of DuckDB, PostgreSQL and SQLite, and the name of our own table."""

@@ -1,10 +1,10 @@
-"""Arithmetic over names: parsed once, evaluated under any meaning. It knows nothing of models.
+"""Arithmetic over names: parsed once, evaluated under any meaning. Knows nothing about models.
 
-A tree is a nested tuple, its first item the kind: ``("name", "hidden_size")``, ``("value", 2)``, an
-operator followed by its operands, or a loop: ``("for", index, range, body)``. A *meaning* is a
-table from operator to function, and the names are bound to whatever those functions take. The same
-tree so gives a number, a NumPy sweep, a polynomial, or its own text in LaTeX: a new meaning is a
-new table or a new kind of number, never a branch in `evaluate`.
+A tree is a nested tuple whose first item is its kind: ``("name", "hidden_size")``,
+``("value", 2)``, an operator followed by its operands, or a loop, ``("for", index, range, body)``.
+A *meaning* maps each operator to a function, and the names are bound to whatever those functions
+take. The same tree therefore gives a number, a NumPy sweep, a polynomial, or its own text in LaTeX:
+a new meaning is a new table or a new kind of number, never a branch in `evaluate`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     Meaning = Mapping[str, Callable[..., Any]]
     Tree = tuple[Any, ...]
 
-LONGEST = 2000  # characters of one expression, spaces aside
-DEEPEST = 40  # operators inside one another
-MOST_BITS = 4096  # of an integer that is a product or a power, so that no value can explode
-MOST_ROUNDS = 10_000  # of a loop, those of the loops inside it multiplied
+LONGEST = 2000  # characters in one expression, without spaces
+DEEPEST = 40  # nested operators
+MOST_BITS = 4096  # of an integer product or power, to keep values from exploding
+MOST_ROUNDS = 10_000  # of a loop, multiplied by those of the loops inside it
 
 _TOKEN = (
     r"\s*(?:(?P<number>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
@@ -37,10 +37,10 @@ _TOKEN = (
 )
 _CONSTANTS = {"true": True, "false": False, "null": None}
 _UNARY = ("abs", "ceil", "floor", "int", "len", "log2", "round", "sqrt", "sum")
-_FUNCTIONS = {**dict.fromkeys(_UNARY, 1), "max": DEEPEST, "min": DEEPEST}  # the most operands
+_FUNCTIONS = {**dict.fromkeys(_UNARY, 1), "max": DEEPEST, "min": DEEPEST}  # most operands of each
 _LOOPS = ("for", "count")
 
-# How tightly each operator binds, loosest first. Comparisons do not chain, and neither do powers.
+# Operator precedence, loosest first. Comparisons do not chain, and neither do powers.
 PRECEDENCE = {"if": 1, "or": 2, "and": 3, "not": 4}
 PRECEDENCE |= dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in", "not in"), 5)
 PRECEDENCE |= {"+": 6, "-": 6, "*": 7, "/": 7, "//": 7, "%": 7, "neg": 8, "**": 9, "[]": 10}
@@ -56,18 +56,18 @@ _NO_NAMES = {*_RESERVED, *_CONSTANTS, *_FUNCTIONS, *_LOOPS}
 
 _NO_NUMBERS = (str, list, tuple, dict)
 _TOO_LARGE = f"an integer has at most {MOST_BITS} bits"
-_TOO_LONG = f"a loop has at most {MOST_ROUNDS:,} rounds, with those of the loops inside it"
+_TOO_LONG = f"a loop has at most {MOST_ROUNDS:,} rounds, including those of nested loops"
 
 
 def _arithmetic(operate: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an operator that takes no text and no list.
+    """Return an operator that rejects texts and lists.
 
-    Python would repeat, join, read or fill in these.
+    Python would repeat, join or format them.
     """
 
     def of_numbers(left: Any, *right: Any) -> Any:
         if isinstance(left, _NO_NUMBERS) or (right and isinstance(right[0], _NO_NUMBERS)):
-            raise TypeError("arithmetic is of numbers, not of texts or lists")
+            raise TypeError("arithmetic takes numbers, not texts or lists")
         return operate(left, *right)
 
     return of_numbers
@@ -97,27 +97,27 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 def _truth(value: Any) -> Any:
-    """Return what is true or false, or an array of such.
+    """Return a truth value or an array of truth values, and refuse anything else.
 
-    Of integers, ``&`` and ``|`` would combine the bits.
+    On integers, ``&`` and ``|`` would combine the bits.
     """
     if type(value) is bool or getattr(getattr(value, "dtype", None), "kind", "") == "b":
         return value
     raise TypeError(
-        "and, or, not, if are of what is true or false: write a comparison, as in n > 0 and …"
+        "and, or, not and if take true or false: write a comparison, such as n > 0 and …"
     )
 
 
 def _choose(truth: Any, then: Any, otherwise: Any) -> Any:
-    """Return what an array of truths chooses, element by element.
+    """Choose between two values, element by element, by an array of truth values.
 
-    A plain truth has been decided by `fold`.
+    `fold` has already decided a single truth value.
     """
     return _truth(truth).astype("int64").choose([otherwise, then])
 
 
 def _equal(left: Any, right: Any) -> Any:
-    """Say whether two values are equal; lists are, however they are held."""
+    """Return whether two values are equal; a list and a tuple of equal items are equal."""
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         return list(left) == list(right)
     return left == right
@@ -137,7 +137,7 @@ def _item(container: Any, index: Any) -> Any:
 
 
 def _extreme(of_all: Callable[..., Any], beats: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Return ``max`` or ``min`` of several values or of one list; of arrays, element by element."""
+    """Return ``max`` or ``min`` for several values or one list; arrays are compared by element."""
 
     def better(left: Any, right: Any) -> Any:
         return left + (right - left) * beats(right, left)
@@ -151,7 +151,7 @@ def _extreme(of_all: Callable[..., Any], beats: Callable[[Any, Any], Any]) -> Ca
 
 
 def _whole(of_number: Callable[[Any], Any], of_array: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return how a number is made an integer, and an array one of integers."""
+    """Return a function that turns a number into an integer, or an array into integers."""
 
     def of_either(value: Any) -> Any:
         if hasattr(value, "dtype"):
@@ -164,7 +164,7 @@ def _whole(of_number: Callable[[Any], Any], of_array: Callable[[Any], Any]) -> C
 def _real(of_number: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def of_one(value: Any) -> Any:
         if getattr(value, "ndim", 0):
-            raise TypeError("this is of one number, not of an array")
+            raise TypeError("this takes one number, not an array")
         return of_number(value)
 
     return of_one
@@ -182,7 +182,7 @@ def _items(_: str, rounds: Any, body: Callable[[Any], Any]) -> list[Any]:
 
 def _rounds(rounds: Any) -> range:
     if type(rounds) is not int:
-        raise TypeError("range is of one integer")
+        raise TypeError("range takes one integer")
     return range(rounds)
 
 
@@ -224,22 +224,22 @@ NUMBERS: Meaning = {
     "sqrt": _square_root,
     "log2": _real(math.log2),
 }
-"""Python's own arithmetic, with integers that stay small, and truths that are no numbers.
+"""Python's own arithmetic, with bounded integers, and truth values that are not numbers.
 
-``in``, ``len``, ``[]`` and loops are of lists and texts, and ``log2`` is of one number; of arrays,
-every other operator is taken element by element.
+``in``, ``len``, ``[]`` and loops take lists and texts, and ``log2`` takes one number; every other
+operator also takes arrays and works element by element.
 """
 
 
 def evaluate(tree: Tree, names: Mapping[str, Any], meaning: Meaning = NUMBERS) -> Any:
-    """Return the value of a tree where ``names`` are bound so and operators mean that.
+    """Return the value of a tree, given the values of its names and the meaning of its operators.
 
-    A Python ``True`` or ``False`` on the left settles an ``or`` or ``and`` without looking at the
-    right, and an ``if`` without looking at the other side.
+    ``or``, ``and`` and ``if`` short-circuit when the operand that decides is a Python ``True`` or
+    ``False``: the operand that does not matter is not evaluated.
 
     Raises:
-        ExpressionError: a name is not bound, or an operation has no value (a division by zero, an
-            index out of range).
+        ExpressionError: a name is not bound, or an operation has no value (division by zero, index
+            out of range).
 
     Example:
         >>> tree = parse("num_attention_heads * (hidden_size // num_attention_heads)")
@@ -265,11 +265,11 @@ def fold(
     meaning: Meaning,
     most: int = MOST_ROUNDS,
 ) -> Any:
-    """Return what a tree comes to: ``name`` and ``value`` read its leaves, ``meaning`` joins them.
+    """Return the result of a tree: ``name`` and ``value`` read the leaves, ``meaning`` joins them.
 
-    A loop's meaning gets the name of its index, the value of its range, and a function from a value
-    of the index to the value of the loop's body there. It may call that as often as it likes; a
-    range that is an integer is at most ``most``.
+    The meaning of a loop gets the name of its index, the value of its range, and a function that
+    returns the value of the loop's body for a value of the index. It may call that function any
+    number of times; an integer range is at most ``most``.
     """
     pending = []
     while tree[0] not in _STARTS:
@@ -289,7 +289,7 @@ def fold(
     return result
 
 
-_STARTS = ("name", "value", "list", *_LOOPS)  # whose first operand is not what `fold` begins with
+_STARTS = ("name", "value", "list", *_LOOPS)  # `fold` does not begin with their first operand
 _LAZY = ("or", "and", "if")
 
 
@@ -323,19 +323,19 @@ def _start(
 
 
 def itself(value: Any) -> Any:
-    """Return what is given: how `fold` reads a literal that stands for itself."""
+    """Return the value unchanged: how `fold` reads a literal that stands for itself."""
     return value
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number, which is neither true nor false."""
+    """Whether a value is a number; true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def names_in(tree: Tree, looking: Mapping[str, slice] | None = None) -> Iterator[str]:
-    """Yield the names in a tree, as often as they stand there, a loop's own index left out.
+    """Yield the names in a tree, repeats included, without the indices of its loops.
 
-    ``looking`` says of which operands, where an operator's are not all looked at.
+    ``looking`` limits the operands that are searched, by operator.
 
     Example:
         >>> list(names_in(parse("2 * hidden_size + layer_types[i]")))
@@ -361,7 +361,7 @@ def names_in(tree: Tree, looking: Mapping[str, slice] | None = None) -> Iterator
 
 
 def substitute(tree: Tree, name: Callable[[str], Tree]) -> Tree:
-    """Return a tree with another in place of each of its names.
+    """Return a tree in which each name is replaced by a tree.
 
     Example:
         >>> source(substitute(parse("width * 2"), lambda name: parse("a + b")))
@@ -372,7 +372,7 @@ def substitute(tree: Tree, name: Callable[[str], Tree]) -> Tree:
 
 
 class _Trees(dict[str, "Callable[..., Tree]"]):
-    """The meaning under which every operator makes the tree that it stands in."""
+    """The meaning under which every operator rebuilds its own tree."""
 
     def __missing__(self, kind: str) -> Callable[..., Tree]:
         def join(*operands: Any) -> Tree:
@@ -391,15 +391,15 @@ _TREES: Meaning = _Trees()
 def parse(text: str) -> Tree:
     """Return the tree of an expression.
 
-    The language is a piece of Python. Names are config fields, dotted into sub-configs; literals
+    The language is a subset of Python. Names are config fields, dotted into sub-configs; literals
     are numbers, ``"strings"``, ``[lists]``, ``true``, ``false`` and ``null``; operators are
     Python's ``a if b else c``, ``or and not == != < <= > >= in + - * / // % **``, ``list[index]``
     and ``list[start:stop]``; functions are ``len``, ``sum``, ``max``, ``min``, ``abs``, ``int``,
     ``round``, ``floor``, ``ceil``, ``sqrt`` and ``log2``; loops are ``[each for i in range(n)]``
-    and ``count(condition for i in range(n))``, which says for how many it is true.
+    and ``count(condition for i in range(n))``, which counts how often it is true.
 
     Raises:
-        ExpressionError: the text is none, or is longer or deeper than any honest one.
+        ExpressionError: the text is not an expression, or is too long or too deeply nested.
 
     Example:
         >>> parse("3 * hidden_size")
@@ -415,7 +415,7 @@ def parse(text: str) -> Tree:
 
 
 PARSED: dict[str, Tree] = {}
-"""The trees of the texts parsed so far, and those that a wheel holds beside its blueprints."""
+"""The trees of the texts parsed so far, and those that a wheel ships with its blueprints."""
 
 
 def _parsed(text: str) -> Tree:
@@ -433,7 +433,7 @@ def _parsed(text: str) -> Tree:
 
 
 class _Parser:
-    """Precedence climbing over the tokens of one text."""
+    """A precedence-climbing parser for one text."""
 
     def __init__(self, text: str) -> None:
         self.text, self.tokens, self.depth = text, list(_tokens(text)), 0
@@ -444,7 +444,7 @@ class _Parser:
     def take(self, wanted: str = "") -> str:
         if not self.tokens or (wanted and self.tokens[0] != wanted):
             raise self.error(
-                f"expected {wanted or 'a name or a number'}, found {self.peek() or 'its end'}"
+                f"expected {wanted or 'a name or a number'}, found {self.peek() or 'the end'}"
             )
         return self.tokens.pop(0)
 
@@ -454,7 +454,7 @@ class _Parser:
     def expression(self, loosest: int) -> Tree:
         self.depth += 1
         if self.depth > DEEPEST:
-            raise self.error(f"an expression is at most {DEEPEST} deep")
+            raise self.error(f"an expression has at most {DEEPEST} nested operators")
         left = self.operand(loosest)
         while (strength := self.strength()) > loosest:
             kind = self.operator()
@@ -467,7 +467,7 @@ class _Parser:
         return left
 
     def strength(self) -> int:
-        """Return how tightly the operator ahead binds, 0 where there is none."""
+        """Return the precedence of the next operator, or 0 if there is none."""
         if self.tokens[:2] == ["not", "in"]:
             return _BINARY["not in"]
         return _BINARY.get(self.peek(), 0)
@@ -518,7 +518,7 @@ class _Parser:
         if token.isdigit():
             return int(token)
         if math.isinf(float(token)):
-            raise self.error("a number is finite")
+            raise self.error("a number must be finite")
         return float(token)
 
     def items(self) -> Tree:
@@ -555,7 +555,7 @@ class _Parser:
         return tree
 
     def limit(self, end: str) -> Tree:
-        """Read where a part of a list begins or ends; nothing is there before ``end``."""
+        """Read the start or the stop of a slice; it is null if ``end`` follows at once."""
         if self.peek() == end:
             return ("value", None)
         return self.expression(0)
@@ -577,7 +577,7 @@ class _Parser:
 
 @cache
 def _token_pattern() -> Pattern[str]:
-    import re  # noqa: PLC0415  # what a wheel ships is parsed already
+    import re  # noqa: PLC0415  # a wheel ships its expressions already parsed
 
     return re.compile(_TOKEN)
 
@@ -588,13 +588,13 @@ def _tokens(text: str) -> Iterator[str]:
     while at < len(text):
         token = _token_pattern().match(text, at)
         if not token:
-            raise ExpressionError(f"cannot be read from {text[at : at + 10]!r} on", where=text)
+            raise ExpressionError(f"cannot be read, starting at {text[at : at + 10]!r}", where=text)
         yield token[0].strip()
         at = token.end()
 
 
 def source(tree: Tree) -> str:
-    """Return the text of a tree, with no more parentheses than it needs.
+    """Return the text of a tree, with only the parentheses that it needs.
 
     Example:
         >>> source(parse("((hidden_size)) * (2 + len(depths))"))
@@ -604,13 +604,13 @@ def source(tree: Tree) -> str:
 
 
 class Shown(str):
-    """A piece of text that knows how tightly it is bound: whoever embeds it can bracket it."""
+    """A piece of text with the precedence of its operator, so that callers can bracket it."""
 
     strength: int
     __slots__ = ("strength",)
 
     def __new__(cls, text: str, strength: int = _ATOM) -> Self:
-        """Return the text, bound so tightly; an atom by default."""
+        """Return the text with a precedence; by default that of an atom."""
         shown = super().__new__(cls, text)
         shown.strength = strength
         return shown
@@ -622,7 +622,7 @@ def show(
     meaning: Meaning,
     value: Callable[[Any], str] | None = None,
 ) -> Shown:
-    """Return a tree as text: ``meaning`` joins `Shown` operands, the others write the leaves."""
+    """Return a tree as text: ``meaning`` joins `Shown` operands, the other two write the leaves."""
     write = value or _literal
     shown: Shown = fold(
         tree, lambda leaf: Shown(name(leaf)), lambda leaf: Shown(write(leaf)), meaning
@@ -631,7 +631,7 @@ def show(
 
 
 def infix(kind: str, pattern: str, brackets: str = "({})") -> Callable[[Shown, Shown], Shown]:
-    """Return how an operator is written between operands, each bracketed where it is looser."""
+    """Return a function that writes an operator between its operands, in brackets if looser."""
     strength = PRECEDENCE[kind]
     loosest = strength + (strength in _UNCHAINED)
 
@@ -644,13 +644,13 @@ def infix(kind: str, pattern: str, brackets: str = "({})") -> Callable[[Shown, S
 
 
 def prefix(kind: str, pattern: str, brackets: str = "({})") -> Callable[[Shown], Shown]:
-    """Return how an operator is written before its one operand."""
+    """Return a function that writes an operator before its single operand."""
     strength = PRECEDENCE[kind]
     return lambda operand: Shown(pattern.format(bracketed(operand, strength, brackets)), strength)
 
 
 def bracketed(shown: Shown, loosest: int, brackets: str = "({})") -> str:
-    """Return a text in brackets if it is bound more loosely than ``loosest``.
+    """Return a text, in brackets if it binds more loosely than ``loosest``.
 
     Example:
         >>> bracketed(Shown("a + b", PRECEDENCE["+"]), PRECEDENCE["*"])
@@ -678,7 +678,7 @@ def _choice(condition: Shown, then: Shown, otherwise: Shown) -> Shown:
 
 
 def _exponent(base: Shown, exponent: Shown) -> Shown:
-    """Write a power: a minus binds looser, but after the stars it is clear without brackets."""
+    """Write a power: a minus binds looser, but as an exponent it needs no brackets."""
     clear = Shown(exponent) if exponent.strength == PRECEDENCE["neg"] else exponent
     return infix("**", "{} ** {}")(base, clear)
 
@@ -693,7 +693,7 @@ def _part(container: Shown, start: Shown, stop: Shown) -> Shown:
 
 
 def written_as_call(pattern: str) -> Callable[..., Shown]:
-    """Return how an operator is written whose operands stand in brackets of its own.
+    """Return a function that writes an operator whose pattern brackets its operands.
 
     Example:
         >>> written_as_call("math.sqrt({})")(Shown("a + b"))
@@ -703,7 +703,7 @@ def written_as_call(pattern: str) -> Callable[..., Shown]:
 
 
 def written_as_loop(pattern: str) -> Callable[..., Shown]:
-    """Return how a loop is written as Python writes it, inside these brackets."""
+    """Return a function that writes a loop as a Python comprehension, inside a pattern."""
 
     def write(index: str, rounds: Shown, body: Callable[[Shown], Shown]) -> Shown:
         return Shown(pattern.format(f"{body(Shown(index))} for {index} in range({rounds})"))

@@ -1,10 +1,10 @@
 """Polynomials in config fields: the number type that turns a count into its formula.
 
-Bind every size of a model to its own variable instead of an integer, evaluate the same expressions,
-and the total that comes out is the formula. Exact divisions stay exact: where a model requires
+Bind every size of a model to a variable instead of an integer, evaluate the same expressions, and
+the total is the formula. Exact divisions stay exact: where a model requires
 ``hidden_size % num_attention_heads == 0``, ``hidden_size // num_attention_heads`` is the fraction
-H/A, and A·(H/A) is H. What is no polynomial, such as ``int(hidden_size * mlp_ratio)``, is kept
-whole, as a factor of its own.
+H/A, and A·(H/A) is H. An expression that is not a polynomial, such as
+``int(hidden_size * mlp_ratio)``, is kept whole, as a single factor.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Monomial = tuple[tuple[str, int], ...]
 """Pairs of factor and power, sorted; a factor is a field or an opaque expression."""
-MOST_TERMS = 10_000  # of a product, before like ones are added, so that no formula can explode
+MOST_TERMS = 10_000  # of a product, before like terms are added, to keep formulas from exploding
 MOST_EXPANDED = 8  # powers above this are kept whole
 
 
@@ -60,15 +60,15 @@ class Polynomial:
 
     @classmethod
     def of(cls, factor: str) -> Polynomial:
-        """Return the polynomial that is one field, or one expression taken whole."""
+        """Return the polynomial of a single factor: a field, or an expression kept whole."""
         return cls({((factor, 1),): 1})
 
     @classmethod
     def whole(cls, tree: Tree) -> Polynomial:
-        """Return the polynomial that is one expression taken whole.
+        """Return the polynomial of a single factor: an expression kept whole.
 
         Raises:
-            ExpressionError: its text would be longer or deeper than any that is read.
+            ExpressionError: its text would be too long or too deeply nested to be parsed.
         """
         text = source(tree)
         parse(text)
@@ -112,14 +112,14 @@ class Polynomial:
         return isinstance(other, Polynomial | int) and self.terms == _polynomial(other).terms
 
     def __hash__(self) -> int:
-        constant = self.terms.keys() <= {()}  # equals an integer, and so has its hash
+        constant = self.terms.keys() <= {()}  # it equals an integer, so it needs the same hash
         return hash(self.terms.get((), 0) if constant else frozenset(self.terms.items()))
 
     def __repr__(self) -> str:
         return f"Polynomial({source(self.tree())!r})"
 
     def __call__(self, **fields: Any) -> Any:
-        """Return the value where the fields have these values: integers or arrays."""
+        """Return the value for these values of the fields: integers or arrays."""
         terms = (_term(monomial, coefficient, {}) for monomial, coefficient in self.terms.items())
         return sum(sign * evaluate(tree, fields) for sign, tree in terms)
 
@@ -127,7 +127,7 @@ class Polynomial:
         return self.text()
 
     def fields(self) -> set[str]:
-        """Return the names of the fields that it depends on."""
+        """Return the names of the fields that the polynomial depends on."""
         return {
             name
             for monomial in self.terms
@@ -136,7 +136,7 @@ class Polynomial:
         }
 
     def rewritten(self, factor: Callable[[Tree], str | int]) -> Polynomial:
-        """Return the same with another text, or a number, in place of each factor.
+        """Return the polynomial with each factor replaced by another text, or a number.
 
         Example:
             >>> area = 3 * Polynomial.of("width") * Polynomial.of("sum(depths)")
@@ -156,9 +156,9 @@ class Polynomial:
         return total
 
     def text(self, letters: Mapping[str, str] | None = None, outside: Sequence[str] = ()) -> str:
-        """Return the formula in letters, the fields of ``outside`` taken before a bracket.
+        """Return the formula in letters; the fields of ``outside`` are factored out.
 
-        A division that may leave a remainder stands in ⌊⌋.
+        A division that may leave a remainder is written in ⌊⌋.
 
         Example:
             >>> layers, width = Polynomial.of("layers"), Polynomial.of("width")
@@ -171,10 +171,9 @@ class Polynomial:
         return show(exact.tree(outside, tuple(named)), lambda field: named.get(field, field), TEXT)
 
     def tree(self, outside: Sequence[str] = (), order: Sequence[str] = ()) -> Tree:
-        """Return the expression: terms in order, those that share a field of ``outside`` gathered.
+        """Return the expression: ordered terms, with the fields of ``outside`` factored out.
 
-        ``order`` says which factor of a term stands first; factors that it leaves out follow by
-        name.
+        ``order`` is the order of the factors in a term; the others follow in alphabetical order.
         """
         groups: dict[Monomial, tuple[Monomial, list[tuple[Monomial, int]]]] = {}
         for monomial, coefficient in self.terms.items():
@@ -186,7 +185,7 @@ class Polynomial:
 
 
 class Opaque:
-    """What is no polynomial in letters, kept as its expression: a fraction, a truth, an item."""
+    """A value in letters that is not a polynomial: a fraction, a truth value, an item of a list."""
 
     __slots__ = ("tree",)
 
@@ -200,7 +199,7 @@ class Opaque:
 def in_letters(
     tree: Tree, bound: Mapping[str, Any], meaning: Meaning, indices: Mapping[str, int]
 ) -> Polynomial:
-    """Return a count in letters, under the meaning of `symbols`; where that fails, kept whole.
+    """Return a count in letters, under the meaning of `symbols`, or keep it whole if that fails.
 
     Example:
         >>> letters = {"width": Polynomial.of("width"), "ratio": Opaque(("name", "ratio"))}
@@ -225,12 +224,12 @@ def in_letters(
 
 
 def symbols(required: Iterable[Tree] = ()) -> Meaning:
-    """Return the meaning under which names are letters, and what is counted a polynomial in them.
+    """Return the meaning under which names are letters, and counts are polynomials in them.
 
-    A division is exact where ``required`` promises no remainder, or the dividend has the divisor as
-    a factor. Another division or remainder is kept whole, as a factor of its own. What is no
-    polynomial, such as a comparison with a letter, becomes `Opaque`, and what cannot be written in
-    letters is refused.
+    A division is exact if ``required`` rules out a remainder, or the divisor is a factor of the
+    dividend. Any other division or remainder is kept whole, as a single factor. A value that is not
+    a polynomial, such as a comparison with a letter, becomes `Opaque`; a value that cannot be
+    written in letters is refused.
 
     Example:
         >>> tree = parse("num_attention_heads * (hidden_size // num_attention_heads)")
@@ -260,7 +259,7 @@ def _division(exact: Container[tuple[Tree, Tree]]) -> Callable[[Any, Any], Any]:
 
 
 def _kept(kind: str) -> Callable[..., Any]:
-    """Return an operator that letters come under only as they are written."""
+    """Return an operator that is evaluated for numbers, and kept as written for letters."""
 
     def keep(*operands: Any) -> Any:
         if any(isinstance(operand, Polynomial | Opaque) for operand in operands):
@@ -290,12 +289,12 @@ def _in_ring(kind: str) -> Callable[..., Any]:
 
 
 def _of_integers(kind: str) -> Callable[..., Any]:
-    """Return an operator that gives an integer of integers, kept whole where letters are in it."""
+    """Return an operator from integers to an integer; with letters in it, it is kept whole."""
 
     def keep(*operands: Any) -> Any:
         kept = _kept(kind)(*operands)
         if kind == "if":
-            _, *operands = operands  # type: ignore[assignment]  # the condition is no integer
+            _, *operands = operands  # type: ignore[assignment]  # the condition is not an integer
         if isinstance(kept, Opaque) and all(
             isinstance(operand, int | Polynomial) for operand in operands
         ):
@@ -328,7 +327,7 @@ _SYMBOLS: Meaning = {
 
 
 def _has_factor(value: Any, divisor: Monomial) -> bool:
-    """Whether every term of a polynomial has this factor, so that dividing by it leaves no rest."""
+    """Whether every term of a polynomial has this factor, so that the division is exact."""
     return isinstance(value, Polynomial) and all(
         all(dict(monomial).get(factor, 0) >= power for factor, power in divisor)
         for monomial in value.terms
@@ -336,7 +335,7 @@ def _has_factor(value: Any, divisor: Monomial) -> bool:
 
 
 def _is_opaque(value: Any) -> bool:
-    """Whether a value takes arithmetic out of the ring: what is kept as it is, or a fraction."""
+    """Whether arithmetic with a value leaves the polynomials: it is opaque, or a fraction."""
     return isinstance(value, Opaque | float)
 
 
@@ -357,7 +356,7 @@ def _tree(value: Any) -> Tree:
 
 
 def floored(tree: Tree) -> Tree:
-    """Return a tree with ``floor(a / b)`` for each ``a // b``, as people write it.
+    """Return a tree with ``floor(a / b)`` in place of each ``a // b``, as people write it.
 
     Example:
         >>> source(floored(parse("(image_size // patch_size) ** 2")))
@@ -365,7 +364,7 @@ def floored(tree: Tree) -> Tree:
     """
     try:
         return parse(show(tree, str, _FLOORED))
-    except ExpressionError:  # it is too long so
+    except ExpressionError:  # written that way, it is too long
         return tree
 
 

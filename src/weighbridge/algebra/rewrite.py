@@ -1,6 +1,6 @@
-"""Expressions that derivation makes: evaluated many times over, negated and simplified.
+"""The expressions of a derivation: evaluated many times, negated and simplified.
 
-Their leaves are names, values, indices of a tensor's name, ``("index", 0)``, and counters of loops
+Their leaves are names, values, indices in a tensor's name, ``("index", 0)``, and counters of loops
 that ran, ``("loop", site, 3)``.
 """
 
@@ -25,7 +25,7 @@ _OPPOSITE |= {after: before for before, after in _OPPOSITE.items()}
 
 
 def replaced(tree: Tree, leaf: Callable[[Tree], Tree]) -> Tree:
-    """Return a tree with another in place of each leaf.
+    """Return a tree in which each leaf is replaced by a tree.
 
     Example:
         >>> replaced(("+", ("name", "a"), ("index", 0)), lambda _: ("value", 1))
@@ -37,7 +37,7 @@ def replaced(tree: Tree, leaf: Callable[[Tree], Tree]) -> Tree:
 
 
 def _with_operands(tree: Tree, change: Callable[[Tree], Tree]) -> Tree:
-    """Return a tree with its operands changed, and with the name of a loop's index as it is."""
+    """Return a tree with its operands changed; the name of a loop's index is kept."""
     kind, *operands = tree
     for position, operand in enumerate(operands):
         if isinstance(operand, tuple):
@@ -70,16 +70,16 @@ def field_names(tree: Tree) -> set[str]:
 
 
 def compiled(tree: Tree) -> Callable[[Mapping[str, Any]], Any]:
-    """Return a tree as a function of the names' values; the index 0 has the name ``@0``.
+    """Return a tree as a function of the values of its names; index 0 has the name ``@0``.
 
-    It has the value that `evaluate` gives, and raises Python's own errors where there is none:
-    whoever calls it a hundred thousand times has no use for a sentence each time.
+    The function returns what `evaluate` returns. Where that has no value it raises Python's own
+    errors: it is called hundreds of thousands of times, so it builds no messages.
 
     Example:
         >>> compiled(("+", ("name", "width"), ("index", 0)))({"width": 8, "@0": 2})
         10
     """
-    key = repr(tree)  # a tree with true in it equals the same tree with 1
+    key = repr(tree)  # a tree that contains true equals the same tree with 1
     if key not in _COMPILED:
         evaluable = replaced(tree, _evaluable)
         _COMPILED[key] = lambda fields: fold(evaluable, fields.__getitem__, itself, NUMBERS)
@@ -98,7 +98,7 @@ def _evaluable(leaf: Tree) -> Tree:
 
 
 def negated(tree: Tree) -> Tree:
-    """Return the opposite of a condition, the negation as far inside as it goes.
+    """Return the negation of a condition, pushed as far inwards as possible.
 
     Example:
         >>> from weighbridge.algebra.expr import parse, source
@@ -117,7 +117,7 @@ def negated(tree: Tree) -> Tree:
 
 
 def joined(kind: str, conditions: list[Tree]) -> Tree:
-    """Return conditions under one ``and`` or ``or``, each once."""
+    """Return conditions joined by ``and`` or ``or``, without duplicates."""
     tree, *others = dict.fromkeys(conditions)
     for condition in others:
         tree = (kind, tree, condition)
@@ -125,7 +125,7 @@ def joined(kind: str, conditions: list[Tree]) -> Tree:
 
 
 def is_whole(tree: Tree) -> bool:
-    """Whether a tree's value is surely an integer where its fields are."""
+    """Whether a tree's value is certainly an integer if its fields are integers."""
     kind, *operands = tree
     if kind == "value":
         return type(operands[0]) is int
@@ -135,7 +135,7 @@ def is_whole(tree: Tree) -> bool:
 
 
 def simplified(tree: Tree, floats: frozenset[str] = frozenset()) -> Tree:
-    """Return a tree of the same value with less in it; ``floats`` are the fields of fractions.
+    """Return a simpler tree with the same value; ``floats`` are the fields that hold fractions.
 
     Example:
         >>> from weighbridge.algebra.expr import parse, source
@@ -153,7 +153,7 @@ def simplified(tree: Tree, floats: frozenset[str] = frozenset()) -> Tree:
 
 
 def _add_constants(tree: Tree, _: frozenset[str]) -> Tree | None:
-    """Work out what has no names in it, and write a + 1 + 1 as a + 2."""
+    """Evaluate an expression without names, and write a + 1 + 1 as a + 2."""
     kind, *operands = tree
     if kind in _WORKED_OUT and all(operand[0] == "value" for operand in operands):
         with suppress(ArithmeticError, TypeError, ValueError):  # without a value it stays
@@ -196,12 +196,12 @@ def _divide_integers(tree: Tree, floats: frozenset[str]) -> Tree | None:
 
 
 def _simplify_condition(tree: Tree, _: frozenset[str]) -> Tree | None:
-    """Turn a negation round, and write ``a // b * b == a`` as ``a % b == 0``."""
+    """Push a negation inwards, and write ``a // b * b == a`` as ``a % b == 0``."""
     kind, left, *others = tree
     if kind == "not":
         return negated(left)
     if kind == "!=" and left[0] == "if" and others == [ZERO]:
-        condition: Tree = left[1]  # a flag taken for a number, and compared with 0
+        condition: Tree = left[1]  # a flag that was used as a number and compared with 0
         return condition
     if kind in ("==", "!=") and left[0] == "*":
         (whole,) = others
@@ -217,7 +217,7 @@ _DUAL = {"and": "or", "or": "and"}
 _ALWAYS_WHOLE = ("name", "index", "loop", "int", "floor", "ceil", "len")
 _WHOLE_OF_WHOLE = ("+", "-", "*", "//", "%", "neg", "max", "min")
 _ROUNDING = ("int", "floor", "ceil", "round")
-_ROUNDING_DOWN = ("int", "floor")  # as // does where nothing is negative
+_ROUNDING_DOWN = ("int", "floor")  # as // does for operands that are not negative
 _NEUTRAL_ON_THE_RIGHT = {  # a * 1 is a
     *(("*", ONE), ("//", ONE), ("**", ONE), ("/", ONE)),
     *(("+", ZERO), ("-", ZERO)),
