@@ -1,4 +1,4 @@
-"""What running a model costs: FLOPs, what is saved for backward, and the peak of memory."""
+"""The costs of running a model: FLOPs, bytes saved for backward, and peak memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def saved(path: str, elements: int, places: tuple[tuple[int, ...], ...] = ONCE) 
 
 
 def held(rows: list[Row], tensors: list[Operation]) -> int:
-    """Return the peak of training without the products' outputs and the weights."""
+    """Return the peak memory of training without the weights and the outputs of products."""
     peak = costs.peak_bytes(rows, tensors, [], "F32", training=True)
     return peak - costs.weight_bytes(rows)
 
@@ -62,7 +62,7 @@ def test_training_holds_the_same_outputs() -> None:
 
 
 def test_gradients_come_where_nothing_is_saved() -> None:
-    """Backward leaves a gradient of every parameter, whether or not a module saves anything."""
+    """The backward pass leaves a gradient for each parameter, even in modules that save nothing."""
     assert held([row("a.weight", 10), row("b.weight", 5)], []) == 60
     assert costs.peak_bytes([row("a.weight", 10)], [], [], "F32", training=False) == 40
 
@@ -75,11 +75,11 @@ def test_a_tied_weight_and_a_buffer_have_no_gradient_of_their_own() -> None:
 
 def test_what_is_saved_goes_while_gradients_come() -> None:
     rows = [row("a.weight", 10), row("b.weight", 20)]
-    # At b all is still saved, and its gradient comes.
+    # At b everything is still saved, and its gradient is allocated.
     assert held(rows, [saved("a", 1), saved("b", 100)]) == 4 * (1 + 100 + 20)
-    # At a what b saved has gone, and both gradients are there.
+    # At a the tensors saved by b are freed, and both gradients exist.
     assert held(rows, [saved("a", 100), saved("b", 1)]) == 4 * (100 + 20 + 10)
-    # In the end nothing is saved, and all gradients are there.
+    # At the end nothing is saved, and all gradients exist.
     assert held([*rows, row("c.weight", 500)], [saved("a", 1), saved("b", 1)]) == 4 * 530
 
 
@@ -87,7 +87,7 @@ def test_layers_go_backward_from_the_last_one() -> None:
     places = ((0,), (1,))
     rows = [row("l.0.x.weight", 1), row("l.1.x.weight", 100)]
     tensors = [saved("l.{i}.x", 10, places), saved("l.{i}.y", 3, places)]
-    # Layer 1 comes first: its gradient is there while x of both layers and y of layer 0 are saved.
+    # Layer 1 comes first: its gradient exists while x of both layers and y of layer 0 are saved.
     assert held(rows, tensors) == 4 * (10 + 3 + 10 + 100)
 
 

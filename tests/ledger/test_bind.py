@@ -139,7 +139,7 @@ def test_a_tensor_stands_in_at_most_so_many_places(shape: str) -> None:
     assert outer * inner == MOST_PLACES
     if shape in ("1", "1 + i", "1 + j"):
         assert sum(len(entry.indices) for entry in nested(outer, inner, shape)) == MOST_PLACES
-    with pytest.raises(ExpressionError, match=f"stands in more than {MOST_PLACES:,} places"):
+    with pytest.raises(ExpressionError, match=f"has more than {MOST_PLACES:,} places"):
         nested(outer, inner + 1, shape)
 
 
@@ -152,7 +152,7 @@ def test_as_many_values_of_varying_indices_are_bound_as_there_may_be_places() ->
 
 def test_a_lower_limit_of_places_is_kept_to_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bind, "MOST_PLACES", 20)
-    refusal = r"^a\.{i}\.{j}\.w: stands in more than 20 places"
+    refusal = r"^a\.{i}\.{j}\.w: has more than 20 places"
     for shape in ("1", "1 + i", "1 + j"):
         assert sum(len(entry.indices) for entry in nested(4, 5, shape)) == 20
         with pytest.raises(ExpressionError, match=refusal):
@@ -168,7 +168,7 @@ def test_the_limit_of_places_names_the_tensor() -> None:
     family = Blueprint(blueprint("w", defaults={"width": 1}, tensors={"w": "width"}))
     (template,) = family.templates("Base")
     limit_places(MOST_PLACES, template)
-    with pytest.raises(ExpressionError, match=r"^w: stands in more than 100,000 places"):
+    with pytest.raises(ExpressionError, match=r"^w: has more than 100,000 places"):
         limit_places(MOST_PLACES + 1, template)
 
 

@@ -49,7 +49,7 @@ ledgers = st.builds(bind, st.just(BERT), st.sampled_from(BERT.class_names), conf
 
 
 def swept(ledger: Ledger) -> dict[str, list[int]]:
-    """Return three values for each size, heads always dividing: the first the ledger's own."""
+    """Return three values for each size, divisible by the heads; the first is the ledger's own."""
     own = {name: ledger.fields[name] for name in SIZES}
     return {
         name: [size, 2 * size, size * (3 if name != "num_attention_heads" else 1)]
@@ -131,7 +131,7 @@ def test_a_sweep_over_arrays_is_the_same_model_by_model(ledger: Ledger) -> None:
 @unhurried
 @given(ledgers, st.sampled_from(GROUPINGS))
 def test_the_formulas_of_the_groups_add_up_to_the_formula(ledger: Ledger, grouping: str) -> None:
-    """Components and roles add up at any config, layers and tensors at this one: each is alone."""
+    """Components and roles add up for any config, layers and tensors for this one."""
     lines = ledger.by(grouping)
     if grouping in ("component", "role"):
         assert ledger.formula_of(lines) == ledger.formula()
@@ -251,7 +251,7 @@ def test_the_first_lines_of_each_grouping() -> None:
 def test_an_unknown_grouping_is_refused_with_those_there_are() -> None:
     with pytest.raises(
         UsageError,
-        match=r"cannot group so \(by = 'colour'\)\. Group by component, role, layer or tensor",
+        match=r"no such grouping \(by = 'colour'\)\. Group by component, role, layer or tensor",
     ):
         bind(BERT, "BertModel", fields()).by("colour")
 
@@ -269,7 +269,8 @@ def test_a_missing_field_is_named() -> None:
 
 
 DECIDES = (
-    "decides more than sizes, so a formula cannot replace it. Weigh the config with that value."
+    "decides more than sizes, so a formula cannot give it another value. "
+    "Weigh the config with that value."
 )
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a slip": (
@@ -300,18 +301,19 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"hidden_size": 770},
         (
             "a bert needs hidden_size % num_attention_heads == 0 "
-            "(hidden_size = 770, num_attention_heads = 12). Replace other fields too."
+            "(hidden_size = 770, num_attention_heads = 12). Change the values so that this holds."
         ),
     ),
     "a negative size": (
         {"hidden_size": -768},
-        "a bert needs hidden_size >= 1 (hidden_size = -768). Replace other fields too.",
+        "a bert needs hidden_size >= 1 (hidden_size = -768). Change the values so that this holds.",
     ),
     "one of many": (
         {"hidden_size": np.array([768, 770])},
         (
             "a bert needs hidden_size % num_attention_heads == 0 "
-            "(hidden_size = array([768, 770]), num_attention_heads = 12). Replace other fields too."
+            "(hidden_size = array([768, 770]), num_attention_heads = 12). "
+            "Change the values so that this holds."
         ),
     ),
     "text": (
@@ -335,19 +337,22 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "more than 64 bits": (
         {"vocab_size": np.array([2**62])},
         (
-            "the total does not fit an array's 64 bits "
+            "the total does not fit into 64 bits "
             "(vocab_size = 4611686018427387904). Use smaller sizes."
         ),
     ),
     "one that is not positive": (
         {"vocab_size": np.array([1, 0])},
-        "a bert needs vocab_size >= 1 (vocab_size = array([1, 0])). Replace other fields too.",
+        (
+            "a bert needs vocab_size >= 1 (vocab_size = array([1, 0])). "
+            "Change the values so that this holds."
+        ),
     ),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_formula_is_refused_at_what_is_no_other_size_of_the_same_model(case: str) -> None:
+def test_a_formula_refuses_values_that_are_not_sizes_of_the_same_model(case: str) -> None:
     replaced, message = REFUSED[case]
     with pytest.raises(UsageError) as caught:
         bind(BERT, "BertForMaskedLM", fields()).formula(**replaced)
@@ -364,7 +369,10 @@ def test_what_follows_from_a_replaced_field_is_replaced_too() -> None:
     ledger = bind(Blueprint(raw), "Base", {"width": 2, "double": 4})
     with pytest.raises(UsageError) as caught:
         ledger.formula(width=3)
-    assert str(caught.value) == "double follows from a field that is replaced. Give double too."
+    assert (
+        str(caught.value)
+        == "double is computed from a field that has another value. Give double too."
+    )
     assert ledger.formula(width=3, double=6) == 18
     assert ledger.formula(double=5) == 10
 
@@ -374,7 +382,7 @@ def test_totals_up_to_the_largest_that_64_bits_hold_fit_an_array() -> None:
     ledger = bind(Blueprint(raw), "Base", {"width": 2})
     largest = 2**63 - 1
     assert ledger.formula(width=np.array([1, largest - 1])).tolist() == [2, largest]
-    with pytest.raises(UsageError, match="does not fit an array's 64 bits"):
+    with pytest.raises(UsageError, match="does not fit into 64 bits"):
         ledger.formula(width=np.array([largest, 1]))
     assert ledger.formula(width=largest) == 2**63
 
@@ -467,7 +475,7 @@ def test_a_tie_of_the_base_holds_under_a_prefix_and_in_every_layer(
     assert set(expected.values()) <= {row.name for row in ledger.rows}
 
 
-def test_the_modules_outside_of_layers_are_told_apart_under_a_prefix() -> None:
+def test_the_modules_outside_of_layers_are_distinct_under_a_prefix() -> None:
     lines = [
         line.name for line in bind(BERT, "BertForSequenceClassification", fields()).by("layer")
     ]

@@ -140,7 +140,7 @@ def test_a_tree_is_in_letters_or_in_fields() -> None:
 @pytest.mark.parametrize(
     ("value", "is_one"), [(1, True), (1.5, True), (True, False), (None, False), ("1", False)]
 )
-def test_a_flag_is_no_number(value: Any, *, is_one: bool) -> None:
+def test_a_flag_is_not_a_number(value: Any, *, is_one: bool) -> None:
     assert is_number(value) is is_one
 
 

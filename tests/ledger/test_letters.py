@@ -321,7 +321,7 @@ def test_a_tie_may_hold_in_some_layers_alone() -> None:
     assert bound("shared", {"share": False}).tied == bound("shared", {}).tied - 3 * 16
 
 
-def test_what_decides_in_which_layers_a_tensor_stands_cannot_be_replaced_in_a_formula() -> None:
+def test_a_field_that_decides_the_layers_of_a_tensor_cannot_change_in_a_formula() -> None:
     for name in ("layers", "first_dense"):
         with pytest.raises(UsageError, match=f"{name} decides more than sizes"):
             bound("experts", {}).formula(**{name: 3})
@@ -355,7 +355,7 @@ def weighed(**fields: int) -> tuple[int, Ledger]:
 
 
 def test_the_work_of_weighing_does_not_grow_with_the_experts() -> None:
-    weighed(layers=94, experts=4)  # what is parsed and kept once does not count
+    weighed(layers=94, experts=4)  # parsing happens once and does not count
     few_calls, few = weighed(layers=94, experts=8)
     many_calls, many = weighed(layers=94, experts=128)
     assert many.tensors > 10 * few.tensors
@@ -380,7 +380,7 @@ def test_a_tensor_stands_in_a_bounded_number_of_places(dim: str) -> None:
         {"outer": 11, "inner": 10_000},
         dict.fromkeys(("outer", "inner"), 10_000),
     ):
-        with pytest.raises(ExpressionError, match=f"stands in more than {MOST_PLACES:,} places"):
+        with pytest.raises(ExpressionError, match=f"has more than {MOST_PLACES:,} places"):
             bind(many, "Base", fields)
 
 
@@ -430,7 +430,7 @@ PER_LAYER = blueprint(
 
 
 def test_each_layer_may_have_a_number_of_active_experts_of_its_own() -> None:
-    """No shipped family counts active experts by layer, but a blueprint of one's own may."""
+    """No shipped family counts active experts by layer, but a user's blueprint may."""
     check(PER_LAYER)
     ledger = bind(Blueprint(PER_LAYER), "Base", PER_LAYER["defaults"])
     split, fused, dense = ledger.entries
@@ -446,7 +446,7 @@ def test_each_layer_may_have_a_number_of_active_experts_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("number", [-1, 1.5])
-def test_a_number_of_active_experts_is_none_below_zero(number: float) -> None:
+def test_a_number_of_active_experts_is_not_negative(number: float) -> None:
     ledger = bound("experts", {"experts_per_token": number})
     with pytest.raises(ExpressionError, match="no integer from 0"):
         _ = ledger.active

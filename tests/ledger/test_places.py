@@ -1,4 +1,4 @@
-"""Places: many combinations held as few ranges, which are the combinations."""
+"""Places: many combinations held as a few ranges, without loss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ values = st.lists(st.integers(0, 5), max_size=3, unique=True).map(sorted).map(tu
 
 
 def grow(inside: st.SearchStrategy[Places]) -> st.SearchStrategy[Places]:
-    """Return places of one index more, whose blocks share no value."""
+    """Return places with one more index, whose blocks share no value."""
     pairs = st.lists(st.tuples(values, inside), max_size=3)
     return pairs.map(lambda blocks: Places(tuple(apart(blocks))))
 
@@ -34,7 +34,7 @@ two_deep = grow(grow(st.just(ONE)))
 
 
 def spelled(places: Places) -> list[tuple[int, ...]]:
-    """Return all combinations, from the blocks alone."""
+    """Return all combinations, computed from the blocks alone."""
     if places == ONE:
         return [()]
     return sorted(

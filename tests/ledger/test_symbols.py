@@ -1,4 +1,4 @@
-"""The letters: legal in every format, told in both languages, and no two alike in one model."""
+"""The letters: legal in every format, explained in both languages, and different in a model."""
 
 import re
 
@@ -57,7 +57,7 @@ def test_a_field_of_the_whole_config_keeps_the_letter_that_a_sub_config_shares()
     assert meaning_of("vision_config.hidden_size", "zh") == "隐藏维度 (vision_config)"
 
 
-def test_an_index_of_a_loop_is_no_letter_of_a_field() -> None:
+def test_an_index_of_a_loop_is_not_the_letter_of_a_field() -> None:
     first, second = "sum([H for H in range(2)])", "sum([V for V in range(2)])"
     raw = blueprint(
         "loops",

@@ -167,7 +167,7 @@ class Operations:
             if entry.when is None or evaluate(entry.when, values)
         )
         if len(places) > MOST_PLACES:
-            raise ExpressionError(f"stands in more than {MOST_PLACES:,} places", where=entry.path)
+            raise ExpressionError(f"has more than {MOST_PLACES:,} places", where=entry.path)
         if places:
             shape = tuple([bound_size(dim, names, 1, _MOST_ELEMENTS) for dim in entry.dims])
             yield Operation(entry.path, shape, entry.dtype, places)

@@ -1,1 +1,1 @@
-"""What running a model costs: pure functions of rows and operations."""
+"""The costs of running a model: pure functions of rows and operations."""

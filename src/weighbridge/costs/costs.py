@@ -1,7 +1,7 @@
-"""What running a model costs: pure functions of a ledger's rows and of its operations.
+"""The costs of running a model: pure functions of a ledger's rows and a class's operations.
 
-A product of a batch of b matrices m × k and k × n is 2·b·m·k·n FLOPs: a multiply and an add for
-each of its terms.
+Multiplying a batch of b matrices m × k with matrices k × n takes 2·b·m·k·n FLOPs: a multiplication
+and an addition for each term.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Quantity(NamedTuple):
-    """Something that is predicted and measured; either is None where it is not known.
+    """A quantity with its prediction and its measurement; None stands for an unknown value.
 
     Example:
         >>> Quantity("weight_bytes", 400, 500).ratio, Quantity("weight_bytes", 400, None).ratio
@@ -35,23 +35,23 @@ class Quantity(NamedTuple):
 
     @property
     def ratio(self) -> float | None:
-        """What was measured, in parts of what was predicted."""
+        """The measured value divided by the predicted value."""
         if self.predicted is None or self.measured is None or not self.predicted:
             return None
         return self.measured / self.predicted
 
 
 class Note(NamedTuple):
-    """Something to say of a measurement: the key of a sentence, and what it is filled with."""
+    """A note on a measurement: the key of its sentence, and the values to fill in."""
 
     key: str
     values: dict[str, str]
 
 
 class Measurement(NamedTuple):
-    """A model's costs, predicted and measured, with how it was run and what is to be said of it.
+    """A model's costs, predicted and measured, with the settings of the run and notes on it.
 
-    ``exact`` are the quantities whose prediction is a count, and so is wrong if it is off at all.
+    ``exact`` lists the quantities whose prediction is a count, which must match exactly.
     """
 
     model: str
@@ -64,7 +64,7 @@ class Measurement(NamedTuple):
 
     @property
     def differing(self) -> list[str]:
-        """The counts that are not what was predicted."""
+        """The counts that differ from their prediction."""
         return [
             quantity.name
             for quantity in self.quantities
@@ -73,7 +73,7 @@ class Measurement(NamedTuple):
 
 
 def matmul_flops(products: Iterable[Operation]) -> int:
-    """Return the floating point operations of matrix products, of whichever pass.
+    """Return the floating-point operations of matrix products, in either pass.
 
     Example:
         >>> from weighbridge.blueprint.operations import Operation
@@ -84,7 +84,7 @@ def matmul_flops(products: Iterable[Operation]) -> int:
 
 
 def saved_for_backward_bytes(saved: Iterable[Operation], compute_dtype: str) -> int:
-    """Return what the forward pass keeps for the backward pass, each storage once.
+    """Return the bytes that the forward pass saves for the backward pass, each storage once.
 
     Example:
         >>> from weighbridge.blueprint.operations import Operation
@@ -97,7 +97,7 @@ def saved_for_backward_bytes(saved: Iterable[Operation], compute_dtype: str) -> 
 
 
 def weight_bytes(rows: Iterable[Row]) -> int:
-    """Return what tensors take in memory, each that is shared once."""
+    """Return the bytes that tensors take in memory; shared tensors count once."""
     return sum(row.bytes for row in rows)
 
 
@@ -109,14 +109,14 @@ def peak_bytes(
     *,
     training: bool,
 ) -> int:
-    """Return the most that is held at a time in one step, gradients not yet made at its start.
+    """Return the peak memory of one step that starts without gradients.
 
-    It is the sum of the weights, as given in ``rows``; of what is saved and of the gradients of
-    parameters, at the module of the backward pass where both together are most, as the one goes
-    while the others come; and of twice the largest output of a product, for the gradient that comes
-    into an operation and the one that leaves it. Without training it is the weights, all that is
-    saved, and twice that output. What kernels take for themselves, and an optimizer's state, are
-    not in it.
+    In training it is the sum of three parts: the weights, as given in ``rows``; the largest total
+    of saved tensors and parameter gradients at any module of the backward pass, which frees the
+    former while it allocates the latter; and twice the largest output of a product, for the
+    gradients that enter and leave an operation. Without training it is the weights, all saved
+    tensors, and twice that output. The memory of kernels and the state of the optimizer are not
+    included.
     """
     rows, saved = list(rows), list(saved)
     outputs = [prod(product.shape[:2]) * product.shape[3] for product in products]
@@ -129,7 +129,7 @@ def peak_bytes(
 
 
 def _most_in_backward_bytes(rows: list[Row], saved: list[Operation], compute_dtype: str) -> int:
-    """Return the most that saved tensors and gradients take together, from module to module."""
+    """Return the largest total of saved tensors and gradients at any module."""
     gradient_bytes = Counter[str]()
     for row in rows:
         if row.parameters:
@@ -141,12 +141,12 @@ def _most_in_backward_bytes(rows: list[Row], saved: list[Operation], compute_dty
         made_bytes += gradient_bytes.pop(path, 0)
         most_bytes = max(most_bytes, saved_bytes + made_bytes)
         saved_bytes -= size
-    # A module that saves nothing has gradients all the same; in the end all of them are there.
+    # A module that saves nothing still has gradients; at the end all of them are allocated.
     return max(most_bytes, made_bytes + gradient_bytes.total())
 
 
 def _modules_in_order(saved: Iterable[Operation], compute_dtype: str) -> Iterator[tuple[str, int]]:
-    """Yield each module that saves, layer by layer in the order they run, and what it saves."""
+    """Yield each module that saves tensors, in the order they run, and the bytes it saves."""
     for repeats, neighbours in groupby(saved, key=lambda operation: "{" in operation.path):
         operations = list(neighbours)
         if not repeats:
@@ -163,7 +163,7 @@ def _modules_in_order(saved: Iterable[Operation], compute_dtype: str) -> Iterato
 
 
 def _bytes(operation: Operation, compute_dtype: str) -> int:
-    """Return what an operation saves in one place."""
+    """Return the bytes that an operation saves in one place."""
     dtype = operation.dtype
     if dtype == COMPUTE:
         dtype = compute_dtype

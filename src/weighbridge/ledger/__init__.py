@@ -1,1 +1,1 @@
-"""The waist: a blueprint bound to a config becomes rows, and every answer is a fold over them."""
+"""The waist: a blueprint bound to a config becomes rows, and every answer is a fold over rows."""

@@ -1,4 +1,4 @@
-"""A blueprint's tensors at the values of a config: the integer meaning of `blueprint.bind`."""
+"""A blueprint's tensors under the values of a config: the integer meaning of `blueprint.bind`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Binder:
-    """A blueprint's expressions at a config's values, each evaluated once for the indices it uses.
+    """A blueprint's expressions under a config, each evaluated once per value of its indices.
 
     Example:
         >>> from weighbridge.blueprint.schema import load
@@ -41,7 +41,7 @@ class Binder:
         self._combinations: dict[tuple[str, ...], Places] = {}
 
     def entries(self, template: Template) -> Iterator[Entry]:
-        """Yield an entry for each shape that a template has over the places it stands in.
+        """Yield an entry for each shape that a template takes across its places.
 
         Raises:
             ExpressionError: an expression has no value, or there are too many places.
@@ -69,7 +69,7 @@ class Binder:
         return places_by_form
 
     def _everywhere(self, template: Template) -> Places:
-        """Return all combinations of a template's indices, of which none depends on another."""
+        """Return all combinations of a template's indices; no index may depend on another."""
         if template.repeat not in self._combinations:
             places = every(*map(self.layers, template.repeat))
             limit_places(len(places), template)
@@ -77,11 +77,11 @@ class Binder:
         return self._combinations[template.repeat]
 
     def layers(self, index: str) -> range:
-        """Return the values of an index where those outside of it are bound."""
+        """Return the values of an index; the indices outside it must be bound."""
         return range(bound_size(self.blueprint.repeat[index], self.values, 0, MOST_LAYERS))
 
     def shape(self, template: Template) -> tuple[int, ...]:
-        """Return the sizes of a tensor where its indices are bound."""
+        """Return the sizes of a tensor; its indices must be bound."""
         sizes = self._sizes
         return tuple([sizes[dim] if dim in sizes else self._size(dim) for dim in template.dims])
 
@@ -94,7 +94,7 @@ class Binder:
         return size
 
     def holds(self, condition: Tree) -> bool:
-        """Whether a condition is true where its indices are bound."""
+        """Whether a condition is true; its indices must be bound."""
         if condition in self._truths:
             return self._truths[condition]
         truth = bool(evaluate(condition, self.values))
@@ -103,18 +103,18 @@ class Binder:
         return truth
 
     def is_tied(self, template: Template) -> bool:
-        """Whether a tensor shares another one where its indices are bound."""
+        """Whether a tensor is tied to another one; its indices must be bound."""
         tie = template.tie
         return tie is not None and (tie.when is None or self.holds(tie.when))
 
 
 class _Standing:
-    """The places of a tensor by its form there, as ranges: the meaning of a ledger's indices."""
+    """The meaning of indices in a ledger: the places of a tensor, as ranges, for each form."""
 
     def __init__(self, binder: Binder, template: Template) -> None:
         self.binder, self.template = binder, template
         self.visits = 0
-        """How many values of varying indices were bound so far."""
+        """The number of values that varying indices have been bound to so far."""
 
     def here(self) -> PlacesByForm:
         binder, template = self.binder, self.template
@@ -142,7 +142,7 @@ class _Standing:
 
 
 def _blocks(layers: range, values_by_places: Mapping[Places, list[int]]) -> Places:
-    """Return places in blocks of alike values of an index: its range where all are alike."""
+    """Return places grouped by equal values inside an index; one range if all values agree."""
     blocks = []
     for places, values in values_by_places.items():
         is_whole = len(values) == len(layers)
@@ -151,19 +151,19 @@ def _blocks(layers: range, values_by_places: Mapping[Places, list[int]]) -> Plac
 
 
 def limit_places(places: int, template: Template) -> None:
-    """Refuse a tensor that stands in more places than a ledger goes through.
+    """Refuse a tensor with more places than a ledger can iterate over.
 
     Raises:
         ExpressionError: there are more than `MOST_PLACES`.
     """
     if places > MOST_PLACES:
-        raise ExpressionError(f"stands in more than {MOST_PLACES:,} places", where=template.name)
+        raise ExpressionError(f"has more than {MOST_PLACES:,} places", where=template.name)
 
 
 class Product(NamedTuple):
-    """The elements of a tensor in all its places, as expressions that are multiplied.
+    """The number of elements of a tensor in all its places, as a product of expressions.
 
-    ``loops`` are the indices on which a factor or a condition depends, with how often each repeats.
+    ``loops`` maps each index that a factor or condition depends on to its number of repetitions.
     """
 
     loops: dict[str, Tree]
@@ -171,7 +171,7 @@ class Product(NamedTuple):
 
 
 def product_of(repeat: Mapping[str, Tree], dims: list[Tree], varies: Collection[str]) -> Product:
-    """Return the product of a tensor whose indices repeat so often, outermost first.
+    """Return the product of a tensor, given the repetitions of its indices, outermost first.
 
     Example:
         >>> repeat = {"i": ("name", "layers"), "e": ("name", "experts")}
@@ -182,7 +182,7 @@ def product_of(repeat: Mapping[str, Tree], dims: list[Tree], varies: Collection[
 
 
 class _AsProduct:
-    """The meaning of indices in expressions: a factor, or a loop where something depends on one."""
+    """The meaning of indices in expressions: a factor, or a loop if something depends on them."""
 
     def __init__(self, repeat: Mapping[str, Tree], dims: list[Tree]) -> None:
         self.repeat, self.dims = repeat, dims

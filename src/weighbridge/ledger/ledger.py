@@ -1,4 +1,4 @@
-"""The waist: every model becomes rows of one kind, and every answer is a fold over them."""
+"""The waist: every model becomes rows of one kind, and every answer is a fold over rows."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from weighbridge.blueprint.schema import Blueprint, Template
     from weighbridge.ledger.places import Place
 
-LARGEST_TOTAL = 2**63 - 1  # that an array of 64 bits can hold
+LARGEST_TOTAL = 2**63 - 1  # the largest value in a 64-bit array
 GROUPINGS = ("component", "role", "layer", "tensor")
 
 
 class Ledger:
-    """What a class of a model holds under one config.
+    """The tensors of a model class under one config.
 
     Example:
         >>> from weighbridge.blueprint.schema import load
@@ -56,7 +56,7 @@ class Ledger:
         self.blueprint, self.class_name, self.fields = blueprint, class_name, fields
         self.entries, self.dtype = entries, dtype
         self.is_stored = is_stored
-        """Whether it is what files hold, where that is not what the class itself has."""
+        """Whether it lists the tensors of files, which differ from those of the class."""
 
     def __repr__(self) -> str:
         return f"<Ledger of {self.class_name}: {self.parameters} parameters>"
@@ -70,17 +70,17 @@ class Ledger:
 
     @property
     def active(self) -> int:
-        """The unique parameters that one token passes through: of experts, only the active ones."""
+        """The unique parameters that one token uses; only the active experts count."""
         return sum(self.active_of(entry) for entry in self.entries if not entry.tied)
 
     @property
     def has_experts(self) -> bool:
-        """Whether a token passes through some of its tensors only in part."""
+        """Whether a token uses only a part of some tensors."""
         return any(entry.template.active for entry in self.entries)
 
     @property
     def tied(self) -> int:
-        """The elements that are shared with another tensor, and so counted there."""
+        """The number of elements that are shared with another tensor, and counted there."""
         return RowGroup("", self.entries).tied
 
     @property
@@ -90,19 +90,19 @@ class Ledger:
 
     @property
     def tensors(self) -> int:
-        """How many tensors there are, tied ones too."""
+        """The number of tensors, including tied ones."""
         return sum(len(entry.indices) for entry in self.entries)
 
     @cached_property
     def stored(self) -> Ledger:
-        """The same parameters as files hold them: one tensor an expert, say, not all in one."""
+        """The same parameters as they are stored in files: for example one tensor per expert."""
         if self.is_stored or not self.blueprint.is_stored_otherwise(self.class_name):
             return self
         return bind(self.blueprint, self.class_name, self.fields, self.dtype, stored=True)
 
     @property
     def stored_rows(self) -> list[Row]:
-        """Every tensor as files hold it: what ``save_pretrained`` writes."""
+        """Every tensor as it is stored in files: what ``save_pretrained`` writes."""
         return self.stored.rows
 
     def by(self, grouping: str) -> list[RowGroup]:
@@ -123,7 +123,7 @@ class Ledger:
         """
         if grouping not in GROUPINGS:
             raise UsageError(
-                "cannot group so",
+                "there is no such grouping",
                 values={"by": grouping},
                 hint=f"group by {', '.join(GROUPINGS[:-1])} or tensor",
             )
@@ -133,15 +133,15 @@ class Ledger:
         return [RowGroup(name, tuple(entries)) for name, entries in entries_by_name.items()]
 
     def formula(self, **fields: Any) -> Any:
-        """Return the total as a formula, or its value where some fields have other numbers.
+        """Return the total as a formula, or its value for other values of some fields.
 
-        With no field, every size is a letter and the result a `Polynomial`. With fields, the others
-        keep the config's values, and the result is of the kind given: an integer, or an array of
-        one total an element. It is the same fold over the same expressions each time; conditions
-        and lists keep what the config says.
+        Without fields, every size is a letter and the result is a `Polynomial`. With fields, the
+        other fields keep the config's values, and the result is an integer, or an array with one
+        total per element. Both evaluate the same expressions; conditions and lists keep the
+        config's values.
 
         Raises:
-            UsageError: a field is no size, or decides which tensors exist; or the family's
+            UsageError: a field is not a size, or decides which tensors exist; or the family's
                 requirements do not hold.
 
         Example:
@@ -176,7 +176,7 @@ class Ledger:
         return self.formula_of([RowGroup("", self.entries)], active=True)
 
     def _check_sizes(self, fields: Mapping[str, Any]) -> None:
-        """Refuse fields for which the same tensors at other sizes are not the answer."""
+        """Refuse fields that do more than change the sizes of the same tensors."""
         blueprint = self.blueprint
         varies = any(entry.template.varies for entry in self.entries)
         sizes = blueprint.sizes - blueprint.deciding
@@ -192,12 +192,14 @@ class Ledger:
             if name not in sizes:
                 hint = "weigh the config with that value"
                 raise UsageError(
-                    f"{name} decides more than sizes, so a formula cannot replace it", hint=hint
+                    f"{name} decides more than sizes, so a formula cannot give it another value",
+                    hint=hint,
                 )
         for name, tree in blueprint.computed.items():
             if name not in fields and not fields.keys().isdisjoint(names_in(tree)):
                 raise UsageError(
-                    f"{name} follows from a field that is replaced", hint=f"give {name} too"
+                    f"{name} is computed from a field that has another value",
+                    hint=f"give {name} too",
                 )
         if not all(map(_is_whole, fields.values())):
             raise UsageError(
@@ -207,7 +209,7 @@ class Ledger:
             )
 
     def _check_rules(self, fields: Mapping[str, Any]) -> None:
-        """Refuse values that the family does not allow, and arrays whose totals do not fit one."""
+        """Refuse values that the family does not allow, and totals that do not fit in an array."""
         bound = {**self.fields, **fields}
         least = {name: f"{name} >= {0 if name in self.blueprint.zero else 1}" for name in fields}
         rules = {rule: parse(rule) for rule in least.values()} | self.blueprint.require
@@ -215,7 +217,7 @@ class Ledger:
             holds = evaluate(tree, bound)
             if not (holds.all() if hasattr(holds, "all") else holds):
                 values = {name: bound[name] for name in names_in(tree)}
-                hint = "replace other fields too"
+                hint = "change the values so that this holds"
                 raise UsageError(
                     f"a {self.blueprint.family} needs {rule}", values=values, hint=hint
                 )
@@ -224,11 +226,11 @@ class Ledger:
         }
         if any(map(_is_array, fields.values())) and self._total_at(most) > LARGEST_TOTAL:
             raise UsageError(
-                "the total does not fit an array's 64 bits", values=most, hint="use smaller sizes"
+                "the total does not fit into 64 bits", values=most, hint="use smaller sizes"
             )
 
     def _total_at(self, fields: Mapping[str, Any]) -> Any:
-        """Return the total where some fields are other integers, or arrays."""
+        """Return the total for other integers, or arrays, in some fields."""
         values = {**self.fields, **fields}
         return sum(self._elements_at(values, entry) for entry in self.entries if not entry.tied)
 
@@ -248,7 +250,7 @@ class Ledger:
         return [self.blueprint.dims[dim] for dim in template.dims]
 
     def formula_of(self, groups: Iterable[RowGroup], *, active: bool = False) -> Polynomial:
-        """Return the formula in letters of some groups together, or of what is active of them."""
+        """Return the formula in letters for some groups together, or for their active part."""
         by_template: dict[str, list[Entry]] = {}
         for group in groups:
             for entry in group.entries:
@@ -260,7 +262,7 @@ class Ledger:
         return formula
 
     def _in_letters(self, entries: Sequence[Entry], *, active: bool) -> Polynomial:
-        """Return the formula of a template's entries: by its count of layers, if all are there."""
+        """Return the formula of a template's entries; over a count of layers if none is missing."""
         template = entries[0].template
         places = sum(len(entry.indices) for entry in entries)
         is_whole = not any(entry.part for entry in entries)
@@ -285,7 +287,7 @@ class Ledger:
 
     @cached_property
     def _untied_places(self) -> Counter[str]:
-        """In how many places each template stands untied, by its name."""
+        """The number of places in which each template is not tied, by its name."""
         places = Counter[str]()
         for entry in self.entries:
             if not entry.tied:
@@ -293,14 +295,14 @@ class Ledger:
         return places
 
     def buffers(self) -> list[Row]:
-        """Return the tensors that are no parameters, but that some checkpoints store."""
+        """Return the tensors that are not parameters but are stored in some checkpoints."""
         binder = Binder(self.blueprint, self.fields)
         buffers = self.blueprint.buffers(self.class_name, stored=self.is_stored)
         entries = list(chain.from_iterable(map(binder.entries, buffers)))
         return [self._row(entry, place) for entry, place in in_checkpoint_order(entries)]
 
     def active_of(self, entry: Entry) -> int:
-        """Return the elements of an entry that one token meets."""
+        """Return the number of elements of an entry that one token uses."""
         experts = entry.template.active
         if experts is None:
             return entry.parameters
@@ -325,7 +327,7 @@ class Ledger:
         )
 
     def _named(self, grouping: str) -> Iterator[tuple[str, Entry]]:
-        """Yield entries, cut where a grouping cuts them, with the names of their groups."""
+        """Yield entries with the names of their groups; an entry in several groups is split."""
         if grouping == "component":
             yield from ((component_of(entry.template.role), entry) for entry in self.entries)
         elif grouping == "role":
@@ -346,10 +348,10 @@ def bind(
     *,
     stored: bool = False,
 ) -> Ledger:
-    """Return the ledger of a class, or of what files hold of it, at a value for every field.
+    """Return the ledger of a class, or of its files, given a value for every field.
 
-    The cost does not depend on the number of layers, unless a tensor's shape or presence depends on
-    its layer.
+    The cost does not depend on the number of layers, unless the shape or presence of a tensor
+    depends on its layer.
 
     Raises:
         ModelError: the family has no such class.
@@ -362,7 +364,7 @@ def bind(
 
 
 def _is_whole(value: Any) -> bool:
-    """Whether a value is an integer or an array of integers, of at least one."""
+    """Whether a value is an integer, or an array of integers that is not empty."""
     return type(value) is int or (
         getattr(getattr(value, "dtype", None), "kind", "") in ("i", "u") and value.size > 0
     )
@@ -373,14 +375,14 @@ def _is_array(value: Any) -> bool:
 
 
 def _widened(value: Any) -> Any:
-    """Return an array in 64 bits, where its own may be too few for a product."""
+    """Return an array with 64 bits per element, since products may need more than its own."""
     return value.astype("int64") if _is_array(value) else value
 
 
 def _spread(
     places: Places, repeat: Sequence[str], trees: Sequence[Tree]
 ) -> Iterator[tuple[int, dict[str, int]]]:
-    """Yield the values of the indices that expressions use, with how many places share them."""
+    """Yield the values of the indices that expressions use, and the number of places with them."""
     depended_on = indices_used(repeat, trees)
     used = [position for position, index in enumerate(repeat) if index in depended_on]
     if not used:

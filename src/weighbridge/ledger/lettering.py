@@ -1,4 +1,4 @@
-"""A ledger's formulas as people read them: a letter for each size, a name for each loop."""
+"""A ledger's formulas for people to read: a letter for each size, a name for each loop."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Size(NamedTuple):
-    """A number of the config: its letter, or its field's name where it has none, and its value."""
+    """A number of the config: its letter, or its field's name if it has none, and its value."""
 
     letter: str
     field: str
     value: int | float
 
     def meaning(self, lang: str) -> str:
-        """Say what it counts, where that is known."""
+        """Return a description of the size, if one is known."""
         has_symbol = self.field.rpartition(".")[2] in size_symbols()
         return meaning_of(self.field, lang) if has_symbol else ""
 
@@ -35,8 +35,8 @@ class Size(NamedTuple):
 class Lettering:
     """How the formulas of one ledger are written, all with the same letters.
 
-    A loop over the layers is long, and stands in many terms. It gets a name, ``n_1``, and is
-    written once, in `parts`.
+    A loop over the layers is long, and appears in many terms. It gets a name, such as ``n_1``, and
+    is written once, in `parts`.
 
     Example:
         >>> from weighbridge.answers.weigh import weigh
@@ -51,18 +51,18 @@ class Lettering:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger, self.letters = ledger, letters_of(ledger.blueprint)
         self.parts: dict[str, Tree] = {}
-        """What the names in the formulas written so far stand for."""
+        """The expressions behind the names in the formulas written so far."""
 
     def text(self, formula: Polynomial) -> str:
         """Write a formula in letters."""
         return show(self.tree(formula), str, TEXT)
 
     def fields(self, formula: Polynomial) -> str:
-        """Write a formula in the names of fields, in Python but for `parts`."""
+        """Write a formula with field names, as Python except for the names of `parts`."""
         return source(self.ordered(self.named(formula)))
 
     def tree(self, formula: Polynomial, *, letters: bool = True) -> Tree:
-        """Return a formula as people write it, in letters or fields; its ``//`` leave no rest."""
+        """Return a formula as people write it, in letters or fields, with ``floor`` for ``//``."""
         exact = self.ordered(self.named(formula).rewritten(lambda tree: source(floored(tree))))
         if letters:
             return self.in_letters(exact)
@@ -95,11 +95,11 @@ class Lettering:
         return known
 
     def part(self, name: str) -> str:
-        """Write what a name stands for, in letters."""
+        """Write the expression behind a name, in letters."""
         return show(self.in_letters(floored(self.parts[name])), str, TEXT)
 
     def value(self, name: str) -> int:
-        """Return what a name comes to under the ledger's config."""
+        """Return the value of a name under the ledger's config."""
         value: int = evaluate(self.parts[name], self.ledger.fields)
         return value
 
@@ -116,7 +116,7 @@ class Lettering:
         ]
 
     def decided(self) -> dict[str, Any]:
-        """Return the fields that decided which tensors exist, and those in shapes but numbers."""
+        """Return the fields that decided which tensors exist, and lists and flags in shapes."""
         blueprint, fields = self.ledger.blueprint, self.ledger.fields
         deciding, measuring = set[str](), set[str]()
         for template in blueprint.templates(self.ledger.class_name):
@@ -131,7 +131,7 @@ class Lettering:
 
 
 def _with_differences(formula: Polynomial, wholes: Iterable[str]) -> Polynomial:
-    """Return a formula with a factor ``(whole - part)`` where two terms differ in these alone."""
+    """Return a formula with a factor ``(whole - part)`` where two terms differ only in these."""
     terms = dict(formula.terms)
     subtracted = [monomial for monomial, number in formula.terms.items() if number < 0]
     for monomial, whole in product(subtracted, sorted(wholes)):
@@ -141,14 +141,14 @@ def _with_differences(formula: Polynomial, wholes: Iterable[str]) -> Polynomial:
 
 
 def _names_to_the_first(monomial: Monomial) -> list[str]:
-    """Return the fields among the factors of a term, in the first power."""
+    """Return the factors of a term that are fields to the first power."""
     return [factor for factor, power in monomial if power == 1 and parse(factor)[0] == "name"]
 
 
 def _join_difference(
     terms: dict[Monomial, int], factors: dict[str, int], whole: str, part: str
 ) -> None:
-    """Replace ``rest·whole - rest·part`` by ``rest·(whole - part)`` where both terms are there."""
+    """Replace ``rest·whole - rest·part`` by ``rest·(whole - part)`` if both terms exist."""
     rest = {factor: power for factor, power in factors.items() if factor != part}
     monomial, given = _monomial(factors), _monomial({**rest, whole: 1})
     if whole in rest or monomial not in terms or terms.get(given) != -terms[monomial]:

@@ -1,4 +1,4 @@
-"""Tensors in letters: each size a symbol, each condition on a layer the number of layers."""
+"""Tensors in letters: sizes become symbols, conditions on a layer become counts of layers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def variables(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields with a symbol in place of every number; flags, texts and lists stay.
+    """Return fields with a symbol in place of each number; flags, texts and lists are kept.
 
     Example:
         >>> variables({"hidden_size": 8, "is_decoder": False})
@@ -43,7 +43,7 @@ _ONE = Polynomial({(): 1})
 
 
 class Letters:
-    """A blueprint's expressions in letters, where the config decides which tensors there are."""
+    """A blueprint's expressions in letters; the config decides which tensors exist."""
 
     def __init__(self, blueprint: Blueprint, fields: Mapping[str, Any]) -> None:
         self.blueprint, self.fields = blueprint, fields
@@ -53,7 +53,7 @@ class Letters:
         self._products: dict[tuple[Tree, ...], Polynomial] = {}
 
     def of(self, tree: Tree, indices: Mapping[str, int] | None = None) -> Polynomial:
-        """Return what an expression comes to, in a layer of these indices."""
+        """Return the value of an expression in letters, in the layer with these indices."""
         if indices:
             return in_letters(tree, self.bound, self.meaning, indices)
         if tree not in self._values:
@@ -61,9 +61,9 @@ class Letters:
         return self._values[tree]
 
     def every(self, template: Template, *, active: bool = False) -> Polynomial | None:
-        """Return the elements of a template where it stands untied, or of its active experts there.
+        """Return the number of elements of a template's untied tensors, or of their active experts.
 
-        None where they cannot be written: an expression would be too long, or have too many rounds.
+        Return None if it cannot be written: an expression is too long, or has too many rounds.
         """
         repeat, dims = self._expressions(template, active=active)
         varies, conditions = template.varies, _conditions(template)
@@ -80,7 +80,7 @@ class Letters:
         return prod([self.of(tree) for tree in factors if tree not in looped], start=number)
 
     def _product(self, factors: tuple[Tree, ...]) -> Polynomial:
-        """Return a product; many tensors of a model have the same sizes."""
+        """Return a product; it is cached, since many tensors of a model have the same sizes."""
         if factors not in self._products:
             self._products[factors] = prod(map(self.of, factors), start=_ONE)
         return self._products[factors]
@@ -88,7 +88,7 @@ class Letters:
     def _expressions(
         self, template: Template, *, active: bool
     ) -> tuple[dict[str, Tree], list[Tree]]:
-        """Return how often each index repeats, and the dims: of active experts, their number."""
+        """Return the repetitions of each index, and the dims; of experts, those that are active."""
         repeat = {index: self.blueprint.repeat[index] for index in template.repeat}
         dims = [self.blueprint.dims[dim] for dim in template.dims]
         if active and template.active:
@@ -101,7 +101,7 @@ class Letters:
     def _number(
         self, loops: Mapping[str, Tree], conditions: Sequence[Tree], factors: Sequence[Tree]
     ) -> Polynomial | None:
-        """Return in how many places conditions hold, or the sum of what varies over them."""
+        """Return the number of places where conditions hold, or the sum of a product over them."""
         tree = _over(loops, conditions, factors)
         if tree not in self._numbers:
             try:
@@ -112,10 +112,10 @@ class Letters:
         return self._numbers[tree]
 
     def _closed(self, loop: Tree) -> Polynomial | None:
-        """Return a count over layers without its loop, where it has such a form.
+        """Return a count over layers in closed form, if it has one.
 
-        It is ``f`` for ``count(i < f for i in range(n))``, 1 for ``i == f`` and so on, if f is from
-        0 to n.
+        ``count(i < f for i in range(n))`` is ``f``, with ``i == f`` it is 1, and so on, if f is
+        from 0 to n.
         """
         if loop[0] != "count":
             return None
@@ -146,18 +146,18 @@ _COUNTED: dict[str, Callable[[Polynomial, Polynomial], Polynomial]] = {
     "==": lambda *_: _ONE,
     "!=": lambda _, every: every - 1,
 }
-"""For how many of so many indices a comparison with one of them holds."""
+"""The number of indices for which a comparison with one of them holds."""
 
 
 def _conditions(template: Template) -> Sequence[Tree]:
-    """Return the conditions on which a tensor exists and is not tied."""
+    """Return the conditions under which a tensor exists and is not tied."""
     if template.tie and template.tie.when:
         return (*template.when, ("not", template.tie.when))
     return template.when
 
 
 def _over(loops: Mapping[str, Tree], conditions: Sequence[Tree], factors: Sequence[Tree]) -> Tree:
-    """Return ``count(condition for i in range(n))``, or the ``sum([…])`` of factors that vary."""
+    """Return ``count(condition for i in range(n))``, or the ``sum([…])`` of varying factors."""
     *outer, index = loops
     holds: Tree | None = None
     if conditions:

@@ -1,4 +1,4 @@
-"""Where a tensor stands: all combinations of its indices, held as ranges inside one another."""
+"""The places of a tensor: all combinations of its indices, held as nested ranges."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 class Places(Sequence["Place"]):
     """The places of a tensor in checkpoint order, each a tuple of its indices, outermost first.
 
-    ``blocks`` pair values of the outermost index with the places inside each of them, which are
-    alike within a block; a tensor without an index stands in one place, ``()``, and has no blocks.
-    Values are a `range` where the tensor stands in every layer, so that what it costs does not grow
-    with them.
+    Each of ``blocks`` pairs values of the outermost index with the places inside, which are the
+    same for all values of the block. A tensor without an index has one place, ``()``, and no
+    blocks. The values are a `range` if the tensor exists in every layer, so the cost does not grow
+    with the number of layers.
 
     Example:
         >>> list(every(range(2), range(2)))
@@ -76,7 +76,7 @@ class Places(Sequence["Place"]):
 
     @property
     def outermost(self) -> Sequence[int]:
-        """The values of the outermost index, as a range if all are there; none without an index."""
+        """The values of the outermost index: a range if none is missing, empty without an index."""
         if len(self.blocks) == 1:
             return self.blocks[0][0]
         return tuple(value for value, _ in self.items())
@@ -93,7 +93,7 @@ class Places(Sequence["Place"]):
             yield from sorted(inside_by_value, key=itemgetter(0))
 
     def without(self, level: int) -> Places:
-        """Return the places with one index left out, each once: its values must all be alike.
+        """Return the places without one index, each once; all its values must have the same places.
 
         Example:
             >>> list(every(range(3), range(128)).without(1))
@@ -107,12 +107,12 @@ class Places(Sequence["Place"]):
 
     @classmethod
     def at(cls, value: int, inside: Places) -> Self:
-        """Return the places of one value of the outermost index."""
+        """Return places under a single value of the outermost index."""
         return cls((((value,), inside),))
 
     @classmethod
     def of(cls, place: Place) -> Places:
-        """Return one place alone.
+        """Return a single place as `Places`.
 
         Example:
             >>> list(Places.of((3, 7)))

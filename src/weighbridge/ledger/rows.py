@@ -1,4 +1,4 @@
-"""Rows of a ledger, entries that stand for many rows, groups of entries, and checkpoint order."""
+"""Rows of a ledger, entries that represent many rows, groups of entries, and checkpoint order."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 class Row(NamedTuple):
     """One tensor, expected or found.
 
-    ``count`` is the number of its elements; ``parameters`` is what it adds to the unique parameters
-    of its class: the same, or 0 for a tied tensor (``tied_to`` names the row that holds the weight)
-    and for a buffer. A header does not tell a buffer from a parameter; of a quantised weight,
-    ``parameters`` are the elements that it stands for.
+    ``count`` is its number of elements. ``parameters`` is the number that it adds to the unique
+    parameters of its class: the same as ``count``, or 0 for a buffer and for a tied tensor, where
+    ``tied_to`` names the row that holds the weight. A header does not distinguish buffers from
+    parameters. For a quantised weight, ``parameters`` is the number of elements that it represents.
     """
 
     name: str
@@ -29,14 +29,14 @@ class Row(NamedTuple):
     dtype: str
     role: str
     dims: tuple[str, ...]
-    # "count" is the word that users know, and nobody misses a tuple's own count().
+    # Users know the word "count", and nothing needs a tuple's own count().
     count: int  # type: ignore[assignment]
     parameters: int
     tied_to: str | None = None
 
     @property
     def bytes(self) -> int:
-        """What its elements take where they are stored: nothing, if it is another tensor."""
+        """The bytes that its elements take; 0 if it is tied to another tensor."""
         if self.tied_to:
             return 0
         return stored_bytes(self.count, self.dtype)
@@ -45,9 +45,8 @@ class Row(NamedTuple):
 class Entry(NamedTuple):
     """A template bound to numbers: one row, or the same row in each of the places ``indices``.
 
-    They are held as ranges where the tensor stands in every layer, so that an entry's cost does not
-    grow with them. ``part`` says that they are not all those in which the tensor has this shape,
-    but those of one layer.
+    The places are ranges if the tensor exists in every layer, so the cost of an entry does not grow
+    with them. ``part`` is true for an entry with the places of a single layer only.
     """
 
     template: Template
@@ -58,17 +57,17 @@ class Entry(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """What its rows add to the unique parameters."""
+        """The number that its rows add to the unique parameters."""
         if self.tied:
             return 0
         return prod(self.shape) * len(self.indices)
 
     def name(self, place: Place) -> str:
-        """Return the tensor's name in a place, whose values are of the indices, outermost first."""
+        """Return the tensor's name in a place: a value for each index, outermost first."""
         return self._in(self.template.name, place)
 
     def tied_to(self, place: Place) -> str | None:
-        """Return the name of the tensor that this one is in this place, if it is another one."""
+        """Return the name of the tensor that this one is tied to in this place, if any."""
         if self.template.tie is None or not self.tied:
             return None
         return self._in(self.template.tie.to, place)
@@ -96,12 +95,12 @@ class RowGroup(NamedTuple):
 
     @property
     def tied(self) -> int:
-        """The elements of the group that are shared with another tensor, and so counted there."""
+        """The number of elements in the group that are shared with a tensor elsewhere."""
         return sum(prod(entry.shape) * len(entry.indices) for entry in self.entries if entry.tied)
 
 
 def layer_path(entry: Entry, prefix: str) -> str:
-    """Return the path of an entry's layer, or of its first module below the base's prefix."""
+    """Return the path of an entry's layer, or of its first module after the base's prefix."""
     name = entry.template.name
     if entry.template.repeat:
         return f"{name.partition('{')[0]}{entry.indices.outermost[0]}"
@@ -111,7 +110,7 @@ def layer_path(entry: Entry, prefix: str) -> str:
 
 
 class _LayerPart(NamedTuple):
-    """The part of an entry inside a layer: the stems of its name from there on, and its places."""
+    """The part of an entry inside a layer: the rest of its name, in pieces, and its places."""
 
     entry: Entry
     stems: Sequence[str]
@@ -128,7 +127,7 @@ def _stems(name: str) -> list[str]:
 
 
 def _runs(parts: Sequence[_LayerPart]) -> Iterator[list[_LayerPart]]:
-    """Cut neighbours into runs: those in layers under one path, or one without a further index."""
+    """Split neighbours into runs: parts in layers under one path, or one part without layers."""
     run: list[_LayerPart] = []
     for part in parts:
         if run and not (part.stems and part.stems[:1] == run[0].stems[:1]):
@@ -140,7 +139,7 @@ def _runs(parts: Sequence[_LayerPart]) -> Iterator[list[_LayerPart]]:
 
 
 def _layers(run: Iterable[_LayerPart]) -> Iterator[tuple[int, list[_LayerPart]]]:
-    """Yield each layer of a run with what is in it."""
+    """Yield each layer of a run with its parts."""
     layers: dict[int, list[_LayerPart]] = {}
     for entry, stems, places in run:
         for values, inside in places.blocks:
@@ -152,7 +151,7 @@ def _layers(run: Iterable[_LayerPart]) -> Iterator[tuple[int, list[_LayerPart]]]
 
 
 def by_layer(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield entries cut into outermost layers: all of layer 0, then all of layer 1, and so on."""
+    """Yield entries split by outermost layer: all of layer 0, then all of layer 1, and so on."""
     for run in _runs(_layer_parts(entries)):
         if not run[0].stems:
             yield run[0].entry

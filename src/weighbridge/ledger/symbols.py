@@ -1,4 +1,4 @@
-"""The letter of each size, and what it counts: the table of `facts/symbols.toml`."""
+"""The letter and the meaning of each size, from the table `facts/symbols.toml`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Symbol(NamedTuple):
-    """The letter of a size, its rank among a term's factors, and what it counts, by language."""
+    """The letter of a size, its rank among the factors of a term, and its meaning by language."""
 
     letter: str
     rank: int
@@ -38,7 +38,7 @@ def size_symbols() -> dict[str, Symbol]:
 
 @cache
 def letters_of(blueprint: Blueprint) -> Mapping[str, str]:
-    """Return the letters of every number that a family's formulas may have.
+    """Return the letters of all numbers that the formulas of a family may contain.
 
     Example:
         >>> from weighbridge.blueprint.schema import load
@@ -57,10 +57,10 @@ def _loop_indices(dim: str) -> list[str]:
 
 
 def letters(fields: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
-    """Return the letters of a model's fields, no two alike, in the order of a term's factors.
+    """Return different letters for a model's fields, in the order of the factors of a term.
 
-    Of two fields of sub-configs that share a letter, each gets an index from its sub-config's name.
-    A field without a letter, or whose letter another one has or is ``taken``, is left out.
+    If two fields of sub-configs share a letter, each gets an index from its sub-config's name. A
+    field is left out if it has no letter, or if its letter is ``taken`` or belongs to another.
 
     Example:
         >>> letters(["hidden_size", "vocab_size", "unheard_of"])
@@ -96,21 +96,21 @@ def _fields_by_letter(fields: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _main_field(sharing: Sequence[str]) -> str | None:
-    """Return the field whose letter needs no index: the whole config's own, or the only one."""
+    """Return the field whose letter needs no index: the top-level one, or the only one."""
     if len(sharing) == 1:
         return sharing[0]
     return next((field for field in sharing if "." not in field), None)
 
 
 def _indexed(letter: str, field: str) -> Iterator[str]:
-    """Yield the letter with ever more of the sub-config's name as an index: H_v, H_vi, H_vis."""
+    """Yield the letter with longer and longer prefixes of the sub-config's name: H_v, then H_vi."""
     name = field.rpartition(".")[0].replace("_config", "").replace(".", "").replace("_", "")
     stem = letter if "_" in letter else f"{letter}_"
     yield from (stem + name[:end] for end in range(1, len(name) + 1))
 
 
 def meaning_of(field: str, lang: str) -> str:
-    """Return what a config field counts, in a language.
+    """Return the meaning of a config field, in a language.
 
     Example:
         >>> meaning_of("hidden_size", "en"), meaning_of("vision_config.hidden_size", "en")
