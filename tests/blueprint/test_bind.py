@@ -1,4 +1,4 @@
-"""The binder: indices gone through once for any meaning, and what an expression comes to there."""
+"""The binder: one walk over indices for any meaning, and the sizes that expressions give."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Written:
-    """A meaning that writes down how the indices are gone through."""
+    """A meaning that records the walk over the indices."""
 
     def here(self) -> str:
         return "x"
@@ -42,9 +42,7 @@ class Written:
         ("i", "j", "i*(x)"),
     ],
 )
-def test_indices_are_gone_through_from_the_outermost(
-    repeat: str, varies: str, written: str
-) -> None:
+def test_indices_are_walked_from_the_outermost(repeat: str, varies: str, written: str) -> None:
     assert fold_indices(list(repeat), set(varies), Written()) == written
 
 
@@ -83,17 +81,17 @@ def test_a_size_is_an_integer_within_its_bounds(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [0, -1, LARGEST_SIZE + 1, 1.0, True, None, "1"])
-def test_what_is_no_size_is_named_with_the_values_it_came_from(size: Any) -> None:
+def test_a_value_that_is_not_a_size_is_named_with_its_operands(size: Any) -> None:
     with pytest.raises(ExpressionError) as caught:
         bound_size(parse("n"), {"n": size, "other": 3})
-    assert f"n: comes to {size!r}, no integer from 1 to {LARGEST_SIZE}" in str(caught.value)
+    assert f"n: gives {size!r}, not an integer from 1 to {LARGEST_SIZE}" in str(caught.value)
     assert caught.value.values == {"n": size}
 
 
 def test_the_bounds_of_a_size_may_be_others() -> None:
     assert bound_size(parse("n"), {"n": 0}, least=0) == 0
     assert bound_size(parse("n"), {"n": 5}, most=5) == 5
-    with pytest.raises(ExpressionError, match="comes to 6, no integer from 2 to 5"):
+    with pytest.raises(ExpressionError, match="gives 6, not an integer from 2 to 5"):
         bound_size(parse("n"), {"n": 6}, 2, 5)
 
 

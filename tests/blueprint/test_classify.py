@@ -1,4 +1,4 @@
-"""The fields of a blueprint by what they are: sizes, flags, counts of layers."""
+"""The kinds of a blueprint's fields: sizes, flags, counts of layers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_field_that_is_null_is_a_size_if_it_is_taken_as_it_is() -> None:
     assert classify.flag_fields(kinds) == {"flag"}
 
 
-def test_a_kind_is_that_of_the_default_or_of_what_it_comes_to() -> None:
+def test_a_kind_is_that_of_the_default_or_of_the_computed_value() -> None:
     kinds = classify.field_kinds({"sizes": [1]}, {"sizes": (1,), "heads": 3})
     assert kinds == {"sizes": list, "heads": int}
 

@@ -1,4 +1,4 @@
-"""Files of operations: an error for each rule, what they total, and a fresh recording."""
+"""Files of operations: an error for each rule, their totals, and a fresh recording."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BERT = operations.load_operations("bert")
 NO_DROPOUT = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
 
 
-# What they come to
+# Bound to numbers
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_flops_of_bert_are_those_that_are_known() -> None:
     assert (forward, backward) == (96_637_943_808, 2 * 96_637_943_808)
 
 
-def test_what_a_class_says_of_a_path_goes_before_its_base() -> None:
+def test_a_path_of_a_class_overrides_its_base() -> None:
     paths = [entry.path for entry in BERT.entries("BertForMaskedLM", "forward")]
     assert "bert.encoder.layer.{i}.output.dense" in paths
     assert "cls.predictions.decoder" in paths
     assert not [path for path in paths if "pooler" in path]
 
 
-def test_a_dropout_of_the_head_is_told_by_what_it_falls_back_on() -> None:
+def test_a_dropout_of_the_head_falls_back_on_another_field() -> None:
     def saved(**fields: Any) -> int:
         names = BERT.names({**NO_DROPOUT, **fields}, batch=2, sequence=8)
         return costs.saved_for_backward_bytes(
@@ -84,15 +84,15 @@ def test_fields_at_other_values_than_were_recorded_are_named() -> None:
     assert BERT.unheld({"hidden_act": "gelu"}) == {}
 
 
-def test_a_size_that_is_none_is_refused() -> None:
-    with pytest.raises(ExpressionError, match="no integer from 1"):
+def test_a_value_that_is_not_a_size_is_refused() -> None:
+    with pytest.raises(ExpressionError, match="not an integer from 1"):
         BERT.bind("BertModel", "forward", BERT.names({"hidden_size": 0}, sequence=8))
 
 
 def test_an_unknown_class_or_family_is_refused() -> None:
-    with pytest.raises(ModelError, match="no operations of the class BertModle"):
+    with pytest.raises(ModelError, match="there are no operations for the class BertModle"):
         list(BERT.entries("BertModle", "saved"))
-    with pytest.raises(ModelError, match="no operations of the family brt"):
+    with pytest.raises(ModelError, match="there are no operations for the family brt"):
         operations.load_operations("brt")
 
 
@@ -124,32 +124,35 @@ def broken(change: Any) -> str:
             lambda raw: raw["classes"]["BertForMaskedLM"].update(base=1),
             "keys: classes.BertForMaskedLM.base is unknown",
         ),
-        (lambda raw: raw["proof"].pop("by"), "keys: proof has against, by, runs"),
+        (lambda raw: raw["proof"].pop("by"), "keys: proof must have against, by, runs"),
         (lambda raw: raw.update(format=2), "format: this version reads format 1, not 2"),
-        (lambda raw: raw.update(source=1), "types: source is text"),
-        (lambda raw: raw.update(fields=[]), "types: fields is a table"),
-        (lambda raw: raw["saved"].update({"a": "I64 batch"}), "types: saved.a is a list of texts"),
+        (lambda raw: raw.update(source=1), "types: source must be text"),
+        (lambda raw: raw.update(fields=[]), "types: fields must be a table"),
+        (
+            lambda raw: raw["saved"].update({"a": "I64 batch"}),
+            "types: saved.a must be a list of texts",
+        ),
         (
             lambda raw: raw["saved"].update({"a b": ["I64 batch"]}),
-            "paths: saved.a b is no dotted path",
+            "paths: saved.a b is not a dotted path",
         ),
         (
             lambda raw: raw["saved"].update({"a.{j}": ["I64 batch"]}),
-            "paths: saved.a.{j}: {j} is not repeated",
+            "paths: saved.a.{j}: {j} is not in repeat",
         ),
         (
             lambda raw: raw["forward"].update({"a": ["1 batch"]}),
-            "shapes: forward.a: 1 batch is no batch, rows",
+            "shapes: forward.a: 1 batch must be batch, rows",
         ),
         (
             lambda raw: raw["saved"].update({"a": ["F33 batch"]}),
             "shapes: saved.a: there is no dtype F33",
         ),
         (lambda raw: raw["saved"].update({"a": ["I64 (batch"]}), "shapes: (batch: expected )"),
-        (lambda raw: raw["fields"].update(batch=1), "names: fields.batch is of the run"),
+        (lambda raw: raw["fields"].update(batch=1), "names: fields.batch is a name of the run"),
         (
             lambda raw: raw["held"].update(hidden_size=1),
-            "names: hidden_size is held and has a default",
+            "names: hidden_size is in both held and fields",
         ),
         (lambda raw: raw["repeat"].update(i="depth"), "names: repeat.i: depth has no default"),
         (
@@ -160,14 +163,17 @@ def broken(change: Any) -> str:
             lambda raw: raw["saved"].update({"a": ["I64 batch if i == 0"]}),
             "names: saved.a: i has no default",
         ),
-        (lambda raw: raw["fields"].update(width=1), "names: fields.width is in no expression"),
+        (
+            lambda raw: raw["fields"].update(width=1),
+            "names: fields.width is not used in any expression",
+        ),
     ],
 )
 def test_a_file_that_breaks_a_rule_is_refused(change: Any, said: str) -> None:
     assert broken(change).startswith(said)
 
 
-# What is shipped, recorded again
+# Shipped files, recorded again
 
 
 @pytest.mark.parametrize(
@@ -231,7 +237,7 @@ def test_products_of_the_backward_pass_are_of_the_module_that_asked_for_them() -
     ]
 
 
-def test_work_that_is_no_product_of_matrices_is_named() -> None:
+def test_work_other_than_matrix_products_is_named() -> None:
     found = record(torch.nn.Conv1d(2, 3, 2), {"input": torch.ones(1, 2, 9)})
     assert "aten.convolution" in found.others
     assert not found.forward

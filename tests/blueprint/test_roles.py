@@ -649,7 +649,7 @@ def expression(text: str) -> "re.Pattern[str]":
 
 
 def test_each_pattern_and_each_of_its_pieces_is_the_first_that_fits_some_real_name() -> None:
-    """And the role is that of the first, in the plainest way of looking for it."""
+    """And the role is that of the first match of a plain search."""
     names = (Path(__file__).parents[1] / "data" / "names.txt").read_text().split()
     expressions = [(role, expression(text), text.partition("/")[2]) for role, text in PATTERNS]
     by_last: dict[str, list[int]] = {}

@@ -46,53 +46,56 @@ def test_every_shipped_blueprint_keeps_the_law(family: str) -> None:
     assert raw["family"] == family
 
 
-# For each rule, changes to bert that break it and no other: a case is a name, what it does, what
-# the error says.
+# For each rule, changes to bert that break this rule and no other. A case is a name, the change,
+# and a part of the message.
 CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
     "types": {
-        "a text that is a number": (lambda raw: raw.update(source=5), "source is text"),
-        "a list that is a text": (lambda raw: raw.update(inert="hidden_act"), "inert lists texts"),
-        "a list of numbers": (lambda raw: raw.update(inert=[1]), "inert lists texts"),
+        "a text that is a number": (lambda raw: raw.update(source=5), "source must be text"),
+        "a list that is a text": (
+            lambda raw: raw.update(inert="hidden_act"),
+            "inert must be a list of texts",
+        ),
+        "a list of numbers": (lambda raw: raw.update(inert=[1]), "inert must be a list of texts"),
         "dims that are a number": (
             lambda raw: raw["tensors"].update({"pooler.dense.bias": 768}),
-            "tensors holds texts",
+            "tensors must be a table of texts",
         ),
-        "a table that is a list": (lambda raw: raw.update(buffers=[]), "buffers is a table"),
+        "a table that is a list": (lambda raw: raw.update(buffers=[]), "buffers must be a table"),
         "a class that is a text": (
             lambda raw: raw["classes"].update(BertModelToo="bert"),
-            "classes.BertModelToo is a",
+            "classes.BertModelToo must be a table",
         ),
         "a base that is a text": (
             lambda raw: raw["classes"]["BertForMaskedLM"].update(base="no"),
-            "classes.BertForMaskedLM.base is true or false",
+            "classes.BertForMaskedLM.base must be true or false",
         ),
         "values that are one text": (
             lambda raw: raw.update(values={"hidden_act": "gelu"}),
-            "values.hidden_act lists texts",
+            "values.hidden_act must be a list of texts",
         ),
         "other words that are a text": (
             lambda raw: raw.update(spelled={"hidden_act": "gelu"}),
-            "spelled.hidden_act is a table of texts",
+            "spelled.hidden_act must be a table of texts",
         ),
         "holes that are a text": (
             lambda raw: raw["proof"].update(holes="none"),
-            "proof.holes lists texts",
+            "proof.holes must be a list of texts",
         ),
     },
     "keys": {
         "one that is missing": (lambda raw: raw.pop("source"), "source is missing"),
-        "one that nobody knows": (lambda raw: raw.update(colour="red"), "colour is unknown"),
-        "one that no class has": (
+        "an unknown one": (lambda raw: raw.update(colour="red"), "colour is unknown"),
+        "one that a class cannot have": (
             lambda raw: raw["classes"]["BertForMaskedLM"].update(defaults={}),
             "classes.BertForMaskedLM.defaults is unknown",
         ),
-        "a proof that says less": (
+        "a proof without a key": (
             lambda raw: raw["proof"].pop("configs"),
-            "proof has against, by, configs, and may",
+            "proof must have against, by, configs, and may",
         ),
-        "a proof that says more": (
+        "a proof with another key": (
             lambda raw: raw["proof"].update(date="today"),
-            "proof has against, by, configs, and",
+            "proof must have against, by, configs, and",
         ),
     },
     "format": {"another": (lambda raw: raw.update(format=1), "this version reads format 2, not 1")},
@@ -131,54 +134,54 @@ CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
     "fields are known": {
         "null for no field": (
             lambda raw: raw.update(nullable=["width"]),
-            "nullable: width is no field",
+            "nullable: width is not a field",
         ),
-        "zero for no field": (lambda raw: raw.update(zero=["width"]), "zero: width is no field"),
+        "zero for no field": (lambda raw: raw.update(zero=["width"]), "zero: width is not a field"),
         "values of no field": (
             lambda raw: raw.update(values={"width": ["a"]}),
-            "values: width is no field",
+            "values: width is not a field",
         ),
         "other words of no field": (
             lambda raw: raw.update(spelled={"width": {"a": "b"}}),
-            "spelled: width is no field",
+            "spelled: width is not a field",
         ),
         "an alias of no field": (
             lambda raw: raw.update(aliases={"dim": "width"}),
-            "aliases: width is no field",
+            "aliases: width is not a field",
         ),
         "an alias that is a field": (
             lambda raw: raw.update(aliases={"hidden_size": "vocab_size"}),
-            "aliases: hidden_size is a field itself",
+            "aliases: hidden_size is itself a field",
         ),
-        "a field that is read in a way not told": (
+        "a field that is beyond the blueprint": (
             lambda raw: raw.update(beyond=["hidden_size"]),
             "beyond: hidden_size is a field",
         ),
-        "an inert field that is read in a way not told": (
+        "an inert field that is beyond the blueprint": (
             lambda raw: raw.update(beyond=["hidden_act"]),
             "beyond: hidden_act is a field",
         ),
         "what is given for no field": (
             lambda raw: raw.update(given={"text.width": 1}),
-            "given: text.width is no field",
+            "given: text.width is not a field",
         ),
         "a field of no sub-config": (
             lambda raw: raw["inert"].append("text_config.hidden_act"),
-            "text_config.hidden_act is in no sub-config",
+            "text_config.hidden_act is not in any sub-config",
         ),
         "a sub-config of none": (
             lambda raw: raw.update(configs={"text_config.inner": ""}),
-            "text_config.inner is in no sub-config",
+            "text_config.inner is not in any sub-config",
         ),
     },
     "fields are used": {
         "a default for nothing": (
             lambda raw: raw["defaults"].update(width=1),
-            "width is in no expression",
+            "width is not used in any expression",
         ),
         "an inert field that decides": (
             lambda raw: raw["inert"].append("hidden_size"),
-            "hidden_size decides something",
+            "hidden_size is inert, but an expression uses it",
         ),
     },
     "paths": {
@@ -212,37 +215,37 @@ CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
     "paths lead somewhere": {
         "a condition on nothing": (
             lambda raw: raw["when"].update({"decoder": "is_decoder"}),
-            "no tensor stands under decoder",
+            "there is no tensor under decoder",
         ),
-        "a class without nothing": (
+        "a class without a path that does not exist": (
             lambda raw: raw["classes"]["BertForMaskedLM"].update(without=["pooler", "pool"]),
-            "no tensor stands under pool",
+            "there is no tensor under pool",
         ),
-        "experts that are none": (
+        "experts without a tensor": (
             lambda raw: raw.update(active={"experts": "1"}),
-            "no tensor stands under experts",
+            "there is no tensor under experts",
         ),
         "a class's condition on the base's": (
             lambda raw: raw["classes"]["BertForMaskedLM"].update(
                 {"when": {"bert.pooler": "is_decoder"}}
             ),
-            "no tensor stands under bert.pooler",
+            "there is no tensor under bert.pooler",
         ),
     },
     "dtypes": {
         "none": (
             lambda raw: raw["buffers"].update({"embeddings.position_ids": ""}),
-            "buffers.embeddings.position_ids begins with no dtype",
+            "buffers.embeddings.position_ids does not begin with a dtype",
         ),
         "an unknown one": (
             lambda raw: raw["buffers"].update(
                 {"embeddings.position_ids": "I65 1 max_position_embeddings"}
             ),
-            "buffers.embeddings.position_ids begins with no dtype",
+            "buffers.embeddings.position_ids does not begin with a dtype",
         ),
         "a class's": (
             lambda raw: raw["classes"]["BertForMaskedLM"].update(buffers={"cls.scale": "2"}),
-            "classes.BertForMaskedLM.buffers.cls.scale begins with no dtype",
+            "classes.BertForMaskedLM.buffers.cls.scale does not begin with a dtype",
         ),
     },
     "names are unique": {
@@ -261,17 +264,17 @@ CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
     "ties": {
         "from nothing": (
             lambda raw: tie(raw, "cls.decoder", "cls.predictions.bias"),
-            "cls.decoder is no tensor of it",
+            "cls.decoder is not a tensor of the class",
         ),
         "to nothing": (
             lambda raw: tie(raw, "cls.predictions.decoder.bias", "cls.bias"),
-            "cls.bias is no tensor of it",
+            "cls.bias is not a tensor of the class",
         ),
         "to a tied one": (
             lambda raw: tie(
                 raw, "cls.predictions.transform.dense.bias", "cls.predictions.decoder.bias"
             ),
-            "cls.predictions.decoder.bias is tied itself",
+            "cls.predictions.decoder.bias is itself tied",
         ),
         "between other shapes": (
             lambda raw: tie(
@@ -279,17 +282,17 @@ CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
             ),
             "have different dims",
         ),
-        "to a layer that is tied itself": (
+        "to a layer that is itself tied": (
             lambda raw: raw.update(
                 ties={f"{QUERY}.weight": f"{QUERY.replace('{i}', '0')}.weight if i >= 0"}
             ),
-            "encoder.layer.0.attention.self.query.weight is tied itself",
+            "encoder.layer.0.attention.self.query.weight is itself tied",
         ),
         "to a layer of nothing": (
             lambda raw: raw.update(
                 ties={f"{QUERY}.weight": "encoder.layers.0.attention.self.query.weight if i > 0"}
             ),
-            "encoder.layers.0.attention.self.query.weight is no tensor of it",
+            "encoder.layers.0.attention.self.query.weight is not a tensor of the class",
         ),
         "of one to every layer's": (
             lambda raw: raw.update(
@@ -318,11 +321,11 @@ CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
     "defaults hold": {
         "a rule that they break": (
             lambda raw: raw["defaults"].update(num_attention_heads=7),
-            "hidden_size % num_attention_heads == 0 is false of the defaults",
+            "hidden_size % num_attention_heads == 0 is false for the defaults",
         ),
         "a size of none": (
             lambda raw: raw["defaults"].update(type_vocab_size=0),
-            "type_vocab_size is a size, and 0 is",
+            "type_vocab_size is a size, but its default is 0",
         ),
         "a division by zero": (
             lambda raw: raw["defaults"].update(num_attention_heads=0),
@@ -330,25 +333,25 @@ CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
         ),
         "layers of a fraction": (
             lambda raw: raw["repeat"].update(i="num_hidden_layers / 2"),
-            "num_hidden_layers / 2 is a number of layers, and 6.0 is none",
+            "num_hidden_layers / 2 is a number of layers, but gives 6.0",
         ),
         "a condition that is a number": (
             lambda raw: raw["when"].update({"pooler": "hidden_size"}),
-            "hidden_size is neither true nor false of the defaults, but 768",
+            "hidden_size is a condition, but gives 768 for the defaults",
         ),
         "experts of a fraction": (
             lambda raw: raw.update(active={"pooler": "hidden_size / 5"}),
-            "hidden_size / 5 is a number of experts, and 153.6 is none",
+            "hidden_size / 5 is a number of experts, but gives 153.6",
         ),
     },
     "stored": {
         "with fewer elements": (
             lambda raw: raw.update(stored={"pooler.dense.bias": ["bias: hidden_size-1"]}),
-            "files hold 767 elements in place of the 768 of pooler.dense.bias",
+            "767 elements are stored in place of 768, from pooler.dense.bias on",
         ),
         "in place of nothing": (
             lambda raw: raw.update(stored={"pool": ["a"]}),
-            "no tensor stands under pool",
+            "there is no tensor under pool",
         ),
         "under one name": (
             lambda raw: raw.update(
@@ -371,7 +374,7 @@ def test_every_rule_of_the_law_has_a_case() -> None:
     assert list(CASES) == list(LAW)
     assert [rule for rule in CASES if not CASES[rule]] == [
         "roles"
-    ]  # it holds as long as the facts hold together
+    ]  # it holds as long as the facts agree
 
 
 def test_a_role_that_the_facts_do_not_name_breaks_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,7 +386,7 @@ def test_a_role_that_the_facts_do_not_name_breaks_the_law(monkeypatch: pytest.Mo
         law, "role_of", lambda name: "colour" if name == "gate.weight" else role_of(name)
     )
     with pytest.raises(
-        BlueprintError, match=r"^roles: facts/roles\.toml has none for gate\.weight"
+        BlueprintError, match=r"^roles: facts/roles\.toml has no role for gate\.weight"
     ):
         check(raw)
 
@@ -411,7 +414,7 @@ def test_a_blueprint_that_breaks_a_rule_is_refused_by_the_rule_s_name(rule: str,
     ],
 )
 def test_the_cases_break_one_rule_alone(rule: str) -> None:
-    """Not so for those whose breach other rules cannot read past."""
+    """Except for breaches that stop the other rules from reading the file."""
     for change, _ in CASES[rule].values():
         raw = bert()
         change(raw)
@@ -419,7 +422,7 @@ def test_the_cases_break_one_rule_alone(rule: str) -> None:
 
 
 def places(raw: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Return the path of everything in a raw blueprint."""
+    """Return the path of every value in a raw blueprint."""
     inside = raw.items() if isinstance(raw, dict) else ()
     return [path, *[found for key, held in inside for found in places(held, (*path, key))]]
 
@@ -462,7 +465,7 @@ def mixed(**fields: Any) -> Ledger:
 def mixed_rows(
     width: int, types: list[str], sizes: list[int], first_k: int
 ) -> list[tuple[str, tuple[int, ...]]]:
-    """Write the rows of the made-up model as a program would that builds it layer by layer."""
+    """Return the rows of the made-up model, built layer by layer as a program would."""
     rows = [("embeddings.word_embeddings.weight", (3, width))]
     for i, (kind, size) in enumerate(zip(types, sizes, strict=True)):
         if kind == "full":
@@ -518,7 +521,7 @@ def test_the_formula_of_layers_that_differ_holds_at_the_config() -> None:
     assert ledger.formula()(**ledger.fields) == ledger.parameters
 
 
-# What a blueprint says of itself
+# Properties of a blueprint
 
 
 def test_the_number_of_layers_that_differ_cannot_be_replaced_in_a_formula() -> None:
@@ -530,7 +533,7 @@ def test_the_number_of_layers_that_differ_cannot_be_replaced_in_a_formula() -> N
 
 @pytest.mark.parametrize("size", [0, -1, 2.0, True, "8"])
 def test_a_size_in_a_list_is_a_positive_integer_too(size: object) -> None:
-    with pytest.raises(ExpressionError, match="no integer from 1 to"):
+    with pytest.raises(ExpressionError, match="not an integer from 1 to"):
         mixed(sizes=[4, size, 4, 4])
 
 

@@ -49,7 +49,7 @@ def test_no_layers_are_no_entry() -> None:
 @pytest.mark.parametrize("shape", ["width", "width + i"])
 @pytest.mark.parametrize("layers", [-1, MOST_LAYERS + 1])
 def test_a_number_of_layers_has_bounds(layers: int, shape: str) -> None:
-    with pytest.raises(ExpressionError, match=f"no integer from 0 to {MOST_LAYERS}"):
+    with pytest.raises(ExpressionError, match=f"not an integer from 0 to {MOST_LAYERS}"):
         in_layers(layers, shape)
 
 
@@ -70,7 +70,7 @@ def test_a_condition_on_no_layer_decides_before_the_count() -> None:
     fields = {"experts": None, "width": 4}
     parts: dict[str, Any] = {"repeat": {"e": "experts"}, "tensors": {"a.{e}.w": "width"}}
     assert bound(fields, when={"a.{e}": "experts != null"}, **parts) == []
-    with pytest.raises(ExpressionError, match="comes to None, no integer from 0"):
+    with pytest.raises(ExpressionError, match="gives None, not an integer from 0"):
         bound(fields, **parts)
     assert bound({**fields, "experts": 2}, when={"a.{e}": "experts != null"}, **parts)
 
@@ -85,9 +85,9 @@ def test_a_size_may_be_zero_only_where_the_blueprint_says_so() -> None:
     parts: dict[str, Any] = {"tensors": {"w": "width width"}, "repeat": {}}
     (entry,) = bound({"width": 0}, zero=["width"], **parts)
     assert entry.shape == (0, 0)
-    with pytest.raises(ExpressionError, match="width: comes to 0, no integer from 1"):
+    with pytest.raises(ExpressionError, match="width: gives 0, not an integer from 1"):
         bound({"width": 0}, **parts)
-    with pytest.raises(ExpressionError, match="no integer from 0"):
+    with pytest.raises(ExpressionError, match="not an integer from 0"):
         bound({"width": -1}, zero=["width"], **parts)
 
 

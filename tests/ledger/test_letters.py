@@ -333,7 +333,7 @@ def test_a_size_of_zero_is_weighed_only_where_it_was_proved() -> None:
     assert bound("experts", {}).formula(shared=0) == none
     with pytest.raises(UsageError, match="needs width >= 1"):
         bound("experts", {}).formula(width=0)
-    with pytest.raises(ExpressionError, match="hidden: comes to 0, no integer from 1"):
+    with pytest.raises(ExpressionError, match="hidden: gives 0, not an integer from 1"):
         bound("experts", {"hidden": 0})
 
 
@@ -448,7 +448,7 @@ def test_each_layer_may_have_a_number_of_active_experts_of_its_own() -> None:
 @pytest.mark.parametrize("number", [-1, 1.5])
 def test_a_number_of_active_experts_is_not_negative(number: float) -> None:
     ledger = bound("experts", {"experts_per_token": number})
-    with pytest.raises(ExpressionError, match="no integer from 0"):
+    with pytest.raises(ExpressionError, match="not an integer from 0"):
         _ = ledger.active
     assert bound("experts", {"experts_per_token": 0}).active > 0
 

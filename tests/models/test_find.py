@@ -868,7 +868,7 @@ def test_a_family_is_told_by_the_nearest_not_by_all(
         find({"model_type": "bertt"})
     assert str(caught.value) == (
         "the config: there is no blueprint for the model_type 'bertt'. 612 families have one, "
-        "the nearest bert; "
+        "such as bert; "
         "`weighbridge families` lists them; --via transformers counts it with transformers itself, "
         "if that is "
         "installed."

@@ -115,8 +115,8 @@ def pipe() -> None:
 
 BAD: dict[str, tuple[Callable[[], None], str]] = {
     "absent": (lambda: Path("mine.toml").unlink(), "cannot be read: No such file or directory"),
-    "a folder": (folder, "is no regular file"),
-    "a pipe": (pipe, "is no regular file"),
+    "a folder": (folder, "is not a regular file"),
+    "a pipe": (pipe, "is not a regular file"),
     "empty": (written(""), "keys: class is missing"),
     "no TOML": (written("family = "), "is not TOML: Invalid value"),
     "JSON": (written('{"family": "mine"}'), "is not TOML: "),
@@ -126,9 +126,9 @@ BAD: dict[str, tuple[Callable[[], None], str]] = {
     "too long": (written(BERT + "#" * 2 * 2**20), "is longer than 2097152 bytes"),
     "an escape": (
         written(BERT.replace("BertLayer", "\\u001b[31mLayer")),
-        "holds text that cannot be shown",
+        "contains unprintable text",
     ),
-    "an escape in a key": (written(f'"a\\u0007" = 1\n{BERT}'), "holds text that cannot be shown"),
+    "an escape in a key": (written(f'"a\\u0007" = 1\n{BERT}'), "contains unprintable text"),
     "an old format": (
         written(BERT.replace("format = 2", "format = 1")),
         "format: this version reads format 2, not 1",

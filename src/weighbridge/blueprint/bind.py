@@ -1,10 +1,10 @@
-"""The binder: how a tensor's indices are bound, whatever kind of value the result is made of.
+"""The binder: binds the indices of a tensor, for any kind of result.
 
-A blueprint says how often each index repeats, and under which conditions, with which dims and with
-which tie a tensor exists in each place. Going through the indices is the same for a config's
-integers, for arrays, for letters and for the values of a probe; only the result differs. So
-`fold_indices` goes through them, and a meaning says what comes out: a list of places here, ranges
-of places in `ledger/bind.py`, a product of counts and sizes in `ledger/letters.py`.
+A blueprint gives the number of repetitions of each index, and the conditions, dims and tie of a
+tensor in each place. The walk over the indices is the same for the integers of a config, for
+arrays, for letters and for the values of a probe; only the result differs. So `fold_indices` walks,
+and a meaning builds the result: a list of places here, ranges of places in `ledger/bind.py`, a
+product of counts and sizes in `ledger/letters.py`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
     class IndexMeaning(Protocol[Result]):
-        """What the indices of a tensor come to, from the innermost outwards."""
+        """How the indices of a tensor give a result, from the innermost outwards."""
 
         def here(self) -> Result:
-            """Return the result in one place, where every index is bound."""
+            """Return the result in one place; every index is bound."""
 
         def alike(self, index: str, inside: Callable[[], Result]) -> Result:
-            """Return the result over an index that changes nothing: ``inside`` needs one call."""
+            """Return the result over an index that changes nothing; call ``inside`` once."""
 
         def each(self, index: str, inside: Callable[[], Result]) -> Result:
             """Return the result over an index on which something depends.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def fold_indices(
     repeat: Sequence[str], varies: Collection[str], meaning: IndexMeaning[Result]
 ) -> Result:
-    """Return what indices come to, outermost first, where something depends on ``varies``."""
+    """Return the result over indices, outermost first; something depends on ``varies``."""
     if not repeat:
         return meaning.here()
     index, *inner = repeat
@@ -58,7 +58,7 @@ def each_place(
 ) -> Iterator[dict[str, Any]]:
     """Yield ``values`` with a value for each index, place by place, the outermost index slowest.
 
-    ``count`` returns how often an index repeats, given its name and the values outside of it.
+    ``count`` returns the repetitions of an index, given its name and the values outside it.
 
     Example:
         >>> def count(index, values):
@@ -95,10 +95,10 @@ class _EachPlace:
 def bound_size(
     tree: Tree, values: Mapping[str, Any], least: int = 1, most: int = LARGEST_SIZE
 ) -> int:
-    """Return the integer that an expression comes to.
+    """Return the integer value of an expression.
 
     Raises:
-        ExpressionError: it has no value, or is no integer from ``least`` to ``most``.
+        ExpressionError: it has no value, or the value is not an integer from ``least`` to ``most``.
 
     Example:
         >>> from weighbridge.algebra.expr import parse
@@ -108,7 +108,7 @@ def bound_size(
     size = evaluate(tree, values)
     if type(size) is not int or not least <= size <= most:
         raise ExpressionError(
-            f"comes to {size!r}, no integer from {least} to {most}",
+            f"gives {size!r}, not an integer from {least} to {most}",
             where=source(tree),
             values={name: values[name] for name in names_in(tree)},
         )
@@ -116,7 +116,7 @@ def bound_size(
 
 
 def uses(tree: Tree, names: Iterable[str]) -> bool:
-    """Whether any of these names stands in an expression."""
+    """Whether an expression contains any of these names."""
     return not set(names_in(tree)).isdisjoint(names)
 
 

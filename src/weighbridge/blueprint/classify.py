@@ -1,4 +1,4 @@
-"""What the fields of a blueprint are: sizes, flags, or counts of layers; what decides."""
+"""Classify the fields of a blueprint: sizes, flags, counts of layers, and deciding fields."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 _NOT_IN_A_SIZE = dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in", "not in"), slice(0))
 _NOT_IN_A_SIZE |= {"[]": slice(1), "[:]": slice(1)}
-"""The operands that a size is made of, by operator: an item's index only chooses."""
+"""The operands that contribute to a size, by operator; the index of an item only selects."""
 _ROUNDED = dict.fromkeys(("int", "round", "floor", "ceil"), slice(0))
 _WHOLE = {**_NOT_IN_A_SIZE, **_ROUNDED}
-"""The same without what is rounded, which may be no integer."""
+"""The same without rounded operands, which may not be integers."""
 
 
 def size_names(tree: Tree) -> Iterator[str]:
-    """Yield the names that a size is made of: not those that only choose, or say which item.
+    """Yield the names that contribute to a size, without names that only select a branch or item.
 
     Example:
         >>> from weighbridge.algebra.expr import parse
@@ -33,14 +33,14 @@ def size_names(tree: Tree) -> Iterator[str]:
 
 
 def field_kinds(defaults: Mapping[str, Any], at_defaults: Mapping[str, Any]) -> dict[str, type]:
-    """Return the type of each field: of its default, or of what it comes to at the defaults."""
+    """Return the type of each field: of its default, or of its computed value at the defaults."""
     return {name: type(defaults.get(name, value)) for name, value in at_defaults.items()}
 
 
 def size_fields(shapes: Collection[Tree], kinds: Kinds) -> frozenset[str]:
     """Return the fields that are sizes, given the expressions of dims and counts.
 
-    A field whose default is null is a size if an expression takes it as it is, without rounding.
+    A field whose default is null is a size if some expression uses it without rounding.
     """
     measured, whole = set[str](), set[str]()
     for tree in shapes:
@@ -57,7 +57,7 @@ def flag_fields(kinds: Kinds) -> frozenset[str]:
 
 
 def layer_fields(repeat: Mapping[str, Tree], indices: Collection[str]) -> frozenset[str]:
-    """Return the fields that say how often those indices repeat that stand in a tensor's name."""
+    """Return the fields that count the repetitions of indices in tensor names."""
     counting = all_names_in(tree for index, tree in repeat.items() if index in indices)
     return counting - repeat.keys()
 

@@ -1,11 +1,11 @@
 """The law of a blueprint file: a table of rules, each with one error.
 
-It is data's own type check, and knows no family.
+It type-checks the data and knows no family.
 
-A file of the user's is read here too, and held against the law before anything else sees it.
+A user's file is also read here, and checked against the law before anything else sees it.
 
-Each rule looks at a raw blueprint, as TOML gives it, and yields what breaks it; its docstring is
-the rule's text.
+Each rule takes a raw blueprint, as parsed from TOML, and yields its breaches; the docstring is the
+text of the rule.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
     from weighbridge.blueprint.schema import Raw, Stored
 
 
-LONGEST_BLUEPRINT = 2 * 2**20  # bytes; the longest that is shipped has a twentieth
+LONGEST_BLUEPRINT = 2 * 2**20  # bytes; 20 times the longest one that is shipped
 
 
 def read_blueprint(path: str | os.PathLike[str]) -> Blueprint:
-    """Return the blueprint in a file of the user's.
+    """Return the blueprint in a user's file.
 
     Raises:
-        BlueprintError: the file cannot be read, is too long, is no TOML, holds what cannot be
-            shown, or breaks the law.
+        BlueprintError: the file cannot be read, is too long, is not TOML, contains unprintable
+            text, or breaks the law.
 
     Example:
         >>> read_blueprint(os.path.join(data.ROOT, "blueprints", "bert.toml")).base_class
@@ -68,7 +68,7 @@ def read_blueprint(path: str | os.PathLike[str]) -> Blueprint:
         raw = tomllib.loads(_text_of(path))
         unshown = next((text for text in _all_texts(raw) if not text.isprintable()), None)
         if unshown is not None:
-            raise BlueprintError("holds text that cannot be shown", values={"found": unshown})
+            raise BlueprintError("contains unprintable text", values={"found": unshown})
     except BlueprintError as error:
         raise BlueprintError(error.what, where=where, values=error.values, hint=_HINT) from None
     except UnicodeDecodeError:
@@ -89,7 +89,7 @@ _HINT = "`weighbridge derive` writes blueprints"
 def _text_of(path: str) -> str:
     try:
         if os.path.exists(path) and not os.path.isfile(path):
-            raise BlueprintError("is no regular file")
+            raise BlueprintError("is not a regular file")
         with open(path, "rb") as file:
             text = file.read(LONGEST_BLUEPRINT + 1)
     except (OSError, ValueError) as error:
@@ -102,7 +102,7 @@ def _text_of(path: str) -> str:
 
 
 def _all_texts(found: Any) -> Iterator[str]:
-    """Yield every text in a file, keys too."""
+    """Yield every text in a file, including keys."""
     if isinstance(found, str):
         yield found
     elif isinstance(found, dict | list):
@@ -112,7 +112,7 @@ def _all_texts(found: Any) -> Iterator[str]:
 
 
 def check(raw: Raw, where: str = "") -> None:
-    """Hold a blueprint, as read from its file, against the law.
+    """Check a blueprint, as read from its file, against the law.
 
     Raises:
         BlueprintError: a rule is broken; the message begins with the rule's name.
@@ -126,9 +126,9 @@ def check(raw: Raw, where: str = "") -> None:
 
 
 def hold(raw: Raw, law: Mapping[str, Callable[[Raw], Iterator[str]]], where: str = "") -> None:
-    """Hold a file against the rules of its kind, each of which yields how it is broken.
+    """Check a file against the rules of its kind, each of which yields its breaches.
 
-    A rule trusts those before it.
+    A rule relies on those before it.
 
     Raises:
         BlueprintError: a rule is broken; the message begins with the rule's name.
@@ -154,7 +154,7 @@ _PROOF_KEYS = {"by", "against", "configs"}
 
 
 def _keys(raw: Raw) -> Iterator[str]:
-    """No part is missing, and none is unknown."""
+    """Every required key is present, and no key is unknown."""
     yield from (f"{key} is missing" for key in sorted(_REQUIRED - set(raw)))
     yield from (f"{key} is unknown" for key in sorted(set(raw) - _KEYS))
     for name, of_class in raw.get("classes", {}).items():
@@ -162,7 +162,7 @@ def _keys(raw: Raw) -> Iterator[str]:
             f"classes.{name}.{key} is unknown" for key in sorted(set(of_class) - _CLASS_KEYS)
         )
     if set(raw["proof"]) - {"holes"} != _PROOF_KEYS:
-        yield f"proof has {', '.join(sorted(_PROOF_KEYS))}, and may have holes"
+        yield f"proof must have {', '.join(sorted(_PROOF_KEYS))}, and may have holes"
 
 
 def _format(raw: Raw) -> Iterator[str]:
@@ -172,25 +172,29 @@ def _format(raw: Raw) -> Iterator[str]:
 
 
 def _types(raw: Raw) -> Iterator[str]:
-    """Texts are texts, lists list texts, tables are tables."""
-    yield from (f"{key} is text" for key in _TEXTS if not isinstance(raw.get(key, ""), str))
+    """Texts, lists of texts, and tables have the right types."""
+    yield from (f"{key} must be text" for key in _TEXTS if not isinstance(raw.get(key, ""), str))
     yield from (
-        f"{key} is a table" for key in sorted(_TABLES) if not isinstance(raw.get(key, {}), dict)
+        f"{key} must be a table"
+        for key in sorted(_TABLES)
+        if not isinstance(raw.get(key, {}), dict)
     )
-    yield from (f"{key} lists texts" for key in _LISTS if not _is_texts(raw.get(key, [])))
+    yield from (
+        f"{key} must be a list of texts" for key in _LISTS if not _is_texts(raw.get(key, []))
+    )
     for name, words in raw.get("spelled", {}).items():
         if not isinstance(words, dict) or not _is_texts([*words.values()]):
-            yield f"spelled.{name} is a table of texts"
+            yield f"spelled.{name} must be a table of texts"
     yield from (
-        f"values.{name} lists texts"
+        f"values.{name} must be a list of texts"
         for name, values in raw.get("values", {}).items()
         if not _is_texts(values)
     )
     if isinstance(proof := raw.get("proof", {}), dict) and not _is_texts(proof.get("holes", [])):
-        yield "proof.holes lists texts"
+        yield "proof.holes must be a list of texts"
     for place, section in sections(raw).items():
         if not isinstance(section, dict):
-            yield f"{place[:-1]} is a table"
+            yield f"{place[:-1]} must be a table"
         else:
             yield from _section_types(place, section)
 
@@ -199,18 +203,18 @@ def _section_types(place: str, section: Raw) -> Iterator[str]:
     for key in _TEXT_TABLES:
         table = section.get(key, {})
         if not isinstance(table, dict) or not _is_texts([*table.values()]):
-            yield f"{place}{key} holds texts"
+            yield f"{place}{key} must be a table of texts"
     stored = section.get("stored", {})
     if not isinstance(stored, dict) or not all(
         texts and _is_texts(texts) for texts in stored.values()
     ):
-        yield f"{place}stored holds lists of texts"
+        yield f"{place}stored must be a table of lists of texts"
     if not isinstance(section.get("base", True), bool):
-        yield f"{place}base is true or false"
+        yield f"{place}base must be true or false"
     if not isinstance(section.get("prefix", ""), str):
-        yield f"{place}prefix is text"
+        yield f"{place}prefix must be text"
     if not _is_texts(section.get("without", [])):
-        yield f"{place}without lists texts"
+        yield f"{place}without must be a list of texts"
 
 
 def _is_texts(found: Any) -> bool:
@@ -218,7 +222,7 @@ def _is_texts(found: Any) -> bool:
 
 
 def _expressions(raw: Raw) -> Iterator[str]:
-    """Every expression can be read."""
+    """Every expression can be parsed."""
     for place, text, _ in all_expressions(raw):
         try:
             parse(text)
@@ -236,43 +240,53 @@ def _names(raw: Raw) -> Iterator[str]:
 
 
 def _known(raw: Raw) -> Iterator[str]:
-    """A field that is named decides or is inert, and a sub-config is one of `configs`."""
+    """Every field that is named decides something or is inert; sub-configs are in `configs`."""
     known = _fields(raw)
     either = known.union(raw.get("inert", ()))
     for part in ("nullable", "zero"):
-        yield from (f"{part}: {name} is no field" for name in _part(raw, part) - known)
+        yield from (f"{part}: {name} is not a field" for name in _part(raw, part) - known)
     yield from (
-        f"spelled: {name} is no field" for name in raw.get("spelled", {}) if name not in either
+        f"spelled: {name} is not a field" for name in raw.get("spelled", {}) if name not in either
     )
     yield from (
-        f"values: {name} is no field" for name in raw.get("values", {}) if name not in either
+        f"values: {name} is not a field" for name in raw.get("values", {}) if name not in either
     )
     yield from (
-        f"aliases: {name} is no field"
+        f"aliases: {name} is not a field"
         for name in raw.get("aliases", {}).values()
         if name not in either
     )
     yield from (
-        f"aliases: {name} is a field itself" for name in raw.get("aliases", {}) if name in either
+        f"aliases: {name} is itself a field" for name in raw.get("aliases", {}) if name in either
     )
     yield from (f"beyond: {name} is a field" for name in raw.get("beyond", ()) if name in either)
-    yield from (f"given: {name} is no field" for name in raw.get("given", {}) if name not in known)
+    yield from (
+        f"given: {name} is not a field" for name in raw.get("given", {}) if name not in known
+    )
     paths = raw.get("configs", {})
     dotted = (name for name in (*sorted(either), *raw.get("aliases", {}), *paths) if "." in name)
     yield from (
-        f"{name} is in no sub-config" for name in dotted if name.rpartition(".")[0] not in paths
+        f"{name} is not in any sub-config"
+        for name in dotted
+        if name.rpartition(".")[0] not in paths
     )
 
 
 def _used(raw: Raw) -> Iterator[str]:
-    """Every field with a default is in some expression, and no inert one is."""
+    """Every field with a default is used in an expression, and no inert field is."""
     used = all_names_in(parse(text) for _, text, _ in all_expressions(raw))
-    yield from (f"{name} is in no expression" for name in raw["defaults"] if name not in used)
-    yield from (f"{name} decides something" for name in raw.get("inert", ()) if name in used)
+    yield from (
+        f"{name} is not used in any expression" for name in raw["defaults"] if name not in used
+    )
+    yield from (
+        f"{name} is inert, but an expression uses it"
+        for name in raw.get("inert", ())
+        if name in used
+    )
 
 
 def _placeholder(piece: str) -> str:
-    """Return the placeholder that a piece is or, as in `expert_{i}`, ends in."""
+    """Return the placeholder that a piece consists of or ends in, as `expert_{i}` does."""
     stem, brace, index = piece.partition("{")
     if stem and not _PIECE.fullmatch(stem):
         return piece
@@ -280,7 +294,7 @@ def _placeholder(piece: str) -> str:
 
 
 def _paths(raw: Raw) -> Iterator[str]:
-    """A name is a dotted path; its indices differ, and each count uses only those to its left."""
+    """Names are dotted paths; indices differ, and each count uses only those to its left."""
     counts = {index: set(names_in(parse(text))) for index, text in raw.get("repeat", {}).items()}
     placeholders = sorted(f"{{{index}}}" for index in counts)
     for name in [*all_names(raw), *_all_stored(raw)]:
@@ -300,7 +314,7 @@ def _is_piece(piece: str, placeholders: Sequence[str]) -> bool:
 
 
 def _index_breaches(name: str, counts: Mapping[str, set[str]]) -> Iterator[str]:
-    """Yield what is wrong with the indices of a name; ``counts`` are the names that count each."""
+    """Yield the faults in a name's indices; ``counts`` has the names in the count of each."""
     indices = indices_in(name)
     for position, index in enumerate(indices):
         left = indices[:position]
@@ -334,11 +348,11 @@ def _leading_nowhere(paths: Iterable[str], names: Iterable[str]) -> Iterator[str
     names = list(names)
     for path in paths:
         if not any(is_under(name, path) for name in names):
-            yield f"no tensor stands under {path}"
+            yield f"there is no tensor under {path}"
 
 
 def _unique(raw: Raw) -> Iterator[str]:
-    """No class has two tensors of one name."""
+    """No class has two tensors with the same name."""
     for class_name in (raw["class"], *raw.get("classes", {})):
         templates = _class_templates(raw, class_name, "tensors", "buffers")
         times = Counter(template.name for template in templates)
@@ -348,14 +362,14 @@ def _unique(raw: Raw) -> Iterator[str]:
 
 
 def _ties(raw: Raw) -> Iterator[str]:
-    """A tied tensor shares an untied one of its class, with the same dims."""
+    """The target of a tie is an untied tensor of the same class, with the same dims."""
     for class_name in (raw["class"], *raw.get("classes", {})):
         of_kind = _class_templates(raw, class_name, "tensors")
         templates = {template.name: template for template in of_kind}
         of_class = raw.get("classes", {}).get(class_name, raw)
         for name in of_class.get("ties", {}):
             if name not in templates:
-                yield f"{class_name}: {name} is no tensor of it"
+                yield f"{class_name}: {name} is not a tensor of the class"
         for template in templates.values():
             if template.tie and (breach := _tie_breach(template, template.tie.to, templates)):
                 yield f"{class_name}: {breach}"
@@ -364,16 +378,16 @@ def _ties(raw: Raw) -> Iterator[str]:
 def _tie_breach(template: Template, to: str, templates: Mapping[str, Template]) -> str:
     target, literals = _resolve(to, templates)
     if target is None:
-        return f"{to} is no tensor of it"
+        return f"{to} is not a tensor of the class"
     if target.tie and _may_be_tied(target.tie.when, literals):
-        return f"{to} is tied itself"
+        return f"{to} is itself tied"
     if len(target.dims) != len(template.dims) or not set(indices_in(to)) <= set(template.repeat):
         return f"{template.name} and {to} have different dims or layers"
     return ""
 
 
 def _resolve(to: str, templates: Mapping[str, Template]) -> tuple[Template | None, dict[str, int]]:
-    """Return the template of a name in which numbers may stand for indices, and those numbers."""
+    """Return the template of a name that may hold numbers for indices, and those numbers."""
     if to in templates:
         return templates[to], {}
     pieces = to.split(".")
@@ -391,14 +405,14 @@ def _resolve(to: str, templates: Mapping[str, Template]) -> tuple[Template | Non
 
 
 def _may_be_tied(condition: Tree | None, literals: Mapping[str, int]) -> bool:
-    """Whether a tensor may be tied: not if the numbers that stand in its name rule it out."""
+    """Whether a tensor may be tied: the numbers in its name may rule that out."""
     if condition is None or not set(names_in(condition)) <= set(literals):
         return True
     return bool(evaluate(condition, literals))
 
 
 def _experts(raw: Raw) -> Iterator[str]:
-    """A tensor of experts that no index counts has a first dim, which does."""
+    """A tensor of experts has an index that counts them, or a first dim that does."""
     for class_name in (raw["class"], *raw.get("classes", {})):
         for template in _class_templates(raw, class_name, "tensors"):
             if template.active and not template.active.over and not template.dims:
@@ -410,20 +424,20 @@ def _dtypes(raw: Raw) -> Iterator[str]:
     for place, section in sections(raw).items():
         for name, text in section.get("buffers", {}).items():
             if (text.split() or [""])[0] not in DTYPE_BITS:
-                yield f"{place}buffers.{name} begins with no dtype"
+                yield f"{place}buffers.{name} does not begin with a dtype"
 
 
 def _roles(raw: Raw) -> Iterator[str]:
-    """Every tensor has a role in `facts/roles.toml`, or is of role `other`."""
+    """Every tensor has a role from `facts/roles.toml`, or the role `other`."""
     known = {*data.read_toml("facts/roles.toml")["roles"], "other"}
     names = (name for section in sections(raw).values() for name in section.get("tensors", {}))
     yield from (
-        f"facts/roles.toml has none for {name}" for name in names if role_of(name) not in known
+        f"facts/roles.toml has no role for {name}" for name in names if role_of(name) not in known
     )
 
 
 def _modules(raw: Raw) -> Iterator[str]:
-    """A module that holds a tensor has a class, and a path with a class holds a tensor."""
+    """Every module with a tensor has a class, and every path with a class has a tensor."""
     for section in sections(raw).values():
         paths, names = section.get("modules", {}), section.get("tensors", {})
         parents = {name.rpartition(".")[0] for name in names}
@@ -435,13 +449,13 @@ def _modules(raw: Raw) -> Iterator[str]:
 
 
 def _defaults_hold(raw: Raw) -> Iterator[str]:
-    """At the defaults, requirements are true, conditions true or false, and sizes sizes."""
+    """At the defaults, requirements are true, conditions true or false, and sizes integers."""
     fields = dict(raw["defaults"])
     for name, text in raw.get("computed", {}).items():
         fields.setdefault(name, evaluate(parse(text), fields))
     for text in raw.get("require", ()):
         if evaluate(parse(text), fields) is not True:
-            yield f"{text} is false of the defaults"
+            yield f"{text} is false for the defaults"
     for class_name in (raw["class"], *raw.get("classes", {})):
         for template in _class_templates(raw, class_name, "tensors", "buffers"):
             yield from _first_breach(template, raw, fields)
@@ -449,11 +463,11 @@ def _defaults_hold(raw: Raw) -> Iterator[str]:
     for name in blueprint.sizes:
         least = 0 if name in blueprint.zero else 1
         if fields[name] is not None and not _is_size(fields[name], least):
-            yield f"{name} is a size, and {fields[name]} is none"
+            yield f"{name} is a size, but its default is {fields[name]}"
 
 
 def _stored(raw: Raw) -> Iterator[str]:
-    """What files hold instead has as many elements, at the defaults, and differing names."""
+    """Stored tensors have as many elements, at the defaults, and names that all differ."""
     fields = Blueprint(raw).at_defaults
     for class_name in (raw["class"], *raw.get("classes", {})):
         yield from _stored_breaches(class_name, raw, fields)
@@ -476,11 +490,11 @@ def _stored_breaches(class_name: str, raw: Raw, fields: Mapping[str, Any]) -> It
 
 
 _ALIKE = "{} are stored under names that are not all different"
-_A_NAME_ALONE = 2  # one tensor of the class, and one of a file, which differ in name at most
+_A_NAME_ALONE = 2  # one tensor of the class and one of a file: at most their names differ
 
 
 def _together(stored_by_name: Mapping[str, Sequence[Stored]]) -> list[list[str]]:
-    """Return the names of tensors in groups of those that files hold in the same ones."""
+    """Return the names of tensors, grouped by the stored tensors that they share."""
     groups: dict[str, dict[str, None]] = {}
     for name, stored in stored_by_name.items():
         largest = {name: None}
@@ -500,14 +514,14 @@ def _other_elements(
     raw: Raw,
     fields: Mapping[str, Any],
 ) -> Iterator[str]:
-    """Yield how the elements in files differ from those of tensors, in these' first place."""
+    """Yield how stored elements differ from those of the tensors, in their first place."""
     first = templates[0]
     dims_by_name = {template.name: template.dims for template in templates}
     indices = [set(indices_in(name)) for name in (*dims_by_name, *stored)]
     shared = indices[0].intersection(*indices)
     if lost := sorted(indices_used(indices[0] - shared, first.when)):
         index = f"{{{lost[0]}}}"
-        yield f"whether {first.name} exists depends on {index}, which what files hold does not have"
+        yield f"whether {first.name} exists depends on {index}, which its stored tensors lack"
     for place in _places(first.repeat, raw, fields):
         values = {**fields, **place}
         if all(evaluate(condition, values) is True for condition in first.when):
@@ -515,14 +529,14 @@ def _other_elements(
             expected = _elements(dims_by_name, raw, here)
             held = _elements(stored, raw, here)
             if expected != held:
-                yield f"files hold {held} elements in place of the {expected} of {first.name}"
+                yield f"{held} elements are stored in place of {expected}, from {first.name} on"
             return
 
 
 def _elements(
     dims_by_name: Mapping[str, tuple[str, ...]], raw: Raw, fields: Mapping[str, Any]
 ) -> int:
-    """Return the elements of tensors in all places of their indices without a value yet."""
+    """Return the number of elements of tensors, over all indices without a value."""
     elements = 0
     for name, dims in dims_by_name.items():
         free = [index for index in indices_in(name) if index not in fields]
@@ -541,7 +555,7 @@ def _places(repeat: Sequence[str], raw: Raw, fields: Mapping[str, Any]) -> list[
         layers = _at_least_0(tree, values)
         layers_so_far[index] += layers
         if layers_so_far[index] > MOST_PLACES:
-            raise ExpressionError(f"comes to more than {MOST_PLACES:,} places", where=source(tree))
+            raise ExpressionError(f"gives more than {MOST_PLACES:,} places", where=source(tree))
         return layers
 
     def indices(values: Mapping[str, Any]) -> dict[str, int]:
@@ -553,18 +567,18 @@ def _places(repeat: Sequence[str], raw: Raw, fields: Mapping[str, Any]) -> list[
 def _at_least_0(tree: Tree, fields: Mapping[str, Any]) -> int:
     size = evaluate(tree, fields)
     if not _is_size(size, 0):
-        raise ExpressionError(f"comes to {size!r}, which is no size", where=source(tree))
+        raise ExpressionError(f"gives {size!r}, which is not a size", where=source(tree))
     return int(size)
 
 
 def _first_breach(template: Template, raw: Raw, fields: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with a tensor in its first layer, if the defaults have one."""
+    """Yield the faults of a tensor in its first layer, if the defaults have one."""
     here = dict(fields)
     for index in template.repeat:
         text = raw["repeat"][index]
         layers = evaluate(parse(text), here)
         if not _is_size(layers, 0):
-            yield f"{text} is a number of layers, and {layers!r} is none"
+            yield f"{text} is a number of layers, but gives {layers!r}"
         if layers == 0:
             return
         here[index] = 0
@@ -572,7 +586,7 @@ def _first_breach(template: Template, raw: Raw, fields: Mapping[str, Any]) -> It
     truths = [evaluate(condition, here) for condition in conditions]
     for condition, truth in zip(conditions, truths, strict=True):
         if type(truth) is not bool:
-            yield f"{source(condition)} is neither true nor false of the defaults, but {truth!r}"
+            yield f"{source(condition)} is a condition, but gives {truth!r} for the defaults"
     if False in truths[: len(template.when)]:
         return
     for tree in map(parse, template.dims):
@@ -581,7 +595,7 @@ def _first_breach(template: Template, raw: Raw, fields: Mapping[str, Any]) -> It
         tree = template.active.number
         number = evaluate(tree, here)
         if number is not None and not _is_size(number, 0):
-            yield f"{source(tree)} is a number of experts, and {number!r} is none"
+            yield f"{source(tree)} is a number of experts, but gives {number!r}"
 
 
 def _is_size(value: Any, least: int = 1) -> bool:
@@ -607,7 +621,7 @@ LAW: dict[str, Callable[[Raw], Iterator[str]]] = {
     "defaults hold": _defaults_hold,
     "stored": _stored,
 }
-"""The rules of a blueprint file by name, each trusting those before it."""
+"""The rules of a blueprint file by name; each relies on those before it."""
 
 
 def _fields(raw: Raw) -> set[str]:

@@ -1,9 +1,9 @@
-"""Operations: what a class does when it runs, as expressions over its config and the run.
+"""Operations: what a class computes when it runs, as expressions over its config and the run.
 
-A file of them is derived as a blueprint is, and kept beside it, so that weighing a model never
-reads it. For each class it holds the matrix products of the forward and of the backward pass and
-the tensors that are saved for backward, each under the module that it happens in. It is read, held
-against its law and bound to numbers here.
+A file of operations is derived like a blueprint, and kept in a separate file that weighing a model
+never reads. For each class it holds the matrix products of the forward and backward passes and the
+tensors that are saved for backward, each under the path of its module. This module reads such
+files, checks them against their law and binds them to numbers.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 FORMAT = 1
 KINDS = ("forward", "backward", "saved")
 RUN_NAMES = ("batch", "sequence", "choices", "attention", "dtype", "training")
-"""What an expression may name besides fields and indices: how the class is run."""
-COMPUTE = "compute"  # the dtype of a tensor that follows the model's
-NULL = "null"  # in place of a value that TOML does not have
+"""The names besides fields and indices that an expression may use: how the class is run."""
+COMPUTE = "compute"  # the dtype of a tensor that has the dtype of the model
+NULL = "null"  # stands for null, which TOML lacks
 _MOST_ELEMENTS = LARGEST_SIZE**2  # a dim of an operation may be a product of two sizes
 _FACTORS = 4  # of a product: batch, rows, inner, columns
 
 
 class OperationTemplate(NamedTuple):
-    """A product or a saved tensor, with the path of its module; a product has no dtype."""
+    """A product or a saved tensor, with the path of its module; products have no dtype."""
 
     path: str
     dims: tuple[Tree, ...]
@@ -48,7 +48,7 @@ class OperationTemplate(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """A template bound to numbers, the same in each of the ``places`` of its path's indices.
+    """A template bound to numbers, valid in each of the ``places`` of its path's indices.
 
     The shape of a product is batch, rows, inner and columns.
     """
@@ -60,7 +60,7 @@ class Operation(NamedTuple):
 
     @property
     def paths(self) -> list[str]:
-        """The modules that it happens in.
+        """The paths of its modules.
 
         Example:
             >>> Operation("layer.{i}.dense", (1, 2, 3, 4), "", ((0,), (1,))).paths
@@ -76,7 +76,7 @@ class Operation(NamedTuple):
 
 
 class Operations:
-    """The operations of a family's classes, bound to no config yet.
+    """The operations of a family's classes, not yet bound to a config.
 
     Example:
         >>> bert = load_operations("bert")
@@ -90,7 +90,7 @@ class Operations:
         self.family: str = raw["family"]
         self.source: str = raw["source"]
         self.kernels: str = raw["kernels"]
-        """The package and device whose kernels ran."""
+        """The package and the device whose kernels were recorded."""
         self.proof: Raw = raw["proof"]
         self.base_class: str = raw["class"]
         self.class_names: tuple[str, ...] = (self.base_class, *raw.get("classes", {}))
@@ -100,24 +100,24 @@ class Operations:
         self.fields: dict[str, Any] = {
             name: _value(value) for name, value in raw.get("fields", {}).items()
         }
-        """The fields that decide anything, with what they are by default."""
+        """The fields that decide anything, with their defaults."""
         self.held: dict[str, Any] = {
             name: _value(value) for name, value in raw.get("held", {}).items()
         }
-        """The fields that the operations were recorded at one value of."""
+        """The fields that had a single value in all recordings, with that value."""
 
     def names(self, fields: Mapping[str, Any], **run: Any) -> dict[str, Any]:
-        """Return what expressions see: a config's fields or their defaults, and the run's.
+        """Return the values of names in expressions: fields, or their defaults, and the run.
 
-        ``run`` may say of `RUN_NAMES` what is not usual: a batch of 1, 2 choices, eager attention,
-        F32, training.
+        ``run`` overrides the default run in any of `RUN_NAMES`: a batch of 1, 2 choices, eager
+        attention, F32, training.
         """
         usual = {"batch": 1, "choices": 2, "attention": "eager", "dtype": "F32", "training": True}
         known = {name: fields.get(name, value) for name, value in self.fields.items()}
         return {**known, **usual, **run}
 
     def unheld(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a config that differ from what they were held at."""
+        """Return the fields of a config whose values differ from the recorded ones."""
         return {
             name: fields[name]
             for name, value in self.held.items()
@@ -127,7 +127,7 @@ class Operations:
     def entries(self, class_name: str, kind: str) -> Iterator[OperationTemplate]:
         """Yield a class's operations of one of `KINDS`.
 
-        What the class says of a path goes before what its base says.
+        The entries of the class for a path override those of its base.
 
         Raises:
             ModelError: there is no such class.
@@ -135,7 +135,9 @@ class Operations:
         if class_name not in self.class_names:
             near = nearest(self.class_names, class_name) or list(self.class_names)
             hint = f"did you mean {' or '.join(near)}?"
-            raise ModelError(f"no operations of the class {shorten(class_name, str)}", hint=hint)
+            raise ModelError(
+                f"there are no operations for the class {shorten(class_name, str)}", hint=hint
+            )
         texts_by_path: dict[str, list[str]] = self._raw[kind]
         if class_name != self.base_class:
             own = self._raw["classes"][class_name]
@@ -146,11 +148,11 @@ class Operations:
             yield from (_entry(path, text, kind) for text in texts)
 
     def bind(self, class_name: str, kind: str, names: Mapping[str, Any]) -> list[Operation]:
-        """Return the operations of a kind at values for every name, in forward order.
+        """Return the operations of a kind, given a value for every name, in forward order.
 
         Raises:
             ModelError: there is no such class.
-            ExpressionError: a name has no value, or an expression comes to no size.
+            ExpressionError: a name has no value, or an expression does not give a size.
         """
         bound = [self._bound(entry, names) for entry in self.entries(class_name, kind)]
         return list(chain.from_iterable(bound))
@@ -179,8 +181,8 @@ def _value(value: Any) -> Any:
 
 @cache
 def _entry(path: str, text: str, kind: str) -> OperationTemplate:
-    said, _, condition = text.partition(" if ")
-    words, dtype = split_dims(said), ""
+    shape, _, condition = text.partition(" if ")
+    words, dtype = split_dims(shape), ""
     if kind == "saved":
         dtype, *rest = words
         words = tuple(rest)
@@ -192,7 +194,7 @@ def _entry(path: str, text: str, kind: str) -> OperationTemplate:
 def available() -> list[str]:
     """Return the names of the files of operations.
 
-    They are families, and ``FAMILY.ours`` for a family's classes in this package.
+    These are families, and ``FAMILY.ours`` for a family's classes in this package.
 
     Example:
         >>> "bert" in available()
@@ -203,15 +205,15 @@ def available() -> list[str]:
 
 @cache
 def load_operations(name: str) -> Operations:
-    """Return operations that are shipped with this package. The law of each is held by the tests.
+    """Return operations that are shipped with this package; the tests check each against the law.
 
     Raises:
-        ModelError: there are none of that name.
+        ModelError: there are none with this name.
     """
     if name not in available():
         known = ", ".join(available())
-        hint = f"`weighbridge derive {name} --operations` derives them; there are those of {known}"
-        raise ModelError(f"no operations of the family {shorten(name, str)}", hint=hint)
+        hint = f"`weighbridge derive {name} --operations` records them; there are files for {known}"
+        raise ModelError(f"there are no operations for the family {shorten(name, str)}", hint=hint)
     return Operations(data.read_toml(f"operations/{name}.toml"))
 
 
@@ -219,7 +221,7 @@ def load_operations(name: str) -> Operations:
 
 
 def check_operations(raw: Raw, where: str = "") -> None:
-    """Hold a file of operations, as read, against the law.
+    """Check a file of operations, as read, against the law.
 
     Raises:
         BlueprintError: a rule is broken; the message begins with the rule's name.
@@ -246,7 +248,7 @@ def _sections(raw: Raw) -> dict[str, Raw]:
 
 
 def _all(raw: Raw) -> Iterator[tuple[str, str, str, str]]:
-    """Yield where every entry stands, its kind, its path and its text."""
+    """Yield the place, kind, path and text of every entry."""
     for place, section in _sections(raw).items():
         for kind in KINDS:
             for path, texts in section.get(kind, {}).items():
@@ -254,7 +256,7 @@ def _all(raw: Raw) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _keys(raw: Raw) -> Iterator[str]:
-    """No part is missing, and none is unknown."""
+    """Every required key is present, and no key is unknown."""
     yield from (f"{key} is missing" for key in sorted(_REQUIRED - set(raw)))
     yield from (f"{key} is unknown" for key in sorted(set(raw) - {"format", *_TEXTS, *_TABLES}))
     for name, of_class in raw.get("classes", {}).items():
@@ -262,7 +264,7 @@ def _keys(raw: Raw) -> Iterator[str]:
             f"classes.{name}.{key} is unknown" for key in sorted(set(of_class) - {"prefix", *KINDS})
         )
     if set(raw["proof"]) - {"holes"} != _PROOF:
-        yield f"proof has {', '.join(sorted(_PROOF))}, and may have holes"
+        yield f"proof must have {', '.join(sorted(_PROOF))}, and may have holes"
 
 
 def _format(raw: Raw) -> Iterator[str]:
@@ -272,43 +274,47 @@ def _format(raw: Raw) -> Iterator[str]:
 
 
 def _types(raw: Raw) -> Iterator[str]:
-    """Texts are texts, tables are tables, and what a path has is a list of texts."""
-    yield from (f"{key} is text" for key in _TEXTS if not isinstance(raw[key], str))
-    yield from (f"{key} is a table" for key in _TABLES if not isinstance(raw.get(key, {}), dict))
+    """Texts and tables have the right types, and each path has a list of texts."""
+    yield from (f"{key} must be text" for key in _TEXTS if not isinstance(raw[key], str))
+    yield from (
+        f"{key} must be a table" for key in _TABLES if not isinstance(raw.get(key, {}), dict)
+    )
     for place, section in _sections(raw).items():
         for kind in KINDS:
             for path, texts in section.get(kind, {}).items():
                 if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-                    yield f"{place}{kind}.{path} is a list of texts"
+                    yield f"{place}{kind}.{path} must be a list of texts"
 
 
 def _paths(raw: Raw) -> Iterator[str]:
-    """A path is dotted, and its indices are those that are repeated."""
+    """Every path is dotted, and its indices are in `repeat`."""
     for place, _, path, _ in _all(raw):
         if path and not all(_PIECE.fullmatch(piece) for piece in path.split(".")):
-            yield f"{place} is no dotted path"
+            yield f"{place} is not a dotted path"
         yield from (
-            f"{place}: {{{index}}} is not repeated"
+            f"{place}: {{{index}}} is not in repeat"
             for index in indices_in(path)
             if index not in raw["repeat"]
         )
 
 
 def _shapes(raw: Raw) -> Iterator[str]:
-    """A product has four sizes; a saved tensor begins with a known dtype or the model's."""
+    """A product has four sizes; a saved tensor begins with a known dtype or `compute`."""
     for place, kind, path, text in _all(raw):
         entry = _entry(path, text, kind)
         if kind != "saved" and len(entry.dims) != _FACTORS:
-            yield f"{place}: {text} is no batch, rows, inner and columns"
+            yield f"{place}: {text} must be batch, rows, inner and columns"
         if kind == "saved" and entry.dtype not in (COMPUTE, *DTYPE_BITS):
             yield f"{place}: there is no dtype {entry.dtype}"
 
 
 def _names(raw: Raw) -> Iterator[str]:
-    """Each name is a field with a default, of the run, or an index; each field is used."""
+    """Every name is a field with a default, an index, or a name of the run; fields are used."""
     fields, used = set(raw["fields"]), set[str]()
-    yield from (f"fields.{name} is of the run" for name in sorted(fields.intersection(RUN_NAMES)))
-    yield from (f"{name} is held and has a default" for name in raw["held"] if name in fields)
+    yield from (
+        f"fields.{name} is a name of the run" for name in sorted(fields.intersection(RUN_NAMES))
+    )
+    yield from (f"{name} is in both held and fields" for name in raw["held"] if name in fields)
     for index, text in raw.get("repeat", {}).items():
         used |= (found := set(names_in(parse(text))))
         yield from (f"repeat.{index}: {name} has no default" for name in sorted(found - fields))
@@ -321,7 +327,7 @@ def _names(raw: Raw) -> Iterator[str]:
             for name in sorted(found.difference(fields, RUN_NAMES))
         )
         used |= found
-    yield from (f"fields.{name} is in no expression" for name in sorted(fields - used))
+    yield from (f"fields.{name} is not used in any expression" for name in sorted(fields - used))
 
 
 LAW: dict[str, Callable[[Raw], Iterator[str]]] = {
@@ -332,4 +338,4 @@ LAW: dict[str, Callable[[Raw], Iterator[str]]] = {
     "shapes": _shapes,
     "names": _names,
 }
-"""The rules of a file of operations by name, each trusting those before it."""
+"""The rules of a file of operations by name; each relies on those before it."""

@@ -1,4 +1,4 @@
-"""Dotted paths of modules and tensors, with ``{i}`` where a layer's index goes."""
+"""Dotted paths of modules and tensors, with ``{i}`` in place of a layer's index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def joined_path(*paths: str) -> str:
-    """Return paths that follow on each other as one.
+    """Return paths joined into one; empty paths are skipped.
 
     Example:
         >>> joined_path("model", "", "layers.0")
@@ -19,7 +19,7 @@ def joined_path(*paths: str) -> str:
 
 
 def above(name: str) -> Iterator[str]:
-    """Yield the paths that a tensor stands under, its own name the last."""
+    """Yield the paths above a tensor, and finally its own name."""
     at = name.find(".")
     while at >= 0:
         yield name[:at]

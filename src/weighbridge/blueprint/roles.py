@@ -1,4 +1,4 @@
-"""What a tensor is for, by its name and the names beside it: patterns of `facts/roles.toml`."""
+"""The role of a tensor, by its name and its neighbours: patterns of `facts/roles.toml`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def role_of(name: str, beside: Iterable[str] = ()) -> str:
-    """Return what a tensor of this name is for, or ``"other"``; ``beside`` names its neighbours.
+    """Return the role of a tensor by its name, or ``"other"``; ``beside`` names its neighbours.
 
     Example:
         >>> role_of("encoder.layer.0.attention.self.query.weight")
@@ -44,8 +44,8 @@ def _patterns() -> Patterns:
 def patterns_by_piece() -> Patterns:
     """Return the patterns of `facts/roles.toml` by their last piece, the highest rank first.
 
-    A pattern is its rank; the pieces that may stand before, each between bars, or nothing where any
-    may; what `_fits` has to look at besides; and its role.
+    A pattern is its rank; the pieces allowed before it, each between bars, or nothing if any are;
+    further conditions for `_fits`; and its role.
     """
     lines = map(str.split, data.read_toml("facts/roles.toml")["names"].splitlines())
     written: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""A blueprint: a model's state dict with its shapes as expressions over its config.
+"""A blueprint: a model's state dict, with shapes as expressions over its config.
 
 Its law is in `law.py`.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Raw = Mapping[str, Any]
 
 FORMAT = 2
-# In place of a value: as if a config did not have the field, so that it follows from others.
+# In place of a value: treat the config as if it lacked the field, which follows from others.
 LEFT_OUT = "null"
 LARGEST_SIZE = 2**31 - 1  # of one dimension
 MOST_LAYERS = 10_000
@@ -34,16 +34,16 @@ MOST_PLACES = 100_000  # of one tensor: layers times experts
 
 
 class Tie(NamedTuple):
-    """A tensor that is another one: the name it shares, and the condition on which it does."""
+    """A tied tensor: the name of the tensor it shares, and the condition under which it does."""
 
     to: str
     when: Tree | None
 
 
 class Active(NamedTuple):
-    """How many experts a token passes through.
+    """The number of experts that a token uses.
 
-    The index ``over`` counts all experts, or, where it is empty, the first dim.
+    The index ``over`` counts all experts; if it is empty, the first dim does.
     """
 
     number: Tree
@@ -51,11 +51,11 @@ class Active(NamedTuple):
 
 
 class Template(NamedTuple):
-    """One tensor, or the same tensor of every layer: ``name`` holds ``{i}`` for the layer's index.
+    """One tensor, or the same tensor in every layer: ``name`` holds ``{i}`` for the layer's index.
 
-    ``repeat`` are the indices in the name, outermost first; ``varies`` are those that its shape,
-    its tie, whether it exists, or the count of a further index depends on; all of ``when`` must
-    hold. A buffer has a ``dtype``.
+    ``repeat`` lists the indices in the name, outermost first. ``varies`` lists those on which its
+    shape, its tie, its existence or the count of another index depends. All of ``when`` must hold.
+    A buffer has a ``dtype``.
     """
 
     name: str
@@ -70,21 +70,21 @@ class Template(NamedTuple):
 
     @property
     def conditions(self) -> tuple[Tree, ...]:
-        """The conditions on which the tensor exists, and then the one on which it is tied."""
+        """The conditions under which the tensor exists, and then the condition of its tie."""
         if self.tie and self.tie.when:
             return (*self.when, self.tie.when)
         return self.when
 
 
 class Stored(NamedTuple):
-    """What files hold in place of a tensor: a name, and dims, or None for the tensor's own."""
+    """A stored tensor: its name in files, and its dims, or None for those of the class."""
 
     name: str
     dims: tuple[str, ...] | None
 
 
 class Blueprint:
-    """A family's tensors as expressions, bound to no config yet.
+    """A family's tensors as expressions, not yet bound to a config.
 
     Example:
         >>> bert = load("bert")
@@ -97,7 +97,7 @@ class Blueprint:
     def __init__(self, raw: Raw, where: str = "") -> None:
         self._raw = raw
         self.where = where
-        """The file that it is from; nothing for one that this package ships."""
+        """The file that it was read from; empty for a blueprint of this package."""
         self.family: str = raw["family"]
         self.source: str = raw["source"]
         self.proof: Raw = raw["proof"]
@@ -106,25 +106,25 @@ class Blueprint:
         self.defaults: Raw = {name: frozen(value) for name, value in raw["defaults"].items()}
         self.inert: frozenset[str] = frozenset(raw.get("inert", ()))
         self.nullable: frozenset[str] = frozenset(raw.get("nullable", ()))
-        """The fields for which null is a value of its own."""
+        """The fields for which null is a value in its own right."""
         self.zero: frozenset[str] = frozenset(raw.get("zero", ()))
         """The sizes that may be 0."""
         self.given: Raw = {name: frozen(value) for name, value in raw.get("given", {}).items()}
-        """The values of fields that a given sub-config leaves out, where they are not the defaults.
+        """The values, other than the defaults, of fields that a sub-config leaves out.
 
-        ``LEFT_OUT`` stands for what follows from other fields.
+        ``LEFT_OUT`` marks a field that follows from other fields.
         """
         self.configs: Mapping[str, str] = raw.get("configs", {})
-        """The paths of the sub-configs, and the ``model_type`` that each was proved with."""
+        """The paths of the sub-configs, and the ``model_type`` with which each was proved."""
         self.aliases: Mapping[str, str] = raw.get("aliases", {})
         """Other spellings of fields."""
         self.values: Mapping[str, list[str]] = raw.get("values", {})
-        """The texts at which a field was proved.
+        """The texts for which a field was proved.
 
-        A field that decides is refused at other texts; an inert one is noted.
+        Another text in a field that decides is refused; in an inert field it gives a note.
         """
         self.spelled: Mapping[str, Mapping[str, str]] = raw.get("spelled", {})
-        """Other words for the texts of a field; ``LEFT_OUT`` for one that leaves the field out."""
+        """Other spellings of the texts of a field; ``LEFT_OUT`` for one that means no text."""
         self.computed: dict[str, Tree] = {
             name: parse(text) for name, text in raw.get("computed", {}).items()
         }
@@ -134,51 +134,51 @@ class Blueprint:
         }
         self.dims: dict[str, Tree] = {dim: parse(dim) for dim in all_dims(raw)}
         self.at_defaults = _at_defaults(self.defaults, self.computed)
-        """The value of every field of a config that says nothing."""
+        """The value of every field under an empty config."""
         self.fields = frozenset(self.defaults) | frozenset(self.computed)
         """The fields that decide anything."""
         self._templates: dict[tuple[str, str, bool], tuple[Template, ...]] = {}
 
     @cached_property
     def kinds(self) -> dict[str, type]:
-        """The types of fields: of a field's default, or of what it comes to at the defaults."""
+        """The type of each field: of its default, or of its computed value at the defaults."""
         return classify.field_kinds(self._raw["defaults"], self.at_defaults)
 
     @cached_property
     def sizes(self) -> frozenset[str]:
-        """The fields that are sizes, and so positive integers."""
+        """The fields that are sizes: positive integers."""
         return classify.size_fields([*self.dims.values(), *self.repeat.values()], self.kinds)
 
     @cached_property
     def never_null(self) -> frozenset[str]:
-        """The fields for which null is not a way to leave them out."""
+        """The fields that null does not leave out."""
         either = self.sizes | classify.flag_fields(self.kinds)
         return either - self.computed.keys() - self.nullable
 
     @cached_property
     def repeats(self) -> frozenset[str]:
-        """The fields that say how many layers there are."""
+        """The fields that give the number of layers."""
         indices = frozenset(chain.from_iterable(map(indices_in, all_names(self._raw))))
         return classify.layer_fields(self.repeat, indices)
 
     @cached_property
     def deciding(self) -> frozenset[str]:
-        """The fields that decide which tensors exist, or are shared."""
+        """The fields that decide which tensors exist or are shared."""
         return classify.all_names_in(map(parse, _conditions(self._raw)))
 
     @property
     def beyond(self) -> Sequence[str]:
-        """Names in configs, of no field, that the reference reads in a way not described here."""
+        """Names in configs that are not fields, but change the reference in undescribed ways."""
         names: Sequence[str] = self._raw.get("beyond", ())
         return names
 
     @property
     def counts(self) -> frozenset[str]:
-        """The fields that are a number of layers themselves."""
+        """The fields that are themselves a number of layers."""
         return frozenset(tree[1] for tree in self.repeat.values() if tree[0] == "name")
 
     def templates(self, class_name: str, *, stored: bool = False) -> tuple[Template, ...]:
-        """Return a class's tensors in checkpoint order, or those that files hold in their place.
+        """Return a class's tensors in checkpoint order, or the tensors stored in their place.
 
         Raises:
             ModelError: the family has no such class.
@@ -186,16 +186,16 @@ class Blueprint:
         return self._found(class_name, "tensors", stored=stored)
 
     def buffers(self, class_name: str, *, stored: bool = False) -> tuple[Template, ...]:
-        """Return the tensors of a class that are no parameters, but that some checkpoints store."""
+        """Return the tensors of a class that are not parameters but are in some checkpoints."""
         return self._found(class_name, "buffers", stored=stored)
 
     def is_stored_otherwise(self, class_name: str) -> bool:
-        """Whether files hold other tensors than the class does, or call them otherwise."""
+        """Whether files store other tensors than those of the class, or use other names."""
         of_class = self._class(class_name)
         return "stored" in of_class or ("stored" in self._raw and _has_base(of_class))
 
     def renamed(self, class_name: str) -> dict[str, str]:
-        """Return the paths that older files of a class have, and what files call them now."""
+        """Return the paths in older files of a class, with their current names."""
         of_class = self._class(class_name)
         prefix, renamed = of_class.get("prefix", ""), dict[str, str]()
         if _has_base(of_class):
@@ -222,7 +222,7 @@ class Blueprint:
         return modules
 
     def prefix(self, class_name: str) -> str:
-        """Return the prefix of the base class's names in this class's: ``"bert."``, or nothing."""
+        """Return the prefix of the base class's names in this class: ``"bert."``, or nothing."""
         prefix = self._class(class_name).get("prefix", "")
         return f"{prefix}." if prefix else ""
 
@@ -250,20 +250,21 @@ def families() -> list[str]:
 
 
 def is_family(name: str) -> bool:
-    """Whether a name is that of a family with a blueprint."""
+    """Whether a family with this name has a blueprint."""
     return data.has("blueprints", f"{name}.toml")
 
 
 @cache
 def load(family: str) -> Blueprint:
-    """Return a family's blueprint, shipped with this package. The law of each is held by the tests.
+    """Return a family's blueprint from this package; the tests check each against the law.
 
     Raises:
         ModelError: there is none.
     """
     if not is_family(family):
         raise ModelError(
-            f"no blueprint for the family {shorten(family, str)}", hint=known_families(family)
+            f"there is no blueprint for the family {shorten(family, str)}",
+            hint=known_families(family),
         )
     path = f"blueprints/{family}.toml"
     PARSED.update(data.read_prepared(f"{family}.trees") or {})
@@ -271,7 +272,7 @@ def load(family: str) -> Blueprint:
 
 
 def parsed_expressions(family: str) -> dict[str, Tree]:
-    """Return the expressions of a shipped blueprint by their text: what reading it parses.
+    """Return the expressions of a shipped blueprint, parsed, by their text.
 
     Example:
         >>> parsed_expressions("bert")["num_hidden_layers"]
@@ -288,11 +289,11 @@ def parsed_expressions(family: str) -> dict[str, Tree]:
 
 
 def known_families(family: str) -> str:
-    """Return the hint for a family without a blueprint: how many have one, and the nearest.
+    """Return the hint for a family without a blueprint: how many have one, and similar names.
 
     Example:
-        >>> known_families("bertt").partition(" one, ")[2]
-        'the nearest bert or ibert; `weighbridge families` lists them'
+        >>> known_families("bertt").partition("one, ")[2]
+        'such as bert or ibert; `weighbridge families` lists them'
     """
     known = families()
     many = f"{len(known)} families have"
@@ -300,7 +301,7 @@ def known_families(family: str) -> str:
         many = "1 family has"
     nearby = ""
     if near := nearest(known, family):
-        nearby = f", the nearest {' or '.join(near)}"
+        nearby = f", such as {' or '.join(near)}"
     return f"{many} one{nearby}; `weighbridge families` lists them"
 
 
@@ -308,7 +309,7 @@ def templates_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Tem
     """Yield the tensors of a class in checkpoint order.
 
     ``of_class`` is the class's section, empty for the base class. ``kind`` is ``"tensors"``, or
-    ``"buffers"`` for those that are no parameters.
+    ``"buffers"`` for tensors that are not parameters.
     """
     prefix = f"{of_class['prefix']}." if "prefix" in of_class else ""
     ties = {name: parse_tie(text) for name, text in of_class.get("ties", {}).items()}
@@ -327,7 +328,7 @@ def templates_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Tem
 def _template(
     counted: Raw, section: Raw, place: tuple[str, str, str], ties: Mapping[str, Tie]
 ) -> Template:
-    """Return a tensor of the base's section or a class's, given its kind, prefix and name there."""
+    """Return a tensor of a section, given its kind, its name there, and the class's prefix."""
     kind, prefix, own = place
     name, paths, dims, dtype = prefix + own, list(above(own)), split_dims(section[kind][own]), ""
     if kind == "buffers":
@@ -352,7 +353,7 @@ def _template(
 
 
 def _varying(repeat: tuple[str, ...], decide: Iterable[Tree]) -> frozenset[str]:
-    """Return the indices on which the expressions that decide on a tensor depend."""
+    """Return the indices on which the expressions that define a tensor depend."""
     if not repeat:
         return _NO_INDICES
     return classify.all_names_in(decide).intersection(repeat)
@@ -373,9 +374,9 @@ def _has_base(of_class: Raw) -> bool:
 
 
 def stored_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Template]:
-    """Yield what files hold in place of a class's tensors: the same parameters in other tensors.
+    """Yield the tensors that files store for a class: the same parameters in other tensors.
 
-    A tensor of a file that holds several of the class's stands where the first of them does.
+    A stored tensor that holds several of the class's takes the position of the first of them.
     """
     held = {template.name: template for template in templates_of(raw, of_class, kind)}
     stored = {name: stored_as(name, raw, of_class) for name in held}
@@ -391,7 +392,7 @@ def stored_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Templa
 
 
 def _targets(to: str, stored: Mapping[str, Sequence[Stored]]) -> list[str]:
-    """Return what files call a shared tensor, whose name may hold numbers for indices."""
+    """Return the stored names of a shared tensor; its name may hold numbers for indices."""
     if to in stored:
         return [tensor.name for tensor in stored[to]]
     for name, tensors in stored.items():
@@ -402,7 +403,7 @@ def _targets(to: str, stored: Mapping[str, Sequence[Stored]]) -> list[str]:
 
 
 def _numbers_in(name: str, pattern: str) -> dict[str, str] | None:
-    """Return the numbers that stand in a name for the indices of a pattern; None if it differs."""
+    """Return the numbers in a name for the indices of a pattern; None if they do not match."""
     pieces, expected = name.split("."), pattern.split(".")
     if len(pieces) != len(expected):
         return None
@@ -422,7 +423,7 @@ def _with_numbers(name: str, numbers: Mapping[str, str]) -> str:
 
 
 def _in_file(template: Template, stored: Stored, raw: Raw, beside: Iterable[str]) -> Template:
-    """Return what a file holds in place of a tensor as a tensor of its own."""
+    """Return a stored tensor as a template of its own."""
     if stored.dims is None:
         return template._replace(name=stored.name)
     repeat, role = indices_in(stored.name), role_of(stored.name, beside)
@@ -439,10 +440,10 @@ def _in_file(template: Template, stored: Stored, raw: Raw, beside: Iterable[str]
 
 
 def stored_as(name: str, raw: Raw, of_class: Raw) -> list[Stored]:
-    """Return what files hold in place of a class's tensor; its own name where nothing says else.
+    """Return the tensors that files store for a class's tensor; by default its own name.
 
-    What the class says goes before what the base class says, and a tensor's whole name before a
-    path above it.
+    An entry of the class overrides one of the base class, and an entry for the whole name overrides
+    one for a path above it.
     """
     sections = [("", of_class)]
     if _has_base(of_class):
@@ -458,7 +459,7 @@ def stored_as(name: str, raw: Raw, of_class: Raw) -> list[Stored]:
 
 
 def _stored_path(name: str, section: Raw) -> str | None:
-    """Return the longest path of a tensor for which a section says what files hold."""
+    """Return the longest path of a tensor that has an entry under `stored`."""
     stored = section.get("stored", {})
     return max((path for path in above(name) if path in stored), key=len, default=None)
 
@@ -470,7 +471,7 @@ def _stored(above_it: str, text: str, below: str) -> Stored:
 
 @cache
 def split_dims(text: str) -> tuple[str, ...]:
-    """Return the dims of a tensor, which spaces outside of brackets separate.
+    """Return the dims of a tensor, split at spaces outside brackets.
 
     Example:
         >>> split_dims("(2*width if is_gated else width) hidden_size")
@@ -510,13 +511,13 @@ def sections(raw: Raw) -> dict[str, Raw]:
 
 
 def stored_texts(section: Raw) -> Iterator[str]:
-    """Yield the names, and dims where they differ, that files hold in place of tensors."""
+    """Yield the entries for stored tensors: names, and dims if they differ."""
     for texts in section.get("stored", {}).values():
         yield from texts
 
 
 def all_names(raw: Raw) -> Iterator[str]:
-    """Yield the names of every tensor and buffer, as they stand in the file."""
+    """Yield the name of every tensor and buffer, as written in the file."""
     for section in sections(raw).values():
         yield from section.get("tensors", {})
         yield from section.get("buffers", {})
@@ -530,7 +531,7 @@ def _at_defaults(defaults: Raw, computed: Mapping[str, Tree]) -> dict[str, Any]:
 
 
 def frozen(value: Any) -> Any:
-    """Return a value that nobody who holds it, or what it was made from, can change for others."""
+    """Return an immutable copy of a value, so that no holder can change it for others."""
     if isinstance(value, dict):
         return MappingProxyType(dict(value))
     if isinstance(value, list):

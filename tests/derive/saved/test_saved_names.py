@@ -247,15 +247,15 @@ def change(stored: dict[str, list[str]], of: str = "") -> Callable[[Raw], Any]:
 
 
 UNLAWFUL: dict[str, tuple[Callable[[Raw], Any], str]] = {
-    "a text": (change({"blocks": "h"}), "types: stored holds lists of texts"),  # type: ignore[dict-item]
-    "nothing": (change({"blocks": []}), "types: stored holds lists of texts"),
+    "a text": (change({"blocks": "h"}), "types: stored must be a table of lists of texts"),  # type: ignore[dict-item]
+    "nothing": (change({"blocks": []}), "types: stored must be a table of lists of texts"),
     "a class's text": (
         change({"head": "x"}, "Head"),
-        "types: classes.Head.stored holds lists of texts",
+        "types: classes.Head.stored must be a table of lists of texts",
     ),  # type: ignore[dict-item]
     "a name now that is no text": (
         lambda made: made["renamed"].update(a=1),
-        "types: renamed holds texts",
+        "types: renamed must be a table of texts",
     ),
     "dims cut short": (change({"out.weight": ["x: 7 width*"]}), "expressions: x: width*: expected"),
     "dims of no field": (
@@ -275,18 +275,18 @@ UNLAWFUL: dict[str, tuple[Callable[[Raw], Any], str]] = {
         lambda made: made["renamed"].update({"old.{i}": "h"}),
         "paths: old.{i}, now h, is not a dotted path without indices",
     ),
-    "in place of nothing": (change({"head": ["x"]}), "stored: no tensor stands under head"),
+    "in place of nothing": (change({"head": ["x"]}), "stored: there is no tensor under head"),
     "fewer elements": (
         change({"out.weight": ["x: 6 width"]}),
-        "stored: files hold 24 elements in place of the 28 of",
+        "stored: 24 elements are stored in place of 28, from",
     ),
     "too few of many": (
         change({"blocks.{i}.moe.up": ["h.{i}.experts.{e}.up: hidden width"]}),
-        "stored: files hold 24 elements in place of the 48 of blocks.{i}.moe.up",
+        "stored: 24 elements are stored in place of 48, from blocks.{i}.moe.up",
     ),
     "a part of one": (
         change({"blocks.{i}.attn.v": ["h.{i}.v: width width"]}),
-        "stored: files hold 48 elements in place of the 32 of blocks.{i}.attn.q",
+        "stored: 48 elements are stored in place of 32, from blocks.{i}.attn.q",
     ),
     "two under one name": (
         change({"out": ["x"], "embed": ["x"]}),
@@ -310,7 +310,7 @@ UNLAWFUL: dict[str, tuple[Callable[[Raw], Any], str]] = {
     ),
     "as many as cannot be": (
         lambda made: made["repeat"].update(e="10**9"),
-        "stored: 10 ** 9: comes to more than 100,000 places",
+        "stored: 10 ** 9: gives more than 100,000 places",
     ),
 }
 
