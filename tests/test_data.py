@@ -1,4 +1,4 @@
-"""The data: what a wheel holds compiled is what the TOML says, and is read in its place."""
+"""The data: the compiled tables of a wheel equal the TOML, and are read in its place."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_compiled_table_is_what_its_toml_says(path: str) -> None:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal, of one type, and in one order: true is not 1."""
+    """Whether two values are equal, with the same types and the same order: true is not 1."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
@@ -51,7 +51,7 @@ def same(one: Any, other: Any) -> bool:
 
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give a folder of data as a wheel has it, in place of this checkout's."""
+    """Provide the data folder of a wheel in place of this checkout's."""
     monkeypatch.setattr(data, "ROOT", str(tmp_path))
     for folder in ("facts", f"{data.COMPILED}/facts"):
         (tmp_path / folder).mkdir(parents=True)
@@ -63,7 +63,7 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         function.cache_clear()
 
 
-def test_what_is_compiled_is_read_in_place_of_toml(wheel: Path) -> None:
+def test_compiled_tables_are_read_in_place_of_toml(wheel: Path) -> None:
     (wheel / "facts" / "here.toml").write_text("size = 1", encoding="utf-8")
     (wheel / data.COMPILED / "facts" / "here.toml").write_bytes(data.marshalled({"size": 2}))
     assert list(data.toml_paths()) == ["facts/here.toml"]
@@ -71,7 +71,7 @@ def test_what_is_compiled_is_read_in_place_of_toml(wheel: Path) -> None:
     assert data.read_toml("facts/here.toml") == {"size": 2}
 
 
-def test_what_a_wheel_has_worked_out_is_read(wheel: Path) -> None:
+def test_the_precomputed_results_of_a_wheel_are_read(wheel: Path) -> None:
     place = wheel / data.COMPILED / data.PREPARED / "bert.trees"
     place.parent.mkdir()
     place.write_bytes(data.marshalled({"2 * width": parse("2 * width")}))

@@ -1,4 +1,4 @@
-"""Errors: whatever value is at hand, the message is one short line, and showing it never fails."""
+"""Errors: for any value, the message is one short line, and formatting it never fails."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_any_value_is_shown(value: object, shown: str) -> None:
     assert str(UsageError("no", values={"found": value})) == f"no (found = {shown})."
 
 
-def test_a_value_is_asked_once_what_it_looks_like() -> None:
+def test_the_repr_of_a_value_is_taken_once() -> None:
     value = Counted()
     assert shorten(value) == "x"
     assert value.asked == 1

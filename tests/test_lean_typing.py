@@ -45,7 +45,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_it_is_made_as_typings_is(call: str) -> None:
+def test_it_is_made_like_the_one_of_typing(call: str) -> None:
     values, named = CALLS[call]
     try:
         theirs = Theirs(*values, **named)
@@ -61,7 +61,7 @@ def test_it_is_made_as_typings_is(call: str) -> None:
     assert (ours.name, ours.size, ours.parts) == (theirs.name, theirs.size, theirs.parts)
 
 
-def test_it_is_a_tuple_in_all_else() -> None:
+def test_it_is_a_tuple_otherwise() -> None:
     ours = Ours("a", 2)
     assert ours == ("a", 2, ()) == Theirs("a", 2)
     assert hash(ours) == hash(("a", 2, ()))
@@ -100,7 +100,7 @@ def test_it_matches_by_place_and_by_name() -> None:
             pytest.fail("no match")
 
 
-def test_a_class_of_it_may_be_built_upon() -> None:
+def test_a_class_of_it_can_be_subclassed() -> None:
     class Further(Ours):
         @property
         def twice(self) -> int:

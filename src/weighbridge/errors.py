@@ -1,7 +1,7 @@
-"""What weighbridge raises on purpose, and nothing else.
+"""The exceptions that weighbridge raises on purpose.
 
-Every error is one message a person can act on: where it happened, what is wrong, the values at
-hand, what to do next. The command line prints it on stderr and exits with 2.
+Every error is one message that a person can act on: where it happened, what is wrong, the values
+involved, and what to do next. The command line prints it on stderr and exits with status 2.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class WeighbridgeError(Exception):
     """A question that could not be answered.
 
     Args:
-        what: the rule that does not hold, in one sentence without its full stop.
-        where: the file, model or field it concerns.
-        values: the values at hand, by name; long ones are shortened.
+        what: the problem, in one sentence without its full stop.
+        where: the file, model or field that it concerns.
+        values: the values involved, by name; long ones are shortened.
         hint: what to do next, in one sentence without its full stop; a question keeps its mark.
 
     Example:
@@ -73,11 +73,11 @@ class UsageError(WeighbridgeError):
 
 
 class ModelError(WeighbridgeError):
-    """No such model, family, class or file."""
+    """A model, family, class or file that does not exist or does not fit."""
 
 
 class ConfigError(WeighbridgeError):
-    """A config that cannot be read, or that describes no buildable model."""
+    """A config that cannot be read, or that does not describe a model."""
 
 
 class BlueprintError(WeighbridgeError):
@@ -89,20 +89,20 @@ class ExpressionError(WeighbridgeError):
 
 
 class ArticleError(WeighbridgeError):
-    """An article that cannot be read, or that has nothing to check."""
+    """An article that cannot be read, or that contains nothing to check."""
 
 
 class CheckpointError(WeighbridgeError):
-    """A checkpoint that cannot be read, or breaks a rule; the rule's name comes first."""
+    """A checkpoint that cannot be read or breaks a rule; the rule's name comes first."""
 
     @property
     def rule(self) -> str:
-        """The name of the rule that is broken."""
+        """The name of the broken rule."""
         return self.what.partition(":")[0]
 
 
 def shorten(value: object, show: type[str] | None = None, longest: int = _LONGEST_VALUE) -> str:
-    """Show a value from outside on one line, printable, at most ``longest`` characters.
+    """Return an untrusted value as one printable line of at most ``longest`` characters.
 
     Example:
         >>> shorten(10**100), shorten("x" * 100, longest=9), shorten([1, 2]), shorten(None)
@@ -122,12 +122,12 @@ def _shown_value(value: object, show: type[str] | None, longest: int) -> str:
     try:
         return _repr(value, longest)
     except Exception:
-        # A value's own code may fail in any way, and must not hide what was wrong with the value.
+        # The value's own code may fail in any way; that must not hide the actual error.
         return f"a {type(value).__name__} that cannot be shown"
 
 
 def printable(text: str) -> str:
-    r"""Return a text from outside with a replacement for each character that is not printable.
+    r"""Return an untrusted text with a replacement for each unprintable character.
 
     Example:
         >>> printable("model\x1b[31m.json")
@@ -139,7 +139,7 @@ def printable(text: str) -> str:
 
 
 def _repr(value: object, longest: int) -> str:
-    """Return ``repr(value)`` without building a long one: containers are named by their size."""
+    """Return ``repr(value)``, but only the type and length of a container."""
     if isinstance(value, str):
         return repr(value[: longest + 1])
     for kind, name in _CONTAINERS.items():
@@ -159,13 +159,13 @@ _CONTAINERS: dict[type[Sized], str] = {
 
 
 def nearest(names: Iterable[str], wanted: str, most: int = 3) -> list[str]:
-    """Return the names nearest to a misspelt one, nearest first, as suggestions for a message.
+    """Return the names closest to a misspelt one, best first, as suggestions for a message.
 
     Example:
         >>> nearest(["hidden_size", "vocab_size"], "hiden_size")
         ['hidden_size']
     """
-    import difflib  # noqa: PLC0415  # only ever needed for a name that is wrong
+    import difflib  # noqa: PLC0415  # only needed for a wrong name
 
     by_lower = {name.lower(): name for name in names}
     return [

@@ -1,4 +1,4 @@
-"""Writes a file whole or not at all: no reader ever sees half of it."""
+"""Write files atomically: a reader never sees a partial file."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-_MODE = 0o666  # before the umask: the mode that `open` creates a file with
+_MODE = 0o666  # the mode with which `open` creates a file, before the umask
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file that a user asked for, so that at any moment the old or the new one is there.
+    """Write a file that a user asked for; at any moment either the old or the new one exists.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: the file cannot be written.
     """
     if isinstance(content, str):
         content = content.encode()
     raw = content
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")  # others may write the same file
+    part = path.with_name(
+        f".{path.name}.{os.getpid()}.part"
+    )  # other processes may write the same file
     try:
         _replace(path, part, lambda: part.write_bytes(raw))
     except OSError as error:
@@ -34,19 +36,19 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def write_durably(path: Path, write: Callable[[str], object]) -> None:
-    """Have a function write a file, so that at any moment the old or the new one is there.
+    """Have a function write a file; at any moment either the old or the new one exists.
 
-    That holds even if the power fails. The function takes the path of a part beside the file. A
-    process that is killed leaves it, and the next one that writes the same file overwrites it.
+    This holds even if the power fails. The function is given the path of a temporary file in the
+    same folder. A killed process leaves that file behind; the next write overwrites it.
 
     Raises:
-        OSError: the file cannot be written; what was there before is still there.
+        OSError: the file cannot be written; the previous one is unchanged.
     """
     part = path.with_name(f".{path.name}.part")
 
     def write_to_disk() -> None:
         write(os.fspath(part))
-        part.chmod(_MODE & ~_umask())  # safetensors lets nobody else read what it writes
+        part.chmod(_MODE & ~_umask())  # safetensors makes its files readable by the owner only
         _to_disk(part)
 
     _replace(path, part, write_to_disk)
@@ -54,7 +56,7 @@ def write_durably(path: Path, write: Callable[[str], object]) -> None:
 
 
 def _replace(path: Path, part: Path, write: Callable[[], object]) -> None:
-    """Have a function write a part, and put the part in the place of a file."""
+    """Have a function write a temporary file, and replace a file with it."""
     try:
         write()
         part.replace(path)
@@ -70,7 +72,7 @@ def _umask() -> int:
 
 
 def _to_disk(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Wait until a file, or the entries of a folder, are on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

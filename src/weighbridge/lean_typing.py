@@ -1,8 +1,8 @@
-"""What modules need of `typing` as they run, without importing it.
+"""The parts of `typing` that are needed at run time, without importing it.
 
-That import takes as long as weighing a model, and annotations, being text, do not need it. A type
-checker sees typing's own `NamedTuple`; what runs is a class with the same fields, defaults and
-methods.
+Importing `typing` takes as long as weighing a model, and annotations do not need it, because they
+are not evaluated. Type checkers see the real `NamedTuple`; at run time a class with the same
+fields, defaults and methods stands in for it.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from operator import itemgetter
 
 TYPE_CHECKING = False
-"""False as it runs, and true to a type checker, as `typing.TYPE_CHECKING` is."""
+"""False at run time and true for type checkers, like `typing.TYPE_CHECKING`."""
 
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple  # noqa: PLC0414  # to be imported from here
 else:
 
     class _NamedTupleClass(type):
-        """Makes a class of tuples: its annotations are the fields, their values the defaults."""
+        """A metaclass of tuples: annotations become fields, and their values defaults."""
 
         def __new__(cls, name, bases, namespace):
             fields = namespace.get("__annotations__", {})
@@ -44,10 +44,10 @@ else:
         _fields = ()
 
         def __new__(cls, *values, **named):
-            """Make a tuple of its values, in order or by name.
+            """Make a tuple from values, in order or by name.
 
             Raises:
-                TypeError: a value is missing, is given twice, or belongs to no field.
+                TypeError: a value is missing, is given twice, or does not belong to a field.
             """
             fields = cls._fields
             if len(values) == len(fields) and not named:
@@ -57,7 +57,7 @@ else:
             placed = dict(zip(fields, values, strict=False))
             unfit = [name for name in named if name in placed or name not in fields]
             if unfit:
-                raise TypeError(f"{cls.__name__} does not take {', '.join(unfit)} so")
+                raise TypeError(f"{cls.__name__} does not take {', '.join(unfit)}")
             known = {**cls._field_defaults, **placed, **named}
             missing = [name for name in fields if name not in known]
             if missing:

@@ -1,4 +1,4 @@
-"""Units: how wide a dtype is, and how a number is written. The only place that formats one."""
+"""Units: the width of each dtype, and the format of numbers. Numbers are formatted only here."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from weighbridge.lean_typing import NamedTuple
 
 
 class Dtype(NamedTuple):
-    """How elements are stored: so many in a block of so many bytes."""
+    """The storage of elements: the number in one block, and the bytes of the block."""
 
     elements: int
     bytes: int
 
 
-# Bits of one element, by the name that safetensors gives the dtype. Source: the Dtype enum of the
-# safetensors format, https://github.com/huggingface/safetensors (tensor.rs).
+# Bits per element, by the safetensors name of the dtype. Source: the Dtype enum of the safetensors
+# format, https://github.com/huggingface/safetensors (tensor.rs).
 DTYPE_BITS = {
     "F64": 64,
     "F32": 32,
@@ -42,7 +42,7 @@ DTYPE_BITS = {
     "BOOL": 8,
 }
 
-# ggml's types that store elements in blocks, scales beside them.
+# ggml types that store elements in blocks together with their scales.
 # Source: https://github.com/ggml-org/ggml (gguf-py, GGML_QUANT_SIZES of gguf 0.19.0).
 BLOCKS = {
     "Q1_0": (128, 18),
@@ -73,11 +73,11 @@ BLOCKS = {
     "NVFP4": (64, 36),
 }
 DTYPES = {name: Dtype(8 // gcd(8, bits), bits // gcd(8, bits)) for name, bits in DTYPE_BITS.items()}
-DTYPES |= {"C128": Dtype(1, 16)}  # of PyTorch and NumPy
-DTYPES |= {"I4": Dtype(2, 1), "U4": Dtype(2, 1), "I2": Dtype(4, 1), "U2": Dtype(4, 1)}  # of ONNX
+DTYPES |= {"C128": Dtype(1, 16)}  # PyTorch and NumPy
+DTYPES |= {"I4": Dtype(2, 1), "U4": Dtype(2, 1), "I2": Dtype(4, 1), "U2": Dtype(4, 1)}  # ONNX
 DTYPES |= {name: Dtype(*block) for name, block in BLOCKS.items()}
 
-# Those that PyTorch, NumPy and JAX have, by the names that they give them.
+# The dtypes of PyTorch, NumPy and JAX, by their names there.
 NAMES = {
     "float64": "F64",
     "float32": "F32",
@@ -123,10 +123,10 @@ _DTYPE_ALIASES = {
 
 
 def dtype(name: str) -> str:
-    """Return the one name of a dtype, whatever it was called.
+    """Return the canonical name of a dtype, given any of its names.
 
     Raises:
-        UsageError: no such dtype.
+        UsageError: there is no such dtype.
 
     Example:
         >>> dtype("bfloat16"), dtype("torch.float32"), dtype("f16")
@@ -155,7 +155,7 @@ def is_dtype(name: str) -> bool:
 
 
 def stored_bytes(elements: int, dtype_name: str) -> int:
-    """Return the bytes that so many elements take, the last one rounded up to a whole byte.
+    """Return the bytes that a number of elements take, rounded up to a whole byte.
 
     Example:
         >>> stored_bytes(102_267_648, "F32"), stored_bytes(3, "F4"), stored_bytes(64, "Q4_0")
@@ -166,7 +166,7 @@ def stored_bytes(elements: int, dtype_name: str) -> int:
 
 
 def count(number: int) -> str:
-    """Write a count in full, in groups of three.
+    """Write a count in full, with commas between groups of three digits.
 
     Example:
         >>> count(102267648)
@@ -176,7 +176,7 @@ def count(number: int) -> str:
 
 
 def number(value: float) -> str:
-    """Write a number of a config: an integer as a count, a fraction as it is.
+    """Write a number from a config: an integer as a count, a fraction unchanged.
 
     Example:
         >>> number(21128), number(2.5)
@@ -186,7 +186,7 @@ def number(value: float) -> str:
 
 
 def fixed(value: float, decimals: int) -> str:
-    """Write a number to so many decimals.
+    """Write a number with a given number of decimals.
 
     Example:
         >>> fixed(413.178711, 2)
@@ -196,7 +196,7 @@ def fixed(value: float, decimals: int) -> str:
 
 
 def measured(value: float, among: float = 0.0) -> str:
-    """Write a measured value to three digits, and as 0 what float32 loses ``among`` larger ones.
+    """Write a measured value with three digits, or 0 if it is rounding noise ``among`` larger ones.
 
     Example:
         >>> measured(-0.0123456), measured(123456.0), measured(-1.05e-08, among=2.15)
@@ -205,11 +205,11 @@ def measured(value: float, among: float = 0.0) -> str:
     return "0" if abs(value) < _FLOAT32_DIGITS * among else f"{value:.3g}"
 
 
-_FLOAT32_DIGITS = 1e-6  # of a sum of numbers of size 1
+_FLOAT32_DIGITS = 1e-6  # the rounding error of a float32 sum, relative to its terms
 
 
 def share(part: int, whole: int) -> str:
-    """Write a part as a percentage of a whole, to one decimal.
+    """Write a part as a percentage of a whole, with one decimal.
 
     Example:
         >>> share(16_622_592, 102_267_648), share(1, 102_267_648), share(0, 0)
@@ -221,7 +221,7 @@ def share(part: int, whole: int) -> str:
 
 
 def percent(part: float) -> str:
-    """Write a part of one, a probability say, as a percentage, to one decimal.
+    """Write a fraction of one, such as a probability, as a percentage with one decimal.
 
     Example:
         >>> percent(0.4213), percent(0.00001)
@@ -232,11 +232,11 @@ def percent(part: float) -> str:
     return f"{100 * part:.1f}%"
 
 
-_SMALLEST_SHARE = 0.0005  # that one decimal of a percentage does not round to 0
+_SMALLEST_SHARE = 0.0005  # smaller shares would be shown as 0.0%
 
 
 def short(number: int) -> str:
-    """Write a count as people say it: three digits and K, M, B or T (10^3, 10^6, 10^9, 10^12).
+    """Write a count in short form: three digits and K, M, B or T (10^3, 10^6, 10^9, 10^12).
 
     Example:
         >>> short(102_267_648), short(671_026_404_352), short(768)
@@ -246,7 +246,7 @@ def short(number: int) -> str:
 
 
 def size(number_of_bytes: int) -> str:
-    """Write a number of bytes in powers of 1024, named so.
+    """Write a number of bytes in binary units: KiB, MiB, GiB and so on.
 
     Example:
         >>> size(409_070_592), size(512)

@@ -1,7 +1,7 @@
-"""The package's own data: blueprints, operations, facts and words, and what loads them.
+"""The package's own data, and its loaders: blueprints, operations, facts and words.
 
-TOML is the only source. A wheel also holds each table compiled, in ``compiled/``, because reading
-TOML takes longer than weighing a model; a checkout has no such folder and reads the TOML.
+TOML is the only source. A wheel also holds each table compiled, in ``compiled/``, because parsing
+TOML takes longer than weighing a model. A checkout has no such folder and parses the TOML.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
 COMPILED = "compiled"
-PREPARED = "prepared"  # in there: what was worked out of the data as well
+PREPARED = "prepared"  # a folder inside: results computed from the data
 
 LANGUAGES = ("en", "zh")
-"""The languages that `words/` is written in, the first where none is asked for."""
+"""The languages of `words/`; the first one is the default."""
 
 
 @cache
@@ -31,14 +31,14 @@ def is_compiled() -> bool:
 
 @cache
 def read_text(path: str) -> str:
-    """Return a data file's text; ``path`` is relative to this folder, its parts joined by ``/``."""
+    """Return the text of a data file; ``path`` is relative to this folder, with ``/``."""
     with open(_place(path), encoding="utf-8") as file:
         return file.read()
 
 
 @cache
 def read_toml(path: str) -> dict[str, Any]:
-    """Return a TOML data file as nested dicts, in the file's order. Shared: do not change it.
+    """Return a TOML data file as nested dicts, in file order. They are shared: do not change them.
 
     Example:
         >>> read_toml("facts/fields.toml")["any"]["problem_type"]
@@ -47,17 +47,17 @@ def read_toml(path: str) -> dict[str, Any]:
     if is_compiled():
         table: dict[str, Any] = loaded(f"{COMPILED}/{path}")
         return table
-    import tomllib  # noqa: PLC0415  # a wheel does without
+    import tomllib  # noqa: PLC0415  # a wheel does not need it
 
     return tomllib.loads(read_text(path))
 
 
 def read_prepared(name: str, start: int = 0, length: int = -1) -> Any:
-    """Return what a wheel holds worked out of its data, or nothing in a checkout.
+    """Return a result that a wheel holds precomputed from its data; None in a checkout.
 
-    There are ``FAMILY.trees``, the parsed expressions of a blueprint; ``roles``, the patterns of
-    tensor names; and the files of the catalogue. ``start`` and ``length`` are of a part of a file,
-    in bytes.
+    The names are ``FAMILY.trees``, for the parsed expressions of a blueprint; ``roles``, for the
+    patterns of tensor names; and those of the catalogue's files. ``start`` and ``length`` select a
+    part of a file, in bytes.
     """
     if is_compiled():
         return loaded(f"{COMPILED}/{PREPARED}/{name}", start, length)
@@ -65,13 +65,13 @@ def read_prepared(name: str, start: int = 0, length: int = -1) -> Any:
 
 
 def has(folder: str, file: str) -> bool:
-    """Whether a data folder holds a file of this name, itself and not somewhere else."""
+    """Whether a data folder directly holds a file with this name."""
     return os.path.basename(file) == file and os.path.isfile(_place(f"{folder}/{file}"))
 
 
 @cache
 def names(folder: str, suffix: str) -> tuple[str, ...]:
-    """Return the names, without suffix and sorted, of the files of a data folder."""
+    """Return the sorted names of the files in a data folder, without their suffix."""
     files = os.listdir(_place(folder))
     return tuple(sorted(file.removesuffix(suffix) for file in files if file.endswith(suffix)))
 
@@ -89,22 +89,22 @@ def toml_paths() -> Iterator[str]:
 
 
 def marshalled(table: Any) -> bytes:
-    """Return a table as a wheel holds it, in Python's own `marshal`.
+    """Return a table in the format of a wheel, Python's own `marshal`.
 
-    The version of the format is one that every Python since 3.4 reads.
+    Every Python since 3.4 reads this version of the format.
     """
-    import marshal  # noqa: PLC0415  # only as a wheel is built
+    import marshal  # noqa: PLC0415  # only needed to build a wheel
 
     return marshal.dumps(table, _MARSHAL)
 
 
 def loaded(path: str, start: int = 0, length: int = -1) -> Any:
-    """Return a compiled table of the package's own, or the one in a part of a file."""
+    """Return one of the package's own compiled tables: all of a file, or a part of it."""
     import marshal  # noqa: PLC0415  # built in
 
     with open(_place(path), "rb") as file:
         file.seek(start)
-        return marshal.loads(file.read(length))  # noqa: S302  # nobody else's file
+        return marshal.loads(file.read(length))  # noqa: S302  # our own file
 
 
-_MARSHAL = 4  # the version of the format: since Python 3.4
+_MARSHAL = 4  # the version of the format, readable since Python 3.4
