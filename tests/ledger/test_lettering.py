@@ -151,3 +151,37 @@ def test_a_named_formula_comes_to_the_total(ledger: Ledger) -> None:
     named = written.named(ledger.formula())
     parts = {name: written.value(name) for name in written.parts}
     assert named(**ledger.fields, **parts) == ledger.parameters
+
+
+COUNTED = [
+    ('kinds[i] == "full_attention"', "full-attention layers", "full-attention 的层数"),
+    (
+        'kinds[i] != "full_attention"',
+        "layers other than full-attention",
+        "非 full-attention 的层数",
+    ),
+    ("i % first == 0", "layers i where i mod first == 0", "满足 i mod first == 0 的层数"),
+]
+
+
+@pytest.mark.parametrize(("condition", "english", "chinese"), COUNTED)
+def test_what_a_count_of_layers_counts_is_said_in_words(
+    condition: str, english: str, chinese: str
+) -> None:
+    fields = {"hidden_size": 3, "num_hidden_layers": 5, "first": 2, "kinds": ["x"] * 5}
+    _, written = one("hidden_size", fields, repeat={"i": "num_hidden_layers"})
+    count = f"count({condition} for i in range(num_hidden_layers))"
+    written.named(Polynomial.whole(parse(count)))
+    assert written.part_meaning("n_1", "en") == english
+    assert written.part_meaning("n_1", "zh") == chinese
+
+
+@pytest.mark.parametrize(
+    "loop",
+    ["sum([i for i in range(num_hidden_layers)])", "count(i > 1 for i in range(first))"],
+)
+def test_any_other_loop_stays_an_expression(loop: str) -> None:
+    fields = {"hidden_size": 3, "num_hidden_layers": 5, "first": 2}
+    _, written = one("hidden_size", fields, repeat={"i": "num_hidden_layers"})
+    written.named(Polynomial.whole(parse(loop)))
+    assert written.part_meaning("n_1", "en") == written.part("n_1")

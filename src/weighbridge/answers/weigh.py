@@ -308,7 +308,7 @@ class Weighing(Answer):
             for line in self.ledger.by(by):
                 lettering.named(self.ledger.formula_of([line]))
         for name in lettering.parts:
-            add(name, lettering.value(name), lettering.part(name))
+            add(name, lettering.value(name), lettering.part_meaning(name, lang))
         return texts["comma"].join(legend)
 
     def _class_line(self, name: str, parameters: int, lang: str) -> str:

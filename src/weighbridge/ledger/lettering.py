@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import chain, product
 
+from weighbridge import data
 from weighbridge.algebra.codegen import TEXT
 from weighbridge.algebra.expr import evaluate, is_number, names_in, parse, show, source, substitute
 from weighbridge.algebra.polynomial import Polynomial, floored
@@ -98,6 +99,33 @@ class Lettering:
         """Write the expression behind a name, in letters."""
         return show(self.in_letters(floored(self.parts[name])), str, TEXT)
 
+    def part_meaning(self, name: str, lang: str) -> str:
+        """Say what a name counts: in words if it counts layers, else as its expression.
+
+        Example:
+            >>> from weighbridge.answers.weigh import weigh
+            >>> written = Lettering(weigh("qwen3_next").ledger)
+            >>> formula = written.text(written.ledger.formula())
+            >>> written.part_meaning("n_1", "en")
+            'linear-attention layers'
+        """
+        match self.parts[name]:
+            case ("count", index, ("name", field), condition):
+                pass
+            case _:
+                return self.part(name)
+        things = Size("", field, 0).meaning(lang)
+        if not things:
+            return self.part(name)
+        match condition:
+            case ("==" | "!=" as relation, ("[]", ("name", _), ("name", _)), ("value", str(kind))):
+                key, values = _COUNTED[relation], {"kind": kind.replace("_", "-")}
+            case _:
+                shown = show(self.in_letters(floored(condition)), str, TEXT)
+                key, values = "count_where", {"index": index, "condition": shown}
+        words: str = data.read_toml(f"words/{lang}.toml")[key]
+        return words.format(things=things, **values)
+
     def value(self, name: str) -> int:
         """Return the value of a name under the ledger's config."""
         value: int = evaluate(self.parts[name], self.ledger.fields)
@@ -128,6 +156,10 @@ class Lettering:
                 measuring.update(names_in(blueprint.repeat[index]))
         deciding.update(name for name in measuring if not is_number(fields.get(name)))
         return {name: fields[name] for name in sorted(deciding & fields.keys())}
+
+
+_COUNTED = {"==": "count_of_kind", "!=": "count_of_others"}
+"""The words for layers of one kind, and for all others."""
 
 
 def _with_differences(formula: Polynomial, wholes: Iterable[str]) -> Polynomial:
