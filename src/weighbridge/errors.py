@@ -76,6 +76,10 @@ class ModelError(WeighbridgeError):
     """A model, family, class or file that does not exist or does not fit."""
 
 
+class UnknownNameError(ModelError):
+    """A word that is the name of no model, or that may be the name of several."""
+
+
 class ConfigError(WeighbridgeError):
     """A config that cannot be read, or that does not describe a model."""
 

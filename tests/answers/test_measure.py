@@ -169,7 +169,7 @@ def test_a_run_that_makes_no_sense_is_refused(wish: MeasureRequest, message: str
 
 
 def test_models_that_there_are_not_are_refused() -> None:
-    with pytest.raises(ModelError, match="no model, family or file is named so"):
+    with pytest.raises(ModelError, match="no model, family or file has this name"):
         measure(MeasureRequest("brt"))
     with pytest.raises(ModelError, match="bert has no class 'BertForNothing'"):
         measure(MeasureRequest("bert", "BertForNothing"))

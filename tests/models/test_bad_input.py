@@ -187,7 +187,7 @@ def test_a_path_that_cannot_be_opened_is_refused(path: str, tmp_path: Path) -> N
     "name", ["", "no-such-model", "x" * 100_000, "\x1b[31m", "a\nb", os.fsdecode(b"\xff")]
 )
 def test_a_name_of_nothing_is_refused(name: str, tmp_path: Path) -> None:
-    assert_refused(weigh(tmp_path, os.fsencode(name)), "no model, family or file is named so")
+    assert_refused(weigh(tmp_path, os.fsencode(name)), "no model, family or file has this name")
 
 
 def test_the_largest_model_that_is_answered_stays_small(tmp_path: Path) -> None:

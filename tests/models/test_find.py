@@ -140,7 +140,7 @@ def test_a_whole_name_wins_over_the_names_that_begin_so() -> None:
 
 
 def test_a_beginning_that_fits_several_models_names_them() -> None:
-    with pytest.raises(ModelError, match="several models begin so") as caught:
+    with pytest.raises(ModelError, match="several models fit this name") as caught:
         find("hfl/chinese-bert")
     assert str(caught.value).endswith(
         "Did you mean hfl/chinese-bert-wwm, hfl/chinese-bert-wwm-ext?"
@@ -158,7 +158,7 @@ def test_a_beginning_that_fits_several_models_names_them() -> None:
     ],
 )
 def test_a_wrong_name_is_answered_with_the_nearest(wrong: str, meant: str) -> None:
-    with pytest.raises(ModelError, match="no model, family or file is named so") as caught:
+    with pytest.raises(ModelError, match="no model, family or file has this name") as caught:
         find(wrong)
     assert f"Did you mean {meant}" in str(caught.value)
 

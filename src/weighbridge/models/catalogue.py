@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from weighbridge import data
 from weighbridge.blueprint import schema as blueprints
-from weighbridge.errors import ModelError, nearest, shorten
+from weighbridge.errors import UnknownNameError, nearest, shorten
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from typing import Any
+
+    from weighbridge.models.names import Matches
 
 PATH = "facts/models.toml"
 """Where the catalogue is, among the data."""
@@ -154,46 +156,61 @@ def _parsed_table(text: str, at: int) -> tuple[str, dict[str, Any]]:
 def look_up(name: str) -> tuple[str, dict[str, Any]]:
     """Return the full name and the entry of a released model.
 
-    A model is found by its full name, its name without the organisation, an alias, or the beginning
-    of any of these that no other model shares.
+    A model is found by its full name, its name without the organisation or an alias, in any case
+    and with any separators; and by the beginning of any of these that means no other model.
 
     Raises:
-        ModelError: no model has this name, or several begin with it.
+        UnknownNameError: no model has this name, or several begin with it.
     """
-    entry = entry_of(name)
-    if entry:
-        return entry
-    names = full_names()
-    matches = _matches(names, name.lower())
-    if len(matches) == 1:
-        return matches[0], released()[matches[0]]
-    raise _not_found(name, matches, names)
+    found = entry_of(name)
+    if found:
+        return found
+    from weighbridge.models.names import search  # noqa: PLC0415  # most names are spelled exactly
+
+    matches = search(name, full_names(), _entry)
+    if not matches.is_meant:
+        raise _not_found(name, matches)
+    return matches.models[0], _entry(matches.models[0])
 
 
-def _matches(full_names: Mapping[str, str], name: str) -> list[str]:
-    """Return the model that has a name, or the models with a name that begins so."""
-    if name in full_names:
-        return [full_names[name]]
-    if not name:
-        return []
-    matches = {full_name for alias, full_name in full_names.items() if alias.startswith(name)}
-    return sorted(sorted(matches), key=len)
+def _entry(full_name: str) -> dict[str, Any]:
+    """Return the entry of a model that the catalogue has."""
+    found = entry_of(full_name)
+    assert found is not None
+    return found[1]
 
 
-def _not_found(name: str, matches: list[str], full_names: Mapping[str, str]) -> ModelError:
-    what = "no model, family or file is named so"
-    if matches:
-        what = "several models begin so"
-    near = (
-        matches[:_MOST_SUGGESTIONS]
-        or nearest(full_names, name)
-        or nearest(blueprints.families(), name)
+def _not_found(name: str, matches: Matches) -> UnknownNameError:
+    """Return the error for a name: which names are near it, and what else can be given."""
+    suggestions = list(matches.models[:_MOST_SUGGESTIONS])
+    more = len(matches.models) - len(suggestions)
+    if not matches.begins:
+        suggestions += _near_families(name)
+    near = ", ".join(suggestions[:_MOST_SUGGESTIONS])
+    hint = f"did you mean {near}?"
+    if more:
+        hint = f"did you mean {near} or one of {more} more?"
+    if matches.begins:
+        return UnknownNameError("several models fit this name", where=shorten(name), hint=hint)
+    address = "hf://org/name"
+    if name.isprintable() and name.count("/") == 1 and " " not in name:
+        address = f"hf://{shorten(name, str)}"
+    ways = (
+        f"`weighbridge {address}` (needs weighbridge[remote]), the path of a config.json, or a "
+        "family with its sizes, `weighbridge llama --set hidden_size=4096`"
     )
-    hint = "`weighbridge models` lists the names; a config.json can be given by its path"
-    if near:
-        suggestions = ", ".join(dict.fromkeys(full_names.get(alias, alias) for alias in near))
-        more = ""
-        if len(matches) > len(near):
-            more = f" or one of {len(matches) - len(near)} more"
-        hint = f"did you mean {suggestions}{more}?"
-    return ModelError(what, where=shorten(name), hint=hint)
+    if suggestions:
+        hint = f"{hint} Other ways: {ways}"
+    else:
+        hint = f"give {ways}; `weighbridge models` lists the names"
+    return UnknownNameError(
+        "no model, family or file has this name", where=shorten(name), hint=hint
+    )
+
+
+def _near_families(name: str) -> list[str]:
+    """Return the families with names near one: that differ in separators, or in a letter or two."""
+    from weighbridge.models.names import normal_form  # noqa: PLC0415
+
+    families = {normal_form(family): family for family in blueprints.families()}
+    return [families[form] for form in nearest(families, normal_form(name))]

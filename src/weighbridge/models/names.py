@@ -1,0 +1,209 @@
+"""Finds the released models that a name may mean, where the catalogue spells it otherwise.
+
+Names are compared in a normal form: without case, separators and the words that say nothing about
+the model. Only a name that the catalogue does not have comes here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+
+from weighbridge import data
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+_WORD = re.compile(r"[^\W\d_]+|\d+")
+_LONGEST_NAME = 200  # characters: no model has a longer name, and comparing takes quadratic time
+_CLOSE = 0.75  # of two names, by difflib: a letter or two are wrong
+_MOST_CLOSE = 3  # names that resemble a wrong one: further ones resemble it by chance
+
+
+class Matches(NamedTuple):
+    """The models that a name may mean, the most plausible first.
+
+    ``is_meant`` says that the first of them is the one. ``begins`` says that their names begin with
+    the name; otherwise they resemble it.
+    """
+
+    models: tuple[str, ...]
+    is_meant: bool = False
+    begins: bool = False
+
+
+def search(
+    name: str, full_names: Mapping[str, str], entry_of: Callable[[str], Mapping[str, Any]]
+) -> Matches:
+    """Return the models that a name may mean.
+
+    ``full_names`` maps each spelling of each model to the model's full name; ``entry_of`` returns
+    the catalogue's entry of a model.
+
+    Example:
+        >>> spellings = {"Meta-Llama-3-8B": "meta-llama/Meta-Llama-3-8B"}
+        >>> search("llama3 8b", spellings, lambda _: {})
+        Matches(models=('meta-llama/Meta-Llama-3-8B',), is_meant=True, begins=True)
+    """
+    name = name[:_LONGEST_NAME]
+    wanted = normal_form(name)
+    if not _words(name):
+        return Matches(())
+    forms = _forms(full_names)
+    same = _models(forms[wanted]) if wanted in forms else ()
+    if same:
+        contents = [_content(entry_of(model)) for model in same]
+        return Matches(same, all(content == contents[0] for content in contents), begins=True)
+    begun = _begun(wanted, name, forms)
+    if not begun:
+        return Matches(_resembling(name, forms))
+    likely = [model for model in begun if not _is_other(model, wanted, name)]
+    base_releases = {_without_variants(model) for model in likely}
+    has_base = len(likely) == 1 or any(not _is_variant(model, name) for model in likely)
+    if len(base_releases) == 1 and has_base:
+        return Matches(_models([*likely, *begun]), is_meant=True, begins=True)
+    return Matches(begun, begins=True)
+
+
+def normal_form(name: str) -> str:
+    """Return a name without what may differ where the same model is meant.
+
+    Two numbers keep a point between them, so that 2.5 and 25 differ.
+
+    Example:
+        >>> normal_form("Meta-Llama-3.1 8B"), normal_form("qwen2.5_7b"), normal_form("org/GPT-2")
+        ('llama3.1.8b', 'qwen2.5.7b', 'org/gpt2')
+    """
+    organisation, slash, rest = name.rpartition("/")
+    return "".join(_words(organisation)) + slash + _joined(_words_that_matter(rest))
+
+
+def _joined(words: Iterable[str]) -> str:
+    joined = ""
+    for word in words:
+        if joined[-1:].isdigit() and word.isdigit():
+            joined += "."
+        joined += word
+    return joined
+
+
+def _words(name: str) -> list[str]:
+    return _WORD.findall(name.lower())
+
+
+def _words_that_matter(name: str) -> list[str]:
+    """Return the words of a name without its organisation, and without those that say nothing."""
+    facts, words = data.read_toml("facts/names.toml"), _words(name)
+    while len(words) > 1 and words[0] in facts["prefixes"]:
+        del words[0]
+    while len(words) > 1 and words[-1] in facts["suffixes"]:
+        del words[-1]
+    return words
+
+
+def _forms(full_names: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the models of each normal form, that of the name alone and that with organisation."""
+    forms: dict[str, list[str]] = {}
+    for spelling, full_name in full_names.items():
+        for form in {normal_form(spelling), normal_form(spelling.rpartition("/")[2])}:
+            forms.setdefault(form, []).append(full_name)
+    return forms
+
+
+def _models(models: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(models))
+
+
+def _content(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what an entry weighs: two releases of the same content give the same answer."""
+    return entry.get("family"), entry.get("class"), entry.get("parameters")
+
+
+def _continues(form: str, wanted: str) -> bool:
+    """Whether a form begins with another, which does not end inside a number."""
+    rest = form.removeprefix(wanted)
+    return rest != form and not (wanted[-1].isdigit() and rest[0].isdigit())
+
+
+def _begun(wanted: str, name: str, forms: Mapping[str, list[str]]) -> tuple[str, ...]:
+    """Return the models whose names begin with a name, the most plausible first.
+
+    A base release goes before one tuned further, the version that was typed before a later one, a
+    shorter name before a longer, and an organisation with many such models before one with few.
+    """
+    longer = {form: models for form, models in forms.items() if _continues(form, wanted)}
+    all_models = _models(model for models in longer.values() for model in models)
+    words_added = {
+        model: len(_words(form.removeprefix(wanted)))
+        for form, models in longer.items()
+        for model in models
+    }
+    makers = Counter(_organisation(model) for model in all_models)
+
+    def distance(model: str) -> tuple[Any, ...]:
+        is_other, is_variant = _is_other(model, wanted, name), _is_variant(model, name)
+        return is_variant, is_other, words_added[model], -makers[_organisation(model)]
+
+    return tuple(sorted(all_models, key=distance))
+
+
+def _organisation(model: str) -> str:
+    return model.rpartition("/")[0]
+
+
+def _is_other(model: str, wanted: str, name: str) -> bool:
+    """Whether a model whose name begins with another is a part, or a later version, of that one.
+
+    A version goes on behind a point: Kimi-K2.6 is no Kimi-K2, and Qwen2-7B is a Qwen2.
+    """
+    facts, spelled = data.read_toml("facts/names.toml"), model.lower()
+    if "/" not in name:
+        spelled = spelled.rpartition("/")[2]
+    if facts["part"] in spelled and facts["part"] not in name:
+        return True
+    spelled_words = list(_WORD.finditer(spelled))
+    for at, word in enumerate(spelled_words[:-1]):
+        begun = normal_form(spelled[: word.end()])
+        if begun == wanted:
+            following = spelled_words[at + 1]
+            separator = spelled[word.end() : following.start()]
+            return separator == "." and following[0].isdigit()
+    return False
+
+
+def _is_variant(model: str, name: str) -> bool:
+    """Whether a model is tuned further, in a way that a name does not ask for."""
+    variants = data.read_toml("facts/names.toml")["variants"]
+    added = _whole_words(model) - _whole_words(name)
+    return not added.isdisjoint(variants)
+
+
+def _without_variants(model: str) -> frozenset[str]:
+    """Return the words of a model's name without those that name a further tuning."""
+    return _whole_words(model).difference(data.read_toml("facts/names.toml")["variants"])
+
+
+@cache
+def _whole_words(name: str) -> frozenset[str]:
+    """Return the words of a name, digits and all."""
+    return frozenset(re.split(r"[\W_]+", name.rpartition("/")[2].lower()))
+
+
+def _resembling(name: str, forms: Mapping[str, list[str]]) -> tuple[str, ...]:
+    """Return the models whose names have all words of a name, or else resemble it."""
+    without_organisation = normal_form(name.rpartition("/")[2])
+    if without_organisation in forms:
+        return _models(forms[without_organisation])
+    wanted = set(_words(name))
+    all_models = _models(model for models in forms.values() for model in models)
+    holding = [model for model in all_models if wanted <= set(_words(model))]
+    if holding:
+        holding.sort(key=lambda model: (_is_variant(model, name), len(_words(model))))
+        return tuple(holding)
+    import difflib  # noqa: PLC0415  # only for a name that is wrong
+
+    close = difflib.get_close_matches(normal_form(name), forms, n=_MOST_CLOSE, cutoff=_CLOSE)
+    return _models(model for form in close for model in forms[form])
