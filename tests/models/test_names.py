@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -156,9 +157,15 @@ def test_a_name_like_no_other_means_nothing(name: str) -> None:
     assert searched(name) == Matches(())
 
 
+@given(st.text("abZ12 -_./", max_size=20), st.text("-_. ", min_size=1, max_size=2))
+def test_case_and_separators_do_not_matter(name: str, separator: str) -> None:
+    respelled = re.sub(r"[-_. ]+", lambda _: separator, name).swapcase()
+    assert normal_form(respelled) == normal_form(name)
+
+
 @given(st.text(max_size=40))
-def test_a_normal_form_is_its_own(name: str) -> None:
-    assert normal_form(normal_form(name)) == normal_form(name)
+def test_any_name_is_searched(name: str) -> None:
+    assert searched(name).is_meant <= bool(searched(name).models)
 
 
 def test_any_spelling_of_a_released_model_finds_it() -> None:

@@ -251,10 +251,7 @@ def _looked_up(name: str) -> NamedConfig:
 
         return NamedConfig("standard input", "stdin", "", read_stdin())
     if "://" in name:
-        from weighbridge.models.config import read_address  # noqa: PLC0415
-
-        where, config = read_address(name)
-        return NamedConfig(where, "file", "", config)
+        return _at_address(name)
     path = _path_of(name)
     if path is not None:
         from weighbridge.models.config import read_config  # noqa: PLC0415
@@ -262,15 +259,49 @@ def _looked_up(name: str) -> NamedConfig:
         return NamedConfig(path, "file", "", read_config(path))
     if blueprints.is_family(name):
         return NamedConfig(name, "defaults", "", {"model_type": name})
+    if "." in name.partition("/")[0] and "/" in name:
+        page = _at_page(f"https://{name}")
+        if page is not None:
+            return page
     try:
-        full_name, entry = catalogue.look_up(name)
+        return _released(*catalogue.look_up(name))
     except ModelError:
         if os.path.isdir(name):
             what, hint = "the folder holds no config.json", "name the file itself"
             raise ModelError(what, where=name, hint=hint) from None
         raise
+
+
+def _released(full_name: str, entry: Mapping[str, Any]) -> NamedConfig:
     config = {**entry["config"], "model_type": entry["family"], "architectures": [entry["class"]]}
     return NamedConfig(full_name, "catalogue", entry["source"], config)
+
+
+def _at_address(address: str) -> NamedConfig:
+    page = _at_page(address)
+    if page is not None:
+        return page
+    from weighbridge.models.config import read_address  # noqa: PLC0415
+
+    where, config = read_address(address)
+    return NamedConfig(where, "file", "", config)
+
+
+def _at_page(address: str) -> NamedConfig | None:
+    """Return the config of the model whose page is at an address; None where no page is.
+
+    The catalogue goes first where the page shows the model as it is now.
+    """
+    from weighbridge.readers.stores.pages import page_at  # noqa: PLC0415  # most are names
+
+    page = page_at(address)
+    if page is None:
+        return None
+    if page.is_model:
+        known = catalogue.entry_of(page.repository)
+        if known is not None:
+            return _released(*known)
+    return _at_address(page.config_address)
 
 
 def _path_of(name: str) -> str | None:

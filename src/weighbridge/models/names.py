@@ -84,7 +84,7 @@ def normal_form(name: str) -> str:
 def _joined(words: Iterable[str]) -> str:
     joined = ""
     for word in words:
-        if joined[-1:].isdigit() and word.isdigit():
+        if joined[-1:].isdecimal() and word.isdecimal():
             joined += "."
         joined += word
     return joined
@@ -125,7 +125,7 @@ def _content(entry: Mapping[str, Any]) -> tuple[Any, ...]:
 def _continues(form: str, wanted: str) -> bool:
     """Whether a form begins with another, which does not end inside a number."""
     rest = form.removeprefix(wanted)
-    return rest != form and not (wanted[-1].isdigit() and rest[0].isdigit())
+    return rest != form and not (wanted[-1].isdecimal() and rest[0].isdecimal())
 
 
 def _begun(wanted: str, name: str, forms: Mapping[str, list[str]]) -> tuple[str, ...]:
@@ -170,7 +170,7 @@ def _is_other(model: str, wanted: str, name: str) -> bool:
         if begun == wanted:
             following = spelled_words[at + 1]
             separator = spelled[word.end() : following.start()]
-            return separator == "." and following[0].isdigit()
+            return separator == "." and following[0].isdecimal()
     return False
 
 

@@ -17,6 +17,7 @@ from weighbridge.readers.formats import FORMATS, FileFormat, format_of, format_o
 from weighbridge.readers.header import Header, collecting_later
 from weighbridge.readers.paths import files_at, looks_like_checkpoint
 from weighbridge.readers.rules import Rule, is_remote, without_secrets
+from weighbridge.readers.stores.pages import checkpoint_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,7 +75,8 @@ def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> S
     index's with them.
 
     It may be an address: ``https://…``, a repository on the Hugging Face Hub as
-    ``hf://org/name@revision``, or one of a kind that fsspec knows, ``s3://bucket/folder``. Ranges
+    ``hf://org/name@revision`` or as its page in a browser, or one of a kind that fsspec knows,
+    ``s3://bucket/folder``. Ranges
     are fetched, never whole files; several files are read at once, and ``watch`` is called after
     each with the number of files that are done and of all. Or it may be in memory: a module of
     PyTorch.
@@ -103,7 +105,7 @@ def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> S
     if not isinstance(path, str | os.PathLike):
         what, hint = "a checkpoint is given by its path", "name a file or a folder"
         raise UsageError(what, values={"found": path}, hint=hint)
-    path = os.fspath(path)
+    path = checkpoint_at(os.fspath(path))
     if not os.path.lexists(path) and os.path.isfile(path + tensorflow.SUFFIX):
         path += tensorflow.SUFFIX  # no file has the name that TensorFlow gives a checkpoint
     files = files_at(path)

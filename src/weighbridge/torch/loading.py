@@ -28,6 +28,7 @@ from weighbridge.models.find import find
 from weighbridge.readers import tensorflow
 from weighbridge.readers.rules import is_remote
 from weighbridge.readers.stores import hub
+from weighbridge.readers.stores.pages import checkpoint_at
 from weighbridge.torch.bert import ACTIVATIONS, CLASSES, BertConfig
 from weighbridge.torch.tokens import FILES, Tokens
 
@@ -218,6 +219,7 @@ def _labels(model: Model) -> tuple[str, ...]:
 
 def _folder_and_weights(checkpoint: str) -> tuple[str, str]:
     """Return the folder of a checkpoint, and what to read its weights from."""
+    checkpoint = checkpoint_at(checkpoint)
     if checkpoint.startswith("hf://"):
         folder = hub.download(
             checkpoint, (_CONFIG, *FILES, "*.safetensors", "*.safetensors.index.json")
