@@ -22,7 +22,7 @@ from weighbridge.errors import ConfigError, ModelError, UsageError, WeighbridgeE
 from weighbridge.ledger.ledger import bind
 from weighbridge.models.catalogue import released
 from weighbridge.models.config import LONGEST_CONFIG, parse_config
-from weighbridge.models.find import Model, find
+from weighbridge.models.find import Model, find, is_generative
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -554,6 +554,46 @@ def test_every_reason_is_some_family_s() -> None:
         for name in blueprint.load(family).inert
     }
     assert data.read_toml("facts/fields.toml")["reasons"].keys() <= inert
+
+
+# The class that is weighed where the user names none
+
+
+def classes_above_the_base() -> dict[str, str]:
+    """Return the family of each class that has a blueprint and is not the base class."""
+    families = {}
+    for family in blueprint.families():
+        for class_name in blueprint.load(family).class_names[1:]:
+            families[class_name] = family
+    return families
+
+
+def test_what_transformers_makes_for_generating_is_a_generative_class() -> None:
+    from transformers.models.auto import modeling_auto
+
+    mappings = (
+        modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+        modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+        modeling_auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES,
+    )
+    names = {name for mapping in mappings for name in mapping.values()}
+    assert "MarianMTModel" in names
+    assert "ReformerModelWithLMHead" in names
+    # It is of another repository, and transformers only knows its name.
+    assert {name for name in names if not is_generative(name)} == {"NemotronH_Omni_Reasoning_V3"}
+
+
+@pytest.mark.slow
+def test_a_class_is_generative_if_and_only_if_transformers_can_generate_with_it() -> None:
+    import transformers
+
+    known = {name: getattr(transformers, name, None) for name in classes_above_the_base()}
+    generates = {name: kind.can_generate() for name, kind in known.items() if kind is not None}
+    assert len(generates) > 850
+    assert {name for name in generates if is_generative(name)} == {
+        name for name in generates if generates[name]
+    }
 
 
 # Sub-configs, aliases, and the region in which a blueprint was proved

@@ -303,6 +303,8 @@ class _Writer:
         if len(formula) <= _LONGEST_FORMULA:
             parts.insert(0, formula)
         yield Chain(tuple(dict.fromkeys(parts)))
+        if within := self.weighing.within(self.lang):
+            yield Paragraph(plain(self.joined(within)))
 
     def pitfalls(self) -> Iterator[Block]:
         items: list[str] = []

@@ -28,7 +28,7 @@ from weighbridge.render.document import (
 )
 from weighbridge.render.table import Table
 from weighbridge.render.words import label, words
-from weighbridge.units import count, number, share
+from weighbridge.units import count, number
 
 if TYPE_CHECKING:
     import os
@@ -224,9 +224,7 @@ class _Formulas:
         texts, ledger = self.texts, self.ledger
         tensors = sum(len(entry.indices) for entry in ledger.entries)
         yield texts["agrees"].format(count=count(ledger.parameters), tensors=count(tensors))
-        if ledger.has_experts:
-            active = share(ledger.active, ledger.parameters)
-            yield texts["active_means"].format(count=count(ledger.active), share=active)
+        yield from self.weighing.within(self.lang)
         if self.names != "fields" and any("⌊" in shown["letters"] for shown in self.shown.values()):
             yield texts["rest"]
         if self.needed:

@@ -129,11 +129,15 @@ class Tree(Answer):
         Below a node with more ``copies`` than one, every number is of one copy.
         """
         _check_depth(depth)
+        active = {}
+        if self.weighing.active is not None:
+            active = {"active": self.weighing.active}
         return {
             "model": self.weighing.model.where,
             "family": self.weighing.model.blueprint.family,
             "class": self.weighing.class_name,
             "parameters": self.weighing.parameters,
+            **active,
             "tree": _to_dict(self.root, depth),
             "notes": self.weighing.model.notes,
             "evidence": self.weighing.evidence,
@@ -156,6 +160,7 @@ class Tree(Answer):
         if _folds(self.root):
             yield texts["alike"]
         yield texts["left_out"]
+        yield from self.weighing.within(lang)
         if tied:
             yield texts["tied"].format(count=units.count(tied))
         yield from self.weighing.known(lang)

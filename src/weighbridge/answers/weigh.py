@@ -10,7 +10,7 @@ from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.ledger.ledger import Ledger, bind
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.symbols import letters_of
-from weighbridge.models.find import Model, find
+from weighbridge.models.find import Model, find, is_generative
 from weighbridge.render.document import Document, Notes, Title, Together
 from weighbridge.render.table import Table, csv
 from weighbridge.render.words import label, words
@@ -40,7 +40,8 @@ def weigh(
         model: a name in the catalogue, a path to a ``config.json`` or to a folder that holds one,
             ``"-"`` for a config on standard input, a family, a blueprint's ``.toml`` file, or a
             config as a mapping.
-        class_name: which class of the family to weigh; the base class when left out.
+        class_name: which class of the family to weigh. When left out it is the class that the
+            config names if that one generates (``LlamaForCausalLM``), and else the base class.
         fields: config fields to replace.
         dtype: how an element is stored; the config's own when left out, and float32 where it says
             none.
@@ -64,7 +65,7 @@ def weigh(
     found = find(model, fields, strict=strict, blueprint=blueprint)
     return Weighing(
         found,
-        class_name or found.blueprint.base_class,
+        class_name or found.default_class,
         None if dtype is None else units.dtype(dtype),
     )
 
@@ -101,6 +102,27 @@ class Weighing(Answer):
         """The unique parameters: ``sum(p.numel() for p in model.parameters())``."""
 
     @property
+    def active(self) -> int | None:
+        """The parameters that one token passes through; None for a class without experts."""
+        if self.ledger.has_experts:
+            return self.ledger.active
+        return None
+
+    @property
+    def base_parameters(self) -> int | None:
+        """The parameters of the base class inside of a generative class.
+
+        None for another class, and for one that does not hold every tensor of the base class.
+        """
+        base_class = self.model.blueprint.base_class
+        if self.class_name == base_class or not is_generative(self.class_name):
+            return None
+        base = self._ledgers[base_class]
+        if not self.ledger.contains(base):
+            return None
+        return base.parameters
+
+    @property
     def notes(self) -> list[str]:
         """What the user should know of how the config was read."""
         return self.model.notes
@@ -123,9 +145,25 @@ class Weighing(Answer):
     @property
     def classes(self) -> dict[str, int]:
         """The parameters of the base class, of the config's own class and of the one weighed."""
-        blueprint, named = self.model.blueprint, self.model.named_class
-        wanted = dict.fromkeys((blueprint.base_class, named, self.class_name))
-        return {name: bind(blueprint, name, self.model.fields).parameters for name in wanted}
+        return {name: ledger.parameters for name, ledger in self._ledgers.items()}
+
+    @property
+    def active_by_class(self) -> dict[str, int]:
+        """The active parameters of those `classes` that have experts."""
+        ledgers = self._ledgers
+        return {name: ledgers[name].active for name in ledgers if ledgers[name].has_experts}
+
+    @cached_property
+    def _ledgers(self) -> dict[str, Ledger]:
+        """The ledgers of `classes`."""
+        blueprint, fields = self.model.blueprint, self.model.fields
+        ledgers = {}
+        for name in (blueprint.base_class, self.model.named_class, self.class_name):
+            if name == self.class_name:
+                ledgers[name] = self.ledger
+            elif name not in ledgers:
+                ledgers[name] = bind(blueprint, name, fields)
+        return ledgers
 
     @property
     def evidence(self) -> dict[str, Any]:
@@ -153,6 +191,18 @@ class Weighing(Answer):
         }
         config = texts[f"from_{self.model.origin}"]
         return [texts["blueprint"].format(**blueprint), config.format(**evidence["config"])]
+
+    def within(self, lang: str) -> list[str]:
+        """Say how many of the parameters the base model holds, and how many are active."""
+        texts, sentences = words(lang), list[str]()
+        if self.base_parameters is not None:
+            count, share = self._figures(self.base_parameters)
+            name = self.model.blueprint.base_class
+            sentences.append(texts["base_holds"].format(name=name, count=count, share=share))
+        if self.active is not None:
+            count, share = self._figures(self.active)
+            sentences.append(texts["active_are"].format(count=count, share=share))
+        return sentences
 
     def by(self, grouping: str) -> dict[str, int]:
         """Return the unique parameters by ``"component"``, ``"role"``, ``"layer"`` or ``"tensor"``.
@@ -185,9 +235,9 @@ class Weighing(Answer):
     def to_dict(self, by: str = "component") -> dict[str, Any]:
         """Return everything, ready for JSON; by tensor also the rows as files hold them."""
         formula = self.ledger.formula()
-        active, stored = {}, {}
+        of_experts, stored = {}, {}
         if self.ledger.has_experts:
-            active = {"active": self.ledger.active}
+            of_experts = {"active": self.active, "active_by_class": self.active_by_class}
         if by == "tensor":  # these may be very many
             stored = {"stored_rows": [row._asdict() for row in self.stored_rows]}
         return {
@@ -195,7 +245,7 @@ class Weighing(Answer):
             "family": self.model.blueprint.family,
             "class": self.class_name,
             "parameters": self.parameters,
-            **active,
+            **of_experts,
             "dtype": self.ledger.dtype,
             "bytes": self.bytes,
             "classes": self.classes,
@@ -243,6 +293,8 @@ class Weighing(Answer):
         rows = []
         for line in self._lines(by):
             formula = self._lettering.text(self.ledger.formula_of([line]))
+            if line.tied and not line.parameters:
+                formula = texts["all_tied"]
             rows.append((label(line.name, lang), formula, *self._figures(line.parameters)))
         totals = self._totals(lang)
         header = (texts[by], texts["formula"], texts["parameters"], texts["share"])
@@ -260,9 +312,13 @@ class Weighing(Answer):
 
     def _totals(self, lang: str) -> list[tuple[str, ...]]:
         texts = words(lang)
-        totals: list[tuple[str, ...]] = [(texts["total"], "", *self._figures(self.parameters))]
-        if self.ledger.has_experts:
-            totals.append((texts["active"], "", *self._figures(self.ledger.active)))
+        totals: list[tuple[str, ...]] = []
+        if self.base_parameters is not None:
+            base = texts["base_model"].format(name=self.model.blueprint.base_class)
+            totals.append((base, "", *self._figures(self.base_parameters)))
+        totals.append((texts["total"], "", *self._figures(self.parameters)))
+        if self.active is not None:
+            totals.append((texts["active"], "", *self._figures(self.active)))
         return totals
 
     def _figures(self, parameters: int) -> tuple[str, str]:
@@ -323,6 +379,9 @@ class Weighing(Answer):
             marks.append(texts["weighed"])
         size = units.size(units.stored_bytes(parameters, dtype))
         stored = texts[_STORED.get(self.dtype_is, "stored")].format(size=size, dtype=dtype)
+        active = self.active_by_class.get(name)
+        if active is not None:
+            stored = texts["class_active"].format(count=units.count(active), stored=stored)
         return texts["class"].format(
             name=name,
             count=units.count(parameters),

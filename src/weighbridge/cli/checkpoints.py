@@ -8,9 +8,11 @@ from weighbridge.cli.commands import Command
 from weighbridge.cli.options import (
     BY,
     CHECKPOINT,
+    CLASS,
     FORMS,
     JSON,
-    OF_A_MODEL,
+    MODEL,
+    OF_A_CONFIG,
     OneOf,
     Option,
     asked_of_model,
@@ -40,7 +42,8 @@ def _inspect(options: argparse.Namespace) -> Answer:
 
 def _verify_options() -> Iterable[Addable]:
     json = JSON.but(help="write JSON, with every single difference")
-    return (*OF_A_MODEL, CHECKPOINT, json)
+    class_name = CLASS.but(help="the class to compare; by default the one that fits best")
+    return (MODEL, class_name, *OF_A_CONFIG, CHECKPOINT, json)
 
 
 def _verify(options: argparse.Namespace) -> Answer:

@@ -140,7 +140,10 @@ def _check_torch() -> None:
 def _measure_options() -> Iterable[Addable]:
     return (
         MODEL,
-        CLASS.but(help="the class to run; the base class if not given"),
+        CLASS.but(
+            help="the class to run; by default the config's class if it generates text, else the "
+            "base class"
+        ),
         SET,
         BATCH.but(default=1, help="sequences at a time; 1 if not given"),
         Option(

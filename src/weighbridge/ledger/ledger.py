@@ -78,6 +78,31 @@ class Ledger:
         """Whether a token uses only a part of some tensors."""
         return any(entry.template.active for entry in self.entries)
 
+    def contains(self, base: Ledger) -> bool:
+        """Whether each tensor of the base class is one of this class, of one shape and tie.
+
+        Then the base class's parameters are a part of this class's.
+
+        Example:
+            >>> from weighbridge.blueprint.schema import load
+            >>> bert = load("bert")
+            >>> fields = {**bert.defaults, "num_labels": 2}
+            >>> base = bind(bert, "BertModel", fields)
+            >>> bind(bert, "BertForSequenceClassification", fields).contains(base)
+            True
+            >>> bind(bert, "BertForMaskedLM", fields).contains(base)  # it has no pooler
+            False
+        """
+        prefix = self.blueprint.prefix(self.class_name)
+        tensors = {
+            (entry.template.name, entry.shape, entry.indices, entry.tied) for entry in self.entries
+        }
+        of_base = {
+            (prefix + entry.template.name, entry.shape, entry.indices, entry.tied)
+            for entry in base.entries
+        }
+        return of_base <= tensors
+
     @property
     def tied(self) -> int:
         """The number of elements that are shared with another tensor, and counted there."""

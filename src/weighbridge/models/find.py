@@ -64,6 +64,22 @@ class Model(NamedTuple):
     unaccounted: tuple[str, ...]
 
     @property
+    def default_class(self) -> str:
+        """The class that is weighed where the user names none.
+
+        It is the class that the config names if that one generates, and else the base class.
+
+        Example:
+            >>> find({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}).default_class
+            'GPT2LMHeadModel'
+            >>> find("bert-base-chinese").named_class, find("bert-base-chinese").default_class
+            ('BertForMaskedLM', 'BertModel')
+        """
+        if is_generative(self.named_class):
+            return self.named_class
+        return self.blueprint.base_class
+
+    @property
     def values(self) -> dict[str, Any]:
         """The value of every field that matters, by name: a copy, ready for JSON."""
         return {name: _thawed(self.fields[name]) for name in sorted(self.fields)}
@@ -141,6 +157,17 @@ def find(
         hint = "take them out, or leave --strict out"
         raise ConfigError(_unknown_fields(found), where=found.where, hint=hint)
     return found
+
+
+def is_generative(class_name: str) -> bool:
+    """Whether a class generates text, speech or images, to judge by the end of its name.
+
+    Example:
+        >>> is_generative("LlamaForCausalLM"), is_generative("LlamaForSequenceClassification")
+        (True, False)
+    """
+    endings = data.read_toml("facts/fields.toml")["architectures"]["generative"]
+    return class_name.endswith(tuple(endings))
 
 
 def bound(config: Config, blueprint: Blueprint, where: str) -> Model:

@@ -94,7 +94,7 @@ def measure(request: MeasureRequest, say: Callable[[str], None] = lambda _: None
     """
     _check_request(request)
     model = models.find(request.model, request.fields, blueprint=request.blueprint)
-    class_name = request.class_name or model.blueprint.base_class
+    class_name = request.class_name or model.default_class
     ledger = bind(model.blueprint, class_name, model.fields, request.dtype)
     _check_positions(request, model)
     run = Workload(
