@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from weighbridge.errors import UsageError
 from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.render.document import Document, Lines, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
+
+    from weighbridge.answers.data_table import DataTable
 
 
 class Answer:
@@ -87,6 +90,59 @@ class Answer:
         return html.fragment(self._in_language(None, {}), notes)
 
 
+class TabularAnswer(Answer):
+    """An answer whose facts are a table too: for CSV, for pandas, for Arrow."""
+
+    groupings: tuple[str, ...] = ()
+    """What a row may stand for; the first where nothing else is asked for."""
+
+    def data_table(self, by: str | None = None) -> DataTable:
+        """Return the table, its values as numbers, texts and lists of these.
+
+        Args:
+            by: what a row stands for, one of `groupings`.
+
+        Raises:
+            UsageError: there is no such grouping.
+        """
+        if by is None:
+            by = self.groupings[0]
+        if by not in self.groupings:
+            raise UsageError(
+                "cannot group so",
+                values={"by": by},
+                hint=f"group by {' or '.join(self.groupings)}",
+            )
+        return self._data_table(by)
+
+    def _data_table(self, by: str) -> DataTable:
+        raise NotImplementedError
+
+    def records(self, by: str | None = None) -> list[dict[str, Any]]:
+        """Return a dict for each row of the table, in the order of the answer; see `data_table`."""
+        return self.data_table(by).records()
+
+    def csv(self, by: str | None = None) -> str:
+        """Write the table as CSV, without a total; see `data_table`."""
+        return self.data_table(by).csv()
+
+    def to_pandas(self, by: str | None = None) -> Any:
+        """Return the table as a ``pandas.DataFrame``; see `data_table`.
+
+        Raises:
+            UsageError: there is no such grouping, or pandas is not installed.
+        """
+        return self.data_table(by).to_pandas()
+
+    def to_arrow(self, by: str | None = None) -> Any:
+        """Return the table as a ``pyarrow.Table``; see `data_table`.
+
+        Raises:
+            UsageError: there is no such grouping, or pyarrow is not installed.
+        """
+        return self.data_table(by).to_arrow()
+
+
 class Message(Answer):
     """An answer that is text already, and has no more to it."""
 
@@ -128,5 +184,7 @@ class Data(Answer):
         return self._value
 
     def document(self, lang: str = "en") -> Document:
-        """Return the value as Python writes it; ``lang`` changes nothing."""
-        return Document((Lines(repr(self._value)),), lang)
+        """Return the value as JSON; ``lang`` changes nothing."""
+        import json  # noqa: PLC0415  # a name from the catalogue is answered without it
+
+        return Document((Lines(json.dumps(self._value, indent=2, ensure_ascii=False)),), lang)

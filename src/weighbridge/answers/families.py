@@ -7,7 +7,8 @@ import tomllib
 from typing import Any, NamedTuple
 
 from weighbridge import data
-from weighbridge.answers.answer import Answer
+from weighbridge.answers.answer import TabularAnswer
+from weighbridge.answers.data_table import INTEGER, Column, DataTable
 from weighbridge.blueprint.schema import families, known_families
 from weighbridge.errors import UsageError
 from weighbridge.render.document import Document, Notes
@@ -76,12 +77,14 @@ _SUMMARY = (
 )
 
 
-class Families(Answer):
+class Families(TabularAnswer):
     """The families that have this in their name: a line each, and all of one that is named whole.
 
     Raises:
         UsageError: none has.
     """
+
+    groupings = ("family",)
 
     def __init__(self, part: str = "") -> None:
         self.part, self.families = part, coverage(part)
@@ -89,6 +92,10 @@ class Families(Answer):
     def to_dict(self) -> list[dict[str, Any]]:
         """Return the families with their evidence, ready for JSON."""
         return [family.to_dict() for family in self.families]
+
+    def _data_table(self, _: str) -> DataTable:
+        """Return a row for each family."""
+        return DataTable(_COLUMNS, [tuple(family.to_dict().values()) for family in self.families])
 
     def document(self, lang: str = "en") -> Document:
         """Return the families; what is said of them is in English."""
@@ -105,6 +112,17 @@ class Families(Answer):
         table = Table(("family", "classes", "unseen configs", "holes"), tuple(rows), "<>>>")
         summary = _SUMMARY.format(families=len(self.families), classes=classes)
         return Document((table, Notes((summary,))), lang)
+
+
+_COLUMNS = (
+    Column("family"),
+    Column("classes", joined_by=" "),
+    Column("source"),
+    Column("by"),
+    Column("configs", INTEGER),
+    Column("holes", joined_by="; "),
+)
+"""A column for each field of `Covered`."""
 
 
 def _sentences(covered: Covered) -> tuple[str, ...]:

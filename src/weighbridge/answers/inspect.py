@@ -7,11 +7,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, readers, units
-from weighbridge.answers.answer import Answer
+from weighbridge.answers.answer import TabularAnswer
+from weighbridge.answers.data_table import INTEGER, Column, DataTable
 from weighbridge.blueprint.roles import component_of, role_of
 from weighbridge.errors import UsageError, printable, shorten
 from weighbridge.render.document import Document, Notes, Title, Together
-from weighbridge.render.table import Table, csv
+from weighbridge.render.table import Table
 from weighbridge.render.words import label, words
 
 if TYPE_CHECKING:
@@ -68,12 +69,14 @@ class Weight(NamedTuple):
     bytes: int
 
 
-class Inspection(Answer):
+class Inspection(TabularAnswer):
     """What `inspect` returns.
 
     ``parameters`` are logical ones: a tensor that packs several into one number counts all of them,
     and scales do not count. A header does not mark buffers, so buffers count as parameters.
     """
+
+    groupings = GROUPINGS
 
     def __init__(self, checkpoint: StoredCheckpoint) -> None:
         self.checkpoint = checkpoint
@@ -129,18 +132,21 @@ class Inspection(Answer):
             "evidence": self.evidence,
         }
 
-    def csv(self, by: str = "component") -> str:
-        """Write the groups, or every tensor, as CSV: one line each, and no total."""
+    def _data_table(self, by: str) -> DataTable:
+        """Return a row for each group, or for every tensor."""
+        rows: list[tuple[Any, ...]] = []
         if by == "tensor":
-            header = ("tensor", "role", "dtype", "shape", "parameters", "bytes")
-            shown = [
-                (row.name, row.role, row.dtype, _shape(row), row.parameters, row.bytes)
-                for row in self.rows
-            ]
-            return csv([header, *shown])
-        return csv(
-            [(by, *Weight._fields), *((name, *weight) for name, weight in self.by(by).items())]
-        )
+            for row in self.rows:
+                sizes = (list(row.shape), row.parameters, row.bytes)
+                rows.append((row.name, row.role, row.dtype, *sizes))
+            shape = Column("shape", INTEGER, joined_by="×")
+            numbers = (Column("parameters", INTEGER), Column("bytes", INTEGER))
+            texts = (Column(by), Column("role"), Column("dtype"))
+            return DataTable((*texts, shape, *numbers), rows)
+        for name, weight in self.by(by).items():
+            rows.append((name, *weight))
+        columns = [Column(name, INTEGER) for name in Weight._fields]
+        return DataTable((Column(by), *columns), rows)
 
     def table(self, by: str = "component", lang: str = "en") -> Table:
         """Return the groups as a table: name, tensors, parameters, share, bytes; and the total."""

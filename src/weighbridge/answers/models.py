@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from weighbridge.answers.answer import Answer
+from weighbridge.answers.answer import TabularAnswer
+from weighbridge.answers.data_table import INTEGER, Column, DataTable
 from weighbridge.errors import UsageError
 from weighbridge.models.catalogue import released
 from weighbridge.render.document import Document
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class ReleasedModels(Answer):
+class ReleasedModels(TabularAnswer):
     """The released models that have this in their name, all with none.
 
     Raises:
@@ -26,6 +27,8 @@ class ReleasedModels(Answer):
         model                           parameters
         google-bert/bert-base-chinese  102,267,648
     """
+
+    groupings = ("model",)
 
     def __init__(self, part: str = "") -> None:
         self.models: dict[str, Mapping[str, Any]] = {}
@@ -42,6 +45,13 @@ class ReleasedModels(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Return the config, the parameters and the source of each, ready for JSON."""
         return dict(self.models)
+
+    def _data_table(self, by: str) -> DataTable:
+        """Return a row for each model."""
+        rows = []
+        for name, entry in self.models.items():
+            rows.append((name, entry["parameters"], entry["source"]))
+        return DataTable((Column(by), Column("parameters", INTEGER), Column("source")), rows)
 
     def document(self, lang: str = "en") -> Document:
         """Return the models in a table; names and numbers are the same in every language."""

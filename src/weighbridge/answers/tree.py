@@ -7,7 +7,8 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, units
-from weighbridge.answers.answer import Answer
+from weighbridge.answers.answer import TabularAnswer
+from weighbridge.answers.data_table import INTEGER, Column, DataTable
 from weighbridge.answers.weigh import weigh
 from weighbridge.errors import UsageError
 from weighbridge.ledger.places import ONE
@@ -79,7 +80,7 @@ class Node(NamedTuple):
         return len(self.indices)
 
 
-class Tree(Answer):
+class Tree(TabularAnswer):
     r"""What `tree` returns.
 
     Modules that hold no tensors, such as dropout and activations, are left out: they weigh nothing.
@@ -97,6 +98,8 @@ class Tree(Answer):
           (cls): BertOnlyMLMHead                                          613,256   0.6%
             (predictions): BertLMPredictionHead                           613,256   0.6%
     """
+
+    groupings = ("module",)
 
     def __init__(self, weighing: Weighing) -> None:
         self.weighing = weighing
@@ -142,6 +145,11 @@ class Tree(Answer):
             "notes": self.weighing.model.notes,
             "evidence": self.weighing.evidence,
         }
+
+    def _data_table(self, by: str) -> DataTable:
+        """Return a row for each module, every layer on its own."""
+        columns = (Column(by), Column("class"), Column("parameters", INTEGER))
+        return DataTable(columns, list(self.named_modules()))
 
     def document(self, lang: str = "en", depth: int | None = None) -> Document:
         """Return the tree as a document, ``depth`` levels of modules below the model itself.

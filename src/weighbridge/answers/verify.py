@@ -7,7 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, readers, units
-from weighbridge.answers.answer import Answer
+from weighbridge.answers.answer import TabularAnswer
+from weighbridge.answers.data_table import INTEGER, TRUTH, Column, DataTable
 from weighbridge.answers.weigh import Weighing
 from weighbridge.blueprint.roles import component_of
 from weighbridge.errors import UsageError, printable, shorten
@@ -143,8 +144,10 @@ def _wanted_dtype(asked: str | None, model: Model) -> ExpectedDtype | None:
     return None
 
 
-class Compared(Answer):
+class Compared(TabularAnswer):
     """A checkpoint compared with something: what both kinds of verification have in common."""
+
+    groupings = ("difference",)
 
     def __init__(
         self, checkpoint: StoredCheckpoint, comparison: Comparison, names: Mapping[str, str]
@@ -189,6 +192,17 @@ class Compared(Answer):
             "header_bytes": self.checkpoint.header_bytes,
             "evidence": self.evidence,
         }
+
+    def _data_table(self, _: str) -> DataTable:
+        """Return a row for each difference."""
+        rows = []
+        for difference in self.differences:
+            expected = (_as_list(difference.expected_shape), difference.expected_dtype)
+            stored = (_as_list(difference.found_shape), difference.found_dtype)
+            names = (difference.kind, difference.name, difference.stored_as, difference.role)
+            about = [printable(str(part)) for part in difference.about]
+            rows.append((*names, *expected, *stored, about, difference.matters))
+        return DataTable(_COLUMNS, rows)
 
     def document(self, lang: str = "en") -> Document:
         """Return the verdict, the differences in groups, the totals and the evidence."""
@@ -254,6 +268,26 @@ class Compared(Answer):
     def _known(self, texts: VerifyWords) -> Iterator[str]:
         """Yield the sentences that say where the expected tensors come from."""
         raise NotImplementedError
+
+
+_COLUMNS = (
+    Column("difference"),
+    Column("tensor"),
+    Column("stored_as"),
+    Column("role"),
+    Column("expected_shape", INTEGER, joined_by="x"),
+    Column("expected_dtype"),
+    Column("found_shape", INTEGER, joined_by="x"),
+    Column("found_dtype"),
+    Column("about", joined_by=" "),
+    Column("matters", TRUTH),
+)
+
+
+def _as_list(shape: tuple[int, ...] | None) -> list[int] | None:
+    if shape is None:
+        return None
+    return list(shape)
 
 
 class Verification(Compared):

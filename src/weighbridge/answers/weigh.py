@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 
 from weighbridge import units
-from weighbridge.answers.answer import Answer
+from weighbridge.answers.answer import TabularAnswer
 from weighbridge.lean_typing import TYPE_CHECKING
-from weighbridge.ledger.ledger import Ledger, bind
+from weighbridge.ledger.ledger import GROUPINGS, Ledger, bind
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.symbols import letters_of
 from weighbridge.models.find import Model, find, is_generative
 from weighbridge.render.document import Document, Notes, Title, Together
-from weighbridge.render.table import Table, csv
+from weighbridge.render.table import Table
 from weighbridge.render.words import label, words
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from weighbridge.algebra.polynomial import Polynomial
+    from weighbridge.answers.data_table import DataTable
     from weighbridge.ledger.rows import Row, RowGroup
     from weighbridge.models.find import Reading
 
@@ -73,7 +74,7 @@ def weigh(
 _ASSUMED_DTYPE = "F32"  # what PyTorch makes where nobody says
 
 
-class Weighing(Answer):
+class Weighing(TabularAnswer):
     """What `weigh` returns.
 
     Example:
@@ -85,6 +86,8 @@ class Weighing(Answer):
         >>> print(weighing.text(by="component").splitlines()[2])
         token embedding      V·H                   16,226,304   15.9%
     """
+
+    groupings = GROUPINGS
 
     def __init__(self, model: Model, class_name: str, dtype: str | None = None) -> None:
         self.model = model
@@ -126,6 +129,19 @@ class Weighing(Answer):
     def notes(self) -> list[str]:
         """What the user should know of how the config was read."""
         return self.model.notes
+
+    @property
+    def active(self) -> int | None:
+        """The parameters that a token passes through; None where there are no experts.
+
+        Example:
+            >>> mixtral, bert = weigh("mixtral"), weigh("bert")
+            >>> mixtral.active < mixtral.parameters, bert.active is None
+            (True, True)
+        """
+        if self.ledger.has_experts:
+            return self.ledger.active
+        return None
 
     @property
     def rows(self) -> list[Row]:
@@ -266,20 +282,27 @@ class Weighing(Answer):
         notes = Notes(tuple(self._sentences(by, lang)))
         return Document((Together((title, table)), notes), lang)
 
-    def csv(self, by: str = "component") -> str:
-        """Write the groups as CSV: one line each, and no total, so that a column adds up."""
-        lines: list[tuple[object, ...]]
+    def _data_table(self, by: str) -> DataTable:
+        """Return a row for each group: by tensor its shape, else its formula in field names."""
+        from weighbridge.answers.data_table import (  # noqa: PLC0415  # a terminal does without
+            INTEGER,
+            Column,
+            DataTable,
+        )
+
+        rows: list[tuple[Any, ...]] = []
         if by == "tensor":
-            lines = [("tensor", "role", "dims", "shape", "count", "parameters")]
             for row in self.stored_rows:
-                dims, shape = " ".join(row.dims), "x".join(map(str, row.shape))
-                lines.append((row.name, row.role, dims, shape, row.count, row.parameters))
-            return csv(lines)
-        lines = [(by, "formula", "parameters")]
+                sizes = (list(row.dims), list(row.shape), row.count, row.parameters)
+                rows.append((row.name, row.role, *sizes))
+            dims = Column("dims", joined_by=" ")
+            shape = Column("shape", INTEGER, joined_by="x")
+            numbers = (Column("count", INTEGER), Column("parameters", INTEGER))
+            return DataTable((Column(by), Column("role"), dims, shape, *numbers), rows)
         for line in self._lines(by):
             formula = repr_of(self.ledger.formula_of([line]))
-            lines.append((line.name, formula, line.parameters))
-        return csv(lines)
+            rows.append((line.name, formula, line.parameters))
+        return DataTable((Column(by), Column("formula"), Column("parameters", INTEGER)), rows)
 
     def table(self, by: str = "component", lang: str = "en") -> Table:
         """Return the groups as a table: name, formula, unique parameters, share; and the total.

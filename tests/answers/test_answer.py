@@ -1,0 +1,413 @@
+"""Every answer: written by one mechanism, the same in Python, in a notebook and on a terminal."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import json
+import pkgutil
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+import weighbridge as wb
+from weighbridge import answers
+from weighbridge.answers import data_table
+from weighbridge.answers.answer import Answer, Message, TabularAnswer
+from weighbridge.answers.families import Families
+from weighbridge.answers.models import ReleasedModels
+from weighbridge.cli import main, output, program
+from weighbridge.cli.commands import COMMANDS
+from weighbridge.data import LANGUAGES
+from weighbridge.errors import UsageError
+from weighbridge.render.document import (
+    Aligned,
+    Code,
+    Comment,
+    Document,
+    Grid,
+    Lines,
+    Outline,
+    WideTable,
+    flat,
+)
+from weighbridge.render.messages import in_language
+from weighbridge.render.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+TINY = "--set=hidden_size=24 --set=num_attention_heads=3 --set=num_hidden_layers=1 "
+# A command line for each class of answers. In braces stands what a fixture makes.
+COMMAND_LINES = {
+    "Weighing": "weigh {config}",
+    "Weighing by tensor": "weigh bert-base-chinese --class BertForMaskedLM --by tensor",
+    "Article": "explain bert-base-chinese --class BertForMaskedLM",
+    "ClosedForm": "formula bert-base-chinese --by component",
+    "ClosedForm in LaTeX": "formula bert-base-chinese --format latex --names letters",
+    "ClosedForm in Python": "formula bert-base-chinese --format python",
+    "ClosedForm in SQL": "formula bert-base-chinese --format sql",
+    "Tree": "tree bert-base-chinese --class BertForMaskedLM --depth 2",
+    "Inspection": "inspect {hostile} --by tensor",
+    "Verification": "verify bert-base-chinese {hostile}",
+    "Changes": "verify {hostile} {second}",
+    "Reconciled": "reconcile bert-base-uncased 109418952",
+    "Reconciled with ways": "reconcile bert-base-uncased 108808704",
+    "TableReconciled": "reconcile --table {table}",
+    "Conventions": "conventions",
+    "Guessed": "guess {hostile}",
+    "Data": "guess {hostile} --config",
+    "Audit": "audit {article}",
+    "ReleasedModels": "models bert",
+    "Families": "families bert",
+    "Families of one": "families albert",
+    "Running": "run {bert} <b>it</b>",
+    "Trace": "trace {bert} <b>it</b>",
+    "Trace of a head": "trace {bert} it --layer 0 --head 0",
+    "Message": "attention {bert} it --output {folder}/attention.html",
+    "Measuring": f"measure bert --ours --seq 8 {TINY} --set=intermediate_size=40",
+    "Finetuned": "finetune {texts} --from {start} --out {folder}/{lang} --steps 2 --batch 4",
+}
+# It takes minutes to derive a blueprint, and what answers is a `Message`, as it is of `attention`.
+NOT_RUN = {"derive"}
+HOSTILE = "<script>alert(1)</script>&amp;$x$"
+
+
+class Asked(NamedTuple):
+    """An answer, the choices that the command made for it, and what the command wrote."""
+
+    answer: Any
+    choices: dict[str, Any]
+    status: int
+    out: str
+    err: str
+
+
+def safetensors(folder: Path, name: str) -> Path:
+    tensors = {
+        f"bert.encoder.layer.0.{HOSTILE}.weight": {
+            "dtype": "F32",
+            "shape": [2, 3],
+            "data_offsets": [0, 24],
+        },
+        f"bert.pooler.dense.{name}": {"dtype": "F16", "shape": [2], "data_offsets": [24, 28]},
+    }
+    header = json.dumps({"__metadata__": {HOSTILE: HOSTILE}, **tensors}).encode()
+    path = folder / f"{name}<i>.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(28))
+    return path
+
+
+def line_of_texts(number: int) -> str:
+    return f"film {number},{'<b>' if number % 2 else 'dull'}\n"
+
+
+@pytest.fixture
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
+    """Return what makes the thing of a name, and gives its path."""
+
+    def bert() -> Path:
+        import berts
+
+        berts.write(tmp_path, "BertForMaskedLM")
+        return tmp_path
+
+    def written(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    makers: dict[str, Callable[[], Path]] = {
+        "hostile": lambda: safetensors(tmp_path, "bias"),
+        "second": lambda: safetensors(tmp_path, "weight"),
+        "folder": lambda: tmp_path,
+        "bert": bert,
+        "start": lambda: request.getfixturevalue("bert_tiny"),
+        "table": lambda: written("t.csv", f"model,parameters\nbert-base-uncased,3\n{HOSTILE},7\n"),
+        "article": lambda: written("a.txt", f"{HOSTILE} 30522*768 = 23,449,856 and <b>1+1 = 2"),
+        "config": lambda: written("<b>.json", json.dumps({"model_type": "mixtral", HOSTILE: 7})),
+        "texts": lambda: written(
+            "texts.csv", "text,label\n" + "".join(map(line_of_texts, range(20)))
+        ),
+    }
+    return lambda name: str(makers[name]())
+
+
+@pytest.fixture
+def ask(
+    made: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Callable[..., Asked]:
+    """Return what runs a command line, and gives its answer and what it wrote."""
+    answered: list[Any] = []
+
+    def write_answer(answer: Any, options: Any) -> int:
+        names = options.command.choices
+        answered[:] = [answer, {name: getattr(options, name) for name in names}]
+        return output.write_answer(answer, options)
+
+    monkeypatch.setattr(program, "write_answer", write_answer)
+    paths: dict[str, str] = {}
+
+    def asked(line: str, lang: str, *more: str) -> Asked:
+        paths["lang"] = lang
+        for name in [piece.partition("}")[0] for piece in line.split("{")[1:]]:
+            paths.setdefault(name, made(name) if name != "lang" else lang)
+        words = [word.format_map(paths) for word in line.split()]
+        status = main([*words, "--lang", lang, *more])
+        written = capsys.readouterr()
+        assert answered, written.err
+        return Asked(*answered, status, *written)
+
+    return asked
+
+
+def every_class(base: type) -> Iterator[type]:
+    """Yield each class below a base that no other class of the package derives from."""
+    for below in base.__subclasses__():
+        if below.__subclasses__():
+            yield from every_class(below)
+        elif below.__module__.startswith("weighbridge."):
+            yield below
+
+
+def test_no_answer_is_forgotten() -> None:
+    for module in pkgutil.iter_modules(answers.__path__):
+        importlib.import_module(f"weighbridge.answers.{module.name}")
+    assert {found.__name__ for found in every_class(Answer)} == {
+        name.partition(" ")[0] for name in COMMAND_LINES
+    }
+    assert {line.partition(" ")[0] for line in COMMAND_LINES.values()} | NOT_RUN == {*COMMANDS}
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("name", COMMAND_LINES)
+def test_an_answer_is_in_python_what_the_command_prints(
+    name: str, lang: str, ask: Callable[..., Asked]
+) -> None:
+    if name == "Message":
+        pytest.importorskip("torch")
+    asked = ask(COMMAND_LINES[name], lang)
+    answer = asked.answer
+    assert type(answer).__name__ == name.partition(" ")[0]
+    assert asked.out == f"{answer.text(lang, **asked.choices)}\n"
+    assert asked.status == answer.status
+    assert type(answer.notes) is list
+    assert answer.notes or name != "Weighing"
+    for note in answer.notes:
+        assert in_language(note, lang) in asked.err
+    assert isinstance(answer.lang, str)
+    answer.lang = lang
+    assert repr(answer) == answer.text()
+    json.dumps(answer.to_dict(**asked.choices))
+    assert answer.page().count("</html>") == 1
+    assert answer.markdown()
+    assert answer.latex().count(r"\end{document}") == 1
+    check_html(answer)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in COMMAND_LINES if name.isalpha() and name not in ("Data", "Message")]
+)
+def test_the_json_of_a_command_is_the_dict(name: str, ask: Callable[..., Asked]) -> None:
+    json_words = ["--format", "json"] if name == "ClosedForm" else ["--json"]
+    if name == "Article":
+        pytest.skip("explain writes no JSON")
+    asked = ask(COMMAND_LINES[name], "en", *json_words)
+    assert json.loads(asked.out) == json.loads(json.dumps(asked.answer.to_dict(**asked.choices)))
+
+
+# In a notebook
+
+ALLOWED = {
+    *(("div", "class", name) for name in ("weighbridge tex2jax_ignore mathjax_ignore", "table")),
+    ("div", "lang", "en"),
+    ("div", "lang", "zh-CN"),
+    ("div", "style", "font-family:monospace"),
+    ("div", "style", "margin-left:1.5em"),
+    ("details", "style", "margin-left:1.5em"),
+    ("details", "open", ""),
+    ("span", "style", "float:right"),
+    ("p", "class", "equation"),
+    *((cell, "style", f"text-align:{side}") for cell in ("td", "th") for side in ("left", "right")),
+}
+"""Each attribute that a notebook's HTML may have, with its tag and its value."""
+ELEMENTS = {
+    *("div", "p", "b", "strong", "code", "pre", "ul", "li", "table", "thead", "tbody", "tfoot"),
+    *("tr", "th", "td", "h1", "h2", "h3", "details", "summary", "span", "sup", "sub", "i", "em"),
+}
+WITHOUT_END = {"br"}
+
+
+class Sanitised(HTMLParser):
+    """Reads HTML as a notebook does, and refuses what a notebook would take out of it."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[str] = []
+        self.texts: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in ELEMENTS | WITHOUT_END
+        assert {(tag, *attribute) for attribute in attrs} <= ALLOWED
+        self.elements.append(tag)
+        if tag not in WITHOUT_END:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def unknown_decl(self, data: str) -> None:
+        raise AssertionError(data)
+
+    handle_comment = handle_decl = handle_pi = unknown_decl
+
+
+TABLES = (Table, Grid, WideTable)
+AS_THEY_ARE = (Lines, Code, Comment, Aligned)
+
+
+def check_html(answer: Any) -> None:
+    """See that a notebook shows tables as tables, code as code, and nothing else as code."""
+    blocks = list(flat(answer.document(answer.lang).blocks))
+    read = Sanitised(answer._repr_html_())
+    assert read.elements.count("table") == sum(isinstance(block, TABLES) for block in blocks)
+    assert read.elements.count("pre") == sum(isinstance(block, AS_THEY_ARE) for block in blocks)
+    assert read.elements[0] == "div"
+    assert read.elements.count("details") > 0 or not any(
+        isinstance(block, Outline) and block.root.branches for block in blocks
+    )
+    for note in answer.notes:
+        assert in_language(note, answer.lang) in "".join(read.texts)
+
+
+@pytest.mark.parametrize("by", ["tensor", "component", "layer"])
+def test_what_a_file_holds_is_text_in_a_notebook(by: str, tmp_path: Path) -> None:
+    inspection = wb.inspect(safetensors(tmp_path, "bias"))
+    read = Sanitised(inspection.html(by=by))
+    assert any(HOSTILE in text for text in read.texts)
+
+
+# Tables
+
+TABULAR: dict[str, Callable[[Path], Any]] = {
+    "Weighing": lambda _: wb.weigh("mixtral"),
+    "Tree": lambda _: wb.tree("bert"),
+    "Inspection": lambda folder: wb.inspect(safetensors(folder, "bias")),
+    "Verification": lambda folder: wb.verify("bert", safetensors(folder, "bias")),
+    "Changes": lambda folder: wb.verify(safetensors(folder, "a"), safetensors(folder, "b")),
+    "ReleasedModels": lambda _: ReleasedModels("bert"),
+    "Families": lambda _: Families("bert"),
+}
+OF_INTEGERS = {"parameters", "bytes", "tensors", "elements", "count", "configs"}
+OF_LISTS = {"shape", "expected_shape", "found_shape", "dims", "classes", "holes", "about"}
+
+
+def test_no_table_is_forgotten() -> None:
+    assert {found.__name__ for found in every_class(TabularAnswer)} == {*TABULAR}
+
+
+def each_table(name: str, folder: Path) -> Iterator[tuple[Any, str]]:
+    answer = TABULAR[name](folder)
+    for by in answer.groupings:
+        yield answer, by
+
+
+@pytest.mark.parametrize("name", TABULAR)
+def test_pandas_arrow_csv_and_records_hold_the_same(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    for answer, by in each_table(name, tmp_path):
+        records, frame, arrow = answer.records(by), answer.to_pandas(by), answer.to_arrow(by)
+        assert records
+        assert list(frame.columns) == arrow.column_names == list(records[0])
+        assert arrow.to_pylist() == records
+        for column in frame.columns:
+            values = [record[column] for record in records]
+            shown = frame[column].astype(object).where(frame[column].notna(), None)
+            assert list(shown) == values
+        rows = list(csv.reader(io.StringIO(answer.csv(by), newline="")))
+        assert rows[0] == list(records[0])
+        assert len(rows) == 1 + len(records)
+        assert by in (None, rows[0][0])
+
+
+@pytest.mark.parametrize("name", TABULAR)
+def test_columns_are_typed(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    for answer, by in each_table(name, tmp_path):
+        schema, frame = answer.to_arrow(by).schema, answer.to_pandas(by)
+        for field in schema:
+            assert (str(field.type) == "int64") == (field.name in OF_INTEGERS)
+            assert str(field.type).startswith("list<") == (field.name in OF_LISTS)
+            assert (frame[field.name].dtype == "int64") == (field.name in OF_INTEGERS)
+        assert "shape" not in " ".join(schema.names) or "int64" in str(
+            next(field.type for field in schema if "shape" in field.name)
+        )
+
+
+def test_a_column_adds_up() -> None:
+    pytest.importorskip("pandas")
+    mixtral = wb.weigh("mixtral")
+    for by in mixtral.groupings:
+        assert mixtral.to_pandas(by)["parameters"].sum() == mixtral.parameters
+    assert list(mixtral.to_pandas().columns) == ["component", "formula", "parameters"]
+
+
+def test_a_table_without_rows_keeps_its_types(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    path = safetensors(tmp_path, "bias")
+    same = wb.verify(path, path)
+    assert same.records() == []
+    assert str(same.to_arrow().schema.field("expected_shape").type).startswith("list<")
+    assert same.to_pandas()["matters"].dtype == "bool"
+
+
+def test_a_grouping_that_there_is_not_is_refused() -> None:
+    for question in (wb.weigh("bert").csv, wb.weigh("bert").to_pandas, wb.tree("bert").records):
+        with pytest.raises(UsageError, match="Group by"):
+            question("colour")
+
+
+@pytest.mark.parametrize("package", ["pandas", "pyarrow"])
+def test_a_package_that_is_missing_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(data_table, "import_module", absent)
+    bert = wb.weigh("bert")
+    question = {"pandas": bert.to_pandas, "pyarrow": bert.to_arrow}[package]
+    with pytest.raises(UsageError) as error:
+        question()
+    assert f"pip install {package}" in str(error.value)
+
+
+def test_active_parameters_are_of_models_with_experts() -> None:
+    mixtral = wb.weigh("mixtral")
+    assert mixtral.active == mixtral.to_dict()["active"]
+    assert wb.weigh("bert").active is None
+
+
+def test_the_language_of_an_answer_is_its_own() -> None:
+    class Greeting(Message):
+        def document(self, lang: str = "en") -> Document:
+            return Document((Lines({"en": "hello", "zh": "你好"}[lang]),), lang)
+
+    greeting = Greeting("")
+    assert (repr(greeting), greeting.text("zh")) == ("hello", "你好")
+    greeting.lang = "zh"
+    assert (repr(greeting), greeting.text("en")) == ("你好", "hello")
+    assert 'lang="zh-CN"' in greeting._repr_html_()
