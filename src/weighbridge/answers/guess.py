@@ -11,6 +11,7 @@ from weighbridge.errors import CheckpointError, ModelError, printable, shorten
 from weighbridge.guessing import guess as guessing
 from weighbridge.matching.comparison import Choice
 from weighbridge.matching.pairing import translated
+from weighbridge.readers.folders import check_family_possible
 from weighbridge.render.document import Document, Notes, Title, Together
 from weighbridge.render.table import Table
 from weighbridge.render.words import words
@@ -50,6 +51,7 @@ def guess(checkpoint: str | os.PathLike[str]) -> Guessed:
         >>> guessed.status, guessed.best.family, guessed.best.sure
         (1, 'bert', {'hidden_size': 2})
     """
+    check_family_possible(checkpoint)
     stored = translated(readers.read(checkpoint))
     if not stored.rows:
         raise CheckpointError(

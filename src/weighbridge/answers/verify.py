@@ -25,6 +25,7 @@ from weighbridge.matching.comparison import (
     named_class,
 )
 from weighbridge.models.find import Model, find
+from weighbridge.readers.folders import check_family_possible
 from weighbridge.render.document import Document, Notes, Parts, Title, Together
 from weighbridge.render.table import Table
 from weighbridge.render.words import label, words
@@ -108,6 +109,8 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
     described: Any = model  # no module: `find` refuses any other kind of object
     known_model = find(described, fields, strict=strict, blueprint=blueprint)
     wanted = _wanted_dtype(dtype, known_model)
+    if blueprint is None:
+        check_family_possible(checkpoint)
     stored = readers.read(checkpoint, watch)
     choice = choose(known_model, stored, class_name, wanted)
     return Verification(known_model, stored, choice, wanted)

@@ -7,13 +7,15 @@ ends with the start and the length of its entry; and the entries, each marshalle
 
 from __future__ import annotations
 
+from functools import cache
+
 from weighbridge import data
 from weighbridge.blueprint import schema as blueprints
 from weighbridge.errors import UnknownNameError, nearest, shorten
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from weighbridge.models.names import Matches
@@ -69,6 +71,22 @@ def entry_of(name: str) -> tuple[str, dict[str, Any]] | None:
     if data.is_compiled():
         return _find_compiled(name.lower())
     return _find_table(name.lower())
+
+
+@cache
+def releases_by_family() -> Mapping[str, int]:
+    """Return how many released models the catalogue has of each family.
+
+    It says which of several families is the likeliest where nothing else does.
+
+    Example:
+        >>> releases_by_family()["bert"] > releases_by_family().get("cwm", 0)
+        True
+    """
+    families: dict[str, int] = {}
+    for entry in released().values():
+        families[entry["family"]] = families.get(entry["family"], 0) + 1
+    return families
 
 
 def _names(full_name: str, aliases: Iterable[str]) -> list[str]:
@@ -167,17 +185,10 @@ def look_up(name: str) -> tuple[str, dict[str, Any]]:
         return found
     from weighbridge.models.names import search  # noqa: PLC0415  # most names are spelled exactly
 
-    matches = search(name, full_names(), _entry)
+    matches = search(name, full_names(), lambda model: look_up(model)[1])
     if not matches.is_meant:
         raise _not_found(name, matches)
-    return matches.models[0], _entry(matches.models[0])
-
-
-def _entry(full_name: str) -> dict[str, Any]:
-    """Return the entry of a model that the catalogue has."""
-    found = entry_of(full_name)
-    assert found is not None
-    return found[1]
+    return look_up(matches.models[0])
 
 
 def _not_found(name: str, matches: Matches) -> UnknownNameError:

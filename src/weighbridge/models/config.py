@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from weighbridge.errors import ConfigError, shorten
+from weighbridge.errors import CheckpointError, ConfigError, ModelError, shorten
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 LONGEST_CONFIG = 2 * 2**20
 """Bytes: published configs have a few thousand, and each can take thirty in memory."""
 
+_CONFIG = "config.json"
 _LONGEST_REASON = 100  # characters of a parser's message
 
 
@@ -35,14 +36,35 @@ def read_address(address: str) -> tuple[str, Mapping[str, Any]]:
         CheckpointError: there is nothing, or it cannot be read.
         ConfigError: as for `parse_config`.
     """
-    from weighbridge.readers.rules import without_secrets  # noqa: PLC0415  # most are on the disk
+    from weighbridge.readers.rules import MISSING, without_secrets  # noqa: PLC0415  # most are on the disk
     from weighbridge.readers.stores import open_file, read_on  # noqa: PLC0415
+    from weighbridge.readers.stores.web import NOT_FOUND  # noqa: PLC0415
 
+    folder = ""
     if not without_secrets(address).endswith(".json"):
-        address = f"{address.rstrip('/')}/config.json"
+        folder = address.rstrip("/")
+        address = f"{folder}/{_CONFIG}"
     where = without_secrets(address)
-    with open_file(address) as file:
-        return where, parse_config(read_on(file, LONGEST_CONFIG + 1), where)
+    try:
+        with open_file(address) as file:
+            return where, parse_config(read_on(file, LONGEST_CONFIG + 1), where)
+    except CheckpointError as error:
+        if folder and error.rule in (NOT_FOUND.name, MISSING.name):
+            _explain_folder(folder)
+        raise
+
+
+def _explain_folder(folder: str) -> None:
+    """Refuse a folder at an address that is known not to be that of a model, and say what it is."""
+    from weighbridge.readers.folders import explained_folder  # noqa: PLC0415
+    from weighbridge.readers.stores import store_of  # noqa: PLC0415
+    from weighbridge.readers.stores.remote import RemoteFolder  # noqa: PLC0415
+
+    listed = store_of(folder).folder(folder)
+    if isinstance(listed, RemoteFolder):
+        explanation = explained_folder(folder, listed.names)
+        if explanation is not None:
+            raise ModelError(explanation.what, where=folder, hint=explanation.hint)
 
 
 def read_config(path: str) -> Mapping[str, Any]:

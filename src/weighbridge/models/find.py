@@ -248,15 +248,43 @@ def _checked_family(blueprint: Blueprint, config: Config, where: str) -> Bluepri
 def _shipped(config: Config, where: str) -> Blueprint:
     """Return the blueprint of the family that a config names."""
     family = config.get("model_type")
+    is_known = isinstance(family, str) and blueprints.is_family(family)
+    if not is_known:
+        _explain_config(config, where)
     if family is None:
-        hint = f"say which it is, for example --set model_type={blueprints.families()[0]}"
+        hint = f"name its family with --set model_type={_likely_family(config)}"
         raise ConfigError("names no model_type", where=where, hint=hint)
-    if not isinstance(family, str) or not blueprints.is_family(family):
+    if not is_known:
         what = f"there is no blueprint for the model_type {shorten(family)}"
         via = "--via transformers counts it with transformers itself, if that is installed"
         hint = f"{blueprints.known_families(str(family))}; {via}"
         raise ModelError(what, where=where, hint=hint)
     return blueprints.load(family)
+
+
+def _explain_config(config: Config, where: str) -> None:
+    """Refuse a config that is known to be none of transformers' own, and say what it is."""
+    from weighbridge.readers.folders import explained_config  # noqa: PLC0415  # most have a family
+
+    explanation = explained_config(config, where)
+    if explanation is not None:
+        raise ModelError(explanation.what, where=where, hint=explanation.hint)
+
+
+def _likely_family(config: Config) -> str:
+    """Return the most used family with the class that a config names, or else a placeholder."""
+    architectures = config.get("architectures")
+    if isinstance(architectures, list) and architectures:
+        header = f"\n[classes.{architectures[0]}]\n"
+        families = [
+            family
+            for family in blueprints.families()
+            if header in data.read_text(f"blueprints/{family}.toml")
+        ]
+        releases = catalogue.releases_by_family()
+        if families:
+            return max(families, key=lambda family: (releases.get(family, 0), -len(family)))
+    return "FAMILY; `weighbridge families` lists them"
 
 
 def _config_of(model: object) -> NamedConfig:
@@ -337,11 +365,41 @@ def _path_of(name: str) -> str | None:
     if "\0" not in name:
         path = os.path.expanduser(name)
     if os.path.isdir(path):
-        path = os.path.join(path, "config.json")
+        path = _config_in(path)
     looks_like_path = name.endswith((".json", os.sep)) or name.startswith((".", os.sep, "~"))
     if os.path.exists(path) or looks_like_path:
         return path
     return None
+
+
+def _config_in(folder: str) -> str:
+    """Return the path that the config of the model in a folder has, or would have.
+
+    Raises:
+        ModelError: the folder holds something else.
+    """
+    path = os.path.join(folder, "config.json")
+    if os.path.exists(path):
+        return path
+    from weighbridge.readers.folders import explained_folder, transformer_in  # noqa: PLC0415
+
+    folder = folder.rstrip(os.sep) or folder
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        names = []
+    explanation = explained_folder(folder, names)
+    if explanation is not None:
+        raise ModelError(explanation.what, where=folder, hint=explanation.hint)
+    transformer = transformer_in(folder, names)
+    if transformer is not None:
+        return os.path.join(folder, transformer, "config.json")
+    from weighbridge.readers.formats import FORMATS  # noqa: PLC0415
+
+    if any(name.endswith(tuple(FORMATS)) for name in names):
+        hint = f"`weighbridge guess {folder}` finds the model from its checkpoint"
+        raise ModelError("the folder holds no config.json", where=folder, hint=hint)
+    return path
 
 
 def _replaced(config: Config, fields: Config, where: str) -> Config:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 
+from weighbridge.readers.folders import explained_folder, transformer_in
 from weighbridge.readers.formats import FORMAT, FORMATS, INDEX_SUFFIX, READ_SUFFIXES, UNREAD
 from weighbridge.readers.rules import UNREADABLE, Rule, is_remote, without_secrets
 from weighbridge.readers.stores import store_of
@@ -35,6 +36,9 @@ def files_at(path: str) -> list[str]:
             names = sorted(os.listdir(path))
         except OSError as error:
             raise UNREADABLE.broken(path, reason=error.strerror) from None
+        transformer = transformer_in(path, names)
+        if transformer:
+            return files_at(os.path.join(path, transformer))
         return [os.path.join(path, name) for name in _choose(path, names)]
     if _is_pattern(path) and not os.path.lexists(path):
         return sorted(glob.glob(path)) or _no_match(path)
@@ -51,6 +55,9 @@ def _remote_files(path: str) -> list[str]:
             return matching or _no_match(path)
     folder = store.folder(path)
     if isinstance(folder, RemoteFolder):
+        transformer = transformer_in(folder.path, folder.names)
+        if transformer:
+            return files_at(f"{folder.path}/{transformer}")
         return [f"{folder.path}/{name}" for name in _choose(path, folder.names)]
     if not folder:
         return [path]
@@ -84,6 +91,9 @@ def _choose(folder: str, names: list[str]) -> list[str]:
     unread = [name for name in names if name.endswith(UNREAD)]
     if unread:
         raise FORMAT.broken(folder, found=", ".join(unread))
+    explanation = explained_folder(folder, names)
+    if explanation and not explanation.is_readable:
+        raise Rule(EMPTY.name, explanation.what, explanation.hint).broken(folder)
     raise EMPTY.broken(folder)
 
 

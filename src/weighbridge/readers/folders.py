@@ -1,0 +1,258 @@
+"""Recognises what is not a plain transformers model, and says what it is and what to do with it.
+
+A folder is known by a file that it holds, a config by its fields. A kind is one line of `KINDS`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge.errors import CheckpointError, shorten
+from weighbridge.readers.rules import LONGEST_CONFIG_BYTES, Rule, without_secrets
+from weighbridge.readers.stores import open_file, read_on
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+CONFIG = "config.json"
+_MODULES = "modules.json"
+_MOST_PARTS = 8  # of a pipeline, in a message: more hide the rest of it
+
+
+class Explanation(NamedTuple):
+    """What something is that is no plain transformers model, and what can be done with it.
+
+    ``is_readable`` says that it holds a checkpoint all the same.
+    """
+
+    what: str
+    hint: str
+    is_readable: bool
+
+
+class Kind(NamedTuple):
+    """What is no plain transformers model: how it is known, what it is, and what to do.
+
+    It is known by a file, or by all of some fields that its config.json has. ``names`` returns the
+    values for the names in braces, from the file's content and the folder. A hint whose values are
+    missing is left out. ``is_foreign`` says that no family can have its tensors.
+    """
+
+    file: str
+    fields: tuple[str, ...]
+    what: str
+    hints: tuple[str, ...]
+    names: Callable[[Mapping[str, Any], str], Mapping[str, str]]
+    is_readable: bool = True
+    is_foreign: bool = True
+
+    def explanation(self, content: Mapping[str, Any], folder: str) -> Explanation:
+        """Return what to say of a folder of this kind, from the content of its file."""
+        names = {"folder": folder, **self.names(content, folder)}
+        shown = {name: shorten(value, str, 10 * _MOST_PARTS**2) for name, value in names.items()}
+        hints = []
+        for hint in self.hints:
+            needed = [name for name in names if f"{{{name}}}" in hint]
+            if all(names[name] for name in needed):
+                hints.append(hint.format(**shown))
+        return Explanation(self.what.format(**shown), "; ".join(hints), self.is_readable)
+
+
+def _pipeline_names(content: Mapping[str, Any], folder: str) -> dict[str, str]:
+    """Return the parts of a pipeline that are models, by the library that they are of."""
+    parts: dict[str, list[str]] = {}
+    for name, value in content.items():
+        if isinstance(value, list) and len(value) == 2 and _is_model(value[1]):
+            parts.setdefault(str(value[0]), []).append(f"{folder}/{name}")
+    counted = parts.pop("transformers", [])
+    others = [path for paths in parts.values() for path in paths]
+    return {
+        "class": str(content.get("_class_name", "")),
+        "parts": ", ".join(counted[:_MOST_PARTS]),
+        "others": ", ".join(others[:_MOST_PARTS]),
+    }
+
+
+# Ends of the names of classes in a pipeline that have no weights.
+_NO_MODELS = ("Tokenizer", "TokenizerFast", "Scheduler", "Processor", "Extractor", "ProcessorFast")
+
+
+def _is_model(class_name: object) -> bool:
+    return isinstance(class_name, str) and not class_name.endswith(_NO_MODELS)
+
+
+def _adapter_names(content: Mapping[str, Any], folder: str) -> dict[str, str]:  # noqa: ARG001
+    base = content.get("base_model_name_or_path") or ""
+    return {"method": str(content.get("peft_type", "PEFT")), "base": str(base)}
+
+
+def _config_names(content: Mapping[str, Any], folder: str) -> dict[str, str]:  # noqa: ARG001
+    name = content.get("architecture") or content.get("_class_name") or ""
+    return {"class": str(name)}
+
+
+def _remote_code_names(content: Mapping[str, Any], folder: str) -> dict[str, str]:  # noqa: ARG001
+    """Return the classes that an auto_map names, as `weighbridge derive` takes them."""
+    auto_map = content["auto_map"]
+    classes: dict[str, str] = {}
+    if isinstance(auto_map, dict):
+        for auto_class, name in auto_map.items():
+            if isinstance(name, str) and "." in name:
+                module, _, class_name = name.rpartition("--")[2].rpartition(".")
+                classes[str(auto_class)] = f"{module}:{class_name}"
+    config = classes.pop("AutoConfig", "")
+    models = [name for auto, name in classes.items() if auto.startswith("AutoModel")]
+    command = ""
+    if models:
+        command = models[0]
+        if config:
+            command += f" --config {config}"
+    return {
+        "family": str(content.get("model_type", "")),
+        "class": next(iter(models), config).replace(":", "."),
+        "command": command,
+    }
+
+
+_INSPECT = "`weighbridge inspect {folder}` counts its checkpoint"
+_DERIVE = "`weighbridge derive package.module:Class` derives a blueprint from its code"
+
+KINDS = (
+    Kind(
+        "model_index.json",
+        (),
+        "is a diffusers pipeline ({class}), which is several models",
+        (
+            "`weighbridge weigh` counts these parts: {parts}",
+            "`weighbridge inspect` counts the checkpoints of these: {others}",
+        ),
+        _pipeline_names,
+        is_readable=False,
+    ),
+    Kind(
+        "adapter_config.json",
+        ("base_model_name_or_path",),
+        "is a PEFT adapter ({method}) for the base model {base}, not a whole model",
+        (
+            "`weighbridge weigh {base}` counts the base model",
+            "`weighbridge inspect {folder}` counts the adapter",
+        ),
+        _adapter_names,
+    ),
+    Kind(
+        "adapter_config.json",
+        (),
+        "is a PEFT adapter ({method}), not a whole model",
+        ("`weighbridge inspect {folder}` counts the adapter",),
+        _adapter_names,
+    ),
+    Kind(
+        CONFIG,
+        ("architecture", "pretrained_cfg"),
+        "is a timm model ({class}), and there is no blueprint for timm",
+        (_INSPECT, _DERIVE),
+        _config_names,
+    ),
+    Kind(
+        CONFIG,
+        ("_class_name", "_diffusers_version"),
+        "is a diffusers model ({class}), and there is no blueprint for diffusers",
+        (_INSPECT, _DERIVE),
+        _config_names,
+    ),
+    Kind(
+        CONFIG,
+        ("auto_map",),
+        "the model_type {family} has its own code ({class}), which weighbridge does not run",
+        (
+            "if you trust that code, derive a blueprint from it: `weighbridge derive {command}`",
+            _INSPECT,
+        ),
+        _remote_code_names,
+        is_foreign=False,
+    ),
+)
+
+FOREIGN = Rule("foreign", "", "")
+"""Its words are those of the kind."""
+
+
+def explained_folder(folder: str, names: Sequence[str]) -> Explanation | None:
+    """Return what a folder with these files is; None if it is of no known kind.
+
+    A folder with a config.json is that of a model, whatever else it holds.
+    """
+    if CONFIG in names:
+        return None
+    return _explanation([kind for kind in KINDS if kind.file in names], folder)
+
+
+def check_family_possible(checkpoint: object) -> None:
+    """Refuse a folder on this disk whose checkpoint no family can have: an adapter, a timm model.
+
+    Raises:
+        CheckpointError: the rule ``foreign``.
+    """
+    if not isinstance(checkpoint, str | os.PathLike) or not os.path.isdir(checkpoint):
+        return
+    folder = os.fspath(checkpoint)
+    names = os.listdir(folder)
+    likely_kinds = [kind for kind in KINDS if kind.is_foreign and kind.file in names]
+    if CONFIG in names:
+        likely_kinds = [kind for kind in likely_kinds if kind.file == CONFIG]
+    explanation = _explanation(likely_kinds, folder)
+    if explanation is not None:
+        rule = FOREIGN._replace(what=explanation.what, hint=explanation.hint)
+        raise rule.broken(folder)
+
+
+def _explanation(kinds: Sequence[Kind], folder: str) -> Explanation | None:
+    """Return what a folder is by the first kind that fits the content of its file."""
+    folder = folder.rstrip("/") or folder
+    for kind in kinds:
+        content = _read_json(f"{folder}/{kind.file}")
+        if isinstance(content, dict) and _has_all(content, kind.fields):
+            return kind.explanation(content, without_secrets(folder))
+    return None
+
+
+def explained_config(config: Mapping[str, Any], where: str) -> Explanation | None:
+    """Return what a config is that is of no family; None if it is of no known kind."""
+    folder = "CHECKPOINT"
+    if where.endswith(".json"):
+        folder = os.path.dirname(where) or "."
+    for kind in KINDS:
+        if kind.file == CONFIG and _has_all(config, kind.fields):
+            return kind.explanation(config, folder)
+    return None
+
+
+def transformer_in(folder: str, names: Sequence[str]) -> str | None:
+    """Return the sub-folder of a sentence-transformers model that holds its transformer.
+
+    None if that is the folder itself, or if the folder holds no such model.
+    """
+    if _MODULES not in names:
+        return None
+    modules = _read_json(f"{folder}/{_MODULES}")
+    if not isinstance(modules, list) or not modules or not isinstance(modules[0], dict):
+        return None
+    path = modules[0].get("path")
+    if not isinstance(path, str) or not path or path.strip(".") != path or "/" in path:
+        return None
+    return path
+
+
+def _has_all(content: Mapping[str, Any], fields: Sequence[str]) -> bool:
+    return all(content.get(field) is not None for field in fields)
+
+
+def _read_json(path: str) -> Any:
+    """Return what a small JSON file holds; None if it cannot be read."""
+    try:
+        with open_file(path) as file:
+            return json.loads(read_on(file, LONGEST_CONFIG_BYTES))
+    except (CheckpointError, OSError, ValueError, RecursionError):
+        return None
