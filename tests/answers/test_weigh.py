@@ -12,7 +12,6 @@ from weighbridge.answers.formula import ClosedForm
 from weighbridge.answers.tree import tree
 from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.blueprint.schema import load
-from weighbridge.render.document import write
 from weighbridge.units import count
 
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}
@@ -24,7 +23,7 @@ def named(family: str, class_name: str, **fields: Any) -> dict[str, Any]:
 
 
 def article(weighing: Weighing, lang: str = "en") -> str:
-    return write(Article(weighing).document(lang), "text")
+    return Article(weighing).text(lang)
 
 
 # Which class
@@ -187,8 +186,8 @@ def places_of_active(weighing: Weighing, lang: str) -> dict[str, str]:
     """Return what every answer about a weighing prints."""
     return {
         "weigh": weighing.text(lang=lang),
-        "by tensor": weighing.text("tensor", lang),
-        "formula": str(ClosedForm(weighing, lang=lang)),
+        "by tensor": weighing.text(lang=lang, by="tensor"),
+        "formula": ClosedForm(weighing).text(lang=lang),
         "tree": tree(weighing.model.config).text(lang=lang),
         "explain": article(weighing, lang),
     }
