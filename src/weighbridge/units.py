@@ -220,6 +220,18 @@ def share(part: int, whole: int) -> str:
     return percent(part / whole)
 
 
+def fraction(part: int, whole: int) -> float:
+    """Return what part of a whole something is; of nothing, nothing.
+
+    Example:
+        >>> fraction(1, 4), fraction(0, 0)
+        (0.25, 0.0)
+    """
+    if not whole:
+        return 0.0
+    return part / whole
+
+
 def percent(part: float) -> str:
     """Write a fraction of one, such as a probability, as a percentage with one decimal.
 

@@ -12,7 +12,7 @@ from weighbridge.guessing import guess as guessing
 from weighbridge.matching.comparison import Choice
 from weighbridge.matching.pairing import translated
 from weighbridge.readers.folders import check_family_possible
-from weighbridge.render.document import Document, Notes, Title, Together
+from weighbridge.render.document import Aside, Document, Notes, Title, Together
 from weighbridge.render.table import Table
 from weighbridge.render.words import words
 
@@ -169,7 +169,8 @@ class Guessed(Answer):
             yield texts["equals"].format(classes=_first(others, texts))
         yield from self.verification.weighing.known(lang)[:1]
         files = units.count(len(self.checkpoint.files))
-        yield texts["evidence"].format(files=files, bytes=units.count(self.checkpoint.header_bytes))
+        size = units.count(self.checkpoint.header_bytes)
+        yield Aside(texts["evidence"].format(files=files, bytes=size))
 
 
 def _in_brief(candidate: Candidate) -> dict[str, str]:

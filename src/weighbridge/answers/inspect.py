@@ -11,7 +11,7 @@ from weighbridge.answers.answer import TabularAnswer
 from weighbridge.answers.data_table import INTEGER, Column, DataTable
 from weighbridge.blueprint.roles import component_of, role_of
 from weighbridge.errors import UsageError, printable, shorten
-from weighbridge.render.document import Document, Notes, Title, Together
+from weighbridge.render.document import Aside, Document, Notes, Title, Together
 from weighbridge.render.table import Table
 from weighbridge.render.words import label, words
 
@@ -159,10 +159,14 @@ class Inspection(TabularAnswer):
             rows.append((texts["total"], "", "", units.count(self.parameters)))
             header = (texts["tensor"], texts["dtype"], texts["shape"], texts["parameters"])
             return Table(header, tuple(rows), "<<<>", 1)
-        for name, weight in [*self.by(by).items(), (texts["total"], self.total)]:
+        groups, shares = self.by(by), []
+        for name, weight in groups.items():
             rows.append((label(printable(name), lang), *_figures(weight, self.total)))
+            shares.append(units.fraction(weight.parameters, self.parameters))
+        rows.append((texts["total"], *_figures(self.total, self.total)))
         columns = (by, "tensors", "parameters", "share", "bytes")
-        return Table(tuple(texts[column] for column in columns), tuple(rows), "<>>>>", 1)
+        names = tuple(texts[column] for column in columns)
+        return Table(names, tuple(rows), "<>>>>", 1, tuple(shares), columns.index("share"))
 
     def document(self, lang: str = "en", by: str = "component") -> Document:
         """Return the inspection as a document, its groups in a table."""
@@ -187,7 +191,8 @@ class Inspection(TabularAnswer):
         if self.checkpoint.metadata:
             yield self._metadata(texts)
         files = units.count(len(self.checkpoint.files))
-        yield texts["evidence"].format(files=files, bytes=units.count(self.checkpoint.header_bytes))
+        size = units.count(self.checkpoint.header_bytes)
+        yield Aside(texts["evidence"].format(files=files, bytes=size))
 
     def _dtypes(self, texts: Mapping[str, str]) -> str:
         """Say how many tensors of each dtype there are, the dtype of most parameters first."""

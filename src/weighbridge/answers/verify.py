@@ -26,7 +26,7 @@ from weighbridge.matching.comparison import (
 )
 from weighbridge.models.find import Model, find
 from weighbridge.readers.folders import check_family_possible
-from weighbridge.render.document import Document, Notes, Parts, Title, Together
+from weighbridge.render.document import Aside, Document, Notes, Parts, Title, Together
 from weighbridge.render.table import Table
 from weighbridge.render.words import label, words
 
@@ -266,7 +266,7 @@ class Compared(TabularAnswer):
             kinds.append(texts("dtype", tensors=texts.count("tensor", number), dtype=dtype))
         yield texts("data", size=units.size(self._bytes()), dtypes=texts.and_(kinds))
         yield from self._known(texts)
-        yield _how_read(checkpoint, texts)
+        yield Aside(_how_read(checkpoint, texts))
 
     def _known(self, texts: VerifyWords) -> Iterator[str]:
         """Yield the sentences that say where the expected tensors come from."""

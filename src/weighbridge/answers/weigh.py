@@ -11,7 +11,7 @@ from weighbridge.ledger.ledger import GROUPINGS, Ledger, bind
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.symbols import letters_of
 from weighbridge.models.find import Model, find, is_generative
-from weighbridge.render.document import Document, Notes, Title, Together
+from weighbridge.render.document import Aside, Document, Notes, Title, Together
 from weighbridge.render.table import Table
 from weighbridge.render.words import label, words
 
@@ -206,7 +206,8 @@ class Weighing(TabularAnswer):
             **evidence["proof"],
         }
         config = texts[f"from_{self.model.origin}"]
-        return [texts["blueprint"].format(**blueprint), config.format(**evidence["config"])]
+        sentences = [texts["blueprint"].format(**blueprint), config.format(**evidence["config"])]
+        return [Aside(sentence) for sentence in sentences]
 
     def within(self, lang: str) -> list[str]:
         """Say how many of the parameters the base model holds, and how many are active."""
@@ -313,15 +314,17 @@ class Weighing(TabularAnswer):
         if by == "tensor":
             return self._table_of_tensors(lang)
         texts = words(lang)
-        rows = []
+        rows, shares = [], []
         for line in self._lines(by):
             formula = self._lettering.text(self.ledger.formula_of([line]))
             if line.tied and not line.parameters:
                 formula = texts["all_tied"]
             rows.append((label(line.name, lang), formula, *self._figures(line.parameters)))
+            shares.append(units.fraction(line.parameters, self.parameters))
         totals = self._totals(lang)
         header = (texts[by], texts["formula"], texts["parameters"], texts["share"])
-        return Table(header, (*rows, *totals), "<<>>", len(totals))
+        share_column = len(header) - 1
+        return Table(header, (*rows, *totals), "<<>>", len(totals), tuple(shares), share_column)
 
     def _table_of_tensors(self, lang: str) -> Table:
         texts = words(lang)
@@ -355,7 +358,7 @@ class Weighing(TabularAnswer):
         """Yield what is to be said below the table."""
         texts, is_by_tensor = words(lang), by == "tensor"
         if not is_by_tensor:
-            yield f"{texts['where']} {self._legend(by, lang)}"
+            yield Aside(f"{texts['where']} {self._legend(by, lang)}")
         if self.ledger.tied:
             yield texts["tied"].format(count=units.count(self.ledger.tied))
         if is_by_tensor and self.ledger.stored is not self.ledger:

@@ -41,9 +41,15 @@ def _in_form(answer: Any, options: argparse.Namespace) -> str:
     if options.form == "csv":
         csv: str = answer.csv(**choices)
         return csv
+    document = answer.document(options.lang, **choices)
+    if sys.stdout is not None and sys.stdout.isatty() and not is_data(options):
+        from weighbridge.cli.screen import screen_of
+        from weighbridge.render.terminal import as_text
+
+        return as_text(document, screen_of(sys.stdout))
     from weighbridge.render.document import write
 
-    return write(answer.document(options.lang, **choices), options.form)
+    return write(document, options.form)
 
 
 _FOR_PEOPLE = ("text", "config")  # guess writes a config with the escapes that JSON has
@@ -75,16 +81,30 @@ def write_out(text: str) -> None:
 
 
 def say(message: str, lang: str = LANGUAGES[0]) -> None:
-    """Write a message to stderr; where that is closed, the exit status says enough."""
+    """Write a message to stderr; where that is closed, the exit status says enough.
+
+    A terminal gets lines that fit it. Anything else gets each note or error as one line, so that a
+    program finds it whole.
+    """
     if lang != LANGUAGES[0]:
         from weighbridge.render.messages import in_language
 
         message = in_language(message, lang)
     try:
         if sys.stderr is not None:  # or print would take stdout
-            print(f"weighbridge: {message}", file=sys.stderr)
+            print(_fitting(f"weighbridge: {message}"), file=sys.stderr)
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def _fitting(message: str) -> str:
+    if not _is_watched():
+        return message
+    from weighbridge.cli.screen import screen_of
+    from weighbridge.render.table import wrap
+
+    columns = screen_of(sys.stderr).columns
+    return "\n".join(wrap(line, columns) for line in message.split("\n"))
 
 
 def progress(message: str, lang: str) -> None:

@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+class Aside(str):
+    """A sentence that helps to read an answer, or says how it is known: a terminal dims it.
+
+    Everywhere else it is a text like any other.
+    """
+
+    __slots__ = ()
+
+
 # Blocks of a report: plain text
 
 

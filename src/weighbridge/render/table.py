@@ -14,12 +14,44 @@ class Table(NamedTuple):
     """Cells as text.
 
     ``align`` holds ``<`` or ``>`` for each column, and the last ``totals`` rows are set apart.
+    ``shares`` are the fractions that the rows state in the column ``share_column``, in order; a
+    terminal draws them as bars.
     """
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     align: str
     totals: int = 0
+    shares: tuple[float, ...] = ()
+    share_column: int = 0
+
+
+class Screen(NamedTuple):
+    """What text is written on: how wide it is, and whether it shows styles and bars.
+
+    Styles are escape sequences; they are put around lines that are laid out already, so that they
+    never count as width.
+    """
+
+    columns: int
+    is_styled: bool = False
+    has_bars: bool = False
+
+
+COLUMNS = 80  # of a file, a pipe and a notebook, and of a terminal of unknown width
+PLAIN = Screen(COLUMNS)
+
+BOLD, DIM = "1", "2"  # parameters of the sequence that selects a style
+
+
+def styled(text: str, style: str) -> str:
+    r"""Put each line of a text between the sequences that start a style and end it.
+
+    Example:
+        >>> styled("12\n24", BOLD)
+        '\x1b[1m12\x1b[0m\n\x1b[1m24\x1b[0m'
+    """
+    return "\n".join(f"\x1b[{style}m{line}\x1b[0m" for line in text.split("\n"))
 
 
 _FIRST_WIDE = "\u1100"  # no character below is wide, and formulas use no combining ones
@@ -45,9 +77,6 @@ def width(text: str) -> int:
     return columns
 
 
-COLUMNS = 80  # of a terminal that nobody has widened
-
-
 def wrap(paragraph: str, columns: int = COLUMNS, indent: str = "  ") -> str:
     """Break a paragraph into lines of at most so many columns, at spaces and wide characters.
 
@@ -61,7 +90,7 @@ def wrap(paragraph: str, columns: int = COLUMNS, indent: str = "  ") -> str:
     """
     words: list[str] = []
     for word in _breakable(paragraph):
-        if width(word) <= columns:
+        if width(word.rstrip()) + len(indent) <= columns:
             words.append(word)
         else:
             import re  # noqa: PLC0415  # few words are that long
@@ -97,7 +126,7 @@ _NEVER_LAST = "（《「『【“‘"
 
 
 _ADDITION = r"(?= [+-] )"
-FORMULA = (_ADDITION, r"(?= \* )|(?<=[·×])", r"(?<= )", r"(?<=[._/])")
+FORMULA = (_ADDITION, r"(?= \* )|(?<=[·×])", r"(?<= )", r"(?<=[._/、-])")
 """Where a formula may be broken.
 
 Before an addition, else at a factor, else after a word, else inside a name.
@@ -146,11 +175,12 @@ def _pieces(formula: str, at: str) -> list[str]:
     return pieces
 
 
-def text(table: Table) -> str:
+def text(table: Table, screen: Screen = PLAIN) -> str:
     """Write a table for a terminal, columns two spaces apart, in as many lines as it needs.
 
     Numbers stay whole, and so does a name at the head of a row: if it is too long for its column,
-    the rest is below it.
+    the rest is below it. A screen that has bars shows them where it has room; one with styles shows
+    totals in bold.
 
     Example:
         >>> print(text(Table(("part", "count"), (("V·H", "12"), ("total", "12")), "<>", totals=1)))
@@ -159,23 +189,39 @@ def text(table: Table) -> str:
         ------------
         total     12
     """
-    rows = [table.header, *table.rows]
-    widest = [max(map(width, column)) for column in zip(*rows, strict=True)]
-    widths = _fitting(widest, table.align)
-    written = ["\n".join(_lines(row, widths, table.align)) for row in rows]
+    if screen.has_bars and table.shares:
+        from weighbridge.render.bars import with_bars  # noqa: PLC0415  # a pipe has none
+
+        table = with_bars(table, screen.columns)
+    widths = _fitting(widths_of(table), table.align, screen.columns)
+    written = ["\n".join(_lines(row, widths, table.align)) for row in (table.header, *table.rows)]
     if table.totals:
-        written.insert(len(written) - table.totals, "-" * (sum(widths) + GAP * (len(widths) - 1)))
+        first_total = len(written) - table.totals
+        if screen.is_styled:
+            written[first_total:] = [styled(total, BOLD) for total in written[first_total:]]
+        written.insert(first_total, "-" * line_width(widths))
     return "\n".join(written)
+
+
+def widths_of(table: Table) -> list[int]:
+    """Return how many terminal columns each column of a table needs."""
+    columns = zip(table.header, *table.rows, strict=True)
+    return [max(map(width, column)) for column in columns]
+
+
+def line_width(widths: Sequence[int]) -> int:
+    """Return how many terminal columns a line of cells of these widths takes."""
+    return sum(widths) + GAP * (len(widths) - 1)
 
 
 GAP = 2  # empty terminal columns between those of a table
 
 
-def _fitting(widths: list[int], align: str) -> list[int]:
-    """Return the widths with the widest columns of text made as narrow as the terminal asks for."""
+def _fitting(widths: list[int], align: str, columns: int) -> list[int]:
+    """Return the widths with the widest columns of text made as narrow as the screen needs."""
     fitting = list(widths)
     texts = [column for column, side in enumerate(align) if side == "<"]
-    while sum(fitting) + GAP * (len(fitting) - 1) > COLUMNS and texts:
+    while line_width(fitting) > columns and texts:
         widest = max(texts, key=fitting.__getitem__)
         if fitting[widest] <= _NARROWEST:
             break
@@ -183,7 +229,7 @@ def _fitting(widths: list[int], align: str) -> list[int]:
     return fitting
 
 
-_NARROWEST = 8  # of a column of text
+_NARROWEST = len("attention")  # of a column of text: a usual word stays whole
 
 
 def _lines(row: Sequence[str], widths: Sequence[int], align: str) -> Iterator[str]:
