@@ -105,13 +105,6 @@ class Weighing(TabularAnswer):
         """The unique parameters: ``sum(p.numel() for p in model.parameters())``."""
 
     @property
-    def active(self) -> int | None:
-        """The parameters that one token passes through; None for a class without experts."""
-        if self.ledger.has_experts:
-            return self.ledger.active
-        return None
-
-    @property
     def base_parameters(self) -> int | None:
         """The parameters of the base class inside of a generative class.
 
