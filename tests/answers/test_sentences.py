@@ -8,7 +8,7 @@ from arithmetic import chains, integers, value_of
 from made_up import blueprint
 
 from weighbridge import data
-from weighbridge.answers.explain import article
+from weighbridge.answers.explain import Article
 from weighbridge.answers.sentences import Teller
 from weighbridge.answers.weigh import Weighing
 from weighbridge.blueprint.schema import Blueprint
@@ -178,7 +178,7 @@ def told(raw: dict[str, Any], lang: str = "en", class_name: str = "Base", **fiel
 
 
 def written(raw: dict[str, Any], lang: str = "en", class_name: str = "Base", **fields: int) -> str:
-    return article(weighed(raw, class_name, **fields), lang)
+    return Article(weighed(raw, class_name, **fields)).text(lang=lang)
 
 
 def weighed(raw: dict[str, Any], class_name: str = "Base", **fields: int) -> Weighing:
