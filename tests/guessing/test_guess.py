@@ -19,6 +19,7 @@ from weighbridge import guess, verify
 from weighbridge.blueprint import schema as blueprint
 from weighbridge.cli import main
 from weighbridge.errors import CheckpointError, ModelError, WeighbridgeError
+from weighbridge.guessing import candidates
 from weighbridge.guessing import guess as guessing
 from weighbridge.ledger import ledger
 from weighbridge.ledger.rows import Row
@@ -300,6 +301,73 @@ def test_families_with_the_same_tensors_are_all_named() -> None:
         found(rows_of({"model_type": "llama", "num_hidden_layers": 2}, "LlamaForCausalLM"))
     )
     assert {"llama", "mistral", "cwm"} <= {candidate.family for candidate in guessed.exact}
+
+
+SMALL = {
+    "vocab_size": 1000,
+    "hidden_size": 64,
+    "intermediate_size": 160,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+}
+LLAMA_3 = {
+    "vocab_size": 128256,
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+}
+RELEASES = {
+    "bert": [{"class": "BertForMaskedLM", "config": SMALL | {"vocab_size": 21128}}] * 9,
+    "gpt2": [{"class": "GPT2LMHeadModel", "config": {"n_embd": 1600}}] * 4,
+    "llama": [{"class": "LlamaForCausalLM", "config": LLAMA_3}] * 9,
+    "mistral": [{"class": "MistralForCausalLM", "config": {"vocab_size": 32768}}] * 3,
+    "qwen2": [{"class": "Qwen2ForCausalLM", "config": {"vocab_size": 152064}}] * 5,
+    "roberta": [{"class": "RobertaForMaskedLM", "config": {"vocab_size": 50265}}] * 3,
+}
+
+
+@pytest.fixture
+def a_few_releases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a few releases in place of the catalogue."""
+    for module in (guessing, candidates):
+        monkeypatch.setattr(module, "releases_by_family", lambda: RELEASES)
+
+
+@pytest.mark.usefixtures("a_few_releases")
+@pytest.mark.parametrize(
+    ("family", "class_name", "config"),
+    [
+        ("llama", "LlamaForCausalLM", SMALL),
+        ("llama", "LlamaForCausalLM", {**SMALL, "num_key_value_heads": 2}),
+        ("llama", "LlamaForCausalLM", {**SMALL, "tie_word_embeddings": True}),
+        ("llama", "LlamaForCausalLM", {**LLAMA_3, "num_hidden_layers": 4}),
+        ("qwen2", "Qwen2ForCausalLM", SMALL),
+        ("bert", "BertModel", SMALL),
+        ("bert", "BertForMaskedLM", SMALL),
+        ("roberta", "RobertaForMaskedLM", SMALL),
+        ("roberta", "RobertaModel", {**SMALL, "vocab_size": 50265}),
+        ("gpt2", "GPT2LMHeadModel", {"n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 99}),
+        ("mistral", "MistralForCausalLM", {"num_hidden_layers": 2, "vocab_size": 32768}),
+    ],
+)
+def test_of_families_that_fit_as_well_the_most_used_comes_first(
+    family: str, class_name: str, config: dict[str, Any]
+) -> None:
+    candidate = best(rows_of({"model_type": family, **config}, class_name))
+    assert (candidate.family, candidate.class_name) == (family, class_name)
+
+
+@pytest.mark.usefixtures("a_few_releases")
+def test_the_sizes_of_a_release_say_more_than_how_much_a_family_is_used() -> None:
+    usual = {"num_key_value_heads": 8, "intermediate_size": 14336}
+    assert best(rows_of({"model_type": "mistral", **usual}, "MistralModel")).family == "mistral"
+    assert best(rows_of({"model_type": "llama", **LLAMA_3}, "LlamaModel")).family == "llama"
+
+
+def test_a_small_bert_is_a_bert_by_the_catalogue() -> None:
+    assert best(rows_of({"model_type": "bert", **SMALL}, "BertModel")).family == "bert"
 
 
 def test_a_lost_tensor_is_told_and_nothing_is_exact() -> None:

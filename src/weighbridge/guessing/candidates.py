@@ -14,6 +14,7 @@ from weighbridge.blueprint import schema as blueprints
 from weighbridge.blueprint.paths import above
 from weighbridge.blueprint.schema import MOST_LAYERS
 from weighbridge.matching.pairing import match, names_of, renamed, shift
+from weighbridge.models.catalogue import releases_by_family
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +29,8 @@ MOST_FAMILIES = 240
 """How many families are loaded at most."""
 MOST_CLASSES = 24
 """How many classes of a batch of families are solved at most."""
+MOST_USED_CLASSES = 4
+"""How many classes of the most used families are solved beside these."""
 MOST_PATTERNS = 1_500
 """How many patterns of names are compared at most, the most frequent ones: no model has so many."""
 
@@ -331,6 +334,13 @@ _AnyFit = TypeVar("_AnyFit", Fit, _Sketch)
 
 
 def _best(fits: Sequence[_AnyFit]) -> list[_AnyFit]:
-    """Return the classes with the fewest unknown tensors, those that lack least first."""
+    """Return the classes with the fewest unknown tensors, those that lack least first.
+
+    Many families have all names of a popular one, which may come late among them. So some classes
+    of the most used families go first, of those that have all names.
+    """
     ordered = sorted(fits, key=_misfit)
-    return [fit for fit in ordered if fit.unknown == ordered[0].unknown][:MOST_CLASSES]
+    best = [fit for fit in ordered if fit.unknown == ordered[0].unknown]
+    late = [fit for fit in best[MOST_CLASSES:] if not fit.unknown and not fit.lacking]
+    late.sort(key=lambda fit: -len(releases_by_family().get(fit.blueprint.family, ())))
+    return late[:MOST_USED_CLASSES] + best[:MOST_CLASSES]

@@ -24,6 +24,8 @@ from weighbridge.ledger.ledger import bind
 from weighbridge.matching.comparison import compare
 from weighbridge.matching.pairing import stated_families
 from weighbridge.models import find as models
+from weighbridge.models.catalogue import releases_by_family
+from weighbridge.models.fields import flattened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -153,11 +155,37 @@ def _any_exact(candidates: Sequence[Candidate]) -> bool:
 
 
 def _rank(candidate: Candidate, stated: Sequence[str]) -> tuple[Any, ...]:
-    """Return a sort key: the fewest failures first, then a family that the metadata states."""
+    """Return a sort key: the lowest is the likeliest.
+
+    The fewest failures come first, then a family that the metadata states, then one with a release
+    of these very sizes. Of the others that fit equally well, the most used comes first.
+    """
     comparison, family = candidate.comparison, candidate.family
     prefixes = sum(difference.kind.startswith("prefix") for difference in comparison.differences)
-    is_stated = family in stated
-    return comparison.failures, not is_stated, prefixes, candidate.unusual, len(family), family
+    releases = releases_by_family().get(family, ())
+    has_usual_sizes = not candidate.unusual or any(
+        _has_sizes_of(candidate, release["config"]) for release in releases
+    )
+    return (
+        comparison.failures,
+        family not in stated,
+        prefixes,
+        not has_usual_sizes,
+        -len(releases),
+        candidate.unusual,
+        -sum(release["class"] == candidate.class_name for release in releases),
+        len(family),
+        family,
+    )
+
+
+def _has_sizes_of(candidate: Candidate, config: Mapping[str, Any]) -> bool:
+    """Whether a candidate has the value of every field of a released config that is sure."""
+    fields = dict(flattened(config, candidate.model.blueprint, candidate.model.where))
+    aliases = candidate.model.blueprint.aliases
+    values = {aliases.get(name, name): value for name, value in fields.items()}
+    shared = candidate.sure.keys() & values.keys()
+    return bool(shared) and all(candidate.sure[name] == values[name] for name in shared)
 
 
 # The equations that the tensors give

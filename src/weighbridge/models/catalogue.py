@@ -74,18 +74,19 @@ def entry_of(name: str) -> tuple[str, dict[str, Any]] | None:
 
 
 @cache
-def releases_by_family() -> Mapping[str, int]:
-    """Return how many released models the catalogue has of each family.
+def releases_by_family() -> Mapping[str, list[dict[str, Any]]]:
+    """Return the entries of all released models by their family. They are shared.
 
-    It says which of several families is the likeliest where nothing else does.
+    How many a family has says how much it is used: which of several families is the likeliest
+    where nothing else does.
 
     Example:
-        >>> releases_by_family()["bert"] > releases_by_family().get("cwm", 0)
+        >>> len(releases_by_family()["bert"]) > 50
         True
     """
-    families: dict[str, int] = {}
+    families: dict[str, list[dict[str, Any]]] = {}
     for entry in released().values():
-        families[entry["family"]] = families.get(entry["family"], 0) + 1
+        families.setdefault(entry["family"], []).append(entry)
     return families
 
 

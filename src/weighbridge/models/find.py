@@ -283,7 +283,7 @@ def _likely_family(config: Config) -> str:
         ]
         releases = catalogue.releases_by_family()
         if families:
-            return max(families, key=lambda family: (releases.get(family, 0), -len(family)))
+            return max(families, key=lambda family: (len(releases.get(family, ())), -len(family)))
     return "FAMILY; `weighbridge families` lists them"
 
 
