@@ -9,8 +9,9 @@ from typing import Any, NoReturn
 from weighbridge import __version__
 from weighbridge.cli.commands import COMMANDS, load_command
 from weighbridge.cli.output import write_out
+from weighbridge.cli.wrong_turns import LeftOverError, TooManyWordsError
 from weighbridge.data import LANGUAGES
-from weighbridge.errors import UsageError, nearest, shorten
+from weighbridge.errors import UsageError, shorten
 from weighbridge.render.messages import in_language
 from weighbridge.render.table import wrap
 
@@ -42,10 +43,9 @@ class CommandParser(argparse.ArgumentParser):
             return options
         hint = f"see `{self.prog} {words[0]} --help`"
         if rest[0].startswith("-"):
-            raise UsageError(f"there is no option {shorten(rest[0], str)}", hint=hint)
-        for meant in nearest(COMMANDS, str(getattr(options, "model", "")), most=1):
-            hint = f"did you mean `weighbridge {meant} {rest[0]}`?"
-        raise UsageError("too many words", values={"left over": " ".join(rest)}, hint=hint)
+            raise LeftOverError(f"there is no option {shorten(rest[0], str)}", hint=hint)
+        words_left = shorten(" ".join(rest), str)
+        raise TooManyWordsError(f"`weighbridge {words[0]}` does not take `{words_left}`", hint=hint)
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """Write what is still to be written, and end."""

@@ -25,7 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     if arguments is None:
         arguments = sys.argv[1:]
-    words = _with_command(list(arguments))
+    typed = list(arguments)
+    words = _with_command(typed)
     lang = language(words, os.environ)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -36,17 +37,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.reconfigure(encoding="utf-8")
         return write_answer(options.command.answer(options), options)
     except WeighbridgeError as error:
-        say(_message(error, lang))
+        say(_message(error, typed, lang))
         return _NOT_ANSWERED
     except KeyboardInterrupt as stopped:
         say(str(stopped) or "stopped", lang)
         return _STOPPED
 
 
-def _message(error: WeighbridgeError, lang: str) -> str:
+def _message(error: WeighbridgeError, typed: list[str], lang: str) -> str:
+    from weighbridge.cli.wrong_turns import explained
     from weighbridge.render.messages import error_message
 
-    return error_message(error, lang)
+    return error_message(explained(error, typed), lang)
 
 
 def _parsed(words: list[str], lang: str) -> Any:

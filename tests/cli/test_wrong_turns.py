@@ -1,0 +1,75 @@
+"""A first word that is no command: which commands are near it, by spelling or by meaning."""
+
+from __future__ import annotations
+
+import pytest
+
+from weighbridge import data
+from weighbridge.cli import main
+from weighbridge.cli.commands import COMMANDS
+from weighbridge.cli.wrong_turns import commands_near
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    return err.removeprefix("weighbridge: ").removesuffix("\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("memory", "bert"), "there is no command `memory`. Did you mean `measure` or `weigh`?"),
+        (("memory",), "there is no command or model `memory`. Did you mean `measure` or `weigh`?"),
+        (("FLOPs", "bert"), "there is no command `FLOPs`. Did you mean `measure` or `trace`?"),
+        (("inspcet", "a.gguf"), "there is no command `inspcet`. Did you mean `inspect`?"),
+        (("modles",), "there is no command or model `modles`. Did you mean `models`?"),
+        (
+            ("memory", "--batch", "8"),
+            "there is no command `memory`. Did you mean `measure` or `weigh`?",
+        ),
+        (("bert", "--jsn"), "there is no option --jsn. See `weighbridge weigh --help`."),
+        (("params", "bert", "--json"), "there is no command `params`. Did you mean `weigh`?"),
+        (
+            ("bert", "gpt2"),
+            (
+                "there is no command `bert`. `weighbridge --help` lists them; `weighbridge bert` "
+                "weighs one model."
+            ),
+        ),
+        (
+            ("weigh", "bert", "gpt2"),
+            "`weighbridge weigh` does not take `gpt2`. See `weighbridge weigh --help`.",
+        ),
+    ],
+    ids=str,
+)
+def test_a_word_that_is_no_command_is_answered_with_those_near(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
+    assert said(capsys, *words) == message
+
+
+def test_a_word_near_no_command_is_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no model, family or file has this name" in said(capsys, "colourless")
+    assert "no model, family or file has this name" in said(capsys, "weigh", "memory")
+
+
+def test_a_model_that_exists_is_weighed_whatever_it_resembles() -> None:
+    assert main(["bert"]) == 0
+
+
+def test_every_word_stands_for_commands_that_exist() -> None:
+    for word, commands in data.read_toml("facts/commands.toml").items():
+        assert word not in COMMANDS
+        assert word == word.lower()
+        assert commands
+        assert set(commands) <= set(COMMANDS), word
+
+
+def test_the_meaning_goes_before_the_spelling() -> None:
+    assert commands_near("weight")[0] == "weigh"
+    assert commands_near("") == []
+    assert commands_near("x" * 10_000) == []
