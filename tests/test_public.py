@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib
+import inspect
 import json
 import pkgutil
 import subprocess
@@ -24,6 +26,7 @@ SURFACE = {
     "audit",
     "explain",
     "families",
+    "formula",
     "guess",
     "inspect",
     "reconcile",
@@ -51,6 +54,20 @@ def test_every_name_is_there_and_is_the_one_of_its_home(name: str) -> None:
         assert getattr(importlib.import_module(found.__module__), name) is found
 
 
+FUNCTIONS = sorted(name for name in SURFACE if name.islower() and not name.startswith("_"))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_docstring_has_every_argument_the_errors_and_an_example(name: str) -> None:
+    function = getattr(weighbridge, name)
+    parameters = inspect.signature(function).parameters
+    for parameter in parameters:
+        assert f"\n        {parameter}: " in function.__doc__
+    assert ("Raises:" in function.__doc__) == bool(parameters)
+    (test,) = doctest.DocTestFinder(recurse=False).find(function, name)
+    assert test.examples
+
+
 @pytest.mark.parametrize(
     "question",
     [
@@ -60,6 +77,7 @@ def test_every_name_is_there_and_is_the_one_of_its_home(name: str) -> None:
         lambda: weighbridge.weigh("bert", dtype=3),
         lambda: weighbridge.weigh("bert", fields=3),
         lambda: weighbridge.explain("bert", lang=None),
+        lambda: weighbridge.formula("bert", lang=None),
         lambda: weighbridge.tree("bert").text(depth="x"),
     ],
 )

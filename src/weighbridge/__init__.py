@@ -15,6 +15,7 @@ TYPE_CHECKING = False  # as `typing` has it, without the import of anything
 if TYPE_CHECKING:
     from weighbridge.answers.audit import audit
     from weighbridge.answers.explain import explain
+    from weighbridge.answers.formula import formula
     from weighbridge.answers.guess import guess
     from weighbridge.answers.inspect import inspect
     from weighbridge.answers.reconcile import reconcile
@@ -35,6 +36,7 @@ _HOMES = {
     "audit": "answers.audit",
     "explain": "answers.explain",
     "families": "blueprint.schema",
+    "formula": "answers.formula",
     "guess": "answers.guess",
     "inspect": "answers.inspect",
     "reconcile": "answers.reconcile",
@@ -52,6 +54,7 @@ __all__ = [
     "audit",
     "explain",
     "families",
+    "formula",
     "guess",
     "inspect",
     "reconcile",

@@ -86,7 +86,7 @@ class Answer:
         from weighbridge.render import html  # noqa: PLC0415  # only a notebook asks for it
         from weighbridge.render.messages import in_language  # noqa: PLC0415
 
-        notes = [in_language(note, self.lang) for note in self.notes]
+        notes = [in_language(f"note: {note}", self.lang) for note in self.notes]
         return html.fragment(self._in_language(None, {}), notes)
 
 
@@ -109,9 +109,9 @@ class TabularAnswer(Answer):
             by = self.groupings[0]
         if by not in self.groupings:
             raise UsageError(
-                "cannot group so",
+                "there is no such grouping",
                 values={"by": by},
-                hint=f"group by {' or '.join(self.groupings)}",
+                hint=f"use one of {', '.join(self.groupings)}",
             )
         return self._data_table(by)
 

@@ -30,9 +30,9 @@ _LONGEST = 300  # characters of an article's line that a text shows
 def audit(article: str | os.PathLike[str] | None = None, *, text: str | None = None) -> Audit:
     """Check the arithmetic of an article that derives a count of parameters, in English or Chinese.
 
-    It finds equalities among words, in LaTeX and in tables; gives letters the values that the
-    article states; checks each step exactly; and lists for every slip the figures that rest on it.
-    No code in an article is run.
+    It finds equalities in prose, in LaTeX and in tables, replaces letters by the values that the
+    article states, checks each step exactly, and lists for every slip the figures that follow from
+    it. No code in an article is run.
 
     Args:
         article: the path of a text, Markdown or HTML file, the address of a page, or ``"-"`` for

@@ -59,7 +59,7 @@ def explain(
         blueprint: as for `weigh`.
 
     Raises:
-        ModelError, ConfigError: as for `weigh`.
+        ModelError, ConfigError, BlueprintError: as for `weigh`.
         UsageError: there is no such language.
 
     Example:

@@ -65,7 +65,7 @@ def formula(  # noqa: PLR0913  # each is a word of its own for the user
         blueprint: as for `weigh`.
 
     Raises:
-        ModelError, ConfigError: as for `weigh`.
+        ModelError, ConfigError, BlueprintError: as for `weigh`.
         UsageError: there is no such language.
 
     Example:

@@ -29,17 +29,17 @@ _LONGEST_VALUE = 30
 def guess(checkpoint: str | os.PathLike[str]) -> Guessed:
     """Find the family, class and config of a checkpoint from the names and shapes in its headers.
 
-    A field that the headers determine is sure; one that they leave open is free: no tensor shows
-    how many attention heads a BERT has. A guess is exact if the checkpoint holds every tensor of
-    the guessed class in its shape, and no other. Often more than one family fits exactly; all of
-    them are listed, the likeliest first.
+    A field that the headers determine is sure; a field that they leave open is free: no tensor
+    shows how many attention heads a BERT has. A guess is exact if the checkpoint holds every tensor
+    of the guessed class in its shape, and no other. Often several families fit exactly: all of them
+    are listed, the likeliest first.
 
     Args:
         checkpoint: a checkpoint file, the index of several, or a folder with either.
 
     Raises:
-        CheckpointError: there is nothing to read, or a file breaks a rule of its format or holds no
-            tensor.
+        CheckpointError: there is nothing to read, a file breaks a rule of its format, or no file
+            holds a tensor.
 
     Example:
         >>> import os, tempfile

@@ -38,7 +38,7 @@ def inspect(path: str | os.PathLike[str], watch: Watch | None = None) -> Inspect
         path: a checkpoint file, a pattern of several, the index of several, or a folder with
             either; or the address of a remote one: ``https://…``, ``hf://org/name@revision``,
             ``s3://…``.
-        watch: is called after each remote file with how many files are done, and of how many.
+        watch: called after each remote file with the number of files read and of all files.
 
     Raises:
         CheckpointError: there is nothing to read, or it breaks a rule of its format.

@@ -52,7 +52,7 @@ def reconcile(
         blueprint: as for `weigh`.
 
     Raises:
-        UsageError: it is no number.
+        UsageError: ``stated`` is not a number.
         ModelError: there is no such model, family or file.
         ConfigError: the config cannot be read, or describes no buildable model.
 

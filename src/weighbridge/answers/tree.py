@@ -36,7 +36,18 @@ def tree(
     strict: bool = False,
     blueprint: str | os.PathLike[str] | None = None,
 ) -> Tree:
-    """Return the tree of a model's modules; the arguments and the errors are those of `weigh`.
+    """Return the tree of a model's modules, with the shape and the parameters of every tensor.
+
+    Args:
+        model: as for `weigh`.
+        class_name: as for `weigh`.
+        fields: as for `weigh`.
+        dtype: as for `weigh`.
+        strict: as for `weigh`.
+        blueprint: as for `weigh`.
+
+    Raises:
+        ModelError, ConfigError, BlueprintError: as for `weigh`.
 
     Example:
         >>> tree("bert-base-chinese").root.modules[1].modules[0].modules[0].name

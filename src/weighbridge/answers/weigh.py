@@ -44,13 +44,13 @@ def weigh(
         class_name: which class of the family to weigh. When left out it is the class that the
             config names if that one generates (``LlamaForCausalLM``), and else the base class.
         fields: config fields to replace.
-        dtype: how an element is stored; the config's own when left out, and float32 where it says
-            none.
-        strict: refuse a config with a field that nobody knows.
-        blueprint: the file of a blueprint to read the config by; `weighbridge derive` writes one
-            for a class of yours. Or what makes one of the config and of where it is from:
-            `weighbridge.derive.running.via_transformers.blueprint_as_built` has transformers build
-            it.
+        dtype: how an element is stored, such as ``"bf16"``; by default the config's dtype, or
+            float32 if the config has none.
+        strict: refuse a config with an unknown field.
+        blueprint: a blueprint file to read the config with; `weighbridge derive` writes one for a
+            class of yours. Or a function that makes a blueprint from the config and its path:
+            `weighbridge.derive.running.via_transformers.blueprint_as_built` makes it by building
+            the model with transformers.
 
     Raises:
         ModelError: there is no such model, family, file or class.
@@ -77,6 +77,12 @@ _ASSUMED_DTYPE = "F32"  # what PyTorch makes where nobody says
 class Weighing(TabularAnswer):
     """What `weigh` returns.
 
+    ``parameters`` and `active` count elements, `bytes` is their size in the dtype of the weighing.
+    ``text()``, ``markdown()``, ``latex()`` and ``html()`` take ``lang`` and ``by``, one of
+    ``"component"``, ``"role"``, ``"layer"`` and ``"tensor"``; ``csv()``, ``records()``,
+    ``to_pandas()`` and ``to_arrow()`` take ``by``. The methods that take ``by`` raise a
+    ``UsageError`` for any other grouping, and for a language that is neither ``"en"`` nor ``"zh"``.
+
     Example:
         >>> weighing = weigh("bert-base-chinese")
         >>> weighing.classes
@@ -85,6 +91,8 @@ class Weighing(TabularAnswer):
         'V·H + P·H + T·H + 3H + L·(4H² + 2H·F + 9H + F) + H²'
         >>> print(weighing.text(by="component").splitlines()[2])
         token embedding      V·H                   16,226,304   15.9%
+        >>> weighing.records(by="component")[1]["parameters"]
+        393216
     """
 
     groupings = GROUPINGS
