@@ -76,8 +76,8 @@ def test_a_docstring_has_every_argument_the_errors_and_an_example(name: str) -> 
         lambda: weighbridge.weigh("bert", 3),
         lambda: weighbridge.weigh("bert", dtype=3),
         lambda: weighbridge.weigh("bert", fields=3),
-        lambda: weighbridge.explain("bert", lang=None),
-        lambda: weighbridge.formula("bert", lang=None),
+        lambda: weighbridge.explain("bert", lang="tlh"),
+        lambda: weighbridge.formula("bert", lang="tlh"),
         lambda: weighbridge.tree("bert").text(depth="x"),
     ],
 )

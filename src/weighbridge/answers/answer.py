@@ -21,7 +21,7 @@ class Answer:
     """
 
     lang: str = "en"
-    """The language in which it is written where none is asked for."""
+    """The language in which it is written where none is asked for; all of them, if set here."""
 
     @property
     def status(self) -> int:

@@ -43,7 +43,7 @@ def explain(
     model: str | os.PathLike[str] | Mapping[str, Any],
     class_name: str | None = None,
     *,
-    lang: str = "en",
+    lang: str | None = None,
     fields: Mapping[str, Any] | None = None,
     strict: bool = False,
     blueprint: str | os.PathLike[str] | None = None,
@@ -53,7 +53,7 @@ def explain(
     Args:
         model: as for `weigh`.
         class_name: as for `weigh`.
-        lang: ``"en"`` or ``"zh"``: the language that the article is written in.
+        lang: the language that the article is written in: ``"en"``, the default, or ``"zh"``.
         fields: as for `weigh`.
         strict: as for `weigh`.
         blueprint: as for `weigh`.
@@ -78,9 +78,11 @@ class Article(Answer):
     ``markdown()`` has the mathematics that Git forges render.
     """
 
-    def __init__(self, weighing: Weighing, lang: str = "en") -> None:
-        words(lang)  # refuses a language that is not spoken
-        self.weighing, self.lang = weighing, lang
+    def __init__(self, weighing: Weighing, lang: str | None = None) -> None:
+        self.weighing = weighing
+        if lang is not None:
+            words(lang)  # refuses a language that is not spoken
+            self.lang = lang
 
     @property
     def notes(self) -> list[str]:

@@ -47,7 +47,7 @@ def formula(  # noqa: PLR0913  # each is a word of its own for the user
     model: str | os.PathLike[str] | Mapping[str, Any],
     class_name: str | None = None,
     *,
-    lang: str = "en",
+    lang: str | None = None,
     fields: Mapping[str, Any] | None = None,
     dtype: str | None = None,
     strict: bool = False,
@@ -58,7 +58,7 @@ def formula(  # noqa: PLR0913  # each is a word of its own for the user
     Args:
         model: as for `weigh`.
         class_name: as for `weigh`.
-        lang: ``"en"`` or ``"zh"``.
+        lang: the language that it is written in: ``"en"``, the default, or ``"zh"``.
         fields: as for `weigh`.
         dtype: as for `weigh`.
         strict: as for `weigh`.
@@ -92,9 +92,11 @@ class ClosedForm(Answer):
     Python and SQL have the names of fields.
     """
 
-    def __init__(self, weighing: Weighing, lang: str = "en") -> None:
-        words(lang)  # refuses a language that is not spoken
-        self.weighing, self.lang = weighing, lang
+    def __init__(self, weighing: Weighing, lang: str | None = None) -> None:
+        self.weighing = weighing
+        if lang is not None:
+            words(lang)  # refuses a language that is not spoken
+            self.lang = lang
 
     @property
     def notes(self) -> list[str]:
