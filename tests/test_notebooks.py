@@ -25,9 +25,8 @@ def cells(path: Path) -> list[dict[str, Any]]:
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run the tool, where what it needs is installed."""
-    import IPython  # noqa: F401
-    import pandas  # noqa: F401
-
+    for package in ("IPython", "numpy", "pandas"):
+        pytest.importorskip(package)
     words = [sys.executable, str(TOOL), *map(str, arguments)]
     return subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
 
