@@ -1,4 +1,4 @@
-"""Damaged files: a reader returns sound rows or refuses in one line, whatever is changed."""
+"""Damaged files: whatever is changed, a reader returns sound rows or refuses in one line."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ CORPUS, NAMES, hold = FUZZ["CORPUS"], FUZZ["NAMES"], FUZZ["hold"]
 KEPT = sorted(path for path in CORPUS.glob("*/*") if path.is_file())
 VALID = [path for path in KEPT if path.name.startswith("valid")]
 
-# What damages begin with beside any bytes: the numbers at which lengths and signs turn.
-TELLING = [
+# Damage writes random bytes or these numbers, at which lengths and signs overflow.
+EXTREME = [
     number.to_bytes(length, order)
     for length in (1, 2, 4, 8)
     for number in (0, 1, 2 ** (8 * length - 1) - 1, 2 ** (8 * length - 1), 2 ** (8 * length) - 1)
     for order in ("little", "big")
 ]
-SOME = st.binary(min_size=1, max_size=8) | st.sampled_from(TELLING)
+SOME = st.binary(min_size=1, max_size=8) | st.sampled_from(EXTREME)
 DAMAGE = st.tuples(
     st.sampled_from(["turn", "cut out", "cut off", "put in", "write over"]), st.floats(0, 1), SOME
 )
@@ -51,7 +51,7 @@ def damaged(content: bytes, how: str, where: float, some: bytes) -> bytes:
 
 @pytest.fixture(scope="module", autouse=True)
 def _without_checksums() -> Iterator[None]:
-    """Ignore the checksum of a TensorFlow index: random damage would never come past it."""
+    """Ignore the checksum of a TensorFlow index: random damage would never get past it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("weighbridge.readers.tensorflow.has_checksum", lambda _raw, _stated: True)
         yield
@@ -82,7 +82,7 @@ def test_an_undamaged_file_is_read(folder: Path, kept: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["count", "parameters", "name", "metadata", "message", "hint"])
-def test_what_is_not_sound_is_told(
+def test_unsound_results_are_detected(
     folder: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     path = folder / "sound.safetensors"
@@ -105,7 +105,7 @@ def test_what_is_not_sound_is_told(
 
 
 @pytest.mark.parametrize("reader", NAMES)
-def test_what_was_found_before_is_read_soundly_or_refused(folder: Path, reader: str) -> None:
+def test_kept_files_are_read_soundly_or_refused(folder: Path, reader: str) -> None:
     for kept in (CORPUS / reader).iterdir():
         path = folder / NAMES[reader]
         shutil.copy(kept, path)

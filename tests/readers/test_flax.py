@@ -1,4 +1,4 @@
-"""Flax checkpoints, written with the msgpack package as Flax writes them, read without either."""
+"""Flax checkpoints, written with msgpack as Flax writes them, and read without either."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ARRAY, COMPLEX, SCALAR = 1, 2, 3  # the kinds of flax/serialization.py
 
 
 def packed(tree: Any) -> bytes:
-    """Return what Flax writes for a tree."""
+    """Return the bytes that Flax writes for a tree."""
 
     def own(value: Any) -> msgpack.ExtType:
         if isinstance(value, complex):
@@ -38,7 +38,7 @@ def packed(tree: Any) -> bytes:
 
 
 def chunked(array: Any, chunk: int) -> dict[str, Any]:
-    """Return an array in chunks of so many elements, as Flax has those of more than 2^30 bytes."""
+    """Return an array in chunks of ``chunk`` elements, as Flax writes more than 2^30 bytes."""
     flat = array.reshape(-1)
     parts = [flat[at : at + chunk] for at in range(0, flat.size, chunk)]
     numbered = [{str(at): part for at, part in enumerate(each)} for each in (array.shape, parts)]
@@ -54,14 +54,14 @@ def rows(path: Path) -> list[tuple[Any, ...]]:
     return [(row.name, row.shape, row.dtype, row.count) for row in read(path).rows]
 
 
-def test_every_dtype_is_read_as_numpy_and_jax_have_it(tmp_path: Path) -> None:
+def test_every_dtype_of_numpy_and_jax_is_read(tmp_path: Path) -> None:
     arrays = {name: np.zeros((3, 4), dtype=getattr(ml_dtypes, name, name)) for name in NAMES}
     path = write(tmp_path / "flax_model.msgpack", {"of": arrays})
     assert [array.dtype.name for array in arrays.values()] == list(NAMES)
     assert rows(path) == [(f"of.{name}", (3, 4), dtype, 12) for name, dtype in NAMES.items()]
 
 
-def test_names_are_joined_and_what_is_no_array_is_told(tmp_path: Path) -> None:
+def test_names_are_joined_and_other_values_are_metadata(tmp_path: Path) -> None:
     tree = {
         "params": {
             "encoder": {
@@ -83,7 +83,7 @@ def test_names_are_joined_and_what_is_no_array_is_told(tmp_path: Path) -> None:
     path = write(tmp_path / "a.msgpack", tree)
     kernels = [(f"params.encoder.layer.{at}.kernel", (2, at), "F32", 2 * at) for at in (0, 1, 300)]
     assert rows(path) == [*kernels, ("params.scalar", (), "F16", 1), ("of.0", (1,), "I8", 1)]
-    told = {
+    metadata = {
         "step": "70000",
         "rate": "0.5",
         "less": "-3",
@@ -91,7 +91,7 @@ def test_names_are_joined_and_what_is_no_array_is_told(tmp_path: Path) -> None:
         "name": "a" * 300,
         "of.1": "b",
     }
-    assert read(path).metadata == {**told, "complex": "19 bytes", "raw": "3 bytes"}
+    assert read(path).metadata == {**metadata, "complex": "19 bytes", "raw": "3 bytes"}
 
 
 @pytest.mark.parametrize("length", [1, 20, 200, 300, 70_000])
@@ -105,7 +105,7 @@ def test_lengths_of_every_width_are_read(tmp_path: Path, length: int) -> None:
     assert list(read(path).metadata.items()) == [(f"{at:06}", str(at)) for at in range(length)]
 
 
-def test_an_array_in_chunks_is_one(tmp_path: Path) -> None:
+def test_a_chunked_array_is_one_array(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.msgpack",
         {"a": {"b": chunked(np.zeros((5, 7), np.float16), 9), "c": np.zeros(2)}},
@@ -113,7 +113,7 @@ def test_an_array_in_chunks_is_one(tmp_path: Path) -> None:
     assert rows(path) == [("a.b", (5, 7), "F16", 35), ("a.c", (2,), "F64", 2)]
 
 
-def test_data_is_stepped_over(tmp_path: Path) -> None:
+def test_data_is_skipped(tmp_path: Path) -> None:
     path = write(tmp_path / "a.msgpack", {name: np.zeros(10**6, np.float32) for name in "abc"})
     assert len(rows(path)) == 3
     assert 3 * 4096 <= read(path).header_bytes < 20_000
@@ -138,7 +138,7 @@ def test_a_file_without_the_suffix_is_recognised(tmp_path: Path) -> None:
     assert read(write(tmp_path / "model", {"params": {"a": np.zeros(2)}})).format == "Flax"
 
 
-def test_names_that_grow_on_one_another_are_refused(
+def test_too_many_characters_in_nested_names_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "a.msgpack", {"a" * 100: {f"{at}": at for at in range(10)}})
@@ -174,7 +174,7 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
 
 
 @given(at=st.integers(0, len(SMALL) - 1), bit=st.integers(0, 7))
-def test_a_bit_that_is_turned_is_refused_or_read(
+def test_a_flipped_bit_is_refused_or_read(
     tmp_path_factory: pytest.TempPathFactory, at: int, bit: int
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "turned.msgpack"

@@ -1,4 +1,4 @@
-"""GGUF files as the reference library writes them, read as it reads them."""
+"""GGUF files that the reference library writes, read as it reads them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUANTIZED = [kind for kind in KINDS if gguf.GGML_QUANT_SIZES[kind][0] > 1]
 
 
 def write(path: Path, kinds: Iterable[Any] = KINDS, **options: Any) -> Path:
-    """Write a tensor of each type, three rows of two blocks, and a key of each type of value."""
+    """Write a tensor of each type, with three rows of two blocks, and a key of each type."""
     writer = gguf.GGUFWriter(path, "llama", **options)
     for number, kind in enumerate(
         ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
@@ -53,7 +53,7 @@ def write(path: Path, kinds: Iterable[Any] = KINDS, **options: Any) -> Path:
 
 
 def rows_of(paths: Iterable[Path]) -> list[tuple[Any, ...]]:
-    """Return what the reference reads: name, shape outermost first, type, elements, bytes."""
+    """Return what the reference reads: name, shape (outermost first), type, elements, bytes."""
     tensors = [tensor for path in paths for tensor in gguf.GGUFReader(path).tensors]
     return [
         (
@@ -123,7 +123,7 @@ def test_version_2_is_read_too(tmp_path: Path) -> None:
     assert rows(path) == expected
 
 
-def test_another_alignment_is_kept_to(tmp_path: Path) -> None:
+def test_another_alignment_is_respected(tmp_path: Path) -> None:
     writer = gguf.GGUFWriter(tmp_path / "a.gguf", "llama")
     writer.add_custom_alignment(256)
     writer.add_tensor("a", np.zeros((3, 5), dtype=np.float32))
@@ -138,7 +138,7 @@ def test_another_alignment_is_kept_to(tmp_path: Path) -> None:
     ]
 
 
-def test_of_a_split_model_every_part_is_read_whichever_is_named(tmp_path: Path) -> None:
+def test_all_parts_of_a_split_model_are_read_given_any_one(tmp_path: Path) -> None:
     write(tmp_path / "a.gguf", QUANTIZED, split_max_tensors=10)
     parts = sorted(tmp_path.iterdir())
     assert [path.name for path in parts] == [f"a-0000{at}-of-00003.gguf" for at in (1, 2, 3)]
@@ -150,7 +150,7 @@ def test_of_a_split_model_every_part_is_read_whichever_is_named(tmp_path: Path) 
         read(parts[0])
 
 
-def test_a_long_vocabulary_is_stepped_over(tmp_path: Path) -> None:
+def test_a_long_vocabulary_is_skipped(tmp_path: Path) -> None:
     writer = gguf.GGUFWriter(tmp_path / "a.gguf", "llama")
     writer.add_token_list([f"token {at} {'x' * (at % 300)}" for at in range(9000)])
     writer.add_tensor("a", np.zeros(7, dtype=np.float16))
@@ -159,7 +159,7 @@ def test_a_long_vocabulary_is_stepped_over(tmp_path: Path) -> None:
     writer.write_tensors_to_file()
     writer.close()
     found = read(tmp_path / "a.gguf")
-    assert found.header_bytes > 5 * 2**18, "it is longer than what is read at a time"
+    assert found.header_bytes > 5 * 2**18, "it is longer than several pieces"
     assert found.metadata["tokenizer.ggml.tokens"] == "9000 x text"
     assert found.rows[0][:3] == ("a", (7,), "F16")
 
@@ -184,7 +184,7 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(tmp_path: Path, small: bytes
 
 
 @given(at=st.integers(0, 1500), bit=st.integers(0, 7))
-def test_a_bit_that_is_turned_is_refused_or_read(
+def test_a_flipped_bit_is_refused_or_read(
     tmp_path_factory: pytest.TempPathFactory, small: bytes, at: int, bit: int
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "turned.gguf"

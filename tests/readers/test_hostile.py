@@ -1,4 +1,4 @@
-"""Each hostile file is refused by the name of the rule that it breaks, at no cost."""
+"""Each hostile file is refused with the name of the rule that it breaks, at little cost."""
 
 import runpy
 import subprocess
@@ -33,7 +33,7 @@ MADE = runpy.run_path(str(HOSTILE / "make.py"))
 FILES: dict[str, bytes] = MADE["FILES"]
 BROKEN = [name for name in FILES if name != "sound.safetensors" and ".data-" not in name]
 
-# Where this reader is stricter than the reference library, which reads these.
+# Files that the reference library reads: this reader is stricter.
 STRICTER = {
     "duplicate~metadata",
     "duplicate~tensor",
@@ -44,8 +44,8 @@ STRICTER = {
     "header-start~space",
     "metadata~null",
 }
-# Rules that no kept file can break, or only a large one: "items" is broken below, the others in
-# test_index.py.
+# Rules that no file here can break, or only a large one. Other tests break them: "items" below, the
+# others in test_index.py and in the tests of the formats.
 NOT_KEPT = {
     "missing",
     "unreadable",
@@ -130,8 +130,8 @@ def test_the_reference_refuses_it_too_or_is_known_to_be_laxer(name: str) -> None
     assert refused is (name.removesuffix(".safetensors") not in STRICTER)
 
 
-# Nothing is allocated by a length found in a file: all are refused within 64 MiB of address space
-# beyond Python's own.
+# No length in a file makes a reader allocate memory: all files are refused within 64 MiB of address
+# space beyond Python's own.
 UNDER_LIMITS = """
 import os, resource, sys
 from weighbridge.errors import CheckpointError
@@ -153,7 +153,7 @@ linux = pytest.mark.skipif(
 
 
 def rules_within(mebibytes: int, paths: list[Path]) -> list[str]:
-    """Return the rule that refuses each file, read in one process that may grow by so much."""
+    """Return the rules that files break, read in one process that may grow by so many MiB."""
     command = [sys.executable, "-c", UNDER_LIMITS, str(mebibytes), *map(str, paths)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.stderr == ""
@@ -175,8 +175,7 @@ def test_all_are_refused_within_small_limits() -> None:
     ]
 
 
-# Many small values take some forty times the bytes that spell them. These files are too large to
-# keep.
+# Small values take about forty times their bytes in the file. These files are too large to keep.
 @linux
 @pytest.mark.parametrize("name", ["a.safetensors", "a.safetensors.index.json"])
 @pytest.mark.parametrize(
@@ -196,7 +195,7 @@ def test_many_small_values_are_refused_before_they_are_built(
     assert rules_within(64, [write(tmp_path / name, text)]) == ["items"]
 
 
-# Deflated, as many instructions as one likes take no room, and each may make an object.
+# When deflated, any number of instructions takes little space, and each may create an object.
 @linux
 def test_a_small_file_of_endless_instructions_is_refused(tmp_path: Path) -> None:
     instructions = b"\x80\x02" + b"]" * (2 * pickled.MOST_STEPS) + b"."
@@ -209,14 +208,14 @@ def test_a_small_file_of_endless_instructions_is_refused(tmp_path: Path) -> None
 
 
 @linux
-def test_as_many_values_as_may_be_do_not_swell_the_process(tmp_path: Path) -> None:
+def test_the_most_values_allowed_fit_into_memory(tmp_path: Path) -> None:
     pairs = b"{" + b",".join(b'"%d":"%d"' % (i, i) for i in range(rules.MOST_ITEMS // 2)) + b"}"
     numbers = b'{"a":[' + b",".join([b"9" * 20] * (rules.MOST_ITEMS - 2)) + b"]}"
     paths = [write(tmp_path / f"{i}.safetensors", text) for i, text in enumerate((pairs, numbers))]
     assert [rules_within(224, [path]) for path in paths] == [["entry"], ["entry"]]
 
 
-def test_one_value_too_many_is_told_with_the_count(tmp_path: Path) -> None:
+def test_one_value_too_many_is_refused_with_the_count(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         read(write(tmp_path / "a.safetensors", b'{"a":[' + b"0," * (rules.MOST_ITEMS - 2) + b"0]}"))
     assert f"items: the JSON may have at most {rules.MOST_ITEMS:,} " in str(caught.value)

@@ -1,4 +1,4 @@
-"""What ``read`` makes of a path: an index, a folder, a file of another format, or no file."""
+"""``read`` of an index, a folder, a file in another format, or a path that is not a file."""
 
 import gc
 import json
@@ -118,7 +118,7 @@ def test_a_tensor_stored_twice_is_reported_and_counted_once(sharded: Path) -> No
     assert (found.absent, found.unlisted) == ({}, ())
 
 
-def test_what_the_index_and_the_shards_do_not_agree_on_is_reported(sharded: Path) -> None:
+def test_contradictions_between_the_index_and_the_shards_are_reported(sharded: Path) -> None:
     write_index(sharded, {"a": TWO, "d": ONE, "c": TWO}, total_size=33)
     found = read(sharded)
     assert found.absent == {"a": str(sharded / TWO), "d": str(sharded / ONE)}
@@ -275,11 +275,11 @@ def test_a_format_with_no_reader_yet_is_named(tmp_path: Path, name: str) -> None
     assert name in refused(tmp_path, "format")
     assert (
         "only .safetensors, .gguf, .bin, .pt, .pth, .ckpt, .onnx, .npz, .index, .msgpack "
-        "are read so far" in refused(tmp_path / name, "format")
+        "can be read so far" in refused(tmp_path / name, "format")
     )
 
 
-def test_a_file_without_suffix_is_known_by_how_it_starts(sharded: Path) -> None:
+def test_a_file_without_suffix_is_recognised_by_its_first_bytes(sharded: Path) -> None:
     os.rename(sharded / ONE, sharded / "0123abcd")
     assert len(read(sharded / "0123abcd").rows) == 2
     (sharded / "0123abcd").write_bytes(b"not a model")
@@ -304,22 +304,21 @@ def test_another_format_is_one_line_of_the_table(
     )
 
 
-# What is no file.
+# Paths that are not files.
 
 
 @pytest.mark.parametrize(
     "name", ["gone", "gone.safetensors", f"gone/{INDEX}", f"{ONE}/inside.safetensors"]
 )
-def test_a_path_that_is_not_there_is_refused(sharded: Path, name: str) -> None:
+def test_a_path_that_does_not_exist_is_refused(sharded: Path, name: str) -> None:
     refused(sharded / name, "missing")
 
 
 @pytest.mark.parametrize("name", ["pipe", "pipe.safetensors", "pipe.safetensors.index.json"])
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
-    held = os.open(
-        tmp_path / name, os.O_RDWR
-    )  # with a byte in it, a reader that opens the pipe fails and does not hang
+    # With a byte in the pipe, a reader that opens it fails instead of hanging.
+    held = os.open(tmp_path / name, os.O_RDWR)
     os.write(held, b"x")
     refused(tmp_path / name, "regular-file")
     os.close(held)
@@ -353,7 +352,7 @@ def test_a_path_that_no_file_can_have_is_refused(tmp_path: Path, name: str) -> N
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
-def test_what_may_not_be_read_is_refused(sharded: Path) -> None:
+def test_an_unreadable_file_is_refused(sharded: Path) -> None:
     (sharded / ONE).chmod(0)
     assert "Permission denied" in refused(sharded / ONE, "unreadable")
     sharded.chmod(0o300)
@@ -361,7 +360,7 @@ def test_what_may_not_be_read_is_refused(sharded: Path) -> None:
     sharded.chmod(0o700)
 
 
-def test_the_reason_of_the_system_is_told(sharded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reason_of_the_system_is_shown(sharded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 

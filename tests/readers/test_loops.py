@@ -1,4 +1,4 @@
-"""Links in a circle: one message by the name of the rule and exit status 2, wherever they are."""
+"""Circular links: one message with the name of the rule, and exit status 2, wherever they are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILES: dict[str, bytes] = runpy.run_path(str(Path(__file__).parents[1] / "hostil
 SOUND = FILES["sound.safetensors"]
 ONNX = FILES["onnx-missing.onnx"]  # a model whose data is in weights.bin
 
-# What is given, what else stands in the folder, the link, and the rule.
+# The given path, the other files in the folder, the link, and the rule.
 CASES = {
     "a checkpoint": ("a.safetensors", {}, "a.safetensors", "unreadable"),
     "a checkpoint without suffix": ("a", {}, "a", "unreadable"),
@@ -58,7 +58,7 @@ CASES = {
 
 @pytest.mark.parametrize("through", ["itself", "another"])
 @pytest.mark.parametrize("case", CASES)
-def test_a_link_that_leads_round_is_refused(
+def test_a_circular_link_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str, through: str
 ) -> None:
     given, files, link, rule = CASES[case]

@@ -1,4 +1,4 @@
-"""NumPy archives as NumPy writes them, read as it reads them."""
+"""NumPy archives that NumPy writes, read as it reads them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rows(path: Path) -> list[tuple[Any, ...]]:
 
 
 @ways
-def test_every_dtype_is_read_as_numpy_has_it(tmp_path: Path, save: Any) -> None:
+def test_every_dtype_of_numpy_is_read(tmp_path: Path, save: Any) -> None:
     save(tmp_path / "a.npz", **ARRAYS)
     with np.load(tmp_path / "a.npz") as loaded:
         expected = [
@@ -52,7 +52,7 @@ def test_every_dtype_is_read_as_numpy_has_it(tmp_path: Path, save: Any) -> None:
 @pytest.mark.parametrize(
     "array", [np.array([{}]), np.array(["a"]), np.zeros(2, dtype=[("a", "f4"), ("b", "i4")])]
 )
-def test_what_is_no_number_is_refused(tmp_path: Path, array: Any) -> None:
+def test_arrays_that_are_not_numbers_are_refused(tmp_path: Path, array: Any) -> None:
     np.savez(tmp_path / "a.npz", a=array)
     with pytest.raises(CheckpointError, match="npz-dtype"):
         read(tmp_path / "a.npz")
@@ -73,7 +73,7 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(tmp_path: Path, small: bytes
 
 
 @given(at=st.integers(0, 2000), bit=st.integers(0, 7))
-def test_a_bit_that_is_turned_is_refused_or_read(
+def test_a_flipped_bit_is_refused_or_read(
     tmp_path_factory: pytest.TempPathFactory, small: bytes, at: int, bit: int
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "turned.npz"

@@ -1,4 +1,4 @@
-"""ONNX models as the reference library writes them, read as it reads them."""
+"""ONNX models that the reference library writes, read as it reads them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def model(*tensors: Any, **metadata: str) -> Any:
 
 
 def raw(kind: int, shape: tuple[int, ...] = (2, 8), name: str = "") -> Any:
-    """Return a tensor of a type with as many zero bytes as it takes."""
+    """Return a tensor of a type, with zeros as its data."""
     block, elements = DTYPES[_TYPES[kind]], int(np.prod(shape))
     return helper.make_tensor(
         name or KINDS[kind], kind, shape, bytes(elements * block.bytes // block.elements), raw=True
@@ -59,10 +59,10 @@ def test_every_type_of_the_reference_is_known_but_texts() -> None:
 
 
 def test_every_type_is_read_as_the_reference_reads_it(tmp_path: Path) -> None:
-    made = model(*map(raw, KINDS), author="nobody")
+    made = model(*map(raw, KINDS), author="me")
     onnx.save(made, tmp_path / "a.onnx")
     assert rows(tmp_path / "a.onnx") == expected(made)
-    assert read(tmp_path / "a.onnx").metadata == {"author": "nobody"}
+    assert read(tmp_path / "a.onnx").metadata == {"author": "me"}
 
 
 def test_data_that_is_not_raw_scalars_and_empty_tensors_are_read(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_released_model_is_read_as_the_reference_reads_it(
 def product(
     matrix: str, *, name: str = "", bias: str = "", through: tuple[str, ...] = ()
 ) -> onnx.ModelProto:
-    """Return a model that multiplies by a matrix, after operations, and may add a bias."""
+    """Return a model that multiplies by a matrix after some operations, and may add a bias."""
     nodes, held = [], matrix
     for operation in through:
         attributes = {"to": 1} if operation == "Cast" else {}
@@ -191,7 +191,7 @@ def test_two_matrices_of_one_bias_are_not_both_its_weight(tmp_path: Path) -> Non
     assert read(tmp_path / "a.onnx").called == {"m": "layer.0.up.weight"}
 
 
-def test_constants_of_the_graph_are_no_parameters(tmp_path: Path) -> None:
+def test_constants_of_the_graph_are_not_parameters(tmp_path: Path) -> None:
     made = model(
         helper.make_tensor("shape", TensorProto.INT64, (2,), [1, -2]),
         helper.make_tensor("root", TensorProto.FLOAT, (), [8.0]),
@@ -220,7 +220,7 @@ def test_a_model_of_endless_fields_is_refused(
     assert len(read(tmp_path / "a.onnx").rows) == 2
 
 
-SMALL = model(raw(1, (2,)), raw(7, (3,)), author="nobody").SerializeToString()
+SMALL = model(raw(1, (2,)), raw(7, (3,)), author="me").SerializeToString()
 
 
 def test_a_file_that_is_cut_off_is_refused_or_has_fewer_tensors(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_file_that_is_cut_off_is_refused_or_has_fewer_tensors(tmp_path: Path) 
 
 
 @given(at=st.integers(0, len(SMALL) - 1), bit=st.integers(0, 7))
-def test_a_bit_that_is_turned_is_refused_or_read(
+def test_a_flipped_bit_is_refused_or_read(
     tmp_path_factory: pytest.TempPathFactory, at: int, bit: int
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "turned.onnx"

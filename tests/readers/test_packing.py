@@ -1,4 +1,4 @@
-"""What quantised checkpoints stand for: every way of packing, and known totals of models."""
+"""Packed weights in quantised checkpoints: every way of packing, and known totals of models."""
 
 import json
 from pathlib import Path
@@ -14,8 +14,8 @@ from weighbridge.readers import read
 
 REAL = Path(__file__).parents[1] / "data" / "real"
 
-# Of each way of packing what it makes of a weight of 64 outputs and 128 inputs, in groups of 32:
-# the tensors beside it have the shapes that the library of `source` gives them.
+# For each packing: how it stores a weight with 64 outputs and 128 inputs, in groups of 32. The
+# tensors have the shapes that the library in `source` gives them.
 WAYS: dict[str, tuple[Tensors, float]] = {
     "GPTQ": (
         {
@@ -157,7 +157,7 @@ def test_a_packed_weight_stands_for_its_own_shape(way: str, tmp_path: Path) -> N
     assert of.shape == SHAPES.get(way, (64, 128))
     assert of.elements == 64 * 128
     assert of.bits == (bits or None)
-    assert sorted(of.beside) == sorted(beside), "all that stands beside it is known"
+    assert sorted(of.beside) == sorted(beside), "all tensors beside it are known"
     rows = {row.name: row for row in found.rows}
     assert rows["l.bias"].parameters == 64
     assert {name: rows[name].parameters for name in beside} == dict.fromkeys(beside, 0)
@@ -170,7 +170,7 @@ def test_a_packed_weight_stands_for_its_own_shape(way: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
-def test_gptq_tells_its_bits_by_its_shapes(bits: int, tmp_path: Path) -> None:
+def test_the_bits_of_gptq_follow_from_its_shapes(bits: int, tmp_path: Path) -> None:
     tensors = {
         "l.qweight": ("I32", (96 * bits // 32, 64)),
         "l.qzeros": ("I32", (3, 64 * bits // 32)),
@@ -181,11 +181,11 @@ def test_gptq_tells_its_bits_by_its_shapes(bits: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", BITS)
-def test_bits_that_nothing_says_are_not_guessed(way: str, tmp_path: Path) -> None:
+def test_unknown_bits_are_not_guessed(way: str, tmp_path: Path) -> None:
     tensors, _ = WAYS[way]
     found = wb.inspect(write(tmp_path / "model.safetensors", tensors))
     assert found.checkpoint.packed[next(iter(tensors))].elements is None
-    assert found.parameters == 64 * 16, "the words that are stored"
+    assert found.parameters == 64 * 16, "the stored words"
     assert "nothing says at how many bits" in " ".join(found.text().split())
 
 
@@ -204,7 +204,7 @@ def test_a_module_may_have_bits_of_its_own(tmp_path: Path) -> None:
     }
 
 
-def test_groups_of_several_widths_say_nothing(tmp_path: Path) -> None:
+def test_groups_of_different_widths_determine_nothing(tmp_path: Path) -> None:
     groups = {str(bits): {"weights": {"num_bits": bits}} for bits in (4, 8)}
     say(tmp_path, {"quantization_config": {"config_groups": groups}})
     found = read(write(tmp_path / "model.safetensors", WAYS["compressed-tensors"][0]))
@@ -212,11 +212,11 @@ def test_groups_of_several_widths_say_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "stated",
     [{}, {"bits": "4"}, {"bits": 0}, {"bits": True}, {"bits": 10**6}, {"config_groups": [1]}],
 )
-def test_what_is_no_width_says_nothing(said: dict[str, Any], tmp_path: Path) -> None:
-    say(tmp_path, {"quantization_config": said})
+def test_an_invalid_width_is_ignored(stated: dict[str, Any], tmp_path: Path) -> None:
+    say(tmp_path, {"quantization_config": stated})
     found = read(write(tmp_path / "model.safetensors", WAYS["MLX"][0]))
     assert found.packed["l.weight"].bits is None
 
@@ -229,12 +229,12 @@ def test_a_config_that_is_too_long_is_refused(tmp_path: Path) -> None:
         read(write(tmp_path / "a.safetensors", WAYS["MLX"][0]))
 
 
-def test_a_config_that_is_needed_and_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_config_that_is_needed_but_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     assert not read(write(tmp_path / "a.safetensors", {"a": ("F32", (2,))})).packed, (
-        "it is not needed"
+        "the config is not needed"
     )
-    with pytest.raises(CheckpointError, match=r"config\.json: json: the text must be JSON"):
+    with pytest.raises(CheckpointError, match=r"config\.json: json: the text must be valid JSON"):
         read(write(tmp_path / "a.safetensors", WAYS["MLX"][0]))
 
 
@@ -250,14 +250,14 @@ def test_a_config_that_is_needed_and_cannot_be_read_is_told(tmp_path: Path) -> N
         {"l_blocks": ("U8", (2, 2)), "l_scales": ("U8", (2, 2))},
     ],
 )
-def test_what_only_looks_packed_is_left_alone(tensors: Tensors, tmp_path: Path) -> None:
+def test_tensors_that_only_look_packed_are_left_alone(tensors: Tensors, tmp_path: Path) -> None:
     found = read(write(tmp_path / "model.safetensors", tensors))
     assert not found.packed
     assert all(row.parameters == row.count and not row.role for row in found.rows)
 
 
 def of_causal_lm(name: str) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each tensor that the files of a real model's language model have."""
+    """Return the shape of each tensor in the files of a real language model."""
     config = json.loads((REAL / f"{name}.json").read_text())
     return {
         row.name: row.shape
@@ -292,9 +292,8 @@ def test_llama_3_1_8b_under_gptq(tmp_path: Path) -> None:
 def test_llama_3_3_70b_w4a16(tmp_path: Path) -> None:
     say(tmp_path, GROUPS)
     tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
-    for name, shape in of_causal_lm(
-        "meta-llama__Llama-3.1-70B"
-    ).items():  # of the same shapes as Llama 3.3's
+    # Llama 3.3 has the same shapes.
+    for name, shape in of_causal_lm("meta-llama__Llama-3.1-70B").items():
         if not in_layers(name):
             tensors[name] = ("BF16", shape)
             continue
@@ -306,9 +305,8 @@ def test_llama_3_3_70b_w4a16(tmp_path: Path) -> None:
 
 
 def test_gpt_oss_20b_in_mxfp4(tmp_path: Path) -> None:
-    larger = json.loads(
-        (REAL / "openai__gpt-oss-120b.json").read_text()
-    )  # it differs in its layers and experts alone
+    # The larger model differs only in its layers and experts.
+    larger = json.loads((REAL / "openai__gpt-oss-120b.json").read_text())
     config = {
         **larger,
         "num_hidden_layers": 24,

@@ -1,4 +1,4 @@
-"""Pickles read as data: numbers, texts and containers come out as Python's own machine has them."""
+"""Pickles read as data: numbers, strings and containers are the same as Python's own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ values = st.recursive(
     ),
     max_leaves=40,
 )
-# More than 256 objects: those that come later are remembered under longer numbers.
+# With more than 256 objects, later ones have longer numbers in the memo.
 MANY = {
     f"layer.{number}": (number, (number, (), None), [f"{number}", f"layer.{number}"])
     for number in range(300)
@@ -37,19 +37,19 @@ MANY = {
 
 @settings(deadline=None)
 @given(values, st.sampled_from(PROTOCOLS))
-def test_what_python_writes_is_read_as_it_was(value: Any, protocol: int) -> None:
+def test_values_that_python_pickles_are_read_back(value: Any, protocol: int) -> None:
     raw = pickle.dumps([value, value], protocol)
     assert pickled.unpickled(b"before" + raw + b"after", "a", 6) == ([value, value], 6 + len(raw))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_python_remembers_is_read_from_there(protocol: int) -> None:
+def test_objects_in_the_memo_are_read_from_it(protocol: int) -> None:
     raw = pickle.dumps([MANY, list(MANY), list(MANY.values())], protocol)
     assert pickled.unpickled(raw, "a")[0] == [MANY, list(MANY), list(MANY.values())]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_pickle_that_is_cut_off_anywhere_is_told_as_such(protocol: int) -> None:
+def test_a_pickle_that_is_cut_off_anywhere_is_refused_as_such(protocol: int) -> None:
     raw = pickle.dumps(
         [dict(list(MANY.items())[:2]), 2.5, -1, 2**60, "x" * 300, (1, 2, 3, 4)] * 2, protocol
     )
@@ -61,6 +61,6 @@ def test_a_pickle_that_is_cut_off_anywhere_is_told_as_such(protocol: int) -> Non
 @pytest.mark.parametrize(
     "raw", [b".", b"t.", b"\x86.", b"K\1\x86.", b"h\0.", b"r\0\0\0\0.", b"(K\1t\xff."]
 )
-def test_an_instruction_that_lacks_what_it_needs_is_refused(raw: bytes) -> None:
+def test_an_instruction_without_its_operands_is_refused(raw: bytes) -> None:
     with pytest.raises(CheckpointError, match="a: pickle-step: "):
         pickled.unpickled(raw, "a")

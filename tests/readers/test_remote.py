@@ -1,4 +1,4 @@
-"""Checkpoints elsewhere: on a server of the test, on one that imitates the hub, in memory."""
+"""Remote checkpoints: on a test server, on a server that imitates the Hub, and in memory."""
 
 import json
 import os
@@ -43,14 +43,14 @@ def save_shards(folder: Path) -> int:
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """Serve a folder that holds one small file, and do not wait long."""
+    """Serve a folder with one small file, and wait only briefly between tries."""
     monkeypatch.setattr(web, "FIRST_WAIT_SECONDS", 0.01)
     write(tmp_path / "a.safetensors", {"a": ("F32", (2, 3)), "b": ("F32", (4,))})
     with serving(tmp_path) as started:
         yield started
 
 
-def told(path: str) -> list[tuple[str, tuple[int, ...]]]:
+def shapes_in(path: str) -> list[tuple[str, tuple[int, ...]]]:
     return [(row.name, row.shape) for row in read(path).rows]
 
 
@@ -101,14 +101,14 @@ def test_a_long_header_is_fetched_in_a_second_range_and_no_further(
     assert found.header_bytes <= second[2] <= found.header_bytes + 131072
 
 
-def test_files_without_a_suffix_that_tells_are_known_by_their_first_bytes(
+def test_files_without_a_known_suffix_are_recognised_by_their_first_bytes(
     server: Server, tmp_path: Path
 ) -> None:
     (tmp_path / "a.safetensors").rename(tmp_path / "blob")
-    assert told(f"{server.url}/blob?download=true") == SMALL
+    assert shapes_in(f"{server.url}/blob?download=true") == SMALL
 
 
-def test_what_is_secret_in_an_address_is_not_shown(server: Server) -> None:
+def test_secrets_in_an_address_are_not_shown(server: Server) -> None:
     url = server.url.replace("//", "//me:word@")
     found = read(f"{url}/a.safetensors?signature=abc")
     assert found.path == found.files[0] == f"{server.url}/a.safetensors"
@@ -124,18 +124,17 @@ REFUSED = {
     "status/403/a.safetensors": "403-forbidden: ",
     "status/410/a.safetensors": "404-not-found: ",
     "status/416/a.safetensors": "416-range: ",
-    "status/418/a.safetensors": "status: the server answers with an error (status = 418)",
-    "status/503/a.safetensors": "status: the server answers with an error (status = 503)",
+    "status/418/a.safetensors": "status: the server returned an error (status = 418)",
+    "status/503/a.safetensors": "status: the server returned an error (status = 503)",
     "later/a.safetensors": (
-        "429-busy: the server wants fewer requests (status = 429, asks_to_wait_seconds = '3600')"
+        "429-busy: the server has received too many requests "
+        "(status = 429, retry_after_seconds = '3600')"
     ),
     "status/429/a.safetensors": "429-busy: ",
     "whole/large.safetensors": "no-ranges: ",
     "other/a.safetensors": "no-ranges: ",
-    "cut/a.safetensors": "cut: the connection broke off, each time that it was tried",
-    "endless/a.safetensors": (
-        "cut: the connection broke off, each time that it was tried (reason = 'bad Content-"
-    ),
+    "cut/a.safetensors": "cut: the connection broke off on every try",
+    "endless/a.safetensors": "cut: the connection broke off on every try (reason = 'bad Content-",
     "round/a.safetensors": "address: ",
     "growing/large.safetensors": "changed: ",
     "empty.safetensors": "too-short: ",
@@ -149,36 +148,36 @@ TRIED = {
 
 
 @pytest.mark.parametrize("path", REFUSED)
-def test_what_a_server_does_is_told_in_one_message(
+def test_a_failure_of_a_server_is_one_message(
     path: str, server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty.safetensors").touch()
     names = {f"tensor.{at:06}": ("F32", (0,)) for at in range(5000)}
     write(tmp_path / "large.safetensors", names)
     assert main(["inspect", f"{server.url}/{path}"]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith(f"weighbridge: {server.url}/{path}: {REFUSED[path]}")
-    assert len(said.err.splitlines()) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"weighbridge: {server.url}/{path}: {REFUSED[path]}")
+    assert len(captured.err.splitlines()) == 1
     if path in TRIED:
         assert len(server.requests) == TRIED[path]
     elif path.startswith(("status", "later", "other")):
-        assert len(server.requests) == 1, "what will not pass is not tried again"
+        assert len(server.requests) == 1, "a permanent failure is not retried"
 
 
 @pytest.mark.parametrize("how", ["again", "once_cut", "moved", "gzip", "whole"])
-def test_what_may_pass_is_tried_again_and_what_is_meant_well_is_read(
+def test_temporary_failures_are_retried_and_unusual_answers_are_read(
     how: str, server: Server
 ) -> None:
-    assert told(f"{server.url}/{how}/a.safetensors") == SMALL
+    assert shapes_in(f"{server.url}/{how}/a.safetensors") == SMALL
 
 
-def test_no_more_is_taken_than_was_asked_for(server: Server) -> None:
-    assert told(f"{server.url}/more/a.safetensors") == SMALL
+def test_no_more_than_the_requested_bytes_is_received(server: Server) -> None:
+    assert shapes_in(f"{server.url}/more/a.safetensors") == SMALL
     assert server.sent < 100 * 2**20
 
 
-def test_a_server_that_does_not_answer_is_given_up(
+def test_a_server_that_does_not_answer_is_abandoned(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web, "TIMEOUT_SECONDS", 0.1)
@@ -187,16 +186,16 @@ def test_a_server_that_does_not_answer_is_given_up(
     assert len(server.requests) == 4
 
 
-def test_a_server_that_drips_is_given_up(
+def test_a_server_that_is_too_slow_is_abandoned(
     server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(web, "SLOWEST_SECONDS", 0.3)
     write(tmp_path / "large.safetensors", {f"tensor.{at:06}": ("F32", (0,)) for at in range(5000)})
-    with pytest.raises(CheckpointError, match=r"timeout: .*bytes = \d+, of = 65536"):
+    with pytest.raises(CheckpointError, match=r"timeout: .*bytes = \d+, requested_bytes = 65536"):
         read(f"{server.url}/dripping/large.safetensors")
 
 
-def test_a_server_that_is_not_there(server: Server) -> None:
+def test_a_server_that_does_not_exist(server: Server) -> None:
     server.shutdown()
     server.server_close()
     with pytest.raises(CheckpointError, match="unreachable: the server cannot be reached"):
@@ -216,13 +215,13 @@ def test_a_server_that_is_not_there(server: Server) -> None:
         ("memory://nothing/*.safetensors", "no-match"),
     ],
 )
-def test_an_address_that_is_none_is_told(path: str, rule: str) -> None:
+def test_an_invalid_address_is_refused(path: str, rule: str) -> None:
     with pytest.raises(CheckpointError) as caught:
         read(path)
     assert caught.value.rule == rule
 
 
-def test_a_bar_is_drawn_for_who_watches(server: Server, tmp_path: Path) -> None:
+def test_a_progress_bar_is_drawn_on_a_terminal(server: Server, tmp_path: Path) -> None:
     save_shards(tmp_path / "large")
     command = [
         sys.executable,
@@ -257,7 +256,7 @@ def test_an_error_in_one_shard_is_the_answer(server: Server, tmp_path: Path) -> 
         read(f"{server.url}/large/model.safetensors.index.json")
 
 
-def test_an_index_elsewhere_leads_nowhere_else(server: Server, tmp_path: Path) -> None:
+def test_a_remote_index_cannot_lead_elsewhere(server: Server, tmp_path: Path) -> None:
     for shard in ("../secret", "http://127.0.0.1/a", "/etc/passwd"):
         (tmp_path / "model.safetensors.index.json").write_text(
             json.dumps({"weight_map": {"a": shard}})
@@ -283,11 +282,11 @@ def test_only_what_is_read_is_fetched() -> None:
     file.seek(200_000)
     for _ in range(100):
         file.read(100_000)
-    assert len(asked) < 12, "what is read on end is fetched in longer pieces"
+    assert len(asked) < 12, "sequential reads fetch longer pieces"
     assert max(end - begin for begin, end in asked) <= 5 * 2**20
 
 
-def test_a_config_elsewhere_is_weighed_and_verified(server: Server, tmp_path: Path) -> None:
+def test_a_remote_config_is_weighed_and_verified(server: Server, tmp_path: Path) -> None:
     config = {
         "model_type": "bert",
         "hidden_size": 24,
@@ -316,7 +315,7 @@ def test_a_config_elsewhere_is_weighed_and_verified(server: Server, tmp_path: Pa
 
 @pytest.fixture
 def in_memory(tmp_path: Path) -> Iterator[Callable[[str], str]]:
-    """Return what puts a small file at a path in memory."""
+    """Return a function that puts a small file at a path in memory."""
     store = fsspec.filesystem("memory")
     content = write(
         tmp_path / "a.safetensors", {"a": ("F32", (2, 3)), "b": ("F32", (4,))}
@@ -335,21 +334,21 @@ def test_a_file_a_folder_and_a_pattern_of_a_store_are_read(in_memory: Callable[[
     path = in_memory("/models/one/model.safetensors")
     in_memory("/models/one/config.json")
     assert (
-        told(path)
-        == told("memory://models/one")
-        == told("memory://models/*/*.safetensors")
+        shapes_in(path)
+        == shapes_in("memory://models/one")
+        == shapes_in("memory://models/*/*.safetensors")
         == SMALL
     )
     assert read("memory://models/one").files == ("memory://models/one/model.safetensors",)
 
 
-def test_a_store_whose_package_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_of_a_store_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "s3fs", None)
     with pytest.raises(CheckpointError, match=r"driver: .*s3fs"):
         read("s3://bucket/a.safetensors")
 
 
-def test_a_store_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_a_store_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no credentials")
 
@@ -365,14 +364,14 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         ("fsspec", "memory://a"),
     ):
         monkeypatch.setitem(sys.modules, module, None)
-        with pytest.raises(CheckpointError, match=r"extra: .*Pip install 'weighbridge\[remote\]'"):
+        with pytest.raises(CheckpointError, match=r"extra: .*pip install 'weighbridge\[remote\]'"):
             read(path)
 
 
 # Patterns
 
 
-def test_a_pattern_is_all_files_that_fit(tmp_path: Path) -> None:
+def test_a_pattern_means_all_files_that_match(tmp_path: Path) -> None:
     for name in ("b", "a"):
         write(tmp_path / f"{name}.safetensors", {name: ("F32", (2,))})
     found = read(tmp_path / "*.safetensors")
@@ -383,12 +382,12 @@ def test_a_pattern_is_all_files_that_fit(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"mixed-formats: .*c\.npz"):
         read(tmp_path / "*")
     write(tmp_path / "[x].safetensors", {"x": ("F32", (2,))})
-    assert told(str(tmp_path / "[x].safetensors")) == [("x", (2,))], (
-        "a name is not taken for a pattern"
+    assert shapes_in(str(tmp_path / "[x].safetensors")) == [("x", (2,))], (
+        "the name of an existing file is not a pattern"
     )
 
 
-# The hub, in a process of its own: its library reads its settings once
+# The Hub, in a process of its own: its library reads its settings only once
 
 
 @pytest.fixture
@@ -462,14 +461,14 @@ def lowered(server: Server) -> list[tuple[str, dict[str, str]]]:
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "message"),
     [
         (
             "hf://org/none",
-            "404-not-found: there is nothing at this address (repository = 'org/none, or it is",
+            "404-not-found: there is no such repository, or it is private (repository = 'org/none'",
         ),
         ("hf://org/gated", "403-forbidden: "),
-        ("hf://org/broken", "status: the server answers with an error (status = 500)"),
+        ("hf://org/broken", "status: the server returned an error (status = 500)"),
         (
             "hf://org/name@none",
             "404-not-found: there is nothing at this address (revision = 'none')",
@@ -480,12 +479,12 @@ def lowered(server: Server) -> list[tuple[str, dict[str, str]]]:
         ),
     ],
 )
-def test_what_the_hub_refuses_is_told(
-    address: str, said: str, hub: Callable[..., tuple[int, str, str]]
+def test_refusals_of_the_hub_are_reported(
+    address: str, message: str, hub: Callable[..., tuple[int, str, str]]
 ) -> None:
     status, out, err = hub(address)
     assert (status, out) == (2, "")
-    assert err.startswith(f"weighbridge: {address}: {said}")
+    assert err.startswith(f"weighbridge: {address}: {message}")
     assert len(err.splitlines()) == 1
 
 
@@ -501,7 +500,7 @@ def cache(tmp_path: Path) -> None:
     (snapshot / "model.safetensors").symlink_to("../../blobs/0")
 
 
-def test_what_is_in_the_cache_is_not_fetched(
+def test_cached_files_are_not_fetched(
     hub: Callable[..., tuple[int, str, str]], server: Server, tmp_path: Path
 ) -> None:
     cache(tmp_path)

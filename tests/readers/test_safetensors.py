@@ -32,7 +32,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def reference(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Return the shape and dtype of each tensor as the reference library tells them."""
+    """Return the shape and dtype of each tensor according to the reference library."""
     with safe_open(path, framework="np") as file:
         slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, not a dict
         return {
@@ -45,7 +45,7 @@ def ours(found: StoredCheckpoint) -> dict[str, tuple[tuple[int, ...], str]]:
 
 
 def read_or_refuse(path: Path) -> StoredCheckpoint | None:
-    """Return nothing where the file is refused; any error but our own fails the test."""
+    """Return None if the file is refused; any other error fails the test."""
     try:
         return read(path)
     except CheckpointError:
@@ -83,7 +83,7 @@ def test_every_numpy_dtype_is_read(path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", units.DTYPE_BITS)
-def test_a_dtype_is_as_wide_as_the_reference_has_it(path: Path, dtype: str) -> None:
+def test_a_dtype_is_as_wide_as_in_the_reference(path: Path, dtype: str) -> None:
     header = json.dumps(
         {"a": {"dtype": dtype, "shape": [8], "data_offsets": [0, units.DTYPE_BITS[dtype]]}}
     ).encode()
@@ -91,7 +91,7 @@ def test_a_dtype_is_as_wide_as_the_reference_has_it(path: Path, dtype: str) -> N
     assert ours(read(path)) == reference(path) == {"a": ((8,), dtype)}
 
 
-def test_a_row_says_what_the_header_says_and_no_more(path: Path) -> None:
+def test_a_row_has_what_the_header_states_and_no_more(path: Path) -> None:
     path.write_bytes(SOUND)
     found = read(path)
     assert found.rows == (
@@ -166,7 +166,7 @@ def test_a_header_of_any_json_is_refused_or_the_reference_reads_the_same(
 
 @settings(deadline=None, max_examples=500)
 @given(st.data())
-def test_a_header_that_looks_as_usual_says_what_it_says_when_each_rule_is_checked(
+def test_a_header_in_the_usual_form_gives_the_same_as_with_every_rule_checked(
     data: st.DataObject,
 ) -> None:
     header_bytes = int.from_bytes(SOUND[:8], "little")
@@ -184,7 +184,7 @@ def test_a_header_that_looks_as_usual_says_what_it_says_when_each_rule_is_checke
 
 
 @pytest.mark.parametrize("metadata", [None, {"format": "pt", "quoted": '"'}])
-def test_what_the_reference_writes_looks_as_usual(metadata: dict[str, str] | None) -> None:
+def test_the_reference_writes_the_usual_form(metadata: dict[str, str] | None) -> None:
     content = save(
         {"层.weight": np.zeros((2, 3), "f4"), "b": np.zeros((), "?"), "c": np.zeros((0, 3))},
         metadata,
@@ -213,7 +213,7 @@ def test_what_the_reference_writes_looks_as_usual(metadata: dict[str, str] | Non
         '{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}',
     ],
 )
-def test_a_header_that_is_wrong_or_rare_does_not_look_as_usual(header: str) -> None:
+def test_a_wrong_or_rare_header_is_not_in_the_usual_form(header: str) -> None:
     tensor = '{"dtype":"U8","shape":[2],"data_offsets":[0,2]}'
     assert safetensors._usual(header.replace("TENSOR", tensor).encode(), 2, "a") is None
 
@@ -237,13 +237,13 @@ def test_a_file_cut_anywhere_is_refused_by_the_rule_that_it_breaks(path: Path) -
 
 @pytest.fixture
 def bytes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that grows by the length of each read from a file opened from here on."""
+    """Return a list of the lengths of all reads from files that are opened from now on."""
     lengths: list[int] = []
     real_open = builtins.open
 
     class Counting:
         def __init__(self, *args: object, **kwargs: object) -> None:
-            assert kwargs["buffering"] == 0, "a buffer would read on into the data"
+            assert kwargs["buffering"] == 0, "a buffer would read some of the data"
             self.file = real_open(*args, **kwargs)
 
         def __enter__(self) -> Self:
@@ -265,7 +265,7 @@ def bytes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_only_the_header_of_a_huge_file_is_read(path: Path, bytes_read: list[int]) -> None:
-    size = 2**36  # 64 GiB, sparse: it takes no room
+    size = 2**36  # 64 GiB, but sparse: it takes no space
     header = json.dumps(
         {"a": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}
     ).encode()

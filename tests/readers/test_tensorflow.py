@@ -1,4 +1,4 @@
-"""Indexes of TensorFlow checkpoints: one by TensorFlow, and those of a small writer."""
+"""Indexes of TensorFlow checkpoints: one from TensorFlow, and others from a small writer."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ MADE = runpy.run_path(str(Path(__file__).parents[1] / "hostile" / "make.py"))
 tf, table, table_block, saved_as, field = (
     MADE[name] for name in ("tf", "table", "table_block", "saved_as", "field")
 )
-# What tensorflow/core/framework/types.proto numbers, quantized ones with the others, by the names
-# that PyTorch has too.
+# The types in tensorflow/core/framework/types.proto, including quantised ones, by PyTorch's names.
 TYPES = {
     1: "float32",
     2: "float64",
@@ -76,7 +75,7 @@ def test_a_released_model_fills_its_data_file_to_the_byte() -> None:
     assert found.header_bytes == (folder / "variables.index").stat().st_size
 
 
-def test_a_data_file_that_is_cut_off_is_told(tmp_path: Path) -> None:
+def test_a_data_file_that_is_cut_off_is_refused(tmp_path: Path) -> None:
     for path in wheels.model(wheels.BASIC_PITCH).iterdir():
         shutil.copy(path, tmp_path)
     data = tmp_path / "variables.data-00000-of-00001"
@@ -103,7 +102,7 @@ def test_every_type_is_read_in_the_order_of_the_names(tmp_path: Path) -> None:
     ]
 
 
-def test_scalars_empty_tensors_texts_and_parts_of_tensors_are_told(tmp_path: Path) -> None:
+def test_scalars_empty_tensors_texts_and_slices_are_read(tmp_path: Path) -> None:
     part = field(7, field(1, field(1, 0) + field(2, 2)))
     path = write(
         tmp_path / "a.index",
@@ -138,7 +137,7 @@ def test_several_blocks_and_data_files_are_read(tmp_path: Path) -> None:
         read(path)
 
 
-def test_a_checkpoint_is_known_by_the_name_that_tensorflow_gives_it(tmp_path: Path) -> None:
+def test_a_checkpoint_is_found_by_its_tensorflow_name(tmp_path: Path) -> None:
     path = write(tmp_path / "bert_model.ckpt.index", tf((b"a", saved_as())))
     found = read(tmp_path / "bert_model.ckpt")
     assert (found.files, found.rows) == ((str(path),), read(path).rows)
@@ -148,7 +147,7 @@ def test_a_checkpoint_is_known_by_the_name_that_tensorflow_gives_it(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("limit", "most"), [("LONGEST_KEYS", 62), ("LONGEST_INDEX_BYTES", 100)])
-def test_what_is_too_long_is_refused(
+def test_too_long_files_and_keys_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
     path = write(
@@ -161,7 +160,7 @@ def test_what_is_too_long_is_refused(
     monkeypatch.undo()
 
 
-def test_a_link_that_leads_round_in_place_of_the_data_is_refused(tmp_path: Path) -> None:
+def test_a_circular_link_in_place_of_the_data_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.index", tf((b"a", saved_as())))
     (tmp_path / "a.data-00000-of-00001").symlink_to("a.data-00000-of-00001")
     with pytest.raises(CheckpointError, match="unreadable"):
@@ -178,13 +177,12 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
 
 
 @given(at=st.integers(0, len(SMALL) - 1), bit=st.integers(0, 7))
-def test_a_bit_that_is_turned_is_never_read_as_another_tensor(
+def test_a_flipped_bit_is_never_read_as_another_tensor(
     tmp_path_factory: pytest.TempPathFactory, at: int, bit: int
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "turned.index"
     whole = rows(write(path, SMALL))
     write(path, SMALL[:at] + bytes([SMALL[at] ^ 1 << bit]) + SMALL[at + 1 :])
     with suppress(CheckpointError):
-        assert (
-            rows(path) == whole
-        )  # of what no checksum holds, the block before the footer's is not needed
+        # No checksum covers the footer; it contains the handle of a block that is not needed.
+        assert rows(path) == whole

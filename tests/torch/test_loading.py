@@ -261,7 +261,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], type[WeighbridgeError], str]] 
     "no weights": (
         lambda folder: (folder / "model.safetensors").unlink(),
         CheckpointError,
-        "the folder holds no checkpoint",
+        "the folder contains no checkpoint",
     ),
 }
 

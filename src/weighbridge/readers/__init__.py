@@ -1,7 +1,7 @@
-"""Reads checkpoint headers to rows: the entry to the readers of all formats.
+"""Reads the headers of checkpoints in any format.
 
-Only headers are read, never the tensors' data, and nothing in a header is trusted before it is
-checked. A format is one file in this folder and one line of `formats.FORMATS`.
+Tensor data is never read, and nothing in a header is trusted until it has been checked. Each format
+has one file in this folder and one line in `formats.FORMATS`.
 """
 
 from __future__ import annotations
@@ -31,24 +31,26 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "FileFormat", "StoredCheckpoint", "is_checkpoint", "read"]
 
 MIXED = Rule(
-    "mixed-formats", "the files are of several formats", "give a pattern that fits those of one"
+    "mixed-formats",
+    "the files have different formats",
+    "give a pattern that matches files of one format",
 )
 
 
 class StoredCheckpoint(NamedTuple):
-    """What the headers of a checkpoint hold.
+    """The contents of a checkpoint, according to its headers.
 
-    ``rows`` go by file and then by the header's own order, and hold each name once. ``parameters``
-    of each is its ``count``, since a header does not mark buffers; but a tensor that is tied to
-    another adds nothing, one that packs a weight adds the elements of that weight, and the scales
-    beside it add nothing. ``packed`` are those weights, by the name that they are stored under;
-    ``called`` are the names of weights that are stored under names without a meaning.
+    ``rows`` follow the order of the files and of each header, and each name occurs once. The
+    ``parameters`` of a row are its ``count``, because headers do not mark buffers, with three
+    exceptions: a tensor that is tied to another adds nothing, a packed weight adds its unpacked
+    elements, and the scales beside it add nothing. ``packed`` holds the packed weights by their
+    stored names. ``called`` maps stored names without a meaning to the names of the weights.
 
-    The four fields from ``duplicates`` on are what does not agree; they are facts to report, not
-    errors. They are the files of each name that stands in several, of which ``rows`` has the first;
-    in ``absent`` the names, with the shard, that the index puts in a shard which lacks them,
-    whether or not another file holds them; in ``unlisted`` the names that the index leaves out; in
-    ``stated_bytes`` the index's total, if it states one.
+    The last four fields record contradictions between the files and the index, which are reported
+    as facts, not as errors. ``duplicates`` maps a name that occurs in several files to all of them;
+    ``rows`` has the first. ``absent`` maps a name to the shard in which the index lists it, if that
+    shard lacks it, whether or not another file has it. ``unlisted`` are the names that the index
+    leaves out, and ``stated_bytes`` is the total size in the index, if it has one.
     """
 
     path: str
@@ -67,22 +69,21 @@ class StoredCheckpoint(NamedTuple):
 
 @collecting_later
 def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> StoredCheckpoint:
-    """Return what a checkpoint holds.
+    """Return the contents of a checkpoint.
 
-    ``path`` is a file, a pattern, an index of shards, or a folder with any of these. Of a folder
-    ``model.safetensors.index.json`` is read; without it the only index, ``model.safetensors``, or
-    all files of the format, in order of their names. ``header_bytes`` counts the bytes read, an
-    index's with them.
+    ``path`` is a file, a pattern, an index of shards, or a folder with any of these. In a folder,
+    the first of these is read: ``model.safetensors.index.json``, the only index,
+    ``model.safetensors``, or all files of the format in the order of their names. ``header_bytes``
+    counts the bytes read, including those of the index.
 
-    It may be an address: ``https://…``, a repository on the Hugging Face Hub as
-    ``hf://org/name@revision`` or as its page in a browser, or one of a kind that fsspec knows,
-    ``s3://bucket/folder``. Ranges
-    are fetched, never whole files; several files are read at once, and ``watch`` is called after
-    each with the number of files that are done and of all. Or it may be in memory: a module of
-    PyTorch.
+    ``path`` may also be an address: ``https://…``, a repository on the Hugging Face Hub as
+    ``hf://org/name@revision`` or as its page in a browser, or any address that fsspec knows, such
+    as ``s3://bucket/folder``. Only ranges are fetched, never whole files. Several files are read at
+    once, and after each, ``watch`` is called with the number of files read so far and the total.
+    Finally, ``path`` may be a PyTorch module in memory.
 
     Raises:
-        CheckpointError: nothing to read there, a format with no reader yet, or a file that breaks a
+        CheckpointError: there is nothing to read, the format has no reader, or a file breaks a
             rule.
 
     Example:
@@ -103,11 +104,11 @@ def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> S
             type(path).__name__, "PyTorch module", rows, {}, (), 0, {}, {}, (), None
         )
     if not isinstance(path, str | os.PathLike):
-        what, hint = "a checkpoint is given by its path", "name a file or a folder"
+        what, hint = "a checkpoint is given by its path", "give the path of a file or a folder"
         raise UsageError(what, values={"found": path}, hint=hint)
     path = checkpoint_at(os.fspath(path))
     if not os.path.lexists(path) and os.path.isfile(path + tensorflow.SUFFIX):
-        path += tensorflow.SUFFIX  # no file has the name that TensorFlow gives a checkpoint
+        path += tensorflow.SUFFIX  # TensorFlow's name for a checkpoint is not the name of a file
     files = files_at(path)
     of_shards = format_of_index(files[0])
     if of_shards:
@@ -124,7 +125,7 @@ def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> S
 
 
 def is_checkpoint(path: object) -> TypeGuard[str | os.PathLike[str] | Module]:
-    """Return whether this is a module, or plainly the path of a checkpoint and not of a config.
+    """Return whether this is a module, or a path that is clearly a checkpoint's and not a config's.
 
     Example:
         >>> is_checkpoint("model.safetensors"), is_checkpoint("config.json"), is_checkpoint("bert")
@@ -136,7 +137,7 @@ def is_checkpoint(path: object) -> TypeGuard[str | os.PathLike[str] | Module]:
 
 
 def _common_format(path: str, files: list[str]) -> FileFormat:
-    """Return the one format that all files have."""
+    """Return the format that all files share."""
     file_format = format_of(files[0])
     others = [file for file in files if format_of(file).name != file_format.name]
     if others:
@@ -146,7 +147,7 @@ def _common_format(path: str, files: list[str]) -> FileFormat:
 
 
 def _headers(files: list[str], file_format: FileFormat, watch: Watch | None) -> list[Header]:
-    """Read the header of each file: on this disk one after the other, elsewhere several at once."""
+    """Read the header of each file: local files one by one, remote ones several at once."""
     if not is_remote(files[0]):
         return [file_format.read(file) for file in files]
     from weighbridge.readers.stores.remote import read_at_once  # noqa: PLC0415
@@ -161,7 +162,7 @@ def _merged(
     file_format: FileFormat,
     index: indexes.Index | None = None,
 ) -> StoredCheckpoint:
-    """Put the rows of headers behind one another, and note what does not agree."""
+    """Concatenate the rows of all headers, and record contradictions."""
     rows = {row.name: row for header in headers for row in header.rows}
     has_duplicates = len(rows) < sum(len(header.rows) for header in headers)
     holders = _holders(files, headers) if has_duplicates or index else {}
@@ -195,7 +196,7 @@ def _merged(
 
 
 def _metadata(headers: list[Header]) -> dict[str, str]:
-    """Return the free text of all headers: of one key, that of the first file that has it."""
+    """Return the metadata of all headers; the first file that has a key decides its value."""
     metadata: dict[str, str] = {}
     for header in reversed(headers):
         metadata.update(header.metadata)
@@ -203,7 +204,7 @@ def _metadata(headers: list[Header]) -> dict[str, str]:
 
 
 def _holders(files: list[str], headers: list[Header]) -> dict[str, tuple[str, ...]]:
-    """Return the files that hold each name, in their order."""
+    """Return the files that contain each name, in the order of the files."""
     holders: dict[str, tuple[str, ...]] = {}
     for file, header in zip(files, headers, strict=True):
         alone = (file,)

@@ -1,8 +1,8 @@
 """Reads the directory of a zip archive, and the first bytes of a member.
 
-PyTorch and NumPy keep tensors in zip archives. Python's own ``zipfile`` reads a directory as long
-as the file says that it is, and makes an object of each member; this reads no more than a limit,
-and nothing is ever written to disk. The format is told in
+PyTorch and NumPy store tensors in zip archives. Python's ``zipfile`` reads a directory of any
+length and creates an object for each member; this module reads at most a fixed number of bytes, and
+never writes to disk. The format is specified in
 https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT.
 """
 
@@ -24,32 +24,35 @@ LONGEST_DIRECTORY_BYTES = 100_000_000
 _END = Struct("<4s4H2LH")  # of the directory: PK\5\6
 _LOCATOR = Struct("<4sLQL")  # of the end for large archives: PK\6\7
 _END_64 = Struct("<4sQ2H2L4Q")  # PK\6\6
-_ENTRY = Struct(
-    "<4s4x2H8x2L3H8xL"
-)  # PK\1\2; flags, method, sizes, lengths of name, extra and comment, offset
+# PK\1\2; flags, method, sizes, lengths of name, extra field and comment, offset
+_ENTRY = Struct("<4s4x2H8x2L3H8xL")
 _LOCAL = Struct("<4s5H3L2H")  # PK\3\4
 _LONGEST_COMMENT = 0xFFFF
 _STORED, _DEFLATED = 0, 8
 _ENCRYPTED = 1
 
-END = Rule("zip-end", "a zip archive ends with its directory", FETCH)
+END = Rule("zip-end", "a zip archive must end with its directory", FETCH)
 LIMIT = Rule(
-    "zip-limit", f"a zip's directory may have at most {LONGEST_DIRECTORY_BYTES:,} bytes", FETCH
+    "zip-limit",
+    f"the directory of a zip archive may have at most {LONGEST_DIRECTORY_BYTES:,} bytes",
+    FETCH,
 )
 DIRECTORY = Rule(
-    "zip-directory", "the directory must name each member whole, inside the file", FETCH
+    "zip-directory",
+    "the directory of a zip archive must list each member completely, and inside the file",
+    FETCH,
 )
 NAME = Rule("zip-name", "a member must have a plain relative path", "do not trust this checkpoint")
-TWICE = Rule("zip-twice", "a member may stand only once", REWRITE)
+TWICE = Rule("zip-twice", "a zip archive may contain a member only once", REWRITE)
 MEMBER = Rule(
-    "zip-member", "a member must begin where the directory says, under the same name", FETCH
+    "zip-member", "a member must begin where the directory says, with the same name", FETCH
 )
 METHOD = Rule("zip-method", "a member must be stored or deflated, and not encrypted", REWRITE)
-DEFLATE = Rule("zip-deflate", "a deflated member must inflate to the size that is stated", FETCH)
+DEFLATE = Rule("zip-deflate", "a deflated member must inflate to its stated size", FETCH)
 
 
 class Member(NamedTuple):
-    """A member: its name, the offset of its own header, its method, its bytes packed and not."""
+    """A member: its name, its header's offset, its method, and its packed and unpacked size."""
 
     name: str
     offset: int
@@ -62,7 +65,7 @@ def members(file: BinaryIO, path: str) -> dict[str, Member]:
     """Return the members of an archive by name, in the directory's order.
 
     Raises:
-        CheckpointError: it breaks a rule of the format.
+        CheckpointError: the archive breaks a rule of the format.
     """
     file_bytes = size_of(file)
     count, length, start = _directory(file, file_bytes, path)
@@ -85,7 +88,7 @@ def members(file: BinaryIO, path: str) -> dict[str, Member]:
 
 
 def _directory(file: BinaryIO, file_bytes: int, path: str) -> tuple[int, int, int]:
-    """Return how many members the directory has, how many bytes it takes, and where it begins."""
+    """Return the number of members in the directory, its length in bytes, and its offset."""
     tail_at = max(0, file_bytes - _END.size - _LONGEST_COMMENT)
     tail = read_at(file, tail_at, file_bytes - tail_at)
     at = tail.rfind(b"PK\x05\x06")
@@ -138,7 +141,7 @@ def _name(raw: bytes, path: str) -> str:
 
 
 def _large(extra: bytes, *stated: int) -> list[int]:
-    """Return sizes with those that have no room in 32 bits taken from a member's extra field."""
+    """Return sizes; those that do not fit into 32 bits are taken from a member's extra field."""
     at, large = 0, list[int]()
     while at + 4 <= len(extra):
         kind, length = (
@@ -156,10 +159,10 @@ def _large(extra: bytes, *stated: int) -> list[int]:
 
 
 def data_of(file: BinaryIO, member: Member, path: str) -> int:
-    """Return where a member's data begins.
+    """Return the offset of a member's data.
 
     Raises:
-        CheckpointError: there is no such member there.
+        CheckpointError: the member is not where the directory says.
     """
     header = read_at(file, member.offset, _LOCAL.size)
     if len(header) < _LOCAL.size or header[:4] != MAGIC:
@@ -171,10 +174,10 @@ def data_of(file: BinaryIO, member: Member, path: str) -> int:
 
 
 def content(file: BinaryIO, member: Member, path: str, most: int) -> bytes:
-    """Return at most so many of a member's bytes, from its beginning.
+    """Return the first bytes of a member, ``most`` at most.
 
     Raises:
-        CheckpointError: it cannot be read.
+        CheckpointError: the member cannot be read.
     """
     start = data_of(file, member, path)
     if member.method == _STORED:
@@ -183,7 +186,7 @@ def content(file: BinaryIO, member: Member, path: str, most: int) -> bytes:
         raise METHOD.broken(path, member=member.name, method=member.method)
     inflate, wanted = zlib.decompressobj(-zlib.MAX_WBITS), min(most, member.size)
     try:
-        # zlib takes a limit of 0 for none.
+        # For zlib, a limit of 0 means no limit.
         inflated = inflate.decompress(
             read_at(file, start, min(member.packed, wanted + _DEFLATE_ROOM)), max(wanted, 1)
         )
@@ -194,4 +197,4 @@ def content(file: BinaryIO, member: Member, path: str, most: int) -> bytes:
     return inflated
 
 
-_DEFLATE_ROOM = 1 << 16  # bytes by which deflated data may be longer than what it holds
+_DEFLATE_ROOM = 1 << 16  # bytes by which deflated data may be longer than the original

@@ -1,10 +1,9 @@
 """Reads a Flax checkpoint, `flax_model.msgpack`: nested maps of names, with arrays as leaves.
 
-The file is MessagePack (https://github.com/msgpack/msgpack/blob/master/spec.md): values one behind
-the other, each its kind, its length and its bytes. An array is a value of a kind of Flax's own that
-holds three: shape, name of the dtype, data, and one of more than 2^30 bytes is a map of chunks;
-that is told in https://github.com/google/flax (``flax/serialization.py``). The data is stepped
-over.
+The file is MessagePack (https://github.com/msgpack/msgpack/blob/master/spec.md): a sequence of
+values, each with its type, its length and its bytes. Flax stores an array as an extension type with
+three values: shape, name of the dtype, and data. An array of more than 2^30 bytes is a map of
+chunks. Source: https://github.com/google/flax (``flax/serialization.py``). The data is skipped.
 """
 
 from __future__ import annotations
@@ -30,41 +29,48 @@ LONGEST_TEXT = 1 << 16
 LONGEST_NAMES = 50_000_000  # characters, of all names together
 _PIECE = 1 << 12
 
-CUT = Rule("flax-cut", "a value must end before what holds it does", FETCH)
-KIND = Rule("flax-kind", "a value must be of a kind that Flax writes", FETCH)
+CUT = Rule("flax-cut", "a value must end inside the value that contains it", FETCH)
+KIND = Rule("flax-kind", "a value must have a type that Flax writes", FETCH)
 DEEP = Rule(
-    "flax-deep", f"values may nest at most {MOST_DEEP} deep, and be at most {MOST_VALUES:,}", FETCH
+    "flax-deep",
+    f"values may nest at most {MOST_DEEP} deep, and there may be at most {MOST_VALUES:,}",
+    FETCH,
 )
-MAP = Rule("flax-map", "a Flax checkpoint must be one map of names, and end with it", FETCH)
-NAME = Rule("flax-name", f"a name or text must be UTF-8 of at most {LONGEST_TEXT:,} bytes", REWRITE)
+MAP = Rule(
+    "flax-map", "a Flax checkpoint must be a single map with names as keys, and nothing else", FETCH
+)
+NAME = Rule(
+    "flax-name", f"a name or text must be UTF-8, of at most {LONGEST_TEXT:,} bytes", REWRITE
+)
 NAMES = Rule(
     "flax-names", f"all names together may have at most {LONGEST_NAMES:,} characters", REWRITE
 )
-TWICE = Rule("flax-twice", "a name may stand only once", REWRITE)
-ARRAY = Rule("flax-array", "an array must be a shape, a dtype and its data, and no more", FETCH)
+TWICE = Rule("flax-twice", "a name may occur only once", REWRITE)
+ARRAY = Rule(
+    "flax-array", "an array must have a shape, a dtype and its data, and nothing else", FETCH
+)
 DTYPE = Rule(
     "flax-dtype",
-    "an array must be of numbers or flags, of a dtype that JAX has",
-    "save it as numbers",
+    "an array must hold numbers or booleans, of a dtype that JAX supports",
+    "save the array as numbers",
 )
 SHAPE = Rule(
     "flax-shape",
-    f"a shape must be of at most {MOST_DIMS} non-negative integers, of fewer than 2^63 elements",
+    f"a shape must have at most {MOST_DIMS} dims, none negative, and fewer than 2^63 elements",
     REWRITE,
 )
-SIZE = Rule("flax-size", "an array's data must be as long as its shape and dtype take", FETCH)
+SIZE = Rule("flax-size", "the length of an array's data must match its shape and dtype", FETCH)
 CHUNKS = Rule(
     "flax-chunks",
-    "an array in chunks must have a shape, and chunks of one dtype that fill it",
+    "a chunked array must have a shape, and chunks of a single dtype that fill it",
     FETCH,
 )
 
-# Kinds by their first byte: what stands in it for itself, and those that say in as many bytes how
-# long they are.
+# Types by their first byte: constants, numbers, and values with a length in the next bytes.
 _NOTHING = {0xC0: None, 0xC2: False, 0xC3: True}
 _NUMBERS = {0xCA + at: Struct(f">{form}") for at, form in enumerate("fdBHIQbhiq")}
-_LAST_SHORT = 0xBF  # up to it, the first byte gives the length too
-_FIRST_NEGATIVE = 0xE0  # from it on, the first byte is a number from -32 to -1
+_LAST_SHORT = 0xBF  # up to this one, the first byte also gives the length
+_FIRST_NEGATIVE = 0xE0  # from this one on, the first byte is a number from -32 to -1
 _BYTES = {0xC4: 1, 0xC5: 2, 0xC6: 4}
 _TEXTS = {0xD9: 1, 0xDA: 2, 0xDB: 4}
 _LISTS = {0xDC: 2, 0xDD: 4}
@@ -76,7 +82,7 @@ _CHUNKED = "__msgpack_chunked_array__"
 
 
 class _FlaxArray(NamedTuple):
-    """An array: its shape, its dtype, and how many elements it has."""
+    """An array: its shape, its dtype, and the number of its elements."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -84,13 +90,13 @@ class _FlaxArray(NamedTuple):
 
 
 class _SkippedBytes(NamedTuple):
-    """Bytes that were stepped over."""
+    """Bytes that were skipped."""
 
     length: int
 
 
 def recognise(start: bytes) -> bool:
-    r"""Return whether a file's first 9 bytes look like a short map with a short name first.
+    r"""Return whether a file's first 9 bytes look like a short map that begins with a short name.
 
     Example:
         >>> recognise(b"\x81\xa6params\x82"), recognise(b"GGUF\x03\x00\x00\x00\x00")
@@ -100,7 +106,7 @@ def recognise(start: bytes) -> bool:
 
 
 def dotted_name(listed: str) -> str:
-    """Return the name of a row for a name in an index, where transformers puts / between parts.
+    """Return the row's name for a name in an index, in which transformers separates parts by ``/``.
 
     Example:
         >>> dotted_name("bert/pooler/dense/kernel")
@@ -110,9 +116,10 @@ def dotted_name(listed: str) -> str:
 
 
 def read(path: str) -> Header:
-    r"""Return each array in a checkpoint, nested maps under dotted names, in the file's order.
+    r"""Return each array in a checkpoint, in the file's order.
 
-    What is no array, such as the step, is in the metadata.
+    The keys of nested maps are joined by dots. Values that are not arrays, such as the step, become
+    metadata.
 
     Raises:
         CheckpointError: the file breaks a rule of the format; the message starts with the rule's
@@ -154,7 +161,7 @@ def _metadata_text(value: Any) -> str:
 
 
 class _FlaxReader:
-    """Goes through a file from its start to its end; what no answer needs is stepped over."""
+    """Reads a file from start to end, and skips what no answer needs."""
 
     def __init__(self, file: BinaryIO, path: str) -> None:
         self._file, self._path = file, path
@@ -172,7 +179,7 @@ class _FlaxReader:
         return self._piece[begin : begin + length]
 
     def _step(self, length: int) -> int:
-        """Step over bytes, and return where they begin."""
+        """Skip bytes, and return their offset."""
         at = self.position
         if length > self.ends - at:
             raise CUT.broken(self._path, at=at, needs=length, ends=self.ends)
@@ -183,7 +190,7 @@ class _FlaxReader:
         return int.from_bytes(self._take(width), "big")
 
     def value(self, depth: int = 0) -> Any:
-        """Return the next value: a Python object, an array, or bytes that were stepped over."""
+        """Return the next value: a Python object, an array, or skipped bytes."""
         self._values += 1
         if depth > MOST_DEEP or self._values > MOST_VALUES:
             raise DEEP.broken(self._path, at=self.position, depth=depth, values=self._values)
@@ -205,7 +212,7 @@ class _FlaxReader:
         return self._bytes(kind, depth)
 
     def _short_value(self, kind: int, depth: int) -> Any:
-        """Return a value whose first byte is a number, or gives a length too."""
+        """Return a value whose first byte is a number or also gives the length."""
         if kind <= 0x7F:
             return kind
         if kind <= 0x8F:
@@ -218,7 +225,7 @@ class _FlaxReader:
         return [self.value(depth + 1) for _ in range(self._room(items))]
 
     def _bytes(self, kind: int, depth: int) -> Any:
-        """Return what a value of bytes tells; those that are no array's are stepped over."""
+        """Return the array that bytes hold; skip all other bytes."""
         if kind in _BYTES:
             length = self._length(_BYTES[kind])
             self._step(length)
@@ -235,7 +242,7 @@ class _FlaxReader:
         return _SkippedBytes(length)
 
     def _room(self, items: int) -> int:
-        """Return how many items there are, if there is room for them."""
+        """Return the number of items, if the file is long enough for them."""
         if items > self.ends - self.position:
             raise CUT.broken(self._path, at=self.position, items=items, ends=self.ends)
         return items
@@ -261,7 +268,7 @@ class _FlaxReader:
         return found
 
     def _array(self, length: int, depth: int) -> _FlaxArray:
-        """Return the array that takes the next bytes, just so many: they are values again."""
+        """Return the array in exactly the next ``length`` bytes, which hold values again."""
         begin, file_ends = self.position, self.ends
         self._room(length)
         self.ends = begin + length
@@ -283,7 +290,7 @@ class _FlaxReader:
 
 
 def _count(shape: list[Any], at: object, path: str) -> int:
-    """Return the number of elements, if the sizes are such and their product is not too large."""
+    """Return the number of elements, if all sizes are valid and their product is not too large."""
     if len(shape) > MOST_DIMS or not all(map(is_size, shape)):
         raise SHAPE.broken(path, at=at, shape=shape)
     count = elements(shape)
@@ -293,14 +300,14 @@ def _count(shape: list[Any], at: object, path: str) -> int:
 
 
 class _Leaves:
-    """Puts names to what stands at the ends of nested maps."""
+    """Names the leaves of nested maps."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._characters = 0
 
     def of(self, value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-        """Yield each array, text and number with its name, its parts joined by dots."""
+        """Yield each array, text and number with its name, whose parts are joined by dots."""
         self._characters += len(name)
         if self._characters > LONGEST_NAMES:
             raise NAMES.broken(self._path, characters=self._characters)
@@ -313,7 +320,7 @@ class _Leaves:
             yield name, value
 
     def _whole(self, chunked: dict[str, Any], name: str) -> _FlaxArray:
-        """Return the array that stands in chunks."""
+        """Return an array that is stored in chunks."""
         shape, chunks = (self._numbered(chunked.get(part)) for part in ("shape", "chunks"))
         if not chunks or not all(isinstance(chunk, _FlaxArray) for chunk in chunks):
             raise CHUNKS.broken(self._path, array=name, chunks=len(chunks))
@@ -327,10 +334,7 @@ class _Leaves:
 
     @staticmethod
     def _numbered(found: Any) -> list[Any]:
-        """Return what stands under the names 0, 1, …: so Flax writes a list.
-
-        Anything else is none.
-        """
+        """Return a list that Flax writes as a map with the keys 0, 1, …; else an empty one."""
         return (
             list(found.values())
             if isinstance(found, dict) and [*found] == [*map(str, range(len(found)))]

@@ -1,4 +1,4 @@
-"""The formats that are read: each is one file of this folder, and a line of the table here."""
+"""The formats that can be read: each has one file in this folder and one line in this table."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class FileFormat(NamedTuple):
     """A format: its name, its reader, and whether the first 9 bytes of a file look like it.
 
-    ``parts`` returns all files of a split checkpoint, given the path and the header of any one;
-    ``row_name`` returns the name that a row has for a name in an index.
+    ``parts`` returns all files of a split checkpoint, given the path and the header of any one.
+    ``row_name`` returns the row's name for a name in an index.
     """
 
     name: str
@@ -40,27 +40,27 @@ FORMATS = {
     ".index": FileFormat("TensorFlow", tensorflow.read, tensorflow.recognise),
     ".msgpack": FileFormat("Flax", flax.read, flax.recognise, row_name=flax.dotted_name),
 }
-"""The formats by the suffix of their files."""
+"""The formats by file suffix."""
 
 UNREAD = (".h5", ".pdparams", ".tflite")
-"""Suffixes of formats that hold weights too and have no reader yet."""
+"""Suffixes of other formats for weights, which have no reader yet."""
 
 READ_SUFFIXES = ", ".join(FORMATS)
-INDEX_SUFFIX = ".index.json"  # behind that of the format
-_START_BYTES = 9  # as many as tell the formats apart
+INDEX_SUFFIX = ".index.json"  # after the suffix of the format
+_START_BYTES = 9  # enough to distinguish the formats
 
 FORMAT = Rule(
     "format",
-    f"only {READ_SUFFIXES} are read so far",
-    "give such a file, its index, or a folder that holds one",
+    f"only {READ_SUFFIXES} can be read so far",
+    "give a file with one of these suffixes, its index, or a folder that contains one",
 )
 
 
 def format_of(path: str) -> FileFormat:
-    """Return the format of a file: by its suffix, or by its first bytes if no format has that.
+    """Return the format of a file, by its suffix or else by its first bytes.
 
     Raises:
-        CheckpointError: no format has the suffix or looks like these bytes.
+        CheckpointError: no format has this suffix or begins with these bytes.
     """
     for suffix, file_format in FORMATS.items():
         if without_secrets(path).endswith(suffix):
@@ -74,7 +74,7 @@ def format_of(path: str) -> FileFormat:
 
 
 def format_of_index(path: str) -> FileFormat | None:
-    """Return the format of the shards of an index; None if a path is that of no index."""
+    """Return the format of the shards of an index; None if the path is not that of an index."""
     for suffix, file_format in FORMATS.items():
         if without_secrets(path).endswith(suffix + INDEX_SUFFIX):
             return file_format

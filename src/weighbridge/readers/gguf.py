@@ -1,10 +1,10 @@
 """Reads the header of a GGUF file.
 
-A header is the magic, a version, how many tensors and how many keys there are; then the keys with
-their values; then each tensor's name, sizes, type and offset. Nothing says how long it is, and a
-vocabulary of a million texts may stand in it, so it is read in pieces, and what no answer needs is
-stepped over. The rules are those of https://github.com/ggml-org/ggml (``docs/gguf.md`` and
-``src/gguf.cpp``), whose code demands the same order of offsets.
+A header consists of the magic, a version, the number of tensors and the number of keys; then the
+keys with their values; then the name, sizes, type and offset of each tensor. Its length is stated
+nowhere, and it may contain a vocabulary of a million texts, so it is read in pieces, and what no
+answer needs is skipped. The rules are those of https://github.com/ggml-org/ggml (``docs/gguf.md``
+and ``src/gguf.cpp``), whose code requires the same order of offsets.
 """
 
 from __future__ import annotations
@@ -31,47 +31,53 @@ LONGEST_NAME_BYTES = 65_535
 MOST_DIMS = 4
 _PIECE = 1 << 18  # bytes that are read at a time, at least
 _DEFAULT_ALIGNMENT = 32
-_LEAST_KEY, _LEAST_TENSOR = 8 + 4 + 1, 8 + 4 + 4 + 8  # bytes that one takes at least
+_LEAST_KEY, _LEAST_TENSOR = 8 + 4 + 1, 8 + 4 + 4 + 8  # bytes
 _DEEPEST = 8  # arrays in arrays
 _LONGEST_TEXT = 1 << 16  # bytes of a value's text that are kept
 
-MAGIC_WRONG = Rule("gguf-magic", "a GGUF file starts with GGUF and a version", FETCH)
+MAGIC_WRONG = Rule("gguf-magic", "a GGUF file must start with GGUF and a version", FETCH)
 VERSION = Rule(
     "gguf-version",
-    f"only versions {' and '.join(map(str, VERSIONS))} are read",
-    "convert it to GGUF 3",
+    f"only GGUF versions {' and '.join(map(str, VERSIONS))} can be read",
+    "convert the file to GGUF 3",
 )
 CUT = Rule("gguf-cut", "the header must end before the file does", FETCH)
 LIMIT = Rule("gguf-limit", f"a header may have at most {LONGEST_HEADER_BYTES:,} bytes", FETCH)
-COUNT = Rule("gguf-count", "a file has room for as many entries as it says that it has", FETCH)
-TEXT = Rule("gguf-text", f"a name must be UTF-8 of at most {LONGEST_NAME_BYTES:,} bytes", REWRITE)
+COUNT = Rule("gguf-count", "a file must be long enough for the entries that it states", FETCH)
+TEXT = Rule("gguf-text", f"a name must be UTF-8, of at most {LONGEST_NAME_BYTES:,} bytes", REWRITE)
 VALUE = Rule(
-    "gguf-value", "a value must be of one of the 13 types, and arrays nest at most 8 deep", FETCH
+    "gguf-value",
+    f"a value must have one of the 13 types, and arrays may nest at most {_DEEPEST} deep",
+    FETCH,
 )
-TWICE = Rule("gguf-twice", "a key or a tensor's name may stand only once", REWRITE)
+TWICE = Rule("gguf-twice", "a key or a tensor's name may occur only once", REWRITE)
 ALIGNMENT = Rule(
     "gguf-alignment", "general.alignment must be a power of two, of type uint32", REWRITE
 )
 DIMS = Rule(
-    "gguf-dims", f"a tensor has at most {MOST_DIMS} dims, and fewer than 2^63 elements", REWRITE
+    "gguf-dims",
+    f"a tensor must have at most {MOST_DIMS} dims, and fewer than 2^63 elements",
+    REWRITE,
 )
 TYPE = Rule(
     "gguf-type",
-    "a tensor's type must be one that ggml has",
-    "update weighbridge, or convert it again",
+    "a tensor must have a type that ggml supports",
+    "update weighbridge, or convert the model again",
 )
-BLOCKS = Rule("gguf-blocks", "the rows of a tensor must be whole blocks of its type", REWRITE)
+BLOCKS = Rule(
+    "gguf-blocks", "the rows of a tensor must consist of whole blocks of its type", REWRITE
+)
 OFFSET = Rule(
-    "gguf-offset", "each tensor must begin where the one before it ends, aligned", REWRITE
+    "gguf-offset", "a tensor must begin at the first aligned byte after the one before it", REWRITE
 )
 SPLIT = Rule(
     "gguf-split",
-    "a split model is in as many files as its name and its header say",
-    "fetch the others",
+    "the files of a split model must be as many as its name and its header state",
+    "fetch the missing files",
 )
 SHORT = Rule("gguf-short", "the tensors must end before the file does", FETCH)
 
-# ggml's types by number; those that are missing were removed.
+# ggml's types by number; ggml has removed the missing ones.
 # Source: enum ggml_type of https://github.com/ggml-org/ggml (include/ggml.h).
 TYPES = {
     **dict(enumerate(("F32", "F16", "Q4_0", "Q4_1"))),
@@ -90,7 +96,7 @@ TYPES = {
     **dict(enumerate(("MXFP4", "NVFP4", "Q1_0"), 39)),
 }
 
-# The types of values, by number: how struct calls each.
+# The types of values by number, as the format characters of ``struct``.
 _SCALARS = dict(enumerate("BbHhIif?")) | dict(enumerate("Qqd", 10))
 _TEXT, _ARRAY, _U32 = 8, 9, 4
 _NAMES = (
@@ -100,7 +106,7 @@ _NAMES = (
 
 
 def recognise(start: bytes) -> bool:
-    r"""Tell whether a file's first bytes look like GGUF.
+    r"""Return whether a file's first bytes look like GGUF.
 
     Example:
         >>> recognise(b"GGUF\x03\x00\x00\x00"), recognise(b"ggml")
@@ -110,9 +116,9 @@ def recognise(start: bytes) -> bool:
 
 
 def read(path: str) -> Header:
-    """Return the tensors of the header, in its order: names as they stand, sizes outermost first.
+    """Return the tensors of the header, in its order, with sizes outermost first.
 
-    The metadata are the keys with their values as texts; of an array, its length.
+    The metadata maps keys to their values as text, or to the length of an array.
 
     Raises:
         CheckpointError: the file breaks a rule of the format; the message starts with the rule's
@@ -141,7 +147,7 @@ def parts(path: str, header: Header) -> list[str]:
     """Return all files of a split model, given any one of them: `model-00001-of-00003.gguf`.
 
     Raises:
-        CheckpointError: one of the others is not there.
+        CheckpointError: one of the other files is missing.
     """
     named, stated = _PART.search(path), header.metadata.get("split.count", "1")
     if not named or stated in ("0", "1"):
@@ -159,7 +165,7 @@ def parts(path: str, header: Header) -> list[str]:
 
 
 class _GgufReader:
-    """Goes through a header from its start to its end; holds no more of it than a piece."""
+    """Reads a header from start to end, and keeps only one piece of it in memory."""
 
     def __init__(self, file: BinaryIO, path: str) -> None:
         self.path, self._file = path, file
@@ -180,7 +186,7 @@ class _GgufReader:
         return self.file_bytes - self.position
 
     def _need(self, length: int) -> int:
-        """Have so many bytes at hand, and return where they begin."""
+        """Make the next ``length`` bytes available, and return their position in the piece."""
         if self._at + length > len(self._piece):
             if length > self.left:
                 raise CUT.broken(
@@ -200,7 +206,7 @@ class _GgufReader:
         return at
 
     def _skip(self, length: int) -> None:
-        """Step over bytes, without reading those that are not at hand."""
+        """Skip bytes, and do not read those that are not in the piece."""
         if length > self.left:
             raise CUT.broken(self.path, at=self.position, needs=length, file_bytes=self.file_bytes)
         if self.position + length > LONGEST_HEADER_BYTES:
@@ -221,12 +227,12 @@ class _GgufReader:
     def _text(self, most: int, what: str) -> str:
         (length,) = self._unpack("Q")
         if length > most:
-            raise TEXT.broken(self.path, of=what, bytes=length)
+            raise TEXT.broken(self.path, text=what, bytes=length)
         at = self._need(length)
         try:
             return self._piece[at : at + length].decode()
         except UnicodeDecodeError as error:
-            raise TEXT.broken(self.path, of=what, byte=error.start) from None
+            raise TEXT.broken(self.path, text=what, byte=error.start) from None
 
     # The header
 
@@ -241,9 +247,9 @@ class _GgufReader:
         return Header(rows, {key: value.text for key, value in metadata.items()}, header_bytes)
 
     def _start(self) -> tuple[int, int]:
-        """Return how many tensors and keys there are.
+        """Return the number of tensors and of keys.
 
-        A version that reads backwards tells of big-endian numbers.
+        A version with its bytes reversed means that the file is big-endian.
         """
         at = self._need(len(MAGIC)) if self.file_bytes >= len(MAGIC) + 4 else 0
         if self._piece[at : at + len(MAGIC)] != MAGIC:
@@ -284,7 +290,7 @@ class _GgufReader:
         raise VALUE.broken(self.path, key=key, type=kind)
 
     def _array(self, key: str, depth: int) -> _SkippedArray:
-        """Step over an array, and return what it is of and how long."""
+        """Skip an array, and return its type and its length."""
         kind, length = self._unpack("IQ")
         least = length * {_TEXT: 8, _ARRAY: 12}.get(
             kind, 0 if kind not in _SCALARS else Struct(_SCALARS[kind]).size
@@ -303,7 +309,7 @@ class _GgufReader:
         return _SkippedArray(kind, length)
 
     def _skip_texts(self, count: int) -> None:
-        """Step over texts by their lengths: they may be a vocabulary of a million words."""
+        """Skip texts by their lengths: they may be a vocabulary of a million words."""
         length_of = Struct(self._order + "Q").unpack_from
         while count:
             self._at = self._need(8)
@@ -370,7 +376,7 @@ class _GgufReader:
 
 
 class _SkippedArray(NamedTuple):
-    """An array that was stepped over."""
+    """An array that was skipped."""
 
     kind: int
     length: int
@@ -384,7 +390,7 @@ class _Value(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The value as a text: of an array, what it is of and how long."""
+        """The value as text; for an array, its length and the type of its items."""
         if isinstance(self.value, _SkippedArray):
             return f"{self.value.length} x {_NAMES[self.value.kind]}"
         if isinstance(self.value, bool):
@@ -393,7 +399,7 @@ class _Value(NamedTuple):
 
 
 class _Described(NamedTuple):
-    """A tensor as the header has it, its sizes turned round."""
+    """A tensor as the header describes it, with its sizes reversed."""
 
     name: str
     shape: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What a reader returns: the header of one file."""
+"""The header of one file, which every reader returns."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _T = TypeVar("_T")
 
 
 class Header(NamedTuple):
-    """The header of one file: its rows in their order, its free text, and the bytes that were read.
+    """The header of one file: its rows in order, its metadata, and the number of bytes read.
 
-    Most headers record neither ties nor buffers nor the purpose of a tensor. Each row's
-    ``parameters`` is then its ``count``, a buffer's too, and ``role``, ``dims`` and ``tied_to`` are
-    empty. ``called`` has the weight's name for each tensor whose own name does not show it, where
-    something else in the header does.
+    Most headers record neither ties nor buffers nor the purpose of a tensor. The ``parameters`` of
+    each row are then its ``count``, even for a buffer, and ``role``, ``dims`` and ``tied_to`` are
+    empty. ``called`` maps stored names without a meaning to the names of the weights, where the
+    header reveals them elsewhere.
     """
 
     rows: tuple[Row, ...]
@@ -32,7 +32,7 @@ class Header(NamedTuple):
 
 
 def found_row(name: str, shape: tuple[int, ...], dtype: str, count: int) -> Row:
-    """Return the row of a tensor in a header, in half of the time that `Row` takes.
+    """Return the row of a tensor in a header, in half the time that `Row` takes.
 
     Example:
         >>> row = Row("pooler.bias", (2,), "F32", "", (), 2, 2)
@@ -43,9 +43,9 @@ def found_row(name: str, shape: tuple[int, ...], dtype: str, count: int) -> Row:
 
 
 def collecting_later(read: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Return the same function, with Python's garbage collection put off until it returns.
+    """Return the same function, with Python's garbage collection suspended until it returns.
 
-    Each collection goes through all objects, and a reader makes many, none of them garbage.
+    Each collection visits all objects, and a reader creates many, none of which is garbage.
     """
 
     @wraps(read)

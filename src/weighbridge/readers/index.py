@@ -1,7 +1,7 @@
 """Reads the index of a checkpoint that is split into shards: which file holds which tensor.
 
 An index is JSON: ``{"metadata": {"total_size": bytes}, "weight_map": {tensor name: file name}}``.
-The file names are taken from a stranger, so none may lead out of the index's folder.
+The file names are not trusted, so none may lead out of the index's folder.
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ LONGEST_INDEX_BYTES = 100_000_000
 
 INDEX_LIMIT = Rule("index-limit", f"an index may have at most {LONGEST_INDEX_BYTES:,} bytes", FETCH)
 WEIGHT_MAP = Rule(
-    "weight-map", "an index must have weight_map, an object of tensor names to file names", REWRITE
+    "weight-map",
+    "an index must have weight_map, an object that maps tensor names to file names",
+    REWRITE,
 )
 TOTAL_SIZE = Rule(
     "total-size", "the index's metadata.total_size must be a number of bytes", REWRITE
 )
 SHARD_PATH = Rule(
     "shard-path",
-    "a shard must be named by a plain path inside the folder of its index",
+    "a shard must have a plain path inside the folder of its index",
     "do not trust this checkpoint",
 )
 SHARD_MISSING = Rule(
-    "shard-missing", "the index names a file that is not there", "fetch the missing file"
+    "shard-missing", "the index names a file that does not exist", "fetch the missing file"
 )
 
 
 class Index(NamedTuple):
-    """An index: the bytes of all tensors if stated, tensor name to shard, and shard to path."""
+    """An index: the stated bytes of all tensors, the shard of each tensor, and their paths."""
 
     total_bytes: int | None
     weight_map: dict[str, str]
@@ -41,16 +43,16 @@ class Index(NamedTuple):
     index_bytes: int
 
     def paths(self) -> dict[str, str]:
-        """Return the path of the shard that each tensor is said to be in."""
+        """Return the path of the shard in which the index lists each tensor."""
         return {name: self.shards[shard] for name, shard in self.weight_map.items()}
 
 
 def read(path: str) -> Index:
-    """Return an index, its shards in order of their names; the shards are not opened.
+    """Return an index, with its shards in the order of their names; the shards are not opened.
 
     Raises:
-        CheckpointError: the index breaks a rule, or names a file that is not there or lies outside
-            its folder.
+        CheckpointError: the index breaks a rule, or names a file that does not exist or lies
+            outside its folder.
 
     Example:
         >>> import os, tempfile
@@ -90,7 +92,7 @@ def _weight_map(found: Any, path: str) -> dict[str, str]:
 
 
 def _total(metadata: Any, path: str) -> int | None:
-    """Return ``metadata.total_size``, which may be absent; some writers spell it as ``8.0``."""
+    """Return ``metadata.total_size``, which may be absent; some writers write it as ``8.0``."""
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
     if isinstance(total, float) and total.is_integer():
         total = int(total)

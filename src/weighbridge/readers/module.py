@@ -1,7 +1,4 @@
-"""Reads a live module of PyTorch: its parameters and buffers as they are in memory.
-
-PyTorch is not imported.
-"""
+"""Reads the parameters and buffers of a PyTorch module in memory, without importing PyTorch."""
 
 from __future__ import annotations
 
@@ -17,17 +14,17 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Module(Protocol):
-    """What is asked of a module: what `torch.nn.Module` has."""
+    """The part of `torch.nn.Module` that is used."""
 
     def named_parameters(self, *, remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:
         """Yield each parameter with its name."""
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Return every tensor that is saved."""
+        """Return all tensors that are saved."""
 
 
 def read(module: Module) -> Header:
-    """Return each tensor that a module saves, in its order.
+    """Return all tensors that a module saves, in order.
 
     Tied tensors name their target; buffers are not parameters.
 

@@ -1,9 +1,9 @@
-"""Reads what a NumPy archive holds: the header of each array in it.
+"""Reads a NumPy archive: the header of each array in it.
 
-An ``.npz`` file is a zip archive of ``.npy`` files, each of which begins with its dtype and shape,
-spelled as a dict of Python. The format is told in
+An ``.npz`` file is a zip archive of ``.npy`` files. Each begins with its dtype and shape, written
+as a Python dict. The format is specified in
 https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html. Arrays of objects are
-pickles: they are refused.
+pickles, and are refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weighbridge.ledger.rows import Row
     from weighbridge.readers.archive import Member
 
-LONGEST_HEADER_BYTES = 10_000  # as numpy itself has it
+LONGEST_HEADER_BYTES = 10_000  # NumPy's own limit
 _MAGIC = b"\x93NUMPY"
 _SUFFIX = ".npy"
 _LENGTHS = {1: 2, 2: 4, 3: 4}  # bytes of the header's length, by version
@@ -30,22 +30,24 @@ _LENGTHS = {1: 2, 2: 4, 3: 4}  # bytes of the header's length, by version
 MEMBER = Rule(
     "npz-member", f"each member of an npz archive must be an array, NAME{_SUFFIX}", REWRITE
 )
-VERSION = Rule("npz-version", "an array's header must be of version 1, 2 or 3", FETCH)
+VERSION = Rule("npz-version", "an array's header must have version 1, 2 or 3", FETCH)
 LIMIT = Rule(
     "npz-limit", f"an array's header may have at most {LONGEST_HEADER_BYTES:,} bytes", FETCH
 )
 HEADER = Rule(
-    "npz-header", "an array's header must be a dict of descr, fortran_order and shape", REWRITE
+    "npz-header", "an array's header must be a dict with descr, fortran_order and shape", REWRITE
 )
 DTYPE = Rule(
     "npz-dtype",
-    "an array must be of numbers or flags, of a size that NumPy has",
-    "save it as numbers",
+    "an array must hold numbers or booleans, of a size that NumPy supports",
+    "save the array as numbers",
 )
 SHAPE = Rule(
-    "npz-shape", "a shape must be of non-negative integers, of fewer than 2^63 elements", REWRITE
+    "npz-shape",
+    "a shape must have non-negative integers as sizes, and fewer than 2^63 elements",
+    REWRITE,
 )
-SIZE = Rule("npz-size", "an array's data must be as long as its shape and dtype take", FETCH)
+SIZE = Rule("npz-size", "the length of an array's data must match its shape and dtype", FETCH)
 
 _DTYPES = {
     "f2": "F16",
@@ -66,7 +68,7 @@ _DTYPES = {
 
 
 def recognise(_start: bytes) -> bool:
-    """Tell nothing by a file's first bytes: any zip archive begins so."""
+    """Return False: every zip archive begins with the same bytes."""
     return False
 
 
@@ -86,7 +88,7 @@ def read(path: str) -> Header:
 
 
 def _array_row(file: BinaryIO, member: Member, path: str) -> tuple[Row, int]:
-    """Return the row of an array, and the bytes of its header."""
+    """Return the row of an array, and the length of its header in bytes."""
     if not member.name.endswith(_SUFFIX):
         raise MEMBER.broken(path, member=member.name)
     name = member.name.removesuffix(_SUFFIX)
@@ -113,11 +115,10 @@ def _array_row(file: BinaryIO, member: Member, path: str) -> tuple[Row, int]:
 
 
 def _dtype_and_shape(raw: bytes, name: str, path: str) -> tuple[str, tuple[int, ...]]:
-    """Return the dtype and the shape that a header tells. It is a literal: nothing of it is run."""
+    """Return the dtype and the shape in a header. It is parsed as a literal, and never run."""
     try:
-        with warnings.catch_warnings(
-            action="ignore"
-        ):  # of how it is spelled: an escape that is none, say
+        # Python warns of odd spelling, such as invalid escapes, which is not an error here.
+        with warnings.catch_warnings(action="ignore"):
             found: Any = ast.literal_eval(raw.decode("utf-8").strip())
     except (TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
         raise HEADER.broken(path, member=name, found=raw) from None

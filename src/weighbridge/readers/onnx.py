@@ -1,9 +1,9 @@
 """Reads the initializers of an ONNX model: its weights.
 
-A model is a Protocol Buffers message: fields one behind the other, each its number, its kind and
-its value, and those that are messages again are of the same make. What holds data is stepped over
-by its length. Which fields there are is told in https://github.com/onnx/onnx (``onnx/onnx.proto``);
-data that stands in other files is looked up, and not read.
+A model is a Protocol Buffers message: a sequence of fields, each with its number, its kind and its
+value, which may be a message again. Data is skipped by its length. The fields are defined in
+https://github.com/onnx/onnx (``onnx/onnx.proto``). Data in other files is not read; only the sizes
+of these files are checked.
 """
 
 from __future__ import annotations
@@ -26,33 +26,40 @@ if TYPE_CHECKING:
 
 MOST_DIMS = 64
 MOST_FIELDS = 2_000_000
-MOST_NODES = 100_000  # of a graph that are looked at for the names of its matrices
+MOST_NODES = 100_000  # of a graph that are searched for the names of its matrices
 _PIECE = 1 << 12
 _LONGEST_TEXT = 1 << 16
 
 MESSAGE = Rule(
     "onnx-message",
-    "an ONNX model must be a message of fields, each inside the one that holds it",
+    "an ONNX model must be a message of fields, each inside the field that contains it",
     FETCH,
 )
-LIMIT = Rule("onnx-limit", f"at most {MOST_FIELDS:,} fields of a model are looked at", FETCH)
+LIMIT = Rule("onnx-limit", f"a model may have at most {MOST_FIELDS:,} fields", FETCH)
 GRAPH = Rule("onnx-graph", "an ONNX model must have a graph", FETCH)
-TEXT = Rule("onnx-text", "a name must be UTF-8", REWRITE)
+TEXT = Rule("onnx-text", f"a text must be UTF-8, of at most {_LONGEST_TEXT:,} bytes", REWRITE)
 TYPE = Rule(
-    "onnx-type", "an initializer must be of numbers, of a type that ONNX has", "update weighbridge"
+    "onnx-type",
+    "an initializer must hold numbers, of a type that ONNX supports",
+    "update weighbridge",
 )
 SHAPE = Rule(
     "onnx-shape",
-    f"an initializer has at most {MOST_DIMS} dims, none negative, and fewer than 2^63 elements",
+    f"an initializer must have at most {MOST_DIMS} dims, none negative, "
+    "and fewer than 2^63 elements",
     REWRITE,
 )
-SIZE = Rule("onnx-size", "an initializer's data must be as long as its shape and type take", FETCH)
-TWICE = Rule("onnx-twice", "an initializer's name may stand only once", REWRITE)
+SIZE = Rule("onnx-size", "the length of an initializer's data must match its shape and type", FETCH)
+TWICE = Rule("onnx-twice", "an initializer's name may occur only once", REWRITE)
 PATH = Rule(
-    "onnx-path", "data must be in a file inside the model's folder", "do not trust this checkpoint"
+    "onnx-path",
+    "external data must be in a file inside the model's folder",
+    "do not trust this checkpoint",
 )
-MISSING = Rule("onnx-missing", "data is in a file that is not there", "fetch the missing file")
-BEYOND = Rule("onnx-beyond", "data must lie inside the file that holds it", FETCH)
+MISSING = Rule(
+    "onnx-missing", "the file with the external data does not exist", "fetch the missing file"
+)
+BEYOND = Rule("onnx-beyond", "external data must lie inside its file", FETCH)
 
 # Source: TensorProto.DataType of onnx/onnx.proto.
 _TYPES = {
@@ -85,7 +92,7 @@ _TYPES = {
     28: "F6_E3M2",
 }
 
-# Numbers of fields.
+# The numbers of the fields.
 _GRAPH, _METADATA = 7, 14  # of a model
 _NODE, _INITIALIZER = 1, 5  # of a graph
 _INPUT, _OUTPUT, _NODE_NAME, _OPERATION = 1, 2, 3, 4  # of a node
@@ -108,7 +115,7 @@ _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5  # kinds of values
 
 
 class _Field(NamedTuple):
-    """A field of a message: its number, and an integer or the place of its bytes."""
+    """A field of a message: its number, and an integer or the range of its bytes."""
 
     number: int
     value: int
@@ -117,7 +124,7 @@ class _Field(NamedTuple):
 
 
 class _Node(NamedTuple):
-    """An operation of the graph: what goes into it, what comes out, and its name."""
+    """An operation of the graph: its inputs, its output, its name and its type."""
 
     inputs: tuple[str, ...]
     output: str
@@ -126,7 +133,7 @@ class _Node(NamedTuple):
 
 
 class _Initializer(NamedTuple):
-    """An initializer as the model has it."""
+    """An initializer as the model describes it."""
 
     name: str
     kind: int
@@ -136,7 +143,7 @@ class _Initializer(NamedTuple):
 
 
 def recognise(start: bytes) -> bool:
-    r"""Return whether a file's first 9 bytes look like ONNX: a small version in its first field.
+    r"""Return whether a file's first 9 bytes look like ONNX: a small version in the first field.
 
     Example:
         >>> recognise(b"\x08\x07\x12\x07pytorch"[:9]), recognise(b"GGUF\x03\x00\x00\x00\x00")
@@ -150,11 +157,11 @@ def recognise(start: bytes) -> bool:
 
 
 def read(path: str) -> Header:
-    """Return each initializer of a model's graph, in the order in which they stand there.
+    """Return the initializers of a model's graph, in order.
 
-    Exporters put sizes, indices and single numbers of the computation among them, which are
-    constants, and store the transposed matrix of a linear layer under a name of no meaning:
-    ``called`` says by the graph which weight it is.
+    Among them are sizes, indices and single numbers of the computation, which become constants.
+    Exporters also store the transposed matrix of a linear layer under a name without a meaning;
+    ``called`` then has the name of the weight, which follows from the graph.
 
     Raises:
         CheckpointError: the file breaks a rule of the format; the message starts with the rule's
@@ -173,7 +180,7 @@ def read(path: str) -> Header:
 
 
 def _graphs(reader: _OnnxReader) -> tuple[list[_Field], dict[str, str]]:
-    """Return the graphs of a model, one of which it must have, and its metadata."""
+    """Return the graphs of a model, which must have at least one, and its metadata."""
     graphs, metadata = [], dict[str, str]()
     for field in reader.fields(0, reader.file_bytes):
         if field.number == _GRAPH:
@@ -188,7 +195,7 @@ def _graphs(reader: _OnnxReader) -> tuple[list[_Field], dict[str, str]]:
 def _initializers(
     reader: _OnnxReader, graphs: Iterable[_Field]
 ) -> tuple[dict[str, Row], list[_Field]]:
-    """Return the row of each initializer of some graphs, and the messages of their operations."""
+    """Return the rows of the initializers in some graphs, and the messages of their operations."""
     rows: dict[str, Row] = {}
     operations: list[_Field] = []
     for graph in graphs:
@@ -208,7 +215,7 @@ def _is_nameless_matrix(row: Row) -> bool:
 
 
 class _OnnxReader:
-    """Goes through messages by the places of their fields; what is not asked for is not read."""
+    """Walks through messages field by field, and reads only the bytes that are needed."""
 
     def __init__(self, file: BinaryIO, path: str) -> None:
         self._file, self.path = file, path
@@ -225,7 +232,7 @@ class _OnnxReader:
         return self._piece[at - self._before]
 
     def _varint(self, at: int, end: int) -> tuple[int, int]:
-        """Return an integer of 7 bits a byte, and where what follows begins."""
+        """Return an integer with 7 bits in each byte, and the offset after it."""
         value = shift = 0
         while True:
             byte = self._byte(at, end)
@@ -235,10 +242,10 @@ class _OnnxReader:
                 return value, at
             shift += 7
             if shift > 63:
-                raise MESSAGE.broken(self.path, at=at, problem="an integer of more than 64 bits")
+                raise MESSAGE.broken(self.path, at=at, problem="an integer has more than 64 bits")
 
     def fields(self, at: int, end: int) -> Iterator[_Field]:
-        """Yield the fields of a message that stands there."""
+        """Yield the fields of the message in a range of bytes."""
         while at < end:
             self._fields += 1
             if self._fields > MOST_FIELDS:
@@ -287,7 +294,7 @@ class _OnnxReader:
         return texts.get(_KEY, ""), texts.get(_VALUE, "")
 
     def _numbers(self, field: _Field) -> Iterator[int]:
-        """Yield the integers of a field, of which several may stand in one."""
+        """Yield the integers of a field, which may hold several."""
         if not field.end:
             yield field.value
         at = field.begin
@@ -296,7 +303,7 @@ class _OnnxReader:
             yield value
 
     def node(self, message: _Field) -> _Node:
-        """Return what a message says of an operation."""
+        """Return the operation that a message describes."""
         inputs, texts = list[str](), dict[int, str]()
         for field in self.fields(message.begin, message.end):
             if field.number == _INPUT:
@@ -308,7 +315,7 @@ class _OnnxReader:
         )
 
     def tensor(self, message: _Field) -> _Initializer:
-        """Return what a message says of a tensor."""
+        """Return the tensor that a message describes."""
         name, kind, raw_bytes, elsewhere = "", 0, None, False
         shape, outside = list[int](), dict[str, str]()
         for field in self.fields(message.begin, message.end):
@@ -339,7 +346,7 @@ def _initializer_row(tensor: _Initializer, path: str) -> Row:
         raise SHAPE.broken(path, tensor=tensor.name, shape=tensor.shape)
     taken = stored_bytes(count, dtype)
     if tensor.raw_bytes is not None and tensor.raw_bytes != taken:
-        raise SIZE.broken(path, tensor=tensor.name, bytes=tensor.raw_bytes, shape_takes=taken)
+        raise SIZE.broken(path, tensor=tensor.name, bytes=tensor.raw_bytes, expected_bytes=taken)
     if tensor.outside:
         _check_outside(tensor, taken, path)
     row = found_row(tensor.name, tensor.shape, dtype, count)
@@ -349,7 +356,7 @@ def _initializer_row(tensor: _Initializer, path: str) -> Row:
 
 
 def _check_outside(tensor: _Initializer, taken: int, path: str) -> None:
-    """See that data in another file is there, whole: a file inside the model's folder."""
+    """Check that external data is complete, in a file inside the model's folder."""
     place: dict[str, Any] = {key: tensor.outside.get(key, "0") for key in ("offset", "length")}
     if not all(
         number.isascii() and number.isdigit() and len(number) <= 20 for number in place.values()
@@ -360,26 +367,30 @@ def _check_outside(tensor: _Initializer, taken: int, path: str) -> None:
     with open_file(other) as file:
         if length != taken or offset + length > size_of(file):
             raise BEYOND.broken(
-                path, tensor=tensor.name, file=other, begins=offset, bytes=length, takes=taken
+                path,
+                tensor=tensor.name,
+                file=other,
+                begins=offset,
+                bytes=length,
+                expected_bytes=taken,
             )
 
 
 def _called(
     nameless: Collection[str], nodes: Iterable[_Node], rows: Mapping[str, Row]
 ) -> dict[str, str]:
-    """Return which weight each matrix is whose name does not tell it.
+    """Return the names of the weights that nameless matrices are.
 
-    Its product is added to the bias of its layer; or the operation's own name is the path of its
-    module.
+    The name follows from the bias that is added to the matrix product, or else from the name of the
+    operation, which is the path of its module.
     """
     takers: dict[str, list[_Node]] = {}
     for node in nodes:
         for name in node.inputs:
             takers.setdefault(name, []).append(node)
     found: dict[str, str] = {}
-    for name in sorted(
-        nameless, key=lambda name: -rows[name].count
-    ):  # a matrix goes before its scales
+    # A matrix comes before its scales.
+    for name in sorted(nameless, key=lambda name: -rows[name].count):
         if (
             (called := _weight(name, takers, rows))
             and called not in rows
@@ -392,7 +403,7 @@ def _called(
 def _weight(
     name: str, takers: Mapping[str, Sequence[_Node]], rows: Mapping[str, Row]
 ) -> str | None:
-    """Follow a matrix through the graph until its product meets a bias."""
+    """Follow a matrix through the graph to the addition of a bias, and return the weight's name."""
     by_path = None
     for _ in range(_LONGEST_WAY):
         nodes = takers.get(name, ())
@@ -409,7 +420,7 @@ def _weight(
 
 
 def _weight_of_bias(addition: _Node, rows: Mapping[str, Row]) -> str | None:
-    """Return the name of the weight whose bias is added; None where there is not just one."""
+    """Return the name of the weight whose bias is added; None unless there is exactly one."""
     biases = [name for name in addition.inputs if name in rows and name.endswith(".bias")]
     if len(biases) != 1:
         return None

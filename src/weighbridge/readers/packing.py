@@ -1,7 +1,7 @@
-"""What quantised tensors stand for: the weights packed into them, and the scales beside them.
+"""Recognises the weights that quantised tensors pack, and the scales beside them.
 
-How each library does it is data, `facts/packings.toml`. All is told by names, dtypes and shapes,
-and where these leave the bits of an element open, by the config beside the checkpoint.
+`facts/packings.toml` describes how each library packs weights. Names, dtypes and shapes identify a
+packing; if they do not determine the bits of an element, the config beside the checkpoint does.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _CONFIGS = ("config.json", "quantize_config.json")
 
 
 class Packed(NamedTuple):
-    """A weight that is packed into a tensor: its own name and shape, and the tensors beside it.
+    """A weight that is packed into a tensor: its name and shape, and the tensors beside it.
 
-    ``shape`` is None where the headers tell only how many elements there are; ``elements`` and
-    ``bits`` are None where they do not tell that either.
+    ``shape`` is None if the headers determine only the number of elements. ``elements`` and
+    ``bits`` are None if they do not determine that either.
     """
 
     packing: str
@@ -46,7 +46,7 @@ class Packed(NamedTuple):
 
 
 class _Packing(NamedTuple):
-    """An entry of the table: what `facts/packings.toml` says there of each key."""
+    """An entry of `facts/packings.toml`, which explains the fields."""
 
     name: str
     weight: str
@@ -62,7 +62,7 @@ class _Packing(NamedTuple):
     called: str
 
     def fits(self, row: Row, rows: Rows) -> bool:
-        """Whether the tensors that this way of packing writes are there."""
+        """Return whether a tensor and those beside it are what this packing writes."""
         if row.dtype not in self.dtypes or not row.name.endswith(self.weight):
             return False
         base = self.base(row.name)
@@ -76,7 +76,7 @@ class _Packing(NamedTuple):
         return name.removesuffix(self.weight)
 
     def rows_beside(self, row: Row, rows: Rows) -> Iterator[tuple[Row, str]]:
-        """Yield each tensor that stands beside a packed one for its sake, and its role."""
+        """Yield the tensors that belong to a packed one, such as scales, each with its role."""
         base = self.base(row.name)
         for ending, role in self.roles.items():
             if base + ending in rows:
@@ -84,14 +84,13 @@ class _Packing(NamedTuple):
 
 
 def unpack(rows: Rows, folder: str) -> tuple[dict[str, Row], dict[str, Packed]]:
-    """Return rows that count the weights they stand for, and these weights by their stored names.
+    """Return rows that count unpacked weights, and the packed weights by their stored names.
 
-    A scale, a zero, an index or a table has a role of its own, and adds nothing to the parameters.
-    ``folder`` is where a config may say how many bits an element takes; it is not looked at where
-    the shapes tell.
+    Scales, zeros, indices and tables get roles of their own, and add nothing to the parameters. If
+    shapes do not determine the bits of an element, they are read from the config in ``folder``.
 
     Raises:
-        CheckpointError: the config is needed, and cannot be read.
+        CheckpointError: the config is needed, but cannot be read.
 
     Example:
         >>> from weighbridge.ledger.rows import Row
@@ -122,7 +121,7 @@ def unpack(rows: Rows, folder: str) -> tuple[dict[str, Row], dict[str, Packed]]:
 
 
 def _match(row: Row, rows: Rows, bits: _Bits) -> tuple[_Packing, Packed] | None:
-    """Return the first way of packing that a tensor fits, and the weight that it stands for."""
+    """Return the first packing that a tensor fits, and the weight that it packs."""
     for packing in _packings():
         if packing.fits(row, rows):
             weight = _packed(row, packing, rows, bits)
@@ -132,13 +131,13 @@ def _match(row: Row, rows: Rows, bits: _Bits) -> tuple[_Packing, Packed] | None:
 
 
 def _likely(rows: Rows) -> list[Row]:
-    """Return the rows of a dtype that weights are packed into; most checkpoints have none."""
+    """Return the rows with a dtype that weights are packed into; most checkpoints have none."""
     dtypes = frozenset[str]().union(*(packing.dtypes for packing in _packings()))
     return [row for row in rows.values() if row.dtype in dtypes]
 
 
 def _packed(row: Row, packing: _Packing, rows: Rows, bits: _Bits) -> Packed | None:
-    """Return the weight that a tensor stands for in a way of packing; None if it does not fit."""
+    """Return the weight that a tensor holds under a packing; None if it does not fit."""
     base = packing.base(row.name)
     beside = tuple(base + ending for ending in packing.roles if base + ending in rows)
     endings = {packing.weight, *packing.needs, *packing.any}
@@ -208,14 +207,14 @@ def _roles(entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 class _Bits:
-    """The bits of an element by the config beside a checkpoint, which is read when first needed."""
+    """The bits of an element, from the config beside a checkpoint, which is read when needed."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._quantization: dict[str, Any] | None = None
 
     def of(self, path: str) -> int | None:
-        """Return the bits of a module, which may have its own; None if the config has none."""
+        """Return the bits of a module, which may have its own; None if the config has no bits."""
         if self._quantization is None:
             self._quantization = _quantization(self.folder)
         own_entry = self._quantization.get(path)
@@ -224,7 +223,7 @@ class _Bits:
 
 
 def _quantization(folder: str) -> dict[str, Any]:
-    """Return the quantisation in a folder's config: of transformers' kind, MLX's or AutoGPTQ's."""
+    """Return the quantisation in a folder's config, as transformers, MLX or AutoGPTQ write it."""
     for name in _CONFIGS:
         config = _config_at(os.path.join(folder, name))
         if config:
@@ -235,7 +234,7 @@ def _quantization(folder: str) -> dict[str, Any]:
 
 
 def _of_groups(quantization: Mapping[str, Any]) -> int | None:
-    """Return the bits of compressed-tensors' groups, if all agree."""
+    """Return the bits of the groups of compressed-tensors, if all agree."""
     groups = quantization.get("config_groups")
     of_groups = groups.values() if isinstance(groups, dict) else ()
     weights = [group.get("weights") for group in of_groups if isinstance(group, dict)]
@@ -244,7 +243,7 @@ def _of_groups(quantization: Mapping[str, Any]) -> int | None:
 
 
 def _config_at(path: str) -> dict[str, Any]:
-    """Return what a config holds, and nothing where there is none."""
+    """Return the content of a config, empty if there is no config."""
     try:
         return read_object(path)
     except CheckpointError as error:

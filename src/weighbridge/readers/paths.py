@@ -1,4 +1,4 @@
-"""Which files a path means: a file itself, those of a pattern, or what to read of a folder."""
+"""Finds the files that a path refers to: one file, those of a pattern, or those of a folder."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from weighbridge.readers.stores import store_of
 
 EMPTY = Rule(
     "no-checkpoint",
-    "the folder holds no checkpoint",
-    f"give a folder that holds {READ_SUFFIXES} files",
+    "the folder contains no checkpoint",
+    f"give a folder with {READ_SUFFIXES} files",
 )
 NO_MATCH = Rule(
     "no-match",
-    "no file fits this pattern",
-    "check its spelling, and that the shell leaves it as it is",
+    "no file matches this pattern",
+    "check its spelling, and quote it in the shell",
 )
-AMBIGUOUS = Rule("which-index", "the folder holds several indexes", "name the one that is meant")
+AMBIGUOUS = Rule(
+    "which-index", "the folder contains several indexes", "give the path of one of them"
+)
 
 
 def files_at(path: str) -> list[str]:
-    """Return the files that a path means, at least one.
+    """Return the files that a path refers to, at least one.
 
     Raises:
-        CheckpointError: no file fits the pattern, or the folder holds no checkpoint that is read.
+        CheckpointError: no file matches the pattern, or the folder contains no checkpoint that can
+            be read.
     """
     if is_remote(path):
         return _remote_files(path)
@@ -67,7 +70,7 @@ def _remote_files(path: str) -> list[str]:
 
 
 def looks_like_checkpoint(path: str) -> bool:
-    """Return whether a path is plainly that of a checkpoint, and not of a config."""
+    """Return whether a path is clearly that of a checkpoint, and not of a config."""
     path = without_secrets(path)
     indexes = (suffix + INDEX_SUFFIX for suffix in FORMATS)
     if path.endswith((*FORMATS, *indexes)) or _is_pattern(path):
@@ -84,7 +87,7 @@ def _no_match(path: str) -> list[str]:
 
 
 def _choose(folder: str, names: list[str]) -> list[str]:
-    """Return what to read of a folder: an index, one file or several."""
+    """Return the files to read in a folder: an index, one file or several."""
     for suffix in FORMATS:
         if chosen := _of_format(names, suffix, folder):
             return chosen

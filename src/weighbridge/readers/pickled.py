@@ -1,9 +1,9 @@
-"""Reads a pickle as data: what it would build, with nothing imported, called or set.
+"""Reads a pickle as data: returns what it would build, but imports, calls and sets nothing.
 
 A pickle is a program for a stack machine. This machine builds lists, dicts, tuples, numbers and
-texts as Python's own does. What would be imported becomes a `Global`, what would be called a
-`Called`, and neither does anything: to make sense of them is the reader's task. The instructions
-are those of Python's ``pickletools``, protocols 0 to 5.
+strings as Python's own does. An import becomes a `Global` and a call becomes a `Called`; neither
+does anything, and it is up to the reader to interpret them. The instructions are those of Python's
+``pickletools``, protocols 0 to 5.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from weighbridge.readers.rules import FETCH, Rule
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
-MOST_STEPS = 1_800_000  # some 40 make a tensor, and any of them may make an object of sixty bytes
+MOST_STEPS = 1_800_000  # a tensor takes about 40, and each may create an object of 60 bytes
 _MOST_DIGITS = 20
 
-STEP = Rule(
-    "pickle-step", "a pickle must be made of known instructions, each with what it needs", FETCH
-)
+STEP = Rule("pickle-step", "a pickle must consist of known instructions with valid operands", FETCH)
 STEPS = Rule("pickle-steps", f"a pickle may have at most {MOST_STEPS:,} instructions", FETCH)
-CUT = Rule("pickle-cut", "a pickle must end with a stop", FETCH)
+CUT = Rule("pickle-cut", "a pickle must end with a STOP instruction", FETCH)
 GLOBAL = Rule(
-    "pickle-global", "a pickle may name only what checkpoints need", "do not load this checkpoint"
+    "pickle-global",
+    "a pickle may refer only to functions and classes that checkpoints need",
+    "do not load this checkpoint",
 )
-KEY = Rule("pickle-key", "a key must be a text, a number or null", FETCH)
+KEY = Rule("pickle-key", "a key must be a string, a number or null", FETCH)
 
 
 class Global(NamedTuple):
-    """What a pickle would import; its path is module and name in one."""
+    """An object that a pickle would import; ``path`` is its module and name, joined by a dot."""
 
     module: str
     name: str
@@ -40,7 +40,7 @@ class Global(NamedTuple):
 
 
 class Called:
-    """What a pickle would call, its arguments, and the ``state`` it would set on the result."""
+    """A call that a pickle would make, its arguments, and the ``state`` of the result."""
 
     __slots__ = ("arguments", "state", "what")
 
@@ -49,7 +49,7 @@ class Called:
 
 
 class Reference:
-    """What a pickle says to be stored outside of it."""
+    """An object that is stored outside the pickle."""
 
     __slots__ = ("stored_as",)
 
@@ -60,10 +60,12 @@ class Reference:
 def unpickled(
     raw: bytes, path: str, start: int = 0, *, known: Container[str] | None = None
 ) -> tuple[Any, int]:
-    """Return what a pickle would build, and where it ends; it may name only what is ``known``.
+    """Return what a pickle would build, and the offset of its end.
+
+    If ``known`` is given, the pickle may refer only to these functions and classes.
 
     Raises:
-        CheckpointError: it is no pickle, or one that is cut off, or it names something else.
+        CheckpointError: this is not a pickle, or it is cut off, or it refers to something unknown.
 
     Example:
         >>> import os, pickle
@@ -87,10 +89,10 @@ def unpickled(
 
 
 def _run(machine: _Machine, at: int) -> bool:  # noqa: C901  # see below
-    """Do instructions, and return whether the stop was reached; ``machine.at`` is the last one.
+    """Run instructions, and return whether STOP was reached; ``machine.at`` is the last one.
 
-    A checkpoint of a thousand tensors has thirty thousand instructions. Those of which most are
-    made are done in place, and all others by the table: a call would take longer than what it does.
+    A checkpoint of a thousand tensors has thirty thousand instructions. The most frequent ones are
+    run in place, because a call would take longer than the work; all others are in the table.
     """
     raw, stack, memo, marks = machine.raw, machine.stack, machine.memo, machine.marks
     push, number_at = stack.append, struct.Struct("<I").unpack_from
@@ -137,7 +139,7 @@ def _run(machine: _Machine, at: int) -> bool:  # noqa: C901  # see below
 
 
 class _PickleCutError(Exception):
-    """More bytes are asked for than there are."""
+    """The pickle ends before an operand does."""
 
 
 _WRONG = (
@@ -152,9 +154,9 @@ _WRONG = (
 
 
 class _Machine:
-    """What the instructions work on.
+    """The state that instructions work on.
 
-    One of them takes the machine and its place, and returns the next one's place.
+    An instruction takes the machine and its own offset, and returns the offset of the next one.
     """
 
     __slots__ = ("at", "copied", "known", "marks", "memo", "path", "raw", "stack")
@@ -168,27 +170,27 @@ class _Machine:
         self.copied = 0
 
     def taken(self, at: int, length: int) -> bytes:
-        """Return so many bytes from there on."""
+        """Return ``length`` bytes at an offset."""
         if length > len(self.raw) - at:
             raise _PickleCutError
         return self.raw[at : at + length]
 
     def line(self, at: int) -> tuple[bytes, int]:
-        """Return the bytes up to the end of the line, and where the next one begins."""
+        """Return the bytes up to the end of the line, and the offset of the next line."""
         end = self.raw.find(b"\n", at)
         if end < 0:
             raise _PickleCutError
         return self.raw[at:end], end + 1
 
     def since_mark(self) -> list[Any]:
-        """Take from the stack what stands above the last mark."""
+        """Remove the items above the last mark from the stack, and return them."""
         mark = self.marks.pop()
         items = self.stack[mark:]
         del self.stack[mark:]
         return items
 
     def set_in(self, into: Any, pairs: Iterable[tuple[Any, Any]]) -> None:
-        """Put pairs into a dict; what is put into anything else is left out."""
+        """Put pairs into a dict; ignore pairs for anything else."""
         for key, value in pairs:
             if not isinstance(key, _KEYS):
                 raise KEY.broken(self.path, found=type(key).__name__)
@@ -196,10 +198,10 @@ class _Machine:
                 into[key] = value
 
     def named(self, module: str, name: str) -> Global:
-        """Return what would be imported, if it may be named."""
+        """Return what would be imported, if it is known."""
         imported = Global(module, name, f"{module}.{name}")
         if self.known is not None and imported.path not in self.known:
-            raise GLOBAL.broken(self.path, names=imported.path)
+            raise GLOBAL.broken(self.path, name=imported.path)
         return imported
 
 
@@ -244,7 +246,7 @@ def _push_number(form: str) -> Callable[[_Machine, int], int]:
 
 
 def _counted(form: str, make: Callable[[bytes], Any]) -> Callable[[_Machine, int], int]:
-    """Return an instruction that pushes what is made of bytes behind their number."""
+    """Return an instruction that pushes an object made from bytes, which follow their number."""
     packed = struct.Struct(form)
 
     def step(machine: _Machine, at: int) -> int:
@@ -257,7 +259,7 @@ def _counted(form: str, make: Callable[[bytes], Any]) -> Callable[[_Machine, int
 
 
 def _lined(make: Callable[[bytes], Any]) -> Callable[[_Machine, int], int]:
-    """Return an instruction that pushes what is made of a line."""
+    """Return an instruction that pushes an object made from a line."""
 
     def step(machine: _Machine, at: int) -> int:
         line, at = machine.line(at)
@@ -271,7 +273,7 @@ def _tuple_of(length: int) -> Callable[[_Machine, int], int]:
     def step(machine: _Machine, at: int) -> int:
         stack = machine.stack
         if len(stack) < length:
-            raise IndexError("too little on the stack")
+            raise IndexError("too few items on the stack")
         stack[-length:] = [tuple(stack[-length:])]
         return at
 
@@ -279,7 +281,7 @@ def _tuple_of(length: int) -> Callable[[_Machine, int], int]:
 
 
 def _marked(make: Callable[[list[Any]], Any]) -> Callable[[_Machine, int], int]:
-    """Return an instruction that pushes what is made of all above the mark."""
+    """Return an instruction that pushes an object made from all items above the mark."""
 
     def step(machine: _Machine, at: int) -> int:
         machine.stack.append(make(machine.since_mark()))
@@ -288,7 +290,7 @@ def _marked(make: Callable[[list[Any]], Any]) -> Callable[[_Machine, int], int]:
     return step
 
 
-# Instructions that are alone in their kind
+# All other instructions
 
 
 def _pop(machine: _Machine, at: int) -> int:
@@ -352,7 +354,7 @@ def _global(machine: _Machine, at: int) -> int:
 def _global_of_stack(machine: _Machine, at: int) -> int:
     name, module = machine.stack.pop(), machine.stack.pop()
     if not isinstance(module, str) or not isinstance(name, str):
-        raise TypeError("a name that is no text")
+        raise TypeError("a name is not a string")
     machine.stack.append(machine.named(module, name))
     return at
 
@@ -392,7 +394,7 @@ def _memoize(machine: _Machine, at: int) -> int:
 
 
 def _call(machine: _Machine, at: int) -> int:
-    """Push what stands for a call; a dict is the one thing that is made."""
+    """Push a `Called`, except that a dict is created."""
     stack = machine.stack
     arguments = stack.pop()
     what = stack[-1]
@@ -400,10 +402,9 @@ def _call(machine: _Machine, at: int) -> int:
         made: dict[Any, Any] = {}
         if arguments and isinstance(arguments[-1], list | tuple):
             machine.copied += len(arguments[-1])
-            if machine.copied > len(
-                machine.raw
-            ):  # one list of pairs may be made a dict of any number of times
-                raise ValueError("more pairs in dicts than bytes")
+            # Any number of dicts may be created from the same list of pairs.
+            if machine.copied > len(machine.raw):
+                raise ValueError("the dicts have more pairs than the pickle has bytes")
             machine.set_in(made, ((pair[0], pair[1]) for pair in arguments[-1]))
         stack[-1] = made
     else:
@@ -422,17 +423,17 @@ def _refer(machine: _Machine, at: int) -> int:
 
 
 def _unknown(machine: _Machine, at: int) -> int:
-    raise ValueError(f"no instruction {machine.raw[at - 1 : at]!r}")
+    raise ValueError(f"unknown instruction {machine.raw[at - 1 : at]!r}")
 
 
-# What is made of bytes
+# Objects made from bytes
 
 
 def _integer(text: bytes) -> int:
     if text in (b"00", b"01"):
         return text == b"01"
     if len(text) > _MOST_DIGITS:
-        raise ValueError("an integer of too many digits")
+        raise ValueError("an integer has too many digits")
     return int(text)
 
 
@@ -442,7 +443,7 @@ def _long(text: bytes) -> int:
 
 def _signed(raw: bytes) -> int:
     if len(raw) > 0xFF:
-        raise ValueError("an integer of too many bytes")
+        raise ValueError("an integer has too many bytes")
     return int.from_bytes(raw, "little", signed=True)
 
 

@@ -1,9 +1,9 @@
-"""Reads a PyTorch checkpoint without PyTorch: `torch.save`'s zip archives and its older files.
+"""Reads a PyTorch checkpoint without PyTorch: the zip archives of `torch.save` and its older files.
 
-Both hold a pickle that says how each tensor is rebuilt from a storage that lies beside it. The
-pickle is read as data (`pickled`): nothing in it is imported or called, and one that would call
-what no checkpoint needs is refused. Of storages only their sizes are looked at. The formats are
-those of ``torch/serialization.py``.
+Both contain a pickle that rebuilds each tensor from a storage beside it. The pickle is read as data
+(`pickled`): nothing in it is imported or called, and a pickle that refers to anything that
+checkpoints do not need is refused. Storages are not read; only their sizes are checked. The formats
+are those of ``torch/serialization.py``.
 """
 
 from __future__ import annotations
@@ -34,31 +34,30 @@ _OLD_START = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9"  # the pickle of this numbe
 
 PICKLE = Rule(
     "torch-pickle",
-    "a PyTorch archive must hold one data.pkl",
-    "if it is TorchScript, save its state dict",
+    "a PyTorch archive must contain exactly one data.pkl",
+    "if this is TorchScript, save its state dict",
 )
 PICKLE_LIMIT = Rule(
     "torch-limit", f"the pickle may have at most {LONGEST_PICKLE_BYTES:,} bytes", FETCH
 )
-NOT_ONE = Rule("torch-file", "the file must be what torch.save writes", FETCH)
+NOT_ONE = Rule("torch-file", "the file must have the format that torch.save writes", FETCH)
 TENSOR = Rule(
     "torch-tensor",
-    "a tensor must have a storage, and sizes and strides that are whole numbers, "
-    f"at most {MOST_DIMS} of each",
+    f"a tensor must have a storage, and at most {MOST_DIMS} sizes and strides, "
+    "which must be non-negative integers",
     REWRITE,
 )
 ELEMENTS = Rule("torch-elements", "a tensor must have fewer than 2^63 elements", REWRITE)
-STORAGE = Rule("torch-storage", "a storage must lie in the file, of the size that is stated", FETCH)
+STORAGE = Rule("torch-storage", "a storage must be in the file, with its stated size", FETCH)
 BEYOND = Rule("torch-beyond", "a tensor must lie inside its storage", FETCH)
 DEEP = Rule(
     "torch-deep",
-    f"dicts may nest at most {MOST_DEEP} deep, and hold at most {MOST_TENSORS:,} entries, "
-    "of names of at most"
-    f" {LONGEST_NAMES:,} characters together",
+    f"dicts may nest at most {MOST_DEEP} deep, and have at most {MOST_TENSORS:,} entries "
+    f"and {LONGEST_NAMES:,} characters in their names",
     REWRITE,
 )
 
-# The classes of storages, and the dtypes that newer files name instead. Source: torch/storage.py,
+# The classes of storages, and the dtypes that newer files name instead. Sources: torch/storage.py,
 # torch/_utils.py.
 _STORAGES = {
     "DoubleStorage": "F64",
@@ -78,8 +77,8 @@ _STORAGES = {
     "QInt32Storage": "I32",
     "UntypedStorage": "U8",
 }
-# What a pickle may name: what rebuilds tensors, and harmless objects that trainers keep beside
-# them. Nothing is run.
+# The names that a pickle may refer to: functions that rebuild tensors, and harmless objects that
+# trainers store beside them. Nothing is run.
 _REBUILD = {
     "torch._utils._rebuild_tensor",
     "torch._utils._rebuild_tensor_v2",
@@ -129,7 +128,7 @@ _KNOWN = {
 
 
 class _TorchTensor(NamedTuple):
-    """A tensor as a pickle rebuilds it: its storage, and where it lies in it."""
+    """A tensor as a pickle rebuilds it: its storage, and its place in that storage."""
 
     key: str
     stored: str
@@ -151,10 +150,10 @@ def recognise(start: bytes) -> bool:
 
 
 def read(path: str) -> Header:
-    """Return every tensor in a checkpoint, nested dicts under dotted names, in the saved order.
+    """Return all tensors in a checkpoint, in the order in which they were saved.
 
-    Tensors that are one view of one storage are shared: the second is ``tied_to`` the first and
-    adds no parameters.
+    The keys of nested dicts are joined by dots. Tensors that are the same view of the same storage
+    are shared: the second is ``tied_to`` the first, and adds no parameters.
 
     Raises:
         CheckpointError: the file breaks a rule of the format; the message starts with the rule's
@@ -171,7 +170,7 @@ def read(path: str) -> Header:
 
 
 def _of_archive(file: BinaryIO, path: str) -> tuple[Any, dict[str, int], int]:
-    """Return what an archive's pickle would build, the bytes of each storage, the bytes read."""
+    """Return what the pickle in an archive would build, the storage sizes, and the bytes read."""
     members = archive.members(file, path)
     named = [name for name in members if name.endswith("/data.pkl") and name.count("/") == 1]
     if len(named) != 1:
@@ -192,7 +191,8 @@ def _of_archive(file: BinaryIO, path: str) -> tuple[Any, dict[str, int], int]:
 def _of_pickles(file: BinaryIO, path: str) -> tuple[Any, dict[str, int], int]:
     """Return the same for an older file.
 
-    It is five pickles: a number, a version, the machine, the tensors, the keys of the storages.
+    Such a file begins with five pickles: a magic number, a version, the system, the tensors, and
+    the keys of the storages.
     """
     file_bytes, length = size_of(file), _FIRST_PIECE
     while True:
@@ -223,7 +223,7 @@ _FIRST_PIECE = 1 << 20
 def _laid_out(
     file: BinaryIO, found: Any, keys: Any, at: int, path: str
 ) -> Iterator[tuple[str, int]]:
-    """Yield the bytes of each storage; they lie end to end, each after its number of elements."""
+    """Yield the size of each storage; storages lie end to end, each after its element count."""
     widths = {
         tensor.key: stored_bytes(1, tensor.stored) for _, tensor in _nested_tensors(found, path)
     }
@@ -244,19 +244,19 @@ def _laid_out(
 
 
 def _nested_tensors(value: Any, path: str) -> Iterator[tuple[str, _TorchTensor]]:
-    """Yield the tensors in what a pickle would build: in dicts and lists, in one another."""
+    """Yield the tensors in nested dicts and lists that a pickle would build."""
     return _TensorWalk(path).tensors({"": value}, "", 0)
 
 
 class _TensorWalk:
-    """Goes through nested dicts and lists, within the limits of the rule ``torch-deep``."""
+    """Walks through nested dicts and lists, within the limits of the rule ``torch-deep``."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._entries = self._characters = 0
 
     def tensors(self, value: Any, parent: str, depth: int) -> Iterator[tuple[str, _TorchTensor]]:
-        """Yield each tensor with its name, the parts of which are joined by dots."""
+        """Yield each tensor with its name, whose parts are joined by dots."""
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             if not isinstance(item, _VISITED):
                 continue
@@ -280,7 +280,7 @@ _VISITED = (Called, dict, list, tuple)
 
 
 def _rebuilt(called: Called, name: str, path: str, depth: int = 1) -> _TorchTensor | None:
-    """Return the tensor that a call would rebuild; None of a call that rebuilds none."""
+    """Return the tensor that a call would rebuild; None if the call does not rebuild a tensor."""
     what, arguments = called.what.path if isinstance(called.what, Global) else "", called.arguments
     if what in _REBUILD:
         return _tensor(arguments, name, path)
@@ -317,14 +317,14 @@ def _tensor(arguments: Any, name: str, path: str) -> _TorchTensor:
 
 
 def _sizes_in(sizes: Any) -> tuple[Any, ...]:
-    """Return the sizes in a tuple, or in a call of `torch.Size`; ``(None,)`` if there are none."""
+    """Return the sizes in a tuple or in a call of `torch.Size`; ``(None,)`` for anything else."""
     if isinstance(sizes, Called) and isinstance(sizes.arguments, tuple) and sizes.arguments:
         sizes = sizes.arguments[0]
     return tuple(sizes) if isinstance(sizes, tuple | list) and len(sizes) <= MOST_DIMS else (None,)
 
 
 def _storage(reference: Any, name: str, path: str) -> tuple[str, str, int]:
-    """Return a storage's key, its dtype, and how many elements of it there are."""
+    """Return a storage's key, its dtype, and the number of its elements."""
     stored = reference.stored_as if isinstance(reference, Reference) else None
     if isinstance(stored, tuple) and len(stored) >= 5 and stored[0] == "storage":
         _, kind, key, _, length = stored[:5]
@@ -335,7 +335,7 @@ def _storage(reference: Any, name: str, path: str) -> tuple[str, str, int]:
 
 
 def _rows(tensors: dict[str, _TorchTensor], sizes: dict[str, int], path: str) -> Iterator[Row]:
-    """Yield the rows of tensors, each held to lie inside its storage, and that inside the file."""
+    """Yield the rows of tensors; check that each lies inside its storage."""
     first: dict[_TorchTensor, str] = {}
     measures: dict[tuple[Any, ...], tuple[int, int, int]] = {}
     for name, tensor in tensors.items():
@@ -355,12 +355,11 @@ def _rows(tensors: dict[str, _TorchTensor], sizes: dict[str, int], path: str) ->
 
 
 def _measured(tensor: _TorchTensor, name: str, path: str) -> tuple[int, int, int]:
-    """Return a tensor's elements, the bytes of its storage, and where its last element ends."""
+    """Return a tensor's elements, the bytes of its storage, and the offset of its end."""
     count = elements(tensor.shape)
     if count is None:
         raise ELEMENTS.broken(path, tensor=name, shape=tensor.shape)
-    last = (
-        tensor.offset + sum(map(mul, tensor.shape, tensor.strides)) - sum(tensor.strides)
-    )  # of index size - 1
+    # The last element has the index size - 1 in each dim.
+    last = tensor.offset + sum(map(mul, tensor.shape, tensor.strides)) - sum(tensor.strides)
     ends = stored_bytes(last + 1, tensor.dtype) if count else 0
     return count, stored_bytes(tensor.length, tensor.stored), ends

@@ -1,6 +1,6 @@
-"""The rules that every header must keep, and the checks that all formats share.
+"""The rules that every header must follow, and the checks that all formats share.
 
-A rule has a short name that never changes, and one message for a file that breaks it.
+A rule has a short name that never changes, and a message for files that break it.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from weighbridge.errors import CheckpointError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# The digits of 2^64 - 1. No size or offset needs more, and Python takes quadratic time over a long
-# integer.
+# The digits of 2^64 - 1. No size or offset needs more, and Python takes quadratic time to parse a
+# long integer.
 _MOST_DIGITS = 20
-# Small values take some forty times the bytes that spell them. 100,000 matrices have 1,200,000 of
-# these marks, 12 each. As many as may be take up to 190 MiB and a second, where the names and texts
-# between them are short ASCII.
+# In memory, a small value takes about forty times its bytes in the text. 100,000 matrices have
+# 1,200,000 of these marks, 12 each. This limit allows up to 190 MiB and one second, if the names
+# and texts between the marks are short and ASCII.
 MOST_ITEMS = 1_250_000
 LONGEST_CONFIG_BYTES = 2 * 2**20
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PASSWORD = re.compile(r"^(\w+://)[^/]*@")
 _ITEM_MARKS = (b",", b":", b"[", b"{")
-ELEMENTS_LIMIT = 2**63  # of one tensor; it has fewer
+ELEMENTS_LIMIT = 2**63  # a tensor must have fewer
 
 
 class Rule(NamedTuple):
-    """A rule: its name, what must hold, and what to do about a file that breaks it."""
+    """A rule: its name, what must be true, and what to do about a file that breaks it."""
 
     name: str
     what: str
@@ -42,16 +42,16 @@ class Rule(NamedTuple):
 
         Example:
             >>> print(OBJECT.broken("index.json", found=[]))
-            index.json: object: the JSON must be one object (found = a list of 0).
-            Write it again, or fetch it again.
+            index.json: object: the JSON must be a single object (found = a list of 0).
+            Save the file again, or download it again.
         """
         return CheckpointError(
             f"{self.name}: {self.what}", where=without_secrets(path), values=values, hint=self.hint
         )
 
 
-FETCH = "the file is damaged or is not what its name says: fetch it again"
-REWRITE = "write it again, or fetch it again"
+FETCH = "the file is damaged, or is not what its name says: download it again"
+REWRITE = "save the file again, or download it again"
 
 MISSING = Rule("missing", "there is no such file", "check the spelling of the path")
 UNREADABLE = Rule("unreadable", "the file cannot be opened", "check its permissions and its links")
@@ -60,23 +60,23 @@ REGULAR = Rule(
     "only a regular file can be read",
     "give a file, not a folder, a pipe or a device",
 )
-ITEMS = Rule("items", f"the JSON may have at most {MOST_ITEMS:,} commas, colons, [ and {{", FETCH)
+ITEMS = Rule(
+    "items", f"the JSON may have at most {MOST_ITEMS:,} commas, colons and opening brackets", FETCH
+)
 UTF8 = Rule("utf-8", "the JSON must be valid UTF-8", FETCH)
-SYNTAX = Rule("json", "the text must be JSON", FETCH)
-NESTING = Rule("nesting", "the JSON must not nest deeply", FETCH)
-DUPLICATE = Rule("duplicate", "a name may stand only once in an object", REWRITE)
+SYNTAX = Rule("json", "the text must be valid JSON", FETCH)
+NESTING = Rule("nesting", "the JSON must not be nested too deeply", FETCH)
+DUPLICATE = Rule("duplicate", "a name may occur only once in an object", REWRITE)
 DIGITS = Rule("digits", f"an integer may have at most {_MOST_DIGITS} digits", REWRITE)
 CONFIG_LIMIT = Rule(
     "config-limit", f"a config may have at most {LONGEST_CONFIG_BYTES:,} bytes", FETCH
 )
-OBJECT = Rule("object", "the JSON must be one object", REWRITE)
-SURROGATE = Rule(
-    "surrogate", "a name or text must be writable as UTF-8: half a surrogate pair is not", REWRITE
-)
+OBJECT = Rule("object", "the JSON must be a single object", REWRITE)
+SURROGATE = Rule("surrogate", "a name or text must not contain half of a surrogate pair", REWRITE)
 
 
 def is_remote(path: str) -> bool:
-    r"""Return whether a path is an address, and not that of a file on this disk.
+    r"""Return whether a path is an address, and not a local path.
 
     Example:
         >>> is_remote("hf://org/name"), is_remote("a.safetensors"), is_remote("C:\\a.safetensors")
@@ -100,18 +100,18 @@ def without_secrets(path: str) -> str:
 
 
 def parse_object(raw: bytes, path: str) -> dict[str, Any]:
-    """Return a JSON object, parsed as strictly as safetensors does: Python's own parser is laxer.
+    """Return a JSON object, parsed as strictly as in safetensors; Python's own parser is laxer.
 
     Raises:
-        CheckpointError: one of the rules ``items``, ``utf-8``, ``json``, ``nesting``,
-            ``duplicate``, ``digits`` and ``object``.
+        CheckpointError: the text breaks one of the rules ``items``, ``utf-8``, ``json``,
+            ``nesting``, ``duplicate``, ``digits`` and ``object``.
 
     Example:
         >>> parse_object(b'{"shape": [2, 3]}', "a.safetensors")
         {'shape': [2, 3]}
         >>> parse_object(b'{"shape": [], "shape": [2]}', "a.safetensors")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        weighbridge.errors.CheckpointError: a.safetensors: duplicate: a name may stand only once ...
+        weighbridge.errors.CheckpointError: a.safetensors: duplicate: a name may occur only once ...
     """
     items = items_in(raw)
     if items > MOST_ITEMS:
@@ -135,9 +135,9 @@ def parse_object(raw: bytes, path: str) -> dict[str, Any]:
 
 
 def items_in(raw: bytes) -> int:
-    """Return at least how many values a JSON text has; 0 for one too short to have too many.
+    """Return a lower bound of the number of values in a JSON text, or 0 if the text is short.
 
-    Marks inside strings count too, so that a few texts are refused a little earlier.
+    Marks inside strings count too, so a few texts are refused slightly too early.
     """
     if len(raw) <= MOST_ITEMS:
         return 0
@@ -145,10 +145,10 @@ def items_in(raw: bytes) -> int:
 
 
 def check_text(texts: list[str], path: str) -> None:
-    r"""Refuse text that JSON can escape but UTF-8 cannot write, such as ``"\ud800"``.
+    r"""Refuse text that JSON can escape but UTF-8 cannot encode, such as ``"\ud800"``.
 
     Raises:
-        CheckpointError: the rule ``surrogate``.
+        CheckpointError: a text breaks the rule ``surrogate``.
     """
     try:
         "".join(texts).encode()
@@ -157,12 +157,12 @@ def check_text(texts: list[str], path: str) -> None:
 
 
 def is_size(value: object) -> bool:
-    """Return whether a JSON value is a non-negative integer: no bool, no float, not even 2.0."""
+    """Return whether a JSON value is a non-negative integer; a bool or 2.0 is not."""
     return type(value) is int and value >= 0
 
 
 def elements(shape: Iterable[int]) -> int | None:
-    """Return the product of sizes, or None from 2^63 on; no product on the way is much larger.
+    """Return the product of sizes, or None if it is 2^63 or more.
 
     Example:
         >>> elements((768, 30522)), elements(()), elements((0, 2**63))
@@ -188,7 +188,7 @@ def _integer(path: str, text: str) -> int | float:
     if len(text) > _MOST_DIGITS:
         raise DIGITS.broken(path, digits=len(text), starts=text[:12])
     if text == "-0":
-        return -0.0  # as for safetensors: no non-negative integer, but a float
+        return -0.0  # as in safetensors: a float, not a non-negative integer
     return int(text)
 
 

@@ -1,10 +1,10 @@
 """Reads the header of a safetensors file.
 
-The format is 8 bytes (the header's length N, little-endian), N bytes of JSON and the tensors' data.
-The rules are those of the reference, https://github.com/huggingface/safetensors
-(``safetensors/src/tensor.rs`` and the README's "Format"). Its code lets some pass that are refused
-here: a space before the header, a name that stands twice, a tensor written as a list, keys beside
-the three, null for metadata, and 2^63 elements and more that a size of 0 multiplies away.
+The format is 8 bytes (the header's length N, little-endian), N bytes of JSON, and the tensors'
+data. The rules are those of the reference, https://github.com/huggingface/safetensors
+(``safetensors/src/tensor.rs`` and the README's "Format"). The reference accepts some files that are
+refused here: a space before the header, a duplicate name, a tensor written as a list, additional
+keys, null for metadata, and sizes whose product exceeds 2^63 before it is multiplied by 0.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ LONGEST_HEADER_BYTES = 100_000_000
 _KEYS = ("dtype", "shape", "data_offsets")
 
 TOO_SHORT = Rule(
-    "too-short", "a safetensors file starts with 8 bytes that give its header's length", FETCH
+    "too-short", "a safetensors file must start with 8 bytes for the length of its header", FETCH
 )
 HEADER_LIMIT = Rule(
     "header-limit", f"a header may have at most {LONGEST_HEADER_BYTES:,} bytes", FETCH
 )
 HEADER_CUT = Rule("header-cut", "the header must end before the file does", FETCH)
-HEADER_START = Rule("header-start", "a header must start with {", FETCH)
-METADATA = Rule("metadata", "__metadata__ must be an object of text to text", REWRITE)
-ENTRY = Rule("entry", "a tensor must be an object", REWRITE)
+HEADER_START = Rule("header-start", "a header must start with an opening brace", FETCH)
+METADATA = Rule("metadata", "__metadata__ must be an object of strings", REWRITE)
+ENTRY = Rule("entry", "the entry of a tensor must be an object", REWRITE)
 MISSING_KEY = Rule("missing-key", f"a tensor must have {', '.join(_KEYS)}", REWRITE)
 EXTRA_KEY = Rule("extra-key", f"a tensor may have only {', '.join(_KEYS)}", REWRITE)
 DTYPE = Rule("dtype", f"a dtype must be one of {', '.join(DTYPE_BITS)}", REWRITE)
@@ -56,19 +56,15 @@ ELEMENTS = Rule("elements", "a tensor must have fewer than 2^63 elements", REWRI
 WHOLE_BYTES = Rule("whole-bytes", "a tensor's elements must fill whole bytes", REWRITE)
 OFFSETS = Rule("offsets", "data_offsets must be two non-negative integers", REWRITE)
 BACKWARDS = Rule("backwards", "a tensor's data must not end before it begins", REWRITE)
-SIZE = Rule("size", "data_offsets must span the bytes that the shape and the dtype take", REWRITE)
+SIZE = Rule("size", "data_offsets must match the shape and the dtype", REWRITE)
 OVERLAP = Rule("overlap", "two tensors must not share bytes", REWRITE)
-HOLE = Rule("hole", "no byte of the data may lie between two tensors or before the first", REWRITE)
-TRUNCATED = Rule(
-    "truncated", "the tensors must end where the file ends, and it ends too early", FETCH
-)
-TRAILING = Rule(
-    "trailing", "the tensors must end where the file ends, and bytes follow them", FETCH
-)
+HOLE = Rule("hole", "there must be no gap between two tensors or before the first one", REWRITE)
+TRUNCATED = Rule("truncated", "the file must not end before its last tensor does", FETCH)
+TRAILING = Rule("trailing", "the file must not continue after its last tensor", FETCH)
 
 
 def recognise(start: bytes) -> bool:
-    """Tell whether a file's first 9 bytes look like safetensors.
+    """Return whether a file's first 9 bytes look like safetensors.
 
     Example:
         >>> recognise(bytes([2, 0, 0, 0, 0, 0, 0, 0]) + b"{"), recognise(b"PK-archive")
@@ -78,7 +74,7 @@ def recognise(start: bytes) -> bool:
 
 
 def read(path: str) -> Header:
-    """Return what the header says of each tensor, in the header's order. The data is not read.
+    """Return the tensors in the header, in its order. The data is not read.
 
     Raises:
         CheckpointError: the file breaks a rule of the format; the message starts with the rule's
@@ -106,7 +102,7 @@ def read(path: str) -> Header:
 def _header(file: BinaryIO, file_bytes: int, path: str) -> bytes:
     """Return the N bytes of JSON.
 
-    N is held against the limit and the file before anything is allocated.
+    N is compared with the limit and with the length of the file before anything is allocated.
     """
     start = file.read(8)
     if len(start) < 8:
@@ -122,8 +118,8 @@ def _header(file: BinaryIO, file_bytes: int, path: str) -> bytes:
     return header
 
 
-# How writers spell a header: without spaces and escapes, the metadata first, the keys of each
-# tensor in this order.
+# The usual form of a header: no spaces or escapes, the metadata first, and the keys of each tensor
+# in this order.
 _METADATA = re.compile(r'"__metadata__":(\{[^{}]*+\}),')
 _NUMBER = "(?:0|[1-9][0-9]{0,18})"
 _TENSOR = re.compile(
@@ -132,18 +128,18 @@ _TENSOR = re.compile(
         "dtype":"([A-Z0-9_]++","shape":\[ (?:{_NUMBER} (?:,(?=[0-9]) | (?=\])))*+) \],
         "data_offsets":\[({_NUMBER},{_NUMBER})\]
     \}} (?: ,(?=") | \}}[ ]*+\Z)
-    | .+  # all that follows, where it is spelled otherwise: then no group holds anything
+    | .+  # everything else, if it has another form; all groups are then empty
     """,
     re.VERBOSE | re.DOTALL,
 )
 
 
 def _usual(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[str, str]] | None:
-    """Return what `_any` does, in a quarter of its time, for a sound header in the usual spelling.
+    """Return what `_any` returns, in a quarter of the time, for a valid header in the usual form.
 
-    Of any other it returns null. The tensors' data lies in the order of the header, so that each
-    begins where the one before it ends; what tensors of one dtype and shape have in common is told
-    once.
+    For any other header, return None. In the usual form, data lies in the order of the header, so
+    each tensor begins where the one before it ends. Tensors of the same dtype and shape are parsed
+    only once.
     """
     if items_in(header) > MOST_ITEMS:
         return None
@@ -172,7 +168,7 @@ def _usual(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[s
 
 
 def _kinds(spellings: Iterable[str]) -> dict[str, _Kind]:
-    """Return what `_kind` does of each, or nothing if one of them is not sound."""
+    """Return the `_kind` of each spelling; nothing if one of them is invalid."""
     kinds: dict[str, _Kind] = {}
     for spelling in spellings:
         kind = _kind(spelling)
@@ -183,9 +179,9 @@ def _kinds(spellings: Iterable[str]) -> dict[str, _Kind]:
 
 
 def _kind(spelled: str) -> _Kind | None:
-    """Return what tensors of one dtype and shape share: a row but for its name, and its bytes.
+    """Return what tensors of one dtype and shape share: a row without its name, and its bytes.
 
-    None if the dtype or the shape is not sound.
+    Return None if the dtype or the shape is invalid.
 
     Example:
         >>> _kind('F32","shape":[2,3')
@@ -200,7 +196,7 @@ def _kind(spelled: str) -> _Kind | None:
 
 
 def _any(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[str, str]]:
-    """Return the rows and the metadata of a header of any spelling, or raise the rule it breaks."""
+    """Return the rows and the metadata of a header in any form, and check every rule."""
     entries = parse_object(header, path)
     metadata = _metadata(entries.pop("__metadata__", {}), path)
     check_text([*entries], path)
@@ -222,7 +218,7 @@ def _metadata(found: object, path: str) -> dict[str, str]:
 
 
 def _entry_row(name: str, entry: Any, path: str) -> Row:
-    """Return the row of one entry, whose every field is checked: nothing of it is known to hold."""
+    """Return the row of an entry, and check each of its fields."""
     if not isinstance(entry, dict):
         raise ENTRY.broken(path, tensor=name, found=entry)
     for key in _KEYS:

@@ -1,11 +1,13 @@
-"""Reads the index of a TensorFlow checkpoint, `bert_model.ckpt.index`: where each tensor lies.
+"""Reads the index of a TensorFlow checkpoint, `bert_model.ckpt.index`: the place of each tensor.
 
-An index is a table of keys with their values: blocks of them in the order of the keys, each behind
-its kind of compression and a checksum; a block that says where these blocks lie; and 48 bytes that
-say where that one lies. The first key is empty and has the number of data files; the others are the
-names of tensors. The table is told in https://github.com/tensorflow/tensorflow
-(``tensorflow/core/lib/io``: ``format.cc``, ``block_builder.cc``), the values are the messages of
-``tensorflow/core/protobuf/tensor_bundle.proto``. Of the data files only the sizes are looked at.
+An index is a table of keys and values. It consists of data blocks in the order of their keys, each
+followed by its kind of compression and a checksum; a block with the offsets of the data blocks; and
+a footer of 48 bytes with the offset of that block. The value of the first key, which is empty, has
+the number of data files; the other keys are the names of tensors. The table is defined in
+https://github.com/tensorflow/tensorflow (``tensorflow/core/lib/io``: ``format.cc``,
+``block_builder.cc``), and the values are the messages of
+``tensorflow/core/protobuf/tensor_bundle.proto``. Data files are not read; only their sizes are
+checked.
 """
 
 from __future__ import annotations
@@ -29,40 +31,42 @@ LONGEST_INDEX_BYTES = 20_000_000
 LONGEST_KEYS = 50_000_000  # bytes, of all keys together
 _MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
 _FOOTER_BYTES = 48
-_TRAILER_BYTES = 5  # behind a block: its compression, and its checksum
+_TRAILER_BYTES = 5  # after a block: its compression and its checksum
 _COMPRESSIONS = {1: "snappy"}
 
-FOOTER = Rule("tf-footer", "an index must end with the 48 bytes of its footer", FETCH)
+FOOTER = Rule("tf-footer", "an index must end with a footer of 48 bytes", FETCH)
 LIMIT = Rule("tf-limit", f"an index may have at most {LONGEST_INDEX_BYTES:,} bytes", FETCH)
-BLOCK = Rule("tf-block", "a block must lie inside the file, behind the one before it", FETCH)
-CHECKSUM = Rule("tf-checksum", "a block must have the checksum that is stated", FETCH)
+BLOCK = Rule("tf-block", "a block must lie inside the file, after the block before it", FETCH)
+CHECKSUM = Rule("tf-checksum", "a block must match its stated checksum", FETCH)
 COMPRESSED = Rule(
     "tf-compressed",
     "a block must not be compressed",
-    "save the checkpoint again, TensorFlow does not",
+    "save the checkpoint with TensorFlow, which does not compress it",
 )
 KEY = Rule(
     "tf-key",
-    f"keys must be in order, whole, and have at most {LONGEST_KEYS:,} bytes together; "
-    "names are UTF-8",
+    "keys must be complete, in order and in UTF-8, and have at most "
+    f"{LONGEST_KEYS:,} bytes together",
     FETCH,
 )
-MESSAGE = Rule("tf-message", "a value must be a message of fields, each inside of it", FETCH)
+MESSAGE = Rule("tf-message", "a value must be a message of fields, each inside the message", FETCH)
 HEADER = Rule(
-    "tf-header", "the first key must be empty, and say how many data files there are", FETCH
+    "tf-header",
+    "the first key must be empty, and its value must state the number of data files",
+    FETCH,
 )
-TYPE = Rule("tf-type", "a tensor must be of a type that TensorFlow has", "update weighbridge")
+TYPE = Rule("tf-type", "a tensor must have a type that TensorFlow supports", "update weighbridge")
 SHAPE = Rule(
     "tf-shape",
-    "a shape must be of known sizes, none negative, and fewer than 2^63 elements",
+    "a shape must have known sizes, none negative, and fewer than 2^63 elements",
     REWRITE,
 )
-SIZE = Rule("tf-size", "a tensor's data must be as long as its shape and type take", FETCH)
-SHARD = Rule("tf-shard", "a tensor must be in one of as many data files as there are", FETCH)
+SIZE = Rule("tf-size", "the length of a tensor's data must match its shape and type", FETCH)
+SHARD = Rule("tf-shard", "the data file of a tensor must be one of those that the index has", FETCH)
 BEYOND = Rule("tf-beyond", "a tensor must lie inside its data file", FETCH)
 
 # Source: DataType of tensorflow/core/framework/types.proto. Texts and resources have no width and
-# are no weights.
+# are not weights.
 _TYPES = {
     1: "F32",
     2: "F64",
@@ -91,7 +95,7 @@ _TYPES = {
 }
 _OTHERS = {7: "text", 20: "resource", 21: "variant"}
 
-# Numbers of fields.
+# The numbers of the fields.
 _FILES = 1  # of the header
 _TYPE, _SHAPE, _SHARD, _OFFSET, _SIZE, _SLICES = 1, 2, 3, 4, 5, 7  # of an entry
 _DIM, _UNKNOWN_RANK = 2, 3  # of a shape
@@ -100,7 +104,7 @@ _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5  # kinds of values
 
 
 class _Entry(NamedTuple):
-    """What the index says of a tensor, or of a slice of one."""
+    """A tensor in the index, or a slice of one."""
 
     kind: int
     shape: tuple[int, ...]
@@ -111,23 +115,23 @@ class _Entry(NamedTuple):
 
 
 class _TableCutError(Exception):
-    """More bytes are asked for than there are."""
+    """The table ends before a value does."""
 
 
 def recognise(_start: bytes) -> bool:
-    """Tell nothing by a file's first bytes: they are the first name's."""
+    """Return False: the first bytes are those of a key, and may be anything."""
     return False
 
 
 def read(path: str) -> Header:
-    """Return each tensor of a checkpoint, in the order of the index: that of the names.
+    """Return all tensors of a checkpoint, in the order of the index, which is that of the names.
 
-    What an optimizer keeps and the step are tensors like the others. Those that hold texts are in
-    the metadata.
+    The step and the state of an optimizer are tensors like all others. Tensors of texts become
+    metadata.
 
     Raises:
-        CheckpointError: the index breaks a rule of the format, or does not fit the data files that
-            are there.
+        CheckpointError: the index breaks a rule of the format, or does not match the existing data
+            files.
     """
     raw = _index(path)
     rows, others = [], dict[str, str]()
@@ -142,7 +146,7 @@ def read(path: str) -> Header:
 
 
 class Place(NamedTuple):
-    """Where the data of a tensor lie: the file, the byte that they begin at, and what they are."""
+    """The place of a tensor's data, the file and the offset, and its shape and dtype."""
 
     file: str
     offset: int
@@ -151,10 +155,10 @@ class Place(NamedTuple):
 
 
 def places(path: str) -> dict[str, Place]:
-    """Return where the data of each tensor lie that is stored in one piece.
+    """Return the place of each tensor's data, if it is stored in one piece.
 
     Raises:
-        CheckpointError: as `read`.
+        CheckpointError: as in `read`.
     """
     return {
         name: Place(
@@ -174,7 +178,7 @@ def _index(path: str) -> bytes:
 
 
 def _checked_entries(raw: bytes, path: str) -> Iterator[tuple[bytes, str, _Entry, _DataFiles]]:
-    """Yield the key, name and entry of each tensor in the index, and the files of the data."""
+    """Yield the key, name and entry of each tensor in the index, and the data files."""
     pairs = _Table(raw, path).pairs()
     first, value = next(pairs, (None, b""))
     numbers = dict(_numbers(value, path))
@@ -190,11 +194,11 @@ def _checked_entries(raw: bytes, path: str) -> Iterator[tuple[bytes, str, _Entry
         yield key, name, entry, data
 
 
-_SLICE = b"\0"  # the first byte of the keys of slices, which stand beside the whole tensor
+_SLICE = b"\0"  # the first byte of the keys of slices; the whole tensor has a key of its own
 
 
 class _Table:
-    """Goes through a table in the order of its keys."""
+    """Reads a table in the order of its keys."""
 
     def __init__(self, raw: bytes, path: str) -> None:
         self.raw, self.path = raw, path
@@ -206,7 +210,7 @@ class _Table:
         if len(raw) < _FOOTER_BYTES or raw[-len(_MAGIC) :] != _MAGIC:
             raise FOOTER.broken(self.path, index_bytes=len(raw), ends_with=raw[-len(_MAGIC) :])
         footer = raw[-_FOOTER_BYTES : -len(_MAGIC)]
-        _, _, at = self._handle(footer, 0)  # of a block that has nothing in it yet
+        _, _, at = self._handle(footer, 0)  # the handle of a block that is still unused
         before, reached = None, 0
         for _, handle in self._entries(*self._handle(footer, at)[:2]):
             begin, size, _ = self._handle(handle, 0)
@@ -220,7 +224,7 @@ class _Table:
                 yield key, value
 
     def _handle(self, raw: bytes, at: int) -> tuple[int, int, int]:
-        """Return where a block begins, its bytes, and where what follows its handle begins."""
+        """Return the offset and the length of a block, and the offset after its handle."""
         try:
             begin, at = _varint(raw, at, len(raw))
             size, at = _varint(raw, at, len(raw))
@@ -270,7 +274,7 @@ class _Table:
 
 
 def has_checksum(raw: bytes, stated: int) -> bool:
-    """Return whether bytes have a checksum: a CRC, rotated and offset as TensorFlow stores it."""
+    """Return whether bytes have this checksum: a CRC, rotated and offset as in TensorFlow."""
     crc = crc32c(raw)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF == stated
 
@@ -305,7 +309,7 @@ def _crc_table() -> list[int]:
 
 
 def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return an integer of 7 bits a byte, and where what follows begins."""
+    """Return an integer with 7 bits in each byte, and the offset after it."""
     value = 0
     for shift in range(0, 64, 7):
         if at >= end:
@@ -319,7 +323,7 @@ def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _message_fields(raw: bytes, path: str) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the fields of a message: the number of each, and an integer or its bytes."""
+    """Yield the fields of a message, each with its number, and an integer or its bytes."""
     at, end = 0, len(raw)
     try:
         while at < end:
@@ -347,7 +351,7 @@ def _numbers(raw: bytes, path: str) -> Iterator[tuple[int, int]]:
 
 
 def _name(key: bytes, path: str) -> str:
-    """Return the name of a tensor; that of a slice is none, and only shown."""
+    """Return the name of a tensor, or for a slice a text that messages can show."""
     try:
         return key.decode(errors="replace" if key.startswith(_SLICE) else "strict")
     except UnicodeDecodeError:
@@ -386,19 +390,19 @@ def _tensor_row(entry: _Entry, name: str, path: str) -> Row:
         raise SHAPE.broken(path, tensor=name, shape=entry.shape)
     taken = stored_bytes(count, dtype)
     if not entry.sliced and entry.size != taken:
-        raise SIZE.broken(path, tensor=name, bytes=entry.size, shape_takes=taken)
+        raise SIZE.broken(path, tensor=name, bytes=entry.size, expected_bytes=taken)
     return found_row(name, entry.shape, dtype, count)
 
 
 class _DataFiles:
-    """The data files beside an index: how long each is, as far as they are there."""
+    """The data files beside an index, and the sizes of those that exist."""
 
     def __init__(self, path: str, files: int) -> None:
         self.path, self.files = path, files
         self._sizes: dict[int, int | None] = {}
 
     def check(self, entry: _Entry, name: str) -> None:
-        """See that a tensor lies inside of its file."""
+        """Check that a tensor lies inside its file."""
         if entry.shard >= self.files:
             raise SHARD.broken(self.path, tensor=name, file=entry.shard, files=self.files)
         if entry.shard not in self._sizes:
@@ -410,7 +414,7 @@ class _DataFiles:
             )
 
     def file(self, shard: int) -> str:
-        """Return the path of one of the files."""
+        """Return the path of a data file."""
         return f"{self.path.removesuffix(SUFFIX)}.data-{shard:05d}-of-{self.files:05d}"
 
     def _size(self, shard: int) -> int | None:

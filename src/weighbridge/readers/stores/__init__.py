@@ -1,4 +1,4 @@
-"""Opens files wherever they are: on this disk, on the web, on the Hub, or in a cloud store."""
+"""Opens files: on this disk, on the web, on the Hub, or in a cloud store."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def open_file(path: str) -> BinaryIO:
-    """Open a file without a buffer, so that only the bytes asked for are read.
+    """Open a file without a buffer, so that only the requested bytes are read.
 
-    Of a file at an address, only ranges are fetched. On this disk it must be a regular file: a pipe
-    is never waited for.
+    Of a remote file, only ranges are fetched. A local file must be a regular file: weighbridge
+    never waits for a pipe.
 
     Raises:
-        CheckpointError: no such file, not a regular one, or one that may not be opened.
+        CheckpointError: the file does not exist, is not a regular file, or may not be opened.
     """
     if is_remote(path):
         file: BinaryIO = store_of(path).open(path)
@@ -28,7 +28,7 @@ def open_file(path: str) -> BinaryIO:
 
 
 def store_of(address: str) -> Store:
-    """Return the store that reads files at addresses of this kind: fsspec where none is listed."""
+    """Return the store for addresses of this kind; fsspec if there is no other."""
     from weighbridge.readers.stores import cloud, hub, web  # noqa: PLC0415  # most files are here
 
     stores = {"http": web.STORE, "https": web.STORE, "hf": hub.STORE}
@@ -36,14 +36,14 @@ def store_of(address: str) -> Store:
 
 
 def size_of(file: BinaryIO) -> int:
-    """Return the size of an open file in bytes, by the file system or the server."""
+    """Return the size of an open file in bytes, according to the file system or the server."""
     if hasattr(file, "size"):
         return int(file.size)
     return os.fstat(file.fileno()).st_size
 
 
 def read_at(file: BinaryIO, offset: int, length: int) -> bytes:
-    """Return so many bytes from an offset on, or as many as the file has."""
+    """Return ``length`` bytes at an offset, or fewer if the file ends."""
     length = min(length, max(0, size_of(file) - offset))
     if not length:
         return b""
@@ -52,9 +52,9 @@ def read_at(file: BinaryIO, offset: int, length: int) -> bytes:
 
 
 def read_on(file: BinaryIO, length: int) -> bytes:
-    """Return so many bytes from the current position on, or as many as the file has.
+    """Return ``length`` bytes at the current position, or fewer if the file ends.
 
-    One call of ``read`` may return fewer.
+    A single call of ``read`` may return fewer.
     """
     pieces = []
     while length > 0 and (piece := file.read(length)):
@@ -64,10 +64,11 @@ def read_on(file: BinaryIO, length: int) -> bytes:
 
 
 def read_object(path: str) -> dict[str, Any]:
-    """Return the JSON object that a config file holds.
+    """Return the JSON object in a config file.
 
     Raises:
-        CheckpointError: the rule ``config-limit``, or one of those of `parse_object`.
+        CheckpointError: the file breaks the rule ``config-limit`` or one of those of
+            `parse_object`.
     """
     with open_file(path) as file:
         if size_of(file) > LONGEST_CONFIG_BYTES:

@@ -1,4 +1,4 @@
-"""Reads files in any other store that fsspec knows: ``s3://bucket/folder``, ``gs://`` and so on."""
+"""Reads files in other stores that fsspec supports: ``s3://bucket/folder``, ``gs://`` and so on."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ _Of = TypeVar("_Of")
 
 SCHEME = Rule(
     "scheme",
-    "nothing is known that reads such addresses",
+    "addresses of this kind are not supported",
     "give a path, https://, hf://org/name, or s3://…",
 )
 DRIVER = Rule(
     "driver",
-    "fsspec needs one more package for such addresses",
-    "install the package that it names",
+    "fsspec needs another package for addresses of this kind",
+    "install the package that the reason names",
 )
-GIVEN = Rule("store", "the store did not give it", "check the address and your access to it")
+GIVEN = Rule(
+    "store", "the store did not return the file", "check the address and your access to it"
+)
 
 
 def _with_fsspec(path: str, ask: Callable[[Any, str], _Of]) -> _Of:
-    """Ask the store that an address is of; each has errors of its own kind."""
+    """Ask the store of an address; each store raises its own kind of error."""
     fsspec = imported("fsspec", path)
     try:
         return ask(*fsspec.url_to_fs(path))

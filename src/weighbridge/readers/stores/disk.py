@@ -1,4 +1,4 @@
-"""Opens files on this disk: without waiting for a pipe, or following a link out of a folder."""
+"""Opens local files, without waiting for a pipe or following a link out of a folder."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def open_regular(path: str) -> BinaryIO:
     """Open a regular file, without a buffer.
 
     Raises:
-        CheckpointError: no such file, not a regular one, or one that may not be opened.
+        CheckpointError: the file does not exist, is not a regular file, or may not be opened.
     """
     try:
-        # Checked before it is opened, because opening a device may do something.
+        # This is checked first, because opening a device may have side effects.
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise REGULAR.broken(path)
         return open(path, "rb", buffering=0, opener=_open_without_waiting)
@@ -31,7 +31,7 @@ def open_regular(path: str) -> BinaryIO:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file and check it again: a pipe may have taken its place since the first check."""
+    """Open a file and check it again: a pipe may have replaced it since the first check."""
     no_wait = getattr(os, "O_NONBLOCK", 0)  # Windows has neither the flag nor the wait
     descriptor = os.open(path, flags | no_wait)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -41,13 +41,13 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 
 def inside(folder: str, name: str, path: str, wrong: Rule, missing: Rule) -> str:
-    """Return the path of a file in a folder, by the relative name that the file ``path`` gives it.
+    """Return the path of a file in a folder, from the relative name that the file ``path`` states.
 
-    It must lie in that folder, wherever links lead.
+    The file must be in that folder, even if links are followed.
 
     Raises:
-        CheckpointError: ``wrong``, the name is no plain path or leads out of the folder; or
-            ``missing``, there is no such file.
+        CheckpointError: the name is not a plain path or leads out of the folder (``wrong``), or
+            there is no such file (``missing``).
     """
     if not _is_plain(name):
         raise wrong.broken(path, shard=name)
@@ -80,7 +80,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _homes(folder: str) -> list[str]:
-    """Return the folders that links of a folder may lead into: itself, and the Hub cache's blobs.
+    """Return the folders that links in a folder may lead to: itself, and the Hub cache's blobs.
 
     Example:
         >>> _homes("/cache/models--a--b/snapshots/0123")

@@ -1,4 +1,4 @@
-"""Reads files of the Hugging Face Hub by its own library: its cache, token and settings hold."""
+"""Reads files on the Hugging Face Hub with its own library, and so with its cache and token."""
 
 from __future__ import annotations
 
@@ -25,18 +25,23 @@ if TYPE_CHECKING:
 
 HUB_ID = Rule(
     "hub-id",
-    "an address on the hub is hf://org/name, or hf://org/name@revision/file",
+    "an address on the Hub must be hf://org/name, or hf://org/name@revision/file",
     "check its spelling",
 )
 OFFLINE = Rule(
     "offline",
-    "HF_HUB_OFFLINE is set, and the cache does not hold it",
-    "take it out, or fetch it before",
+    "HF_HUB_OFFLINE is set, and the cache does not have the file",
+    "unset HF_HUB_OFFLINE, or download the file first",
+)
+PRIVATE = Rule(
+    "404-not-found",
+    "there is no such repository, or it is private",
+    "check its name, or log in to the Hub",
 )
 
 
 class _OnHub(NamedTuple):
-    """An address on the hub: a repository, its revision, and a path in it, empty for all of it."""
+    """An address on the Hub: a repository, its revision, and a path in it, empty for all files."""
 
     repository: str
     revision: str | None
@@ -44,7 +49,7 @@ class _OnHub(NamedTuple):
 
 
 def _on_hub(path: str) -> _OnHub:
-    """Read an address.
+    """Parse an address.
 
     Example:
         >>> _on_hub("hf://org/name@main/onnx/model.onnx")
@@ -59,9 +64,10 @@ def _on_hub(path: str) -> _OnHub:
 
 
 def _hub_folder(path: str) -> RemoteFolder | str:
-    """Return the files in a repository or a folder of it, or the address of a file, at one commit.
+    """Return the files in a repository or one of its folders, or the address of a file.
 
-    Where only the cache can be asked, it is the path in the cache.
+    The answer is fixed to the current commit. If the Hub cannot be asked, it is a path in the
+    cache.
     """
     at = _on_hub(path)
     imported("huggingface_hub", path)
@@ -87,7 +93,7 @@ def _hub_folder(path: str) -> RemoteFolder | str:
 
 
 def _asked(at: _OnHub, path: str) -> Any:
-    """Return what the hub says of a repository."""
+    """Return the Hub's information about a repository."""
     hub, errors = imported("huggingface_hub", path), import_module("huggingface_hub.errors")
     try:
         return hub.HfApi().model_info(at.repository, revision=at.revision, timeout=TIMEOUT_SECONDS)
@@ -96,7 +102,7 @@ def _asked(at: _OnHub, path: str) -> Any:
     except errors.RevisionNotFoundError:
         raise NOT_FOUND.broken(path, revision=at.revision) from None
     except errors.RepositoryNotFoundError:
-        raise NOT_FOUND.broken(path, repository=f"{at.repository}, or it is private") from None
+        raise PRIVATE.broken(path, repository=at.repository) from None
     except errors.HFValidationError as error:
         raise HUB_ID.broken(path, reason=str(error)) from None
     except errors.HfHubHTTPError as error:
@@ -104,7 +110,7 @@ def _asked(at: _OnHub, path: str) -> Any:
 
 
 def _cached(at: _OnHub, path: str) -> str | None:
-    """Return the path of what the cache has of a repository."""
+    """Return the path of a repository or file in the cache, if it is there."""
     hub, errors = imported("huggingface_hub", path), import_module("huggingface_hub.errors")
     try:
         folder = hub.snapshot_download(at.repository, revision=at.revision, local_files_only=True)
@@ -114,12 +120,12 @@ def _cached(at: _OnHub, path: str) -> str | None:
 
 
 def download(path: str, patterns: Sequence[str]) -> str:
-    """Fetch the files of a repository that fit a pattern into the hub's cache.
+    """Download the files of a repository that match a pattern into the Hub's cache.
 
-    Returns their folder. Where the hub cannot be asked, that is what the cache has.
+    Return their folder. If the Hub cannot be asked, return the folder that is in the cache.
 
     Raises:
-        CheckpointError: the address is none, nothing is there, or it cannot be fetched.
+        CheckpointError: the address is invalid, nothing is there, or it cannot be downloaded.
     """
     at, hub = _on_hub(path), imported("huggingface_hub", path)
     errors = import_module("huggingface_hub.errors")
@@ -131,7 +137,7 @@ def download(path: str, patterns: Sequence[str]) -> str:
         names = [sibling.rfilename for sibling in info.siblings or ()]
         wanted = [name for name in names if _matches_any(name, at.name, patterns)]
         downloads = [(name, info.sha) for name in wanted]
-        # One more time under the name of the revision: so the cache knows which commit that is.
+        # The second download, by the name of the revision, records its commit in the cache.
         downloads += [(name, at.revision) for name in wanted[:1]]
         for name, revision in downloads:
             hub.hf_hub_download(
@@ -147,7 +153,7 @@ def download(path: str, patterns: Sequence[str]) -> str:
 
 
 def _silence() -> None:
-    """Keep the hub's library from printing: errors are reported once, and by this module."""
+    """Keep the Hub's library from printing: this module reports errors, and only once."""
     utils = import_module("huggingface_hub.utils")
     utils.logging.set_verbosity_error()
     if sys.stderr is None or not sys.stderr.isatty():
@@ -167,7 +173,7 @@ def _nothing(at: _OnHub, path: str) -> str:
 
 
 def _open_hub(path: str) -> Any:
-    """Open a file of a repository: as the cache has it, or where the hub serves it."""
+    """Open a file of a repository, in the cache or else on the Hub."""
     hub, at = imported("huggingface_hub", path), _on_hub(path)
     cached = hub.try_to_load_from_cache(at.repository, at.name, revision=at.revision)
     if isinstance(cached, str):

@@ -1,4 +1,4 @@
-"""What all stores elsewhere share: a file of which only ranges are fetched."""
+"""Remote files, of which only ranges are fetched: the code that all remote stores share."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 Fetch = Callable[[int, int], tuple[bytes, int]]
-"""Returns the bytes from here to there, as far as there are, and how many the whole file has."""
+"""Returns the existing bytes in a range, and the size of the whole file."""
 Watch = Callable[[int, int], None]
-"""Is told how many files of how many are done."""
+"""Receives the number of files read so far, and the total."""
 _Of = TypeVar("_Of")
 
 AT_ONCE = 8  # files
-_LEAST_BYTES = 64 * 1024  # of a range: most headers that stand first are whole in it
+_LEAST_BYTES = 64 * 1024  # of a range; most headers at the start of a file fit into it
 _MOST_AHEAD_BYTES = 4 * 2**20
 
 EXTRA = Rule(
-    "extra", "a package is missing that reads from there", "pip install 'weighbridge[remote]'"
+    "extra",
+    "reading from this address needs an optional package",
+    "run pip install 'weighbridge[remote]'",
 )
-CHANGED = Rule("changed", "the file has another length than a moment ago", "try again")
+CHANGED = Rule("changed", "the length of the file changed while it was read", "try again")
 
 
 class Remote(io.RawIOBase):
-    r"""A file elsewhere: only ranges that are read are fetched, and some bytes that follow on them.
+    r"""A remote file, of which only the requested ranges are fetched, and some bytes after them.
 
     Example:
         >>> asked = []
@@ -49,26 +51,26 @@ class Remote(io.RawIOBase):
         self._at, self._ahead = 0, _LEAST_BYTES
 
     def seekable(self) -> bool:
-        """It can be gone through in any order."""
+        """Return True: the file can be read in any order."""
         return True
 
     def readable(self) -> bool:
-        """It is for reading."""
+        """Return True: the file is for reading."""
         return True
 
     def tell(self) -> int:
-        """Return the byte that it stands before."""
+        """Return the current offset."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go there; nothing is fetched before it is read."""
+        """Move to an offset; nothing is fetched until it is read."""
         self._at = max(
             0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
         )
         return self._at
 
     def read(self, length: int = -1) -> bytes:
-        """Return so many bytes, fewer only where the file ends."""
+        """Return ``length`` bytes, or fewer if the file ends."""
         end = self.size if length < 0 else min(self._at + length, self.size)
         content = b"".join(self._pieces(self._at, end))
         self._at += len(content)
@@ -85,28 +87,28 @@ class Remote(io.RawIOBase):
             at = min(end, before + len(piece))
 
     def _next(self, at: int, end: int) -> bytes:
-        """Fetch a piece; where one follows on the other, each is longer than the last."""
+        """Fetch a piece; each one that directly follows another is twice as long."""
         follows = at == self._before + len(self._piece)
         self._ahead = min(2 * self._ahead, _MOST_AHEAD_BYTES) if follows else _LEAST_BYTES
         piece, size = self._fetch(at, min(max(end, at + self._ahead), self.size))
         if size != self.size or not piece:
-            raise CHANGED.broken(self._path, bytes=self.size, then=size)
+            raise CHANGED.broken(self._path, bytes_before=self.size, bytes_now=size)
         self._piece, self._before = piece, at
         return piece
 
 
 class RemoteFolder(NamedTuple):
-    """A folder elsewhere: its address, which stays what it is, and the names of the files in it."""
+    """A remote folder: its address, fixed to a commit if there is one, and its file names."""
 
     path: str
     names: list[str]
 
 
 class Store(NamedTuple):
-    """How files are read that have addresses of one kind.
+    """The functions that read files at addresses of one kind.
 
-    ``folder`` returns what is in a folder, nothing where the address is a file's, or where to look
-    in its place; ``matching`` returns the addresses that a pattern fits.
+    ``folder`` returns the content of a folder, None if the address is that of a file, or another
+    path to read instead. ``matching`` returns the addresses that match a pattern.
     """
 
     open: Callable[[str], Any]
@@ -119,8 +121,8 @@ def read_at_once(
 ) -> list[_Of]:
     """Read several files at once, and return the results in the order of the files.
 
-    ``watch`` is called after each with the number of files done. The first error ends it, and no
-    further file is begun.
+    After each file, ``watch`` is called with the number of files read so far and the total. After
+    the first error, no further file is read.
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         waiting = [pool.submit(read, file) for file in files]
@@ -136,7 +138,7 @@ def read_at_once(
 
 
 def imported(module: str, path: str) -> Any:
-    """Return a module of a package that only the extra ``remote`` brings."""
+    """Import a module of a package that only the extra ``remote`` installs."""
     try:
         return import_module(module)
     except ImportError as error:

@@ -1,6 +1,7 @@
-"""Reads ranges of files by HTTP.
+"""Reads ranges of files over HTTP.
 
-What may pass is tried again; no more is taken than was asked for.
+Requests that fail for a temporary reason are repeated, and no more than the requested bytes are
+received.
 """
 
 from __future__ import annotations
@@ -22,38 +23,38 @@ TRIES = 4
 FIRST_WAIT_SECONDS = 0.5  # before the second try; each further wait is twice as long
 LONGEST_WAIT_SECONDS = 30  # that a server may ask for
 TIMEOUT_SECONDS = 10  # without a byte
-SLOWEST_SECONDS = 60  # for one range, and a second more for each 64 KiB
+SLOWEST_SECONDS = 60  # for one range, plus one second for each 64 KiB
 
 ADDRESS = Rule("address", "the address cannot be read", "check its spelling")
 UNAUTHORIZED = Rule(
     "401-unauthorized",
-    "the server does not say who may read it, or does not know you",
-    "log in there",
+    "the server does not know you, and requires a login",
+    "log in to the server, or check the address",
 )
 FORBIDDEN = Rule(
-    "403-forbidden", "the server does not let you read it", "ask its owners for access, or log in"
+    "403-forbidden",
+    "the server does not allow you to read this",
+    "ask its owners for access, or log in",
 )
 NOT_FOUND = Rule(
     "404-not-found", "there is nothing at this address", "check its spelling and its revision"
 )
 OUTSIDE = Rule(
     "416-range",
-    "the server says that the file ends before what is asked for",
-    "fetch the file whole",
+    "the server says that the file ends before the requested bytes",
+    "download the whole file, and give its path",
 )
-BUSY = Rule("429-busy", "the server wants fewer requests", "try again later, or log in")
-STATUS = Rule("status", "the server answers with an error", "try again later")
+BUSY = Rule("429-busy", "the server has received too many requests", "try again later, or log in")
+STATUS = Rule("status", "the server returned an error", "try again later")
 NO_RANGES = Rule(
     "no-ranges",
-    "the server sends files only whole, and no parts of them",
-    "fetch it, and give its path",
+    "the server sends whole files only, not parts of them",
+    "download the file, and give its path",
 )
-CUT = Rule("cut", "the connection broke off, each time that it was tried", "try again later")
-TIMEOUT = Rule(
-    "timeout", "the server did not answer in time, each time that it was tried", "try again later"
-)
+CUT = Rule("cut", "the connection broke off on every try", "try again later")
+TIMEOUT = Rule("timeout", "the server did not answer in time on any try", "try again later")
 UNREACHABLE = Rule(
-    "unreachable", "the server cannot be reached", "check the address, the network and its proxy"
+    "unreachable", "the server cannot be reached", "check the address, the network and the proxy"
 )
 
 _BY_STATUS = {
@@ -83,7 +84,7 @@ class WebFile(NamedTuple):
     headers: dict[str, str]
 
     def fetch(self, begin: int, end: int) -> tuple[bytes, int]:
-        """Fetch a range, and try again what may pass."""
+        """Fetch a range; repeat the request if the reason for a failure may be temporary."""
         web, wait = import_module("httpx2"), FIRST_WAIT_SECONDS
         headers = {
             "Range": f"bytes={begin}-{end - 1}",
@@ -108,7 +109,7 @@ class WebFile(NamedTuple):
 
 
 def lost(error: Exception, path: str, tries: int = TRIES) -> CheckpointError:
-    """Return what to say of a connection that failed."""
+    """Return the error for a connection that failed."""
     web = import_module("httpx2")
     if isinstance(error, web.TimeoutException):
         return TIMEOUT.broken(path, seconds=TIMEOUT_SECONDS, tries=tries)
@@ -122,20 +123,20 @@ def _open_web(path: str) -> Remote:
 
 
 def _asked_wait(answer: Any, wait: float, path: str) -> float:
-    """Return the seconds before the next try: what the server asks for, within limits."""
+    """Return the seconds before the next try: those that the server asks for, within limits."""
     asked = answer.headers.get("Retry-After", "")
     if asked.isdecimal() and float(asked) > LONGEST_WAIT_SECONDS:
-        raise by_status(answer.status_code, path, asks_to_wait_seconds=asked)
+        raise by_status(answer.status_code, path, retry_after_seconds=asked)
     return max(wait, float(asked)) if asked.isdecimal() else wait
 
 
 def by_status(status: int, path: str, **values: Any) -> CheckpointError:
-    """Return what to say of an answer's status."""
+    """Return the error for the status of an answer."""
     return _BY_STATUS.get(status, STATUS).broken(path, status=status, **values)
 
 
 def _body(answer: Any, begin: int, end: int, path: str) -> tuple[bytes, int]:
-    """Return the bytes asked for, and no others, with the length of the file."""
+    """Return the requested bytes and no others, and the length of the file."""
     stated = answer.headers.get("Content-Length", "")
     content_range = re.fullmatch(
         r"bytes (?:(\d+)-(\d+)|\*)/(\d{1,20}|\*)", answer.headers.get("Content-Range", "")
@@ -143,7 +144,7 @@ def _body(answer: Any, begin: int, end: int, path: str) -> tuple[bytes, int]:
     if answer.status_code == 416 and begin == 0 and content_range and content_range[3] == "0":
         return b"", 0
     if answer.status_code == 200 and stated.isdecimal() and begin == 0 and int(stated) <= end:
-        size = int(stated)  # all of it, since all was asked for
+        size = int(stated)  # the whole file, as requested
     elif (
         answer.status_code == 206
         and content_range
@@ -166,13 +167,13 @@ def _taken(answer: Any, length: int, path: str) -> bytes:
         if len(taken) == length:
             break
         if time.monotonic() > latest:
-            raise TIMEOUT.broken(path, bytes=len(taken), of=length)
+            raise TIMEOUT.broken(path, bytes=len(taken), requested_bytes=length)
     if len(taken) < length:
-        raise import_module("httpx2").ReadError(f"{len(taken)} of {length} bytes came")
+        raise import_module("httpx2").ReadError(f"received {len(taken)} of {length} bytes")
     return bytes(taken)
 
 
-def _no_folder(path: str) -> None:  # noqa: ARG001  # a server does not tell what it has
+def _no_folder(path: str) -> None:  # noqa: ARG001  # a server does not list its files
     return None
 
 
