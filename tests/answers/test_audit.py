@@ -182,7 +182,7 @@ def refused(article: Path | str) -> str:
 BAD = {
     "empty": (b"", "the article is empty"),
     "only spaces": (b" \n\t\n", "the article is empty"),
-    "binary": (b"\x89PNG\r\n\x00\x00\x00", "this is no text: it has bytes of 0 (byte = 6)"),
+    "binary": (b"\x89PNG\r\n\x00\x00\x00", "this is not text: it contains a zero byte (byte = 6)"),
     "no encoding": (b"\xff\xff\xff=\xff", "the text is neither UTF-8 nor GB 18030"),
     "no arithmetic": (
         b"BERT was trained on books. It has 12 layers.",

@@ -1,4 +1,4 @@
-"""`articles.checks`: what is right is no slip, and what is wrong is one, in any notation."""
+"""`articles.checks`: wrong arithmetic is a slip and correct arithmetic is not, in any notation."""
 
 import pytest
 from articles import NOTATIONS
@@ -19,7 +19,7 @@ def found(text: str) -> list[tuple[int, str, str]]:
     return [(slip.line, slip.stated, slip.correct) for slip in examined(text).slips]
 
 
-# What is right, in words and notations of its own
+# Correct arithmetic in many notations
 
 RIGHT = {
     "powers": "4 * 768**2 = 2,359,296",
@@ -77,7 +77,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_what_is_right_is_no_slip(name: str) -> None:
+def test_correct_arithmetic_is_not_a_slip(name: str) -> None:
     audited = examined(RIGHT[name])
     assert (audited.slips, audited.unread) == ((), ())
     assert audited.checked
@@ -104,7 +104,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_a_slip(name: str) -> None:
+def test_wrong_arithmetic_is_a_slip(name: str) -> None:
     text, slips = WRONG[name]
     assert found(text) == slips
 
@@ -138,7 +138,7 @@ def _in(notation: str, formula: str) -> str:
 
 
 @given(statements(), st.sampled_from(sorted(NOTATIONS)))
-def test_true_arithmetic_is_no_slip(statement: tuple[str, int], notation: str) -> None:
+def test_random_correct_arithmetic_is_not_a_slip(statement: tuple[str, int], notation: str) -> None:
     text, value = statement
     audited = examined(f"It has {_in(notation, f'{text} = {value:,}')} parameters.")
     assert (audited.slips, audited.unread, audited.checked) == ((), (), 1)
@@ -161,7 +161,7 @@ def test_one_changed_digit_is_found(
 
 
 @pytest.mark.slow
-def test_slips_that_rest_on_slips_take_no_time_without_end() -> None:
+def test_slips_that_depend_on_slips_take_bounded_time() -> None:
     lines = ["1000 + 1 = 2001"]
     lines += [f"{2001 + 1000 * at} + 1 = {3001 + 1000 * at}" for at in range(3000)]
     audited = examined("\n".join(lines))

@@ -1,4 +1,4 @@
-"""`articles.expressions`: which tokens make an expression, and what it comes to."""
+"""`articles.expressions`: which tokens form an expression, and what its value is."""
 
 import re
 from fractions import Fraction
@@ -41,12 +41,12 @@ VALUES = {
 
 
 @pytest.mark.parametrize("text", VALUES)
-def test_signs_bind_as_in_arithmetic(text: str) -> None:
+def test_operators_bind_as_in_arithmetic(text: str) -> None:
     assert value_of(text) == VALUES[text]
 
 
-# The part of a text that the expression takes.
-TAKEN = {
+# The part of a text that belongs to the expression.
+EXPRESSIONS = {
     "2 * 3 parameters": "2 * 3",
     "4 H": "4 H",
     "12 layers": "12",
@@ -60,10 +60,10 @@ TAKEN = {
 }
 
 
-@pytest.mark.parametrize("text", TAKEN)
+@pytest.mark.parametrize("text", EXPRESSIONS)
 def test_the_longest_expression_is_taken(text: str) -> None:
     line, (_, end) = read(text)
-    assert " ".join(token.text for token in line[:end]) == TAKEN[text]
+    assert " ".join(token.text for token in line[:end]) == EXPRESSIONS[text]
 
 
 REFUSED = {
@@ -77,7 +77,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_is_no_expression_is_refused_with_a_reason(text: str) -> None:
+def test_other_text_is_refused_with_a_reason(text: str) -> None:
     with pytest.raises(UnreadableError, match=f"^{re.escape(repr((REFUSED[text], '')))}$"):
         read(text)
 

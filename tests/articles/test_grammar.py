@@ -1,4 +1,4 @@
-"""`articles.grammar`: what the sentences of an article say is equal."""
+"""`articles.grammar`: what the sentences of an article call equal."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def read(text: str) -> list[Statement | Unread]:
 
 
 def written(text: str) -> list[str]:
-    """Return each statement as one text: its label in brackets, its sides and relations."""
+    """Return each statement as a text: its label in brackets, its sides and its relations."""
     lines = []
     for item in read(text):
         assert isinstance(item, Statement)
@@ -64,7 +64,7 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("text", UNREAD)
-def test_arithmetic_that_is_not_read_has_a_reason(text: str) -> None:
+def test_arithmetic_that_cannot_be_read_has_a_reason(text: str) -> None:
     reasons = [item.why for item in read(text) if isinstance(item, Unread)]
     assert reasons == [UNREAD[text]]
 
@@ -80,7 +80,7 @@ def test_a_segment_that_is_too_long_is_not_read() -> None:
     assert item.why == "too_long"
 
 
-def test_a_separator_before_a_relation_separates_nothing() -> None:
+def test_a_separator_before_a_relation_has_no_effect() -> None:
     for separator in (",", "，", ";", ":", "\n"):
         assert written(f"2*3{separator} = 6") == ["[] 2*3 = 6"]
     assert written("2*3. It is 6")[0] == "[] 2*3"

@@ -25,22 +25,22 @@ def test_markdown_and_latex_become_plain_signs(text: str) -> None:
     assert markup.plain_text(text) == PLAIN[text]
 
 
-def test_a_formula_over_lines_keeps_their_number() -> None:
+def test_a_formula_over_several_lines_keeps_their_number() -> None:
     text = "$$\nX &= 4 \\\\\n &= 5\n$$"
     assert markup.plain_text(text).count(markup.SOFT) == text.count("\n")
 
 
-def test_latex_that_is_none_or_too_long_is_unknown() -> None:
+def test_invalid_or_too_long_latex_is_unknown() -> None:
     for latex in (r"\frac{1}{", "1" * (markup.LONGEST_FORMULA + 1)):
         assert markup.UNKNOWN in markup.plain_formula(latex)
 
 
-def test_a_table_of_html_has_a_line_for_each_row() -> None:
+def test_a_table_in_html_has_a_line_for_each_row() -> None:
     html = "<table><tr><td>FFN</td><td>5</td></tr><tr><th>sum</th></tr></table>"
     assert [line for _, line in markup.lines_of_html(html)] == ["|FFN |5 |", "|sum |"]
 
 
-def test_what_a_page_hides_is_not_read_and_a_formula_is_read_once() -> None:
+def test_hidden_text_is_not_read_and_a_formula_is_read_once() -> None:
     page = """<!DOCTYPE html><html><head><style>a{b:1*2=3}</style></head><body><nav>1</nav>
 <p>Here <span class="katex"><span><math><mi>H</mi><mo>=</mo><annotation
 encoding="application/x-tex">768/12 = 46</annotation></math></span><span \

@@ -1,7 +1,7 @@
-"""Articles that derive a count of parameters: their arithmetic is read and checked.
+"""Reads articles that derive a count of parameters, and checks their arithmetic.
 
-`source` reads the text, `markup` makes plain lines of it, `tokens`, `expressions` and `grammar`
-find the statements in them, and `checks` compares those with exact arithmetic.
+`source` reads the text, `markup` turns it into plain lines, `tokens`, `expressions` and `grammar`
+find the statements in them, and `checks` compares these with exact arithmetic.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from weighbridge.articles.source import Source
 
-_SHOWN = 60  # characters of a line that is too long to be read; they fit on a terminal's line
+_SHOWN = 60  # characters of a line that is too long to read; they fit on one line of a terminal
 
 
 def examine(article: Source) -> Findings:
-    """Return what an article's arithmetic comes to.
+    """Check an article's arithmetic.
 
     Example:
         >>> from weighbridge.articles.source import Source
@@ -46,7 +46,7 @@ def examine(article: Source) -> Findings:
 
 
 def _with_line_numbers(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines, each with its number; one that a formula goes on over has several."""
+    """Yield each line with its number; a formula over several lines is one line."""
     number = 1
     for line in text.split("\n"):
         yield number, line
@@ -54,7 +54,7 @@ def _with_line_numbers(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _tokens(lines: Iterable[tuple[int, str]], unread: list[Unread]) -> Iterator[Token]:
-    """Yield the tokens of lines, and note those that are too long to be read."""
+    """Yield the tokens of lines, and record lines that are too long to read."""
     for first, text in lines:
         for number, line in enumerate(text.split(markup.SOFT), start=first):
             if len(line) > LONGEST_LINE:

@@ -1,4 +1,4 @@
-"""The checks of an article's statements: exact arithmetic on each, and where a slip leads to."""
+"""Checks an article's statements with exact arithmetic, and follows each slip to its effects."""
 
 from __future__ import annotations
 
@@ -29,20 +29,18 @@ if TYPE_CHECKING:
 
     from weighbridge.algebra.polynomial import Polynomial
 
-MOST_STATEMENTS = 10_000  # with MOST_WRITTEN it bounds the time that an article takes
+MOST_STATEMENTS = 10_000  # together with MOST_WRITTEN, it bounds the time for an article
 MOST_WRITTEN = 200_000  # characters of all arithmetic that is checked
-_LEAST_WRITTEN = 8  # characters that a side counts for, however short: reading it takes time too
+_LEAST_WRITTEN = 8  # characters that even a short side counts as, because reading it takes time
 LONGEST_SHOWN = 1000  # characters of a line
-_NEAR = (
-    10  # two numbers are near if they differ by a tenth at most; others are not meant to be equal
-)
-_MOST_SUMMED = 64  # figures of one sum; each further one takes an addition for every number
+_NEAR = 10  # numbers that differ by more than a tenth are not meant to be equal
+_MOST_SUMMED = 64  # figures in one sum; every number is compared with that many sums
 
 
 class Total(NamedTuple):
-    """The article's total, as stated and with all slips mended, and the sizes of its model.
+    """The article's total, as stated and with all slips corrected, and the sizes of its model.
 
-    It is what the article calls so, or else, where nothing is ``called`` so, its largest figure.
+    If the article calls nothing a total, ``called`` is false, and this is its largest figure.
     """
 
     line: int
@@ -54,7 +52,7 @@ class Total(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What an article's checks come to; ``checked`` counts the steps that were checked."""
+    """The results of an article's checks; ``checked`` is the number of steps checked."""
 
     slips: tuple[Slip, ...]
     unread: tuple[Unread, ...]
@@ -63,7 +61,7 @@ class Findings(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """A number that a statement ends with: its figure, how it is written, the words before it."""
+    """The number at the end of a statement: its figure, its spelling, and the words before it."""
 
     figure: Figure
     number: Number
@@ -71,9 +69,9 @@ class _Result(NamedTuple):
 
 
 def check_statements(items: Iterable[Statement | Unread], lines: Sequence[str]) -> Findings:
-    """Check what an article states.
+    """Check the statements of an article.
 
-    ``lines`` are the article's: the words around a formula, and what a slip shows.
+    ``lines`` are the article's lines, for the words around a formula and to show a slip.
     """
     unread: list[Unread] = []
     statements: list[Statement] = []
@@ -109,12 +107,12 @@ class _Checking:
         self.checked = 0
         self.results: list[_Result] = []
         self.sizes: dict[str, Figure] = {}
-        """What letters and words are said to be without a calculation."""
+        """Letters and words that the article equates with a number, without a calculation."""
         self._formulas: list[StatedFormula] = []
         self._components: dict[int, str] = {}
 
     def read(self, statement: Statement) -> None:
-        """Check a statement, and remember what it says."""
+        """Check a statement, and remember its figure."""
         values = [side for side in statement.sides if side.tree is not None and not is_name(side)]
         names = [side for side in statement.sides if is_name(side)]
         for side in reversed(values):
@@ -137,7 +135,7 @@ class _Checking:
     def _remember(
         self, statement: Statement, names: Sequence[Side], figure: Figure, *, is_size: bool
     ) -> None:
-        """Let the names of a statement, or else its words, stand for its figure."""
+        """Assign the figure of a statement to its names, or else to its words."""
         labels = [side.tree[1] for side in names if side.tree]
         if not names:
             phrases = [statement.label]
@@ -152,9 +150,9 @@ class _Checking:
     # A step
 
     def _compare(self, left: Side, right: Side, sign: str, statement: Statement) -> Figure:
-        """Compare two sides, and return what the right one comes to.
+        """Compare two sides, and return the figure of the right one.
 
-        A number, or of two numbers the one that is rounded more, is taken as the right side.
+        If one side is a number, it is taken as the right one; of two numbers, the more rounded one.
         """
         left_number, right_number = literal(left), literal(right)
         if left_number and (right_number is None or left_number.place > right_number.place):
@@ -167,10 +165,10 @@ class _Checking:
         return right_figure
 
     def _may_be_equal(self, left: Side, right: Side, sign: str) -> bool:
-        """Whether two sides are meant to be equal.
+        """Return whether two sides are meant to be equal.
 
-        A sign says so. Words say so if the left side is calculated, or near to the right one: "12
-        layers, about 110M" does not say that 12 is 110M.
+        They are if there is a sign between them. If there are words, the left side must be a
+        calculation or close to the right one: "12 layers, about 110M" does not equate 12 and 110M.
         """
         if sign not in WEAK and not (left.words_behind and literal(left)):
             return True
@@ -206,7 +204,7 @@ class _Checking:
             fits = number.fits(figure.number or NONE, rounded=is_rounded, slack=slack)
         exact, mended = figure.number or NONE, number_of(figure.mended)
         if not fits and mended is not None and (is_rounded or number.rounded):
-            fits = number.fits(mended, rounded=True)  # the rounding of what is right
+            fits = number.fits(mended, rounded=True)  # it rounds the correct value
         shares = dict(figure.shares)
         if not fits:
             slip = self._slip("arithmetic", right, number.text, number_text(exact))
@@ -222,10 +220,10 @@ class _Checking:
         return result
 
     def _meant(self, figure: Figure, left: Side, right: Side, number: Number) -> Figure:
-        """Return another figure that the left side may stand for, if it is the number.
+        """Return another figure that the left side may mean, if it equals the number.
 
-        It is the figure times a number among the words before it, or, where the left side is a
-        number itself, a sum of the figures before it.
+        This is the figure times a number among the words before it or, if the left side is itself a
+        number, a sum of the figures before it.
         """
         candidates = list(_repeated(figure, left.before))
         if literal(left):
@@ -238,7 +236,7 @@ class _Checking:
     def _against_formula(
         self, left_figure: Figure, right_figure: Figure, left: Side, right: Side, sign: str
     ) -> None:
-        """Compare two sides that are both calculated: as they are, or else by their letters."""
+        """Compare two calculated sides, by their letters or else by their values."""
         left_letters = self.figures.in_letters(left.tree or ())
         right_letters = self.figures.in_letters(right.tree or ())
         if left_letters != right_letters and left_figure.stated != right_figure.stated:
@@ -261,9 +259,9 @@ class _Checking:
         return slip
 
     def _follow(self, figure: Figure, number: Number, side: Side, *, rounded: bool = False) -> None:
-        """Add a number to what follows from the slips of its figure.
+        """Add a number to the effects of the slips in its figure.
 
-        A number that is rounded so much that the slips do not change it does not follow from them.
+        If the number is rounded so much that the slips do not change it, they have no effect on it.
         """
         mended = number_of(figure.mended)
         if mended is None or number.fits(mended, rounded=rounded):
@@ -282,10 +280,10 @@ class _Checking:
             return f"{text[:LONGEST_SHOWN]}…"
         return text
 
-    # A figure that is not calculated where it stands
+    # A figure without a calculation
 
     def _alone(self, side: Side, statement: Statement, *, named: bool) -> Figure:
-        """Read a figure that is compared with nothing.
+        """Read a figure that is not compared with anything.
 
         It is called a sum of the figures before it, or repeats one of them, or is new.
         """
@@ -309,7 +307,7 @@ class _Checking:
         return figure
 
     def _sum(self, side: Side, number: Number, label: str) -> Figure | None:
-        """Check a figure that is called the sum of those before it, of as many as come nearest."""
+        """Check a figure that is called a sum: compare it with the nearest sum of earlier ones."""
         sums = self._sums(side.line)
         if not sums:
             return None
@@ -368,7 +366,7 @@ def _refuse_to_compare(left: Figure, right: Figure, sign: str) -> None:
     """Refuse two formulas whose letters are not all known, or that are said to be nearly equal.
 
     Raises:
-        UnreadableError: always, but for formulas that must be equal.
+        UnreadableError: always, except for formulas that must be equal.
     """
     left_letters, right_letters = left.stated.fields(), right.stated.fields()
     if not (left_letters <= right_letters or right_letters <= left_letters):
@@ -429,7 +427,7 @@ def _added(left: Figure, right: Figure, line: int) -> Figure:
 
 
 def _repeated(figure: Figure, numbers: Sequence[Number]) -> Iterator[Figure]:
-    """Yield a figure times each number in the words before it: 3 matrices of 768×64 = 147,456."""
+    """Yield a figure times each number in the words before it: 3 matrices with 768×64 = 147,456."""
     for number in numbers:
         factor = constant(number.value)
         shares = {slip: share * number.value for slip, share in figure.shares.items()}
@@ -444,7 +442,7 @@ def _statement_text(statement: Statement) -> str:
 
 
 def number_text(value: Fraction | None) -> str:
-    """Write an exact number: a count in groups of three, or a fraction.
+    """Write an exact number: an integer with digits in groups of three, or a fraction.
 
     Example:
         >>> from fractions import Fraction

@@ -1,6 +1,6 @@
-"""Formulas of a layer's components: biases that were miscounted, and a component left out.
+"""Checks the formulas of a layer's components for miscounted biases and a missing component.
 
-Plain arithmetic cannot find these: the formula itself is wrong, and not its value.
+Arithmetic alone cannot find these slips: the formula itself is wrong, not its value.
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ if TYPE_CHECKING:
 
     from weighbridge.algebra.expr import Tree
 
-_MOST_BIASES = (
-    8  # hidden sizes that a formula may be off; beyond, it is the formula of something else
-)
-_LINES_BEFORE = 2  # where the component of a formula may be named
+_MOST_BIASES = 8  # hidden sizes; a formula that is off by more counts something else
+_LINES_BEFORE = 2  # in which the component of a formula may be named
 
 
 class StatedFormula(NamedTuple):
     """A formula that an article states, and the component that its line is about.
 
-    ``value`` is the formula in letters, and ``terms`` the values of what it adds up.
+    ``value`` is the formula in letters, and ``terms`` are the values of its terms.
     """
 
     line: int
@@ -39,9 +37,9 @@ class StatedFormula(NamedTuple):
 
 
 def component_on_line(lines: Sequence[str], line: int) -> str:
-    """Return the component that a line is about; "" for none, or for several.
+    """Return the component that a line is about; "" if there is none, or several.
 
-    If the line names no component, the nearest of the two lines before it decides.
+    If the line names no component, the nearest of the two lines before it that does decides.
 
     Example:
         >>> component_on_line(["## Feed-forward", "It has 2*(4H*H + H) = 8H^2 + 2H."], 2)
@@ -72,9 +70,9 @@ def hidden_letter(value: Polynomial) -> str:
 
 
 def rights(component: str, letter: str) -> list[list[Polynomial]]:
-    """Return the right formulas of a component, in a letter for the hidden size.
+    """Return the correct formulas of a component, in a letter for the hidden size.
 
-    The formulas of a group differ in what biases they count.
+    The formulas of a group differ in the biases that they count.
 
     Example:
         >>> [[str(formula) for formula in group] for group in rights("pooler", "H")]
@@ -85,9 +83,9 @@ def rights(component: str, letter: str) -> list[list[Polynomial]]:
 
 
 def is_right(value: Polynomial, component: str) -> bool:
-    """Whether a formula is right for a component, or for a part of it.
+    """Return whether a formula is correct for a component, or for a part of it.
 
-    A formula with all biases may have those of a LayerNorm too.
+    A formula with all biases may also count those of a LayerNorm.
     """
     letter = hidden_letter(value)
     if not letter:
@@ -97,7 +95,7 @@ def is_right(value: Polynomial, component: str) -> bool:
 
 
 def miscounted(value: Polynomial, component: str) -> tuple[Polynomial, Polynomial] | None:
-    """Return the right formulas, with biases and without, of a formula with the wrong biases.
+    """Return the correct formulas, with and without biases, for a formula with wrong biases.
 
     Example:
         >>> from weighbridge.articles.exact import constant
@@ -117,7 +115,7 @@ def miscounted(value: Polynomial, component: str) -> tuple[Polynomial, Polynomia
 
 
 def _is_biases(rest: Polynomial, letter: str) -> bool:
-    """Whether the rest of a formula is a few times the hidden size."""
+    """Return whether the rest of a formula is a few times the hidden size."""
     if not rest.terms.keys() <= {((letter, 1),)}:
         return False
     return abs(Fraction(rest.terms.get(((letter, 1),), 0))) <= _MOST_BIASES
@@ -126,10 +124,10 @@ def _is_biases(rest: Polynomial, letter: str) -> bool:
 def missing_output(
     formulas: Iterable[StatedFormula], lines: Sequence[str]
 ) -> tuple[StatedFormula, str] | None:
-    """Return the formula of attention that lacks the output projection, and its letter.
+    """Return a formula of attention that lacks the output projection, and its letter.
 
-    It is that of the three projections and no more, in an article that names no output projection
-    and has a formula of the feed-forward part in the same letter.
+    It counts only the three other projections, and the article does not name the output projection
+    anywhere, but has a formula of the feed-forward part in the same letter.
     """
     named = terms.facts()["components"]["attention.output"]["words"]
     if any(terms.mentions(line, named) for line in lines):
@@ -157,7 +155,7 @@ def _has_feed_forward(formulas: Iterable[StatedFormula], letter: str) -> bool:
 
 
 def _counts(formulas: Iterable[StatedFormula], values: Sequence[Polynomial]) -> bool:
-    """Whether a formula is one of the values or adds one; the feed-forward part's do not count."""
+    """Return whether a formula, except the feed-forward part's, has or adds one of the values."""
     for formula in formulas:
         added_values = (formula.value, *formula.terms)
         if formula.component != "ffn" and any(value in values for value in added_values):
@@ -184,7 +182,7 @@ def _with_numbers(tree: Tree) -> Tree:
 
 
 def added(tree: Tree) -> list[Tree]:
-    """Return the terms that a tree adds up, and those of a sum that it multiplies.
+    """Return the terms that a tree adds, including those of sums that it multiplies.
 
     Example:
         >>> len(added(parse("V*H + (4*H*H + 4*H) * 12")))

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from weighbridge.algebra.expr import Meaning, Tree
 
-MOST_POWER = 1000  # an exponent; far more than any size is raised to
+MOST_POWER = 1000  # an exponent, far larger than any in an article
 MOST_PRODUCTS = 400  # of terms, where two sums with letters are multiplied; 20 by 20
 
 
 class UnreadableError(Exception):
-    """What cannot be read or has no value.
+    """Arithmetic that cannot be read or has no value.
 
-    ``why`` is a key of the words of an audit, and ``about`` what the reason names.
+    ``why`` is a key in the words of an audit, and ``about`` is the subject of the reason.
     """
 
     def __init__(self, why: str, about: str = "") -> None:
@@ -31,8 +31,8 @@ class UnreadableError(Exception):
 class Number(NamedTuple):
     """A number as it is written.
 
-    ``place`` is what one more in the last digit other than 0 would add. ``rounded`` is a number
-    with a unit: 110M.
+    ``place`` is the value of one unit in the last digit other than 0. A number with a unit, such as
+    110M, is ``rounded``.
     """
 
     value: Fraction
@@ -43,7 +43,7 @@ class Number(NamedTuple):
     def fits(
         self, exact: Fraction, *, rounded: bool = False, slack: Fraction = Fraction(0)
     ) -> bool:
-        """Whether an exact value may be written so: to the digit, rounded, or cut off.
+        """Return whether an exact value may be written like this: exactly, rounded, or cut off.
 
         Example:
             >>> number = Number(Fraction(110_000_000), "110M", Fraction(10_000_000), True)
@@ -58,12 +58,12 @@ class Number(NamedTuple):
 
 def constant(value: Fraction | int) -> Polynomial:
     """Return a number as a polynomial without letters."""
-    # fractions add and multiply as integers do
+    # Fractions add and multiply as integers do.
     return Polynomial({(): Fraction(value)})  # type: ignore[dict-item]
 
 
 def number_of(value: Polynomial) -> Fraction | None:
-    """Return the number that a polynomial without letters is; nothing where it has letters.
+    """Return the number that a polynomial equals; None if it has letters.
 
     Example:
         >>> number_of(constant(3)), number_of(Polynomial.of("H"))
@@ -77,10 +77,10 @@ def number_of(value: Polynomial) -> Fraction | None:
 def evaluate_exactly(
     tree: Tree, name: Callable[[str], Polynomial], value: Callable[[Number], Polynomial]
 ) -> Polynomial:
-    """Return what a tree comes to, exactly; ``name`` and ``value`` read its leaves.
+    """Return the exact value of a tree; ``name`` and ``value`` evaluate its leaves.
 
     Raises:
-        UnreadableError: it has no value, or one beyond all bounds.
+        UnreadableError: the tree has no value, or one that is too large.
     """
     try:
         result: Polynomial = fold(tree, name, value, _EXACT)

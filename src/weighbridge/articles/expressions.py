@@ -1,4 +1,4 @@
-"""The expressions among tokens: the grammar of arithmetic as articles write it.
+"""Finds expressions among tokens, by the grammar of arithmetic in articles.
 
 ::
 
@@ -7,11 +7,11 @@
     signed   = ("+" | "-") signed | power
     power    = operand [ "^" signed ]
     operand  = phrase | [words] ( number | name | "(" sum ")" )
-    beside   = a power that a product multiplies without a sign: 4H, 2(H + 1)
+    beside   = a factor without a sign before it: 4H, 2(H + 1)
 
-Words are read in three places. A ``phrase`` is words that stand for a number: embeddings + layers.
-``words`` before an operand say what it is: 12 * hidden size 768. Words before a sign say what the
-number before the sign counts: 12 encoder layers * 7,080,960.
+Words may occur in three places. A ``phrase`` consists of words that stand for a number: embeddings
++ layers. ``words`` before an operand describe it: 12 * hidden size 768. Words before a sign
+describe what the number before them counts: 12 encoder layers * 7,080,960.
 """
 
 from __future__ import annotations
@@ -26,23 +26,21 @@ if TYPE_CHECKING:
     from weighbridge.algebra.expr import Tree
     from weighbridge.articles.tokens import Token
 
-DEEPEST = (
-    40  # brackets and powers inside one another: far beyond articles, far below Python's stack
-)
+DEEPEST = 40  # nested brackets and powers: more than in any article, less than Python's stack holds
 PHRASE = " "
-"""What the name of a phrase begins with; the names of letters have no space."""
+"""The beginning of the name of a phrase; the names of letters have no space."""
 LEAVES = ("name", "value")
-"""The kinds of trees that calculate nothing."""
+"""The kinds of trees without a calculation."""
 OPERANDS = ("number", "name", "open")
 """The kinds of tokens that an operand begins with, if it is not a phrase."""
 
-_MOST_WORDS = 4  # in a row: 12 fully connected output layers * ...; more of them are a sentence
-_LONGEST_LETTER = 3  # characters; "4 H" and "2 d_k" are products, "12 layers" is not
-_LONG_NUMBER = 5  # characters; "2,304 (" begins a remark about a result, "12 (" a product
+_MOST_WORDS = 4  # in a row: 12 fully connected output layers * ...; more words are a sentence
+_LONGEST_LETTER = 3  # characters: "4 H" and "2 d_k" are products, "12 layers" is not
+_LONG_NUMBER = 5  # characters: "2,304 (" begins a remark about a result, "12 (" a product
 
 
 class Expression(NamedTuple):
-    """An expression: its tree, and the position of the first token behind it."""
+    """An expression: its tree, and the position of the first token after it."""
 
     tree: Tree
     end: int
@@ -52,7 +50,7 @@ def longest_expression(tokens: Sequence[Token], start: int) -> Expression:
     """Return the longest expression that begins at a position.
 
     Raises:
-        UnreadableError: no expression begins there, or one that is written ambiguously or wrongly.
+        UnreadableError: no expression begins there, or it is ambiguous or malformed.
 
     Example:
         >>> from weighbridge.articles.tokens import tokens
@@ -65,7 +63,7 @@ def longest_expression(tokens: Sequence[Token], start: int) -> Expression:
 
 
 class _ExpressionParser:
-    """Reads one rule of the grammar with each method; ``position`` is where it stands."""
+    """A parser with a method for each rule of the grammar; the next token is at ``position``."""
 
     def __init__(self, tokens: Sequence[Token], start: int) -> None:
         self.position = start
@@ -90,7 +88,7 @@ class _ExpressionParser:
             factor = self._beside(tree)
             if factor is None:
                 return tree
-            if last_sign == "/":  # H/2H: of 2 or of 2H
+            if last_sign == "/":  # H/2H: is it divided by 2 or by 2H?
                 raise UnreadableError("two_ways")
             tree = ("*", tree, factor)
 
@@ -167,7 +165,7 @@ class _ExpressionParser:
         return None
 
     def _take_sign(self, signs: str) -> str:
-        """Step behind a sign between two operands and return it; "" if there is none."""
+        """Move past a sign between two operands and return it; "" if there is none."""
         position = self.position + self._count_words(self.position)
         if not self._is_sign(position, signs) or not self._is_operand(position + 1):
             return ""
@@ -193,7 +191,7 @@ class _ExpressionParser:
         return words
 
     def _kind(self, position: int) -> str:
-        """Return the kind of a token, "" behind the last one."""
+        """Return the kind of a token; "" after the last one."""
         if position < len(self._tokens):
             return self._tokens[position].kind
         return ""

@@ -1,7 +1,7 @@
-"""The figures of an article: as stated, with all slips mended, and what share each slip has.
+"""The figures of an article: as stated, with all slips corrected, and the share of each slip.
 
-Letters and words stand for what the article says that they do, by what was said before, or else by
-what is said later. A number that rests on a slip is known again where it is used.
+Letters and words have the meaning that the article has given them so far, or else gives them later.
+A number that depends on a slip is recognised where it is used again.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
     Pick = Callable[["Figure"], Polynomial]
 
-LEAST_KNOWN = 1000  # smaller numbers, as 12, stand for many things and are not known again
-MOST_FOLLOWED = 24  # slips whose share in one figure is worked out; each takes an evaluation
-MOST_ROUNDED = 64  # numbers of one calculation; each takes an evaluation
-_LONGEST_CHAIN = 16  # of definitions that rest on one another; bounds the recursion
+LEAST_KNOWN = 1000  # smaller numbers, such as 12, have many meanings and are not recognised again
+MOST_FOLLOWED = 24  # slips whose share in a figure is calculated; each takes an evaluation
+MOST_ROUNDED = 64  # numbers in one calculation; each takes an evaluation
+_LONGEST_CHAIN = 16  # of definitions that depend on one another; bounds the recursion
 NONE = Fraction(0)
 
 
 class Follow(NamedTuple):
-    """A figure that rests on a slip: as stated, with all slips mended, and this slip's share."""
+    """A figure that depends on a slip: as stated, with all slips corrected, and the share of it."""
 
     line: int
     text: str
@@ -47,13 +47,12 @@ class Follow(NamedTuple):
 
 
 class Slip:
-    """A step that is wrong: its kind, its line, what it states and what is right.
+    """A step that is wrong: its kind, its line, the stated value and the correct one.
 
-    ``correct`` is what the step comes to as it is written, ``mended`` what it comes to with the
-    slips before it mended too, and ``shift`` by how much this step alone is off. Kinds are
-    ``arithmetic``; ``letters``; ``formula``, where ``about`` is the component, ``correct`` its
-    formula with biases and ``mended`` the one without; and ``missing``, the same of what leaves out
-    a part.
+    ``correct`` is the value of the step as written, ``mended`` its value with all earlier slips
+    corrected as well, and ``shift`` is the error of this step alone. The kinds are ``arithmetic``;
+    ``letters``; ``formula``, where ``about`` is the component, ``correct`` its formula with biases
+    and ``mended`` the one without; and ``missing``, the same for a formula that lacks a part.
     """
 
     def __init__(self, kind: str, line: int, text: str, stated: str, correct: str) -> None:
@@ -68,7 +67,7 @@ class Slip:
 
 
 class Figure(NamedTuple):
-    """A value as the article states it, with all slips mended, and what each slip adds to it."""
+    """A value as stated, with all slips corrected, and the share of each slip in it."""
 
     stated: Polynomial
     mended: Polynomial
@@ -77,44 +76,44 @@ class Figure(NamedTuple):
 
     @classmethod
     def of(cls, value: Polynomial, line: int = 0) -> Figure:
-        """Return a figure that rests on no slip."""
+        """Return a figure that depends on no slip."""
         return cls(value, value, {}, line)
 
     @property
     def is_off(self) -> bool:
-        """Whether it rests on a slip."""
+        """Whether the figure depends on a slip."""
         return self.stated != self.mended or bool(self.shares)
 
     @property
     def number(self) -> Fraction | None:
-        """What it is stated to be, if that is a number."""
+        """The stated value, if it is a number."""
         return number_of(self.stated)
 
 
 def as_stated(figure: Figure) -> Polynomial:
-    """Take a figure as the article states it."""
+    """Return the stated value of a figure."""
     return figure.stated
 
 
 def as_mended(figure: Figure) -> Polynomial:
-    """Take a figure with all slips mended."""
+    """Return the value of a figure with all slips corrected."""
     return figure.mended
 
 
 class Figures:
-    """What letters, words and numbers stand for, as far as the article has been read."""
+    """The meanings of letters, words and numbers, in the part of the article read so far."""
 
     def __init__(self, statements: Iterable[Statement]) -> None:
         self.named: dict[str, Figure] = {}
         self.off: dict[Fraction, Figure] = {}
-        """Figures that rest on a slip, by the numbers that they are stated as."""
+        """Figures that depend on a slip, by their stated numbers."""
         self._later: dict[str, Tree] = {}
         for statement in statements:
             for name, tree in _definitions(statement):
                 self._later.setdefault(name, tree)
 
-    def named_so(self, name: str, depth: int = 0) -> Figure | None:
-        """Return what a name, or the last of some words, stands for."""
+    def meaning(self, name: str, depth: int = 0) -> Figure | None:
+        """Return the figure that a name, or the last words of a phrase, stands for."""
         if name.startswith(PHRASE):
             words = name.split()
             phrases = (PHRASE + " ".join(words[start:]) for start in range(len(words)))
@@ -125,7 +124,7 @@ class Figures:
         def inner(other: str) -> Polynomial:
             if other == name:
                 return _letter(other)
-            return _stated_or_letter(self.named_so(other, depth + 1), other)
+            return _stated_or_letter(self.meaning(other, depth + 1), other)
 
         try:
             value = evaluate_exactly(
@@ -138,21 +137,21 @@ class Figures:
         return Figure.of(value)
 
     def define(self, name: str, figure: Figure) -> None:
-        """Let a name stand for a figure; a number that it stands for gives way to no letters."""
+        """Assign a figure to a name; letters do not replace a number."""
         before = self.named.get(name)
         loses = before is not None and before.number is not None and figure.number is None
         if not loses and name not in figure.stated.fields():
             self.named[name] = figure
 
     def value(self, tree: Tree, pick: Pick) -> Polynomial:
-        """Return what a tree comes to, each figure in it taken as ``pick`` takes it.
+        """Return the value of a tree, with the value of each figure in it as ``pick`` returns it.
 
         Raises:
-            UnreadableError: it has no value, or some words in it stand for nothing.
+            UnreadableError: the tree has no value, or words in it have no meaning.
         """
 
         def name(letter: str) -> Polynomial:
-            figure = self.named_so(letter)
+            figure = self.meaning(letter)
             return pick(figure) if figure else _letter(letter)
 
         def value(number: Number) -> Polynomial:
@@ -163,18 +162,18 @@ class Figures:
         return evaluate_exactly(tree, name, value)
 
     def in_letters(self, tree: Tree) -> Polynomial:
-        """Return what a tree comes to with its letters left as they are."""
+        """Return the value of a tree with its letters kept as letters."""
 
         def name(letter: str) -> Polynomial:
             if not letter.startswith(PHRASE):
                 return _letter(letter)
-            return _stated_or_letter(self.named_so(letter), letter)
+            return _stated_or_letter(self.meaning(letter), letter)
 
         return evaluate_exactly(tree, name, lambda number: constant(number.value))
 
     def calculated(self, tree: Tree, line: int) -> Figure:
-        """Return the figure of a tree: what it comes to, and the share of each slip in it."""
-        used = [figure for name in names_in(tree) if (figure := self.named_so(name))]
+        """Return the figure of a tree: its value, and the share of each slip in it."""
+        used = [figure for name in names_in(tree) if (figure := self.meaning(name))]
         used += [self.off[number.value] for number in numbers_in(tree) if number.value in self.off]
         stated = self.value(tree, as_stated)
         if not any(figure.is_off for figure in used):
@@ -189,7 +188,7 @@ class Figures:
         return Figure(stated, mended, shares, line)
 
     def slack(self, tree: Tree) -> Fraction:
-        """Return how far off a tree's value may be because numbers in it are rounded."""
+        """Return how far a tree's value may be off because of rounded numbers in it."""
         numbers = list(numbers_in(tree))
         rounded = sum(number.rounded for number in numbers)
         if len(numbers) == 1 or not rounded:
@@ -219,7 +218,7 @@ def numbers_in(tree: Tree) -> Iterator[Number]:
 
 
 def _replaced(tree: Tree, position: int, number: Number) -> Tree:
-    """Return a tree with another number in place of one of its own."""
+    """Return a tree in which one number is replaced."""
     numbers = count()
 
     def replace(tree: Tree) -> Tree:
@@ -234,7 +233,7 @@ def _replaced(tree: Tree, position: int, number: Number) -> Tree:
 
 
 def _with(slip: Slip) -> Pick:
-    """Return what takes a figure with all slips mended but this one."""
+    """Return a function for the value of a figure with all slips but this one corrected."""
     return lambda figure: figure.mended + constant(figure.shares.get(slip, NONE))
 
 
@@ -256,12 +255,12 @@ def _definitions(statement: Statement) -> Iterator[tuple[str, Tree]]:
 
 
 def is_name(side: Side) -> bool:
-    """Whether a side is a letter, or words that stand for a number."""
+    """Return whether a side is a letter, or words that stand for a number."""
     return side.tree is not None and side.tree[0] == "name"
 
 
 def literal(side: Side) -> Number | None:
-    """Return the number that a side is, if it is nothing but one."""
+    """Return the number of a side that consists only of a number; None for any other side."""
     if side.tree is None or side.tree[0] != "value":
         return None
     number: Number = side.tree[1]

@@ -1,15 +1,15 @@
-"""The statements of an article: which expressions its sentences say are equal.
+"""Finds the statements of an article: the expressions that its sentences call equal.
 
 A text is read in four steps, in the order of this module:
 
-1. Words that say "equal" become relations: ``is about`` is read as ``about``.
-2. The text is cut into segments at commas, stops, the ends of lines and the cells of a table.
+1. Words that mean "equal" become relations: ``is about`` becomes ``about``.
+2. The text is cut into segments at commas, full stops, the ends of lines and the cells of a table.
 3. A segment is cut into parts at its relations.
-4. Each part gives one side of a statement. The first side is the longest expression that its part
-   ends with, and the words before it are the label. Each later side is the longest expression that
-   its part begins with.
+4. Each part gives one side of a statement. The first side is the longest expression at the end of
+   its part, and the words before it are the label. Each later side is the longest expression at the
+   beginning of its part.
 
-`expressions` says what an expression is. Arithmetic that cannot be read is yielded as `Unread`.
+`expressions` defines what an expression is. Arithmetic that cannot be read becomes `Unread`.
 """
 
 from __future__ import annotations
@@ -30,30 +30,28 @@ if TYPE_CHECKING:
 
 APPROXIMATE = ("≈", "about")
 WEAK = ("is", "about")
-"""Words that say "equal", and other things too; `checks` decides what they say."""
-MOST_TOKENS = (
-    2000  # of one segment; published ones have under 100, and the worst 2,000 take a second
-)
+"""Words that mean "equal" among other things; `checks` decides what they mean."""
+MOST_TOKENS = 2000  # of a segment; published ones have less than 100, and 2,000 take up to a second
 _LONGEST_RELATION = 4  # words: "which is equal to"
-_LONGEST_LABEL = 200  # characters, the last ones: what a number is called stands near to it
+_LONGEST_LABEL = 200  # characters, the last ones: the name of a number is close to it
 _SHOWN_TOKENS = 20  # of a segment that is too long
 
 _VALUES = ("number", "name")
 _SIGNS = ("op", "other")
-"""The kinds of tokens that calculate; ``other`` is a sign that is not known."""
+"""The kinds of tokens for operations; ``other`` is an unknown sign."""
 
 _COLONS = (":", "：")
 _JOINED_BY_RELATION = (*_COLONS, ",", "，", ";", "；", "\n", "\f")
-"""Separators that do not separate where a relation follows them."""
+"""Separators that have no effect before a relation."""
 _SEPARATOR_RANKS = {"|": 1, "\n": 2}
-"""Of separators in a row the one of the highest rank counts; all others have rank 0."""
+"""Of consecutive separators, the one with the highest rank counts; all others have rank 0."""
 
 
 class Side(NamedTuple):
-    """One side of a statement: its tree, the line that it ends on, and how it is written.
+    """One side of a statement: its tree, the line on which it ends, and its text.
 
     A side of words has no tree. ``before`` are the numbers among the words before it, and
-    ``words_behind`` says whether words stand behind it.
+    ``words_behind`` is true if words follow it.
     """
 
     tree: Tree | None
@@ -64,9 +62,9 @@ class Side(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """Sides that are said to be equal, the relations between them, and the words before them.
+    """Sides that are called equal, the relations between them, and the words before them.
 
-    A relation is ``=`` or ``≈``, or in words that may say something else ``is`` or ``about``.
+    A relation is ``=`` or ``≈``, or for words that may mean something else, ``is`` or ``about``.
     """
 
     sides: tuple[Side, ...]
@@ -75,14 +73,14 @@ class Statement(NamedTuple):
 
     @property
     def line(self) -> int:
-        """The line that it ends on."""
+        """The line on which the statement ends."""
         return self.sides[-1].line
 
 
 class Unread(NamedTuple):
-    """What looks like arithmetic and cannot be read.
+    """A text that looks like arithmetic but cannot be read.
 
-    ``why`` is a key of the words of an audit, and ``about`` what the reason names.
+    ``why`` is a key in the words of an audit, and ``about`` is the subject of the reason.
     """
 
     line: int
@@ -92,7 +90,7 @@ class Unread(NamedTuple):
 
 
 def statements(tokens: Iterable[Token]) -> Iterator[Statement | Unread]:
-    """Yield the statements of a text in its order, and the arithmetic that cannot be read.
+    """Yield the statements of a text in order, and the arithmetic that cannot be read.
 
     Example:
         >>> from weighbridge.articles.tokens import tokens
@@ -121,13 +119,13 @@ def _read_segment(segment: list[Token], label: str) -> Iterator[Statement | Unre
         yield Unread(segment[0].line, _as_written(segment), "latex")
 
 
-# 1. Words that say "equal"
+# 1. Words that mean "equal"
 
 
 def _with_relations(tokens: Iterable[Token]) -> Iterator[Token]:
-    """Yield the tokens, with relations for the words that say "equal".
+    """Yield the tokens, with relations in place of words that mean "equal".
 
-    Fillers behind a relation are left out: "is exactly 12" is read as "is 12".
+    Fillers after a relation are left out: "is exactly 12" is read as "is 12".
     """
     after_relation = False
     for are_words, run in groupby(tokens, key=lambda token: token.kind == "word"):
@@ -144,7 +142,7 @@ def _with_relations(tokens: Iterable[Token]) -> Iterator[Token]:
 def _words_as_relations(
     words: Sequence[Token], *, after_relation: bool
 ) -> tuple[list[Token], bool]:
-    """Return the words and relations, and whether a relation is the last of them."""
+    """Return the words and relations, and whether the last one is a relation."""
     relations = terms.relations()
     relations_and_fillers = {*relations, *terms.facts()["fillers"]["words"]}
     kept: list[Token] = []
@@ -177,7 +175,7 @@ def _longest_phrase(
 
 
 def _segments(tokens: Iterable[Token]) -> Iterator[tuple[list[Token], str]]:
-    """Yield the tokens between separators, and the separator behind them."""
+    """Yield the tokens between separators, with the separator after them."""
     segment: list[Token] = []
     kinds: set[str] = set()  # of the segment's tokens
     separator: Token | None = None
@@ -204,7 +202,7 @@ def _separator_rank(separator: Token) -> int:
 
 
 def _goes_on_over(separator: Token, token: Token, kinds: set[str]) -> bool:
-    """Whether a statement goes on behind a separator, with a token."""
+    """Return whether a statement continues with this token after a separator."""
     if token.kind == "relation":
         only_words = kinds == {"word"}
         return separator.text in _JOINED_BY_RELATION and (
@@ -217,9 +215,9 @@ def _goes_on_over(separator: Token, token: Token, kinds: set[str]) -> bool:
 
 
 def _stands_for_equal(separator: Token, token: Token, kinds: set[str], length: int) -> bool:
-    """Whether a separator says "equal": H: 768, or the cells of a table | 2*768*3072 | 4,718,592 |.
+    """Return whether a separator means "equal": H: 768, or table cells | 2*768 | 1,536 |.
 
-    The kinds are those of the tokens before it, and the length is how many those are.
+    ``kinds`` and ``length`` are the kinds and the number of the tokens before it.
     """
     if token.kind != "number":
         return False
@@ -229,9 +227,9 @@ def _stands_for_equal(separator: Token, token: Token, kinds: set[str], length: i
 
 
 def _without_remarks(segment: list[Token]) -> list[Token]:
-    """Return a segment without brackets of words: 768*3072 (the 4H of the paper) + 3072."""
+    """Return a segment without words in brackets: 768*3072 (the 4H of the paper) + 3072."""
     kept: list[Token] = []
-    brackets: list[int] = []  # positions of those that are open
+    brackets: list[int] = []  # positions of open brackets
     for token in segment:
         kept.append(token)
         if token.kind == "open":
@@ -248,14 +246,14 @@ def _without_remarks(segment: list[Token]) -> list[Token]:
 
 
 class _SegmentPart(NamedTuple):
-    """What stands between two relations, and the relation before it; "" before the first part."""
+    """The tokens between two relations, and the relation before them; "" for the first part."""
 
     relation: str
     tokens: list[Token]
 
 
 def _parts(segment: Iterable[Token]) -> list[_SegmentPart]:
-    """Cut a segment at its relations; two side by side, as in "is about", are one."""
+    """Cut a segment at its relations; adjacent ones, as in "is about", count as one."""
     parts = [_SegmentPart("", [])]
     for token in segment:
         relation, part = parts[-1]
@@ -271,7 +269,7 @@ def _parts(segment: Iterable[Token]) -> list[_SegmentPart]:
 
 
 def _combined(first: str, second: str) -> str:
-    """Return what two relations side by side say: "is about" says ``about``, "is =" says ``=``."""
+    """Return the meaning of adjacent relations: "is about" means ``about``, "is =" means ``=``."""
     is_weak = first in WEAK and second in WEAK
     is_approximate = first in APPROXIMATE or second in APPROXIMATE
     if is_weak:
@@ -301,7 +299,7 @@ def _statements_of(segment: list[Token], label: str) -> Iterator[Statement | Unr
             continue
         chain.add(part.relation, side)
         if not rest or (next_relation in APPROXIMATE and _only_words(rest)):
-            continue  # the chain goes on: 84,971,520 parameters, about 85M
+            continue  # the chain continues: 84,971,520 parameters, about 85M
         yield from _statements_behind(chain, rest, next_relation)
     yield from chain.end()
 
@@ -309,7 +307,7 @@ def _statements_of(segment: list[Token], label: str) -> Iterator[Statement | Unr
 def _statements_behind(
     chain: _Chain, rest: list[Token], next_relation: str
 ) -> Iterator[Statement | Unread]:
-    """End a chain, and read the tokens behind its last side as the beginning of another."""
+    """End a chain, and read the tokens after its last side as the beginning of another."""
     remark = _rounded_remark(rest)
     if remark:
         chain.add("≈", remark)
@@ -322,7 +320,7 @@ def _statements_behind(
 
 
 class _Chain:
-    """The sides that have been said to be equal so far."""
+    """The sides that have been called equal so far."""
 
     def __init__(self) -> None:
         self.label = ""
@@ -330,7 +328,7 @@ class _Chain:
         self._relations: list[str] = []
 
     def begin(self, part: list[Token], label: str) -> Iterator[Unread]:
-        """Take the first side, and the words before it as the label."""
+        """Add the first side, and take the words before it as the label."""
         side, before = _ending(part)
         self.label = f"{label} {_words_of(before)}".strip()
         if isinstance(side, Unread):
@@ -339,7 +337,7 @@ class _Chain:
             self._sides.append(side)
 
     def add(self, relation: str, side: Side) -> None:
-        """Take a further side; if no side is before it, it is the first."""
+        """Add another side; if there is none yet, it becomes the first."""
         if self._sides:
             self._relations.append(relation)
         self._sides.append(side)
@@ -350,7 +348,7 @@ class _Chain:
             yield from self.end()
 
     def end(self) -> Iterator[Statement]:
-        """Yield the statement if it has two sides, or one that calculates; begin anew."""
+        """Yield the statement if it has two sides or a calculation, and start again."""
         calculates = any(side.tree and side.tree[0] not in LEAVES for side in self._sides)
         if calculates or len(self._sides) > 1:
             yield Statement(tuple(self._sides), tuple(self._relations), self.label)
@@ -372,7 +370,7 @@ def _rounded_remark(tokens: Sequence[Token]) -> Side | None:
 
 
 def _ending(part: list[Token]) -> tuple[Side | Unread | None, list[Token]]:
-    """Return the longest expression that a part ends with, and the tokens before it."""
+    """Return the longest expression at the end of a part, and the tokens before it."""
     if not part:
         return None, part
     if {token.kind for token in part}.isdisjoint((*_VALUES, *_SIGNS)):
@@ -408,7 +406,7 @@ def _last_side(part: Sequence[Token], start: int, expression: Expression) -> Sid
 
 
 def _is_cut_off(part: Sequence[Token], start: int) -> bool:
-    """Whether what begins here belongs to something before it, which could not be read."""
+    """Return whether an expression belongs to something before it that could not be read."""
     if start == 0:
         return False
     first, last_before = part[start], part[start - 1]
@@ -422,9 +420,9 @@ def _is_cut_off(part: Sequence[Token], start: int) -> bool:
 
 
 def _side_of(part: list[Token], next_relation: str) -> tuple[Side | Unread | None, list[Token]]:
-    """Return the longest expression that a part begins with, and the tokens behind it.
+    """Return the longest expression at the beginning of a part, and the tokens after it.
 
-    In A = 12 L = 24 the L belongs to the next statement.
+    In A = 12 L = 24, the L belongs to the next statement.
     """
     kinds = [token.kind for token in part]
     if next_relation and kinds == ["number", "name"] and not part[1].tight:
@@ -455,12 +453,12 @@ def _first_side(part: list[Token]) -> tuple[Side, list[Token]]:
 
 
 def _may_follow(token: Token) -> bool:
-    """Whether a token may stand behind a whole expression."""
+    """Return whether a token may follow a complete expression."""
     return token.kind in ("word", "open") or (token.kind == "name" and not token.tight)
 
 
 def _expressions_alone(part: list[Token], label: str) -> Iterator[Statement | Unread]:
-    """Yield the expressions among words that nothing is said to equal, and lone numbers."""
+    """Yield the expressions and numbers among words that are not called equal to anything."""
     position = 0
     while position < len(part):
         if part[position].kind not in OPERANDS:
@@ -491,7 +489,7 @@ def _expression_alone(part: Sequence[Token], start: int) -> Expression:
 
 
 def _is_arithmetic(part: Sequence[Token]) -> bool:
-    """Whether tokens look like a calculation: a sign and an operand, or a number not read."""
+    """Return whether tokens look like a calculation: a sign and an operand, or an unread number."""
     if any(token.why for token in part):
         return True
     kinds = {token.kind for token in part}
@@ -499,7 +497,7 @@ def _is_arithmetic(part: Sequence[Token]) -> bool:
 
 
 def _unread(part: Sequence[Token], line: int, error: UnreadableError) -> Unread:
-    """Return what is not read, because of its first unknown token or else of the error."""
+    """Return tokens as unread, because of the first unknown one or else because of the error."""
     text = _as_written(part)
     strange = next((token for token in part if token.kind == "other"), None)
     if strange is None:

@@ -1,9 +1,8 @@
-"""HTML, Markdown and LaTeX as plain lines: the words and signs that a reader sees.
+"""Turns HTML, Markdown and LaTeX into plain lines: the words and signs that a reader sees.
 
-Each stands on the line where the source has it.
-
-pylatexenc parses LaTeX, and Python's own library parses HTML. A command without a plain sign is
-written by its name, so that it is reported as a sign that is not read.
+They stay on the lines that they have in the source. pylatexenc parses LaTeX, and Python's own
+library parses HTML. A command without a plain sign is written by its name, and is then reported as
+an unknown sign.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from weighbridge.errors import ArticleError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-LONGEST_FORMULA = 20_000  # characters of one piece of LaTeX, as many as of a line
-MOST_FORMULAS = 10_000  # as many as there may be statements
+LONGEST_FORMULA = 20_000  # characters of a piece of LaTeX; the limit of a line
+MOST_FORMULAS = 10_000  # the limit of statements
 SOFT = "\v"
-"""The end of a line inside of a formula: it separates nothing."""
+"""The end of a line inside a formula, which does not separate statements."""
 ROW = "\f"
-"""The end of a row of a formula: it separates, unless the next one goes on."""
+"""The end of a row in a formula, which separates statements unless the next row continues one."""
 
 # HTML
 
@@ -56,13 +55,13 @@ _RAISED = {"sup": "^(", "sub": "_"}
 
 
 _TEX = "annotation"
-"""The element that holds a formula as TeX."""
+"""The element for a formula in TeX."""
 
 
 def _hidden_until(tag: str, attributes: Mapping[str, str]) -> str:
-    """Return the tag whose end ends what an element hides; "" if it hides nothing.
+    """Return the tag that ends an element with hidden text; "" if its text is visible.
 
-    TeX is hidden too, as `_TEX`, and shown as a formula.
+    TeX also counts as hidden, under the tag `_TEX`, and is read as a formula.
     """
     is_script_of_tex = tag == "script" and "math/tex" in attributes.get("type", "")
     if tag == "annotation-tex" or is_script_of_tex:
@@ -75,7 +74,7 @@ def _hidden_until(tag: str, attributes: Mapping[str, str]) -> str:
 
 
 class _Page(HTMLParser):
-    """Collects the lines of a page; of a formula in MathML and in TeX it takes the TeX."""
+    """Collects the lines of a page; if a formula is in MathML and in TeX, only the TeX is read."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -136,7 +135,7 @@ class _Page(HTMLParser):
         self._line += text
 
     def end_line(self) -> None:
-        """Begin a new line; one without words was none."""
+        """Begin a new line, and drop the last one if it is empty."""
         if self._line.strip(" |"):
             self.lines.append((self._at, self._line.strip()))
         self._line, self._at = "", self.getpos()[0]
@@ -166,7 +165,7 @@ _TAG = re.compile(r"</?[a-zA-Z][^<>\n]*>")
 
 
 def plain_text(text: str, where: str = "") -> str:
-    r"""Return Markdown without its marks and with LaTeX as plain signs, on as many lines.
+    r"""Return Markdown without its marks and with LaTeX as plain signs, on the same lines.
 
     Example:
         >>> plain_text(r"- **Layer**: $4H^2 \times 12$")
@@ -177,9 +176,9 @@ def plain_text(text: str, where: str = "") -> str:
     for count, match in enumerate(_FORMULA.finditer(text)):
         if count == MOST_FORMULAS:
             raise ArticleError(
-                f"an article may have at most {MOST_FORMULAS:,} formulas of LaTeX",
+                f"an article may have at most {MOST_FORMULAS:,} formulas in LaTeX",
                 where=where,
-                hint="cut out a part",
+                hint="give a part of the article",
             )
         pieces.append(_unmarked(text[position : match.start()], first=position == 0))
         formula = f" {plain_formula(_latex_in(match), where)} "
@@ -191,7 +190,7 @@ def plain_text(text: str, where: str = "") -> str:
 
 
 def _latex_in(match: re.Match[str]) -> str:
-    """Return what stands between the marks of a formula."""
+    """Return the LaTeX between the marks of a formula."""
     latex = [match[group] for group in "abcde" if match[group] is not None]
     return latex[0]
 
@@ -200,11 +199,11 @@ def _unmarked(text: str, *, first: bool) -> str:
     text = _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)
     text = _LINK.sub(lambda match: match[1] or "", text)
     begins_line = first or text.startswith("\n")
-    if not begins_line:  # no bullet behind a formula
+    if not begins_line:  # there is no bullet after a formula
         text = "\0" + text
     text = _BULLET.sub(r"\1", text).removeprefix("\0")
     text = _TAG.sub("", _TAG_UP.sub(r"^(\1)", text))
-    pieces = _CODE.split(text)  # every second one is code
+    pieces = _CODE.split(text)  # every second piece is code
     pieces[::2] = [_EMPHASIS.sub(r"\1", _STRONG.sub(r"\1", piece)) for piece in pieces[::2]]
     return "".join(pieces)
 
@@ -225,10 +224,10 @@ def plain_formula(latex: str, where: str = "") -> str:
         from pylatexenc.latexwalker import LatexWalker, LatexWalkerParseError  # noqa: PLC0415
     except ImportError:
         raise ArticleError(
-            "the article has LaTeX, and a package is missing that reads it",
+            "reading the LaTeX in this article needs an optional package",
             where=where,
             values={"package": "pylatexenc"},
-            hint="pip install 'weighbridge[audit]'",
+            hint="run pip install 'weighbridge[audit]'",
         ) from None
     try:
         nodes, _, _ = LatexWalker(latex, tolerant_parsing=False).get_latex_nodes()
@@ -243,7 +242,7 @@ class _TeX:
     def written(self, nodes: Iterable[Any]) -> str:
         """Write nodes one after the other.
 
-        An exponent of more than a character is bracketed, and an index becomes part of its name.
+        An exponent of several characters gets brackets, and an index becomes part of the name.
         """
         text = ""
         for node in nodes:

@@ -1,4 +1,4 @@
-"""The text of an article: of a file, from standard input or at an address, up to a limit."""
+"""Reads the text of an article from a file, standard input or an address, up to a limit."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LONGEST_BYTES = 2 * 2**20  # of a file
-LONGEST_PAGE_BYTES = 5 * 2**20  # of a web page, most of which is no text
-_MOST_SECONDS = 30  # for a page; each of its pieces may take the reader's timeout
+LONGEST_PAGE_BYTES = 5 * 2**20  # of a web page, which is mostly markup
+_MOST_SECONDS = 30  # for a page; each piece also has the timeout of web files
 _CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([A-Za-z0-9_-]{1,40})""", re.IGNORECASE)
-_HEAD_BYTES = 4096  # where a page says which encoding it has
+_HEAD_BYTES = 4096  # at the start of a page, which state its encoding
 _SUBSETS_OF_GB18030 = ("gb2312", "gbk")
 _PAGE = re.compile(r"\s*(?:\ufeff)?\s*(?:<!doctype html|<html|<head|<body)", re.IGNORECASE)
 
 
 class Source(NamedTuple):
-    """An article: where it is from, its text and encoding, and whether it is HTML."""
+    """An article: its origin, its text and encoding, and whether it is HTML."""
 
     where: str
     text: str
@@ -33,11 +33,11 @@ class Source(NamedTuple):
 
 
 def read_article(where: str | os.PathLike[str]) -> Source:
-    """Return the article at a path, at an address, or, for ``-``, on standard input.
+    """Return the article at a path or an address or, for ``-``, from standard input.
 
     Raises:
-        ArticleError: it is too long, empty, or no text.
-        CheckpointError: there is no such file, or it cannot be had.
+        ArticleError: the article is too long, empty, or not text.
+        CheckpointError: there is no such file, or it cannot be read.
     """
     path = os.fspath(where)
     if path == "-":
@@ -52,9 +52,9 @@ def read_article(where: str | os.PathLike[str]) -> Source:
 
 
 def decoded(raw: bytes, where: str, most: int = LONGEST_BYTES) -> Source:
-    r"""Return the article that bytes are.
+    r"""Decode the bytes of an article.
 
-    The encoding is UTF-8, or the one that the text names, or GB 18030, as in older Chinese pages.
+    The encoding is UTF-8, the one that the text names, or GB 18030, as in older Chinese pages.
 
     Example:
         >>> decoded("参数量".encode("gb18030"), "a.txt")
@@ -64,16 +64,16 @@ def decoded(raw: bytes, where: str, most: int = LONGEST_BYTES) -> Source:
         raise ArticleError(
             f"an article may have at most {most:,} bytes",
             where=where,
-            hint="cut out the part that calculates",
+            hint="give only the part with the calculations",
         )
     if not raw.strip():
-        raise ArticleError("the article is empty", where=where, hint="give one that has text")
+        raise ArticleError("the article is empty", where=where, hint="give an article with text")
     if b"\0" in raw and not raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ArticleError(
-            "this is no text: it has bytes of 0",
+            "this is not text: it contains a zero byte",
             where=where,
             values={"byte": raw.index(b"\0")},
-            hint="give plain text, Markdown or HTML; of a PDF or an office file save the text",
+            hint="give plain text, Markdown or HTML, for example the text of a PDF",
         )
     for encoding in _encodings(raw):
         try:
@@ -102,7 +102,7 @@ def _encodings(raw: bytes) -> Iterator[str]:
 
 
 def _page(address: str) -> bytes:
-    """Fetch a web page: so many bytes, in so much time."""
+    """Fetch a web page, within limits of bytes and time."""
     from weighbridge.readers.stores import web  # noqa: PLC0415
     from weighbridge.readers.stores.remote import imported  # noqa: PLC0415
 
@@ -132,8 +132,8 @@ def _taken(answer: Any, address: str) -> bytes:
             break
         if time.monotonic() > latest:
             raise ArticleError(
-                "the page came too slowly",
+                "the page took too long to load",
                 where=without_secrets(address),
-                hint="save it, and give the file",
+                hint="save the page, and give the path of the file",
             )
     return bytes(taken)

@@ -1,4 +1,4 @@
-"""The words of published derivations, from the facts: for "equal", for parts and for sizes."""
+"""The vocabulary of published derivations: words for "equal", for components and for sizes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def facts() -> dict[str, Any]:
 
 
 def mentions(text: str, words: list[str]) -> bool:
-    """Whether a text has one of these words; a word of letters is not found inside another word.
+    """Return whether a text has one of these words; Latin words must be whole words.
 
     Example:
         >>> mentions("Their sum is", ["sum"]), mentions("We summarise", ["sum"])
@@ -42,7 +42,7 @@ def _any_of(words: tuple[str, ...]) -> re.Pattern[str]:
 
 @cache
 def relations() -> dict[str, str]:
-    """Return the relation of each phrase that says "equal": "equals", "which equals"."""
+    """Return the relation of each phrase that means "equal": "equals", "which equals"."""
     phrases = {}
     for relation, words in facts()["relations"].items():
         for word in words:
@@ -54,14 +54,14 @@ def relations() -> dict[str, str]:
 
 @cache
 def relation_at_end() -> re.Pattern[str]:
-    """Return the pattern of such a phrase at the end of Chinese text, the longest first."""
+    """Return a pattern for such a phrase at the end of Chinese text, the longest first."""
     wide = sorted((word for word in relations() if _WIDE.search(word)), key=len, reverse=True)
     return re.compile(f"(?:{'|'.join(wide)})$")
 
 
 @cache
 def config_field_of(letter: str) -> str | None:
-    """Return the config field of a letter that derivations use for it.
+    """Return the config field for which derivations use a letter.
 
     Example:
         >>> config_field_of("H"), config_field_of("d_model"), config_field_of("q")
@@ -74,7 +74,7 @@ def config_field_of(letter: str) -> str | None:
 
 
 def rank_of(letter: str) -> int:
-    """Return the place of a letter among the factors of a term: V·H, not H·V."""
+    """Return the position of a letter among the factors of a term: V·H, not H·V."""
     fields = [*facts()["sizes"]]
     field = config_field_of(letter)
     if field is None:

@@ -1,4 +1,4 @@
-"""An article's plain text as tokens: numbers, names, signs, words, and what separates them."""
+"""Cuts the plain text of an article into tokens: numbers, names, signs, words and separators."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from weighbridge.articles.exact import Number
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST_DIGITS = 40  # of a number, far more than a count has; bounds the time of exact arithmetic
-LONGEST_LINE = 20_000  # characters; a longer one is no prose, and takes long to be read
+MOST_DIGITS = 40  # of a number, far more than any count has; bounds the time of exact arithmetic
+LONGEST_LINE = 20_000  # characters; a longer line is not prose, and takes long to read
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 """Stands for LaTeX that has no plain signs."""
 
@@ -21,12 +21,12 @@ UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 class Token(NamedTuple):
     """A token of a line.
 
-    ``tight`` says that no space stands before it. ``number`` is the number that it is, if it is
-    one, and ``why`` the reason for which a number is not read.
+    ``tight`` is true if there is no space before it. ``number`` is the value of a number, and
+    ``why`` the reason why a number cannot be read.
 
     Kinds are ``number``, ``name``, ``word``, ``op``, ``relation``, ``open``, ``close``,
-    ``separator`` and ``other``. ``text`` of a sign is what it means: ``*`` for each sign of
-    multiplication.
+    ``separator`` and ``other``. The ``text`` of a sign is its meaning: ``*`` for every
+    multiplication sign.
     """
 
     kind: str
@@ -45,7 +45,7 @@ _FULL = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F) if chr(code) not 
 _FULL[0x3000] = 0x20
 _FULL_COMMA = re.compile(r"(?<=[０-９])，(?=[０-９]{3}(?![０-９]))")
 _SPACED = re.compile(r"(?<== )\d{1,3}(?: , \d{3})+(?!\d)")
-"""A number with spaces around its commas, as some pages have it: = 23 , 835 , 648."""
+"""A number with spaces around its commas, as on some pages: = 23 , 835 , 648."""
 _TIMES_X = re.compile(r"(?<=[\d)])(\s?)[xX](?=\s?[\d(])")
 _PREFIXED = "[KMGTPkm]i?B|[KMGTP]b|[KMGTP](?:FLOPs?|FLOPS|MACs?)"
 """Units of bytes and of operations, which are not parameters."""
@@ -80,9 +80,9 @@ _OPS = {
 }
 _RELATIONS = {"=": "=", "==": "=", ":=": "=", "≡": "="}
 _SYMBOL = re.compile(r"[A-Za-z](?:\d*|_[A-Za-z0-9]+)|[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+")
-_NO_SYMBOLS = ("a", "I", "i")  # a word of a sentence far more often
+_NO_SYMBOLS = ("a", "I", "i")  # far more often a word of a sentence
 _PRODUCT = re.compile(r"(?=.*H)[VHLAPTFNS]{2,3}")
-"""Letters of sizes side by side, the hidden size among them: VH, HF."""
+"""Adjacent letters of sizes, including the hidden size: VH, HF."""
 
 
 def plain_signs(text: str) -> str:
@@ -118,7 +118,7 @@ def tokens(text: str, line: int) -> Iterator[Token]:
 
 
 def _tokens_of(kind: str, match: re.Match[str], line: int, *, tight: bool) -> Iterator[Token]:
-    """Yield the tokens of one match: several where words or letters have no space between them."""
+    """Yield the tokens of one match; several if there is no space between words or letters."""
     text = match[0]
     if kind in ("number", "unit"):
         yield _number_token(match, line, tight=tight)
@@ -146,7 +146,7 @@ def _tokens_of(kind: str, match: re.Match[str], line: int, *, tight: bool) -> It
 
 
 def _number_token(match: re.Match[str], line: int, *, tight: bool) -> Token:
-    """Return the token of a number; of kind ``other``, with the reason, if it is not read."""
+    """Return the token of a number; if it cannot be read, its kind is ``other``."""
     mantissa, exponent, unit = _number_parts(match)
     why = _why_not_read(match, exponent, unit)
     if why:
@@ -160,14 +160,14 @@ def _number_token(match: re.Match[str], line: int, *, tight: bool) -> Token:
 
 
 def _number_parts(match: re.Match[str]) -> tuple[str, str, str]:
-    """Return the digits of a number without what groups them, its exponent and its unit."""
+    """Return the digits of a number without grouping, its exponent and its unit."""
     digits = re.sub(r"[,_\u2009\u202f\u00a0]", "", match["number"])
     mantissa, _, exponent = digits.lower().partition("e")
     return mantissa, exponent or "0", (match["unit"] or "").strip()
 
 
 def _why_not_read(match: re.Match[str], exponent: str, unit: str) -> str:
-    """Return the reason for which a number is not read, a key of the words of an audit, or ""."""
+    """Return why a number cannot be read, as a key in the words of an audit; "" if it can."""
     if sum(map(str.isdigit, match["number"])) > MOST_DIGITS:
         return "digits"
     before = match.string[max(0, match.start() - 1)]
@@ -181,7 +181,7 @@ def _why_not_read(match: re.Match[str], exponent: str, unit: str) -> str:
 
 
 def _last_digit(mantissa: str) -> int:
-    """Return the power of ten of the last digit other than 0, or of the last decimal.
+    """Return the power of ten of the last digit other than 0, or of the last decimal digit.
 
     Example:
         >>> _last_digit("1200"), _last_digit("1.20"), _last_digit("0")
