@@ -1,4 +1,4 @@
-"""The names of a family find it, also renamed or in part; other names find nothing."""
+"""The names of a family find it, even renamed or incomplete; other names find nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def names_of(family: str, class_name: str, layers: int = 2) -> list[str]:
 BERT = names_of("bert", "BertModel")
 
 
-# Whose names these are
+# Names of known families
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -58,7 +58,7 @@ def test_a_family_s_own_names_find_it(family: str) -> None:
     try:
         stored = ledger.bind(of, of.base_class, {**of.at_defaults, "num_labels": 2}).stored
     except WeighbridgeError:
-        pytest.skip("its defaults are no model")
+        pytest.skip("its defaults do not describe a model")
     if not 0 < stored.tensors <= MOST_TENSORS:
         pytest.skip("too many tensors, or none")
     fits = first_batch(row.name for row in stored.rows if not row.tied_to)
@@ -99,7 +99,7 @@ def test_names_find_their_family_in_other_forms(names: list[str]) -> None:
     assert "bert" in {fit.blueprint.family for fit in fits}
 
 
-def test_a_lost_tensor_is_lacking() -> None:
+def test_a_missing_tensor_is_lacking() -> None:
     fits = first_batch(name for name in BERT if not name.startswith("pooler.dense."))
     fit = next(fit for fit in fits if fit.class_name == "BertModel")
     assert (fit.unknown, fit.lacking) == (0, 2)
@@ -124,7 +124,7 @@ def test_those_with_fewer_unknown_and_lacking_tensors_come_first() -> None:
     assert late <= MOST_USED_CLASSES
 
 
-# What is of no family
+# Names of no family
 
 
 @pytest.mark.parametrize(

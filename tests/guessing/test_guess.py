@@ -1,4 +1,4 @@
-"""What a checkpoint without a config is guessed to be, held against what it was made of.
+"""Guesses for checkpoints without a config, compared with the configs they were made from.
 
 `--seed` draws other families and other configs.
 """
@@ -42,7 +42,7 @@ MOST_TENSORS = 2_000  # of a random checkpoint
 
 
 def nested(changes: dict[str, Any], of: Blueprint) -> dict[str, Any]:
-    """Return changes by dotted path as a config has them."""
+    """Return changes by dotted path as a nested config."""
     config: dict[str, Any] = {"model_type": of.family}
     for path, value in changes.items():
         *above, name = path.split(".")
@@ -55,7 +55,7 @@ def nested(changes: dict[str, Any], of: Blueprint) -> dict[str, Any]:
 
 
 def other(of: Blueprint, name: str, dice: random.Random) -> Any:
-    """Return another value of a field, of the kind that it has."""
+    """Return another value of a field, of the same type."""
     value = of.defaults[name]
     if name in of.nullable and dice.random() < 0.5:
         return None
@@ -75,7 +75,7 @@ def other(of: Blueprint, name: str, dice: random.Random) -> Any:
 
 
 def drawn(of: Blueprint, dice: random.Random, chance: float) -> dict[str, Any]:
-    """Return a random config: few layers, and here and there another value than the default."""
+    """Return a random config with few layers and some values other than the defaults."""
     changes = {}
     for name in sorted(of.defaults):
         if name in of.repeats and type(of.defaults[name]) is int:
@@ -86,7 +86,7 @@ def drawn(of: Blueprint, dice: random.Random, chance: float) -> dict[str, Any]:
 
 
 def checkpoint(of: Blueprint, dice: random.Random) -> tuple[dict[str, Any], str, list[Row]]:
-    """Return a random config that the blueprint accepts, a class, and what files hold of it."""
+    """Return a random config that the blueprint accepts, a class, and the tensors in its files."""
     for chance in (0.4, 0.2, 0.1, 0.05) * 8:
         config, class_name = drawn(of, dice, chance), dice.choice(of.class_names)
         try:
@@ -124,13 +124,13 @@ def best(rows: Iterable[Row], **metadata: str) -> guessing.Candidate:
 
 
 def failures(candidate: guessing.Candidate, of: StoredCheckpoint, **fields: Any) -> int:
-    """Hold a checkpoint against a candidate's config anew, with other values of some fields."""
+    """Compare a checkpoint with a candidate's config again, with other values of some fields."""
     model = models.find({**candidate.config, **fields})
     return compare(ledger.bind(model.blueprint, candidate.class_name, model.fields), of).failures
 
 
-# Of four fields and more in one rounded expression, the search may end before it comes to those
-# that fit.
+# If a rounded expression has four fields or more, the search may end before it reaches values that
+# fit.
 HARD = {"gemma3n_audio"}
 
 
@@ -150,10 +150,10 @@ def test_a_checkpoint_of_a_random_config_is_found_again(drawn_family: str, seed:
     assert all(failures(candidate, guessed.found) == 0 for candidate in guessed.exact)
 
 
-# The real files
+# Real files
 
 
-def test_minilm_is_a_bert_whose_heads_nobody_can_count(minilm: Path) -> None:
+def test_minilm_is_a_bert_with_an_unknown_number_of_heads(minilm: Path) -> None:
     config = json.loads((minilm / "config.json").read_text())
     guessed = guess(minilm / "model.safetensors")
     assert (guessed.status, guessed.best.family, guessed.best.class_name) == (
@@ -197,7 +197,7 @@ def test_the_config_goes_straight_into_verify(
     assert main(["verify", "-", path]) == 0
 
 
-# What is sure, and what is not
+# Sure and free fields
 
 
 BERT = {
@@ -219,7 +219,7 @@ def test_every_other_number_of_heads_fits_as_well() -> None:
     )
 
 
-def test_what_is_sure_fits_at_no_other_value() -> None:
+def test_a_sure_field_fits_no_other_value() -> None:
     rows = rows_of(BERT, "BertModel")
     candidate = best(rows)
     assert candidate.sure["hidden_size"] == 96
@@ -231,7 +231,7 @@ def test_what_is_sure_fits_at_no_other_value() -> None:
             continue
 
 
-def test_a_narrower_model_is_taken_to_have_fewer_heads_and_not_thinner_ones() -> None:
+def test_a_narrower_model_has_fewer_heads_rather_than_narrower_ones() -> None:
     heads = {
         width: best(rows_of({**BERT, "hidden_size": width}, "BertModel"))
         for width in (128, 384, 768, 1024)
@@ -242,7 +242,7 @@ def test_a_narrower_model_is_taken_to_have_fewer_heads_and_not_thinner_ones() ->
     assert values == {128: 2, 384: 6, 768: 12, 1024: 16}
 
 
-def test_what_follows_from_a_free_field_is_free_too() -> None:
+def test_a_field_that_follows_from_a_free_one_is_free_too() -> None:
     config = {"model_type": "llama", "num_hidden_layers": 2, "num_key_value_heads": 8}
     free = best(rows_of(config, "LlamaForCausalLM")).free
     assert free["num_attention_heads"].why == "usual"
@@ -277,7 +277,7 @@ def test_a_head_that_is_stored_is_not_tied(tied: bool) -> None:
     assert (candidate.is_exact, candidate.sure["tie_word_embeddings"]) == (True, tied)
 
 
-def test_layers_of_several_kinds_are_told_layer_by_layer() -> None:
+def test_layers_of_several_kinds_are_inferred_layer_by_layer() -> None:
     kinds = [
         "full_attention",
         "linear_attention",
@@ -391,7 +391,7 @@ def test_a_tensor_of_another_shape_is_outvoted() -> None:
     assert candidate.sure["hidden_size"] == 96
 
 
-# What no family has
+# Tensors of no family
 
 
 def save(path: Path, tensors: dict[str, list[int]]) -> Path:
@@ -443,7 +443,7 @@ HOSTILE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("which", HOSTILE)
-def test_what_no_family_has_is_said_in_words(
+def test_unknown_names_are_reported_in_words(
     which: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = save(tmp_path / "a.safetensors", HOSTILE[which])
@@ -462,17 +462,17 @@ def test_many_tensors_of_unknown_names_are_of_no_family() -> None:
     assert guessed.candidates == ()
 
 
-def test_where_nothing_is_near_there_is_no_config(tmp_path: Path) -> None:
+def test_without_a_near_family_there_is_no_config(tmp_path: Path) -> None:
     guessed = guess(save(tmp_path / "a.safetensors", {"qqq": [1]}))
     assert (guessed.status, guessed.best) == (1, None)
     with pytest.raises(ModelError, match="no family has tensors of these names"):
         _ = guessed.config
 
 
-# How it is told
+# Output
 
 
-def test_the_text_tells_what_is_sure_and_what_is_not(bert_tiny: Path) -> None:
+def test_the_text_lists_sure_and_free_fields(bert_tiny: Path) -> None:
     text = guess(bert_tiny / "model.safetensors").text()
     sure, _, free = text.partition("not sure")
     assert "hidden_size              128" in sure
@@ -481,7 +481,7 @@ def test_the_text_tells_what_is_sure_and_what_is_not(bert_tiny: Path) -> None:
     assert "BertLMHeadModel (bert)" in free
 
 
-def test_both_languages_tell_the_same_figures(bert_tiny: Path) -> None:
+def test_both_languages_have_the_same_figures(bert_tiny: Path) -> None:
     guessed = guess(bert_tiny / "model.safetensors")
 
     def figures(lang: str) -> list[str]:
@@ -556,7 +556,7 @@ def wb_parameters_of(config: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize("experts", [0, 2**40])
-def test_experts_that_nobody_can_have_are_not_counted_out(experts: int) -> None:
+def test_an_impossible_number_of_experts_is_not_enumerated(experts: int) -> None:
     row = Row("blk.0.ffn_up_exps.weight", (experts, 0, 4), "F32", "", (), 0, 0)
     held = StoredCheckpoint(
         "a.gguf", "GGUF", (row,), {"general.architecture": "llama"}, (), 0, {}, {}, (), None
@@ -564,7 +564,7 @@ def test_experts_that_nobody_can_have_are_not_counted_out(experts: int) -> None:
     assert [each.name for each in translated(held).rows] == [row.name]
 
 
-def test_a_quantised_checkpoint_is_guessed_by_what_it_stands_for(tmp_path: Path) -> None:
+def test_a_quantised_checkpoint_is_guessed_by_its_unpacked_weights(tmp_path: Path) -> None:
     config = {**LLAMA, "tie_word_embeddings": False}
     stored: dict[str, tuple[str, tuple[int, ...]]] = {}
     for row in ledger.bind(

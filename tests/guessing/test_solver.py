@@ -35,7 +35,7 @@ def problem(
     usual: Mapping[str, Any] | None = None,
     given: Mapping[Cell, Any] | None = None,
 ) -> Problem:
-    """Return a problem of (text, result[, weight]) whose fields are positive numbers or truths."""
+    """Return a problem of (text, result[, weight]) with positive numbers or booleans as fields."""
     usual_values = {(name,): value for name, value in (usual or {}).items()}
     return Problem(
         [Constraint(parse(text), (), *rest) for text, *rest in equations],
@@ -67,7 +67,7 @@ def test_equations_of_known_values_are_solved_to_them(width: int, inner: int, wo
 
 @given(heads=st.integers(2, 16), size=st.integers(1, 64))
 @LAWS
-def test_what_is_chosen_fits_all_equations(heads: int, size: int) -> None:
+def test_chosen_values_fit_all_equations(heads: int, size: int) -> None:
     hidden = {"heads": heads, "size": size}
     texts = ("heads * size", "heads * size * 3 + 1")
     equations = [(text, evaluate(parse(text), hidden)) for text in texts]
@@ -104,7 +104,7 @@ def test_the_majority_wins(width: int, other: int, votes: int) -> None:
     }
 
 
-# What is determined
+# Determined values
 
 
 def test_a_given_value_is_kept_and_used() -> None:
@@ -123,7 +123,7 @@ def test_a_value_follows_through_several_equations() -> None:
     }
 
 
-def test_a_value_that_alone_fits_is_determined() -> None:
+def test_the_only_value_that_fits_is_determined() -> None:
     solution = solved(("x // 4", 5), ("x % 4", 3), usual={"x": 1})
     assert solution.cells["x",] == CellValue(23)
 
@@ -141,7 +141,7 @@ def test_conditions_of_layers_determine_items() -> None:
     assert solution.values == {("kinds", 0): "linear", ("kinds", 1): "full"}
 
 
-# What is open
+# Open values
 
 
 def test_the_usual_value_is_taken_where_it_fits() -> None:
@@ -150,13 +150,13 @@ def test_the_usual_value_is_taken_where_it_fits() -> None:
     assert set(chosen.others) == {1, 2, 3, 4, 6, 8, 16, 24, 32, 48, 96}
 
 
-def test_a_value_is_scaled_as_the_model_is() -> None:
+def test_a_value_is_scaled_with_the_model() -> None:
     usual = {"heads": 12, "width": 768}
     equations = [("width", 384), ("heads * (width // heads)", 384)]
     assert solved(*equations, usual=usual).cells["heads",].value == 6
 
 
-def test_what_follows_from_a_choice_names_it() -> None:
+def test_a_value_that_follows_from_a_choice_names_it() -> None:
     solution = solved(("heads * size", 96), usual={"heads": 12, "size": 8})
     chosen = solution.cells["heads",]
     assert (chosen.value, chosen.after) == (12, ("heads",))
@@ -172,7 +172,7 @@ def test_no_more_values_are_tried_than_the_limit() -> None:
     assert len(chosen.others) < MOST_TRIED
 
 
-# What contradicts
+# Contradictions
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def partial(
 
 
 def implications(text: str, target: Any) -> list[tuple[str, Any, bool]]:
-    """Return what a result implies, each cell as a text: ``x`` or ``x.len``."""
+    """Return what a result implies, with each cell as text: ``x`` or ``x.len``."""
     consequences = implied(partial(text), target)
     return [(".".join(map(str, path)), value, sure) for path, value, sure in consequences]
 
@@ -49,7 +49,7 @@ def certain(text: str, target: Any) -> dict[str, Any]:
 POSITIVE = st.integers(1, 60)
 TRUTHS = st.booleans()
 
-# Operators that map no two values of x to one result, with operands for x and the constant c.
+# Operators that map no two values of x to the same result, with operands for x and the constant c.
 EXACT = {
     "x + c": (POSITIVE, POSITIVE),
     "c + x": (POSITIVE, POSITIVE),
@@ -71,7 +71,7 @@ EXACT = {
     "3 * (x + c) - c": (POSITIVE, POSITIVE),
     "2 ** (x + 1) + c": (st.integers(0, 9), POSITIVE),
 }
-# Operators of which one result says less.
+# Operators whose result does not determine x.
 LOSSY = {
     "x // c": (POSITIVE, POSITIVE),
     "c // x": (POSITIVE, POSITIVE),
@@ -129,13 +129,13 @@ def test_a_lossy_operator_yields_a_value_with_the_same_result(
     results = [
         evaluate(parse(text), {"x": value, "c": constant})
         for value in values
-        if not (value == 0 and text.endswith(("// x", "% x")))  # which no size is
+        if not (value == 0 and text.endswith(("// x", "% x")))  # no size is 0
     ]
     assert says_nothing(text, target, constant) or any(same(result, target) for result in results)
 
 
 def says_nothing(text: str, target: Any, constant: Any) -> bool:
-    """Whether a result leaves any value open: there is nothing to list."""
+    """Return whether any value gives the result, so that there is nothing to list."""
     if text in ("x and c", "x or c"):
         return target is constant is (text == "x or c")  # the constant settles it
     if text.startswith("x in"):
@@ -359,7 +359,7 @@ def test_a_result_that_no_value_gives_is_impossible(text: str, target: int) -> N
         list(implied(partial(text), target))
 
 
-def test_what_only_may_be_is_no_contradiction() -> None:
+def test_a_mere_possibility_is_not_a_contradiction() -> None:
     assert implications("(x * 4) // 3", 2) == [("x", 2, False)]  # x * 4 is 6 or 8
     assert implications("(x * 4) if y else z", 6) == [
         ("y", True, False),
@@ -476,7 +476,7 @@ def test_divisors_have_bounds() -> None:
         ("abs(x)", {("x",): -2}, 2),
     ],
 )
-def test_what_is_known_is_worked_out(text: str, known: dict[Cell, Any], value: Any) -> None:
+def test_known_parts_are_evaluated(text: str, known: dict[Cell, Any], value: Any) -> None:
     partial_value = partial(text, known)
     assert partial_value == value
     assert type(partial_value) is type(value)
@@ -574,13 +574,13 @@ def test_a_piece_waits_for_its_cells(text: str, cells: list[Cell]) -> None:
 
 
 @pytest.mark.parametrize("value", [3, None, [], [3], [[3]], (cell("x"),), "cell"])
-def test_what_has_a_value_is_not_open(value: object) -> None:
+def test_a_complete_value_is_not_open(value: object) -> None:
     assert not is_open(value)
     assert list(cells_in(value)) == []
 
 
 @pytest.mark.parametrize("value", [cell("x"), [cell("x")], [3, [cell("x")]]])
-def test_what_lacks_a_value_is_open(value: object) -> None:
+def test_an_incomplete_value_is_open(value: object) -> None:
     assert is_open(value)
 
 
@@ -604,7 +604,9 @@ def test_what_lacks_a_value_is_open(value: object) -> None:
         (None, 0, False),
     ],
 )
-def test_same_takes_no_truth_for_a_number(one: object, other: object, is_same: bool) -> None:
+def test_same_distinguishes_booleans_from_numbers(
+    one: object, other: object, is_same: bool
+) -> None:
     assert same(one, other) is is_same
 
 

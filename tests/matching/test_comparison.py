@@ -31,14 +31,14 @@ from weighbridge.readers import read
 
 
 def stored(config: Config, class_name: str | None = None, dtype: str = "F32") -> Stored:
-    """Return what files hold of a model, tied tensors left out."""
+    """Return the tensors that files of a model hold, without tied ones."""
     named = config.get("architectures")
     weighing = wb.weigh(config, class_name or (named[0] if isinstance(named, list) else None))
     return {row.name: (dtype, row.shape) for row in weighing.stored_rows if not row.tied_to}
 
 
 def told(found: Verification | Changes) -> dict[str, int]:
-    """Return how many differences of each kind there are."""
+    """Return the number of differences of each kind."""
     return dict(found.to_dict()["counts"])
 
 
@@ -48,7 +48,7 @@ def failing(found: Verification | Changes) -> list[str]:
 
 @pytest.fixture
 def against(tmp_path: Path):
-    """Return what writes two checkpoints and holds the second against the first."""
+    """Return a function that writes two checkpoints and compares the second with the first."""
 
     def run(before: Tensors, after: Tensors, **options: str):
         return wb.verify(
@@ -60,13 +60,13 @@ def against(tmp_path: Path):
     return run
 
 
-def test_the_same_twice_is_the_same(against) -> None:
+def test_a_checkpoint_equals_itself(against) -> None:
     found = against(stored(LLAMA), stored(LLAMA))
     assert (found.status, found.differences) == (0, ())
     assert "They hold the same" in found.text()
 
 
-def test_what_training_and_conversion_change_is_told_in_groups(against) -> None:
+def test_changes_by_training_and_conversion_are_grouped(against) -> None:
     before, after = stored(LLAMA), stored(LLAMA, dtype="BF16")
     del after["model.layers.1.mlp.up_proj.weight"], after["model.layers.0.mlp.up_proj.weight"]
     after["lm_head.weight"] = ("BF16", (48, 64))
@@ -81,7 +81,7 @@ def test_what_training_and_conversion_change_is_told_in_groups(against) -> None:
     assert len(text.splitlines()) < 40
 
 
-def test_a_dtype_that_is_asked_for_matters(against) -> None:
+def test_a_requested_dtype_matters(against) -> None:
     before = stored(LLAMA)
     assert against(before, before, dtype="bf16").status == 1
     assert against(before, stored(LLAMA, dtype="BF16"), dtype="bf16").status == 0
@@ -115,7 +115,7 @@ def test_quantising_changes_no_weight(against, tmp_path: Path) -> None:
 
 
 def fused(tensors: Tensors, parts: list[str], whole: str) -> Stored:
-    """Put tensors that stand beside each other into one, by their first dim."""
+    """Fuse adjacent tensors into one, along their first dim."""
     done = Stored()
     for name, (dtype, shape) in tensors.items():
         part = next((part for part in parts if f".{part}." in name), None)
@@ -135,7 +135,7 @@ def fused(tensors: Tensors, parts: list[str], whole: str) -> Stored:
         (["gate_proj", "up_proj"], "gate_up_proj", 2),
     ],
 )
-def test_fused_tensors_are_those_that_stood_apart(
+def test_fused_tensors_match_separate_ones(
     against, tmp_path: Path, parts, whole: str, groups: int
 ) -> None:
     apart = stored(LLAMA)
@@ -184,7 +184,7 @@ def test_experts_in_one_tensor_are_all_experts(against, tmp_path: Path) -> None:
     assert wb.verify(MIXTRAL, tmp_path / "model.safetensors").status == 0
 
 
-def test_a_tensor_under_another_name_is_told(against, tmp_path: Path) -> None:
+def test_a_tensor_under_another_name_is_reported(against, tmp_path: Path) -> None:
     before = stored(LLAMA)
     after = {
         name.replace("q_proj", "query").replace("input_layernorm", "ln_1"): of
@@ -205,7 +205,7 @@ def test_a_tensor_of_another_shape_under_another_name_is_another(against) -> Non
     assert told(against(before, after)) == {"missing": 1, "extra": 1}
 
 
-def test_buffers_that_both_have_or_one_lacks_are_no_difference(against) -> None:
+def test_buffers_are_not_a_difference(against) -> None:
     before = stored(BERT)
     with_buffer: Stored = {**before, "embeddings.position_ids": ("I64", (1, 512))}
     assert against(with_buffer, with_buffer).differences == ()
@@ -214,7 +214,7 @@ def test_buffers_that_both_have_or_one_lacks_are_no_difference(against) -> None:
     assert told(against(with_buffer, longer)) == {"buffer_shape": 1}
 
 
-def test_two_norms_that_were_renamed_are_not_taken_for_one_another(against) -> None:
+def test_two_renamed_norms_are_not_confused(against) -> None:
     before = stored(LLAMA)
     after = {name.replace("layernorm", "_norm"): of for name, of in before.items()}
     found = against(before, after)
@@ -227,7 +227,7 @@ def test_two_norms_that_were_renamed_are_not_taken_for_one_another(against) -> N
 # Live modules
 
 
-def test_a_module_is_held_against_its_checkpoint_and_its_config(tmp_path: Path) -> None:
+def test_a_module_is_compared_with_its_checkpoint_and_its_config(tmp_path: Path) -> None:
     import transformers
 
     config = transformers.BertConfig(
@@ -253,7 +253,7 @@ def test_a_module_is_held_against_its_checkpoint_and_its_config(tmp_path: Path) 
     }
 
 
-def test_a_module_of_ones_own_is_read_too(tmp_path: Path) -> None:
+def test_a_module_of_a_user_is_read_too(tmp_path: Path) -> None:
     module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2, dtype=torch.bfloat16))
     torch.save(module.state_dict(), tmp_path / "a.pt")
     assert wb.verify(module, tmp_path / "a.pt").status == 0
@@ -391,7 +391,7 @@ def test_a_tensorflow_checkpoint_is_verified_and_guessed(tmp_path: Path) -> None
     assert best.sure["intermediate_size"] == 48
 
 
-# What is asked
+# Options and output
 
 
 def test_two_checkpoints_have_no_config(against) -> None:
@@ -399,7 +399,7 @@ def test_two_checkpoints_have_no_config(against) -> None:
         against(stored(LLAMA), stored(LLAMA), class_name="LlamaModel")
 
 
-def test_the_command_tells_of_two_checkpoints(
+def test_the_command_compares_two_checkpoints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
@@ -419,7 +419,7 @@ def test_the_command_tells_of_two_checkpoints(
     assert main(["verify", str(one), str(tmp_path / "none.safetensors")]) == 2
 
 
-def test_many_names_of_nothing_are_told_in_few_lines(tmp_path: Path) -> None:
+def test_many_unknown_names_take_few_lines(tmp_path: Path) -> None:
     before = {f"layers.{at}.a{at % 7}.weight": ("F32", (1,)) for at in range(20_000)}
     after = {f"blocks.{at}.b{at % 5}.weight": ("F32", (1,)) for at in range(20_000)}
     found = wb.verify(

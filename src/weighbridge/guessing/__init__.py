@@ -1,1 +1,1 @@
-"""From a checkpoint without a config to its family, class and config."""
+"""Infers the family, class and config of a checkpoint that has no config."""

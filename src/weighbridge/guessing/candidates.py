@@ -32,7 +32,7 @@ MOST_CLASSES = 24
 MOST_USED_CLASSES = 4
 """How many classes of the most used families are solved beside these."""
 MOST_PATTERNS = 1_500
-"""How many patterns of names are compared at most, the most frequent ones: no model has so many."""
+"""How many patterns of names are compared at most, the most frequent ones; no model has more."""
 
 
 # The names in a checkpoint
@@ -52,7 +52,7 @@ class Names:
             self.first.setdefault(pattern, row.name)
         most = sorted(self.patterns, key=lambda pattern: -len(self.patterns[pattern]))
         self.others = sum(len(self.patterns.pop(pattern)) for pattern in most[MOST_PATTERNS:])
-        """How many tensors have names of other patterns than those that are compared."""
+        """The number of tensors whose names have other patterns than those compared."""
         self.index_limit = min(len(found.rows), MOST_LAYERS)
         """The number that all indices are below: each layer has at least one tensor."""
 
@@ -76,25 +76,25 @@ def patterned(name: str) -> tuple[str, Place]:
 
 
 def _template_pattern(name: str) -> tuple[str, tuple[str, ...]]:
-    """Return a template's name with stars, and what they stand for: an index or a number."""
+    """Return a template's name with stars, and the index or number for each star."""
     return _PLACE.sub("*", name), tuple(index or number for index, number in _PLACE.findall(name))
 
 
 # Families, by the text of their files
 
 
-# A tensor's name in a blueprint, and the part of it behind its last index.
+# A tensor's name in a blueprint, and the part of it after its last index.
 _KEY = re.compile(r'^"((?:[^"\n]*[}\d])?([^"\n{}\d]*))" = ["\']', re.MULTILINE)
-# A name, or the path above several, in a blueprint's list of what files store otherwise.
+# A name, or the path above several, in a blueprint's list of tensors that files store differently.
 _STORED = re.compile(r'(?:\[|^    )"([\w.{}]+)(?:: [^"\n]+)?"(?=[,\]])', re.MULTILINE)
 _BATCH = 48  # families; the next ones are compared if none of these fits exactly
 _NEEDLES = 12  # parts of names that are searched for in all files
-_SHARE = 0.8  # of the highest score: what families with a lower score hold is unlike the checkpoint
+_SHARE = 0.8  # of the highest score; families with a lower score are too different
 _MOST_PREFIX_PIECES = 3  # pieces at the start of a name that may be a prefix, less one
 
 
 def _likely(names: Names) -> list[str]:
-    """Return the families whose files have the most of the names, the likeliest first."""
+    """Return the families whose files contain the most names, the likeliest first."""
     ends = _Ends()
     for pattern in names.patterns:
         ends.add(patterned(renamed(names.first[pattern], {})[0])[0], pattern)
@@ -108,9 +108,9 @@ def _likely(names: Names) -> list[str]:
 
 
 def _at_a_glance(ends: _Ends) -> list[str]:
-    """Return the families whose files have at least half of the longest parts of names.
+    """Return the families whose files contain many of the longest parts of names.
 
-    Searching a file for a few texts is quicker than parsing it.
+    Searching a file for a few texts is faster than parsing it.
     """
     needles = sorted(ends.needles, key=len, reverse=True)[:_NEEDLES]
     hits: dict[str, int] = {}
@@ -147,7 +147,7 @@ class _Ends:
 def _needle(current: str) -> str:
     """Return the longest part of a pattern that a blueprint with this tensor must contain.
 
-    That is two pieces behind an index, or one before it, as the rest may be a prefix.
+    This is two pieces after an index, or one before it, as the rest may be a prefix.
 
     Example:
         >>> _needle("bert.encoder.layer.*.attention.self.query.weight")
@@ -161,7 +161,7 @@ def _needle(current: str) -> str:
 
 
 def _score(family: str, ends: _Ends, names: Names) -> tuple[int, int]:
-    """Return how many tensors have a name in a family's file, and how many names have no tensor."""
+    """Return the number of tensors named in a family's file, and of names without a tensor."""
     text = data.read_text(f"blueprints/{family}.toml")
     keys = _KEY.findall(text)
     shared = {_PLACE.sub("*", key) for key, tail in keys if tail in ends.tails} & ends.names.keys()
@@ -213,7 +213,7 @@ class _Sketch(NamedTuple):
 
 
 def _sketches(blueprint: Blueprint, names: Names) -> Iterator[_Sketch]:
-    """Yield a sketch of each class, as it is in memory or as files store it, what fits better."""
+    """Yield a sketch of each class, in memory or as files store it, whichever fits better."""
     for class_name in blueprint.class_names:
         sketch = _sketch(blueprint, class_name, names, stored=False)
         if blueprint.is_stored_otherwise(class_name):
@@ -250,14 +250,14 @@ def _sketch(blueprint: Blueprint, class_name: str, names: Names, *, stored: bool
 
 
 def _without_tensor(templates: Sequence[Template], held: Container[Template]) -> tuple[int, int]:
-    """Return how many templates have no tensor: those without a condition, and those with one."""
+    """Return the numbers of templates without a tensor: those without a condition and with one."""
     missing = [template for template in templates if template not in held]
     lacking = sum(not template.when and not template.tie for template in missing)
     return lacking, len(missing) - lacking
 
 
 def _fit(sketch: _Sketch, names: Names) -> Fit:
-    """Return the tensors of each template, numbers in the names included."""
+    """Return the tensors of each template, including the numbers in their names."""
     held: dict[Template, Held] = {}
     unknown = sketch.unknown
     for pattern, rows in names.patterns.items():
@@ -280,14 +280,14 @@ def _fit(sketch: _Sketch, names: Names) -> Fit:
 
 
 def _prefix_numbers(current: Place, stored: Place) -> tuple[Place, int]:
-    """Return the numbers in the prefix that a name lacks, and how many are in one too many."""
+    """Return the numbers in a missing prefix, and how many an additional prefix has."""
     return current[: max(len(current) - len(stored), 0)], max(len(stored) - len(current), 0)
 
 
 def _template_at(
     templates: Iterable[tuple[Template, Sequence[str]]], numbers: Place, index_limit: int
 ) -> tuple[Template | None, Place]:
-    """Return the template that has a tensor with these numbers, with the values of its indices."""
+    """Return the template that has a tensor with these numbers, and the values of its indices."""
     for template, places in templates:
         place = _place(template, places, numbers, index_limit)
         if place is not None:
@@ -296,7 +296,7 @@ def _template_at(
 
 
 class _Patterns:
-    """The set of all names with one of some patterns."""
+    """The set of all names that have one of the given patterns."""
 
     def __init__(self, patterns: Mapping[str, Any]) -> None:
         self.patterns = patterns
@@ -320,7 +320,7 @@ def _place(
 
 
 def closest(found: StoredCheckpoint) -> Iterator[list[Fit]]:
-    """Yield the classes closest to a checkpoint, for one batch of families after the other."""
+    """Yield the classes closest to a checkpoint, one batch of families after the other."""
     names = Names(found)
     families = _likely(names)[:MOST_FAMILIES]
     for start in range(0, len(families), _BATCH):

@@ -1,8 +1,8 @@
 """Infers a checkpoint's family, class and config from the names and shapes of its tensors.
 
-Each tensor of a class gives equations: the value of each of its dims is a size in the header. That
-a model has twelve layers, has a bias or lacks a head gives equations too. `solver` solves them, and
-`comparison.compare` has the last word: a candidate is exact if no difference matters.
+Each tensor of a class gives equations: the value of each of its dims is a size in the header. The
+number of layers and the presence or absence of a tensor give equations too. `solver` solves them,
+and `comparison.compare` decides: a candidate is exact if no difference matters.
 
 Some fields occur only together, such as the number of heads and the size of each head. No header
 determines them. Such fields get their usual values and are listed as free.
@@ -42,21 +42,21 @@ if TYPE_CHECKING:
     Indices = tuple[tuple[str, int], ...]
 
 MOST_STEPS_IN_ALL = 40_000
-"""How many equations, of all classes together, are looked at once one of the classes fits."""
+"""How many equations of all classes together are evaluated, if one of the classes fits."""
 MOST_EQUATIONS = 20_000
-"""How many equations a class may have: of ten thousand layers of many kinds there are too many."""
-_MOST_LACKING = 1_000  # tensors that a candidate may have, beside twice those of the checkpoint
-_NEAREST = 4  # classes that are solved where none has all the names
+"""How many equations a class may have; ten thousand layers of many kinds have too many."""
+_MOST_LACKING = 1_000  # tensors that a candidate may have beyond twice those of the checkpoint
+_NEAREST = 4  # classes that are solved if none has all the names
 _LONGEST_SIZE = 10  # digits
-_COUNT_WEIGHT = 1_000_000  # no number of tensors outvotes that a layer is there
+_COUNT_WEIGHT = 1_000_000  # no number of tensors outvotes the number of layers
 
 
 class Free(NamedTuple):
     """The value chosen for a field that the checkpoint does not determine, and why.
 
-    ``why`` is ``"usual"`` for the family's usual value, ``"fits"`` where that does not fit and this
-    one does, and ``"follows"`` where the value follows from the field ``after``, which is free
-    itself. ``others`` are values that fit as well.
+    ``why`` is ``"usual"`` for the family's usual value, ``"fits"`` if only another value fits, and
+    ``"follows"`` if the value follows from the field ``after``, which is free itself. ``others``
+    are values that fit equally well.
     """
 
     value: Any
@@ -68,9 +68,9 @@ class Free(NamedTuple):
 class Candidate(NamedTuple):
     """A class that the checkpoint may have, with a config that `models.find` reads.
 
-    ``sure`` holds the fields that the headers determine, ``free`` those that matter and that the
-    headers leave open. A field on which no tensor of the class depends is in neither. ``unusual``
-    counts the sure fields that differ from their defaults.
+    ``sure`` holds the fields that the headers determine, and ``free`` those that matter but are not
+    determined. A field on which no tensor of the class depends is in neither. ``unusual`` counts
+    the sure fields that differ from their defaults.
     """
 
     model: Model
@@ -107,7 +107,7 @@ class Guess(NamedTuple):
 def guess_model(found: StoredCheckpoint) -> Guess:
     """Return the classes and configs that fit a checkpoint, the likeliest first.
 
-    Where none fits exactly, the candidates are the nearest ones.
+    If none fits exactly, the candidates are the nearest ones.
 
     Example:
         >>> from weighbridge.blueprint.schema import load
@@ -192,7 +192,7 @@ def _has_sizes_of(candidate: Candidate, config: Mapping[str, Any]) -> bool:
 
 
 def _equations(fit: Fit) -> tuple[list[Constraint], set[str]]:
-    """Return the equations of a class that the checkpoint gives, and the fields that they mention.
+    """Return the equations for a class that follow from the checkpoint, and the fields in them.
 
     The requirements of the blueprint come last: they determine no field, but rule out values.
     """
@@ -237,7 +237,7 @@ class _Votes:
     def add_sizes(self, template: Template, held: Held, blueprint: Blueprint) -> None:
         trees = [blueprint.dims[dim] for dim in template.dims]
         uses = [_uses(tree, template.repeat) for tree in trees]
-        if not any(uses):  # all places say the same
+        if not any(uses):  # all places give the same equation
             held = [((), shape) for _, shape in held]
         for (place, shape), tensors in Counter(held).items():
             if len(shape) == len(trees):
@@ -258,7 +258,7 @@ def _bound(positions: Iterable[int], place: Place, repeat: Sequence[str]) -> Ind
 
 
 def _counts(fit: Fit) -> dict[tuple[str, Indices], int]:
-    """Return how many values each index has, for all values of the indices that this depends on."""
+    """Return the number of values of each index, for all values of the indices it depends on."""
     counts: dict[tuple[str, Indices], int] = {}
     for template, held in fit.held.items():
         for position, index in enumerate(template.repeat):
@@ -272,7 +272,7 @@ def _counts(fit: Fit) -> dict[tuple[str, Indices], int]:
 def _presence(
     template: Template, held: Held, counts: Mapping[tuple[str, Indices], int], blueprint: Blueprint
 ) -> Iterator[tuple[Tree, Indices, bool]]:
-    """Yield what a tensor's presence at each place, or its absence, says of its conditions."""
+    """Yield what the presence or absence of a tensor at each place implies for its conditions."""
     if template.tie and template.tie.when is None:
         return
     conditions = _conditions(template)
@@ -297,7 +297,7 @@ def _presence(
 
 
 def _conditions(template: Template) -> list[Tree]:
-    """Return what must be true where a tensor is stored."""
+    """Return the conditions for a tensor to be stored."""
     conditions = list(template.when)
     if template.tie and template.tie.when:
         conditions.append(("not", template.tie.when))
@@ -307,7 +307,7 @@ def _conditions(template: Template) -> list[Tree]:
 def _loops_without_tensors(
     template: Template, counts: Mapping[tuple[str, Indices], int], blueprint: Blueprint
 ) -> list[Tree]:
-    """Return, for each index of a template that no tensor has, that its loop has any rounds."""
+    """Return conditions that loops have rounds, for the indices that occur in no tensor."""
     counted = {index for index, _ in counts}
     return [
         (">", blueprint.repeat[index], ("value", 0))
@@ -333,7 +333,7 @@ def _index_values(
     blueprint: Blueprint,
     before: Indices = (),
 ) -> Iterator[Indices]:
-    """Yield all values of some indices together, the later ones inside the earlier."""
+    """Yield all combinations of the values of indices, the later ones inside the earlier ones."""
     if not repeat:
         yield before
         return
@@ -348,7 +348,7 @@ def _index_values(
 
 
 class _Fields:
-    """The values that the fields of a blueprint may have, and those that they usually have."""
+    """The values that the fields of a blueprint may have, and their usual values."""
 
     def __init__(self, blueprint: Blueprint) -> None:
         self.blueprint = blueprint
@@ -361,7 +361,7 @@ class _Fields:
         return self.order.get(cell[0], len(self.order)), *map(str, cell[1:])
 
     def fits(self, cell: Cell, value: Any) -> bool:
-        """Whether a cell may have a value."""
+        """Return whether a cell may have a value."""
         name, *path = cell
         blueprint = self.blueprint
         if name not in blueprint.fields:
@@ -377,7 +377,7 @@ class _Fields:
         return self.fits_kind(name, path, value)
 
     def fits_kind(self, name: str, path: Sequence[Any], value: Any) -> bool:
-        """Whether a value is of the kind of a field, or of an item of it, and in its range."""
+        """Return whether a value has the type of a field or of its items, and is in range."""
         kind = self.kind(name, path)
         if type(value) is str and name in self.blueprint.values and kind not in (list, tuple):
             return value in self.blueprint.values[name]
@@ -393,7 +393,7 @@ class _Fields:
         return self.blueprint.kinds[name]
 
     def least(self, name: str, path: Sequence[Any]) -> int:
-        """Return the smallest number that a field, or an item of it, may be."""
+        """Return the smallest number that a field or its items may be."""
         if not path and name not in self.blueprint.sizes:
             return -LARGEST_SIZE
         if path or name in self.blueprint.zero:
@@ -431,7 +431,7 @@ class _Fields:
             yield from (True, False)
 
     def wholes(self, name: str, known: Mapping[Cell, Any]) -> Iterator[Any]:
-        """Yield the values of a field that a config leaves out, then its default."""
+        """Yield the values of a field that is absent from a config, then its default."""
         given = self.blueprint.given.get(name, self.blueprint.defaults.get(name))
         if name in self.blueprint.computed and (given is None or given == LEFT_OUT):
             value = self.computed(name, known)
@@ -442,7 +442,7 @@ class _Fields:
         yield self.blueprint.at_defaults[name]
 
     def computed(self, name: str, known: Mapping[Cell, Any]) -> Any:
-        """Return a computed field, from other fields at their known or usual values."""
+        """Return a computed field, from the known or usual values of other fields."""
         tree = self.blueprint.computed[name]
         values = dict(known)
         for other in set(names_in(tree)):
@@ -475,7 +475,7 @@ def _frozen(value: Any) -> Any:
 
 
 def _item_like(value: Any, path: Sequence[Any]) -> Any:
-    """Return the item of a list at a path, or the last one where the list is shorter."""
+    """Return the item of a list at a path, or the last one if the list is shorter."""
     for step in path:
         if not isinstance(value, list | tuple) or not value:
             return None
@@ -501,7 +501,7 @@ def _inside(value: Any, path: Sequence[Any]) -> Iterator[Any]:
 
 
 def _candidate(fit: Fit, found: StoredCheckpoint) -> tuple[int, Candidate | None]:
-    """Return the steps that solving a class took, and the candidate if its config is near."""
+    """Return the steps that solving a class took, and the candidate if its config is close."""
     blueprint, fields = fit.blueprint, _Fields(fit.blueprint)
     equations, mentioned = _equations(fit)
     if len(equations) > MOST_EQUATIONS:
@@ -519,14 +519,14 @@ def _candidate(fit: Fit, found: StoredCheckpoint) -> tuple[int, Candidate | None
         try:
             return solution.steps, _compared(fit, found, solution, config_values)
         except WeighbridgeError:
-            continue  # values that contradict each other say only how many layers there are
+            continue  # if values contradict each other, only the numbers of layers are used
     return solution.steps, None
 
 
 def _compared(
     fit: Fit, found: StoredCheckpoint, solution: Solution, values: Mapping[str, Any]
 ) -> Candidate | None:
-    """Return a class with a config as a candidate; None if it has many more tensors.
+    """Return a class with a config as a candidate; None if it has far too many tensors.
 
     Raises:
         WeighbridgeError: the values contradict each other.
@@ -543,7 +543,7 @@ def _compared(
 
 
 def _stated(found: StoredCheckpoint, blueprint: Blueprint) -> dict[Cell, Any]:
-    """Return the fields that the metadata of the checkpoint states, as GGUF's does."""
+    """Return the fields that the metadata of the checkpoint states, as in GGUF files."""
     facts = data.read_toml("facts/metadata.toml")
     architecture = found.metadata.get(facts["architecture"], "")
     stated: dict[Cell, Any] = {}
@@ -555,7 +555,7 @@ def _stated(found: StoredCheckpoint, blueprint: Blueprint) -> dict[Cell, Any]:
 
 
 def _values(solution: Solution, fields: _Fields) -> dict[str, Any]:
-    """Return whole fields: lists have their usual items where no cell says another."""
+    """Return whole fields; lists have their usual items, except those with a cell."""
     known = solution.values
     values: dict[str, Any] = {}
     for name in sorted({cell[0] for cell in known}, key=lambda name: fields.rank((name,))):
@@ -597,7 +597,7 @@ def _assembled_list(usual: Any, cells: Mapping[Cell, Any]) -> tuple[Any, ...]:
 
 
 def _as_config(blueprint: Blueprint, class_name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values as a config.json has them."""
+    """Return the values as in a config.json."""
     config: dict[str, Any] = {"architectures": [class_name], "model_type": blueprint.family}
     for name, value in values.items():
         here, path = config, name.split(".")

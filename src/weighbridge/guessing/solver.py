@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 MOST_TRIED = 40
 """How many values of one cell are tried."""
 MOST_STEPS = 20_000
-"""How many equations are looked at for one problem: a search that needs more takes too long."""
+"""How many equations are evaluated for one problem; a search that needs more takes too long."""
 MOST_FIRST = 3
-"""How many cells may be chosen first: the second if no value of the first leads to a solution."""
+"""How many cells may be chosen first; the second if no value of the first leads to a solution."""
 _MOST_COMPARED = 12  # cells whose fitting values are counted, to choose the cell with the fewest
-_FEW = 4  # values at most are counted: more do not make a cell a worse choice
+_FEW = 4  # fitting values are counted at most; more do not make a cell a worse choice
 
 
 class Constraint(NamedTuple):
@@ -49,10 +49,10 @@ class Constraint(NamedTuple):
 
 
 class CellValue(NamedTuple):
-    """The value of a cell, and the other values that were tried and fit as well.
+    """The value of a cell, and the other values that were tried and fit equally well.
 
-    ``after`` is the chosen cell that the value depends on: the cell itself where it was chosen, and
-    None where the equations determine it.
+    ``after`` is the chosen cell on which the value depends: the cell itself if it was chosen, or
+    None if the equations determine it.
     """
 
     value: Any
@@ -60,15 +60,15 @@ class CellValue(NamedTuple):
     after: Cell | None = None
 
 
-# What fits all equations
+# Solutions of all equations
 
 
 class Problem(NamedTuple):
-    """Equations to solve, and what is known of their cells.
+    """Equations to solve, and what is known about their cells.
 
-    ``fits`` returns whether a cell may have a value, and ``usual`` the usual values of a cell where
-    others are known, the most usual first. ``defaults`` are the default values of all cells, and
-    cells with a low ``rank`` are tried first.
+    ``fits`` returns whether a cell may have a value. ``usual`` returns the usual values of a cell,
+    given the known values of others, with the most usual one first. ``defaults`` are the default
+    values of all cells, and cells with a low ``rank`` are tried first.
     """
 
     equations: Sequence[Constraint]
@@ -117,8 +117,8 @@ def solve(problem: Problem) -> Solution:
 class _State:
     """What is known at one point of the search, and what is still open.
 
-    ``open`` holds the equations that are not fulfilled yet, by position, and ``cause`` is the cell
-    whose chosen value is followed.
+    ``open`` holds the equations that are not fulfilled yet, by position. ``cause`` is the cell
+    whose chosen value is being followed.
     """
 
     def __init__(self) -> None:
@@ -233,8 +233,9 @@ class _Solver:
     def tried(self, state: _State, cell: Cell) -> list[Any]:
         """Return the values of a cell to try: the usual ones, then what equations suggest.
 
-        What equations suggest comes nearest first. Where an equation's size suggests that the usual
-        value is scaled too, all values come nearest to the scaled one first.
+        Suggested values are sorted by their distance from the most usual value. If the size in an
+        equation suggests that the usual value is scaled too, all values are sorted by their
+        distance from the scaled one.
         """
         usual = list(self.problem.usual(cell, state.known))
         most_usual = next(iter(usual), None)
@@ -264,9 +265,9 @@ class _Solver:
         return [value for other, value, _ in consequences if other == cell]
 
     def scaled(self, equation: Constraint, usual: Any) -> Any:
-        """Return a usual value, scaled as the result of an equation is against the defaults.
+        """Return a usual value, scaled like the result of an equation relative to the defaults.
 
-        A narrower model then has fewer heads rather than thinner ones, which is more common.
+        A narrower model then has fewer heads rather than narrower ones, which is more common.
         """
         try:
             size = partly(equation.tree, dict(equation.indices), self.problem.defaults)
@@ -317,7 +318,7 @@ class _Solver:
         return trial
 
     def choose(self, state: _State) -> _State:
-        """Choose a value of each open cell: of cells that share equations, together."""
+        """Choose a value for each open cell; cells that share equations are chosen together."""
         while waiting := self.waiting(state):
             chosen = self.search(state, self.connected(state, waiting[0]))
             if chosen is None:
@@ -326,7 +327,7 @@ class _Solver:
         return state
 
     def connected(self, state: _State, cell: Cell) -> frozenset[int]:
-        """Return the open equations that a cell is in, and those that share cells with these."""
+        """Return the open equations of a cell, and those that share cells with them."""
         cells_by_equation = {at: set(cells_in(value)) for at, value in state.open.items()}
         connected_cells = {cell}
         connected_equations = set[int]()
@@ -339,7 +340,7 @@ class _Solver:
         return frozenset(connected_equations)
 
     def search(self, state: _State, among: frozenset[int]) -> _State | None:
-        """Choose a value of each cell of some equations; go back where a choice leads nowhere."""
+        """Choose a value for each cell of some equations, and backtrack if a choice fails."""
         path: list[Iterator[_State]] = [iter([state])]
         while path and self.steps < MOST_STEPS:
             here = next(path[-1], None)
@@ -379,7 +380,7 @@ class _Solver:
         return [trial for _, trial in fitting]
 
     def settled(self, state: _State) -> _State:
-        """Choose the most usual values of all cells: no values fulfil all equations.
+        """Choose the most usual values of all cells, because no values fulfil all equations.
 
         The equations that these values contradict become broken.
         """
@@ -403,7 +404,7 @@ class _Solver:
         return state
 
     def give_up(self, state: _State, cell: Cell) -> None:
-        """Mark the open equations of a cell as broken: no value of it can be tried."""
+        """Mark the open equations of a cell as broken, because there is no value to try."""
         for at in [at for at, value in state.open.items() if cell in cells_in(value)]:
             del state.open[at]
             state.broken.add(at)
@@ -415,7 +416,7 @@ class _Solver:
 
 
 def _agrees(known: Mapping[Cell, Any], cell: Cell, value: Any) -> bool:
-    """Whether a whole list has the items that are known of it."""
+    """Return whether a whole list agrees with its known items."""
     if len(cell) > 1 or (cell[0], GIVEN) not in known:
         return True
     items = {
@@ -427,7 +428,7 @@ def _agrees(known: Mapping[Cell, Any], cell: Cell, value: Any) -> bool:
 
 
 def _has(value: Any, path: Cell, item: Any) -> bool:
-    """Whether a list has an item, a length or a member at a path."""
+    """Return whether a list has an item, a length or a member at a path."""
     if not path:
         return same(value, item)
     if not isinstance(value, list | tuple):
@@ -440,9 +441,9 @@ def _has(value: Any, path: Cell, item: Any) -> bool:
 
 
 def _numbers_around(usual: int) -> list[int]:
-    """Return the numbers to try where no equation suggests any.
+    """Return the numbers to try if no equation suggests any.
 
-    These are small ones, those around the usual one, and its multiples and fractions.
+    These are small numbers, those around the usual one, and its multiples and fractions.
     """
     return [
         *range(1, 9),
@@ -454,7 +455,7 @@ def _numbers_around(usual: int) -> list[int]:
 
 
 def _distance(value: Any, usual: Any) -> tuple[float, float]:
-    """Return how far a number is from the usual one, as a ratio; of two, the larger is nearer."""
+    """Return a sort key: how far a number is from the usual one; of two, the larger comes first."""
     if any(type(number) not in (int, float) or number <= 0 for number in (value, usual)):
         return math.inf, 0.0
     return abs(math.log(value / usual)), -value
@@ -463,7 +464,7 @@ def _distance(value: Any, usual: Any) -> tuple[float, float]:
 def majority(
     votes: Mapping[tuple[Tree, tuple[tuple[str, int], ...]], Counter[Any]],
 ) -> list[Constraint]:
-    """Return an equation for each expression, with the result that most tensors support."""
+    """Return an equation for each expression, with the result that the most tensors support."""
     return [
         Constraint(tree, indices, *results.most_common(1)[0])
         for (tree, indices), results in votes.items()

@@ -1,12 +1,12 @@
 """Infers unknown fields from the known result of an expression.
 
 A *cell* is one value to infer: a field, ``("hidden_size",)``, an item of a list, ``("depths", 2)``,
-a list's length, ``("depths", "len")``, or whether a list holds something, ``("moe_layers", "in",
-3)``. A list with a known item is not null: ``("depths", "given")`` records that.
+the length of a list, ``("depths", "len")``, or whether a list contains something,
+``("moe_layers", "in", 3)``. A list with a known item is not null, which ``("depths", "given")``
+records.
 
-Expressions are evaluated by `expr.fold`, with operators of their own: an operator that meets a cell
-without a value leaves an `Open` piece. `implied` inverts that piece: ``3 * width = 96`` implies
-``width = 32``.
+`expr.fold` evaluates expressions with special operators: an operator on a cell without a value
+returns an `Open` piece. `implied` inverts that piece: ``3 * width = 96`` implies ``width = 32``.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Cell = tuple[Any, ...]
 
 LENGTH, HOLDS, GIVEN = "len", "in", "given"  # the second part of a cell
 
-_MOST_DIVISORS = 200  # each is tried: more would cost more than they find
-_TOO_LARGE_TO_DIVIDE = 2**31  # its divisors are found by trying all numbers up to its root
+_MOST_DIVISORS = 200  # each is tried; more would cost more than they help
+_TOO_LARGE_TO_DIVIDE = 2**31  # divisors are found by trying all numbers up to the square root
 _LARGEST_LOGARITHM = 64  # no size needs more bits
 
 
@@ -43,8 +43,8 @@ class Open(NamedTuple):
     operands: tuple[Any, ...]
 
 
-class Impossible(Exception):  # noqa: N818  # no error: the answer to a try
-    """A value that was tried contradicts an equation."""
+class Impossible(Exception):  # noqa: N818  # not an error, but the result of a try
+    """A value contradicts an equation."""
 
 
 # Expressions with cells in them
@@ -54,7 +54,7 @@ def partly(tree: Tree, indices: Mapping[str, int], known: Mapping[Cell, Any]) ->
     """Return the value of a tree, or an `Open` piece where it depends on unknown cells.
 
     Raises:
-        Impossible: the tree has no value at these values of the cells.
+        Impossible: the tree has no value for these values of the cells.
 
     Example:
         >>> from weighbridge.algebra.expr import parse
@@ -107,7 +107,7 @@ _PLAIN["list"] = lambda *items: list(items)
 
 
 class _Partly(dict[str, "Callable[..., Any]"]):
-    """Operators that leave open what has no value yet."""
+    """Operators that leave a piece open if it has no value yet."""
 
     def __init__(self, known: Mapping[Cell, Any]) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class _Partly(dict[str, "Callable[..., Any]"]):
         return _plain("==", left, right)
 
     def is_given(self, value: Any) -> bool:
-        """Whether an open value is known not to be null: an item of it is known."""
+        """Return whether an open value is known not to be null, because an item of it is known."""
         return isinstance(value, Open) and bool(self.known.get((*value.operands[:1], GIVEN)))
 
     def unequal(self, left: Any, right: Any) -> Any:
@@ -219,7 +219,7 @@ _METHODS = {
 
 
 def is_open(value: Any) -> bool:
-    """Whether a value, or an item of it, has no value yet."""
+    """Return whether a value or one of its items has no value yet."""
     return isinstance(value, Open) or (isinstance(value, list) and any(map(is_open, value)))
 
 
@@ -244,7 +244,7 @@ def cells_in(value: Any) -> Iterator[Cell]:
 
 
 def implied(value: Any, target: Any, *, sure: bool = True) -> Iterator[tuple[Cell, Any, bool]]:
-    """Yield what cells are where an open piece equals ``target``, and whether that is certain.
+    """Yield the values of cells for which an open piece equals ``target``, and their certainty.
 
     Raises:
         Impossible: the piece cannot equal the target.
@@ -264,7 +264,7 @@ def implied(value: Any, target: Any, *, sure: bool = True) -> Iterator[tuple[Cel
         return
     try:
         consequences = list(_INVERSES[value.kind](value.operands, target))
-    except (ArithmeticError, TypeError, ValueError):  # the target is of a kind that no size has
+    except (ArithmeticError, TypeError, ValueError):  # no size has the type of the target
         return
     for operand, operand_target, certain in consequences:
         try:
@@ -274,7 +274,7 @@ def implied(value: Any, target: Any, *, sure: bool = True) -> Iterator[tuple[Cel
                 raise
 
 
-# Each inverse yields an operand, the value that it has or may have, and whether that is certain.
+# Each inverse yields an operand, a value that it may have, and whether that is certain.
 
 
 def _invert_sum(operands: Sequence[Any], target: Any) -> Consequences:
@@ -320,7 +320,7 @@ def _invert_multiple(piece: Any, factor: Any, target: Any) -> Consequences:
 
 @cache
 def _divisors(number: Any) -> list[int]:
-    """Return the smallest divisors of an integer, in order; none where it is too large to try."""
+    """Return the smallest divisors of an integer, in order; none if it is too large to try."""
     if type(number) is not int or not 0 < number < _TOO_LARGE_TO_DIVIDE:
         return []
     small = [divisor for divisor in range(1, math.isqrt(number) + 1) if number % divisor == 0]
@@ -347,7 +347,7 @@ def _invert_fraction(operands: Sequence[Any], target: Any) -> Consequences:
 
 
 def _as_integer(number: Any) -> Any:
-    """Return a float without a fraction as the integer that it equals, all else as it is."""
+    """Return a float without a fraction as an integer, and anything else unchanged."""
     if isinstance(number, float) and number.is_integer():
         return int(number)
     return number
@@ -415,7 +415,7 @@ def _invert_or(operands: Sequence[Any], target: Any) -> Consequences:
 
 
 def _invert_junction(operands: Sequence[Any], target: Any, *, settling: bool) -> Consequences:
-    """Invert ``and``, which one false side settles, or ``or``, which one true side settles."""
+    """Invert ``and``, which one false side decides, or ``or``, which one true side decides."""
     pieces = [operand for operand in operands if is_open(operand)]
     if target is not settling:
         for piece in pieces:
@@ -444,7 +444,7 @@ def _invert_inequality(operands: Sequence[Any], target: Any) -> Consequences:
 
 
 def _invert_order(operands: Sequence[Any], _: Any) -> Consequences:
-    """Yield the numbers around the bound, whichever side of it is meant."""
+    """Yield the numbers around the bound, on both sides."""
     piece, bound = _open_first(*operands)
     if type(bound) is int:
         for step in (0, 1, -1):
@@ -484,7 +484,7 @@ def _invert_logarithm(operands: Sequence[Any], target: Any) -> Consequences:
     if 0 <= target < _LARGEST_LOGARITHM:
         yield operands[0], 2**target, True
     else:
-        yield operands[0], 0, True  # which no field may be whose logarithm is taken
+        yield operands[0], 0, True  # no field with a logarithm may be 0
 
 
 _INVERSES: dict[str, Callable[[Sequence[Any], Any], Consequences]] = {
@@ -519,7 +519,7 @@ _INVERSES: dict[str, Callable[[Sequence[Any], Any], Consequences]] = {
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal; true is not 1."""
+    """Return whether two values are equal; true is not 1."""
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return list(one) == list(other)
     return bool(one == other) and (type(one) is bool) == (type(other) is bool)

@@ -1,1 +1,1 @@
-"""Which tensor of a checkpoint is which tensor of a model, and where the two differ."""
+"""Pairs the tensors of a checkpoint with those of a model, and compares them."""

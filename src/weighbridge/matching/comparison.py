@@ -86,7 +86,7 @@ KINDS = {
     # Under the names of the format, matched by role.
     "other_names": Kind(matters=False, alike=("about",), listed=False),
     "transposed": Kind(matters=False, listed=False),
-    # Another shape with as many elements.
+    # Another shape with the same number of elements.
     "reshaped": Kind(matters=False, alike=_SHAPES, merge=False),
     # The same parameters in more or fewer tensors.
     "regrouped": Kind(matters=False, alike=("about",)),
@@ -94,7 +94,7 @@ KINDS = {
     "aside": Kind(matters=False, alike=("about",), listed=False),
     "buffer": Kind(matters=False, alike=_BUFFER, merge=False),
     "buffer_shape": Kind(matters=False, alike=_BUFFER, merge=False),
-    # Stored, and so is the tensor that it is tied to.
+    # Stored, although the tensor that it is tied to is stored too.
     "tied_stored": Kind(matters=False, alike=("about",)),
     # Stored only under the name of a tensor tied to it.
     "tied_alone": Kind(matters=False, alike=("about",)),
@@ -118,9 +118,9 @@ LACKING = ("missing", "absent")
 class Difference(NamedTuple):
     """One difference in one tensor between what is expected and what is stored.
 
-    ``name`` is the class's name of the tensor, ``stored_as`` the checkpoint's if that is another
-    one. What does not apply is None. ``about`` holds further details of the kind: files, names, a
-    dtype or numbers of bytes.
+    ``name`` is the tensor's name in the class, and ``stored_as`` its name in the checkpoint if that
+    differs. Fields that do not apply are None. ``about`` holds more details of the kind: files,
+    names, a dtype or numbers of bytes.
     """
 
     kind: str
@@ -161,7 +161,7 @@ class Comparison(NamedTuple):
 
     @property
     def failures(self) -> int:
-        """How many of the differences matter."""
+        """The number of differences that matter."""
         return sum(difference.matters for difference in self.differences)
 
     @property
@@ -192,7 +192,7 @@ def compare(
 ) -> Comparison:
     """Compare a checkpoint with a ledger, tensor by tensor.
 
-    Without a dtype, all tensors may have any one floating-point dtype.
+    Without a dtype, all tensors must have the same floating-point dtype, whichever it is.
 
     Example:
         >>> from weighbridge.blueprint.schema import load
@@ -220,7 +220,7 @@ def compare(
 def compare_checkpoints(
     before: StoredCheckpoint, after: StoredCheckpoint, dtype: ExpectedDtype | None = None
 ) -> Comparison:
-    """Compare two checkpoints: what a conversion, a training or a quantisation changed.
+    """Compare two checkpoints: find what conversion, training or quantisation has changed.
 
     Another dtype or packing is a note, unless a dtype is asked for.
     """
@@ -273,10 +273,10 @@ def choose(
 ) -> Choice:
     """Compare a checkpoint with the given class, or with the one that differs least.
 
-    The class that the config names is taken if the checkpoint lacks a tensor of it, even if another
-    class fits: a lost head is a loss. Of classes that fit equally well, it comes first, then the
-    base class, then the others in order. The others are tried if the checkpoint holds a tensor that
-    they add to the base class.
+    If the checkpoint lacks a tensor of the class that the config names, that class is taken even if
+    another one fits: a missing head is a loss. Of classes that fit equally well, the class in the
+    config comes first, then the base class, then the others in order. The others are tried if the
+    checkpoint has a tensor that they add to the base class.
 
     Raises:
         ModelError: the family has no such class.
@@ -303,7 +303,7 @@ def choose(
 
 
 def _with_heads(blueprint: Blueprint, found: StoredCheckpoint) -> Iterator[str]:
-    """Yield the classes of whose own tensors, beside the base class, the checkpoint holds any."""
+    """Yield the classes that add a tensor to the base class which the checkpoint holds."""
     for name in blueprint.class_names:
         paths = blueprint.renamed(name)
         stored_names = {renamed(row.name, paths)[0] for row in found.rows}
@@ -380,7 +380,8 @@ def _other_dtypes(
 ) -> Iterator[Difference]:
     """Yield the tensors that are stored in another dtype.
 
-    If none is expected it is that of most tensors, or where a checkpoint has ``changed`` its own.
+    If no dtype is expected, it is that of most tensors or, if a checkpoint has ``changed``, that of
+    the same tensor before.
     """
     both = [(row, pairs.held[name]) for name, row in pairs.expected.items() if name in pairs.held]
     for regrouped in pairs.regrouped:
@@ -417,7 +418,7 @@ def _expected_dtype(kind: str, row: Row, wanted: ExpectedDtype | None) -> str | 
 def _unlike_shape(row: Row, found: Row, pairs: Pairs) -> str | None:
     """Return the kind of difference between two shapes.
 
-    A format with names of its own may transpose or fold a tensor.
+    A format with its own names may transpose or fold a tensor.
     """
     shape = pairs.shape(found)
     if shape == row.shape or (shape is None and found.parameters == prod(row.shape)):
@@ -528,7 +529,7 @@ def _other_prefix(pairs: Pairs) -> Difference:
 
 
 def _regrouped(pairs: Pairs) -> Iterator[Difference]:
-    """Yield the groups of tensors that are stored in more or fewer pieces, each by its first."""
+    """Yield a difference for each group of tensors that is stored in more or fewer pieces."""
     for names, rows in pairs.regrouped:
         expected_row = pairs.expected[names[0]]
         difference = _difference(
@@ -560,9 +561,9 @@ def _other_tensors(pairs: Pairs, *, changed: bool) -> Iterator[Difference]:
             buffer = pairs.buffers[name]
             if row.shape != buffer.shape:
                 yield _difference("buffer_shape", name, buffer, row)
-            elif not changed:  # of two checkpoints, both have it
+            elif not changed:  # two checkpoints may both have it
                 yield _difference("buffer", name, buffer, row)
-        # Only some formats state ties: a row with one is no second copy.
+        # Only some formats state ties; there, a tied row is not a second copy.
         elif expected and expected.tied_to in pairs.held and not row.tied_to:
             yield _difference("tied_stored", name, expected, row, str(expected.tied_to))
 

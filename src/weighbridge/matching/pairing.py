@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 class Expected(NamedTuple):
     """The tensors and buffers that a checkpoint must have, by name: a class's, or another file's.
 
-    ``paths`` maps old paths to current ones. ``prefix`` is the class's own, and ``prefixes`` are
-    those of the family's classes. ``format`` is that of the other checkpoint, and empty for a
-    class.
+    ``paths`` maps old paths to current ones. ``prefix`` is the class's own prefix, and ``prefixes``
+    are those of the family's classes. ``format`` is the format of the other checkpoint; it is empty
+    for a class.
     """
 
     rows: dict[str, Row]
@@ -55,12 +55,12 @@ class Expected(NamedTuple):
 
     @property
     def needed(self) -> int:
-        """How many tensors need to be stored: all but the tied ones."""
+        """The number of tensors that must be stored: all except the tied ones."""
         return sum(not row.tied_to for row in self.rows.values())
 
 
 class Match(NamedTuple):
-    """The expected name of a stored tensor, the part that is renamed, and whether a prefix is."""
+    """The expected name of a stored tensor, its renamed part, and whether its prefix differs."""
 
     name: str
     rename: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ class Pairs(NamedTuple):
 
 
 def of_ledger(ledger: Ledger) -> Expected:
-    """Return what a checkpoint of a class must have."""
+    """Return the tensors and buffers that a checkpoint of a class must have."""
     names = names_of(ledger.blueprint, ledger.class_name)
     rows = {row.name: row for row in ledger.rows}
     buffers = {row.name: row for row in ledger.buffers()}
@@ -126,7 +126,7 @@ def names_of(blueprint: Blueprint, class_name: str) -> Expected:
 
 
 def of_checkpoint(found: StoredCheckpoint) -> Expected:
-    """Return what another checkpoint must have to hold the same tensors as this one."""
+    """Return the tensors and buffers that another checkpoint must have to match this one."""
     naming = _naming(found)
     rows: dict[str, Row] = {}
     buffers: dict[str, Row] = {}
@@ -164,7 +164,7 @@ def _unpacked_shape(row: Row, found: StoredCheckpoint) -> tuple[int, ...]:
 
 
 def has_own_names(form: str) -> bool:
-    """Whether a format has other names for tensors than the reference.
+    """Return whether a format has other names for tensors than the reference.
 
     Example:
         >>> has_own_names("GGUF"), has_own_names("safetensors")
@@ -173,7 +173,7 @@ def has_own_names(form: str) -> bool:
     return form in data.read_toml("facts/namings.toml")
 
 
-# Pairing: one matcher after the other
+# Pairing, with one matcher after the other
 
 
 class _Pairing:
@@ -213,7 +213,7 @@ class _Pairing:
 
 
 def _match_names(pairing: _Pairing) -> None:
-    """Pair tensors by name: as it is, by its current name if it is an old one, with a prefix."""
+    """Pair tensors by name, by the current name if it is an old one, and despite other prefixes."""
     known, own_names = pairing.known, pairing.own_names
     anywhere = pairing.naming is not None
     drop, add = shift(pairing.expected, known, own_names.values(), anywhere=anywhere)
@@ -235,10 +235,10 @@ def _match_names(pairing: _Pairing) -> None:
 
 
 def _match_roles(pairing: _Pairing) -> None:
-    """Pair tensors that have the same role in the same place, if there are as many on both sides.
+    """Pair tensors with the same role in the same place, if both sides have equally many.
 
-    A class's own checkpoint has the names of the class: this is for two checkpoints, or for formats
-    with names of their own.
+    This is for two checkpoints, or for formats with their own names; a checkpoint of a class has
+    the names of the class.
     """
     if not pairing.expected.format and pairing.naming is None:
         return
@@ -252,7 +252,7 @@ def _match_roles(pairing: _Pairing) -> None:
 
 
 def _match_groups(pairing: _Pairing) -> None:
-    """Pair groups of tensors of one role and place that have as many elements together."""
+    """Pair groups of tensors with the same role, place and total number of elements."""
     _regroup(pairing, _same_role)
 
 
@@ -330,7 +330,7 @@ _MATRIX = 2  # dims
 
 
 def _without_path(rows: Sequence[Row]) -> list[Row]:
-    """Return tensors without the pieces that all their names begin with."""
+    """Return tensors without the pieces at the beginning that all names share."""
     paths = [row.name.split(".") for row in rows]
     shared = 0
     while rows and all(
@@ -343,14 +343,14 @@ def _without_path(rows: Sequence[Row]) -> list[Row]:
 
 
 def stated_families(found: StoredCheckpoint) -> list[str]:
-    """Return the known families that the metadata of a checkpoint may mean."""
+    """Return the known families that the metadata of a checkpoint may refer to."""
     stated = data.read_toml("facts/metadata.toml")
     name = found.metadata.get(stated["architecture"], "")
     return [family for family in stated["families"].get(name, [name]) if family in families()]
 
 
 def _as_in(blueprints: Sequence[Blueprint], rows: Sequence[Row]) -> list[Row]:
-    """Return tensors under the names of the class, of these families, that has most of them."""
+    """Return tensors under the names of the class in these families that has most of them."""
     known = [row._replace(role=role_of(row.name)) for row in rows]
     renamings: list[list[Row]] = []
     for blueprint in blueprints:
@@ -361,7 +361,7 @@ def _as_in(blueprints: Sequence[Blueprint], rows: Sequence[Row]) -> list[Row]:
 
 
 def _as_class(rows: Sequence[Row], templates: Sequence[Template]) -> Iterator[Row]:
-    """Yield tensors under the names of templates of the same role and place, if as many.
+    """Yield tensors under the names of templates with the same role and place, if equally many.
 
     A tensor whose role no template has keeps its name, and its role becomes empty.
     """
@@ -416,8 +416,8 @@ def shift(
 ) -> tuple[str, str]:
     """Return the prefix to drop from all names, and the one to add, to get the expected names.
 
-    The expected prefix is added if no name has it. The prefix of another class is dropped if none
-    is expected and no name is known as it stands. Where known names may be ``anywhere``, the path
+    The expected prefix is added if no name has it. The prefix of another class is dropped if no
+    prefix is expected and no name is known unchanged. If known names may be ``anywhere``, the path
     of a module around the model is dropped too.
     """
     as_it_stands = any(
@@ -450,7 +450,7 @@ def _around(known: Container[str], stored: Iterable[str]) -> Iterator[str]:
 def match(
     name: str, known: Container[str], paths: Mapping[str, str], shifted_by: tuple[str, str]
 ) -> Match:
-    """Return the known name of a stored tensor, by its own name or by the current one of an old."""
+    """Return the known name of a stored tensor: its own name, or the current one of an old name."""
     drop, add = shifted_by
     for current, rename in ((name, ()), renamed(name, paths)):
         if current in known:
@@ -462,10 +462,10 @@ def match(
 
 
 def renamed(name: str, paths: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
-    """Return the current name of a tensor, with the old part and the new one if its name is old.
+    """Return the current name of a tensor, and the old and new part if its name is old.
 
-    Parts that all families have renamed may be anywhere in the name, and ``paths``, those of the
-    class, only at its start.
+    Parts that all families have renamed may be anywhere in the name; ``paths``, which are those of
+    the class, only at its beginning.
     """
     dotted = f".{name}."
     renamed_parts: dict[str, str] = data.read_toml("facts/renames.toml")["names"]
@@ -486,7 +486,7 @@ def renamed(name: str, paths: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
 
 
 def _naming(found: StoredCheckpoint) -> Mapping[str, Any] | None:
-    """Return how a checkpoint's format spells names; None where it spells as the reference does."""
+    """Return how a checkpoint's format spells names; None if it spells them like the reference."""
     return data.read_toml("facts/namings.toml").get(found.format)
 
 
@@ -518,7 +518,7 @@ def _own(name: str, found: StoredCheckpoint, naming: Mapping[str, Any] | None) -
 
 
 def is_turned(row: Row, found: StoredCheckpoint) -> bool:
-    """Whether a checkpoint holds the transpose of a matrix, by its name or the graph."""
+    """Return whether a checkpoint holds the transpose of a matrix, by its name or the graph."""
     naming = _naming(found) or {}
     last = re.split(r"[./]", row.name)[-1]
     return row.name in found.called or (
@@ -527,7 +527,7 @@ def is_turned(row: Row, found: StoredCheckpoint) -> bool:
 
 
 def _is_aside(row: Row, naming: Mapping[str, Any] | None) -> bool:
-    """Whether a stored tensor needs no counterpart."""
+    """Return whether a stored tensor needs no counterpart."""
     if row.role == "constant" or row.role.startswith("quantization."):
         return True
     return naming is not None and (
@@ -558,7 +558,7 @@ _UNKNOWN = "other"  # the role of tensors that may be anything
 def _positions(rows: Sequence[Row]) -> dict[str, _Position]:
     """Return the position of each tensor.
 
-    Encoder and decoder only differ if there are both.
+    The decoder is distinguished only if there is an encoder too.
     """
     paths = {row.name: row.name.split(".") for row in rows}
     decoding = {name for name, pieces in paths.items() if not _DECODER.isdisjoint(pieces)}
@@ -595,7 +595,7 @@ def _same_role(role: str) -> str:
 
 
 def _fused_role(role: str) -> str:
-    """Return the first of the roles that are fused with this one, by `facts/fusions.toml`."""
+    """Return the first of the roles that are fused with this one, from `facts/fusions.toml`."""
     fused: list[list[str]] = data.read_toml("facts/fusions.toml")["together"]
     return next((roles[0] for roles in fused if role in roles), role)
 
@@ -603,9 +603,9 @@ def _fused_role(role: str) -> str:
 def _one_by_one(
     missing: Sequence[Row], unpaired: Sequence[Row], *, alike: bool
 ) -> Iterator[tuple[str, Row]]:
-    """Yield expected names with the tensors of the same role and position, if as many.
+    """Yield expected names with the tensors of the same role and position, if equally many.
 
-    Where they must be ``alike`` they have the same shapes too.
+    If they must be ``alike``, they must have the same shapes too.
     """
     stored_groups = _by_position(unpaired, _same_role)
     for key, expected_rows in _by_position(missing, _same_role).items():
@@ -620,7 +620,7 @@ def _one_by_one(
 
 
 def _regroup(pairing: _Pairing, group_of: Callable[[str], str]) -> None:
-    """Pair the groups of tensors of one position that have as many elements together."""
+    """Pair groups of tensors with the same position and total number of elements."""
     regrouped = list(_groups_of_one_size(pairing.missing, pairing.unpaired, group_of))
     expected_names, stored_names = set[str](), set[str]()
     for group in regrouped:
