@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class CountedRow(NamedTuple):
     """A tensor in all ``places`` that have it in the same shape.
 
-    A tensor of several shapes has a row for each: rows are identified by ``at``, not by their name.
-    ``active`` is the number of elements that one token uses, ``words`` the number of stored
+    A tensor with several shapes has a row for each, so rows are identified by ``at``, not by name.
+    ``active`` is the number of elements that one token uses, and ``words`` the number of stored
     elements of a packed tensor.
     """
 
@@ -54,7 +54,7 @@ Rows = tuple[CountedRow, ...]
 
 
 def rows_of(ledger: Ledger) -> Rows:
-    """Return the rows of a class, tied tensors and buffers included.
+    """Return the rows of a class, including tied tensors and buffers.
 
     Example:
         >>> from weighbridge.blueprint.schema import load
@@ -217,7 +217,7 @@ WITHOUT: dict[str, Callable[[Rows], Iterable[CountedRow]]] = {
 """The tensors that a convention may leave out."""
 
 
-# What is counted besides
+# What is counted in addition
 
 
 def tied_twice(rows: Rows) -> Iterator[CountedRow]:
@@ -240,14 +240,14 @@ WITH: dict[str, Callable[[Rows], Iterable[CountedRow]]] = {
     "buffers": buffers,
     "quantization": quantization,
 }
-"""The tensors that a convention may count besides."""
+"""The tensors that a convention may count in addition."""
 
 
-# What is counted in place of something
+# What is counted instead
 
 
 def padded(rows: Rows, multiple: int) -> dict[int, int]:
-    """Return how many more elements each row has if the vocabulary is padded to a multiple.
+    """Return the additional elements of each row if the vocabulary is padded to a multiple.
 
     Example:
         >>> dims = ("vocab_size", "n_embd")
@@ -263,7 +263,7 @@ def padded(rows: Rows, multiple: int) -> dict[int, int]:
 
 
 def formula_letters(rows: Rows) -> dict[str, int]:
-    """Return the sizes that formulas name by letters, from the shapes of the rows."""
+    """Return the sizes that formulas denote by letters, from the shapes of the rows."""
     sizes: dict[str, int] = {}
     for letter, role, axis in _LETTERS:
         for row in rows:
@@ -296,7 +296,7 @@ def formula_value(rows: Rows, text: str) -> int | None:
 
 
 def lora(rows: Rows, rank: int, roles: Sequence[str]) -> int:
-    """Return how many parameters LoRA trains: two matrices of this rank for each of these roles.
+    """Return the number of parameters that LoRA trains: two matrices of this rank for each role.
 
     Example:
         >>> query = CountedRow("q", "attention.query", (768, 768), (), 12, 0)

@@ -1,7 +1,7 @@
 """Finds the ways of counting under which a model has a published number of parameters.
 
-The search covers all combinations of conventions: each class of the family, what is left out of it,
-what is counted besides, and what is counted instead. A way is only listed if it needs all of its
+The search covers all combinations of conventions: each class of the family, what is left out, what
+is counted in addition, and what is counted instead. A way is listed only if it needs all of its
 conventions. If no way gives the number, the nearest ones are returned.
 """
 
@@ -39,14 +39,15 @@ if TYPE_CHECKING:
     from weighbridge.models.find import Model
     from weighbridge.readers import StoredCheckpoint
 
-# PublishedNumbers as people write them
+# Published numbers as people write them
 
 
 class PublishedNumber(NamedTuple):
     """A published number: its value, and how far it may be rounded.
 
-    ``half`` is half of its last digit, and ``loose`` half of the last digit that is not a zero:
-    "340M" may be rounded to tens of millions. A number of bytes is read in each of the ``scales``.
+    ``half`` is half a unit of the last digit, and ``loose`` half a unit of the last digit other
+    than 0: "340M" may be rounded to tens of millions. A number of bytes is read in each of the
+    ``scales``.
     """
 
     text: str
@@ -81,7 +82,7 @@ _SUFFIXES = {
     "十亿": 10**9,
     "万亿": 10**12,
 }
-# MB may mean 10^6 or 2^20 bytes, MiB only the second.
+# MB may mean 10^6 or 2^20 bytes, but MiB only the latter.
 _BYTES = {
     "bytes": (1,),
     "字节": (1,),
@@ -106,7 +107,7 @@ def read_number(text: str | int) -> PublishedNumber:
     """Read a number as people write it.
 
     Raises:
-        UsageError: it is no number, or has an unknown unit, or too many digits.
+        UsageError: the text is not a number, has an unknown unit, or has too many digits.
 
     Example:
         >>> read_number("108,808,704").value, read_number("110M").half, read_number("1.1亿").half
@@ -119,13 +120,13 @@ def read_number(text: str | int) -> PublishedNumber:
     if len(text) <= 4 * _MOST_DIGITS:
         parts = _NUMBER.fullmatch(normalize("NFKC", text))
     if not parts:
-        raise UsageError("is no number", where=_shortened(text), hint=_HINT)
+        raise UsageError("is not a number", where=_shortened(text), hint=_HINT)
     digits, decimals, unit = re.sub(r"\D", "", parts[1]), (parts[2] or "")[1:], parts[3].lower()
     if len(digits + decimals) > _MOST_DIGITS:
         message = f"has more than {_MOST_DIGITS} digits"
         raise UsageError(message, where=_shortened(text), hint=_HINT)
     if unit not in _SUFFIXES and unit not in _BYTES:
-        message, values = "has a unit that nobody knows", {"unit": parts[3]}
+        message, values = "has an unknown unit", {"unit": parts[3]}
         raise UsageError(message, where=_shortened(text), values=values, hint=_HINT)
     value = Fraction(int(digits + decimals), 10 ** len(decimals))
     zeros = 0
@@ -147,7 +148,7 @@ def _shortened(text: str) -> str:
 
 
 class CountingStep(NamedTuple):
-    """One convention of a way: its name, its values, how many tensors it concerns, its change."""
+    """One convention of a way: its name, its values, its number of tensors, and its change."""
 
     convention: str
     values: tuple[tuple[str, Any], ...]
@@ -160,8 +161,8 @@ class Way(NamedTuple):
 
     ``total`` is the number of the class's unique parameters, and ``steps`` change it to
     ``parameters``. For a number of bytes, ``bytes`` is the size in a ``dtype``, read in units of
-    ``scale``. ``rounding`` is 0 if the way gives all digits of the number, and 1 if it only gives
-    those before its last zeros.
+    ``scale``. ``rounding`` is 0 if the way gives all digits of the number, and 1 if it gives only
+    those before the trailing zeros.
     """
 
     class_name: str
@@ -175,7 +176,7 @@ class Way(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The class and the conventions, without their numbers: the same way of another model."""
+        """The class and the conventions without their numbers: the same way for every model."""
         steps: list[tuple[Any, ...]] = []
         for step in self.steps:
             if step.convention:
@@ -188,7 +189,7 @@ _VALUES_OF_A_MODEL = ("padded",)
 
 
 class Near(NamedTuple):
-    """A way that does not give a number, the gap to it, and what the gap is equal to."""
+    """A way that does not give a number, the gap to it, and what the gap equals."""
 
     way: Way
     gap: int
@@ -208,8 +209,8 @@ def reconcile_model(
 ) -> Reconciliation:
     """Find the ways of counting under which a model gives a number, or rounds to it.
 
-    If none does, the nearest ways of no, one and two conventions are returned. A way whose gap is
-    equal to something comes first.
+    If none does, the nearest ways with zero, one and two conventions are returned. A way whose gap
+    can be explained comes first.
 
     Example:
         >>> from weighbridge.models.find import find
@@ -267,7 +268,7 @@ def _has(way: Way, convention: str) -> bool:
 
 
 def _nearest(near: Sequence[Near], wanted: PublishedNumber) -> Iterator[Near]:
-    """Yield the nearest way of each number of conventions, first one with an explained gap."""
+    """Yield the nearest way for each number of conventions, first one with an explained gap."""
     explained = [candidate for candidate in near if candidate.gap_is]
     explained_steps = None
     if explained:
@@ -284,7 +285,7 @@ def _nearest(near: Sequence[Near], wanted: PublishedNumber) -> Iterator[Near]:
 
 
 def _class_names(model: Model, classes: Sequence[str] | None) -> Iterable[str]:
-    """Return the classes to search, the base class and the one that the config names first."""
+    """Return the classes to search; the base class and the one in the config come first."""
     blueprint = model.blueprint
     return classes or dict.fromkeys(
         (blueprint.base_class, model.named_class, *blueprint.class_names)
@@ -292,7 +293,7 @@ def _class_names(model: Model, classes: Sequence[str] | None) -> Iterable[str]:
 
 
 def _distinct(subjects: Iterable[tuple[str, Rows]]) -> list[tuple[str, Rows]]:
-    """Return the classes with different parameters, the first of each kind."""
+    """Return the first of all classes with the same parameters."""
     distinct: dict[tuple[object, ...], tuple[str, Rows]] = {}
     for name, rows in subjects:
         tied = tuple(sorted(row.elements for row in rows if row.tied))
@@ -326,7 +327,7 @@ def _distance(way: Way, wanted: PublishedNumber) -> Fraction:
 
 
 class _Count:
-    """All ways of counting one class: each subset of what can be left out, with its total.
+    """All ways of counting one class: each subset of what may be left out, with its total.
 
     A subset is an integer with a bit for each name in ``without``.
     """
@@ -351,12 +352,12 @@ class _Count:
         return sum(1 << at for at, rows in enumerate(self.hit) if row.at in rows)
 
     def _sums(self, elements: Mapping[int, int]) -> list[int]:
-        """Return the sum of the rows' elements that remain, for every subset that is left out."""
+        """Return the sum of the remaining elements, for every subset that is left out."""
         size = 1 << len(self.without)
         sums = [0] * size
         for at, row_elements in elements.items():
             sums[self.masks[at]] += row_elements
-        # What remains are the rows whose mask is a subset of the complement: sum over subsets.
+        # The remaining rows are those whose mask is a subset of the complement: sum over subsets.
         for bit in (1 << at for at in range(len(self.without))):
             for mask in range(size):
                 if mask & bit:
@@ -383,7 +384,7 @@ class _Count:
                     yield mask, plain[mask] + sum(step.change for step in steps), steps
 
     def _changes(self) -> Iterator[tuple[list[CountingStep], ...]]:
-        """Yield what may be counted otherwise and besides, in all combinations."""
+        """Yield all combinations of what may be counted differently and in addition."""
         besides = list(self._besides())
         otherwise: list[tuple[list[CountingStep], ...]] = [()]
         otherwise += [(steps,) for steps in self._otherwise()]
@@ -393,14 +394,14 @@ class _Count:
                     yield *base, *additions
 
     def _besides(self) -> Iterator[list[CountingStep]]:
-        """Yield what may be counted besides: lists of a step for every subset that is left out."""
+        """Yield what may be counted in addition, each as a step for every subset left out."""
         for name, choose in WITH.items():
             rows = [row for row in choose(self.rows) if row.elements]
             if rows:
                 yield self._steps(name, (), {row.at: row.elements for row in rows})
 
     def _otherwise(self) -> Iterator[list[CountingStep]]:
-        """Yield what may be counted otherwise: a padded vocabulary, or active experts only."""
+        """Yield what may be counted differently: a padded vocabulary, or active experts only."""
         seen, size = set[tuple[int, ...]](), formula_letters(self.rows).get("V", 0)
         for multiple in table()["padded_vocabulary"]["multiples"]:
             of_row = padded(self.rows, multiple)
@@ -437,10 +438,10 @@ class _Count:
         return Way(self.class_name, self.total, (*self._left_out(mask), *steps), sum_of, **more)
 
     def _left_out(self, mask: int) -> Iterator[CountingStep]:
-        """Yield what is left out, each tensor once.
+        """Yield what is left out, with each tensor only once.
 
-        A tensor that two conventions leave out belongs to the one that leaves out a part of the
-        model, not to the one that concerns all parts.
+        If two conventions leave out a tensor, it belongs to the one that leaves out a part of the
+        model, not to the one that applies to all parts.
         """
         members = [at for at in range(len(self.without)) if mask >> at & 1]
         taken, steps = set[int](), dict[int, CountingStep]()
@@ -454,9 +455,9 @@ class _Count:
             yield steps[at]
 
     def _instead(self) -> Iterator[Way]:
-        """Yield what is counted instead of parameters: formulas, what LoRA trains.
+        """Yield what is counted instead of parameters: formulas, and what LoRA trains.
 
-        Heads do not change these, so that only the base class has them.
+        Heads do not change these, so only the base class has them.
         """
         if self.class_name != self.base_class:
             return
@@ -518,7 +519,7 @@ class _Count:
             width = stored_bytes(1, dtype)
             low, high = ((written + sign * half) * scale - more for sign in (-1, 1))
             for way in self._within(low / width, high / width):
-                if not _has(way, "buffers"):  # they have a dtype of their own
+                if not _has(way, "buffers"):  # buffers have their own dtype
                     steps = way.steps
                     if more:
                         steps = (*steps, beside)
@@ -526,7 +527,7 @@ class _Count:
                     yield way._replace(steps=steps, bytes=taken, dtype=dtype, scale=scale)
 
     def nearest(self, wanted: PublishedNumber) -> Iterator[Near]:
-        """Yield ways of few conventions that do not give a number, with the gaps to it."""
+        """Yield ways with few conventions that do not give a number, with the gaps to it."""
         if wanted.is_bytes:
             for scale, dtype in product(wanted.scales, _DTYPES):
                 taken = stored_bytes(self.total, dtype)
@@ -543,7 +544,7 @@ class _Count:
     def _equal(
         self, gap: int, total: int, wanted: PublishedNumber
     ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield what a gap is equal to: a tensor once or twice, or a slip in the digits."""
+        """Yield what a gap equals: a tensor once or twice, or an error in the digits."""
         direction = "less"
         if gap > 0:
             direction = "more"
@@ -557,7 +558,7 @@ class _Count:
 
     @cached_property
     def terms(self) -> dict[int, list[tuple[str, int, bool]]]:
-        """The elements of each tensor, once or twice, in all places or in one, by their number."""
+        """The tensors by their number of elements: once or twice, in all places or in one."""
         terms: dict[int, list[tuple[str, int, bool]]] = {}
         for row in self.counted:
             for times in (1, 2):
@@ -569,7 +570,7 @@ class _Count:
 
 
 def _slips(stated: str, true: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the slip that explains a stated number: a wrong digit, or two swapped ones."""
+    """Yield the error that explains a stated number: a wrong digit, or two swapped ones."""
     if len(stated) != len(true):
         return
     wrong = [at for at in range(len(true)) if stated[at] != true[at]]
@@ -584,7 +585,7 @@ def _slips(stated: str, true: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 _THROUGHOUT = ("linear_biases", "norms")
 _DTYPES = ("F32", "F16", "I8")
-_NEAR = 2  # conventions of a way that does not give the number: more would explain anything
+_NEAR = 2  # conventions of a way that does not give the number; more would explain any number
 
 
 def _name_of(step: CountingStep) -> str:
@@ -606,7 +607,7 @@ class TableRow(NamedTuple):
 
 
 class TableFit(NamedTuple):
-    """The one way that fits most rows of a table, the rows that it fits, and the others."""
+    """The way that fits the most rows of a table, the rows that it fits, and the others."""
 
     rows: tuple[TableRow, ...]
     way: Way | None
@@ -615,9 +616,9 @@ class TableFit(NamedTuple):
 
 
 def fit(rows: Iterable[TableRow]) -> TableFit:
-    """Find the one way of counting that gives the numbers of the most rows.
+    """Find the way of counting that gives the numbers of the most rows.
 
-    Of ways that fit as many rows, the one with the fewest conventions is taken.
+    Of ways that fit the same number of rows, the one with the fewest conventions is taken.
     """
     all_rows = tuple(rows)
     by_key: dict[tuple[object, ...], list[tuple[TableRow, Way]]] = {}
