@@ -227,12 +227,12 @@ class _GgufReader:
     def _text(self, most: int, what: str) -> str:
         (length,) = self._unpack("Q")
         if length > most:
-            raise TEXT.broken(self.path, text=what, bytes=length)
+            raise TEXT.broken(self.path, kind=what, bytes=length)
         at = self._need(length)
         try:
             return self._piece[at : at + length].decode()
         except UnicodeDecodeError as error:
-            raise TEXT.broken(self.path, text=what, byte=error.start) from None
+            raise TEXT.broken(self.path, kind=what, byte=error.start) from None
 
     # The header
 
@@ -269,7 +269,7 @@ class _GgufReader:
     def _metadata(self, keys: int) -> Iterator[tuple[str, _Value]]:
         seen: set[str] = set()
         for _ in range(keys):
-            key = self._text(LONGEST_NAME_BYTES, "a key")
+            key = self._text(LONGEST_NAME_BYTES, "key")
             if key in seen:
                 raise TWICE.broken(self.path, key=key)
             seen.add(key)
@@ -333,7 +333,7 @@ class _GgufReader:
     def _described(self, tensors: int) -> Iterator[_Described]:
         seen: set[str] = set()
         for _ in range(tensors):
-            name = self._text(LONGEST_NAME_BYTES, "a tensor's name")
+            name = self._text(LONGEST_NAME_BYTES, "tensor")
             if name in seen:
                 raise TWICE.broken(self.path, tensor=name)
             seen.add(name)

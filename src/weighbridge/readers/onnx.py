@@ -369,7 +369,7 @@ def _check_outside(tensor: _Initializer, taken: int, path: str) -> None:
             raise BEYOND.broken(
                 path,
                 tensor=tensor.name,
-                file=other,
+                data_file=other,
                 begins=offset,
                 bytes=length,
                 expected_bytes=taken,

@@ -266,13 +266,11 @@ def _check_span(name: str, offsets: Any, bits: int, path: str) -> None:
 def _check_layout(spans: Iterable[tuple[int, int, str]], data_bytes: int, path: str) -> None:
     """Check that the tensors lie end to end, from 0 to the end of the file."""
     in_order = sorted(spans)
-    for (_, expected, before), (begin, _, name) in pairwise(
-        [(0, 0, "the start of the data"), *in_order]
-    ):
+    for (_, expected, before), (begin, _, name) in pairwise([(0, 0, None), *in_order]):
         if begin != expected:
             rule = OVERLAP if begin < expected else HOLE
             raise rule.broken(path, tensor=name, begin=begin, before=before, before_ends=expected)
-    _, end, last = in_order[-1] if in_order else (0, 0, "the start of the data")
+    _, end, last = in_order[-1] if in_order else (0, 0, None)
     if end != data_bytes:
         rule = TRUNCATED if end > data_bytes else TRAILING
         raise rule.broken(path, last=last, ends=end, data_bytes=data_bytes)

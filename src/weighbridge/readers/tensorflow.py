@@ -404,7 +404,7 @@ class _DataFiles:
     def check(self, entry: _Entry, name: str) -> None:
         """Check that a tensor lies inside its file."""
         if entry.shard >= self.files:
-            raise SHARD.broken(self.path, tensor=name, file=entry.shard, files=self.files)
+            raise SHARD.broken(self.path, tensor=name, data_file=entry.shard, data_files=self.files)
         if entry.shard not in self._sizes:
             self._sizes[entry.shard] = self._size(entry.shard)
         size = self._sizes[entry.shard]

@@ -1,8 +1,8 @@
-"""The addresses of models' pages, as they are pasted from a browser, and what they stand for.
+"""Translates the addresses of models' pages, as pasted from a browser, to those of their files.
 
-``https://huggingface.co/org/name/blob/main/config.json`` is a page about a file, not the file. What
-is read in its place is ``hf://org/name@main/config.json``, or the address of the file itself where
-only the website has it. The websites are in ``facts/pages.toml``.
+``https://huggingface.co/org/name/blob/main/config.json`` is a page about a file, not the file.
+Instead, ``hf://org/name@main/config.json`` is read or, if only the website has the file, the
+address of the file. The websites are in ``facts/pages.toml``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CONFIG = "config.json"
-_FILES = ("resolve", "raw")  # behind a repository: the address of a file itself, and no page
+_FILES = ("resolve", "raw")  # after a repository: the address of a file itself, not of a page
 
 PAGE = Rule(
     "page",
@@ -33,9 +33,9 @@ NO_LISTING = Rule(
 
 
 class Page(NamedTuple):
-    """What a page is about: a repository, its revision, and a path in it; empty for all of it.
+    """The subject of a page: a repository, its revision, and a path in it, empty for all files.
 
-    ``files`` is the address of a file of that website, with names in braces; it is empty where the
+    ``files`` is the address of a file on that website, with names in braces; it is empty if the
     repository is read as ``hf://``.
     """
 
@@ -48,25 +48,25 @@ class Page(NamedTuple):
 
     @property
     def is_model(self) -> bool:
-        """Whether it means the model as it is now: no other revision, and no part of it."""
+        """Whether the page is about the current model, not another revision or a single file."""
         return self.is_default and self.name in ("", CONFIG)
 
     @property
     def config_address(self) -> str:
-        """The address of the config that it means."""
+        """The address of the model's config."""
         name, suffix = os.path.splitext(self.name)
         if suffix == ".json":
             return self.address(self.name)
-        if suffix and self.name:  # another file: what lies beside it
+        if suffix and self.name:  # another file: the config is beside it
             name = os.path.dirname(name)
         return self.address(f"{name}/{CONFIG}".lstrip("/"))
 
     @property
     def checkpoint_address(self) -> str:
-        """The address of the checkpoint that it means.
+        """The address of the model's checkpoint.
 
         Raises:
-            CheckpointError: the website does not say which files there are.
+            CheckpointError: the website does not list its files.
         """
         folder, name = os.path.split(self.name)
         if name in (CONFIG, "README.md"):
@@ -77,7 +77,7 @@ class Page(NamedTuple):
         return self.address(path)
 
     def address(self, path: str) -> str:
-        """Return the address of a path in the repository, or of all of it."""
+        """Return the address of a path in the repository, or of the repository."""
         names = {"repository": self.repository, "file": quote(path)}
         if self.files:
             return self.files.format(**names, revision=quote(self.revision, safe=""))
@@ -88,12 +88,12 @@ class Page(NamedTuple):
 
 
 def page_at(address: str) -> Page | None:
-    """Return what the page at an address is about; None where that is the address of no page.
+    """Return the subject of the page at an address; None if the address is not that of a page.
 
     The address may lack its ``https://``.
 
     Raises:
-        CheckpointError: it is a page of such a website, but not that of a model.
+        CheckpointError: the page is on such a website, but is not that of a model.
 
     Example:
         >>> page = page_at("https://huggingface.co/org/name/tree/main?show=1#files")
@@ -117,7 +117,7 @@ def page_at(address: str) -> Page | None:
 
 
 def checkpoint_at(path: str) -> str:
-    """Return the address of the checkpoint that a page's address means; any other path as it is.
+    """Return the address of the checkpoint for the address of a page; return other paths unchanged.
 
     Example:
         >>> checkpoint_at("https://huggingface.co/org/name/blob/v1/model.safetensors")
@@ -134,13 +134,13 @@ def checkpoint_at(path: str) -> str:
 
 
 def may_be_page(path: str) -> bool:
-    """Return whether a path begins as a web address does, with or without ``https://``."""
+    """Return whether a path begins like a web address, with or without ``https://``."""
     host, slash, _ = path.partition("/")
     return path.lower().startswith(("http://", "https://")) or bool(slash and host.strip("."))
 
 
 def _page(site: dict[str, Any], path: Sequence[str], where: str) -> Page | None:
-    """Return the page at a path of a website; None where that is the address of a file."""
+    """Return the page at a path of a website; None if this is the address of a file."""
     prefix = [piece for piece in (site["models"],) if piece]
     if list(path[: len(prefix)]) != prefix or not path[len(prefix) :]:
         raise PAGE.broken(where)
