@@ -271,7 +271,7 @@ def test_the_command_exits_with_what_was_found(
     for mended, status in ((False, 1), (True, 0)):
         path.write_text(ARTICLES["D"].written("zh", "latex", mended=mended), encoding="utf-8")
         assert main(["audit", str(path), "--lang", "zh"]) == status
-        assert ("发现3 处错误" in capsys.readouterr().out) is (not mended)
+        assert ("发现 3 处错误" in capsys.readouterr().out) is (not mended)
         assert main(["audit", str(path), "--json"]) == status
         report = json.loads(capsys.readouterr().out)
         assert (report["status"], report["unread"]) == (status, [])
@@ -377,7 +377,7 @@ def test_a_total_that_nothing_gives_is_said_to_be_one() -> None:
     found = audit(text="H = 768, V = 30522. Total: 30522*768 + 1 = 23,440,897.")
     assert found.counts
     assert not found.counts.matches
-    assert "No way of counting" in found.text()
+    assert "No known way of counting" in found.text()
 
 
 def test_the_largest_figure_is_not_called_a_total() -> None:

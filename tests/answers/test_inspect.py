@@ -130,7 +130,10 @@ def test_a_text_says_the_total_in_80_columns(
 
 @pytest.mark.parametrize(
     ("path", "message"),
-    [("none.gguf", "missing: there is no such file"), (".", "no-checkpoint: the folder holds no")],
+    [
+        ("none.gguf", "missing: there is no such file"),
+        (".", "no-checkpoint: the folder contains no"),
+    ],
 )
 def test_a_missing_checkpoint_is_one_message(
     tmp_path: Path, run: Run, path: str, message: str

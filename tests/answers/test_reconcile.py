@@ -140,7 +140,7 @@ def test_110m_is_the_pre_training_class_and_others_ranked() -> None:
         ("BertForPreTraining", {}),
         ("BertForMaskedLM", {}),
     ]
-    assert "BertForPreTraining, all of it: 110,106,428" in found.text()
+    assert "BertForPreTraining, all parameters: 110,106,428" in found.text()
 
 
 def test_the_bytes_of_a_checkpoint_are_float32_and_two_buffers_in_mebibytes() -> None:
@@ -194,7 +194,7 @@ def test_a_gap_is_what_it_is_equal_to(stated: int, what: str, values: dict[str, 
     assert (what, values) in [
         reason for near in found.models[0].ways.nearest for reason in near.gap_is
     ]
-    assert "which is" in " ".join(found.text().split())
+    assert ", as if " in " ".join(found.text().split())
 
 
 # Every convention
@@ -384,7 +384,7 @@ def test_a_number_alone_is_sought_in_the_catalogue(capsys: pytest.CaptureFixture
     assert any(model.where == "google-bert/bert-base-chinese" for model in found.models)
     assert "bert-base-chinese" in found.text()
     assert main(["reconcile", "102267649"]) == 1
-    assert "No model that is known here" in capsys.readouterr().out
+    assert "No known model" in capsys.readouterr().out
 
 
 # Tables
@@ -460,7 +460,7 @@ def test_one_row_that_slips_is_named(tmp_path: Path, capsys: pytest.CaptureFixtu
     )
     assert main(["reconcile", "--table", str(path)]) == 1
     out = capsys.readouterr().out
-    assert "One way fits 2 of 3 rows" in out
+    assert "One way of counting fits 2 of 3 rows" in out
     assert "bert-base-cased" in out
     assert main(["reconcile", "--table", str(path), "--json"]) == 1
     assert [slip["row"] for slip in json.loads(capsys.readouterr().out)["slips"]] == [

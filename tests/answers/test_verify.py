@@ -402,7 +402,7 @@ def test_a_class_that_fits_better_than_the_named_one_is_suggested(check):
         "BertForSequenceClassification": 2,
         "BertModel": 0,
     }
-    assert "against BertModel there would be no difference (--class BertModel)" in flat(
+    assert "with BertModel, there would be no difference (--class BertModel)" in flat(
         verification.text()
     )
 
@@ -413,7 +413,7 @@ def test_a_checkpoint_that_holds_more_than_its_named_class_is_compared_with_the_
     stored = tensors("BertForPreTraining")
     verification = check(stored, config={**CONFIG, "architectures": ["BertForMaskedLM"]})
     assert (verification.class_name, verification.status) == ("BertForPreTraining", 0)
-    assert "names BertForMaskedLM; held against that class there would be 4" in flat(
+    assert "names BertForMaskedLM; compared with that class, there would be 4" in flat(
         verification.text()
     )
 
@@ -454,7 +454,7 @@ def test_only_classes_with_something_of_their_own_come_into_question(check):
 def test_classes_that_fit_equally_well_are_listed(check):
     verification = check(tensors("BertForMaskedLM"))
     assert verification.class_name == "BertForMaskedLM"
-    assert "BertLMHeadModel would fit as well." in flat(verification.text())
+    assert "BertLMHeadModel would fit equally well." in flat(verification.text())
 
 
 def test_a_class_that_nobody_has_is_not_named(check):
@@ -532,7 +532,7 @@ def test_a_total_size_that_is_wrong_matters(off_by, tmp_path):
         [("total_size", "metadata.total_size")],
     )
     assert (
-        f"The index states {total:,} bytes, its files hold {total - off_by:,}"
+        f"The index states {total:,} bytes, but the files hold {total - off_by:,}"
         in verification.text()
     )
 
@@ -782,8 +782,10 @@ def test_the_words_name_every_kind(lang):
 
 def test_the_verdict_comes_first_and_the_evidence_last(minilm):
     lines = verify(str(minilm), minilm).text().splitlines()
-    assert "It agrees: every tensor of BertModel is there, in its shape." in lines[:4]
-    assert "no value was compared" in lines[-1]
+    assert (
+        "The checkpoint matches: it has every tensor of BertModel, each in its shape." in lines[:4]
+    )
+    assert "No values were compared" in lines[-1]
 
 
 def test_the_report_is_json_and_html(tmp_path):

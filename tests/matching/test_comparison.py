@@ -63,7 +63,7 @@ def against(tmp_path: Path):
 def test_a_checkpoint_equals_itself(against) -> None:
     found = against(stored(LLAMA), stored(LLAMA))
     assert (found.status, found.differences) == (0, ())
-    assert "They hold the same" in found.text()
+    assert "The checkpoints match" in found.text()
 
 
 def test_changes_by_training_and_conversion_are_grouped(against) -> None:

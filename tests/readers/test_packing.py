@@ -186,7 +186,7 @@ def test_unknown_bits_are_not_guessed(way: str, tmp_path: Path) -> None:
     found = wb.inspect(write(tmp_path / "model.safetensors", tensors))
     assert found.checkpoint.packed[next(iter(tensors))].elements is None
     assert found.parameters == 64 * 16, "the stored words"
-    assert "nothing says at how many bits" in " ".join(found.text().split())
+    assert "an unknown number of bits" in " ".join(found.text().split())
 
 
 def test_a_module_may_have_bits_of_its_own(tmp_path: Path) -> None:

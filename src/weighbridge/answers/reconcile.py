@@ -302,22 +302,29 @@ class ReconcileWords(dict[str, str]):
         return self["total"].format(**names, parameters=units.count(way.parameters))
 
     def near(self, near: Near) -> str:
-        """Say how far off a way is that does not fit, and what the difference is equal to."""
-        way, gap = near.way, _change(near.gap)
+        """Say how far off a way is, and what explains the difference."""
+        way, direction = near.way, "too_many"
+        if near.gap > 0:
+            direction = "too_few"
+        gap = self[direction].format(count=units.count(abs(near.gap)))
         if way.bytes is not None:
             taken = units.count(way.bytes)
             values = {"class": way.class_name, "dtype": way.dtype, "bytes": taken, "gap": gap}
             return self["near_bytes"].format(**values)
+        key = "near_all"
+        if way.steps:
+            key = "near"
         parameters = units.count(way.parameters)
         values = {"way": self.way(way), "parameters": parameters, "gap": gap}
-        sentence = self["near"].format(count=len(way.steps), **values)
+        sentence = self[key].format(count=len(way.steps), **values)
         reasons = [self.reason(what, values) for what, values in near.gap_is[:_MOST_REASONS]]
         if not reasons:
             return sentence
-        return f"{sentence}{self['comma']}{self['gap']} {self['between'].join(reasons)}"
+        explanation = self["gap"].format(reasons=self["between"].join(reasons))
+        return f"{sentence}{self['comma']}{explanation}"
 
     def reason(self, what: str, values: Mapping[str, Any]) -> str:
-        """Say what a gap is equal to."""
+        """Say what explains a gap."""
         times = {1: self["once"], 2: self["twice"]}.get(values.get("times", 0), "")
         return self[what].format(**{**values, "times": times})
 
