@@ -270,11 +270,11 @@ def test_operations_of_ones_own_class(tmp_path: Path, monkeypatch: Any, capfd: A
 
 def test_operations_are_of_one_family(capsys: Any) -> None:
     assert main(["derive", "bert", "gpt2", "--operations"]) == 2
-    assert "--operations is for one family" in capsys.readouterr().err
+    assert "--operations works with one family only" in capsys.readouterr().err
 
 
 def test_operations_are_not_written_over_a_blueprint(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "bert.toml"
     path.write_text('family = "bert"\n[tensors]\n', encoding="utf-8")
     assert main(["derive", "bert", "--operations", "--output", str(path)]) == 2
-    assert "is there, and has no operations of bert" in capsys.readouterr().err
+    assert "exists, and does not hold operations of bert" in capsys.readouterr().err

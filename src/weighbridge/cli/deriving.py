@@ -96,6 +96,7 @@ def _derive(options: argparse.Namespace) -> Answer:
         limit_seconds=options.limit,
         again=options.again,
         operations=options.operations,
+        lang=options.lang,
     )
     status, text = run_request(request, partial(say, lang=options.lang))
     return Message(text, status)

@@ -374,21 +374,21 @@ def test_a_dict_is_not_changed_by_what_is_made_of_it() -> None:
 REFUSED = {
     "no address": (
         ("own_models.gpt", None),
-        "own_models.gpt: is no address of a class. Write own_models.gpt:Class",
+        "own_models.gpt: is not the address of a class. Write own_models.gpt:Class",
     ),
-    "a path": (("own_models/gpt.py:GPT", None), "Write own_models.gpt:GPT, as Python imports it"),
+    "a path": (("own_models/gpt.py:GPT", None), "Write own_models.gpt:GPT, as in a Python import"),
     "no module": (("own_modles.gpt:GPT", None), "there is no module own_modles"),
     "no such module in it": (("own_models.gtp:GPT", None), "there is no module own_models.gtp"),
     "no such class": (
         ("own_models.gpt:Blok", None),
         "own_models.gpt has no Blok. Did you mean Block?",
     ),
-    "no torch module": (("own_models.gpt:GPTConfig", None), "is no torch.nn.Module class"),
+    "no torch module": (("own_models.gpt:GPTConfig", None), "is not a torch.nn.Module class"),
     "no config": (
         ("own_models.strange:NeedsMore", "own_models.strange:NUMBER"),
-        "is no config (found = 3)",
+        "is not a config (found = 3)",
     ),
-    "a module as config": (("own_models.gpt:GPT", "own_models.moe:MoE"), "is no config"),
+    "a module as config": (("own_models.gpt:GPT", "own_models.moe:MoE"), "is not a config"),
     "more than a config": (
         ("own_models.strange:NeedsMore", "own_models.strange:CONFIG"),
         "NeedsMore needs index besides config",
@@ -418,10 +418,13 @@ REFUSED = {
     ),
     "a constructor that exits": (
         ("own_models.strange:Exits", None),
-        "raised RuntimeError: it ended Python: no licence",
+        "raised RuntimeError: it exited Python: no licence",
     ),
     "nothing in it": (("own_models.strange:Empty", None), "holds no parameters"),
-    "no name of a family": (("own_models.gpt:GPT", None, {}, "My-GPT"), "is no name of a family"),
+    "no name of a family": (
+        ("own_models.gpt:GPT", None, {}, "My-GPT"),
+        "is not a valid family name",
+    ),
 }
 
 

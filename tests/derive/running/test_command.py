@@ -70,7 +70,7 @@ def test_a_class_of_one_s_own_is_told_with_its_formula_and_written(run, there: P
     total = sum(parameter.numel() for parameter in moe.MoE(moe.MoEConfig()).parameters())
     assert said.err == ""
     assert said.out.startswith(f"MoE: {total:,} parameters at the defaults\n= 2·dim·vocab + ")
-    assert "moe.toml: the blueprint, held against the code itself on 24 unseen configs" in said.out
+    assert "moe.toml: the blueprint, proved against the code on 24 unseen configs" in said.out
     assert max(map(len, said.out.splitlines())) <= 80
     assert (said.status, [file.name for file in there.iterdir()]) == (0, ["moe.toml"])
     assert main(("weigh", "moe.toml", "--set", "experts=7", "--json")) == 0
@@ -99,7 +99,7 @@ def test_another_s_file_is_left_alone(run, there: Path) -> None:
     said = run(MOE)
     assert (said.status, said.out) == (2, "")
     assert said.err.startswith(
-        "weighbridge: moe.toml: is there, and is no blueprint of moe. Name another file"
+        "weighbridge: moe.toml: exists, and is not a blueprint of moe. Name another file"
     )
     assert Path("moe.toml").read_text(encoding="utf-8") == "family = 'mine'\n"
     Path("moe.toml").write_text("family = 'moe'\n", encoding="utf-8")
@@ -121,7 +121,7 @@ def test_what_is_not_proved_is_not_written(
     assert (said.status, said.out.strip(), list(there.iterdir())) == (1, "", [])
     assert said.err == (
         "weighbridge: not proved: it differs\n"
-        "weighbridge: moe.toml is not written: the blueprint does not give what the code builds\n"
+        "weighbridge: moe.toml was not written: the blueprint differs from what the code builds\n"
     )
 
 
@@ -130,15 +130,15 @@ REFUSED = {
         ["nothing_such:Model"],
         "nothing_such:Model: there is no module nothing_such. Run this in the folder",
     ),
-    "a class": (["own_models.gpt:GPTConfig"], "is no torch.nn.Module class"),
+    "a class": (["own_models.gpt:GPTConfig"], "is not a torch.nn.Module class"),
     "a constructor": (["own_models.strange:Raises"], "building it raised RuntimeError: no GPU"),
     "no default": (["own_models.plain:TorchEncoder"], "TorchEncoder has no default for n_tokens"),
-    "two classes": ([MOE, "own_models.gpt:GPT"], "a class of your own is derived alone"),
+    "two classes": ([MOE, "own_models.gpt:GPT"], "a class of your own must be the only subject"),
     "a set twice": ([MOE, "--set", "dim=3", "--set", "dim=4"], "--set gives dim twice"),
     "a task class": ([MOE, "--class", "MoF"], "own_models.moe has no MoF"),
     "a worker's death": (
         ["own_models.strange:Dies"],
-        "own_models.strange:Dies: its process ended with status 3",
+        "own_models.strange:Dies: its process exited with status 3",
     ),
     "a family": (
         ["idefics3_vison"],
@@ -148,22 +148,25 @@ REFUSED = {
         ["gpt2", "--class", "GPT2LMHed"],
         "gpt2 has no class GPT2LMHed. Did you mean GPT2LMHeadModel",
     ),
-    "all and one": (["all", "bert"], "all is every family"),
-    "a class of all": (["all", "--class", "X"], "--class is for one family"),
-    "a config of a family": (["bert", "--config", "a:B"], "--config is for a class of your own"),
-    "a field of a family": (["bert", "--set", "a=1"], "--set is for a class of your own"),
+    "all and one": (["all", "bert"], "`all` already includes every family"),
+    "a class of all": (["all", "--class", "X"], "--class works with one family only"),
+    "a config of a family": (
+        ["bert", "--config", "a:B"],
+        "--config works only with a class of your own",
+    ),
+    "a field of a family": (["bert", "--set", "a=1"], "--set works only with a class of your own"),
     "no jobs": (
         ["bert", "--jobs", "0"],
-        "--jobs is a number of processes (jobs = 0). Give 1 or more.",
+        "--jobs must be a number of processes (jobs = 0). Give 1 or more.",
     ),
-    "no time": (["bert", "--limit", "-1"], "--limit is a time in seconds"),
+    "no time": (["bert", "--limit", "-1"], "--limit must be a time in seconds"),
     "no such folder": (
         ["bert", "--output", "no/such/bert.toml"],
         "no/such: there is no such folder",
     ),
     "a file for a folder": (
         ["bert", "gpt2", "--output", "/dev/null"],
-        "/dev/null: is no folder to write to",
+        "/dev/null: is not a folder that can be written to",
     ),
 }
 
@@ -183,8 +186,8 @@ def test_code_that_hangs_is_ended(run, there: Path) -> None:
     said = run("own_models.strange:Sleeps", "--limit", "1.5")  # of the 600 that it sleeps
     assert said.status == 2
     assert said.err == (
-        "weighbridge: own_models.strange:Sleeps: was not derived in 1.5 seconds. "
-        "Give it longer with --limit.\n"
+        "weighbridge: own_models.strange:Sleeps: was not derived within 1.5 seconds. "
+        "Allow more time with --limit.\n"
     )
     assert not list(workers(os.getpid()))
 
@@ -201,8 +204,8 @@ def test_what_is_not_installed_is_named_with_the_way_to_get_it(
     said = run(MOE if own else "bert")
     assert said.status == 2
     assert said.err == (
-        f"weighbridge: deriving runs the model's code, which needs {missing}. "
-        "`pip install torch==2.13.0`, then `pip install 'weighbridge[derive]'`.\n"
+        f"weighbridge: deriving runs the model's code; missing packages: {missing}. "
+        "Run `pip install torch==2.13.0`, then `pip install 'weighbridge[derive]'`.\n"
     )
 
 
@@ -327,8 +330,8 @@ def test_a_family_that_hangs_or_fails_is_told_and_the_others_go_on(
     assert said.out == (
         "some: 0 exact, 1 with holes, 4 failed, of 5\n"
         f"{TINY[2]}: a line was never run\n"
-        f"{TINY[0]}: failed: was not derived in 2 seconds.\n"
-        f"{TINY[1]}: failed: its process ended by signal 9.\n"
+        f"{TINY[0]}: failed: was not derived within 2 seconds.\n"
+        f"{TINY[1]}: failed: its process was killed by signal 9.\n"
         "bert: failed: deriving it raised RuntimeError: cannot.\n"
         "gpt2: failed: not proved: it differs\n"
     )
@@ -345,7 +348,7 @@ def test_all_is_every_family_and_goes_to_the_checkout(
     monkeypatch.setattr(data, "ROOT", str(root))
     said = run("all")
     assert said.status == 2
-    assert "there is no checkout to write to. Name a folder with --output." in said.err
+    assert "does not run from a writable checkout. Name a folder with --output." in said.err
     (there / "pyproject.toml").touch()
     (there / ".git").mkdir()
     assert run("all").status == 0

@@ -1,6 +1,6 @@
-"""A user's own torch module as something to derive: its class, and its config if it has one.
+"""A user's own torch module as a subject of derivation: its class, and its config if it has one.
 
-Their code is run.
+The user's code is run.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from weighbridge.errors import ModelError, UsageError, WeighbridgeError, nearest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-# Names of fields that are not turned: such a flag may download what nobody asked for.
-_LEFT_ALONE = re.compile(r"pretrained|download")
-_LONGEST_REASON = 300  # characters of another's exception
-# Fields that choose an implementation of attention.
+# Names of fields that are never turned: such a flag may start a download.
+_NEVER_TURNED = re.compile(r"pretrained|download")
+_LONGEST_REASON = 300  # characters of the exception's text
+# Fields that select an implementation of attention.
 _ATTENTION = ("attn_implementation", "attention_implementation", "attention")
 _MOST_FIELDS_LISTED = 24  # in a hint
 _MOST_CLASSES_LISTED = 6  # in a hint
-# Where files of frames in a traceback are that are not the user's.
-_NOT_THEIRS = (
+# Folders of code in a traceback that is not the user's.
+_NOT_USER_CODE = (
     "<",
     os.path.dirname(torch.__file__),
     os.path.dirname(weighbridge.__file__),
@@ -58,29 +58,29 @@ _EMPTY = inspect.Parameter.empty
 
 
 class GivenConfig(NamedTuple):
-    """A config, and what it was given, by dotted name."""
+    """A config, and the values that it was given, by dotted name."""
 
     config: Any
     given: dict[str, Any]
 
 
 class OwnSubject:
-    """A torch module of the user's, named as ``package.module:Class``, and its config.
+    """A user's torch module, given as ``package.module:Class``, and its config.
 
-    The config is named likewise: a dataclass, a pydantic model, a plain class, or an object or dict
-    that holds the defaults. Where none is named, it is what the constructor's one parameter is
-    annotated with; where that is no config, the constructor's own keyword arguments are the fields.
-    The current folder is searched first, as ``python -m`` does.
+    The config is given likewise: a dataclass, a pydantic model, a plain class, or an object or dict
+    that holds the defaults. By default it is the annotation of the constructor's only parameter; if
+    that is not a config, the constructor's keyword arguments are the fields. The current folder is
+    searched first, as ``python -m`` does.
 
     Args:
         module: the class, as ``package.module:Class``.
         config: its config, as ``package.module:Config``.
-        fields: what the config is given besides; needed for what has no default.
-        family: the name of the blueprint; the class's own in snake_case when left out.
+        fields: values for the config; required for fields without a default.
+        family: the name of the blueprint; by default the class's name in snake_case.
 
     Raises:
-        UsageError: an address is none, the class is no torch module, or a field that has no default
-            is not given.
+        UsageError: an address is malformed, the class is not a torch module, or a field without a
+            default is not given.
         ModelError: importing or building raised; the message has the exception's type and text.
 
     Example:
@@ -113,13 +113,13 @@ class OwnSubject:
         self._first = self._checked(self.base_class)
         with self._remembering_code():
             for form in [self._form, *[form for _, form in self._form.places()]]:
-                _ = form.carries  # found out here and kept: it needs code that remembers
+                _ = form.carries  # computed here and cached: it needs code that remembers
 
-    # What it is
+    # Its identity
 
     @property
     def command(self) -> str:
-        """The command that derives it."""
+        """The command that derives the blueprint."""
         words = ["weighbridge derive", self._address]
         if self._config_address is not None:
             words += ["--config", self._config_address]
@@ -129,7 +129,7 @@ class OwnSubject:
 
     @property
     def reference(self) -> str:
-        """What the blueprint is held against: the module itself, and the torch that builds it."""
+        """What the blueprint is proved against: the module, and the torch that builds it."""
         return f"{self._address} under torch {torch.__version__.partition('+')[0]}"
 
     @property
@@ -143,56 +143,56 @@ class OwnSubject:
 
     @property
     def config_name(self) -> str:
-        """The name of what has the defaults."""
+        """The name of the class or object that has the defaults."""
         return self._form.name
 
     @property
     def start(self) -> dict[str, Any]:
-        """What a config must say: nothing, for what the user gave counts as a default."""
+        """Empty: the values that the user gave count as defaults."""
         return {}
 
     @property
     def pinned(self) -> list[str]:
-        """Fields to be held at their defaults: none is known."""
+        """Empty: no field is known that must keep its default."""
         return []
 
     @property
     def taken(self) -> dict[str, Any]:
-        """Names, of no field, that the config takes all the same: none is known."""
+        """Empty: the config accepts its fields only."""
         return {}
 
     @property
     def words(self) -> dict[str, dict[str, str]]:
-        """The words that older names have for the texts of a field: none is known."""
+        """Empty: there are no older files with other words."""
         return {}
 
     @property
     def optional(self) -> dict[str, str]:
-        """Sub-configs that are null by default and can be given: none is known."""
+        """Empty: no sub-configs are known that are null by default."""
         return {}
 
     @property
     def older_words(self) -> dict[str, str]:
-        """Words that older configs have in lists of texts: none is known."""
+        """Empty: there are no older configs with other words."""
         return {}
 
     @property
     def together(self) -> list[dict[str, Any]]:
-        """Fields that can be turned together only: none is known."""
+        """Empty: no fields are known that can only be turned together."""
         return []
 
     def aliases(self, fields: Iterable[str]) -> dict[str, str]:  # noqa: ARG002
-        """Return other spellings of fields: none is known."""
+        """Return nothing: no other names of fields are known."""
         return {}
 
     @cached_property
     def sub_configs(self) -> dict[str, str]:
-        """The dotted name of each config inside the config; none says what model it is of."""
+        """The dotted name of each config inside the config; these have no model type."""
         return {place: "" for place, _ in self._form.places()}
 
     @cached_property
     def stated(self) -> dict[str, Any]:
-        """What each field is by default, before any is worked out."""
+        """The default of each field, before the config computes anything."""
         return {**self._form.stated, **self._given}
 
     @cached_property
@@ -211,7 +211,7 @@ class OwnSubject:
         return "\n".join(texts)
 
     def in_files(self, class_name: str, changes: Mapping[str, Any]) -> None:
-        """Return nothing: what torch saves is what the module holds."""
+        """Return nothing: torch saves the module's own tensors."""
 
     def files(self) -> set[str]:
         """Return the files of the user's code that have been loaded."""
@@ -226,15 +226,15 @@ class OwnSubject:
         return []
 
     def check_class(self, class_name: str) -> None:
-        """See that the module has such a class, and that it can be built on the same config.
+        """Check that the module has this class, and that it can be built on the same config.
 
         Raises:
-            WeighbridgeError: it has not, or it cannot.
+            WeighbridgeError: the class does not exist, or cannot be built.
         """
         self._checked(class_name)
 
     def prefix(self, class_name: str) -> str:
-        """Return the name that another class of the same module has for the base model in it."""
+        """Return the name of the attribute in which another class holds the base model."""
         built = self._checked(class_name)
         base = self._class[self.base_class]
         return next(
@@ -244,31 +244,31 @@ class OwnSubject:
     # Its configs
 
     def config(self, changes: Mapping[str, Any]) -> GivenConfig:
-        """Return the config that says no more than this, and what the user gave."""
+        """Return the config with these changes and the values that the user gave."""
         given = {**self._given, **changes}
         with _quiet():
             return GivenConfig(self._form.make(given), given)
 
     def fields(self, config: GivenConfig) -> dict[str, Any]:
-        """Return the value of every field by dotted name, remembering nothing."""
+        """Return the plain value of every field by dotted name."""
         with _quiet():
             return dict(self._form.fields(config.config, config.given))
 
     def fields_of_given(self) -> dict[str, Any]:
-        """Return nothing: sub-configs have their defaults where those are given."""
+        """Return nothing: a sub-config has the same defaults whether it is given or not."""
         return {}
 
     def knobs(self, changes: Mapping[str, Any]) -> list[Knob]:
-        """Return every field that can be set, with the value that it has here."""
+        """Return every field that can be set, with its value under these changes."""
         fields = self.fields(self.config(changes))
         return [
             Knob(path, fields[path], annotation)
             for path, annotation in self._form.annotations()
-            if path in fields and not _LEFT_ALONE.search(path)
+            if path in fields and not _NEVER_TURNED.search(path)
         ]
 
     def nested(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return changes as a JSON file has them: sub-configs as objects."""
+        """Return changes as nested objects, as in a JSON file."""
         top: dict[str, Any] = {}
         for path, value in changes.items():
             *above, name = path.split(".")
@@ -279,7 +279,7 @@ class OwnSubject:
         return top
 
     def remembered(self, probe: probes.Probe) -> tuple[dict[str, Any], SymbolicTrace]:
-        """Return a probe's fields as made of values that remember, and their trace."""
+        """Return a probe's fields, computed from values that remember, and their trace."""
         given = {
             name: lift(probe.fields[name], ("name", name))
             for name, _ in self._form.annotations()
@@ -288,38 +288,42 @@ class OwnSubject:
         with tracing() as trace, self._remembering_code():
             try:
                 config = self._form.make(given)
-            except Exception:  # code that does not bear such values is asked without
+            except Exception:  # code that refuses such values runs on plain values
                 return dict(probe.fields), trace
         return {**probe.fields, **dict(_held_values(self._form, config, ""))}, trace
 
     # Its classes
 
     def attend(self, config: GivenConfig, attention: str) -> GivenConfig:
-        """Return a config with this implementation of attention, if a field chooses it.
+        """Return a config with this implementation of attention, if a field selects it.
 
         Raises:
-            UsageError: none does, and another than eager is asked for.
+            UsageError: no field does, and the implementation is not eager.
         """
         field = next((name for name in _ATTENTION if name in self._form.settings), None)
         if field is None:
             if attention == "eager":
                 return config
-            hint = f"let its config have one: {' or '.join(_ATTENTION)}"
-            raise UsageError("no field chooses an attention", where=self._address, hint=hint)
+            hint = f"give its config one of these fields: {', '.join(_ATTENTION)}"
+            raise UsageError(
+                "no config field selects the attention implementation",
+                where=self._address,
+                hint=hint,
+            )
         return self.config({**config.given, field: attention})
 
     def build(self, class_name: str, config: GivenConfig) -> nn.Module:
-        """Build a class on a config, with values."""
+        """Build a class on a config, with weights."""
         with _quiet():
             return self._built(class_name, config.config)
 
     def probe(
         self, class_name: str, changes: Mapping[str, Any], *, labels: bool = True
     ) -> probes.Probe:
-        """Build a class on the config of these changes, and once more of values that remember.
+        """Build a class on the config with these changes, and again with values that remember.
 
-        Where the code does not bear such values, or builds something else of them, it is taken as
-        built without.
+        If the code fails on such values, or builds something else from them, the plain build is
+        returned.
 
         Raises:
             Exception: whatever the code raises on a config that it refuses.
@@ -337,12 +341,12 @@ class OwnSubject:
                 labelled = probes.take(
                     lambda: self._built(class_name, self._remembering(config)), changes, fields
                 )
-            except Exception:  # a type that is asked for by name, a function in C
+            except Exception:  # the code compares types by name, or calls a function in C
                 return plain
         return labelled if labelled.outline == plain.outline else plain
 
     def _remembering(self, config: GivenConfig) -> Any:
-        """Return a config whose values remember the fields that they are."""
+        """Return a config whose values remember their fields."""
         fields = self.fields(config)
         traced = None
         with contextlib.suppress(Exception):
@@ -356,7 +360,7 @@ class OwnSubject:
 
     @contextlib.contextmanager
     def _remembering_code(self) -> Iterator[None]:
-        """Let the user's code compute with what remembers; outside the block it is as it was."""
+        """Let the user's code compute with values that remember, inside the block only."""
         with standing_in(*self._packages), _quiet():
             yield
 
@@ -369,7 +373,7 @@ class OwnSubject:
                     return kind(**config)
                 return kind(**{parameter: config}) if parameter else kind(config)
             except SystemExit as error:
-                raise RuntimeError(f"it ended Python: {error}") from None
+                raise RuntimeError(f"it exited Python: {error}") from None
 
     def _class_named(self, class_name: str) -> type[nn.Module]:
         address = f"{self._address.partition(':')[0]}:{class_name}"
@@ -385,7 +389,7 @@ class OwnSubject:
         """Return a class built on its default config.
 
         Raises:
-            ModelError: building raised, or what was built holds no parameters.
+            ModelError: building raised, or the module holds no parameters.
         """
         where = self._address if class_name == self.base_class else class_name
         try:
@@ -395,8 +399,8 @@ class OwnSubject:
             raise
         except Exception as error:  # whatever the user's own code raises
             hint = (
-                "build it once yourself on these defaults; "
-                "here it is built on torch's meta device, without values"
+                "try to build it with these defaults on torch's meta device, "
+                "as weighbridge does here"
             )
             raise ModelError(
                 f"building it raised {_reason(error)}", where=where, hint=hint
@@ -407,7 +411,7 @@ class OwnSubject:
             )
         return built
 
-    # How it was named
+    # The user's input
 
     def _form_of(self, config: Any) -> Form:
         if not self._has_config:
@@ -416,21 +420,23 @@ class OwnSubject:
         if form is None or (isinstance(config, type) and issubclass(config, nn.Module)):
             hint = "give a dataclass, a pydantic model, a class with attributes, or a dict"
             where = self._config_address or self._address
-            raise UsageError("is no config", where=where, values={"found": config}, hint=hint)
+            raise UsageError("is not a config", where=where, values={"found": config}, hint=hint)
         return form
 
     def _check_given(self) -> None:
-        """Refuse fields that there are not, and the lack of those that have no default.
+        """Check that the given fields exist, and that all fields without a default are given.
 
         Raises:
-            UsageError: either.
+            UsageError: a field does not exist, or is missing.
         """
         where = self._config_address or self._address
         known = [name for name, _ in self._form.annotations()]
         for name in self._given:
             if name not in known:
                 near = nearest(known, name)
-                hint = f"it has {', '.join(known[:_MOST_FIELDS_LISTED]) or 'none'}"
+                hint = f"its fields: {', '.join(known[:_MOST_FIELDS_LISTED])}"
+                if not known:
+                    hint = "it has no fields"
                 if near:
                     hint = f"did you mean {' or '.join(near)}?"
                 raise UsageError(
@@ -441,7 +447,7 @@ class OwnSubject:
             needed = f"{self._form.name} has no default for {', '.join(missing)}"
             hint = "give " + " ".join(f"--set {name}=…" for name in missing)
             if not self._has_config:
-                hint += ", or name the config that it takes with --config"
+                hint += ", or name its config with --config"
             raise UsageError(needed, where=where, hint=hint)
 
     def _is_own(self, kind: type) -> bool:
@@ -452,11 +458,11 @@ class OwnSubject:
 
 
 def _at_address(address: str) -> Any:
-    """Return what stands at an address, the folder at hand looked into first.
+    """Return the object at an address; the current folder is searched first.
 
     Raises:
-        UsageError: it is no address.
-        ModelError: there is no such module or nothing of that name in it, or importing it raised.
+        UsageError: it is not an address.
+        ModelError: the module or the name in it does not exist, or importing the module raised.
     """
     name, path = split(address)
     here = os.getcwd()
@@ -473,14 +479,14 @@ def _at_address(address: str) -> Any:
         ):
             hint = f"run this in the folder where `python -c 'import {name}'` works"
             raise ModelError(f"there is no module {error.name}", where=address, hint=hint) from None
-        hint = f"see that `python -c 'import {name}'` works"
+        hint = f"make sure that `python -c 'import {name}'` works"
         raise ModelError(
             f"importing {name} raised {_reason(error)}", where=address, hint=hint
         ) from None
     for piece in path.split("."):
         if not hasattr(member, piece):
             near = nearest(_classes_in(member), piece)
-            hint = f"did you mean {' or '.join(near)}?" if near else "see what the module defines"
+            hint = f"did you mean {' or '.join(near)}?" if near else "check what the module defines"
             raise ModelError(f"{name} has no {piece}", where=address, hint=hint)
         member = getattr(member, piece)
     return member
@@ -491,11 +497,11 @@ def _torch_class(address: str) -> type[nn.Module]:
     if not isinstance(kind, type) or not issubclass(kind, nn.Module):
         module = sys.modules[address.partition(":")[0]]
         known = [name for name in _classes_in(module) if _is_torch_class(getattr(module, name))]
-        hint = "name a class that is one"
+        hint = "name a subclass of torch.nn.Module"
         if known:
             hint += f": {', '.join(known[:_MOST_CLASSES_LISTED])}"
         raise UsageError(
-            "is no torch.nn.Module class", where=address, values={"found": kind}, hint=hint
+            "is not a torch.nn.Module class", where=address, values={"found": kind}, hint=hint
         )
     return kind
 
@@ -517,14 +523,14 @@ def _is_torch_class(value: Any) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    """Return an exception's type, its text, and where in the user's code it was raised."""
+    """Return an exception's type, its text, and the line of the user's code that raised it."""
     text = printable(" ".join(str(error).split()))
     if len(text) > _LONGEST_REASON:
         text = f"{text[: _LONGEST_REASON - 3]}..."
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(_NOT_THEIRS)
+        if not frame.filename.startswith(_NOT_USER_CODE)
     ]
     reason = f"{type(error).__name__}: {text}".removesuffix(": ").removesuffix(".")
     if frames:
@@ -533,7 +539,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _packages(module: str, kind: type, config: Any) -> tuple[str, ...]:
-    """Return the prefixes of the user's own modules: never all of torch or of this package."""
+    """Return the prefixes of the user's own modules; never all of torch or of this package."""
     at_home = config if isinstance(config, type) else type(config)
     named = {module, kind.__module__, at_home.__module__} - {"builtins"}
     tops = {name.partition(".")[0] for name in named} - {"torch", "weighbridge"}
@@ -541,10 +547,10 @@ def _packages(module: str, kind: type, config: Any) -> tuple[str, ...]:
 
 
 def _parameter_for(kind: type, form: Form, where: str) -> str | None:
-    """Return the parameter that takes the config: ``""`` by position, None for one each field.
+    """Return the parameter for the config: ``""`` by position, None if each field has its own.
 
     Raises:
-        UsageError: the constructor takes none, or needs more than a config.
+        UsageError: the constructor takes no config, or needs more than a config.
     """
     parameters = [
         parameter
@@ -556,13 +562,13 @@ def _parameter_for(kind: type, form: Form, where: str) -> str | None:
     if not isinstance(form, Objects) and known and set(needed) <= set(known):
         return None
     if not parameters:
-        hint = "leave --config out, or name the class that takes it"
+        hint = "leave out --config, or name the class that takes a config"
         raise UsageError(f"{kind.__name__} takes no config", where=where, hint=hint)
     usual = {*needed, parameters[0].name} & set(_USUAL)
     chosen = next((parameter for parameter in parameters if parameter.name in usual), parameters[0])
     others = [name for name in needed if name != chosen.name]
     if others:
-        hint = "derive a class that takes a config alone; a subclass of one line will do"
+        hint = "derive a class that takes only a config, such as a short subclass"
         raise UsageError(
             f"{kind.__name__} needs {', '.join(others)} besides {chosen.name}",
             where=where,
@@ -575,7 +581,7 @@ _USUAL = ("config", "cfg", "conf", "args", "params", "hparams")
 
 
 def _held_values(form: Form, config: Any, above: str) -> Iterator[tuple[str, Any]]:
-    """Yield what a config and those inside it hold, by dotted name."""
+    """Yield what a config and the configs inside it hold, by dotted name."""
     for name, value in form.held(config).items():
         below = form.settings[name].below if name in form.settings else None
         if below is None:
@@ -586,14 +592,14 @@ def _held_values(form: Form, config: Any, above: str) -> Iterator[tuple[str, Any
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Let what is built again and again print nothing."""
+    """Silence code that runs repeatedly."""
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 class _Readable(TorchFunctionMode):
-    """Makes ramps on the CPU: code reads single numbers of them, and the meta device has none."""
+    """Creates linspace tensors on the CPU: code reads their values; the meta device has none."""
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None

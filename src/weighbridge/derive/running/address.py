@@ -1,4 +1,4 @@
-"""How a user names a class to derive, ``package.module:Class``, and what its family is called."""
+"""The address of a user's class, ``package.module:Class``, and the name of its family."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weighbridge.errors import UsageError
 
 _ADDRESS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _FAMILY = re.compile(r"[a-z][a-z0-9_]*")
-# where a word of a name in CamelCase begins
+# the start of each word in a CamelCase name
 _WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z]|[A-Z]{2}(?![a-z]))|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -17,15 +17,15 @@ def split(address: str) -> tuple[str, str]:
     """Return the module and the class of an address.
 
     Raises:
-        UsageError: it is no address.
+        UsageError: it is not an address.
 
     Example:
         >>> split("mypackage.mymodel:Outer.Inner")
         ('mypackage.mymodel', 'Outer.Inner')
         >>> split("mypackage/mymodel.py:Inner")
         Traceback (most recent call last):
-        weighbridge.errors.UsageError: mypackage/mymodel.py:Inner: is no address of a class. Write
-        mypackage.mymodel:Inner, as Python imports it.
+        weighbridge.errors.UsageError: mypackage/mymodel.py:Inner: is not the address of a class.
+        Write mypackage.mymodel:Inner, as in a Python import.
     """
     module, _, name = address.partition(":")
     if not _ADDRESS.fullmatch(address):
@@ -34,7 +34,9 @@ def split(address: str) -> tuple[str, str]:
         if not _ADDRESS.fullmatch(shown):
             shown = "package.module:Class"
         raise UsageError(
-            "is no address of a class", where=address, hint=f"write {shown}, as Python imports it"
+            "is not the address of a class",
+            where=address,
+            hint=f"write {shown}, as in a Python import",
         )
     return module, name
 
@@ -43,7 +45,7 @@ def family_of(address: str, given: str | None = None) -> str:
     """Return the family of a user's class: the given one, or the class's name in snake_case.
 
     Raises:
-        UsageError: the address or the given family is not written as one.
+        UsageError: the address or the given family is malformed.
 
     Example:
         >>> family_of("mypackage.mymodel:MyGPTModel"), family_of("mymodel:MoE", "sparse_gpt")
@@ -53,8 +55,8 @@ def family_of(address: str, given: str | None = None) -> str:
     if given is None:
         return _WORD_STARTS.sub("_", name.rpartition(".")[2]).lower().strip("_")
     if not _FAMILY.fullmatch(given):
-        hint = "a family is called like my_model: small letters, digits and _"
+        hint = "use lowercase letters, digits and underscores, as in my_model"
         raise UsageError(
-            "is no name of a family", where="--family", values={"found": given}, hint=hint
+            "is not a valid family name", where="--family", values={"found": given}, hint=hint
         )
     return given

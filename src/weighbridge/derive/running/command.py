@@ -1,4 +1,4 @@
-"""What `weighbridge derive` does: one family, a user's class, or many families to a folder."""
+"""Runs `weighbridge derive`: for one family, a user's class, or many families to a folder."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO
 
+from weighbridge.data import LANGUAGES
 from weighbridge.derive.running.address import family_of
 from weighbridge.derive.running.folder import BlueprintFolder, check_replaceable, home
 from weighbridge.derive.running.runs import Done, Task, check_installed, reference, run_tasks
 from weighbridge.errors import UsageError, WeighbridgeError, shorten
 from weighbridge.files import write_whole
+from weighbridge.render.messages import error_message, in_language
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 ALL = "all"
 _BAR = 24  # characters
-_LONGEST_HOLE = 300  # characters of a hole that is shown
+_LONGEST_HOLE = 300  # characters of a hole that are shown
 
 
 class DeriveRequest(NamedTuple):
     """What the user asked to derive, and how.
 
-    ``subjects`` are families of transformers, `ALL`, or one class of the user's as
+    ``subjects`` are families of transformers, `ALL`, or one class of the user's own as
     ``package.module:Class``.
     """
 
@@ -40,15 +42,16 @@ class DeriveRequest(NamedTuple):
     limit_seconds: float = 240
     again: bool = False
     operations: bool = False
+    lang: str = LANGUAGES[0]
 
     @property
     def part(self) -> str:
-        """What a file that is written has."""
+        """A table that the written file must have."""
         return "saved" if self.operations else "tensors"
 
 
 def run_request(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int, str]:
-    """Return the exit status and the answer; ``say`` gets notes on the way.
+    """Return the exit status and the answer; ``say`` reports notes meanwhile.
 
     Raises:
         WeighbridgeError: the request is wrong, or the only subject cannot be derived.
@@ -69,53 +72,60 @@ def run_request(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int
 
 
 def _check_request(request: DeriveRequest) -> None:
-    """Check that the options have possible values and go together.
+    """Check that the options have valid values and can be combined.
 
     Raises:
-        UsageError: they do not.
+        UsageError: a value is invalid, or two options exclude each other.
     """
     if request.jobs < 1:
         raise UsageError(
-            "--jobs is a number of processes", values={"jobs": request.jobs}, hint="give 1 or more"
+            "--jobs must be a number of processes",
+            values={"jobs": request.jobs},
+            hint="give 1 or more",
         )
     if not request.limit_seconds > 0:
         values = {"limit": request.limit_seconds}
-        raise UsageError("--limit is a time in seconds", values=values, hint="give more than 0")
+        raise UsageError(
+            "--limit must be a time in seconds", values=values, hint="give more than 0"
+        )
     is_many = len(request.subjects) > 1 or ALL in request.subjects
     _check_own(request)
     if is_many and request.operations:
-        raise UsageError("--operations is for one family", hint="name one, or leave it out")
+        hint = "name one family, or leave out --operations"
+        raise UsageError("--operations works with one family only", hint=hint)
     if is_many and request.classes:
-        raise UsageError("--class is for one family", hint="name one, or leave it out")
+        hint = "name one family, or leave out --class"
+        raise UsageError("--class works with one family only", hint=hint)
 
 
 def _check_own(request: DeriveRequest) -> None:
-    """Check that a class of the user's is alone, and that only such a class has its options.
+    """Check that a user's own class is the only subject, and that its options go with it.
 
     Raises:
-        UsageError: it is not so.
+        UsageError: there are other subjects, or options for a class without one.
     """
     own = [subject for subject in request.subjects if ":" in subject]
     if own and len(request.subjects) > 1:
         raise UsageError(
-            "a class of your own is derived alone",
+            "a class of your own must be the only subject",
             values={"class": own[0]},
-            hint="name it and no other",
+            hint="name only this class",
         )
     if ALL in request.subjects and len(request.subjects) > 1:
-        raise UsageError("all is every family", hint="name it alone, or name the families")
+        hint = "give either `all` or the names of families"
+        raise UsageError("`all` already includes every family", hint=hint)
     options = {"--config": request.config, "--set": request.fields, "--family": request.family}
     for option, value in options.items():
         if value and not own:
             raise UsageError(
-                f"{option} is for a class of your own",
+                f"{option} works only with a class of your own",
                 values={"found": request.subjects[0]},
-                hint="a class of your own is named as package.module:Class",
+                hint="write your class as package.module:Class",
             )
 
 
 def _one(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int, str]:
-    """Derive one family: to a file, or as the answer."""
+    """Derive one family; write it to a file, or return it as the answer."""
     family = request.subjects[0]
     path = _path(request.output, family, request.part)
     done = _done(
@@ -127,11 +137,11 @@ def _one(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int, str]:
         return int(not done.exact), done.text
     if not _write_if_exact(path, done, say):
         return 1, ""
-    return 0, f"{path}: {_state(done)}"
+    return 0, in_language(f"{path}: {_state(done)}", request.lang)
 
 
 def _own(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int, str]:
-    """Derive a class of the user's to a file, and return its total with its formula."""
+    """Derive a user's class to a file, and return its total with its formula."""
     family = family_of(request.subjects[0], request.family)
     name = f"{family}.operations.toml" if request.operations else f"{family}.toml"
     path = _path(request.output or name, family, request.part) or Path(name)
@@ -148,8 +158,8 @@ def _own(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int, str]:
     if not _write_if_exact(path, done, say):
         return 1, ""
     if request.operations:
-        return 0, f"{path}: {_state(done)}"
-    return 0, _summary(path)
+        return 0, in_language(f"{path}: {_state(done)}", request.lang)
+    return 0, _summary(path, request.lang)
 
 
 def _classes(request: DeriveRequest) -> tuple[str, ...] | None:
@@ -157,23 +167,23 @@ def _classes(request: DeriveRequest) -> tuple[str, ...] | None:
 
 
 def _path(output: str | None, family: str, part: str) -> Path | None:
-    """Return the file to write, before the work is done that would be in vain."""
+    """Return the file to write; checked first, so that no work is wasted."""
     if output is None:
         return None
     path = Path(output).expanduser()
     if path.is_dir():
         path /= f"{family}.toml"
     if not path.parent.is_dir():
-        raise UsageError("there is no such folder", where=str(path.parent), hint="make it first")
+        raise UsageError("there is no such folder", where=str(path.parent), hint="create it first")
     check_replaceable(path, family, part)
     return path
 
 
 def _done(task: Task, request: DeriveRequest, say: Callable[[str], None]) -> Done:
-    """Return what comes of one task; ``say`` gets its holes.
+    """Return the result of one task; ``say`` reports its holes.
 
     Raises:
-        WeighbridgeError: it came to nothing.
+        WeighbridgeError: the task failed.
     """
     with contextlib.closing(run_tasks([task], 1, request.limit_seconds)) as results:
         done = next(results)
@@ -186,40 +196,40 @@ def _done(task: Task, request: DeriveRequest, say: Callable[[str], None]) -> Don
 
 
 def _write_if_exact(path: Path, done: Done, say: Callable[[str], None]) -> bool:
-    """Write what was proved, and return whether it was."""
+    """Write a result if it was proved, and return whether it was."""
     if done.exact:
         write_whole(path, done.text)
         return True
-    what = "blueprint does not give what the code builds"
     if done.task.operations:
-        what = "operations do not say what the code does"
-    say(f"{path} is not written: the {what}")
+        say(f"{path} was not written: the operations differ from what the code does")
+    else:
+        say(f"{path} was not written: the blueprint differs from what the code builds")
     return False
 
 
-def _summary(path: Path) -> str:
+def _summary(path: Path, lang: str) -> str:
     from weighbridge.answers.weigh import weigh  # noqa: PLC0415
     from weighbridge.render.table import wrap  # noqa: PLC0415
 
     weighing = weigh(str(path))
     formula = weighing.ledger.formula().text({}, sorted(weighing.model.blueprint.repeats))
     configs = weighing.model.blueprint.proof["configs"]
-    held = f"{path}: the blueprint, held against the code itself on {configs} unseen configs"
+    proved = f"{path}: the blueprint, proved against the code on {configs} unseen configs"
     sentences = (
         f"{weighing.class_name}: {weighing.parameters:,} parameters at the defaults",
         f"= {formula}",
-        f"{held}; `weighbridge weigh {path} --set FIELD=VALUE` weighs it at other sizes",
+        f"{proved}; `weighbridge weigh {path} --set FIELD=VALUE` weighs it at other sizes",
     )
-    return "\n".join(map(wrap, sentences))
+    return "\n".join(wrap(in_language(sentence, lang)) for sentence in sentences)
 
 
 # Many families
 
 
 def _many(families: Sequence[str], request: DeriveRequest) -> tuple[int, str]:
-    """Derive families to a folder and return what came of each.
+    """Derive families to a folder and return the result of each.
 
-    A family is left alone where its blueprint is there and would be the same.
+    A family is skipped if its blueprint is there and is up to date.
     """
     folder = BlueprintFolder(home() if request.output is None else _folder(request.output))
     tasks = [Task(family, seed=request.seed) for family in families]
@@ -230,7 +240,8 @@ def _many(families: Sequence[str], request: DeriveRequest) -> tuple[int, str]:
         if not request.again and (kept := folder.kept(task)):
             results[task.subject] = kept
     progress = Progress(len(tasks), sys.stderr)
-    progress.show("derived before" if results else "", len(results))
+    before = in_language("derived before", request.lang) if results else ""
+    progress.show(before, len(results))
     waiting = [task for task in tasks if task.subject not in results]
     running = contextlib.closing(run_tasks(waiting, request.jobs, request.limit_seconds))
     with running as finished, progress:
@@ -238,8 +249,9 @@ def _many(families: Sequence[str], request: DeriveRequest) -> tuple[int, str]:
             if done.error is None and done.exact:
                 folder.keep(done)
             results[done.task.subject] = done
-            progress.show(f"{done.task.subject}: {_state(done)}, {done.seconds:.0f} s", 1)
-    return _report([results[task.subject] for task in tasks], folder.path)
+            state = f"{done.task.subject}: {_state(done)}, {done.seconds:.0f} s"
+            progress.show(in_language(state, request.lang), 1)
+    return _report([results[task.subject] for task in tasks], folder.path, request.lang)
 
 
 def _folder(output: str) -> Path:
@@ -249,7 +261,7 @@ def _folder(output: str) -> Path:
     except OSError as error:
         hint = "name a folder with --output"
         raise UsageError(
-            f"is no folder to write to: {error.strerror}", where=output, hint=hint
+            f"is not a folder that can be written to: {error.strerror}", where=output, hint=hint
         ) from None
     return path
 
@@ -264,23 +276,30 @@ def _state(done: Done) -> str:
     return "1 hole" if len(done.holes) == 1 else f"{len(done.holes)} holes"
 
 
-def _report(results: Sequence[Done], folder: Path) -> tuple[int, str]:
-    """Return the exit status and what came of each family."""
+def _report(results: Sequence[Done], folder: Path, lang: str) -> tuple[int, str]:
+    """Return the exit status, and the answer: a summary, all holes and all failures."""
     failed = [done for done in results if done.error or not done.exact]
     holes = [done for done in results if done not in failed and done.holes]
     exact = len(results) - len(failed) - len(holes)
-    lines = [
+    summary = (
         f"{folder}: {exact} exact, {len(holes)} with holes, {len(failed)} failed, of {len(results)}"
-    ]
+    )
+    lines = [summary]
     for done in holes:
-        lines += [f"{done.task.subject}: {_shown_hole(hole)}" for hole in done.holes]
-    for done in failed:
-        if done.error:
-            reason = str(WeighbridgeError(done.error.what, values=done.error.values))
-        else:
-            reason = f"not proved: {_shown_hole(next(iter(done.holes), ''))}"
-        lines.append(f"{done.task.subject}: failed: {reason}")
-    return int(bool(failed)), "\n".join(lines)
+        lines += [
+            f"{done.task.subject}: {in_language(_shown_hole(hole), lang)}" for hole in done.holes
+        ]
+    lines += [f"{done.task.subject}: failed: {_failure(done, lang)}" for done in failed]
+    return int(bool(failed)), "\n".join(in_language(line, lang) for line in lines)
+
+
+def _failure(done: Done, lang: str) -> str:
+    """Return why a family failed."""
+    if done.error:
+        error = WeighbridgeError(done.error.what, values=done.error.values)
+        return error_message(error, lang)
+    hole = in_language(_shown_hole(next(iter(done.holes), "")), lang)
+    return in_language(f"not proved: {hole}", lang)
 
 
 def _shown_hole(hole: str) -> str:
@@ -288,7 +307,7 @@ def _shown_hole(hole: str) -> str:
 
 
 class Progress:
-    r"""How far a run is: a bar that is redrawn on a terminal, a line for each family elsewhere.
+    r"""The progress of a run: a bar on a terminal, elsewhere a line for each family.
 
     Example:
         >>> import io
@@ -304,7 +323,7 @@ class Progress:
         self.is_terminal = stream is not None and stream.isatty()
 
     def show(self, what: str, more: int) -> None:
-        """Show what is done, and how much more that is."""
+        """Show what was done, and advance by this much."""
         self.done += more
         if self.stream is None or (not what and not self.is_terminal):
             return

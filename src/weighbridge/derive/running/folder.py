@@ -1,4 +1,4 @@
-"""Where derived blueprints are written: over nothing else, and not again where nothing changed."""
+"""The folder of derived blueprints: overwrites only blueprints, and derives only what changed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ STATE = ".derived.json"
 
 
 def check_replaceable(path: Path, family: str, part: str = "tensors") -> None:
-    """Check that a file may be written: nothing is there, or the same part of the same family.
+    """Check that a file may be written: it does not exist, or holds this part of this family.
 
     Raises:
-        UsageError: something else is there.
+        UsageError: the file holds something else.
     """
     if not path.exists():
         return
@@ -33,9 +33,11 @@ def check_replaceable(path: Path, family: str, part: str = "tensors") -> None:
     with contextlib.suppress(OSError, ValueError):
         there = tomllib.loads(_text_of(path))
     if there.get("family") != family or part not in there:
-        hint = "name another file with --output, or move that one away"
-        what = "is no blueprint" if part == "tensors" else "has no operations"
-        raise UsageError(f"is there, and {what} of {family}", where=str(path), hint=hint)
+        what = f"exists, and is not a blueprint of {family}"
+        if part != "tensors":
+            what = f"exists, and does not hold operations of {family}"
+        hint = "name another file with --output, or move this one"
+        raise UsageError(what, where=str(path), hint=hint)
 
 
 def _text_of(path: Path) -> str:
@@ -44,7 +46,7 @@ def _text_of(path: Path) -> str:
 
 
 class BlueprintFolder:
-    """A folder of blueprints, and what each of them was derived from, in a small file of its own.
+    """A folder of blueprints, with a small file that records what each was derived from.
 
     Example:
         >>> import tempfile
@@ -64,7 +66,7 @@ class BlueprintFolder:
                 self._state = state
 
     def file(self, task: Task) -> Path:
-        """Return where a family's blueprint is."""
+        """Return the path of a family's blueprint."""
         return self.path / f"{task.subject}.toml"
 
     def keep(self, done: Done) -> None:
@@ -84,7 +86,7 @@ class BlueprintFolder:
         write_whole(self.path / STATE, json.dumps(state, indent=1) + "\n")
 
     def kept(self, task: Task) -> Done | None:
-        """Return the blueprint of an earlier run, if it would be the same: nothing has changed."""
+        """Return the blueprint of an earlier run, if nothing that it depends on has changed."""
         known = self._state.get(task.subject)
         if not isinstance(known, dict) or any(
             known.get(key) != value for key, value in _origin(task).items()
@@ -100,7 +102,7 @@ class BlueprintFolder:
 
 
 def _origin(task: Task) -> dict[str, Any]:
-    """Return what a family's blueprint depends on."""
+    """Return everything that a family's blueprint depends on."""
     return {"reference": _version(), "code": _code_digest(), "seed": task.seed}
 
 
@@ -128,10 +130,10 @@ def _digest(text: str) -> str:
 
 
 def home() -> Path:
-    """Return the folder of the shipped blueprints, if this is a checkout that can be written.
+    """Return the folder of the shipped blueprints, if this is a writable checkout.
 
     Raises:
-        UsageError: it is not.
+        UsageError: this is not a writable checkout.
     """
     folder = Path(data.ROOT, "blueprints")
     checkout = Path(data.ROOT).parents[2]
@@ -142,5 +144,7 @@ def home() -> Path:
     ):
         return folder
     raise UsageError(
-        "there is no checkout to write to", where="derive", hint="name a folder with --output"
+        "weighbridge does not run from a writable checkout",
+        where="derive",
+        hint="name a folder with --output",
     )

@@ -1,7 +1,7 @@
 """Runs derivations, each in its own process.
 
-Code that hangs or dies is the failure of one subject, and the others go on. What comes of a subject
-does not depend on what else is derived, in which order, or on how many processes there are.
+If the code of one subject hangs or dies, that subject fails and the others go on. The result for a
+subject does not depend on what else is derived, on the order, or on the number of processes.
 """
 
 from __future__ import annotations
@@ -31,32 +31,33 @@ if TYPE_CHECKING:
 
     from weighbridge.derive.probing.subject import Subject
 
-LIMIT_SECONDS = 240  # that one subject may take
+LIMIT_SECONDS = 240  # time limit for one subject
 _LONGEST_REASON = 300
+_HINT_OF_FAILURE = "check that the model can be built without weighbridge"
 
 
 class Task(NamedTuple):
     """What to derive: a family of transformers, or a class with its config.
 
-    A class is written ``package.module:Class``.
+    A class is given as ``package.module:Class``.
     """
 
     subject: str
     config: str | None = None
-    fields: Mapping[str, Any] = {}  # of a config of the user's
+    fields: Mapping[str, Any] = {}  # values for the user's own config
     family: str | None = None
     classes: tuple[str, ...] | None = None
     seed: int = 0
-    operations: bool = False  # in place of the blueprint
+    operations: bool = False  # derive operations instead of the blueprint
 
     @property
     def is_own(self) -> bool:
-        """Whether it is the user's own class."""
+        """Whether the subject is the user's own class."""
         return ":" in self.subject
 
 
 class Done(NamedTuple):
-    """What came of a task: the text of a blueprint and what it lacks, or an error."""
+    """The result of a task: the text of a blueprint and its holes, or an error."""
 
     task: Task
     text: str = ""
@@ -69,9 +70,9 @@ class Done(NamedTuple):
 def run_tasks(
     tasks: Iterable[Task], jobs: int = 1, limit_seconds: float = LIMIT_SECONDS
 ) -> Generator[Done]:
-    """Derive each task in a process of its own, this many at a time; yield each as it is done.
+    """Derive each task in its own process, ``jobs`` at a time; yield each result when it is done.
 
-    One that takes longer than the limit is ended. Where the generator is closed, all are.
+    A process that exceeds the time limit is killed. Closing the generator kills all processes.
     """
     waiting, running = deque(tasks), dict["Connection", _Worker]()
     try:
@@ -102,13 +103,13 @@ class _Worker:
         self.pipe, theirs = context.Pipe(duplex=False)
         self.process: BaseProcess = context.Process(target=_work, args=(task, theirs), daemon=True)
         with warnings.catch_warnings():
-            # of forking beside a library's threads: the process needs none of them
+            # the warning about forking a process with threads: the child needs none of them
             warnings.simplefilter("ignore", DeprecationWarning)
             self.process.start()
         theirs.close()
 
     def done(self) -> Done:
-        """Return what came of it; one that is not done is ended."""
+        """Return the result; kill the process if it is not done."""
         message: dict[str, Any] = {}
         with contextlib.suppress(EOFError, OSError, ValueError):
             if self.pipe.poll():
@@ -126,18 +127,18 @@ class _Worker:
     def _failure(self, *, late: bool) -> WeighbridgeError:
         where = self.task.subject
         if late:
-            hint = "give it longer with --limit"
+            hint = "allow more time with --limit"
             return ModelError(
-                f"was not derived in {self.limit_seconds:g} seconds", where=where, hint=hint
+                f"was not derived within {self.limit_seconds:g} seconds", where=where, hint=hint
             )
         code = self.process.exitcode or 0
-        how = f"by signal {-code}" if code < 0 else f"with status {code}"
-        return ModelError(
-            f"its process ended {how}", where=where, hint="see that it can be built at all"
-        )
+        what = f"its process exited with status {code}"
+        if code < 0:
+            what = f"its process was killed by signal {-code}"
+        return ModelError(what, where=where, hint=_HINT_OF_FAILURE)
 
     def stop(self, *, gently: bool = False) -> None:
-        """End the process; gently, let it end by itself first."""
+        """Kill the process; ``gently`` gives it time to exit first."""
         if gently:
             self.process.join(5)
         self.process.kill()
@@ -145,12 +146,12 @@ class _Worker:
         self.pipe.close()
 
 
-# What runs in the process
+# In the child process
 
 
 def _work(task: Task, pipe: Connection) -> None:
-    """Derive a task and send what comes of it."""
-    # whoever started this is interrupted too, and ends it
+    """Derive a task and send the result."""
+    # the parent is interrupted too, and kills this process
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _silence(own=task.is_own)
@@ -161,8 +162,9 @@ def _work(task: Task, pipe: Connection) -> None:
     except (Exception, SystemExit) as error:  # whatever a model's own code raises
         raised = " ".join(f"{type(error).__name__}: {error}".split())
         reason = shorten(raised, str, _LONGEST_REASON).rstrip(".")
-        hint = "see that it can be built at all"
-        failure = ModelError(f"deriving it raised {reason}", where=task.subject, hint=hint)
+        failure = ModelError(
+            f"deriving it raised {reason}", where=task.subject, hint=_HINT_OF_FAILURE
+        )
         message = {"error": _error_fields(failure)}
     with contextlib.suppress(OSError):
         pipe.send_bytes(json.dumps(message).encode())
@@ -184,7 +186,7 @@ def _derived(task: Task) -> dict[str, Any]:
 
 
 def _operated(task: Task, subject: Subject) -> dict[str, Any]:
-    """Derive the operations of a subject, after its blueprint where none is shipped."""
+    """Derive the operations of a subject; derive its blueprint first if none is shipped."""
     import tomllib  # noqa: PLC0415
 
     from weighbridge.blueprint import schema as blueprint  # noqa: PLC0415
@@ -201,7 +203,7 @@ def _operated(task: Task, subject: Subject) -> dict[str, Any]:
 
 
 def subject_of(task: Task) -> Subject:
-    """Return what a task is about.
+    """Return the subject of a task.
 
     Raises:
         WeighbridgeError: there is no such family or class, or it cannot be built.
@@ -215,7 +217,7 @@ def subject_of(task: Task) -> Subject:
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that started it has ended, however it did."""
+    """Exit this process when its parent has ended, however that happened."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
@@ -223,7 +225,7 @@ def _end_with_parent() -> None:
 
 
 def _silence(*, own: bool) -> None:
-    """Discard what is printed; what a user's own code prints goes to stderr."""
+    """Discard printed output; send that of a user's own code to stderr."""
     if own:
         sys.stdout = sys.stderr
         os.dup2(2, 1)
@@ -244,18 +246,18 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
-# What it needs
+# Requirements
 
 
 def check_installed(
     *, own: bool, why: str = "deriving runs the model's code", extra: str = "derive"
 ) -> None:
-    """Check that what runs a model's code is installed.
+    """Check that the packages that run a model's code are installed.
 
     Args:
-        own: the model is a user's own, and no family of transformers.
-        why: what needs it, for the message.
-        extra: the extra of this package that has it.
+        own: the model is a user's own, not a family of transformers.
+        why: what needs the packages, for the message.
+        extra: the extra of this package that installs them.
 
     Raises:
         UsageError: torch, NumPy or, for a family, transformers is missing.
@@ -264,14 +266,14 @@ def check_installed(
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(
-            f"{why}, which needs {' and '.join(missing)}",
-            hint=f"`pip install torch==2.13.0`, then `pip install 'weighbridge[{extra}]'`",
+            f"{why}; missing packages: {', '.join(missing)}",
+            hint=f"run `pip install torch==2.13.0`, then `pip install 'weighbridge[{extra}]'`",
         )
 
 
 @cache
 def reference() -> Any:
-    """Import and return the module of transformers' families; it downloads nothing."""
+    """Import and return the module for transformers' families; nothing is downloaded."""
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     with mock.patch.dict(os.environ, offline):
         return importlib.import_module("weighbridge.derive.probing.reference")

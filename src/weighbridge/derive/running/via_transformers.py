@@ -1,7 +1,7 @@
-"""Counts one config with transformers itself, where no blueprint holds for it.
+"""Counts one config with transformers itself, where no blueprint covers it.
 
-The answer is a blueprint without letters: the tensors that transformers builds, on the meta device,
-with their sizes as numbers. It answers every question about a model, except for a formula.
+The result is a blueprint without expressions: the tensors that transformers builds on the meta
+device, with their sizes as numbers. It answers every question about a model except its formula.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LONGEST_REASON = 300  # characters of why a config is refused
 
 
 def blueprint_as_built(config: Mapping[str, Any], where: str) -> Blueprint:
-    """Return what transformers builds: the base class of a model type, and the class named.
+    """Return what transformers builds: a model type's base class, and the class that is named.
 
     Raises:
         ModelError: transformers has no such model type, or refuses the config.
@@ -53,7 +53,7 @@ def blueprint_as_built(config: Mapping[str, Any], where: str) -> Blueprint:
 
 
 def _architecture(config: Mapping[str, Any]) -> str:
-    """Return the class that a config names first; empty where it names none."""
+    """Return the first class that a config names; empty if it names none."""
     names = config.get("architectures")
     if isinstance(names, list) and names and isinstance(names[0], str):
         return names[0]
@@ -72,7 +72,7 @@ def _built(
             )
     except Exception as error:  # whatever transformers raises
         raise ModelError(
-            f"{subject.reference} does not build {class_name} of it: "
+            f"{subject.reference} cannot build {class_name} from this config: "
             f"{type(error).__name__}: {shorten(str(error), str, _LONGEST_REASON)}",
             where=where,
             hint="correct the config",
