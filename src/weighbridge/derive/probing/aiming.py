@@ -1,4 +1,4 @@
-"""Aims at lines of code that no config has reached: tries to make their conditions hold."""
+"""Aims at lines of code that no config has reached: tries to make their conditions true."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.state import Changes, Exploration
     from weighbridge.derive.probing.unreached import UnreachedLine
 
-MOST_AIMED = 24  # configs for one set of conditions; the values of a field or two
-NUMBER_FOR_NULL = 8  # divides by 2 and 4, as code that computes with it may ask
+MOST_AIMED = 24  # configs for one set of conditions; enough for the values of a field or two
+NUMBER_FOR_NULL = 8  # divisible by 2 and 4, as the code may require
 
 
 def aim(exploration: Exploration, lines: Iterable[UnreachedLine]) -> list[Changes]:
-    """Try to make the conditions of lines all hold; return the changes that were taken."""
+    """Try to make the conditions around lines true; return the changes that were accepted."""
     taken = []
     for conditions, near in {line.tests: line.near for line in lines}.items():
         aimed = _making_true(exploration, " and ".join(conditions))
@@ -32,7 +32,7 @@ def aim(exploration: Exploration, lines: Iterable[UnreachedLine]) -> list[Change
 
 
 def _try_near(exploration: Exploration, near: Mapping[str, Any], changes: Changes) -> Probe | None:
-    """Try changes of a config, with numbers for nulls if those are refused; keep what is new."""
+    """Try changes to a config; if nulls make it fail, with numbers for them. Keep what is new."""
     near_base = {**exploration.findings.base, **near}
     probe = exploration.try_out({**near_base, **changes})
     if probe is None and "NoneType" in exploration.error:
@@ -47,7 +47,7 @@ def _try_near(exploration: Exploration, near: Mapping[str, Any], changes: Change
 
 
 def _numbers_for_nulls(exploration: Exploration, changes: Changes) -> Changes:
-    """Return numbers for the fields beside the changed ones that are null by default."""
+    """Return numbers for the fields that are null by default and stand beside the changed ones."""
     holders = {path.rpartition(".")[0] for path in changes}
     return {
         path: NUMBER_FOR_NULL
@@ -59,7 +59,7 @@ def _numbers_for_nulls(exploration: Exploration, changes: Changes) -> Changes:
 
 
 def _making_true(exploration: Exploration, condition: str) -> Iterator[Changes]:
-    """Yield values of the fields that a condition names, of each field alone, then of all."""
+    """Yield values for the fields that a condition names: for each field alone, then for all."""
     words = set(re.findall(r"\w+", condition))
     texts = re.findall(r"['\"]([^'\"]+)['\"]", condition)
     numbers = [int(number) for number in re.findall(r"\b\d+\b", condition)]

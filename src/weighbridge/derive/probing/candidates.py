@@ -1,4 +1,4 @@
-"""The values that are tried in place of a field's own, likeliest first."""
+"""The values to try for a field in place of its own, most likely first."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.state import Exploration
     from weighbridge.derive.probing.subject import Knob
 
-# The annotation of a name that is read from the keyword arguments and is null by default.
+# The annotation of a keyword argument that is null by default.
 KEYWORD_ANNOTATION = "int | list[int] | None"
-SMALLEST_SIZE = 16  # an integer from here on is taken for a size, a smaller one for a count
-FEW_LAYERS = (4, 3, 5)  # enough to tell the first, the last and every other layer apart
-MOST_KEPT_LAYERS = 4  # a model with no more layers is small already
-MOST_KEPT_ITEM = 3  # and so is one whose stages have no more layers each
-MOST_TEXTS = 8  # texts of one field that are tried; the code's own come first
+SMALLEST_SIZE = 16  # an integer this large is assumed to be a size, a smaller one a count
+FEW_LAYERS = (4, 3, 5)  # enough to distinguish the first, the last and every other layer
+MOST_KEPT_LAYERS = 4  # a model with no more layers is already small
+MOST_KEPT_ITEM = 3  # so is a model with no more layers in each stage
+MOST_TEXTS = 8  # texts of one field that are tried; those in the code come first
 REACH_TO_COMPARISON = 20  # characters from a field's name to the `==` that compares it
 REACH_OF_TEXTS = 120  # characters after the `==` in which texts belong to the comparison
-# Kinds of layers that configs list, besides those that the code compares them with.
+# Kinds of layers in configs, besides those that the code compares with.
 LAYER_KINDS = frozenset(
     {
         "full_attention",
@@ -47,7 +47,7 @@ _QUOTED_WORD = re.compile(r"['\"]([\w\-]+)['\"]")
 
 
 def values_for_none(knob: Knob, value: Any) -> Iterator[Any]:
-    """Yield the values that often mean "none of it"."""
+    """Yield the values that often switch a part off: null and 0."""
     if LAYER_COUNT.search(knob.path):
         return
     if "None" in knob.annotation and value is not None:
@@ -57,7 +57,7 @@ def values_for_none(knob: Knob, value: Any) -> Iterator[Any]:
 
 
 def other_values(exploration: Exploration, knob: Knob, value: Any) -> Iterator[Any]:
-    """Yield values to try in place of one, each once. 1 and True are two values."""
+    """Yield values to try in place of this one, each once. 1 and True are two values."""
     seen = [value]
     for candidate in _proposed(exploration, knob, value):
         if not any(type(candidate) is type(other) and candidate == other for other in seen):
@@ -82,7 +82,7 @@ def _proposed(exploration: Exploration, knob: Knob, value: Any) -> Iterator[Any]
 
 
 def _integers(value: int) -> Iterator[int]:
-    """Yield other integers; the first is a step away, which no product gives by accident."""
+    """Yield other integers; the first differs by a step that no product gives by accident."""
     if value >= SMALLEST_SIZE:
         yield from (value + 13, value * 2, value * 3, value // 2, value + 8, value + 16, value + 64)
     else:
@@ -110,7 +110,7 @@ def _instead_of_null(exploration: Exploration, knob: Knob) -> Iterator[Any]:
     if "bool" in annotation:
         yield from (True, False)
     if annotation == KEYWORD_ANNOTATION:
-        yield from (2, 1)  # such a name may count layers, of which the base has few
+        yield from (2, 1)  # such a keyword may count layers, and the base has few
     if "int" in annotation and "list" not in annotation.partition("int")[0]:
         yield from (16, 8, 4, 2, 1, 24, 64)
     if "str" in annotation:
@@ -143,8 +143,8 @@ def compared_texts(exploration: Exploration, knob: Knob) -> list[str]:
 def compared_items(exploration: Exploration, path: str, items: set[str]) -> list[str]:
     """Return the texts that the items of a list may be.
 
-    They are those that the code compares an item with, the kinds of layers that the code names,
-    and the older words for the items that the list has.
+    These are the texts that the code compares items with, the kinds of layers that the code names,
+    and the older words for the list's own items.
     """
     texts = {
         tree[2][1]
@@ -166,7 +166,7 @@ def compared_items(exploration: Exploration, path: str, items: set[str]) -> list
 
 
 def fewer(value: Any) -> Iterator[Any]:
-    """Yield smaller values of a field that counts layers, or lists how many each stage has."""
+    """Yield smaller values for a field that counts layers, or lists the count of each stage."""
     if type(value) is int and value > MOST_KEPT_LAYERS:
         yield from FEW_LAYERS
     elif (
@@ -179,7 +179,7 @@ def fewer(value: Any) -> Iterator[Any]:
 
 
 def values_about(tree: Tree) -> Iterator[Any]:
-    """Yield values around the constants of a question."""
+    """Yield values at and next to the constants of a question."""
     for leaf in leaves(tree):
         if leaf[0] != "value":
             continue
@@ -193,7 +193,7 @@ def values_about(tree: Tree) -> Iterator[Any]:
 
 
 def answering(value: Any, texts: list[str], numbers: list[int]) -> Iterator[Any]:
-    """Yield values of a field that may answer a question with these constants differently."""
+    """Yield values of a field that may change the answer to a question with these constants."""
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, list | tuple):

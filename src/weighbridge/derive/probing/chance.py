@@ -1,4 +1,4 @@
-"""Random configs, drawn of what is known: to learn from, and to hold a draft against."""
+"""Random configs drawn from what is known: to learn from, and to check a draft against."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.probe import Probe
     from weighbridge.derive.probing.state import Changes, Exploration, Turn
 
-# With what chance a field that changes a tensor is turned. A config is refused the sooner the more
-# of it is changed, so the chance falls until one is taken.
+# The chance of turning a field that changes a tensor. The more fields are changed, the more likely
+# a config is refused, so the chance falls until a config is accepted.
 CHANCES = (0.5, 0.5, 0.3, 0.3, 0.2, 0.2, 0.12, 0.12, 0.06, 0.06)
-UNSEEN_CHANCES = (0.5, 0.3, 0.12)  # the same for configs that are not tried one by one
-UNSEEN_ROUNDS = 2  # draws with each of these for a config that is wanted; many are refused or known
-FULL_SIZE_CHANCE = 0.1  # of a model that is not made small, in case depth itself decides something
-WITH_FLAG_CHANCE = 0.3  # of a field with the flag that it needs
-GROUP_CHANCE = 0.3  # of fields that belong together
-INERT_CHANCE = 0.08  # of a field that was never seen to change a tensor
-# Choices (flags, texts, fields that may be null) decide which tensors there are. Some configs have
-# few of them turned and some have many.
+UNSEEN_CHANCES = (0.5, 0.3, 0.12)  # the same for configs that are drawn all at once
+UNSEEN_ROUNDS = 2  # draws with each of these per wanted config; many are refused or known
+FULL_SIZE_CHANCE = 0.1  # of a full-size model, in case the depth itself decides something
+WITH_FLAG_CHANCE = 0.3  # of turning a field with the flag that it needs
+GROUP_CHANCE = 0.3  # of turning fields that belong together
+INERT_CHANCE = 0.08  # of turning a field that was never seen to change a tensor
+# Choices (flags, texts, nullable fields) decide which tensors exist. Some configs turn few of them
+# and some turn many.
 CHOICE_CHANCES = (0.15, 0.3, 0.5)
-CHOICE_SCALE = 0.4  # the chance of other fields at which choices have just these chances
+CHOICE_SCALE = 0.4  # the chance of other fields at which choices have exactly these chances
 FREE_CHANCE = 0.8  # of any integer near the default rather than a value that was tried
-SMALLEST_FREE = 4  # below it are values that no size has
-SHUFFLE_CHANCE = 0.3  # of another order of a list of integers
-ITEMS_CHANCE = 0.4  # of lists with other texts
+SMALLEST_FREE = 4  # the smallest integer that is drawn freely; no size is smaller
+SHUFFLE_CHANCE = 0.3  # of shuffling a list of integers
+ITEMS_CHANCE = 0.4  # of drawing other texts for lists
 
 
 def sample(exploration: Exploration) -> Probe | None:
-    """Return the probe of a random config that the reference code takes."""
+    """Return the probe of a random config that the reference code accepts."""
     for chance in CHANCES:
         probe = exploration.try_out(draw_changes(exploration, chance))
         if probe is not None:
@@ -37,7 +37,7 @@ def sample(exploration: Exploration) -> Probe | None:
 
 
 def unseen(exploration: Exploration, count: int) -> list[Changes]:
-    """Return random configs that no probe was kept of; the reference code may refuse some."""
+    """Return random configs without a kept probe; the reference code may refuse some."""
     known = {_sorted_text(probe.changes) for probe in exploration.probes}
     drawn: list[Changes] = []
     for _ in range(UNSEEN_ROUNDS * count):
@@ -50,7 +50,7 @@ def _sorted_text(changes: Any) -> str:
 
 
 def draw_changes(exploration: Exploration, chance: float) -> Changes:
-    """Return random changes: a field that changes a tensor is turned with this chance."""
+    """Return random changes; each field that changes a tensor is turned with this chance."""
     findings, random = exploration.findings, exploration.random
     changes, kept = _drawn_base(exploration)
     choice_chance = random.choice(CHOICE_CHANCES) * chance / CHOICE_SCALE
@@ -69,7 +69,7 @@ def draw_changes(exploration: Exploration, chance: float) -> Changes:
 
 
 def _drawn_base(exploration: Exploration) -> tuple[Changes, set[str]]:
-    """Return the changes to draw others on top of, and the fields that are to stay as they are."""
+    """Return the changes to start from, and the fields that must stay unchanged."""
     findings, random = exploration.findings, exploration.random
     changes, kept = dict(findings.base), set[str]()
     if findings.is_cheap and random.random() < FULL_SIZE_CHANCE:
@@ -100,7 +100,7 @@ def _drawn_value(exploration: Exploration, turn: Turn) -> Any:
 
 
 def _with_other_items(exploration: Exploration, changes: Changes) -> Changes:
-    """Draw the items of lists of texts anew, each list as long as the other changes make it."""
+    """Draw new items for lists of texts; the other changes decide the length of each list."""
     random, alphabets = exploration.random, exploration.findings.alphabets
     if random.random() > ITEMS_CHANCE or not alphabets:
         return changes

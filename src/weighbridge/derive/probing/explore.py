@@ -1,4 +1,4 @@
-"""Chooses the configs that teach how a class is built, in the order of its strategies."""
+"""Chooses the configs that show how a class is built: runs the strategies in order."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from weighbridge.derive.probing.strategies import (
 if TYPE_CHECKING:
     from weighbridge.derive.probing.state import Exploration
 
-RANDOM_CONFIGS = 8  # a first look at how fields act together; more are drawn to test drafts
-RANDOM_CONFIGS_AFTER = 3  # fewer for a class that shares its config with one already explored
+RANDOM_CONFIGS = 8  # a first look at how fields interact; more are drawn to test drafts
+RANDOM_CONFIGS_AFTER = 3  # fewer for a class that shares its config with an explored class
 
 
 def explore(exploration: Exploration, earlier: Exploration | None = None) -> None:
-    """Learn about a class; after another class of the same config, what is new in this one."""
+    """Learn about a class; after another class with the same config, only what is new."""
     if earlier is None:
         _explore_all(exploration)
     else:
@@ -56,7 +56,7 @@ def _explore_rest(exploration: Exploration, earlier: Exploration) -> None:
 
 
 def _take_knobs(exploration: Exploration) -> None:
-    """Set the knobs to those of the base, or of the start where there is no base yet."""
+    """Set the knobs to those of the base, or of the start if there is no base yet."""
     changes = exploration.findings.base or exploration.start
     exploration.knobs = {knob.path: knob for knob in exploration.subject.knobs(changes)}
 

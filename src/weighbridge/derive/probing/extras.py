@@ -1,4 +1,4 @@
-"""What a few model types need besides transformers: backbones of timm, and so torchvision."""
+"""Packages that a few model types need besides transformers: timm, and with it torchvision."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import re
 import sys
 
 _MISSING = re.compile(r"operator (torchvision::\w+) does not exist")
-_MOST_OPERATORS = 40  # of torchvision that are declared; it has fewer
+_MOST_OPERATORS = 40  # operators to declare; torchvision has fewer
 
 
 def load_torchvision() -> None:
     """Import torchvision, if it is installed.
 
-    Once transformers has been imported it is too late. A build for another device than torch's own
-    comes without its compiled operators and refuses to be imported; no shape depends on them, so
-    they are declared in their place.
+    This must happen before transformers is imported. A torchvision built for another device than
+    torch lacks its compiled operators and refuses to be imported. No shape depends on these
+    operators, so they are declared here instead.
     """
     if importlib.util.find_spec("torchvision") is None:
         return

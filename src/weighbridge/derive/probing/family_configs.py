@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 # Fields that every config has: they decide no tensor.
 GENERIC_FIELDS = frozenset(field.name for field in dataclasses.fields(PreTrainedConfig))
-_LABEL_TABLES = ("id2label", "label2id")  # their lengths alone matter, which num_labels says
-_PRIVATE_FIELD = "_sliding_window_pattern"  # private, and yet a config's JSON file has it
-_PATH = "_weighbridge_path"  # where a config in a config keeps its dotted path
+_LABEL_TABLES = ("id2label", "label2id")  # only their length matters, and num_labels gives it
+_PRIVATE_FIELD = "_sliding_window_pattern"  # private, but config files have it
+_PATH = "_weighbridge_path"  # the attribute in which a sub-config keeps its dotted path
 
 
 # Fields by dotted path
 
 
 def config_at(config: Any, place: str) -> PreTrainedConfig | None:
-    """Return the sub-config at a dotted path; None where there is none."""
+    """Return the sub-config at a dotted path; None if there is none."""
     for name in filter(None, place.split(".")):
         config = vars(config).get(name)
         if not isinstance(config, PreTrainedConfig):
@@ -42,7 +42,7 @@ def _sub_configs(config: PreTrainedConfig) -> Iterator[tuple[str, PreTrainedConf
 
 
 def sub_config_types(config: PreTrainedConfig, above: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the path of each sub-config with its model type, ``""`` where its class is fixed."""
+    """Yield the path of each sub-config with its model type; ``""`` if its class is fixed."""
     for name, sub_config in _sub_configs(config):
         spec = config.sub_configs_defaults.get(name)
         model_type = ""
@@ -53,7 +53,7 @@ def sub_config_types(config: PreTrainedConfig, above: str = "") -> Iterator[tupl
 
 
 def other_spellings(config: PreTrainedConfig, above: str = "") -> Iterator[tuple[str, str]]:
-    """Yield other spellings of fields that config classes list, with the fields."""
+    """Yield the other names that config classes list for fields, with the fields."""
     for alias, name in type(config).attribute_map.items():
         yield above + alias, above + name
     for name, sub_config in _sub_configs(config):
@@ -61,7 +61,7 @@ def other_spellings(config: PreTrainedConfig, above: str = "") -> Iterator[tuple
 
 
 def stated_defaults(config: PreTrainedConfig, above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield what each field is by default where its class says so."""
+    """Yield the fields whose default the class states, with these defaults."""
     for field in dataclasses.fields(type(config)):
         value = vars(config).get(field.name)
         path = above + type(config).attribute_map.get(field.name, field.name)
@@ -74,7 +74,7 @@ def stated_defaults(config: PreTrainedConfig, above: str = "") -> Iterator[tuple
 
 
 def held_values(config: PreTrainedConfig, above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield everything that a config holds, as it is."""
+    """Yield everything that a config holds, unconverted."""
     for name, value in vars(config).items():
         if isinstance(value, PreTrainedConfig):
             yield from held_values(value, f"{above}{name}.")
@@ -83,7 +83,7 @@ def held_values(config: PreTrainedConfig, above: str = "") -> Iterator[tuple[str
 
 
 def config_knobs(config: PreTrainedConfig, above: str = "") -> Iterator[Knob]:
-    """Yield the fields that a config's class declares, with the values that they have here."""
+    """Yield the fields that a config's class declares, with their values in this config."""
     for field in dataclasses.fields(type(config)):
         name = type(config).attribute_map.get(field.name, field.name)
         value = vars(config).get(name)
@@ -96,7 +96,7 @@ def config_knobs(config: PreTrainedConfig, above: str = "") -> Iterator[Knob]:
 
 
 def plain_fields(config: PreTrainedConfig, above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a config that are data, remembering nothing."""
+    """Yield the fields of a config that are data, with plain values."""
     for name, value in vars(config).items():
         if name.startswith("_") and name != _PRIVATE_FIELD:
             continue
@@ -130,11 +130,11 @@ def _is_data(value: Any) -> bool:
 
 
 def remember_fields(config: PreTrainedConfig, above: str, by_identity: Container[str]) -> None:
-    """Let every value of a config remember its field, but for flags that are compared by identity.
+    """Let every value of a config remember its field, except flags that are compared by identity.
 
     Args:
-        config: is changed.
-        above: the dotted path of the config, with a dot at its end.
+        config: the config, changed in place.
+        above: the dotted path of the config, with a final dot.
         by_identity: the names of these flags.
     """
     vars(config)[_PATH] = above
@@ -180,7 +180,7 @@ def remembered_labels() -> Iterator[None]:
 
 
 def values_of_any_type() -> contextlib.AbstractContextManager[Any]:
-    """Let configs take values that remember where their class wants Python's own types."""
+    """Let configs accept values that remember where their class requires Python's own types."""
     return mock.patch("huggingface_hub.dataclasses.type_validator", new=_accept)
 
 

@@ -1,8 +1,8 @@
-"""Names, of no field, that the config classes of transformers read from their keyword arguments.
+"""Keywords that config classes of transformers read and that are not fields.
 
-`kwargs.pop("n_embed", None)`: such a name is an older name of a field, or turns into a list of
-texts (``"M-*"``), or is a field in all but name. Which of these it is shows when a config is made
-with unusual values under the name.
+`kwargs.pop("n_embed", None)`: such a keyword is an older name of a field, or turns into a list of
+texts (``"M-*"``), or is a field in all but name. Making a config with unusual values for the
+keyword shows which of these it is.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 TextTable = dict[str | int, str]
 
-_MOST_LAYERS = 200  # more than any config has by default
-_UNUSUAL_PAIRS = (  # two values of each kind, which no config has by default
+_MOST_LAYERS = 200  # more layers than any config has by default
+_UNUSUAL_PAIRS = (  # two values of each type that no config has by default
     (2304, 4608),
     (True, False),
     (0.2304, 0.4608),
@@ -38,7 +38,7 @@ _UNUSUAL_PAIRS = (  # two values of each kind, which no config has by default
     ([0.0, 0.1], [0.0, 0.2]),
 )
 _READ = re.compile(r"kwargs\.(?:pop|get)\(\s*['\"](\w+)['\"](?:,\s*([^()]*)\))?")
-# Names of what decides no tensor, of what older files say besides a field, and of dicts.
+# Names that decide no tensor; names that older files have besides a field; names of dicts.
 _NO_SIZE = re.compile(
     r"theta|rope_(scaling|param|local)|rotary|base_freq|dtype|model_type|is_causal|_token_id"
 )
@@ -46,14 +46,14 @@ _REDUNDANT = re.compile(r"backbone|_dict$|out_features$")
 
 
 class FamilyKeywords:
-    """The names that the config classes of a family read from their keyword arguments."""
+    """The keyword arguments that the config classes of a family read."""
 
     def __init__(self, subject: FamilySubject) -> None:
         self._subject = subject
 
     @cached_property
     def taken(self) -> dict[str, Any]:
-        """Names that become no field, with what stands for an absent one, None for no constant."""
+        """Keywords that do not become a field, with their defaults; None for no constant."""
         free = [
             name
             for name, config_class in self._subject.null_by_default
@@ -75,7 +75,7 @@ class FamilyKeywords:
 
     @cached_property
     def _read(self) -> dict[str, Any]:
-        """The names that are read and are no fields, with what stands for an absent one."""
+        """The keywords that are read and are not fields, with their defaults."""
         config = self._config({})
         defaults: dict[str, Any] = {}
         for place in ("", *self._subject.sub_configs):
@@ -92,7 +92,7 @@ class FamilyKeywords:
 
     @cached_property
     def older_names(self) -> dict[str, list[str]]:
-        """The fields that take the value under an older name, by that name."""
+        """By older name, the fields that take its value."""
         code = inspect.getsource(sys.modules[self._subject.config_class.__module__])
         in_code = [name for name, _ in _READ.findall(code)]
         fields: dict[str, list[str]] = {}
@@ -106,7 +106,7 @@ class FamilyKeywords:
         return fields
 
     def _following(self, older: str, pair: tuple[Any, Any]) -> list[str]:
-        """Return the fields that have the value which is given under a name, both times."""
+        """Return the fields that take the value given under a name, for both values of a pair."""
         first, second = [self._fields({older: value}) for value in pair]
         return [
             path
@@ -116,9 +116,9 @@ class FamilyKeywords:
 
     @cached_property
     def older_lists(self) -> dict[str, tuple[str, Mapping[str, str]]]:
-        """The lists of texts that older names turn into, by name: the field, and a text by word.
+        """By older name, the list of texts that it turns into: the field, and a text for each word.
 
-        A file has ``"M-*"`` or ``[0, 4, 128]`` there, and a table in the code says what each is.
+        A file has ``"M-*"`` or ``[0, 4, 128]`` there; a table in the code gives the texts.
         """
         fields: dict[str, tuple[str, Mapping[str, str]]] = {}
         code = inspect.getsource(sys.modules[self._subject.config_class.__module__])
@@ -131,7 +131,7 @@ class FamilyKeywords:
         return fields
 
     def _spelled_by(self, older: str, table: TextTable, length: int) -> Iterator[str]:
-        """Yield the lists that hold the texts of words which are given under a name."""
+        """Yield the lists that hold the texts for the words given under a name."""
         words = list(itertools.islice(itertools.cycle(table), length))
         given: Any = words
         if all(isinstance(word, str) and len(word) == 1 for word in table):
@@ -163,7 +163,7 @@ class FamilyKeywords:
 
 
 def _read_by(config_class: type) -> dict[str, Any]:
-    """Return the names that a config class and its bases read, with the defaults of their reads."""
+    """Return the keywords that a config class and its bases read, with their defaults."""
     defaults: dict[str, set[str]] = {}
     for base in config_class.__mro__:
         if base.__module__.startswith("transformers.models."):
@@ -173,7 +173,7 @@ def _read_by(config_class: type) -> dict[str, Any]:
 
 
 def _constant(text: str) -> bool | int | float | str | None:
-    """Return the value of a literal; None for what is no flag, number or text."""
+    """Return the value of a flag, number or text; None for other code."""
     with contextlib.suppress(ValueError, SyntaxError):
         value = ast.literal_eval(text.strip())
         if isinstance(value, bool | int | float | str):

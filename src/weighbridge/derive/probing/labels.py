@@ -1,4 +1,4 @@
-"""Labels: the expressions of a tensor's dims, kept on the tensor by the calls that make it."""
+"""Labels: the expressions of a tensor's dims, put on the tensor by the calls that create it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FACTORIES = {
 
 
 def label_of(tensor: Any) -> Dims | None:
-    """Return the expressions of a tensor's dims, None if it has no label."""
+    """Return the expressions of a tensor's dims; None if it has no label."""
     return getattr(tensor, _LABEL, None)
 
 
@@ -41,7 +41,7 @@ def put_label(tensor: torch.Tensor, label: Dims) -> None:
 
 
 class Labels(TorchFunctionMode):
-    """Labels tensors with the expressions of the sizes that they are made with."""
+    """Labels tensors with the expressions of the sizes that they are created with."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -92,5 +92,5 @@ def _expanded_label(label: Dims | None, sizes: Sequence[Any], result: torch.Tens
         kept: Sequence[Tree] = (*new_dims, *label)
     else:
         kept = [("value", size) for size in result.shape]
-    # `!=`, as torch's users write it: the size may note the question in a trace.
+    # `!=`, as users of torch write it: the size may note the question in a trace
     return tuple(tree_of(size) if size != -1 else kept[at] for at, size in enumerate(sizes))

@@ -1,9 +1,8 @@
-"""The configs of a user's own modules: how each kind of them is made, read, and made to remember.
+"""The configs of a user's own modules: how each kind is built, read, and made to remember.
 
-A config is a dataclass, a pydantic model, a plain class, a dict, or no more than a constructor's
-arguments. What stands in a config inside a config goes by its dotted name. A config may work out
-more than it was given: ``dim // heads``. What it works out remembers that, where it was made of
-values that remember.
+A config is a dataclass, a pydantic model, a plain class, a dict, or just the arguments of a
+constructor. The fields of a config inside a config have dotted names. A config may compute values
+that it was not given: ``dim // heads``. Computed from values that remember, these remember too.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from weighbridge.derive.probing.symbolic import Symbolic, lift, plain_value
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-# Words that no expression can take for a name.
+# Words that cannot be names in an expression.
 _RESERVED = {"and", "or", "not", "if", "else", "for", "in", "null", "true", "false"}
 _SCALARS = (type(None), bool, int, float, str)
 
 
 class Setting(NamedTuple):
-    """Something that a config can be given: its default, or `MISSING`, or the config inside it."""
+    """A value that a config accepts: its default, or `MISSING`, or the config inside it."""
 
     default: Any
     annotation: str = ""
@@ -45,7 +44,7 @@ class Setting(NamedTuple):
 
 
 class Form:
-    """A kind of config. This one is of a constructor's arguments, kept as a dict.
+    """A kind of config. This base kind is a constructor's arguments, kept as a dict.
 
     Example:
         >>> rope = Setting(None, below=Items("rope", {"base": 10}))
@@ -59,11 +58,11 @@ class Form:
     def __init__(self, name: str, settings: dict[str, Setting]) -> None:
         self.name = name
         self.settings = {
-            known: setting for known, setting in settings.items() if _is_sayable(known)
+            known: setting for known, setting in settings.items() if _can_be_named(known)
         }
 
     def make(self, values: Mapping[str, Any]) -> Any:
-        """Return a config that is given these values, by dotted name, and no others.
+        """Return a config with these values, by dotted name, and defaults elsewhere.
 
         Raises:
             Exception: whatever the config's own code raises.
@@ -95,23 +94,23 @@ class Form:
         return {**{name: _unshared(value) for name, value in defaults.items()}, **values}
 
     def held(self, config: Any) -> dict[str, Any]:
-        """Return what a config holds: what it was given, by name, and what it worked out."""
+        """Return what a config holds by name: the given values and the computed ones."""
         return {name: value for name, value in dict(config).items() if isinstance(name, str)}
 
     def put(self, config: Any, values: dict[str, Any]) -> Any:
-        """Return a config with these values in place of those that it holds."""
+        """Return a config with these values in place of its own."""
         for name, value in values.items():
             config[name] = value
         return config
 
     @property
     def carries(self) -> bool:
-        """Whether what a config works out remembers what it was made of."""
+        """Whether the values that a config computes remember what they were computed from."""
         return True
 
     @cached_property
     def stated(self) -> dict[str, Any]:
-        """The defaults of everything that can be given and has one, before any is worked out."""
+        """The default of each value that can be given, before the config computes anything."""
         stated: dict[str, Any] = {}
         for name, setting in self.settings.items():
             if setting.below is not None:
@@ -121,7 +120,7 @@ class Form:
         return stated
 
     def required(self, above: str = "") -> Iterator[str]:
-        """Yield the dotted name of everything that has no default."""
+        """Yield the dotted name of each value without a default."""
         for name, setting in self.settings.items():
             if setting.below is not None:
                 yield from setting.below.required(f"{above}{name}.")
@@ -136,7 +135,7 @@ class Form:
                 yield from setting.below.places(f"{above}{name}.")
 
     def annotations(self, above: str = "") -> Iterator[tuple[str, str]]:
-        """Yield the dotted name of everything that can be given, as data, with its annotation."""
+        """Yield the dotted name and the annotation of each value that can be given as data."""
         for name, setting in self.settings.items():
             if setting.below is not None:
                 yield from setting.below.annotations(f"{above}{name}.")
@@ -146,10 +145,10 @@ class Form:
     def fields(
         self, config: Any, given: Mapping[str, Any], above: str = ""
     ) -> Iterator[tuple[str, Any]]:
-        """Yield the fields of a config: what can be given, and lists that are worked out.
+        """Yield the fields of a config: the values that can be given, and computed lists.
 
-        What was given, or is so by default, is the field even where the config keeps something else
-        under its name; null is not: it is often a way to ask for what is worked out.
+        A given value or a default is the field's value, even if the config keeps something else
+        under that name. Null is an exception: it often asks for a computed value.
         """
         held = self.held(config)
         for name, setting in self.settings.items():
@@ -168,14 +167,14 @@ class Form:
                 yield above + name, plain_value(value)
 
     def _is_worked_out(self, name: str, value: Any) -> bool:
-        """Whether a value that was not given is a field, because its expression is lost.
+        """Whether a computed value counts as a field, because its expression is lost.
 
-        A list's is always lost.
+        The expression of a list is always lost.
         """
         lost = isinstance(value, list | tuple) or not self.carries
         return (
             name not in self.settings
-            and _is_sayable(name)
+            and _can_be_named(name)
             and lost
             and bool(value)
             and _is_data(value)
@@ -184,8 +183,7 @@ class Form:
     def remember(self, config: Any, traced: Any, fields: Mapping[str, Any], above: str = "") -> Any:
         """Return a config whose values remember their fields.
 
-        ``traced`` is the same config, made of values that remember: what is worked out is taken
-        from there.
+        ``traced`` is the same config built from values that remember: computed values come from it.
         """
         values: dict[str, Any] = {}
         traced_values: dict[str, Any] = {}
@@ -218,7 +216,7 @@ def _remembers(traced: Any, value: Any) -> bool:
 
 
 class Items(Form):
-    """A dict as a config: what it holds is what it can be given."""
+    """A dict as a config: it accepts the keys that it holds."""
 
     def __init__(
         self, name: str, example: Mapping[str, Any], is_own: Callable[[Any], bool] | None = None
@@ -238,12 +236,12 @@ class Items(Form):
 
 
 class Objects(Form):
-    """A class as a config: a dataclass, a pydantic model, a named tuple, or any with attributes.
+    """A class as a config: a dataclass, a pydantic model, a named tuple, or a plain class.
 
-    What it can be given are the parameters of its constructor; for a plain class also its own
-    attributes, and where the constructor has no parameters, those that it sets. ``example`` is an
-    object of the class whose values are the defaults, and ``is_own`` says which objects are configs
-    because their class is the user's.
+    It accepts the parameters of its constructor. A plain class also accepts its class attributes,
+    and, if its constructor has no parameters, the attributes that the constructor sets. ``example``
+    is an object of the class whose values are the defaults; ``is_own`` tells which objects are
+    configs because their class is the user's own.
 
     Example:
         >>> import dataclasses
@@ -282,7 +280,7 @@ class Objects(Form):
             self._pin(example, is_own)
 
     def _add_attributes(self, is_own: Callable[[Any], bool] | None) -> None:
-        """Add what is no parameter but can be set."""
+        """Add the attributes that can be set and are not parameters."""
         if is_declared(self.kind):
             return
         attributes: dict[str, Any] = {}
@@ -300,11 +298,11 @@ class Objects(Form):
         for above in reversed(self.kind.__mro__):
             hints |= annotations_in(above)
         for name, value in attributes.items():
-            if name not in self.settings and _is_sayable(name):
+            if name not in self.settings and _can_be_named(name):
                 self.settings[name] = _setting(value, hints.get(name, ""), is_own)
 
     def _pin(self, example: Any, is_own: Callable[[Any], bool] | None) -> None:
-        """Take the values of an object for the defaults, but for those that it worked out."""
+        """Use the values of an object as defaults, except those that it computed."""
         held = self.held(example)
         for name in self._parameters & held.keys() & self.settings.keys():
             setting = self.settings[name]
@@ -342,12 +340,12 @@ class Objects(Form):
         return self.kind(**{spelled.get(name, name): value for name, value in values.items()})
 
     def held(self, config: Any) -> dict[str, Any]:
-        """Return the attributes of a config by name, its class's own among them."""
+        """Return the attributes of a config by name, including those of its class."""
         settings = {name: getattr(config, name) for name in self.settings if hasattr(config, name)}
         return {**settings, **_attributes(config)}
 
     def put(self, config: Any, values: dict[str, Any]) -> Any:
-        """Return a config with these attributes, whatever its class thinks of setting them."""
+        """Return a config with these attributes, even if its class forbids setting them."""
         if isinstance(config, tuple) and hasattr(config, "_replace"):
             return config._replace(
                 **{name: value for name, value in values.items() if name in self._parameters}
@@ -359,7 +357,7 @@ class Objects(Form):
 
     @cached_property
     def carries(self) -> bool:
-        """Whether the class bears values that remember, and keeps them."""
+        """Whether the class accepts values that remember, and keeps them."""
         given = {
             name: lift(value, ("name", name))
             for name, value in self.stated.items()
@@ -379,7 +377,7 @@ class Objects(Form):
 
 
 def _unshared(default: Any) -> Any:
-    """Return a default that its users may change."""
+    """Return a copy of a default that may be changed in place."""
     return copy.deepcopy(default) if isinstance(default, list | dict) else default
 
 
@@ -388,14 +386,14 @@ def _is_kept(held: Mapping[str, Any], name: str, value: Any) -> bool:
 
 
 def form_of(config: Any, is_own: Callable[[Any], bool]) -> Form | None:
-    """Return the kind of config that a class, a dict or an object is; None if it is no config."""
+    """Return the kind of config that a class, a dict or an object is; None if it is not one."""
     if isinstance(config, type):
         return Objects(config, is_own=is_own)
     return _form_of(config, is_own, anything=True)
 
 
 def annotated_config(kind: type) -> type | None:
-    """Return the class of configs that a constructor's one parameter is annotated with.
+    """Return the config class in the annotation of a constructor's only parameter.
 
     Example:
         >>> import dataclasses
@@ -442,7 +440,7 @@ def arguments_of(kind: type, is_own: Callable[[Any], bool]) -> Form:
 
 
 def carry(config: Any, traced: Any) -> None:
-    """Let an object that was worked out remember what its traced copy does."""
+    """Let a computed object remember what its traced copy remembers."""
     for name, value in _attributes(traced).items():
         if _remembers(value, getattr(config, name, None)):
             object.__setattr__(config, name, value)
@@ -451,14 +449,14 @@ def carry(config: Any, traced: Any) -> None:
 def _setting(
     default: Any, annotation: str, is_own: Callable[[Any], bool] | None, hint: Any = None
 ) -> Setting:
-    """Return the setting of a parameter, with the config inside, if its default or type is one."""
+    """Return the setting of a parameter, with its config if its default or type is a config."""
     if default is inspect.Parameter.empty:
         default = MISSING
     below = _form_of(default, is_own)
     if default is MISSING and is_declared(hint):
         below = Objects(hint, is_own=is_own)
     if default is None and not annotation:
-        annotation = "int | str | None"  # nothing says what it may be
+        annotation = "int | str | None"  # no annotation: assume the usual types
     if "Optional" in annotation:
         annotation = f"{annotation} | None"
     return Setting(default, annotation, below)
@@ -469,7 +467,7 @@ def _form_of(
 ) -> Form | None:
     """Return the kind of config that an object is, or None."""
     if isinstance(value, dict):
-        has_names = any(isinstance(key, str) and _is_sayable(key) for key in value)
+        has_names = any(isinstance(key, str) and _can_be_named(key) for key in value)
         return Items("the dict", value, is_own) if has_names or anything else None
     if is_declared(type(value)):
         return Objects(type(value), value, is_own)
@@ -478,7 +476,7 @@ def _form_of(
 
 
 def _is_object(value: Any) -> bool:
-    """Whether a value is an object with attributes, and no more than that."""
+    """Whether a value is a plain object with attributes."""
     return (
         hasattr(value, "__dict__")
         and not isinstance(value, type)
@@ -488,7 +486,7 @@ def _is_object(value: Any) -> bool:
 
 
 def _is_data(value: Any) -> bool:
-    """Whether a field can have a value: null, a flag, a number, a text, or a list of such."""
+    """Whether a field can have this value: null, a flag, a number, a text, or a list of these."""
     if isinstance(value, list | tuple):
         return isinstance(value, Symbolic) or (
             type(value) in (list, tuple) and all(map(_is_data, value))
@@ -496,8 +494,8 @@ def _is_data(value: Any) -> bool:
     return type(value) in _SCALARS or isinstance(value, Symbolic)
 
 
-def _is_sayable(name: str) -> bool:
-    """Whether an expression can name it."""
+def _can_be_named(name: str) -> bool:
+    """Whether this can be a name in an expression."""
     return re.fullmatch(r"[A-Za-z]\w*", name) is not None and name not in _RESERVED
 
 
@@ -506,7 +504,7 @@ def _is_code(value: Any) -> bool:
 
 
 def _attributes(config: Any) -> dict[str, Any]:
-    """Return what an object itself holds, what is private to it too."""
+    """Return the attributes of an object, including private ones."""
     slots = [name for kind in type(config).__mro__ for name in _slots(kind)]
     in_slots = {name: getattr(config, name) for name in slots if hasattr(config, name)}
     return {
@@ -524,5 +522,5 @@ def _slots(kind: type) -> tuple[str, ...]:
 def _same(one: Any, other: Any) -> bool:
     try:
         return type(one) is type(other) and bool(one == other)
-    except Exception:  # what cannot be compared is not the same
+    except Exception:  # values that cannot be compared are not the same
         return False

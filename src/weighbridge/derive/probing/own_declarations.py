@@ -1,4 +1,4 @@
-"""What classes of a user's declare: the parameters of constructors, their defaults and types."""
+"""The declarations of a user's classes: constructor parameters, their defaults and types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_declared(kind: Any) -> bool:
 
 
 def parameters_of(kind: type) -> list[inspect.Parameter]:
-    """Return the parameters of a class's constructor, none if it has no signature."""
+    """Return the parameters of a class's constructor; an empty list if it has no signature."""
     try:
         return list(inspect.signature(kind).parameters.values())
     except (TypeError, ValueError):
@@ -28,7 +28,7 @@ def parameters_of(kind: type) -> list[inspect.Parameter]:
 
 
 def default_of(kind: type, name: str, default: Any) -> Any:
-    """Return a parameter's default, made where a factory makes it."""
+    """Return a parameter's default; call its factory if it has one."""
     if dataclasses.is_dataclass(kind):
         for field in dataclasses.fields(kind):
             if field.name == name and field.default_factory is not MISSING:
@@ -42,29 +42,29 @@ def default_of(kind: type, name: str, default: Any) -> Any:
 
 
 def keys_of(kind: type) -> dict[str, str]:
-    """Return the fields of a pydantic model that are given under another name, by that name."""
+    """Return the fields of a pydantic model by the names under which they are given."""
     fields = getattr(kind, "__pydantic_fields__", {})
     keys = {name: field.validation_alias or field.alias or name for name, field in fields.items()}
     return {key: name for name, key in keys.items() if isinstance(key, str)}
 
 
 def hints_of(kind: type) -> dict[str, Any]:
-    """Return the types of parameters, where they can be worked out."""
+    """Return the types of parameters, as far as they can be resolved."""
     hints: dict[str, Any] = {}
-    for annotated in (kind, kind.__init__):  # type: ignore[misc]  # it is this class's own
+    for annotated in (kind, kind.__init__):  # type: ignore[misc]  # on this very class
         with contextlib.suppress(Exception):
             hints |= typing.get_type_hints(annotated)
     return hints
 
 
 def annotations_in(kind: type) -> dict[str, str]:
-    """Return the annotations that a class itself has, as text."""
+    """Return a class's own annotations, as text."""
     annotations = vars(kind).get("__annotations__", {})
     return {name: annotation_text(annotation) for name, annotation in annotations.items()}
 
 
 def annotation_text(annotation: Any) -> str:
-    """Return an annotation as text, empty for none."""
+    """Return an annotation as text; empty if there is none."""
     if annotation is inspect.Parameter.empty:
         return ""
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ProbedTensor(NamedTuple):
-    """A parameter or buffer: its shape, the expressions of its dims, and its first name if tied."""
+    """A parameter or buffer: its shape, its dims as expressions, and the name it is tied to."""
 
     shape: tuple[int, ...]
     dims: tuple[Tree, ...]
@@ -30,9 +30,9 @@ class ProbedTensor(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """What one config gave: its fields by dotted path, and what the built module holds.
+    """The result of one config: its fields by dotted path, and the contents of the built module.
 
-    ``lengths`` are those of the module lists, ``modules`` the class of each module, both by path.
+    ``lengths`` has the lengths of module lists, ``modules`` the class of each module, both by path.
     """
 
     changes: Mapping[str, Any]
@@ -43,11 +43,11 @@ class Probe(NamedTuple):
     modules: dict[str, str]
     trace: SymbolicTrace
     chosen: Mapping[str, Tree] = {}
-    """How many experts each router sends a token to, by the path of the module that says so."""
+    """The number of experts that each token is routed to, by the path of the router."""
 
     @property
     def outline(self) -> dict[str, tuple[tuple[int, ...], str | None]]:
-        """What two probes of the same tensors and buffers have in common."""
+        """The shapes and ties of tensors and buffers; equal for probes with the same tensors."""
         return {
             name: (tensor.shape, tensor.tied_to)
             for name, tensor in (*self.tensors.items(), *self.buffers.items())
@@ -56,7 +56,7 @@ class Probe(NamedTuple):
 
 @contextmanager
 def quick_building() -> Iterator[None]:
-    """Build modules without initial values or tables; `torch.nn.Parameter` keeps labels."""
+    """Build modules without initial values; `torch.nn.Parameter` keeps labels."""
     new = nn.Parameter.__new__
 
     def labelled(
@@ -80,7 +80,7 @@ def quick_building() -> Iterator[None]:
 
 
 def _without_values() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
-    """Yield what fills tensors with values, as an object and a name in it, and its stand-in."""
+    """Yield the functions that fill tensors with values: object, attribute and stand-in."""
     for kind in _subclasses(nn.Module):
         if kind.__module__.startswith("torch.nn.modules"):
             yield from (
@@ -99,7 +99,7 @@ def _without_values() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
         )
 
 
-# Functions that work out a million numbers, one by one, of a tensor that is no parameter.
+# Functions that compute a million numbers, one by one, for a tensor that is not a parameter.
 _TABLES: dict[str, Any] = {
     "get_sinusoid_encoding_table": lambda positions, size: torch.empty(1, positions, size),
 }
@@ -127,13 +127,13 @@ def take(
     *,
     labels: bool = True,
 ) -> Probe:
-    """Build a module on the meta device and return what it holds.
+    """Build a module on the meta device and return its contents.
 
     Args:
-        build: makes the module; run once.
-        changes: the fields that were set, to be told from the defaults.
-        fields: the value of every field.
-        labels: keep the expressions of shapes, at some cost in time.
+        build: builds the module; called once.
+        changes: the fields that were set.
+        fields: the value of every field, including defaults.
+        labels: keep the expressions of shapes, which takes more time.
     """
     with tracing() as trace, ExitStack() as modes:
         modes.enter_context(torch.device("meta"))
@@ -158,7 +158,7 @@ def take(
     )
 
 
-_CHOSEN_NAMES = (  # attributes that say how many experts a token is sent to
+_CHOSEN_NAMES = (  # attributes that hold the number of experts per token
     "top_k",
     "topk",
     "num_experts_per_tok",
@@ -190,7 +190,7 @@ def _parameters(module: nn.Module) -> dict[str, ProbedTensor]:
 
 
 def _buffers(module: nn.Module) -> dict[str, ProbedTensor]:
-    """Return the buffers that a checkpoint stores, and those of integers, which older ones did."""
+    """Return the buffers that checkpoints store, and integer buffers, which older ones stored."""
     stored = module.state_dict(keep_vars=True)
     return {
         name: _tensor(buffer)

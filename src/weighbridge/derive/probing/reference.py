@@ -1,4 +1,4 @@
-"""The model types of transformers: their configs, the fields that can be turned, their classes."""
+"""The model types of transformers: their configs, their fields and their classes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from weighbridge import data
-from weighbridge.derive.probing import extras  # noqa: F401  # has to come before transformers
+from weighbridge.derive.probing import extras  # noqa: F401  # must precede transformers
 
 # isort: split
 import transformers
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers.configuration_utils import PreTrainedConfig
 
-# Keys of starts.toml that are no fields: groups of fields that are turned together, fields that
-# are held at their defaults, and keywords of which no value is tried.
-_NO_FIELDS = (_TOGETHER, _PINNED, _BEYOND) = ("together", "pinned", "beyond")
+# Keys of starts.toml that are not fields: groups of fields that are turned together, fields that
+# keep their defaults, and keywords that are never tried.
+_NOT_FIELDS = (_TOGETHER, _PINNED, _BEYOND) = ("together", "pinned", "beyond")
 _OBJECT = re.compile(r"(config|setting)s?$")  # names of keywords that take a dict
-# A class that others are built on, with no tensors of its own.
+# An abstract class, with no tensors of its own.
 _ABSTRACT = re.compile(r"Pre[Tt]rained(\w*)Model$")
-_MOST_SUGGESTED = 6  # classes in a hint, if no name is near
+_MOST_SUGGESTED = 6  # classes in a hint if no name is similar
 
 
 class FamilySubject:
@@ -75,16 +75,16 @@ class FamilySubject:
         self._saved_as_it_is: set[str] = set()
         self._keywords = FamilyKeywords(self)
 
-    # What it is
+    # Its identity
 
     @property
     def command(self) -> str:
-        """The command that derives it."""
+        """The command that derives the blueprint."""
         return f"weighbridge derive {self.family}"
 
     @property
     def reference(self) -> str:
-        """The package and version that the blueprint is held against."""
+        """The package and version that the blueprint is proved against."""
         return f"transformers {transformers.__version__}"
 
     @property
@@ -112,37 +112,37 @@ class FamilySubject:
             if name.startswith("transformers.models.") and ".modeling_" in name and module.__file__
         }
 
-    # What cannot be derived and is stated in starts.toml
+    # Facts that cannot be derived, from starts.toml
 
     @property
     def start(self) -> dict[str, Any]:
-        """What a config must say for the base class to be built, or to be small enough."""
+        """The changes without which the base class cannot be built, or is too large."""
         stated = _starts().get(self.family, {})
-        return {name: value for name, value in stated.items() if name not in _NO_FIELDS}
+        return {name: value for name, value in stated.items() if name not in _NOT_FIELDS}
 
     @property
     def together(self) -> list[dict[str, Any]]:
-        """Fields that can be turned together only, with values that go together."""
+        """Groups of fields that can only be turned together, with values that fit together."""
         return list(_starts().get(self.family, {}).get(_TOGETHER, []))
 
     @property
     def pinned(self) -> list[str]:
-        """Fields to be held at their defaults: what they decide is no arithmetic."""
+        """Fields to keep at their defaults: no arithmetic expresses what they decide."""
         return list(_starts().get(self.family, {}).get(_PINNED, []))
 
     @property
     def _untried(self) -> list[str]:
-        """Keywords that are no fields, of which no value is tried."""
+        """Keywords that are not fields and are never tried."""
         return list(_starts().get(self.family, {}).get(_BEYOND, []))
 
     # Its classes
 
     def prefix(self, class_name: str) -> str:
-        """Return the name that a class has for the base model in it."""
+        """Return the name of the attribute in which a class holds the base model."""
         return str(getattr(self._classes[class_name], "base_model_prefix", ""))
 
     def task_classes(self) -> list[str]:
-        """Return the other public classes that take this config; the model file's first."""
+        """Return the other public classes that take this config; those of the model file first."""
         classes: dict[str, Any] = {}
         for name in getattr(self._module, "__all__", []):
             kind = getattr(self._module, name, None)
@@ -161,21 +161,21 @@ class FamilySubject:
                 yield from _as_list(getattr(modeling_auto, table).get(self.family, []))
 
     def check_class(self, class_name: str) -> None:
-        """See that there is such a task class.
+        """Check that this task class exists.
 
         Raises:
-            ModelError: there is none.
+            ModelError: it does not.
         """
         known = self.task_classes()
         if class_name not in known:
             near = nearest(known, class_name) or known[:_MOST_SUGGESTED]
-            hint = f"did you mean {' or '.join(near)}?" if near else "leave --class out"
+            hint = f"did you mean {' or '.join(near)}?" if near else "leave out --class"
             raise ModelError(f"{self.family} has no class {shorten(class_name, str)}", hint=hint)
 
     # Its configs
 
     def config(self, changes: Mapping[str, Any]) -> PreTrainedConfig:
-        """Return the config of a JSON file that says no more than these fields, by dotted path."""
+        """Return the config of a JSON file with only these fields, given by dotted path."""
         config = self.bare_config(self.nested(changes))
         for name, value in self.unlisted.items():
             if value is not None:
@@ -188,13 +188,13 @@ class FamilySubject:
         return config
 
     def bare_config(self, values: Mapping[str, Any]) -> PreTrainedConfig:
-        """Return the config that the class itself makes of values, as a JSON file has them."""
+        """Return the config that the class itself makes from the values of a JSON file."""
         config_class: Any = self.config_class
         config: PreTrainedConfig = config_class(**values)
         return config
 
     def nested(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return changes as a JSON file has them: sub-configs as objects that name their model."""
+        """Return changes as in a JSON file: sub-configs are objects that name their model type."""
         top = {path: value for path, value in changes.items() if "." not in path}
         for place in self.optional:
             if changes.get(place) is not None:
@@ -215,23 +215,23 @@ class FamilySubject:
         return top
 
     def _typed(self, place: str) -> dict[str, Any]:
-        """Return a sub-config that says no more than its model type, if it has one."""
+        """Return a sub-config with only its model type, if it has one."""
         model_type = self.sub_configs.get(place)
         return {"model_type": model_type} if model_type else {}
 
     def attend(self, config: PreTrainedConfig, attention: str) -> PreTrainedConfig:
-        """Return a config with this attention; a class that lacks it refuses to be built."""
+        """Return a config with this attention; a class without it then refuses to be built."""
         config._attn_implementation = attention
         return config
 
     @cached_property
     def sub_configs(self) -> dict[str, str]:
-        """The model type of each sub-config, by dotted path; ``""`` where it has none."""
+        """The model type of each sub-config, by dotted path; ``""`` if it has none."""
         return dict(sub_config_types(self._with_all))
 
     @cached_property
     def optional(self) -> dict[str, str]:
-        """The sub-configs that are null by default and of one model type, with that."""
+        """The sub-configs of a fixed model type that are null by default, with that type."""
         return {
             name: config_class.model_type
             for name, config_class in self.null_by_default
@@ -258,14 +258,14 @@ class FamilySubject:
     # Its fields
 
     def fields(self, config: PreTrainedConfig) -> dict[str, Any]:
-        """Return the value of every field by dotted path, remembering nothing."""
+        """Return the plain value of every field by dotted path."""
         given: dict[str, Any] = {
             place: {} for place in self.optional if vars(config).get(place) is not None
         }
         return {**dict.fromkeys(self.unlisted), **dict(plain_fields(config)), **given}
 
     def fields_of_given(self) -> dict[str, Any]:
-        """Return what the fields of sub-configs are where those are given but say nothing."""
+        """Return the fields of sub-configs when those are given as empty objects."""
         given: dict[str, Any] = {}
         for place in self.sub_configs:
             if "." not in place:
@@ -279,7 +279,7 @@ class FamilySubject:
         return given
 
     def knobs(self, changes: Mapping[str, Any]) -> list[Knob]:
-        """Return every field that a config may set, with the value that it has here."""
+        """Return every field that a config may set, with its value under these changes."""
         config = self.config(changes)
         knobs = [knob for knob in config_knobs(config) if knob.path not in self.optional]
         for place in self.optional:
@@ -295,10 +295,10 @@ class FamilySubject:
 
     @cached_property
     def unlisted(self) -> dict[str, bool | None]:
-        """Fields that the code asks for and no class has: `getattr(config, "name", False)`.
+        """Fields that the code reads and no class has: `getattr(config, "name", False)`.
 
-        The value is what the code takes in place of one that is absent; None where that is not
-        always the same flag.
+        The value is the one that the code uses if the field is absent; None if that is not always
+        the same flag.
         """
         code = inspect.getsource(self._module)
         asked = re.findall(r"getattr\((?:self\.)?config, ['\"](\w+)['\"], ([^()]*)", code)
@@ -316,16 +316,16 @@ class FamilySubject:
 
     @property
     def taken(self) -> dict[str, Any]:
-        """Names, of no field, that a config class reads from its keywords: `kwargs.pop("name", 4)`.
+        """Keywords that a config class reads and that are not fields: `kwargs.pop("name", 4)`.
 
-        The value is what it takes for one that is absent; None where that is no constant. Names
-        whose value becomes a field's are none of them.
+        The value is the one that the class uses if the keyword is absent; None if that is not a
+        constant. Other names for fields are left out.
         """
         return self._keywords.taken
 
     @cached_property
     def stated(self) -> dict[str, Any]:
-        """What each field is by default where its class says so, before any is worked out."""
+        """The defaults that the config class states, before it computes other fields."""
         return {
             **self.unlisted,
             **self.taken,
@@ -337,14 +337,14 @@ class FamilySubject:
     def _compared_by_identity(self) -> frozenset[str]:
         """Fields that the code compares by identity: `config.gating is True`.
 
-        No value that remembers is True.
+        A value that remembers is never identical to True.
         """
         return frozenset(re.findall(r"\bconfig\.(\w+) is (?:not )?(?:True|False)\b", self.code))
 
     # Other spellings
 
     def aliases(self, fields: Iterable[str]) -> dict[str, str]:
-        """Other spellings of fields that the config class reads, at every level."""
+        """Return other names of fields that the config class accepts, at every level."""
         known = set(fields)
         older = {}
         for name, following in self._keywords.older_names.items():
@@ -356,7 +356,7 @@ class FamilySubject:
         return {**dict(other_spellings(self.config({}))), **older, **self._read_from_top(fields)}
 
     def _read_from_top(self, fields: Iterable[str]) -> dict[str, str]:
-        """Return fields of sub-configs that are read from the top too, as older files have them."""
+        """Return fields of sub-configs that are also read at the top level, as in older files."""
         spellings: dict[str, str] = {}
         usual = self.fields(self.config(self.start))
         for path in fields:
@@ -372,7 +372,7 @@ class FamilySubject:
 
     @property
     def words(self) -> dict[str, dict[str, str]]:
-        """The words that older names have for the texts of a field, by that field."""
+        """By field, the words that older files use for its texts."""
         words: dict[str, dict[str, str]] = {}
         for path, texts in self._keywords.older_lists.values():
             words.setdefault(path, {}).update(texts)
@@ -380,10 +380,10 @@ class FamilySubject:
 
     @property
     def older_words(self) -> dict[str, str]:
-        """Words that older configs have for kinds of layers, with what they are now."""
+        """Words that older configs use for kinds of layers, with the current words."""
         return dict(getattr(configuration_utils, "_LEGACY_LAYER_TYPE_REMAP", {}))
 
-    # What it builds
+    # Its modules
 
     def build(self, class_name: str, config: PreTrainedConfig) -> nn.Module:
         """Build a class on a config."""
@@ -393,7 +393,7 @@ class FamilySubject:
     def probe(
         self, class_name: str, changes: Mapping[str, Any], *, labels: bool = True
     ) -> probes.Probe:
-        """Run the reference code of a class on the config of these changes.
+        """Run the reference code of a class on the config with these changes.
 
         Raises:
             Exception: whatever the reference code raises on a config that it refuses.
@@ -414,7 +414,7 @@ class FamilySubject:
     def _with_taken(
         self, config: PreTrainedConfig, changes: Mapping[str, Any], fields: Mapping[str, Any]
     ) -> PreTrainedConfig:
-        """Return a config made of keywords whose values remember; the same where it takes none."""
+        """Return a config made from keywords whose values remember; unchanged without keywords."""
         given = {
             path: lift(fields[path], ("name", path))
             for path in self.taken
@@ -428,7 +428,7 @@ class FamilySubject:
         return config
 
     def remembered(self, probe: probes.Probe) -> tuple[dict[str, Any], SymbolicTrace]:
-        """Return a probe's fields as made of values that remember, and their trace."""
+        """Return a probe's fields, computed from values that remember, and their trace."""
         given: dict[str, Any] = {}
         for path, value in probe.fields.items():
             is_stated = self.stated.get(path) is not None and not isinstance(value, dict)
@@ -441,24 +441,24 @@ class FamilySubject:
         with tracing() as trace, values_of_any_type():
             try:
                 config = self.config(given)
-            except Exception:  # code that refuses such values is asked without
+            except Exception:  # code that refuses such values runs on plain values
                 return dict(probe.fields), trace
         return dict(held_values(config)), trace
 
     def _before_work(self, path: str, value: Any) -> Any:
-        """Return a field's value before the config class worked on it.
+        """Return a field's value before the config class converted it.
 
-        That is what the class states, if it is of another type.
+        This is the default that the class states, if its type differs from the value's.
         """
         stated = self.stated[path]
         return value if isinstance(value, type(stated)) else stated
 
     def in_files(self, class_name: str, changes: Mapping[str, Any]) -> Files | None:
-        """Build a class on the config of these changes, and return what files hold, if other.
+        """Return what files hold for a class on this config; None if the module's own tensors.
 
         Raises:
-            Exception: whatever the reference code raises where it cannot turn back what it does
-                when it loads.
+            Exception: whatever the reference code raises if it cannot revert the conversion that it
+                applies when it loads a file.
         """
         if class_name in self._saved_as_it_is:
             return None
@@ -470,7 +470,7 @@ class FamilySubject:
 
 
 def _class_of(family: str, name: str) -> Any:
-    """Return a model class by its name; transformers does not offer all of them at its top."""
+    """Return a model class by its name; transformers does not export all of them."""
     model_class = getattr(transformers, name, None)
     if model_class is None:
         package = configuration_auto.model_type_to_module_name(family)
@@ -496,14 +496,14 @@ def model_types() -> tuple[str, ...]:
 
 
 def check_family(family: str) -> None:
-    """See that there is such a model type.
+    """Check that this model type exists.
 
     Raises:
-        ModelError: there is none.
+        ModelError: it does not.
     """
     if family not in model_types():
         near = nearest(model_types(), family)
-        hint = "give a model type, or module:Class of your own"
+        hint = "give a model type, or a class of your own as package.module:Class"
         if near:
             hint = f"did you mean {' or '.join(near)}?"
         problem = (

@@ -1,4 +1,4 @@
-"""What every config must satisfy for the reference code to take it."""
+"""The rules that a config must satisfy for the reference code to accept it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.state import Exploration
 
 MOST_BREAKING = 3  # values of one field that break a rule; each costs a probe
-FAR = 16  # times a value, or another field's: far enough to break a bound
+FAR = 16  # this multiple of a field's value, or of another's, is enough to break a bound
 
 
 def requirements(exploration: Exploration, fields: Container[str]) -> list[Tree]:
-    """Return the rules of a class, those on flags only for these fields.
+    """Return the rules of a class; rules on flags only for these fields.
 
-    A rule is a question that all probes answered alike, if configs that answer it differently are
-    refused.
+    A question becomes a rule if all probes gave the same answer, and configs that give the other
+    answer are refused.
     """
     return [*_enforced_answers(exploration), *_needed_flags(exploration, fields)]
 
@@ -50,13 +50,13 @@ def _enforced_answers(exploration: Exploration) -> Iterator[Tree]:
 
 
 def _questions(exploration: Exploration) -> list[Tree]:
-    """Return what the code asked, and what it asks of negative numbers, each question once."""
+    """Return what the code asked, also about negative numbers, each question once."""
     asked = dict.fromkeys(simplified(tree) for tree in exploration.asked())
     return list(dict.fromkeys([*asked, *_asked_below_zero(exploration, asked)]))
 
 
 def _asked_below_zero(exploration: Exploration, asked: Iterable[Tree]) -> Iterator[Tree]:
-    """Yield what is asked where a field that the code compares with 0 is negative."""
+    """Yield what the code asks when a field that it compares with 0 is negative."""
     compared = {
         tree[1][1]
         for tree in asked
@@ -70,7 +70,7 @@ def _asked_below_zero(exploration: Exploration, asked: Iterable[Tree]) -> Iterat
 
 
 def _is_about_two_fields(tree: Tree, exploration: Exploration) -> bool:
-    """Whether a question names two fields and no counter of a loop."""
+    """Whether a question names two fields and no loop counter."""
     paths = field_names(tree)
     return (
         len(paths) == 2
@@ -80,7 +80,7 @@ def _is_about_two_fields(tree: Tree, exploration: Exploration) -> bool:
 
 
 def _only_answer(tree: Tree, exploration: Exploration) -> bool | None:
-    """Return the answer of all probes that answer a question, None where they differ."""
+    """Return the answer that all probes give to a question; None if they differ."""
     answers = {_answer(tree, probe.fields) for probe in exploration.probes} - {None}
     return answers.pop() if len(answers) == 1 else None
 
@@ -93,7 +93,7 @@ def _answer(tree: Tree, fields: Mapping[str, Any]) -> bool | None:
 
 
 def _nulls(exploration: Exploration, rule: Tree) -> list[Tree]:
-    """Return the conditions under which a rule does not apply: a field in it is null."""
+    """Return the conditions under which a rule does not apply: one of its fields is null."""
     return [
         ("==", ("name", path), NULL)
         for path in sorted(field_names(rule))
@@ -102,7 +102,7 @@ def _nulls(exploration: Exploration, rule: Tree) -> list[Tree]:
 
 
 def _is_enforced(exploration: Exploration, rule: Tree) -> bool:
-    """Whether configs that break a rule are refused."""
+    """Whether the code refuses configs that break a rule."""
     base = exploration.findings.base
     fields = exploration.subject.fields(exploration.subject.config(base))
     is_broken = False
@@ -111,7 +111,7 @@ def _is_enforced(exploration: Exploration, rule: Tree) -> bool:
             continue
         for value in _breaking(rule, path, fields):
             if value < 0 and _is_refused(exploration, path, -1):
-                continue  # no negative number is taken, whatever the rule
+                continue  # negative numbers are refused, whatever the rule
             is_broken = True
             if not _is_refused(exploration, path, value):
                 return False
@@ -124,7 +124,7 @@ def _is_refused(exploration: Exploration, path: str, value: int) -> bool:
 
 
 def _breaking(rule: Tree, path: str, fields: Mapping[str, Any]) -> list[int]:
-    """Return a few values of a field, the others as they are, that break a rule."""
+    """Return a few values of one field that break a rule, with the other fields unchanged."""
     value = fields[path]
     sizes = [fields[other] for other in field_names(rule) if type(fields.get(other)) is int]
     tries = [value + 1]
@@ -140,7 +140,7 @@ def _breaking(rule: Tree, path: str, fields: Mapping[str, Any]) -> list[int]:
 
 
 def _needed_flags(exploration: Exploration, fields: Container[str]) -> Iterator[Tree]:
-    """Yield the rules of flags that are taken together with another only."""
+    """Yield the rules for flags that are accepted only together with another flag."""
     for both in exploration.findings.together:
         (path, value), (needed_path, needed_value) = both.items()
         if isinstance(value, bool) and isinstance(needed_value, bool) and path in fields:

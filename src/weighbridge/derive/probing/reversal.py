@@ -1,6 +1,6 @@
-"""What transformers writes to files in place of a module's tensors.
+"""Finds what transformers writes to files in place of a module's tensors.
 
-Its own code shows that, run on the meta device.
+Its own code runs on the meta device to show this.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 
 
 class InFile(NamedTuple):
-    """A tensor of a file: its shape, and the names of the module's tensors that it is made of."""
+    """A tensor in a file: its shape, and the names of the module's tensors that it is made of."""
 
     shape: tuple[int, ...]
     of: tuple[str, ...]
 
 
 class Files(NamedTuple):
-    """What files hold of a module, and the other names that older files have for it."""
+    """The tensors that files hold for a module, and the current names of those in older files."""
 
     tensors: dict[str, InFile]
     older: dict[str, str]
 
 
 def saved_files_of(module: nn.Module) -> Files | None:
-    """Return what `save_pretrained` writes of a module, None where it is the module's own tensors.
+    """Return what `save_pretrained` writes for a module; None if it writes the module's tensors.
 
     The module is on the meta device.
 
     Raises:
-        Exception: whatever the reference raises where it cannot turn back what it does when it
-            loads.
+        Exception: whatever the reference raises if it cannot revert the conversion that it applies
+            when it loads a file.
     """
     conversions = get_model_conversion_mapping(module, add_legacy=False)  # type: ignore[arg-type]
     if not conversions:
@@ -47,7 +47,7 @@ def saved_files_of(module: nn.Module) -> Files | None:
     tensors = _reverted(module)
     older: dict[str, str] = {}
     if any(isinstance(conversion, PrefixChange) for conversion in conversions):
-        # As if the module had been loaded from a file.
+        # as if the module had been loaded from a file
         module._weight_conversions = conversions  # type: ignore[assignment]
         names_now = _names_by_sources(tensors)
         for sources, names in _names_by_sources(_reverted(module)).items():
@@ -82,7 +82,7 @@ def _names_by_sources(tensors: dict[str, InFile]) -> dict[tuple[str, ...], list[
 
 
 class _SourceKeeper(TorchFunctionMode):
-    """Keeps on every tensor the names of those that it was made of, as keys for their order."""
+    """Keeps on every tensor the names of its source tensors, as the keys of a dict."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None

@@ -1,4 +1,4 @@
-"""Stand-ins for Python's own functions: in the globals of reference code, they forget nothing."""
+"""Stand-ins for Python's built-in functions, for use in reference code: their results remember."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
     from weighbridge.algebra.expr import Tree
 
-_REMEMBERING_MATH = ("sqrt", "log2", "floor", "ceil")  # functions that shapes are made with
+_REMEMBERING_MATH = ("sqrt", "log2", "floor", "ceil")  # functions that compute shapes
 
 
 class _Like(type):
-    """Makes a stand-in for a type pass for it in isinstance and issubclass."""
+    """Makes isinstance and issubclass treat a stand-in like the type it stands for."""
 
     kind: type
 
@@ -112,7 +112,7 @@ def _sum(values: Any, start: Any = 0) -> Any:
 
 
 class _Range:
-    """A range whose counters know that they count, and whose bound is written down."""
+    """A range whose counters remember that they count, and whose bound is noted."""
 
     def __init__(self, *bounds: Any) -> None:
         self.range, self.site = (
@@ -171,7 +171,7 @@ def _enumerated(values: Any, start: int, site: str) -> Iterator[tuple[Any, Any]]
 
 
 class _Zip:
-    """A zip that writes down how many rounds it has, as far as the lengths are known."""
+    """A zip that notes how many rounds it has, as far as the lengths are known."""
 
     def __init__(self, *sequences: Any, strict: bool = False) -> None:
         site = calling_site()
@@ -197,7 +197,7 @@ class _Zip:
 
 
 class _Math:
-    """The module ``math``, of which the functions that shapes are made with remember."""
+    """The module ``math``; the results of its functions that compute shapes remember."""
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(math, name)
@@ -233,9 +233,9 @@ MATH = _Math()
 
 
 def install(namespace: dict[str, Any], without: Container[str] = ()) -> None:
-    """Put the stand-ins where a module's code looks for Python's own functions.
+    """Put the stand-ins where a module's code looks for Python's built-in functions.
 
-    A function of that name which the module has itself stays.
+    If the module defines a function of the same name, that function stays.
     """
     for name, stand_in in STAND_INS.items():
         if name not in without:
@@ -245,7 +245,7 @@ def install(namespace: dict[str, Any], without: Container[str] = ()) -> None:
 
 
 def uninstall(namespace: dict[str, Any]) -> None:
-    """Take the stand-ins out again."""
+    """Remove the stand-ins."""
     for name, stand_in in STAND_INS.items():
         if namespace.get(name) is stand_in:
             del namespace[name]
@@ -254,7 +254,7 @@ def uninstall(namespace: dict[str, Any]) -> None:
 
 
 def install_stand_ins(*prefixes: str) -> None:
-    """Let the modules of these packages compute with what remembers."""
+    """Let the modules of these packages compute with values that remember."""
     for name in sys.modules.keys() - _looked_at:
         _looked_at.add(name)
         module = sys.modules[name]
@@ -267,9 +267,9 @@ _looked_at: set[str] = set()  # names of modules
 
 @contextmanager
 def standing_in(*prefixes: str) -> Iterator[None]:
-    """Let the modules of these packages compute with what remembers, inside the block alone.
+    """Let the modules of these packages compute with values that remember inside the block.
 
-    A prefix ``package.`` is of the package itself too.
+    A prefix ``package.`` includes the package itself.
     """
     modules = {
         name: module
@@ -287,7 +287,7 @@ def standing_in(*prefixes: str) -> Iterator[None]:
 
 @cache
 def _as_dtypes(module: str) -> set[str]:
-    """Return Python's types that a module's code passes to torch as dtypes: no stand-in is one."""
+    """Return the Python types that a module passes to torch as dtypes: these need no stand-in."""
     try:
         code = inspect.getsource(sys.modules[module])
     except (OSError, TypeError):

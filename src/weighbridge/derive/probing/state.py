@@ -1,7 +1,7 @@
-"""What is known so far of one class of reference code, and how many configs may still be tried.
+"""What is known so far about one class of reference code, and how many configs it may still try.
 
-An `Exploration` tries configs and keeps the probes that show something new. What it learns of the
-config's fields are its `FieldFindings`; the strategies in this folder add to them.
+An `Exploration` tries configs and keeps the probes that show something new. What it learns about
+the config's fields is in its `FieldFindings`, to which the strategies in this folder add.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ Changes = dict[str, Any]
 # Configs of one class, counted rather than timed: a slow machine and a fast one derive the same
 # blueprint. Most classes need fewer than half of these.
 MOST_TRIED = 700
-MOST_TRIED_AFTER_PIN = 80  # a pinned field leaves less to learn, so a few more configs show it
-# Names of fields that count layers. These can be made small without harm, and null or 0 of them
-# is no model.
+MOST_TRIED_AFTER_PIN = 80  # a pinned field leaves less to learn, so a few more configs are enough
+# Names of fields that count layers. A small number is safe; null or 0 gives no model.
 LAYER_COUNT = re.compile(r"(layers?|depth|blocks?|n_layer|layer_num|stages|repeats)$")
 
 
 class Turn(NamedTuple):
-    """How a field can be turned: its default, values that the code took, whether any does."""
+    """How a field can be turned: its default, the values the code accepted, whether any will do."""
 
     value: Any
     values: list[Any]
@@ -41,7 +40,7 @@ class Turn(NamedTuple):
 
 @dataclass
 class Budget:
-    """How many configs of a class may be tried, were tried, and were refused."""
+    """How many configs of a class may be tried, have been tried, and were refused."""
 
     most_tried: int = MOST_TRIED
     tried: int = 0
@@ -49,23 +48,23 @@ class Budget:
 
     @property
     def share_left(self) -> float:
-        """The share of the configs that is still to be tried."""
+        """The share of the configs that may still be tried."""
         return 1 - self.tried / self.most_tried
 
 
 @dataclass
 class FieldFindings:
-    """What is known of a config's fields. Fields go by dotted path.
+    """What is known about a config's fields, which are named by dotted path.
 
     Attributes:
-        base: the changes that make the model small; other changes are made on top of them.
-        is_cheap: whether the model of full size is small enough to be built often.
+        base: the changes that make the model small; other changes come on top of them.
+        is_cheap: whether the full-size model is small enough to be built often.
         turns: the fields that can be turned alone.
         active: the fields that change a tensor.
-        groups: changes of fields that belong together, such as lists of one length.
-        together: a field that is refused alone, with the flag that it needs.
+        groups: changes of fields that belong together, such as lists of equal length.
+        together: changes of a field that is refused alone, with the flag that it needs.
         alphabets: the texts that the items of a list may be.
-        pinned: the fields that are held at their defaults, with these.
+        pinned: the fields that keep their defaults, with these.
     """
 
     base: Changes = field(default_factory=dict)
@@ -78,9 +77,10 @@ class FieldFindings:
     pinned: Changes = field(default_factory=dict)
 
     def copied(self) -> FieldFindings:
-        """Return a copy that can be added to.
+        """Return a copy that can be changed.
 
-        The values of a `Turn` stay shared: what one class of a config takes, the others draw too.
+        The values of a `Turn` stay shared: a value that one class accepts is drawn for all classes
+        with this config.
         """
         return replace(
             self,
@@ -95,7 +95,7 @@ class FieldFindings:
 
     @property
     def turned(self) -> set[str]:
-        """The fields of which the reference code took another value."""
+        """The fields for which the reference code accepted another value."""
         turned = {*self.turns, *self.alphabets}
         for changes in (*self.groups, *self.together):
             turned |= changes.keys()
@@ -117,17 +117,17 @@ class FieldFindings:
 
 @dataclass
 class Exploration:
-    """The exploration of one class: its probes, its findings, and what remains of its budget.
+    """The exploration of one class: its probes, its findings, and its budget.
 
     Attributes:
-        subject: the code that is explored.
-        class_name: its class.
-        random: where chance comes from.
+        subject: the code to explore.
+        class_name: the class to explore.
+        random: the random generator.
         start: the changes without which the class cannot be built.
-        findings: what is known of the fields.
+        findings: what is known about the fields.
         budget: how many configs may be tried.
         knobs: the fields that can be turned, by path.
-        probes: the kept probes; the first one is of the base.
+        probes: the kept probes, that of the base first.
         error: why the last config was refused.
     """
 
@@ -143,7 +143,7 @@ class Exploration:
     _outlines: set[str] = field(default_factory=set)
 
     def try_out(self, changes: Mapping[str, Any], *, labels: bool = True) -> Probe | None:
-        """Return the probe of these changes, or None where the reference code refuses them."""
+        """Return the probe of these changes, or None if the reference code refuses them."""
         self.budget.tried += 1
         pinned = self.findings.pinned
         try:
@@ -157,7 +157,7 @@ class Exploration:
         return None
 
     def try_change(self, path: str, value: Any) -> Probe | None:
-        """Return the probe of the base with one field changed, or None where it is refused."""
+        """Return the probe of the base with one field changed, or None if it is refused."""
         return self.try_out({**self.findings.base, path: value})
 
     def keep(self, probe: Probe) -> None:
@@ -166,11 +166,11 @@ class Exploration:
         self._outlines.add(repr(probe.outline))
 
     def is_new(self, probe: Probe) -> bool:
-        """Whether no kept probe has the same tensors."""
+        """Whether no kept probe has the same tensors as this one."""
         return repr(probe.outline) not in self._outlines
 
     def asked(self) -> Iterator[Tree]:
-        """Yield what the code asked, probe by probe."""
+        """Yield the questions that the code asked, probe by probe."""
         for probe in self.probes:
             yield from probe.trace.asked
 
@@ -184,7 +184,7 @@ class Exploration:
 
     @property
     def fixed(self) -> dict[str, Any]:
-        """The fields that are pinned, or of which the reference code took no other value."""
+        """The fields that are pinned, or for which the reference code accepted no other value."""
         turned = self.findings.turned
         stated, given = self.subject.stated, self.subject.fields_of_given()
         return self.findings.pinned | {
@@ -196,11 +196,11 @@ class Exploration:
             and isinstance(knob.value, bool | int | str)
         }
 
-    # Fields that are held at their defaults
+    # Pinned fields
 
     @property
     def pinnable(self) -> list[str]:
-        """The fields that decide what there is and are at their defaults; bounds of loops first."""
+        """The fields at their defaults that decide which tensors exist; bounds of loops first."""
         findings = self.findings
         base_fields = self.subject.fields(self.subject.config(findings.base))
         given_fields = self.subject.fields_of_given()
@@ -224,19 +224,19 @@ class Exploration:
 
     @property
     def shrunk(self) -> list[str]:
-        """The fields that the base makes smaller, but for those whose names say "layers"."""
+        """The fields that the base makes smaller, except those that count layers by their names."""
         base = self.findings.base
         return [path for path in base if path not in self.start and not LAYER_COUNT.search(path)]
 
     def without(self, path: str) -> list[Probe]:
-        """Return the probes of configs that have a field at its default."""
+        """Return the probes that have a field at its default."""
         usual = self.probes[0].fields[path]
         return [probe for probe in self.probes if probe.fields[path] == usual]
 
     def pin(self, path: str) -> None:
-        """Hold a field at its default, and refuse configs that have another value.
+        """Pin a field to its default, and refuse configs with another value.
 
-        No expression was found for what the field decides.
+        This is done when no expression was found for what the field decides.
         """
         self.findings.pinned[path] = self.probes[0].fields[path]
         self.probes = self.without(path)
@@ -249,13 +249,13 @@ class Exploration:
 def begin(
     subject: Subject, class_name: str, seed: int = 0, pinned: Iterable[str] = ()
 ) -> Exploration:
-    """Return an exploration that knows nothing yet.
+    """Return a new exploration, without findings.
 
     Args:
         subject: the code to explore.
-        class_name: its class.
-        seed: decides what chance draws.
-        pinned: the fields that are held at their defaults from the start.
+        class_name: the class to explore.
+        seed: the seed of its random generator.
+        pinned: the fields that are pinned to their defaults from the start.
     """
     defaults = subject.fields(subject.config(subject.start)) if pinned else {}
     return Exploration(
@@ -268,7 +268,7 @@ def begin(
 
 
 def fields_used(probe: Probe) -> set[str]:
-    """Return the fields that the code used: in a dim, in a question, or as a loop's bound."""
+    """Return the fields that the code used: in a dim, in a question, or in a loop's bound."""
     trees = {*probe.trace.asked, *probe.trace.bounds}
     for tensor in probe.tensors.values():
         trees.update(tensor.dims)

@@ -1,6 +1,6 @@
-"""The strategies of an exploration: each one tries configs of one kind and keeps what is new.
+"""The strategies of an exploration: each tries configs of one kind and keeps what is new.
 
-The order in which they run is that of `explore`.
+`explore` runs them in order.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.state import Changes, Exploration
     from weighbridge.derive.probing.subject import Knob
 
-BIG_MODEL = 1200  # tensors of a model that takes too long to build again and again
-LEFT_FOR_ANSWERS = 0.4  # share of the budget that turning each field alone leaves to the rest
-LEFT_FOR_CHANCE = 0.35  # share that answers and pairs leave, so that random configs can be drawn
-MOST_CHANGES = 3  # values of one field that change tensors: two tell a line, a third confirms it
-MOST_TAKEN = 6  # values of one field that are taken at all
-TRIES_IN_VAIN = 2  # values that change no tensor, after which a field is left alone
-MOST_FLAGS = 8  # flags that a refused field is turned with
+BIG_MODEL = 1200  # tensors of a model that takes too long to build repeatedly
+LEFT_FOR_ANSWERS = 0.4  # share of the budget that turning fields one by one leaves to the rest
+LEFT_FOR_CHANCE = 0.35  # share that answers and pairs leave for random configs
+MOST_CHANGES = 3  # values of a field that change tensors: two determine a line, a third confirms it
+MOST_TAKEN = 6  # accepted values of one field
+TRIES_IN_VAIN = 2  # values that change no tensor, after which a field is given up
+MOST_FLAGS = 8  # flags with which a refused field is turned
 VALUES_WITH_FLAG = 2  # values of a refused field that are tried with each flag
-MOST_ITEMS = 64  # of a list whose items are exchanged; a longer one is no list of layers
-MOST_STAGES = 8  # items of a list that has one for each stage
-MOST_PAIRS = 120  # as many as 16 choices have
+MOST_ITEMS = 64  # items of a list whose items are exchanged; no list of layers is longer
+MOST_STAGES = 8  # items of a list with one item for each stage
+MOST_PAIRS = 120  # the number of pairs of 16 choices
 _STAGE_COUNT = re.compile("num_|stage|level|n_")
 
 
@@ -47,7 +47,7 @@ _STAGE_COUNT = re.compile("num_|stage|level|n_")
 
 
 def shrink(exploration: Exploration) -> None:
-    """Find a base of few layers, and keep it; keep the default too if it is cheap to build."""
+    """Find a base with few layers, and keep it; keep the default too if it is cheap to build."""
     findings, subject = exploration.findings, exploration.subject
     findings.base = dict(exploration.start)
     _add_optional(exploration)
@@ -58,7 +58,7 @@ def shrink(exploration: Exploration) -> None:
         value = default.fields.get(path)
         is_worked_out = isinstance(value, list) and subject.stated.get(path) is None
         if is_worked_out or path in {*findings.base, *findings.pinned}:
-            continue  # a list that is worked out follows from what it is worked out of
+            continue  # a computed list follows the fields that it is computed from
         for smaller in fewer(value):
             probe = exploration.try_change(path, smaller)
             if probe is not None and len(probe.tensors) < len(smallest.tensors):
@@ -70,14 +70,14 @@ def shrink(exploration: Exploration) -> None:
 
 
 def _add_optional(exploration: Exploration) -> None:
-    """Add the sub-configs to the base that are null by default, as far as they are taken."""
+    """Add the sub-configs that are null by default to the base, if the code accepts them."""
     for place in exploration.subject.optional:
         if exploration.try_change(place, {}) is not None:
             exploration.findings.base[place] = {}
 
 
 def _layer_counts(exploration: Exploration, probe: Probe) -> list[str]:
-    """Return the fields that loops run up to, or whose names say that they count layers."""
+    """Return the fields that bound loops, or that count layers by their names."""
     paths = {path for path in exploration.knobs if LAYER_COUNT.search(path)}
     paths |= names_in_all(probe.trace.bounds)
     for tree in probe.trace.asked:
@@ -87,11 +87,11 @@ def _layer_counts(exploration: Exploration, probe: Probe) -> list[str]:
     return sorted(paths & exploration.knobs.keys())
 
 
-# What is known of another class
+# The findings of another class
 
 
 def retry_known(exploration: Exploration, earlier: Exploration) -> None:
-    """Begin with what was learned of another class of the same config."""
+    """Begin with the findings about another class with the same config."""
     exploration.findings = earlier.findings.copied()
     base = exploration.subject.probe(exploration.class_name, exploration.findings.base)
     exploration.keep(base)
@@ -105,7 +105,7 @@ def retry_known(exploration: Exploration, earlier: Exploration) -> None:
 
 
 def turn_groups(exploration: Exploration) -> None:
-    """Turn the fields that are known to be taken together only."""
+    """Turn the fields that can only be turned together."""
     findings = exploration.findings
     for group in exploration.subject.together:
         probe = exploration.try_out({**findings.base, **group})
@@ -117,13 +117,13 @@ def turn_groups(exploration: Exploration) -> None:
 
 
 def used_first(exploration: Exploration) -> list[str]:
-    """Return the fields: those that the code was seen to use, then the others."""
+    """Return all fields, those that the code was seen to use first."""
     used = _all_fields_used(exploration)
     return sorted(exploration.knobs, key=lambda path: path not in used)
 
 
 def used_newly(exploration: Exploration, earlier: Exploration) -> list[str]:
-    """Return the fields that this class uses and that change nothing in the other."""
+    """Return the fields that this class uses and that change nothing in the earlier class."""
     used = _all_fields_used(exploration)
     active = earlier.findings.active
     return [path for path in exploration.knobs if path in used and path not in active]
@@ -137,7 +137,7 @@ def _all_fields_used(exploration: Exploration) -> set[str]:
 
 
 def turn_each(exploration: Exploration, paths: Iterable[str]) -> None:
-    """Turn fields, each alone."""
+    """Turn each field alone."""
     for path in paths:
         if exploration.budget.share_left < LEFT_FOR_ANSWERS:
             break
@@ -159,7 +159,7 @@ def _turn(exploration: Exploration, knob: Knob) -> None:
 
 
 def _turn_to_others(exploration: Exploration, knob: Knob, value: Any, taken: list[Any]) -> bool:
-    """Try other values, add those that are taken, and return whether any integer will do."""
+    """Try other values, add the accepted ones, and return whether any integer will do."""
     usual = exploration.probes[0]
     is_free = False
     changes = 0
@@ -186,10 +186,10 @@ def _is_size(value: Any) -> bool:
 
 
 def _teaches(exploration: Exploration, probe: Probe, value: Any, change: int) -> bool:
-    """Whether to keep the probe of a turned field that changes tensors for the nth time, or not.
+    """Whether to keep the probe of a turned field that changes tensors for the nth time.
 
-    Kept are the first change, later ones of values other than numbers that give new tensors, and,
-    where nothing changes (0), probes that ask what no other did.
+    Kept are the first change, later changes that give new tensors if the value is not a number,
+    and, if nothing changes (0), probes that ask a new question.
     """
     if not change:
         questions = {without_counts(tree) for tree in probe.trace.asked}
@@ -198,7 +198,7 @@ def _teaches(exploration: Exploration, probe: Probe, value: Any, change: int) ->
 
 
 def _leaves_something_out(exploration: Exploration, path: str, value: Any) -> bool:
-    """Whether a value is taken and gives other tensors, none of size 0; keep the probe if so."""
+    """Whether a value is accepted and gives other tensors, none of size 0; keep the probe if so."""
     probe = exploration.try_change(path, value)
     if probe is None or probe.outline == exploration.probes[0].outline:
         return False
@@ -210,7 +210,7 @@ def _leaves_something_out(exploration: Exploration, path: str, value: Any) -> bo
 
 
 def _turn_with_flag(exploration: Exploration, knob: Knob, value: Any) -> None:
-    """Turn a field that is refused alone together with a flag, one that the refusal names first."""
+    """Turn a field that is refused alone with a flag; try flags that the refusal names first."""
     base, refusal = exploration.findings.base, exploration.error
     flags = [
         other
@@ -235,7 +235,7 @@ def _turn_with_flag(exploration: Exploration, knob: Knob, value: Any) -> None:
 
 
 def answer_both_ways(exploration: Exploration) -> None:
-    """Try to turn every answer that was always the same: `x == "a"`, `x > 2`, `x in …`."""
+    """Try to get the other answer to questions always answered alike: `x == "a"`, `x > 2`."""
     knobs, active = exploration.knobs, exploration.findings.active
     for tree in dict.fromkeys(exploration.asked()):
         if exploration.budget.share_left < LEFT_FOR_CHANCE:
@@ -248,7 +248,7 @@ def answer_both_ways(exploration: Exploration) -> None:
 
 
 def _answer_differently(exploration: Exploration, knob: Knob, tree: Tree) -> None:
-    """Try the values of a field that a question about it alone suggests."""
+    """Try the values of a field that a question about this field alone suggests."""
     for value in values_about(tree):
         if value == knob.value or type(knob.value) not in (type(value), type(None)):
             continue
@@ -260,7 +260,7 @@ def _answer_differently(exploration: Exploration, knob: Knob, tree: Tree) -> Non
 
 
 def _make_equal(exploration: Exploration, one: str, other: str) -> None:
-    """Try two fields that the code compares at the same value."""
+    """Set two fields that the code compares to the same value."""
     usual = exploration.probes[0].fields
     for path, value in ((one, usual.get(other)), (other, usual.get(one))):
         if path not in exploration.knobs or type(value) is not int or usual.get(path) == value:
@@ -277,7 +277,7 @@ def _make_equal(exploration: Exploration, one: str, other: str) -> None:
 
 
 def exchange_items(exploration: Exploration) -> None:
-    """Find what the items of lists of texts may be."""
+    """Find the texts that the items of lists may be."""
     base = exploration.subject.config(exploration.findings.base)
     for path, value in exploration.subject.fields(base).items():
         is_of_texts = (
@@ -294,7 +294,7 @@ def exchange_items(exploration: Exploration) -> None:
 
 
 def _takes_item(exploration: Exploration, path: str, items: list[str], text: str) -> bool:
-    """Whether a list may hold a text, first or last; keep the probe if it is new."""
+    """Whether a list may hold a text as first or last item; keep the probe if it is new."""
     for at in dict.fromkeys((0, len(items) - 1)):
         probe = exploration.try_change(path, [*items[:at], text, *items[at + 1 :]])
         if probe is not None:
@@ -306,7 +306,7 @@ def _takes_item(exploration: Exploration, path: str, items: list[str], text: str
 
 
 def change_lengths(exploration: Exploration) -> None:
-    """Lengthen and shorten lists that belong together: one item for each stage."""
+    """Lengthen and shorten lists that belong together, with one item for each stage."""
     for (holder, length), lists in _lists_of_stages(exploration).items():
         counts = _stage_counts(exploration, holder, length)
         counted_or_not = (counts, []) if counts else ([],)
@@ -322,7 +322,7 @@ def change_lengths(exploration: Exploration) -> None:
 
 
 def _lists_of_stages(exploration: Exploration) -> dict[tuple[str, int], Changes]:
-    """Return the lists of each length in each config, with their values in the base, by path."""
+    """Return the lists of each length in each sub-config: their values in the base, by path."""
     lists: dict[tuple[str, int], Changes] = {}
     for path, knob in exploration.knobs.items():
         value = exploration.value_in_base(knob)
@@ -333,7 +333,7 @@ def _lists_of_stages(exploration: Exploration) -> dict[tuple[str, int], Changes]
 
 
 def _stage_counts(exploration: Exploration, holder: str, length: int) -> list[str]:
-    """Return the fields of a config that say how many stages there are, by their names."""
+    """Return the fields of a sub-config that count its stages, judging by their names."""
     return [
         path
         for path, knob in exploration.knobs.items()
@@ -345,7 +345,7 @@ def _stage_counts(exploration: Exploration, holder: str, length: int) -> list[st
 
 
 def _stepped(items: Any, step: int) -> Any:
-    """Return a list or tuple without its last item, or with that once more."""
+    """Return a list or tuple without its last item, or with this item repeated."""
     return items[:-1] if step < 0 else type(items)([*items, items[-1]])
 
 
@@ -353,9 +353,9 @@ def _stepped(items: Any, step: int) -> Any:
 
 
 def turn_pairs(exploration: Exploration, active: set[str]) -> None:
-    """Turn every two choices together, one of which is of an active field.
+    """Turn each pair of choices together if one of the two fields is active.
 
-    A field that a pair shows to change a tensor counts as active for the pairs after it.
+    A field that changes a tensor in a pair then counts as active.
     """
     choices: list[tuple[str, Any]] = []
     for path, turn in exploration.findings.turns.items():

@@ -1,4 +1,4 @@
-"""What derivation asks of the code that it runs: a model type of transformers or a class."""
+"""The interface of the code that derivation runs: a model type of transformers or a class."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Knob(NamedTuple):
-    """A field of a config that can be turned: its dotted path, its default, its annotation."""
+    """A config field that can be turned: its dotted path, its default, its annotation."""
 
     path: str
     value: Any
@@ -25,8 +25,8 @@ class Knob(NamedTuple):
 class Subject(Protocol):
     """Code to derive a blueprint from: its config, its classes, and what those build.
 
-    A config is whatever `config` returns, and is given back to `fields` alone. Changes and fields
-    go by dotted path.
+    A config may be any object: only the subject's own methods read it. Changes and fields are keyed
+    by dotted path.
     """
 
     family: str
@@ -34,11 +34,11 @@ class Subject(Protocol):
 
     @property
     def command(self) -> str:
-        """The command that derives it."""
+        """The command that derives the blueprint."""
 
     @property
     def reference(self) -> str:
-        """What the blueprint is held against, with its version."""
+        """What the blueprint is proved against, with its version."""
 
     @property
     def source(self) -> str:
@@ -46,7 +46,7 @@ class Subject(Protocol):
 
     @property
     def config_name(self) -> str:
-        """The name of what has the defaults."""
+        """The name of the class or object that has the defaults."""
 
     @property
     def code(self) -> str:
@@ -54,76 +54,76 @@ class Subject(Protocol):
 
     @property
     def start(self) -> dict[str, Any]:
-        """What a config must say for the base class to be built at all, or to be small enough."""
+        """The changes without which the base class cannot be built, or is too large."""
 
     @property
     def together(self) -> list[dict[str, Any]]:
-        """Fields that can be turned together only, with values that go together."""
+        """Groups of fields that can only be turned together, with values that fit together."""
 
     @property
     def pinned(self) -> list[str]:
-        """Fields to be held at their defaults: what they decide is no arithmetic."""
+        """Fields to keep at their defaults: no arithmetic expresses what they decide."""
 
     @property
     def taken(self) -> dict[str, Any]:
-        """Names, of no field, that the config takes, with what stands for an absent one."""
+        """Keywords that the config accepts and that are not fields, with their defaults."""
 
     @property
     def words(self) -> dict[str, dict[str, str]]:
-        """The words that older names have for the texts of a field, by that field."""
+        """By field, the words that older files use for its texts."""
 
     def aliases(self, fields: Iterable[str]) -> dict[str, str]:
-        """Other spellings of fields that the config reads, at every level."""
+        """Return other names of fields that the config accepts, at every level."""
 
     @property
     def sub_configs(self) -> dict[str, str]:
-        """The model type of each sub-config, by dotted path; ``""`` where it has none."""
+        """The model type of each sub-config, by dotted path; ``""`` if it has none."""
 
     @property
     def optional(self) -> dict[str, str]:
-        """The sub-configs that are null by default and can be given, and the model type of each."""
+        """The sub-configs that are null by default and can be given, with their model types."""
 
     @property
     def older_words(self) -> dict[str, str]:
-        """Words that older configs have in lists of texts, with what they are now."""
+        """Words that older configs use in lists of texts, with the current words."""
 
     @property
     def stated(self) -> dict[str, Any]:
-        """What each field is by default where its class says so, before any is worked out."""
+        """The defaults that the config class states, before it computes other fields."""
 
     def prefix(self, class_name: str) -> str:
-        """Return the name that a class has for the base model in it."""
+        """Return the name of the attribute in which a class holds the base model."""
 
     def task_classes(self) -> list[str]:
         """Return the other classes that take this config."""
 
     def check_class(self, class_name: str) -> None:
-        """See that there is another such class.
+        """Check that this task class exists.
 
         Raises:
-            WeighbridgeError: there is none.
+            WeighbridgeError: it does not.
         """
 
     def config(self, changes: Mapping[str, Any]) -> Any:
-        """Return the config that says no more than this."""
+        """Return the config with these changes, and defaults elsewhere."""
 
     def fields(self, config: Any) -> dict[str, Any]:
-        """Return the value of every field, remembering nothing."""
+        """Return the plain value of every field."""
 
     def fields_of_given(self) -> dict[str, Any]:
-        """Return what the fields of sub-configs are where those are given but say nothing."""
+        """Return the fields of sub-configs when those are given as empty objects."""
 
     def knobs(self, changes: Mapping[str, Any]) -> list[Knob]:
-        """Return every field that a config may set, with the value that it has here."""
+        """Return every field that a config may set, with its value under these changes."""
 
     def nested(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return changes as a JSON file has them."""
+        """Return changes as nested objects, as in a JSON file."""
 
     def remembered(self, probe: Probe) -> tuple[dict[str, Any], SymbolicTrace]:
-        """Return a probe's fields as made of values that remember, and their trace."""
+        """Return a probe's fields, computed from values that remember, and their trace."""
 
     def probe(self, class_name: str, changes: Mapping[str, Any], *, labels: bool = True) -> Probe:
-        """Build a class on the config of these changes.
+        """Build a class on the config with these changes.
 
         Raises:
             Exception: whatever the code raises on a config that it refuses.
@@ -133,18 +133,18 @@ class Subject(Protocol):
         """Return a config with this implementation of attention.
 
         Raises:
-            UsageError: it has no field that chooses one, and this is not the one that there is.
+            UsageError: no field selects the implementation, and this is not the only one.
         """
 
     def build(self, class_name: str, config: Any) -> nn.Module:
-        """Build a class on a config, with values.
+        """Build a class on a config, with weights.
 
         Raises:
             Exception: whatever the code raises on a config that it refuses.
         """
 
     def in_files(self, class_name: str, changes: Mapping[str, Any]) -> Files | None:
-        """Build a class on the config of these changes, and return what files hold, if other.
+        """Return what files hold for a class on this config; None if the module's own tensors.
 
         Raises:
             Exception: whatever the code raises.

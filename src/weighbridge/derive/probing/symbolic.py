@@ -1,10 +1,10 @@
-"""Values that remember: a number, text, flag or list with the expression that gave it.
+"""Values that remember: a number, text, flag or list with the expression that computed it.
 
-Reference code is run as it is, on such values: ``config.hidden_size // config.num_attention_heads``
-is 64 and knows to be ``hidden_size // num_attention_heads``. A `SymbolicTrace` keeps what the code
-asks on its way (``i < first_k_dense_replace``) and the bounds of its loops. The counter of a loop
-is a node of its own, ``("loop", site, 3)``: which index of a tensor's name it is shows only when
-all names are known.
+Reference code runs unchanged on such values: ``config.hidden_size // config.num_attention_heads``
+is 64 and remembers ``hidden_size // num_attention_heads``. A `SymbolicTrace` keeps the questions
+that the code asks meanwhile (``i < first_k_dense_replace``) and the bounds of its loops. A loop's
+counter is a separate kind of node, ``("loop", site, 3)``: only when all names are known is it clear
+which index of a tensor's name it is.
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ if TYPE_CHECKING:
 
     from weighbridge.algebra.expr import Tree
 
-# Nodes of the largest expression. No shape needs more; a sum in a loop over layers would grow on.
+# Nodes of the largest expression. No shape needs more; a sum over a loop would grow without end.
 LARGEST = 60
-# Expressions of one kind in a trace: some models ask as many questions for each of many layers.
+# Expressions of one kind in a trace: some models ask the same questions again for every layer.
 MOST_NOTED = 4000
 
 
 class SymbolicTrace:
-    """What a run of reference code asked and computed, in order: keys of dicts, for their order.
+    """What a run of reference code asked and computed, as the keys of dicts, which keep the order.
 
-    ``asked`` are conditions, ``bounds`` the numbers that loops ran up to, ``computed`` integers on
-    the way.
+    ``asked`` holds conditions, ``bounds`` the lengths of loops, ``computed`` intermediate integers.
     """
 
     def __init__(self) -> None:
@@ -40,7 +39,7 @@ class SymbolicTrace:
         self.computed: dict[Tree, None] = {}
 
     def note(self, kind: dict[Tree, None], tree: Tree) -> None:
-        """Keep an expression, its loop counters as counters."""
+        """Keep an expression, with loop counters in place of their values."""
         if len(kind) < MOST_NOTED:
             kind[without_counts(tree)] = None
 
@@ -50,7 +49,7 @@ _traces: list[SymbolicTrace] = []
 
 @contextmanager
 def tracing() -> Iterator[SymbolicTrace]:
-    """Write down what symbolic values are asked inside the block."""
+    """Record what the code asks and computes inside the block."""
     trace = SymbolicTrace()
     _traces.append(trace)
     try:
@@ -60,7 +59,7 @@ def tracing() -> Iterator[SymbolicTrace]:
 
 
 def without_counts(tree: Tree) -> Tree:
-    """Return a tree with each counter in place of the value it had: ``("loop", site)``."""
+    """Return a tree whose loop counters have no values: ``("loop", site)``."""
     if tree[0] == "loop":
         return tree[:2]
     if tree[0] in ("name", "value"):
@@ -76,7 +75,7 @@ def node_count(tree: Tree) -> int:
 
 
 def tree_of(value: Any) -> Tree:
-    """Return the expression that a value remembers, or the value itself as one."""
+    """Return the expression that a value remembers, or a plain value as an expression."""
     if isinstance(value, Symbolic):
         return value.tree
     if isinstance(value, list | tuple):
@@ -85,7 +84,7 @@ def tree_of(value: Any) -> Tree:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value that remembers nothing."""
+    """Return a value as a plain value, which remembers nothing."""
     if isinstance(value, SymbolicFlag):
         return builtins.bool(int.__int__(value))
     if isinstance(value, SymbolicInt):
@@ -102,7 +101,7 @@ def plain_value(value: Any) -> Any:
 
 
 def lift(value: Any, tree: Tree) -> Any:
-    """Return a value that remembers this expression, or itself if it cannot, as None cannot."""
+    """Return a value that remembers this expression; unchanged if it cannot, such as None."""
     if isinstance(value, Symbolic):
         value = plain_value(value)
     if value is None or node_count(tree) > LARGEST:
@@ -127,19 +126,19 @@ def _lifted_items(values: Sequence[Any], tree: Tree) -> list[Any]:
 
 
 def note_question(tree: Tree) -> None:
-    """Keep what is asked in every open trace."""
+    """Add a question to every open trace."""
     for trace in _traces:
         trace.note(trace.asked, tree)
 
 
 def note_bound(tree: Tree) -> None:
-    """Keep what a loop runs up to in every open trace."""
+    """Add the length of a loop to every open trace."""
     for trace in _traces:
         trace.note(trace.bounds, tree)
 
 
 class Symbolic:
-    """The mark of a value that remembers its expression in ``tree``."""
+    """The base of values that remember their expression, in ``tree``."""
 
     tree: Tree
 
@@ -174,12 +173,12 @@ _COMPARISONS = {
 
 
 def is_numeric(value: Any) -> bool:
-    """Whether arithmetic takes a value."""
+    """Whether arithmetic accepts a value."""
     return isinstance(value, int | float)
 
 
 def numeric_tree(value: Any) -> Tree:
-    """Return a flag as the number that arithmetic takes it for."""
+    """Return the tree of a number; a flag counts as 0 or 1, as in arithmetic."""
     if isinstance(value, SymbolicFlag):
         return ("if", value.tree, ("value", 1), ("value", 0))
     if isinstance(value, bool):
@@ -217,7 +216,7 @@ def _comparison(kind: str, of_plain: Callable[[Any, Any], Any]) -> Callable[[Any
 
 
 class SymbolicNumber(Symbolic):
-    """The arithmetic and the comparisons of numbers that remember."""
+    """Arithmetic and comparisons for numbers that remember."""
 
     def __neg__(self) -> Any:
         return lift(-plain_value(self), ("neg", tree_of(self)))
@@ -251,7 +250,7 @@ for _kind, (_name, _operate) in _COMPARISONS.items():
     setattr(SymbolicNumber, f"__{_name}__", _comparison(_kind, _operate))
 
 
-class SymbolicInt(SymbolicNumber, int):  # type: ignore[misc]  # it rounds as numbers do
+class SymbolicInt(SymbolicNumber, int):  # type: ignore[misc]  # rounding differs
     """An integer that remembers."""
 
     def __new__(cls, value: int, tree: Tree) -> Self:
@@ -264,7 +263,7 @@ class SymbolicInt(SymbolicNumber, int):  # type: ignore[misc]  # it rounds as nu
 
 
 class SymbolicFlag(SymbolicInt):
-    """True or false, as 1 or 0, for bool has no subclasses. To look at it is a question."""
+    """True or false, as 1 or 0, since bool cannot be subclassed. Testing it is a question."""
 
     def __bool__(self) -> bool:
         note_question(self.tree)
@@ -322,7 +321,7 @@ class SymbolicText(Symbolic, str):  # noqa: SLOT000
 
 
 class SymbolicSequence(Symbolic):
-    """What lists and tuples that remember have in common."""
+    """The common parts of lists and tuples that remember."""
 
     def __iter__(self) -> Iterator[Any]:
         yield from walk(self, calling_site())
@@ -348,7 +347,7 @@ class SymbolicSequence(Symbolic):
 
 
 class SymbolicList(SymbolicSequence, list[Any]):
-    """A list that remembers, of items that do."""
+    """A list that remembers, with items that remember."""
 
     def __init__(self, items: list[Any], tree: Tree) -> None:
         super().__init__(items)
@@ -361,7 +360,7 @@ class SymbolicList(SymbolicSequence, list[Any]):
 
 
 class SymbolicTuple(SymbolicSequence, tuple[Any, ...]):  # noqa: SLOT001
-    """A tuple that remembers, of items that do."""
+    """A tuple that remembers, with items that remember."""
 
     def __new__(cls, items: list[Any], tree: Tree) -> Self:
         """Return the value with its expression."""
@@ -376,20 +375,20 @@ class SymbolicTuple(SymbolicSequence, tuple[Any, ...]):  # noqa: SLOT001
 
 
 def forgetful_items(sequence: Any) -> Iterator[Any]:
-    """Iterate over a list or tuple as Python does: its items are not those of a loop's round."""
+    """Iterate over a list or tuple as Python does, without a loop counter in its items."""
     if isinstance(sequence, list):
         return list.__iter__(sequence)
     return tuple.__iter__(sequence)
 
 
 def calling_site(up: int = 2) -> str:
-    """Return the place in the reference code that called."""
+    """Return the place of the call in the reference code."""
     frame = sys._getframe(up)
     return f"{frame.f_code.co_filename}:{frame.f_code.co_name}:{frame.f_lineno}"
 
 
 def walk(values: Any, site: str) -> Iterator[Any]:
-    """Yield items; those of a list that remembers as the item at the loop's counter."""
+    """Yield items; an item of a list that remembers is the one at the loop's counter."""
     if not isinstance(values, SymbolicSequence):
         yield from values
         return

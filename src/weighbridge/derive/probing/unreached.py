@@ -1,7 +1,7 @@
-"""What the probes never ran: lines of ``__init__`` methods that could decide a tensor.
+"""Code that no probe reached: lines of ``__init__`` methods that could decide a tensor.
 
-That unseen configs agree says nothing about code that no config reached. Such code is a hole, and
-is reported.
+Agreement on unseen configs says nothing about code that no config reached. Such code is reported as
+a hole.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _LONGEST_TEXT = 100  # characters of a line that are shown
 
 
 class UnreachedLine(NamedTuple):
-    """A line of reference code that was never executed, in its method."""
+    """A line of reference code that was never executed."""
 
     file: str
     number: int
     method: str
     text: str
     tests: tuple[str, ...]
-    """The conditions that it stands under."""
+    """The conditions around the line."""
     near: Mapping[str, Any] = {}
-    """A config that executes its method."""
+    """A config that executes the line's method."""
 
     def __str__(self) -> str:
         return f"{os.path.basename(self.file)}: {self.method}: `{self.text}`"
 
 
 class Runs:
-    """Which lines of a family's code were executed, over all classes and configs."""
+    """The lines of a family's code that were executed, over all classes and configs."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
@@ -53,7 +53,7 @@ class Runs:
     ) -> list[UnreachedLine]:
         """Return the lines of a class's ``__init__`` methods that no config executes.
 
-        The configs are those of earlier calls and these.
+        The configs of earlier calls count too.
         """
         for changes in configs:
             key = f"{class_name} {sorted(changes.items(), key=str)}"
@@ -115,9 +115,9 @@ def _source(path: str) -> list[str]:
 
 @cache
 def _statements(path: str) -> dict[int, list[tuple[ast.stmt, str, tuple[str, ...]]]]:
-    """Return what can decide a tensor in each ``__init__``, by the method's first line.
+    """Return the statements of each ``__init__`` that can decide a tensor, by its first line.
 
-    Each statement comes with the name of its method and the conditions that it stands under.
+    Each statement comes with the name of its method and the conditions around it.
     """
     statements = {}
     for kind, method in _init_methods(path):
@@ -138,7 +138,7 @@ def _init_methods(path: str) -> Iterator[tuple[ast.ClassDef, ast.FunctionDef]]:
 
 
 def _under(node: ast.AST, tests: tuple[str, ...]) -> Iterator[tuple[ast.stmt, tuple[str, ...]]]:
-    """Yield the simple statements inside a node with the conditions that each stands under."""
+    """Yield the simple statements inside a node, each with the conditions around it."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, _SIMPLE):
             yield child, tests
@@ -150,15 +150,17 @@ def _under(node: ast.AST, tests: tuple[str, ...]) -> Iterator[tuple[ast.stmt, tu
 
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
 # Calls that print, or fill tensors with values.
-_TALK = re.compile(
+_MESSAGE_CALLS = re.compile(
     r"^(logger|warnings|logging|self\.(_?init_\w*|post_init|register_buffer)|deepspeed\.)"
 )
 
 
 def _decides(node: ast.stmt) -> bool:
-    """Whether a statement can decide a tensor: it makes something that is more than a message."""
+    """Whether a statement can decide a tensor: it creates something, and is not just a message."""
     if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Call) and not _TALK.match(ast.unparse(node.value))
+        return isinstance(node.value, ast.Call) and not _MESSAGE_CALLS.match(
+            ast.unparse(node.value)
+        )
     value = getattr(node, "value", None)
     return value is not None and any(
         isinstance(part, ast.Call | ast.BinOp | ast.IfExp) for part in ast.walk(value)
