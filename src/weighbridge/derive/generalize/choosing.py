@@ -1,6 +1,6 @@
-"""Chooses among expressions by cost: which conditions, alone or combined, tell places apart.
+"""Chooses conditions by cost: which of them, alone or combined, distinguish places.
 
-Many conditions fit a few observations by chance. The cheaper of two is believed, so a cost says how
+Many conditions fit a few observations by chance. The cheapest is believed, so a cost says how
 unlikely it is that code really asks such a question.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Cost(NamedTuple):
-    """What it costs to believe an expression, and why that much."""
+    """The cost of believing an expression, and the reason for it."""
 
     cost: float
     reason: str
@@ -33,38 +33,38 @@ class Cost(NamedTuple):
 COSTS: dict[str, Cost] = {
     # conditions
     "asked": Cost(1, "the code was seen to ask it"),
-    "node": Cost(0.1, "of two questions that were asked, the shorter has fewer ways to be chance"),
-    "is null": Cost(1.2, "code often asks `is None`, where no symbolic value can see it"),
-    "is true": Cost(2.5, "a flag is made to be asked, but one that was asked is listed above"),
-    "equals text": Cost(3, "code looks a text up in a dict, which is not seen"),
-    "is not empty": Cost(4, "less usual than a question about what the list holds"),
-    "is over 0": Cost(4, "a number that is compared was nearly always seen to be"),
-    "is over 1": Cost(5, "as over 0, and 1 is the rarer bound"),
-    "guard": Cost(0.3, "a test for null in front: the same question bare is simpler"),
-    "negation": Cost(0.2, "of a condition and its opposite, the one that was asked reads better"),
-    # conditions on an index, which code asks where its counter is a plain number
-    "text at index": Cost(4, "layer_types[i] == ... is how configs give each layer its kind"),
-    "text at index, cyclic": Cost(4.5, "the same of a pattern that repeats, which is rarer"),
-    "is last": Cost(5, "the last layer is often built otherwise"),
+    "node": Cost(0.1, "the shorter of two questions is less likely to fit by chance"),
+    "is null": Cost(1.2, "code often asks `is None`, which leaves no trace"),
+    "is true": Cost(2.5, "flags are meant to be asked, but a question on a flag leaves a trace"),
+    "equals text": Cost(3, "code looks a text up in a dict, which leaves no trace"),
+    "is not empty": Cost(4, "rarer than a question about the contents of the list"),
+    "is over 0": Cost(4, "a comparison of a number nearly always leaves a trace"),
+    "is over 1": Cost(5, "as over 0, and 1 is a rarer bound"),
+    "guard": Cost(0.3, "a test for null in front: the question without it is simpler"),
+    "negation": Cost(0.2, "the form in which a question was asked reads better than its opposite"),
+    # conditions on an index: code asks them of a plain counter, which leaves no trace
+    "text at index": Cost(4, "layer_types[i] == ... is how configs state the kind of each layer"),
+    "text at index, cyclic": Cost(4.5, "the same for a repeating pattern, which is rarer"),
+    "is last": Cost(5, "the last layer is often built differently"),
     "is number": Cost(5, "so is the first; each later index costs 1 more"),
-    "in list": Cost(5, "lists of layer numbers are made to be asked so"),
-    "below number": Cost(6, "a bound without a name is rarer than an exception at one index"),
-    "below field": Cost(6, "code that compares with a field was nearly always seen to"),
-    "is multiple": Cost(6, "every second to fourth layer, with no field that says so"),
+    "in list": Cost(5, "lists of layer numbers are meant to be asked this way"),
+    "below number": Cost(6, "an unnamed bound is rarer than an exception at one index"),
+    "below field": Cost(6, "a comparison with a field nearly always leaves a trace"),
+    "is multiple": Cost(6, "every second to fourth layer, without a field for it"),
     "is 1 over multiple": Cost(6.2, "the same counted from 1, which is rarer"),
     # combinations of conditions
     "several": Cost(3, "three or four conditions fit by chance more easily than two"),
     # numbers whose expression was lost
     "field": Cost(1, "most sizes are fields"),
-    "index": Cost(1, "an index is as near as a field"),
-    "bound": Cost(1.5, "what a loop ran up to was computed, but perhaps for something else"),
-    "length": Cost(2, "the length of a list field, where one field would do"),
-    "item at index": Cost(3, "lists of sizes have one for each stage"),
+    "index": Cost(1, "an index is as likely as a field"),
+    "bound": Cost(1.5, "the bound of a loop was computed, but perhaps for something else"),
+    "length": Cost(2, "the length of a list is less likely than a field"),
+    "item at index": Cost(3, "lists of sizes have one item for each stage"),
     "last item": Cost(3, "the width after the last stage"),
     "first item": Cost(3, "the width before the first stage"),
-    "sum of items": Cost(3.2, "the number of all layers of all stages"),
-    "item beside index": Cost(3.5, "the stage before or after, less usual than its own"),
-    "second item": Cost(4, "no stage has a reason to be looked up but the ends"),
+    "sum of items": Cost(3.2, "the number of layers in all stages"),
+    "item beside index": Cost(3.5, "the stage before or after, rarer than the stage itself"),
+    "second item": Cost(4, "only the first and last stages are usually looked up"),
     "power of 2": Cost(4, "widths that double with each stage"),
 }
 
@@ -74,9 +74,9 @@ def cost(kind: str) -> float:
     return COSTS[kind].cost
 
 
-MOST_COMBINED = 4  # conditions under one `and` or `or`: more of them fit nearly anything
-MOST_PAIRED = 1200  # conditions that are tried in pairs, of which there are their square
-COST_WEIGHT = 0.15  # how much a unit of cost takes off a condition's gain: ties go to the cheaper
+MOST_COMBINED = 4  # conditions in one `and` or `or`; more would fit nearly anything
+MOST_PAIRED = 1200  # conditions that are tried in pairs; the pairs grow with the square
+COST_WEIGHT = 0.15  # how much a unit of cost lowers a condition's gain: ties go to the cheaper
 
 
 def condition_of(
@@ -86,9 +86,9 @@ def condition_of(
 
     Args:
         trees: conditions, cheap ones first.
-        costs: the cost of each.
-        table: a row for each: where it is true.
-        wanted: where the condition must be true.
+        costs: the cost of each condition.
+        table: a row for each condition: the places where it is true.
+        wanted: the places where the result must be true.
     """
     return _alone(trees, table, wanted) or _several(trees, costs, table, wanted)
 
@@ -106,12 +106,12 @@ def _alone(trees: Sequence[Tree], table: Flags, wanted: Flags) -> Tree | None:
 def _several(
     trees: Sequence[Tree], costs: Sequence[float], table: Flags, wanted: Flags
 ) -> Tree | None:
-    """Return the cheapest `and` or `or` of two conditions or a few, else an `or` of `and`s."""
+    """Return the cheapest `and` or `or` of a few conditions, or else an `or` of `and`s."""
     both = np.concatenate([table, ~table])
     all_trees = [*trees, *[negated(tree) for tree in trees]]
     all_costs = np.array([*costs, *[price + cost("negation") for price in costs]])
     best: tuple[float, list[int], str] | None = None
-    # not (a or b) is (not a) and (not b): turned round, an `or` is found as an `and` is
+    # not (a or b) is (not a) and (not b): an `or` is found as an `and` of opposites
     for kind, rows, goal in (("and", both, wanted), ("or", ~both, ~wanted)):
         combined = _conjunction(rows, goal, all_costs)
         if combined is not None and (best is None or combined[0] < best[0]):
@@ -123,7 +123,7 @@ def _several(
 
 
 def _conjunction(rows: Flags, wanted: Flags, costs: Costs) -> tuple[float, list[int]] | None:
-    """Return the rows, two or else a few, that are all true where wanted only; and their price."""
+    """Return two or a few rows that are all true exactly where wanted, with their price."""
     holding = np.where(rows[:, wanted].all(axis=1))[0]
     holding = holding[np.argsort(costs[holding], kind="stable")][:MOST_PAIRED]
     if not len(holding):
@@ -142,7 +142,7 @@ def _conjunction(rows: Flags, wanted: Flags, costs: Costs) -> tuple[float, list[
 
 
 def _cover(rows: Flags, costs: Costs) -> list[int]:
-    """Pick a few rows, cheap ones first, so that each column has a false one; none if none do."""
+    """Pick a few cheap rows so that each column has a false one; empty if there are none."""
     open_columns = np.ones(rows.shape[1], dtype=bool)
     chosen: list[int] = []
     while open_columns.any() and len(chosen) < MOST_COMBINED:
@@ -158,7 +158,7 @@ def _cover(rows: Flags, costs: Costs) -> list[int]:
 
 
 def _alternatives(trees: list[Tree], costs: Costs, table: Flags, wanted: Flags) -> Tree | None:
-    """Return an `or` of a few `and`s, each grown around a place that is wanted and still open."""
+    """Return an `or` of a few `and`s, each grown around a wanted place not yet covered."""
     uncovered = wanted.copy()
     alternatives: list[list[Tree]] = []
     while uncovered.any() and len(alternatives) < MOST_COMBINED:
@@ -194,7 +194,7 @@ def _grown(costs: Costs, table: Flags, wanted: Flags, uncovered: Flags) -> list[
 
 
 def _factored(alternatives: list[list[Tree]]) -> Tree:
-    """Return an `or` of `and`s with what all have in common taken out: a and (b or c)."""
+    """Return an `or` of `and`s with their common conditions factored out: a and (b or c)."""
     shared = list(alternatives[0])
     for alternative in alternatives:
         shared = [tree for tree in shared if tree in alternative]

@@ -1,4 +1,4 @@
-"""On what condition something exists: questions that the reference code asked, and some more."""
+"""Conditions for existence: questions that the reference code asked, and a few more."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 TRUE: Tree = ("value", True)
 FALSE: Tree = ("value", False)
 
-# Numbers that code is assumed to write into a comparison with an index. Larger ones fit by chance.
+# Numbers that code may plausibly compare an index with. Larger ones fit by chance.
 FIRST_INDICES = range(3)
 LOWEST_BOUND = 2  # index < 1 is index == 0
 PERIODS = (2, 3, 4)
 
 
 class _Options(NamedTuple):
-    """The conditions that tell places of a level apart, cheapest first: where each is true."""
+    """The conditions that distinguish places of a level, cheapest first, and where each holds."""
 
     trees: list[Tree]
     costs: list[float]
@@ -40,7 +40,7 @@ class _Options(NamedTuple):
 
 
 class Questions:
-    """The conditions that the reference code asked or could have asked, for any place."""
+    """The conditions that the reference code asked, or could have asked, at any place."""
 
     def __init__(self, observations: Sequence[Observation]) -> None:
         self._observations = observations
@@ -50,7 +50,7 @@ class Questions:
     def condition(self, level: Level, wanted: Flags, mask: Flags, counts: Counts) -> Tree | None:
         """Return a condition that is true where wanted, and false elsewhere under the mask.
 
-        ``counts`` says how many modules each list has.
+        ``counts`` gives the number of modules in each list.
         """
         key = level.path, wanted.tobytes(), mask.tobytes()
         if key not in self._answers:
@@ -68,7 +68,7 @@ class Questions:
         return condition_of(trees, costs, table[:, mask], wanted)
 
     def _options_of(self, level: Level, counts: Counts) -> _Options:
-        """Return the conditions for a level; of those that agree everywhere, the cheapest."""
+        """Return the conditions for a level; the cheapest of those that agree everywhere."""
         cheapest: dict[bytes, tuple[float, Tree, Flags]] = {}
         for tree, price in self._questions_about(level, counts):
             truth = self._truth(level, tree)
@@ -90,7 +90,7 @@ class Questions:
         )
 
     def _questions_about(self, level: Level, counts: Counts) -> Priced:
-        """Yield what can be asked at the places of a level, loop counters read as its indices."""
+        """Yield the questions for the places of a level; its indices stand for loop counters."""
         index_questions = _index_questions(level, self._varied_fields, counts)
         for question, price in itertools.chain(self.asked.items(), index_questions):
             for tree in resolutions(question, level.depth):
@@ -112,7 +112,7 @@ class Questions:
 
     @cached_property
     def _varied_fields(self) -> dict[str, list[Any]]:
-        """The values that each field has in all observations, of the fields that have several."""
+        """The values in all observations of each field that has more than one."""
         varied: dict[str, list[Any]] = {}
         every_name = itertools.chain.from_iterable(seen.fields for seen in self._observations)
         for name in dict.fromkeys(every_name):
@@ -122,7 +122,7 @@ class Questions:
         return varied
 
     def _truth(self, level: Level, tree: Tree) -> tuple[Tree, Flags] | None:
-        """Return a condition, guarded against nulls that it cannot bear, and where it is true."""
+        """Return a condition, guarded against nulls where it fails on them, and where it holds."""
         has_index = any(leaf[0] == "index" for leaf in leaves(tree))
         environments: list[Mapping[str, Any]] = [seen.fields for seen in self._observations]
         if has_index:
@@ -143,7 +143,7 @@ class Questions:
 def _guarded(
     tree: Tree, answers: list[Any], environments: list[Mapping[str, Any]]
 ) -> tuple[Tree, list[Any]]:
-    """Return a condition that has no answer somewhere with guards in front, and its answers."""
+    """Return a condition that fails somewhere with guards in front, and its answers."""
     pairs = zip(environments, answers, strict=True)
     nulls = _nulls(
         field_names(tree), [environment for environment, answer in pairs if answer is None]
@@ -171,7 +171,7 @@ def _is_false_somewhere(tree: Tree, environments: Sequence[Mapping[str, Any]]) -
 
 
 def _guards(tree: Tree) -> Iterator[Tree]:
-    """Yield what a tree needs to have a value: no divisor is 0, no index is past its list."""
+    """Yield the conditions for a tree to have a value: divisors are not 0, indices are in range."""
     kind, *operands = tree
     if kind in ("//", "%", "/"):
         yield ("!=", operands[1], ("value", 0))
@@ -183,7 +183,7 @@ def _guards(tree: Tree) -> Iterator[Tree]:
 
 
 def _field_questions(name: str, values: list[Any]) -> Priced:
-    """Yield conditions on a field that code can ask without being seen."""
+    """Yield conditions on a field that code can check without leaving a trace."""
     kinds = {type(value) for value in values}
     field: Tree = ("name", name)
     if kinds == {bool}:
@@ -202,7 +202,7 @@ def _field_questions(name: str, values: list[Any]) -> Priced:
 
 
 def _index_questions(level: Level, fields: Mapping[str, list[Any]], counts: Counts) -> Priced:
-    """Yield conditions on an index that code can ask without being seen."""
+    """Yield conditions on an index that code can check without leaving a trace."""
     lists = [level.path]
     while list_above(lists[-1]):
         lists.append(list_above(lists[-1]))
@@ -224,7 +224,7 @@ def _index_questions(level: Level, fields: Mapping[str, list[Any]], counts: Coun
 
 
 def _comparisons_with(index: Tree, name: str, values: list[Any]) -> Priced:
-    """Yield conditions on an index and a field."""
+    """Yield conditions that compare an index with a field."""
     field: Tree = ("name", name)
     lists = [value for value in values if isinstance(value, list)]
     if {type(value) for value in values} in ({int}, {int, type(None)}):

@@ -1,4 +1,4 @@
-"""How the reference fills in a config: defaults, fields that follow from others, spellings."""
+"""How the reference fills in a config: defaults, computed fields, spellings."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class FieldOrigins(NamedTuple):
-    """What a config's fields are when its file says nothing of them."""
+    """The values of fields that a config leaves out."""
 
     defaults: dict[str, Any]
     given: dict[str, Any]
-    """Other defaults, of sub-configs that are given but leave the field out."""
+    """Other defaults, for sub-configs that are given without the field."""
     computed: dict[str, Tree]
     nullable: set[str]
     unknown: list[str]
 
 
 class _Shown(NamedTuple):
-    """What probes and the config class itself show of a config's fields."""
+    """What probes and the config class itself show about a config's fields."""
 
     subject: Subject
     probes: Sequence[Probe]
@@ -44,15 +44,14 @@ def fill(
     implied: Mapping[str, Tree],
     never_kept: Container[str] = (),
 ) -> FieldOrigins:
-    """Return where each field that matters comes from, and each field that those need.
+    """Return where the used fields come from, and the fields that these need.
 
     Args:
-        subject: what has the config.
-        used: the fields that matter.
-        probes: configs that show what is made of them.
-        implied: what the model makes of fields that are null, as `settle` found it.
-        never_kept: the fields that the config class replaces whatever a config says, as `overruled`
-            found them.
+        subject: the code that the config belongs to.
+        used: the fields that the blueprint uses.
+        probes: configs that show the values of fields.
+        implied: the values that the model uses for null fields, from `settle`.
+        never_kept: the fields that the config class always replaces, from `overruled`.
     """
     shown = _Shown(subject, probes, _defaults(subject), subject.fields_of_given())
     origins = FieldOrigins({}, {}, {}, set(), [])
@@ -63,7 +62,7 @@ def fill(
             continue
         seen.add(name)
         if name in never_kept and subject.stated.get(name) is not None:
-            # an expression that names the field means what a config says, not what is made of it
+            # an expression that names the field means the config's value, not the class's
             origins.defaults[name] = subject.stated[name]
             tree = None
         else:
@@ -77,7 +76,7 @@ def fill(
 
 
 def _defaults(subject: Subject) -> dict[str, Any]:
-    """Return the value of every field by default, those of optional sub-configs too."""
+    """Return the default of every field, including those of optional sub-configs."""
     with_all = {**subject.start, **{place: {} for place in subject.optional}}
     return {
         **subject.fields(subject.config(with_all)),
@@ -92,7 +91,7 @@ def _stays_null(probe: Probe, name: str) -> bool:
 def _add_origin(
     origins: FieldOrigins, shown: _Shown, name: str, implied: Mapping[str, Tree]
 ) -> Tree | None:
-    """Add a field's default, if it has one, and return the expression that it follows, if any."""
+    """Add a field's default, if it has one; return the expression that computes it, if any."""
     default, given = shown.default.get(name), shown.given.get(name)
     rule = _rule(shown, name)
     tree = implied.get(name, rule)
@@ -112,7 +111,7 @@ def _add_origin(
 
 
 def _is_assumed(shown: _Shown, name: str, tree: Tree) -> bool:
-    """Whether a field follows from others only where its sub-config is given, and is fixed else."""
+    """Whether a field is computed only if its sub-config is given, and otherwise fixed."""
     default, given = shown.default.get(name), shown.given.get(name)
     if type(default) is not int or type(given) is not int:
         return False
@@ -120,7 +119,7 @@ def _is_assumed(shown: _Shown, name: str, tree: Tree) -> bool:
 
 
 def _if_null(shown: _Shown, name: str) -> Tree | None:
-    """Return what the reference puts in place of a null in a field that has a default."""
+    """Return what the reference puts in place of a null for a field that has a default."""
     nulled = [probe for probe in shown.probes if probe.changes.get(name, name) is None]
     filled_in = [probe for probe in nulled if probe.fields.get(name) is not None]
     if not filled_in or len(filled_in) < len(nulled):
@@ -129,7 +128,7 @@ def _if_null(shown: _Shown, name: str) -> Tree | None:
 
 
 def _rule(shown: _Shown, name: str) -> Tree | None:
-    """Return how a field follows from others; None where it has a value of its own by default."""
+    """Return how a field follows from others; None if it has a default of its own."""
     place, _, last = name.rpartition(".")
     labels = name.removesuffix("num_labels") + "id2label"
     if last == "num_labels" and labels in shown.default:
@@ -154,7 +153,7 @@ def _rule(shown: _Shown, name: str) -> Tree | None:
 def _has_own_value(shown: _Shown, name: str, place: str, free: Iterable[Probe]) -> bool:
     """Whether a field has a default that no other field changes.
 
-    A sub-config may have one default where it is given and another where it is not.
+    The default may depend on whether the sub-config is given.
     """
     if shown.subject.stated.get(name) is None:
         return False
@@ -167,7 +166,7 @@ def _has_own_value(shown: _Shown, name: str, place: str, free: Iterable[Probe]) 
 
 
 def _replaces_null(shown: _Shown, name: str, values: Sequence[Any]) -> bool:
-    """Whether a field always is its default where left out, and something else where it is null."""
+    """Whether a field has its default whenever it is left out, and another value when null."""
     default = shown.default.get(name)
     if default is None or not all(_is_identical(value, default) for value in values):
         return False
@@ -184,9 +183,9 @@ def _is_identical(one: Any, other: Any) -> bool:
 
 
 def respelled(subject: Subject, probes: Sequence[Probe]) -> dict[str, dict[str, str]]:
-    """Return the texts that the config class reads as others, by field.
+    """Return the texts that the config class reads as other texts, by field.
 
-    ``LEFT_OUT`` stands for one that it works out itself.
+    ``LEFT_OUT`` stands for a text in place of which the class computes a value.
     """
     spellings: dict[str, dict[str, str]] = {}
     ambiguous: set[str] = set()
@@ -205,7 +204,7 @@ def respelled(subject: Subject, probes: Sequence[Probe]) -> dict[str, dict[str, 
 
 
 def _texts_left_out(subject: Subject, probe: Probe) -> Iterator[tuple[str, str]]:
-    """Yield each field with a text in place of which the class has computed something."""
+    """Yield each field with a text in place of which the class computed a value."""
     for name, read in probe.fields.items():
         written = probe.changes.get(name, subject.stated.get(name))
         if isinstance(written, str) and not isinstance(read, str) and read is not None:
@@ -213,7 +212,7 @@ def _texts_left_out(subject: Subject, probe: Probe) -> Iterator[tuple[str, str]]
 
 
 def _texts_read(probe: Probe) -> Iterator[tuple[str, str, str]]:
-    """Yield each field with a text that the config says, and what the class reads it as."""
+    """Yield each field with a text of the config, and the text that the class reads it as."""
     for name, written in probe.changes.items():
         for text, meaning in zip(_texts(written), _texts(probe.fields.get(name)), strict=False):
             yield name, text, meaning

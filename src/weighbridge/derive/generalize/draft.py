@@ -1,4 +1,4 @@
-"""What some configs of a class have in common: its tensors, their dims, and when each exists."""
+"""Drafts: the common form of a class in some configs: tensors, dims, conditions for existence."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Drafted(NamedTuple):
-    """A tensor of a draft: its name with ``{0}``, ``{1}`` for indices, its dims, its tie if any.
+    """A tensor of a draft: its name with ``{0}``, ``{1}`` for indices, its dims, its ties if any.
 
-    Each tie is the name of another tensor, and the condition on which it is the same one.
+    Each tie is the name of another tensor, and the condition under which both are the same.
     """
 
     name: str
@@ -32,21 +32,21 @@ class Drafted(NamedTuple):
 
 @dataclass
 class Draft:
-    """What some probes have in common."""
+    """The common form of some probes."""
 
     repeats: dict[str, Tree | None] = field(default_factory=dict)
-    """How many modules a list has, by its path with indices."""
+    """The number of modules in each list, by its path with indices."""
     tensors: dict[str, Drafted] = field(default_factory=dict)
     buffers: dict[str, Drafted] = field(default_factory=dict)
     conditions: dict[str, Tree | None] = field(default_factory=dict)
-    """The condition of a path beyond that of the path above it; None where none was found."""
+    """The condition of a path, beyond its parent's; None if none was found."""
 
     def template(self, path: str) -> str:
-        """Return a path with ``{0}``, ``{1}`` for the indices into lists that repeat."""
+        """Return a path with ``{0}``, ``{1}`` for its indices into repeated lists."""
         return templated(path, self.repeats.__contains__)[0]
 
     def gives(self, probe: Probe) -> bool:
-        """Whether a probe holds what the draft predicts of its fields: names, shapes and ties."""
+        """Whether the draft predicts a probe's names, shapes and ties from its fields."""
         tensors = probe.tensors.items()
         shapes = {name: tensor.shape for name, tensor in tensors}
         ties = {name: tensor.tied_to for name, tensor in tensors if tensor.tied_to}
@@ -66,7 +66,7 @@ class Draft:
 
 
 def predicted(draft: Draft, fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the shape of every tensor under these fields, and what each tied one is tied to."""
+    """Return the shape of every tensor for these fields, and the target of each tied one."""
     shapes: dict[str, Any] = {}
     ties: dict[str, str] = {}
     places: dict[str, list[Environment]] = {}
@@ -87,8 +87,8 @@ def predicted(draft: Draft, fields: Mapping[str, Any]) -> tuple[dict[str, Any], 
 
 
 def _list_places(draft: Draft, list_path: str, fields: Mapping[str, Any]) -> list[Environment]:
-    """Return the environment of each item of a list, of the root where the path is empty."""
-    path_of: dict[str, str] = {}  # of the list that an index runs through
+    """Return the environment of each item of a list, or of the root for an empty path."""
+    path_of: dict[str, str] = {}  # the path of the list for each index
     while list_path:
         path_of[f"@{list_path.count('{')}"] = list_path
         list_path = list_above(list_path)
@@ -116,7 +116,7 @@ def _tied_to(tensor: Drafted, environment: Environment) -> str | None:
 
 
 def _exists(draft: Draft, path: str, list_path: str, environment: Mapping[str, Any]) -> bool:
-    """Whether the conditions of all paths from below a list down to this one hold."""
+    """Whether the conditions of all paths from a list down to this path hold."""
     for part in paths_below(list_path, path):
         condition = draft.conditions.get(part, TRUE)
         if condition is None or not value_at(condition, environment):

@@ -1,4 +1,4 @@
-"""What a few configs show: their observations, the lists that repeat in them, what code asked."""
+"""The evidence of a few configs: observations, repeated lists, and the questions of the code."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class Evidence:
-    """Observations with what was learned of their lists so far."""
+    """Observations, with what is known so far about their lists."""
 
     def __init__(self, observations: Sequence[Observation], *, guess: bool) -> None:
         self.observations = observations
         self.repeats: dict[str, Tree | None] = {}
-        """How many modules each list has; None where no expression gives it."""
+        """The number of modules in each list; None if no expression gives it."""
         self.levels: dict[str, Level] = {
             "": Level("", [(row, ()) for row in range(len(observations))], observations, {})
         }
@@ -32,7 +32,7 @@ class Evidence:
 
     @cached_property
     def float_fields(self) -> frozenset[str]:
-        """The fields that are no integers."""
+        """The fields that have floats as values."""
         floats: set[str] = set()
         for observation in self.observations:
             fields = observation.fields.items()
@@ -40,15 +40,15 @@ class Evidence:
         return frozenset(floats)
 
     def template(self, path: str) -> tuple[str, tuple[int, ...]]:
-        """Return a path with ``{0}``, ``{1}`` for the indices into lists that repeat, and them."""
+        """Return a path with ``{0}``, ``{1}`` for its indices into repeated lists, and these."""
         return templated(path, self.repeats.__contains__)
 
     def environment(self, place: Place) -> Environment:
-        """Return what an expression can name at a place."""
+        """Return the values that an expression can name at a place."""
         return environment(self.observations, place)
 
     def environments(self, places: Iterable[Place]) -> list[Mapping[str, Any]]:
-        """Return what an expression can name at each of these places."""
+        """Return the values that an expression can name at each of these places."""
         return [environment(self.observations, place) for place in places]
 
     def condition(self, level: Level, wanted: Flags, mask: Flags) -> Tree | None:

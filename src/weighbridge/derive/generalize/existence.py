@@ -1,4 +1,4 @@
-"""Names with their places, and on what condition something stands under each path."""
+"""Names with their places, and the condition under which each path exists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Templated(NamedTuple):
-    """A name with ``{0}``, ``{1}`` for indices, and the full name at each place that has it."""
+    """A name with ``{0}``, ``{1}`` for indices, and its full name at each place."""
 
     template: str
     level: Level
@@ -25,7 +25,7 @@ class Templated(NamedTuple):
 
 
 def templates(evidence: Evidence, names: Sequence[Iterable[str]]) -> list[Templated]:
-    """Return the names of each observation as templates, in one order that keeps each one's."""
+    """Return the names of all observations as templates, in an order that agrees with each."""
     names_of: dict[str, dict[Place, str]] = {}
     orders: list[list[str]] = []
     for row, observed_names in enumerate(names):
@@ -42,7 +42,7 @@ def templates(evidence: Evidence, names: Sequence[Iterable[str]]) -> list[Templa
 
 
 def conditions(evidence: Evidence, named: Iterable[Templated]) -> dict[str, Tree | None]:
-    """Return when each path exists, given that the path above it does; None if no condition fits.
+    """Return the condition under which each path exists if its parent does; None if none fits.
 
     A path that always exists is left out.
     """
@@ -58,7 +58,7 @@ def conditions(evidence: Evidence, named: Iterable[Templated]) -> dict[str, Tree
 
 
 def _present(evidence: Evidence, named: Iterable[Templated]) -> dict[tuple[str, str], Flags]:
-    """Return the places of a level where something stands under a path, by level and path."""
+    """Return the places of a level where a path exists, by level and path."""
     present: dict[tuple[str, str], Flags] = {}
 
     def add(path: str, level: Level, flags: Flags) -> None:

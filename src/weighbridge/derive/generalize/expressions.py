@@ -1,8 +1,8 @@
-"""Which expression gives a value that several configs have, each with the expression it came of.
+"""Unites the expressions that several configs give for one value into one expression.
 
-The expressions of one value differ between places in their numbers (a loop was in its third round)
-or altogether (another branch was taken). Those of one form are united; the forms are joined by
-conditions.
+Between places, the expressions of a value differ in their numbers (a loop was in its third round)
+or altogether (another branch was taken). Expressions of the same form are united; the forms are
+joined by conditions.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from weighbridge.derive.generalize.evidence import Evidence
     from weighbridge.derive.generalize.places import Flags, Level, Observed, Place
 
-MOST_PIECES = 5  # of a value that no single expression gives: a longer chain is no rule
-MOST_CONSTANTS = 8  # that are tried as pieces
-MOST_DISTANCES = 3  # ways in which numbers follow an index: more of them are chance
-MOST_NUMBERS = 4  # that one form is split by, where its numbers follow no index
+MOST_PIECES = 5  # pieces of a conditional expression; a longer chain is not a rule
+MOST_CONSTANTS = 8  # constants that are tried as pieces
+MOST_DISTANCES = 3  # distances at which numbers follow an index; more are chance
+MOST_NUMBERS = 4  # sets of numbers by which one form is split, if they follow no index
 
 
 @dataclass
@@ -38,7 +38,7 @@ class _Way:
 
 
 def expression_of(evidence: Evidence, level: Level, seen: Mapping[Place, Observed]) -> Tree | None:
-    """Return the expression that gives the values seen at these places; None if there is none."""
+    """Return the expression for the values seen at these places; None if there is none."""
     waiting = _by_form(seen)
     ways: list[_Way] = []
     while waiting:
@@ -59,7 +59,7 @@ def expression_of(evidence: Evidence, level: Level, seen: Mapping[Place, Observe
 
 
 def _is_known(evidence: Evidence, ways: list[_Way], values: Mapping[Place, Any]) -> bool:
-    """Whether one of these ways gives these values too; their places are added to the first."""
+    """Whether one of these ways gives these values too; the first such way gets their places."""
     for way in ways:
         if gives(evidence, way.tree, values):
             way.places.extend(values)
@@ -68,7 +68,7 @@ def _is_known(evidence: Evidence, ways: list[_Way], values: Mapping[Place, Any])
 
 
 def _by_form(seen: Mapping[Place, Observed]) -> list[list[Place]]:
-    """Return the places whose expressions differ in numbers only, together; most places first."""
+    """Return groups of places whose expressions differ only in numbers, the largest first."""
     by_form: dict[Tree, list[Place]] = {}
     for place, observed in seen.items():
         by_form.setdefault(_form(observed.tree), []).append(place)
@@ -78,8 +78,8 @@ def _by_form(seen: Mapping[Place, Observed]) -> list[list[Place]]:
 def gives(evidence: Evidence, tree: Tree, values: Mapping[Place, Any]) -> bool:
     """Whether an expression has these values.
 
-    A text or a flag is never taken from another field: that two are alike in a few configs is weak
-    evidence, where each has few values.
+    A text or a flag is never taken from another field: it has few possible values, so two fields
+    that agree in a few configs are weak evidence.
     """
     for place, value in values.items():
         if type(value) is int:
@@ -91,7 +91,7 @@ def gives(evidence: Evidence, tree: Tree, values: Mapping[Place, Any]) -> bool:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two values are one: 1, 1.0 and true are not."""
+    """Whether two values are identical; 1, 1.0 and true differ."""
     return repr(one) == repr(other)
 
 
@@ -140,7 +140,7 @@ def _options(
 
 
 def _single(evidence: Evidence, trees: list[Tree], values: Mapping[Place, Any]) -> Tree | None:
-    """Return the one expression of trees of one form, read off or found by value."""
+    """Return one expression for trees of the same form, united or found by value."""
     places = list(values)
     tree = _united(evidence, trees, places)
     if tree is not None and gives(evidence, tree, values):
@@ -154,7 +154,7 @@ def _single(evidence: Evidence, trees: list[Tree], values: Mapping[Place, Any]) 
 
 
 def _united(evidence: Evidence, trees: list[Tree], places: list[Place]) -> Tree | None:
-    """Return the one tree of trees that differ in their numbers only."""
+    """Return one tree for trees that differ only in their numbers."""
     first = trees[0]
     if first[0] in ("value", "loop"):
         return _united_numbers(evidence, first[0], [tree[-1] for tree in trees], places)
@@ -175,7 +175,7 @@ def _united(evidence: Evidence, trees: list[Tree], places: list[Place]) -> Tree 
 def _united_numbers(
     evidence: Evidence, kind: str, numbers: list[Any], places: list[Place]
 ) -> Tree | None:
-    """Return what gives the numbers that stand at one point of several trees."""
+    """Return an expression for the numbers at one position of several trees."""
     index = _index_followed(numbers, places)
     if kind == "loop" and index:
         return index
@@ -187,7 +187,7 @@ def _united_numbers(
 
 
 def _index_followed(numbers: list[Any], places: list[Place]) -> Tree | None:
-    """Return the index that these numbers follow at a fixed distance."""
+    """Return the index that these numbers follow at a fixed distance, plus that distance."""
     for depth in range(len(places[0][1])):
         indices = [place_indices[depth] for _, place_indices in places]
         distances = set()
@@ -200,7 +200,7 @@ def _index_followed(numbers: list[Any], places: list[Place]) -> Tree | None:
 
 
 def _united_from_end(evidence: Evidence, trees: list[Tree], places: list[Place]) -> Tree | None:
-    """Return items of a list field by their index from its end, as a loop in reverse has them."""
+    """Return items of a list field by their index from its end, as in a reverse loop."""
     first = trees[0]
     if first[0] != "[]" or first[1][0] != "name" or first[2][0] != "value":
         return None
@@ -230,7 +230,7 @@ def _form(tree: Tree) -> Tree:
 
 
 def _parts(trees: list[Tree], places: list[Place]) -> list[list[Place]]:
-    """Return the places in parts: by distance of a number to an index, else by all numbers."""
+    """Split the places by the distance of a number to an index, or else by all numbers."""
     numbers_at = [_numbers_in(tree) for tree in trees]
     if not numbers_at[0]:
         return []
@@ -288,10 +288,10 @@ def _question_where_they_differ(
     waiting: list[_Way],
     seen: Mapping[Place, Observed],
 ) -> Tree | None:
-    """Return one question that separates a way from the others wherever their values differ.
+    """Return a question that separates a way from the others wherever their values differ.
 
-    Where the values are the same, the code may have computed them the other way. Such places go to
-    the way that the question sends them to.
+    Where the values agree, the code may have computed them either way. The question decides which
+    way gets these places.
     """
 
     def fitting(places: Iterable[Place], other: _Way) -> list[Place]:
@@ -327,7 +327,7 @@ def _without(places: Iterable[Place], excluded: set[Place]) -> list[Place]:
 
 
 def _conditional(pieces: list[tuple[Tree, Tree]]) -> Tree:
-    """Return the first piece whose condition holds; the last one's always does."""
+    """Return an expression for the first piece whose condition holds; the last always holds."""
     tree = pieces[-1][0]
     for value, condition in reversed(pieces[:-1]):
         tree = ("if", condition, value, tree)

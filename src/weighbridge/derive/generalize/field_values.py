@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def field_expression(subject: Subject, name: str, probes: Sequence[Probe]) -> Tree | None:
-    """Return the expression that gives a field's value in these probes; None if there is none."""
+    """Return the expression for a field's value in these probes; None if there is none."""
     observations = [_observation(subject, name, probe) for probe in probes]
-    if not all(map(_is_sayable, observations)):
+    if not all(map(_is_expressible, observations)):
         return None
     common = in_common(observations)
     if not common.is_complete:
@@ -42,7 +42,7 @@ def field_expression(subject: Subject, name: str, probes: Sequence[Probe]) -> Tr
 
 
 def _observation(subject: Subject, name: str, probe: Probe) -> Observation:
-    """Return what a probe shows of a field: its value, or the items of its list, if not null."""
+    """Return what a probe shows about a field: its value, or the items of its list, if not null."""
     made, trace = subject.remembered(probe)
     value = made.get(name, probe.fields[name])
     others: dict[str, Any] = {}
@@ -73,14 +73,14 @@ def _frozen(value: Any) -> Any:
 
 
 def _unfrozen(leaf: Tree) -> Tree:
-    """Return a leaf as an expression can be written: a tuple item by item."""
+    """Return a leaf in the form that can be written: a tuple becomes a list of its items."""
     if leaf[0] == "value" and isinstance(leaf[1], tuple):
         return ("list", *[_unfrozen(("value", item)) for item in leaf[1]])
     return leaf
 
 
-def _is_sayable(observation: Observation) -> bool:
-    """Whether expressions can hold all values: no expression says a dict."""
+def _is_expressible(observation: Observation) -> bool:
+    """Whether expressions can hold all values; no expression can hold a dict."""
     return all(_is_literal(observed.value) for (observed,) in observation.values.values())
 
 

@@ -1,8 +1,8 @@
-"""From probes to a draft: which names repeat, what gives each dim, and when a tensor exists.
+"""From probes to a draft: repeated names, an expression for each dim, conditions for existence.
 
-Dims are read off, not guessed: they come from the probes as expressions. Conditions are chosen
-among the questions that the reference code asked while it ran. Where an expression was lost on the
-way, one is found by value.
+Dims are not guessed: the probes have them as expressions. Conditions are chosen from the questions
+that the reference code asked while it ran. If an expression was lost on the way, one is found by
+value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class InCommon(NamedTuple):
-    """What observations have in common: lists, names, the values of each, and when it exists."""
+    """The common form of observations: lists, names, their values, and conditions for existence."""
 
     repeats: dict[str, Tree | None]
     named: list[Templated]
@@ -42,10 +42,9 @@ class InCommon(NamedTuple):
 
 
 def generalize(probes: Sequence[Probe], *, guess: bool = True) -> Draft:
-    """Return the draft that gives each of these probes back.
+    """Return the draft that predicts each of these probes.
 
-    Where the expression of a number was lost, sums and products of fields are tried too if it may
-    ``guess``.
+    If the expression of a number was lost, ``guess`` allows sums and products of fields for it.
     """
     evidence = Evidence([_observation(probe) for probe in probes], guess=guess)
     find_repeats(evidence)
@@ -61,7 +60,7 @@ def generalize(probes: Sequence[Probe], *, guess: bool = True) -> Draft:
 
 
 def in_common(observations: Sequence[Observation]) -> InCommon:
-    """Return what observations of any values have in common, with nothing guessed."""
+    """Return the common form of observations of any values, without guesses."""
     evidence = Evidence(observations, guess=False)
     find_repeats(evidence)
     named = templates(evidence, [observation.values for observation in observations])
@@ -87,7 +86,7 @@ def _drafted(
 
 
 def _expressions(evidence: Evidence, named: Templated) -> tuple[Tree, ...] | None:
-    """Return the expression of each value under a name; None if they are not always as many."""
+    """Return the expression of each value under a name; None if their number varies."""
     values = {
         place: evidence.observations[place[0]].values[name] for place, name in named.names.items()
     }
@@ -107,12 +106,12 @@ def _expressions(evidence: Evidence, named: Templated) -> tuple[Tree, ...] | Non
 def _ties(
     evidence: Evidence, named: Templated, tensors: dict[Place, ProbedTensor]
 ) -> tuple[tuple[str, Tree], ...]:
-    """Return the names that a tensor is tied to, each with its condition, the usual one first."""
+    """Return the names that a tensor is tied to, each with its condition, the most common first."""
     places_of: dict[str, list[Place]] = {}
     for place, tensor in tensors.items():
         if tensor.tied_to is not None:
             target, indices = evidence.template(tensor.tied_to)
-            if indices != place[1][: len(indices)]:  # it is always the same module of the list
+            if indices != place[1][: len(indices)]:  # always the same module of the list
                 target = tensor.tied_to
             places_of.setdefault(target, []).append(place)
     level = named.level

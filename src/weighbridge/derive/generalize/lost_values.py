@@ -1,4 +1,4 @@
-"""Finds an expression by value for numbers whose own expression was lost on the way."""
+"""Finds expressions by value, for numbers whose own expression was lost on the way."""
 
 from __future__ import annotations
 
@@ -25,15 +25,13 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
     Environments = Sequence[Mapping[str, Any]]
 
-MOST_NOTED = (
-    3000  # expressions of one kind that are tried: short ones first, so the rest are chance
-)
-LARGEST_NUMBER = 2**40  # so that the product of a few sizes still fits 64 bits
-LARGEST_OFFSET = 64  # code adds small constants: special tokens, offsets of positions
-LARGEST_FACTOR = 256  # and multiplies by small ones, or by the patches of an image
-CHEAPEST_PAIRED = 70  # candidates of which every two are multiplied and divided
-MOST_TERMS = 1500  # of what two candidates make, to which a third is added
-FACTORS = (1, 2, 3, 4)  # of the first term of a sum: 3 for q, k and v; 2 or 4 for gates
+MOST_NOTED = 3000  # expressions of one kind to try, shortest first; the rest would fit by chance
+LARGEST_NUMBER = 2**40  # the product of a few sizes must still fit 64 bits
+LARGEST_OFFSET = 64  # code adds small constants: special tokens, position offsets
+LARGEST_FACTOR = 256  # and multiplies by small constants, or by the number of patches
+CHEAPEST_PAIRED = 70  # candidates that are multiplied and divided in pairs
+MOST_TERMS = 1500  # terms made from two candidates, to which a third is added
+FACTORS = (1, 2, 3, 4)  # factors of the first term of a sum: 3 for q, k and v; 2 or 4 for gates
 
 
 class Term(NamedTuple):
@@ -44,26 +42,26 @@ class Term(NamedTuple):
 
 
 class LostValues:
-    """Finds expressions for numbers by value, among what the code computed and simple ones."""
+    """Finds expressions by value, among those that the code computed and simple ones."""
 
     def __init__(self, traces: Sequence[SymbolicTrace], *, guess: bool) -> None:
-        """Look in these traces; try sums and products of fields too if it may ``guess``."""
+        """Look in these traces; ``guess`` allows sums and products of fields too."""
         self._traces, self._guess = traces, guess
 
     @cached_property
     def bounds(self) -> list[Tree]:
-        """What loops ran up to."""
+        """The bounds of loops."""
         return _shortest(trace.bounds for trace in self._traces)
 
     @cached_property
     def computed(self) -> list[Tree]:
-        """What the reference code computed on its way."""
+        """The integers that the reference code computed."""
         return _shortest(trace.computed for trace in self._traces)
 
     def expression(
         self, wanted: Sequence[int], environments: Environments, first: Sequence[Tree] = ()
     ) -> Tree | None:
-        """Return an expression that has these values, one of ``first`` before any other."""
+        """Return an expression with these values; those in ``first`` take precedence."""
         bound = next(_agreeing(first, wanted, environments, at_least_0=True), None)
         if bound is not None:
             return bound
@@ -85,7 +83,7 @@ class LostValues:
 
 
 def simple_terms(environments: Environments, bounds: Sequence[Tree] = ()) -> list[Term]:
-    """Return the simplest expressions over the fields and these bounds, of each value one."""
+    """Return the simplest expressions over the fields and these bounds, one for each value."""
     depth = depth_of(environments[0])
     priced: list[tuple[float, Tree]] = []
     for bound in bounds:
@@ -110,7 +108,7 @@ def _is_countable(value: Any) -> bool:
 def _shortest(noted: Iterable[Iterable[Tree]]) -> list[Tree]:
     distinct = dict.fromkeys(map(simplified, itertools.chain.from_iterable(noted)))
     open_trees = [tree for tree in distinct if tree[0] != "value"]
-    # a `min` comes first: it is what a loop over a slice runs up to
+    # `min` comes first: it bounds a loop over a slice
     open_trees.sort(key=lambda tree: (tree[0] != "min", node_count(tree), repr(tree)))
     return open_trees[:MOST_NOTED]
 
@@ -122,7 +120,7 @@ def _agreeing(
     *,
     at_least_0: bool = False,
 ) -> Iterator[Tree]:
-    """Yield the trees that have these values, or have them where what is below 0 counts as 0."""
+    """Yield the trees with these values; with ``at_least_0``, negative values may count as 0."""
     depth = depth_of(environments[0])
     for tree in trees:
         for resolved in resolutions(tree, depth):
@@ -140,7 +138,7 @@ def _agrees(tree: Tree, wanted: Sequence[int], environments: Environments) -> bo
 
 
 def _resolved(bounds: Sequence[Tree], environments: Environments) -> Iterator[Term]:
-    """Yield bounds of loops as candidates: a loop can build several modules in each round."""
+    """Yield loop bounds as candidates: a loop can build several modules in each round."""
     depth = depth_of(environments[0])
     for bound in bounds:
         for tree in resolutions(bound, depth):
@@ -150,7 +148,7 @@ def _resolved(bounds: Sequence[Tree], environments: Environments) -> Iterator[Te
 
 
 def _atoms(environments: Environments) -> Iterator[tuple[float, Tree]]:
-    """Yield the simplest expressions, with what each costs."""
+    """Yield the simplest expressions, each with its cost."""
     shared = set.intersection(*[set(environment) for environment in environments])
     indices: list[Tree] = [("index", depth) for depth in range(depth_of(shared))]
     for index in indices:
@@ -193,14 +191,14 @@ def _affine(terms: Iterable[Term], goal: Numbers) -> Tree | None:
 
 
 def plus(tree: Tree, offset: int) -> Tree:
-    """Return a tree plus a number, which is subtracted where it is negative."""
+    """Return a tree plus a number; a negative number is subtracted."""
     if offset < 0:
         return simplified(("-", tree, ("value", -offset)))
     return simplified(("+", tree, ("value", offset)))
 
 
 def _scale(numbers: Numbers, goal: Numbers) -> tuple[int, int] | None:
-    """Return the factor and offset that make the goal of these numbers."""
+    """Return the factor and offset that turn these numbers into the goal."""
     other = int(np.argmax(numbers != numbers[0]))
     if numbers[other] == numbers[0]:
         return None
@@ -215,7 +213,7 @@ def _scale(numbers: Numbers, goal: Numbers) -> tuple[int, int] | None:
 
 
 def _combined(simple: list[Term], goal: Numbers) -> Tree | None:
-    """Return a product, quotient, or sum of two candidates, or a sum of such."""
+    """Return a product or quotient of two candidates, or a sum of such terms."""
     terms = _products_and_quotients(simple[:CHEAPEST_PAIRED])
     exact = terms.get(goal.tobytes())
     if exact is not None:
@@ -235,7 +233,7 @@ def _combined(simple: list[Term], goal: Numbers) -> Tree | None:
 
 
 def _products_and_quotients(simple: list[Term]) -> dict[bytes, Term]:
-    """Return candidates, their products and quotients, by their values."""
+    """Return candidates, their products and their quotients, by value."""
     terms = {candidate.numbers.tobytes(): candidate for candidate in simple}
     for left, right in itertools.combinations_with_replacement(simple, 2):
         product = left.numbers * right.numbers

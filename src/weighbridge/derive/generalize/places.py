@@ -1,4 +1,4 @@
-"""Where values stand: in which config's observation, and at which index of each list above them."""
+"""Places of values: an observation, and an index for each list that contains the value."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _NUMBERED = re.compile(r"(.*\D)?(\d+)")
 
 
 class Observed(NamedTuple):
-    """A value that one config gave, and the expression that the code computed it with."""
+    """A value from one config, and the expression with which the code computed it."""
 
     value: Any
     tree: Tree
 
 
 class Observation(NamedTuple):
-    """What one config gave: the values under each name, and what the code asked on its way.
+    """The result of one config: the values under each name, and the trace of the code.
 
-    A tensor's name has a value for each dim, a field's name has one. ``lengths`` are those of
-    lists, by path.
+    A tensor's name has a value for each dim, a field's name has one value. ``lengths`` has the
+    lengths of lists, by path.
     """
 
     fields: Mapping[str, Any]
@@ -45,11 +45,11 @@ class Observation(NamedTuple):
     lengths: Mapping[str, int]
     trace: SymbolicTrace
     stems: Mapping[str, int] = {}
-    """How many names count up from 0 behind a stem: expert_0, expert_1."""
+    """How many numbers follow a stem, from 0 up: expert_0, expert_1."""
 
 
 class Level:
-    """The root, or the items of one list of modules, with every place where there is one."""
+    """The root, or one list of modules, with the places of all its items."""
 
     def __init__(
         self,
@@ -70,18 +70,18 @@ class Level:
 
     @property
     def depth(self) -> int:
-        """How many indices a place has."""
+        """The number of indices of a place."""
         return len(self.places[0][1]) if self.places else 0
 
     def flags(self, places: Iterable[Place]) -> Flags:
-        """Return a flag for each place of the level: whether it is one of these."""
+        """Return a flag for each place of the level: whether it is one of these places."""
         flags = np.zeros(len(self.places), dtype=bool)
         flags[[self.position[place] for place in places]] = True
         return flags
 
 
 def environment(observations: Sequence[Any], place: Place) -> Environment:
-    """Return what an expression can name at a place of observations or probes."""
+    """Return the values that an expression can name at a place of observations or probes."""
     observation, indices = place
     fields: Environment = observations[observation].fields
     if not indices:
@@ -90,7 +90,7 @@ def environment(observations: Sequence[Any], place: Place) -> Environment:
 
 
 def depth_of(environment: Collection[str]) -> int:
-    """Return how many indices an environment has."""
+    """Return the number of indices in an environment."""
     depth = 0
     while f"@{depth}" in environment:
         depth += 1
@@ -98,7 +98,7 @@ def depth_of(environment: Collection[str]) -> int:
 
 
 def value_at(tree: Tree, environment: Mapping[str, Any]) -> Any:
-    """Return what an expression comes to in an environment, None where it has no value."""
+    """Return the value of an expression in an environment; None if it has no value."""
     try:
         return compiled(tree)(environment)
     except (ArithmeticError, IndexError, KeyError, TypeError, ValueError):
@@ -106,7 +106,7 @@ def value_at(tree: Tree, environment: Mapping[str, Any]) -> Any:
 
 
 def templated(path: str, repeats: Callable[[str], bool]) -> tuple[str, tuple[int, ...]]:
-    """Return a path with ``{0}``, ``{1}`` for the indices into lists that repeat, and the indices.
+    """Return a path with ``{0}``, ``{1}`` for its indices into repeated lists, and the indices.
 
     Example:
         >>> templated("stages.2.conv1.weight", lambda path: path == "stages")
@@ -137,7 +137,7 @@ def _stem_and_number(piece: str) -> tuple[str, int] | None:
 
 
 def list_above(template: str) -> str:
-    """Return the path of the innermost repeated list above a name or another list.
+    """Return the path of the innermost repeated list around a name or another list.
 
     Example:
         >>> list_above("stages.{0}.blocks.{1}.weight")
@@ -161,7 +161,7 @@ def paths_below(list_path: str, template: str) -> list[str]:
 
 
 def merged_order(orders: list[list[str]]) -> list[str]:
-    """Return the names of several lists in one order that keeps each list's.
+    """Return the names of several lists in one order that agrees with each list's.
 
     Example:
         >>> merged_order([["a", "c", "d"], ["a", "b", "c"]])
@@ -180,7 +180,7 @@ def merged_order(orders: list[list[str]]) -> list[str]:
 
 
 def counted_stems(names: Iterable[str]) -> dict[str, int]:
-    """Return the stems of pieces that count up from 0, and how far.
+    """Return the stems of pieces that are numbered from 0 without gaps, and the count of each.
 
     Example:
         >>> counted_stems(["experts.expert_0.wi", "experts.expert_1.wi", "head.layer_3"])

@@ -1,4 +1,4 @@
-"""Which names repeat, and how often: module lists, and stems such as expert_0, expert_1."""
+"""Repeated names and their numbers: module lists, and stems such as expert_0, expert_1."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class _Length(NamedTuple):
-    """How long a list is at one place."""
+    """The length of a list at one place."""
 
     place: Place
     length: int
     is_stem: bool
-    """Whether it is no module list, but names that count up."""
+    """Whether the list is not a module list, but numbered names."""
 
 
 class _ListSeen(NamedTuple):
-    """The same by the path in one observation."""
+    """The length of a list at a path of one observation."""
 
     observation: int
     path: str
@@ -35,13 +35,13 @@ class _ListSeen(NamedTuple):
 
 
 def find_repeats(evidence: Evidence) -> None:
-    """Add the lists that have several modules in some observation, from the outside in."""
+    """Add the lists with several modules in some observation, from the outside in."""
     by_depth: dict[int, list[_ListSeen]] = {}
     for seen in _lists(evidence):
         by_depth.setdefault(seen.path.count("."), []).append(seen)
     for depth in sorted(by_depth):
         for template, lengths in _by_template(evidence, by_depth[depth]).items():
-            # a list of one module wherever it is not empty is no list to the blueprint
+            # a list that always has the same length, unless empty, is not repeated
             if len({seen.length for seen in lengths if seen.length}) > 1:
                 _add_list(evidence, template, lengths)
 
@@ -71,7 +71,7 @@ def _add_list(evidence: Evidence, template: str, lengths: list[_Length]) -> None
     environments = evidence.environments(present)
     count = lost_values.expression([*present.values()], environments, lost_values.bounds)
     if all(seen.is_stem for seen in lengths) and (count is None or not field_names(count)):
-        return  # names that end in a number, as in fc1 and fc2, are no list if no field counts them
+        return  # numbered names that no field counts, such as fc1 and fc2, are not a list
     if count is None:
         count = piecewise(evidence, parent, present, lost_values.bounds)
     if count is not None:
@@ -85,7 +85,7 @@ def _add_list(evidence: Evidence, template: str, lengths: list[_Length]) -> None
 
 
 def _or_none(evidence: Evidence, count: Tree, absent: Iterable[Place]) -> Tree:
-    """Return a number of modules that is 0 where one of its fields is null."""
+    """Return an expression for a number of modules, 0 if one of its fields is null."""
     fields = field_names(count)
     nulls: set[str] = set()
     for place in absent:

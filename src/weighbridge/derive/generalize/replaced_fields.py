@@ -1,4 +1,4 @@
-"""Fields that expressions need not name: the code replaces them by what follows from others."""
+"""Fields that expressions need not name, because the code replaces them with computed values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _NullChoice(NamedTuple):
-    """A choice by whether a field is null."""
+    """A choice that depends on whether a field is null."""
 
     field: str
     if_null: Tree
@@ -26,10 +26,9 @@ class _NullChoice(NamedTuple):
 
 
 def settle(drafts: Sequence[Draft]) -> dict[str, Tree]:
-    """Take null fields out of dims, ``d if d != null else h // a`` is ``d``; return their values.
+    """Turn ``d if d != null else h // a`` into ``d`` in dims; return ``h // a`` for ``d``.
 
-    A field that the code replaces by one and the same expression wherever it is null is one that
-    follows from others.
+    This is done for fields that the code always replaces with the same expression when null.
     """
     dims: list[Tree] = []
     asked: set[str] = set()
@@ -52,10 +51,10 @@ def settle(drafts: Sequence[Draft]) -> dict[str, Tree]:
 
 
 def overruled(subject: Subject, drafts: Sequence[Draft], probes: Sequence[Probe]) -> set[str]:
-    """Write fields that the config class always computes as what they are computed from.
+    """Replace fields that the config class always computes with their expressions.
 
     Returns:
-        Those fields.
+        These fields.
     """
     replacements: dict[str, Tree] = {}
     for name in sorted(_changed_by_class(probes) - respelled(subject, probes).keys()):
@@ -71,7 +70,7 @@ def overruled(subject: Subject, drafts: Sequence[Draft], probes: Sequence[Probe]
 
 
 def _replace_in(draft: Draft, replacements: Mapping[str, Tree], floats: frozenset[str]) -> None:
-    """Write fields of a draft as what replaces them."""
+    """Replace fields in a draft with these expressions."""
 
     def rewritten(tree: Tree) -> Tree:
         return replaced(tree, lambda leaf: _replacement(leaf, replacements))
@@ -85,7 +84,7 @@ def _replace_in(draft: Draft, replacements: Mapping[str, Tree], floats: frozense
 
 
 def _changed_by_class(probes: Sequence[Probe]) -> set[str]:
-    """Return the fields that had another value than a config said, in some probe."""
+    """Return the fields whose value differed from the config's in some probe."""
     changed: set[str] = set()
     for probe in probes:
         for name, written in probe.changes.items():
@@ -126,7 +125,7 @@ def _rewrite_dims(draft: Draft, rewrite: Callable[[Tree], Tree]) -> None:
 
 
 def _names_outside_dims(draft: Draft) -> set[str]:
-    """Return the fields in conditions, counts of modules and ties."""
+    """Return the fields in conditions, module counts and ties."""
     trees = [*draft.conditions.values(), *draft.repeats.values()]
     for tensor in draft.tensors.values():
         trees += [condition for _, condition in tensor.ties]
@@ -138,7 +137,7 @@ def _names_outside_dims(draft: Draft) -> set[str]:
 
 
 def _null_choice(tree: Tree) -> _NullChoice | None:
-    """Return a tree as a choice by whether a field is null, if it is one."""
+    """Return a tree as a choice that depends on whether a field is null; None if it is not one."""
     if tree[0] != "if":
         return None
     (kind, *operands), then, otherwise = tree[1:]
@@ -151,7 +150,7 @@ def _null_choice(tree: Tree) -> _NullChoice | None:
 
 
 def _replacements(tree: Tree, name: str) -> Iterator[Tree | None]:
-    """Yield what a field is replaced by where it is null; None where no choice guards it."""
+    """Yield what replaces a field when it is null; None where no choice guards the field."""
     choice = _null_choice(tree)
     if choice is not None and choice.field == name:
         yield _substituted(choice.otherwise, choice.if_null, name)
@@ -164,7 +163,7 @@ def _replacements(tree: Tree, name: str) -> Iterator[Tree | None]:
 
 
 def _substituted(pattern: Tree, tree: Tree, name: str) -> Tree | None:
-    """Return what stands in one tree where the other has a field, if they are alike else."""
+    """Return the part of a tree where the pattern has the field, if they otherwise agree."""
     if pattern == ("name", name):
         return tree
     if pattern[0] != tree[0] or pattern[0] in LEAVES or len(pattern) != len(tree):
@@ -179,7 +178,7 @@ def _substituted(pattern: Tree, tree: Tree, name: str) -> Tree | None:
 
 
 def _settled(tree: Tree, settled: Mapping[str, Tree]) -> Tree:
-    """Return a tree without the choices by whether a settled field is null."""
+    """Return a tree without the choices that depend on whether a settled field is null."""
     choice = _null_choice(tree)
     if choice is not None and choice.field in settled:
         return _settled(choice.otherwise, settled)
