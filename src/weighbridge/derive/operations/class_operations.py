@@ -1,10 +1,10 @@
-"""The operations of one class, put into expressions from its runs.
+"""The operations of one class, as expressions found from its runs.
 
-Sizes are drawn at random, so that a recorded number shows which of them it is made of: it is the
-same product of fields at every draw. Each draw runs in every situation, that is with every
-attention and dtype, with and without each dropout. What exists in some situations only gets the
-condition that separates these from the others. What cannot be expressed is an error of its class,
-never a guess.
+Sizes are drawn at random, so a recorded number shows which sizes it is made of: it is the same
+product of fields at every draw. Each draw runs in every situation: with every attention and dtype,
+with and without each dropout. An operation that exists only in some situations gets the condition
+that separates these from the others. An operation that cannot be expressed is an error of its
+class, never a guess.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from weighbridge.algebra.expr import Tree
     from weighbridge.derive.operations.region import Draw, Recorded, Region, Situation
 
-DRAWS = 3  # configs that expressions are found on
-MOST_REFUSED = 40  # draws that the code may not build or run
-_TRIES = 4000  # draws, most of which have no model or are too much like another
-_MOST_FACTORS = 4  # of a dim
-_MOST_TIMES = 8  # that a dim may be of a product of sizes
-_RANK_OF_FACTOR = 100  # so that fewer factors go before a smaller number of times
+DRAWS = 3  # configs from which expressions are found
+MOST_REFUSED = 40  # draws that the code may refuse to build or run
+_TRIES = 4000  # draws to try; most are not usable or too similar to another one
+_MOST_FACTORS = 4  # factors of a dim
+_MOST_TIMES = 8  # the largest constant factor of a dim
+_RANK_OF_FACTOR = 100  # makes fewer factors rank before a smaller constant
 _LONGEST_REASON = 200  # characters of the reason why code did not run
-_WIDE = "F32"  # the dtype whose runs show what follows the dtype of the model
+_WIDE = "F32"  # the dtype whose runs show which tensors have the dtype of the model
 
-# What it costs a condition to use a question: the most natural condition is the cheapest.
+# The cost of a question in a condition: the most natural condition is the cheapest.
 _COST_OF_SETTING = 1
 _COST_OF_TRAINING = 2
 _COST_OF_DROPOUT_OR_ANOTHER = 3
@@ -51,7 +51,7 @@ _COST_OF_LAYER = 4
 
 
 class Expressed(NamedTuple):
-    """What all draws of a product or a saved tensor have in common: path, dtype and dims."""
+    """A product or a saved tensor as an expression for all draws: path, dtype and dims."""
 
     path: str
     dtype: str
@@ -59,13 +59,13 @@ class Expressed(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The dtype, where there is one, and the dims."""
+        """The dtype, if there is one, and the dims."""
         return f"{self.dtype} {self.dims}".strip()
 
 
 ExpressedByKind = dict[str, list[Expressed]]
 Place = tuple["Situation", tuple[int, ...]]
-"""Where an operation may happen: in a situation, in the layers of these indices."""
+"""Where an operation may happen: in a situation, in the layers with these indices."""
 
 
 class ClassOperations:
@@ -85,10 +85,10 @@ class ClassOperations:
         """Return draws that the code runs and that have no size in common.
 
         Raises:
-            ModelError: there are too few.
+            ModelError: there are too few such draws.
         """
         draws: list[Draw] = []
-        reason = ModelError("no config of it could be drawn")
+        reason = ModelError("no usable config could be drawn")
         refused = 0
         for _ in range(_TRIES):
             draw = self.region.draw(self.class_name, self.dice)
@@ -107,7 +107,7 @@ class ClassOperations:
         raise reason
 
     def _share_a_size(self, draw: Draw, other: Draw) -> bool:
-        """Whether a size is the same at two draws, so that it could be taken for a constant."""
+        """Whether a size is the same in two draws, and could be mistaken for a constant."""
         values = self.region.values(self.class_name, draw)
         other_values = self.region.values(self.class_name, other)
         return any(map(operator.eq, values, other_values))
@@ -116,16 +116,16 @@ class ClassOperations:
         situation = self.region.situations()[0]._replace(attention=attention)
         try:
             self.region.operations(self.class_name, self.draws[-1], situation)
-        except Exception:  # there is none such
+        except Exception:  # the class has no such attention
             return False
         return True
 
     @cached_property
     def texts(self) -> dict[str, dict[str, list[str]]]:
-        """What the class does, by kind and by path: the texts of a file.
+        """The operations of the class as the texts of a file, by kind and by path.
 
         Raises:
-            ModelError: something of it cannot be expressed.
+            ModelError: an operation cannot be expressed.
         """
         by_situation = {situation: self._expressed_in(situation) for situation in self.situations}
         for situation, expressed in by_situation.items():
@@ -135,7 +135,7 @@ class ClassOperations:
         return {kind: self._conditioned(kind, by_situation) for kind in KINDS}
 
     def _expressed_in(self, situation: Situation) -> ExpressedByKind:
-        """Return what is done in a situation, the same at every draw."""
+        """Return the operations in a situation, expressed for all draws."""
         try:
             runs = [self.region.operations(self.class_name, draw, situation) for draw in self.draws]
         except ModelError:
@@ -147,7 +147,7 @@ class ClassOperations:
     def _in_common(self, kind: str, runs: Sequence[list[Recorded]]) -> list[Expressed]:
         first, *others = ([_outline(recorded) for recorded in run] for run in runs)
         if any(outlines != first for outlines in others):
-            raise ModelError(f"what is done {kind} is not the same at every size")
+            raise ModelError(f"the operations ({kind}) differ between sizes")
         in_common = []
         for same in zip(*runs, strict=True):
             values_of_dims = zip(*(recorded.numbers for recorded in same), strict=True)
@@ -156,10 +156,10 @@ class ClassOperations:
         return in_common
 
     def _dim_text(self, values: tuple[int, ...]) -> str:
-        """Return the simplest product of sizes that has these values at the draws.
+        """Return the simplest product of sizes that has these values in the draws.
 
         Raises:
-            ModelError: there is none.
+            ModelError: there is no such product.
         """
         if values not in self._dim_texts:
             if len(set(values)) == 1:
@@ -168,12 +168,12 @@ class ClassOperations:
                 tree = self._simplest_product(values)
             if tree is None:
                 shown = ", ".join(map(str, values))
-                raise ModelError(f"a size of {shown} at {len(values)} draws is no product of sizes")
+                raise ModelError(f"no product of sizes gives {shown} in {len(values)} draws")
             self._dim_texts[values] = dim(tree)
         return self._dim_texts[values]
 
     def _simplest_product(self, values: tuple[int, ...]) -> Tree | None:
-        """Return a product of atoms, or so many times one, that has these values."""
+        """Return a product of atoms, possibly with a constant factor, that has these values."""
         products: list[tuple[int, Tree]] = []
         for times in range(1, _MOST_TIMES + 1):
             if any(value % times for value in values):
@@ -191,7 +191,7 @@ class ClassOperations:
 
     @cached_property
     def _products(self) -> dict[tuple[int, ...], tuple[int, Tree]]:
-        """The simplest product of atoms, with its rank, by its values at the draws."""
+        """The simplest products of atoms, with their ranks, by their values in the draws."""
         columns = []
         for tree in self.region.atoms(self.class_name):
             values = [_whole_value(tree, draw.sizes) for draw in self.draws]
@@ -209,7 +209,7 @@ class ClassOperations:
     def _conditioned(
         self, kind: str, by_situation: Mapping[Situation, ExpressedByKind]
     ) -> dict[str, list[str]]:
-        """Return the texts of a kind by path, each with the condition on which it is there."""
+        """Return the texts of a kind by path, each with the condition under which it exists."""
         paths = ModulePaths(self.region.blueprint, self.class_name)
         counted: dict[Situation, Counter[tuple[str, str, tuple[int, ...]]]] = {}
         order: dict[str, dict[str, None]] = {}
@@ -238,12 +238,12 @@ class ClassOperations:
         return list(itertools.product(*map(range, counts)))
 
     def _condition(self, path: str, places: Sequence[Place], wanted: Any) -> str:
-        """Return the condition on which something is there, as the end of its text.
+        """Return the condition under which an operation exists, as the end of its text.
 
-        It is empty where it always is.
+        It is empty if the operation always exists.
 
         Raises:
-            ModelError: none was found.
+            ModelError: no condition was found.
         """
         if wanted.all():
             return ""
@@ -262,13 +262,13 @@ class ClassOperations:
         table = np.array(answers, dtype=bool).reshape(len(answers), len(places))
         condition = condition_of(questions, costs, table, wanted)
         if condition is None:
-            who = path or "the class"
-            share = f"in {wanted.sum()} of {len(wanted)} places"
-            raise ModelError(f"no condition tells when {who} does it, {share}")
+            module = path or self.class_name
+            share = f"which occurs in {wanted.sum()} of {len(wanted)} places"
+            raise ModelError(f"no condition was found for an operation of {module}, {share}")
         return f" if {expression(condition)}"
 
     def _questions(self, letters: Iterable[str]) -> Iterator[tuple[Tree, float]]:
-        """Yield what conditions are made of, with what it costs to use it."""
+        """Yield the questions that conditions are made of, each with its cost."""
         yield ("name", "training"), _COST_OF_TRAINING
         for name in ("attention", "dtype"):
             for value in dict.fromkeys(getattr(situation, name) for situation in self.situations):

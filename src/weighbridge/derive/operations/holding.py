@@ -1,4 +1,4 @@
-"""Holds operations against runs on configs and sizes that they were not derived from."""
+"""Checks operations against runs on configs and sizes that they were not derived from."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from weighbridge.blueprint.operations import Operations
     from weighbridge.derive.operations.region import Draw, RecordedByKind, Region, Situation
 
-HELD_OUT = 12  # runs of each class that its operations are held against
+HELD_OUT = 12  # runs of each class that its operations are checked against
 _HELD_OUT_LAYERS = (1, 5)
-_SITUATIONS_OF_A_FIELD = 4  # about so many of them show whether a field decides anything
+_SITUATIONS_OF_A_FIELD = 4  # about this many situations show whether a field matters
 
 
 def held_out(
     region: Region, operations: Operations, class_name: str, most: int = HELD_OUT
 ) -> tuple[int, str | None]:
-    """Hold a class against runs that it was not derived from.
+    """Check a class against runs that it was not derived from.
 
     Returns:
-        How many runs agree, and what differs in the one after them; None where nothing does.
+        The number of runs that agree, and the difference in the next run; None if all agree.
     """
     dice = random.Random(f"held out {class_name} {region.seed}")  # noqa: S311
     runs = tried = 0
@@ -49,14 +49,14 @@ def held_out(
             return runs, difference
         runs += 1
     if runs < most:
-        return runs, f"only {runs} of {most} runs could be made"
+        return runs, f"only {runs} of {most} runs succeeded"
     return runs, None
 
 
 def deciding_fields(region: Region, operations: Operations) -> Iterator[tuple[str, Any]]:
-    """Yield the fields that must keep their values, with these.
+    """Yield the fields that must keep their values, with these values.
 
-    Other values change what is done, or could not be run.
+    Another value changes the operations, or cannot be run.
     """
     varied = {*region.sizes, *region.counts, *region.dropouts, *region.choosing}
     for knob in region.subject.knobs({}):
@@ -72,7 +72,7 @@ def deciding_fields(region: Region, operations: Operations) -> Iterator[tuple[st
 def _is_free(
     region: Region, operations: Operations, class_name: str, name: str, value: Any
 ) -> bool:
-    """Whether a class does the same where a field has another value."""
+    """Whether a class has the same operations if a field has another value."""
     dice = random.Random(f"{class_name} {name} {region.seed}")  # noqa: S311
     draw = region.draw(class_name, dice)
     while draw is None:
@@ -109,7 +109,7 @@ def _difference(
     situation: Situation,
     recorded: RecordedByKind,
 ) -> str | None:
-    """Return how a run differs from what the operations predict; None where it does not."""
+    """Return how a run differs from what the operations predict; None if it does not."""
     fields = {**draw.fields, **dict(situation.dropouts)}
     names = operations.names(fields, **draw.run_sizes, **situation.settings)
     for kind, done in recorded.items():
@@ -120,5 +120,5 @@ def _difference(
             predicted.update(Recorded(path, dtype, operation.shape) for path in operation.paths)
         differing = (counted - predicted) + (predicted - counted)
         for path, dtype, numbers in differing:
-            return f"{kind} {path} {dtype} {numbers} is not as it is done, where {names}"
+            return f"{kind} {path} {dtype} {numbers} differs from the run, with {names}"
     return None

@@ -1,4 +1,4 @@
-"""The paths of a class's modules, with letters for the indices that its blueprint repeats."""
+"""The paths of a class's modules, with the blueprint's letters for indices."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Derives the operations of a family's classes: runs them, and expresses what they do by sizes.
+"""Derives the operations of a family's classes: runs them, and expresses the operations in sizes.
 
-What was derived is held against runs on configs and sizes not seen before.
+The result is checked against runs on configs and sizes not seen before.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 _FORMAT = 1
 
 Texts = dict[str, dict[str, list[str]]]
-"""What a class does, as the texts of a file: by kind and by path."""
+"""The operations of a class as the texts of a file, by kind and by path."""
 
 
 class Operated(NamedTuple):
-    """The data of a file of operations, whether they are proved, and what they lack."""
+    """The data of a file of operations, whether it is proved, and its holes."""
 
     raw: dict[str, Any]
     exact: bool
@@ -40,7 +40,7 @@ class Operated(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The file."""
+        """The text of the file."""
         return operations_text(self.raw)
 
 
@@ -52,11 +52,11 @@ def operate(
     Args:
         subject: the code to run.
         blueprint: the blueprint of the family.
-        classes: the classes besides the base class, in place of all.
-        seed: draws the configs and sizes.
+        classes: the classes besides the base class; all of them when left out.
+        seed: the seed of the random configs and sizes.
 
     Raises:
-        ModelError: those of the base class cannot be expressed.
+        ModelError: the operations of the base class cannot be expressed.
     """
     region = Region(subject, blueprint, seed)
     base_class = blueprint.base_class
@@ -74,7 +74,7 @@ def operate(
 
 
 def _proved(region: Region, texts: Mapping[str, Texts], holes: list[str]) -> Operated:
-    """Return the data of a file with its proof, and the fields that must keep their values."""
+    """Return the data of a file with its proof and with the fields that must keep their values."""
     raw = _raw(region, texts)
     held = deciding_fields(region, Operations(raw))
     raw["held"] = {name: value for name, value in held if name not in raw["fields"]}
@@ -96,7 +96,7 @@ def _proved(region: Region, texts: Mapping[str, Texts], holes: list[str]) -> Ope
 
 
 def _raw(region: Region, texts: Mapping[str, Texts]) -> dict[str, Any]:
-    """Return the data of a file: the base class whole, and how the other classes differ."""
+    """Return the data of a file: the base class, and how the other classes differ from it."""
     blueprint, (base_class, *other_classes) = region.blueprint, texts
     base = texts[base_class]
     letters: set[str] = set()
@@ -132,7 +132,7 @@ def _stated(value: Any) -> Any:
 
 
 def _names_in(kind: str, texts_by_path: Mapping[str, list[str]]) -> set[str]:
-    """Return the names in every expression of a kind."""
+    """Return the names in all expressions of a kind."""
     names: set[str] = set()
     for texts in texts_by_path.values():
         for text in texts:
@@ -152,7 +152,7 @@ def _expressions_in(kind: str, text: str) -> Iterator[str]:
 
 
 def _difference_from(base: Texts, texts: Texts, prefix: str) -> dict[str, Any]:
-    """Return what a class does otherwise than the base class that it holds under a prefix."""
+    """Return how a class differs from the base class that it holds under a prefix."""
     section: dict[str, Any] = {}
     if prefix:
         section["prefix"] = prefix[:-1]

@@ -1,8 +1,8 @@
 """Records one run of a module: its matrix products, and the tensors that it saves for backward.
 
-What runs is the module itself on real kernels. Everything is recorded with the innermost module
-that it happened in; in the backward pass that is the module whose forward pass made the node of the
-graph that runs.
+The module itself runs, on real kernels. Everything is recorded with the innermost module in which
+it happened; in the backward pass this is the module whose forward pass created the graph node that
+runs.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 _ATEN = torch.ops.aten
 _FACTORS = {_ATEN.mm: 0, _ATEN.bmm: 0, _ATEN.addmm: 1, _ATEN.baddbmm: 1}
-"""Where the two factors of a product stand among an operator's arguments."""
+"""The position of a product's first factor in an operator's arguments; the second follows it."""
 
 
 class Matmul(NamedTuple):
-    """``batch`` matrices of ``rows`` × ``inner`` times as many of ``inner`` × ``columns``."""
+    """``batch`` matrices ``rows`` × ``inner``, times ``batch`` matrices ``inner`` × ``columns``."""
 
     path: str
     batch: int
@@ -39,9 +39,9 @@ class Matmul(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """A tensor that is kept for the backward pass, with the dims of its storage.
+    """A tensor that is saved for the backward pass, with the dims of its storage.
 
-    A storage that holds more than the tensor has one dim: the number of its elements.
+    If the storage holds more than the tensor, it has one dim: its number of elements.
     """
 
     path: str
@@ -51,9 +51,9 @@ class Saved(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """What one run did.
+    """The operations of one run.
 
-    ``others`` are operators that count as FLOPs and are no matrix products, by name.
+    ``others`` names the operators that have FLOPs and are not matrix products.
     """
 
     forward: list[Matmul]
@@ -70,7 +70,7 @@ class Recording(NamedTuple):
 class Recorder:
     """Records the run of a module.
 
-    Its parameters and buffers do not count as saved, its inputs do.
+    Its parameters and buffers do not count as saved tensors; its inputs do.
 
     Example:
         >>> linear, given = torch.nn.Sequential(torch.nn.Linear(3, 4)), torch.ones(2, 3)
@@ -97,7 +97,7 @@ class Recorder:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Record the forward pass, and what of the loss follows it."""
+        """Record the forward pass, and the computation of the loss after it."""
         hooks: list[RemovableHandle] = []
         for name, part in self.module.named_modules():
             hooks += self._follow(name, part)
@@ -132,7 +132,7 @@ class Recorder:
         self._passed.append((number, stack[-1]))
 
     def _owner(self) -> str:
-        """Return the module that made the node of the graph that runs now."""
+        """Return the module that created the graph node that is running."""
         node = torch._C._current_autograd_node()
         if node is None:
             return ""
@@ -157,7 +157,7 @@ def _unpack(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
-    """Records every matrix product, with the module that it is of."""
+    """Records every matrix product with its module."""
 
     def __init__(self, matmuls: list[Matmul], others: list[str], owner: Callable[[], str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -179,10 +179,10 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
 
 
 def record(module: nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
-    """Run a module forward and backward, from its loss or the sum of its outputs; record it.
+    """Run a module forward, then backward from its loss or the sum of its outputs; record both.
 
     Raises:
-        ModelError: nothing of what it returns can be differentiated.
+        ModelError: the module returns nothing that can be differentiated.
     """
     recorder = Recorder(module)
     with recorder.running():
@@ -194,7 +194,7 @@ def record(module: nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
 
 
 def loss_of(outputs: Any) -> torch.Tensor:
-    """Return what is differentiated: the loss where there is one, else the sum of all outputs.
+    """Return the tensor to differentiate: the loss if there is one, else the sum of all outputs.
 
     Raises:
         ModelError: there is no tensor that can be differentiated.
@@ -206,13 +206,13 @@ def loss_of(outputs: Any) -> torch.Tensor:
     if not summed:
         raise ModelError(
             "returns nothing that can be differentiated",
-            hint="it needs labels, or outputs with gradients",
+            hint="give it labels, or use a class whose outputs have gradients",
         )
     return sum(summed[1:], summed[0])
 
 
 def _tensors_in(outputs: Any) -> list[torch.Tensor]:
-    """Return the tensors among what a module returns."""
+    """Return the tensors in a module's outputs."""
     if isinstance(outputs, torch.Tensor):
         return [outputs]
     if hasattr(outputs, "values"):

@@ -1,4 +1,4 @@
-"""The configs and settings that a family is run with to record its operations."""
+"""The configs and settings with which a family is run to record its operations."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 Dropouts = dict[str, float | None]
 
 RUN_SIZES = ("batch", "sequence", "choices")
-_LAYERS = 3  # of every draw, so that layers can be told from each other
+_LAYERS = 3  # layers of every draw: a first, a middle and a last one
 _DROPOUT = re.compile(r"drop")
 _ON, _OFF = 0.1, 0.0  # values of a dropout
-# Ranges of random sizes. They overlap little, so that two sizes are seldom equal.
+# Ranges of random sizes. They overlap little, so two sizes are rarely equal.
 _DIVISORS = (2, 9)
 _SIZES = (20, 70)
 _RATIOS_OF_DIVISORS = (2, 5)
@@ -62,12 +62,12 @@ class Draw(NamedTuple):
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """What the expressions of dims may name."""
+        """The values that expressions of dims may name."""
         return {**self.fields, **self.run_sizes}
 
 
 class Situation(NamedTuple):
-    """How draws are run: the attention, the dtype, in training or not, the values of dropouts."""
+    """How a draw is run: the attention, the dtype, training or not, the values of dropouts."""
 
     attention: str
     dtype: str
@@ -76,12 +76,12 @@ class Situation(NamedTuple):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What conditions may name besides dropouts."""
+        """The values that conditions may name besides dropouts."""
         return {"attention": self.attention, "dtype": self.dtype, "training": self.training}
 
     @property
     def names(self) -> dict[str, Any]:
-        """What conditions may name."""
+        """The values that conditions may name."""
         return {**self.settings, **dict(self.dropouts)}
 
 
@@ -97,7 +97,7 @@ RecordedByKind = dict[str, list[Recorded]]
 
 
 class Region:
-    """The configs that are run: sizes at random, dropouts on and off, all else at its default."""
+    """The configs to run: random sizes, dropouts on and off, everything else at its default."""
 
     def __init__(self, subject: Subject, blueprint: Blueprint, seed: int) -> None:
         self.subject, self.blueprint, self.seed = subject, blueprint, seed
@@ -113,7 +113,7 @@ class Region:
         self.sizes = sorted(whole.difference(self.counts, blueprint.zero))
 
     def _ratios(self) -> Iterator[tuple[str, str]]:
-        """Yield the fields that must be a multiple of another one, with that."""
+        """Yield each field that must be a multiple of another field, with that field."""
         for tree in self.blueprint.dims.values():
             for factor in _factors(tree):
                 if factor[0] == "//" and factor[1][0] == factor[2][0] == "name":
@@ -125,7 +125,7 @@ class Region:
     def draw(
         self, class_name: str, dice: random.Random, layers: tuple[int, int] = (_LAYERS, _LAYERS)
     ) -> Draw | None:
-        """Return a random config and sizes of a run of a class; None where there is none such."""
+        """Return a random config and run sizes for a class; None if this draw is not usable."""
         changes = self._random_changes(dice, layers) | fixed_fields(class_name)
         config = {"model_type": self.blueprint.family, **self.subject.nested(changes)}
         try:
@@ -136,7 +136,7 @@ class Region:
         draw = Draw(changes, fields, batch, sequence, dice.randint(*_CHOICES))
         values = self.values(class_name, draw)
         if len({*values}) < len(values):
-            return None  # equal sizes cannot be told from each other
+            return None  # equal sizes could be mistaken for each other
         return draw
 
     def _random_changes(self, dice: random.Random, layers: tuple[int, int]) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class Region:
         return changes
 
     def values(self, class_name: str, draw: Draw) -> list[int]:
-        """Return the sizes of a draw that were drawn for a class, and its ratios."""
+        """Return the sizes that were drawn for a class, and the ratios between them."""
         fixed = fixed_fields(class_name)
         names = [name for name in (*sizes_of(class_name), *self.sizes) if name not in fixed]
         ratios = [draw.sizes[name] // draw.sizes[divisor] for name, divisor in self.ratios.items()]
@@ -160,7 +160,7 @@ class Region:
 
     @cached_property
     def choosing(self) -> set[str]:
-        """The fields that choose how attention is computed."""
+        """The fields that select the implementation of attention."""
         fields_by_attention = []
         for attention in ATTENTIONS:
             try:
@@ -174,7 +174,7 @@ class Region:
     def situations(self) -> list[Situation]:
         """Return the ways to run a draw.
 
-        Dropouts are turned one at a time, from all on and from all off.
+        Dropouts are switched one at a time, starting from all on and from all off.
         """
         on = {name: _ON if usual is not None else None for name, usual in self.dropouts.items()}
         off = {name: _OFF if usual is not None else None for name, usual in self.dropouts.items()}
@@ -188,7 +188,7 @@ class Region:
         return situations
 
     def _turned(self, start: Dropouts) -> Iterator[Dropouts]:
-        """Yield these values of dropouts with each of them turned."""
+        """Yield these values of dropouts with one dropout changed at a time."""
         for name, usual in self.dropouts.items():
             if usual is None:
                 yield {**start, name: None}
@@ -198,7 +198,7 @@ class Region:
     def operations(self, class_name: str, draw: Draw, situation: Situation) -> RecordedByKind:
         """Run a draw and return what was recorded, by kind.
 
-        Products are recorded of eager attention alone, which hides none.
+        Products are recorded only with eager attention, which hides none.
 
         Raises:
             Exception: whatever the code raises.
@@ -214,9 +214,9 @@ class Region:
         return operations_in(record(module, given), products=situation.attention == "eager")
 
     def atoms(self, class_name: str) -> list[Tree]:
-        """Return what dims may be products of.
+        """Return the factors that dims may be products of.
 
-        These are the sizes of the run, the fields, and the factors that the blueprint has.
+        These are the sizes of the run, the fields, and the factors in the blueprint's dims.
         """
         factors: set[Tree] = set()
         for tree in self.blueprint.dims.values():
@@ -225,7 +225,7 @@ class Region:
             factors.add(("//", ("name", name), ("name", divisor)))
         names: list[Tree] = [("name", name) for name in (*sizes_of(class_name), *self.sizes)]
         composed = [factor for factor in factors if factor[0] not in ("name", "value")]
-        # labels are shifted by a place
+        # labels are shifted by one position
         shifted = [(kind, ("name", "sequence"), ("value", 1)) for kind in "+-"]
         return [*names, *sorted(composed, key=repr), *shifted]
 
@@ -234,10 +234,10 @@ def operations_in(recording: Recording, *, products: bool) -> RecordedByKind:
     """Return what was recorded, by kind.
 
     Raises:
-        ModelError: an operator that is no matrix product does work that counts.
+        ModelError: an operator has FLOPs and is not a matrix product.
     """
     if products and recording.others:
-        raise ModelError(f"{recording.others[0]} counts as work and is no matrix product")
+        raise ModelError(f"{recording.others[0]} has FLOPs, but is not a matrix product")
     saved = [
         Recorded(tensor.path, DTYPE_NAMES[tensor.dtype], tensor.dims) for tensor in recording.saved
     ]

@@ -1,4 +1,4 @@
-"""What is run when operations are recorded or measured: a built class, with inputs for its task."""
+"""Workloads for recording or measuring operations: a built class, with inputs for its task."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16}
 
 
 class Buildable(Protocol):
-    """What builds a class: the part of a `Subject` that a workload needs."""
+    """The part of a `Subject` that a workload needs: it builds a class."""
 
     def config(self, changes: Mapping[str, Any]) -> Any:
-        """Return the config that says no more than this."""
+        """Return the config with these changes, and defaults elsewhere."""
 
     def attend(self, config: Any, attention: str) -> Any:
         """Return a config with this implementation of attention."""
 
     def build(self, class_name: str, config: Any) -> nn.Module:
-        """Build a class on a config, with values."""
+        """Build a class on a config, with weights."""
 
 
 class Workload(NamedTuple):
-    """How a class is run. ``changes`` are what its config says, by dotted path."""
+    """How a class is run. ``changes`` are those of its config, by dotted path."""
 
     class_name: str
     changes: Mapping[str, Any]
@@ -50,7 +50,7 @@ class Workload(NamedTuple):
 
     @property
     def names(self) -> dict[str, Any]:
-        """What an expression over a workload sees besides the config's fields."""
+        """The values that an expression may name besides the config's fields."""
         return {name: getattr(self, name) for name in RUN_NAMES}
 
 
@@ -70,7 +70,7 @@ def built(subject: Buildable, workload: Workload, device: str = "cpu") -> nn.Mod
 def inputs(
     workload: Workload, fields: Mapping[str, Any], device: str = "cpu", seed: int = 0
 ) -> dict[str, torch.Tensor]:
-    """Return the inputs of a workload: random integers, each input below its bound.
+    """Return the inputs of a workload: random integers below a bound for each input.
 
     Example:
         >>> workload = Workload("BertForMultipleChoice", {}, batch=4, sequence=8)
@@ -89,7 +89,7 @@ def inputs(
 
 
 def sizes_of(class_name: str) -> list[str]:
-    """Return which of a workload's own sizes the inputs of a class have.
+    """Return the sizes of a run that the inputs of a class depend on.
 
     Example:
         >>> sizes_of("BertModel"), sizes_of("BertForMultipleChoice")
@@ -102,7 +102,7 @@ def sizes_of(class_name: str) -> list[str]:
 
 
 def fixed_fields(class_name: str) -> dict[str, Any]:
-    """Return the fields that a class cannot be run at other values of.
+    """Return the fields that must have fixed values for a class to run.
 
     Example:
         >>> fixed_fields("BertForQuestionAnswering"), fixed_fields("BertModel")
@@ -112,15 +112,16 @@ def fixed_fields(class_name: str) -> dict[str, Any]:
 
 
 def check_inputs(module: nn.Module, given: Mapping[str, torch.Tensor], class_name: str) -> None:
-    """See that a module takes what it is to be given.
+    """Check that a module accepts the inputs that it will be given.
 
     Raises:
-        ModelError: it does not.
+        ModelError: it does not accept one of them.
     """
     taken = inspect.signature(module.forward).parameters
     if unknown := [name for name in given if name not in taken]:
-        hint = "what a class is given is told in facts/tasks.toml, by the end of its name"
-        raise ModelError(f"takes no {' and no '.join(unknown)}", where=class_name, hint=hint)
+        hint = "facts/tasks.toml lists the inputs of a class by the ending of its name"
+        what = f"does not accept these inputs: {', '.join(unknown)}"
+        raise ModelError(what, where=class_name, hint=hint)
 
 
 @cache
@@ -129,7 +130,7 @@ def _tasks() -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _of_task(part: str, class_name: str) -> dict[str, Any]:
-    """Return the entry of the longest ending that a class's name has; empty where it has none."""
+    """Return the entry of the longest ending that a class's name has; empty if it has none."""
     fitting = [ending for ending in _tasks()[part] if class_name.endswith(ending)]
     if not fitting:
         return {}

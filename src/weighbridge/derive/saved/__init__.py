@@ -1,1 +1,1 @@
-"""What checkpoint files hold in place of a model's tensors."""
+"""Derives what checkpoint files hold in place of a model's tensors."""

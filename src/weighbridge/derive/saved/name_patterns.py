@@ -1,4 +1,4 @@
-"""How tensors of files are named after the module's tensors that they are made of."""
+"""How the names of tensors in files follow those of the module's tensors."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ if TYPE_CHECKING:
 
     from weighbridge.derive.generalize.places import Place
 
-    Templates = tuple[str, ...]  # the module's tensors that a tensor of a file is made of
+    Templates = tuple[str, ...]  # the module's tensors that a tensor in a file is made of
 
 _NUMBERED = re.compile(r"(.*\D)?(\d+)")
 
 
 class UnclearError(Exception):
-    """What files hold follows no pattern that can be written down."""
+    """The contents of files follow no pattern that a blueprint can express."""
 
 
 class FileTensor(NamedTuple):
-    """A tensor of a file: the place of the first tensor that it is made of, its name and shape."""
+    """A tensor in a file: the place of the first tensor that it is made of, its name and shape."""
 
     place: Place
     name: str
     shape: tuple[int, ...]
     is_unchanged: bool
-    """Whether it is one tensor of the module, of the same shape."""
+    """Whether it is a single tensor of the module, with the same shape."""
 
 
 class NamedPart(NamedTuple):
-    """Tensors of files under one name, made of the same tensors of the module."""
+    """Tensors in files with one name pattern, made of the same tensors of the module."""
 
     templates: Templates
     tensors: list[FileTensor]
     numbers: list[int] | None
-    """The number of each in a list of its own, which the module's tensors are not in."""
+    """The number of each tensor in a list that exists only in files; None without such a list."""
 
 
 def named_parts(templates: Templates, tensors: Sequence[FileTensor]) -> dict[str, NamedPart]:
-    """Return what is made of the same tensors by its names, with ``{0}``, ``{1}`` for indices.
+    """Return tensors made of the same sources by name, with ``{0}``, ``{1}`` for indices.
 
-    A piece that only ends in a number is first taken as it is (``w1``), then as a stem and a
+    A piece that ends in a number is first kept whole (``w1``), and then split into a stem and a
     number.
     """
     places = {tensor.place for tensor in tensors}
@@ -83,7 +83,7 @@ def _split(name: str, *, with_stems: bool) -> tuple[str, list[int]]:
 def _named_part(
     templates: Templates, pattern: str, group: Sequence[tuple[FileTensor, list[int]]]
 ) -> tuple[str, NamedPart]:
-    """Return a name, each number an index of its tensor, a constant, or a number of its own."""
+    """Return a name pattern: each number is an index of the module, a constant, or file-only."""
     tensors = [tensor for tensor, _ in group]
     depth = len(tensors[0].place[1])
     own_numbers: list[int] | None = None
@@ -103,7 +103,7 @@ def _named_part(
 
 
 def _index_followed(tensors: Sequence[FileTensor], numbers: Sequence[int]) -> int | None:
-    """Return the depth of the index that these numbers always are."""
+    """Return the depth of the index that always equals these numbers."""
     for depth in range(len(tensors[0].place[1])):
         if [tensor.place[1][depth] for tensor in tensors] == list(numbers):
             return depth

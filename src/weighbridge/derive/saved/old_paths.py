@@ -1,4 +1,4 @@
-"""The paths that older files have, with what each is called now."""
+"""The paths in older files, with their current names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DIGITS = re.compile(r"\d+")
 
 
 def old_paths(older: Mapping[str, str]) -> dict[str, str]:
-    """Return the paths that these old names have in common, with what they are now.
+    """Return the common paths of these old names, with their current names.
 
     Example:
         >>> old_paths({"tower.old.norm.bias": "tower.norm.bias", "tower.old.embed": "tower.embed"})
@@ -34,7 +34,7 @@ def old_paths(older: Mapping[str, str]) -> dict[str, str]:
 
 
 def _shortest_renamed(old: str, names: Mapping[str, str]) -> tuple[str, str]:
-    """Return the shortest path above a name that has one new name, and the new one."""
+    """Return the shortest path above a name that has a single new name, with that name."""
     for path in above(old):
         new_path = _new_path(path, names)
         if new_path is not None:
@@ -43,7 +43,7 @@ def _shortest_renamed(old: str, names: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _new_path(path: str, names: Mapping[str, str]) -> str | None:
-    """Return what an old path is now, if it is the same for all names under it."""
+    """Return the new name of an old path, if it is the same for all names under the path."""
     new_paths: set[str] = set()
     for old, name in names.items():
         if is_under(old, path):

@@ -1,8 +1,8 @@
 """What files hold in place of the tensors of a class, generalized from a few configs.
 
-Transformers fuses, splits and renames tensors when it loads a file, and turns that back when it
-saves one. What it saves is known by name and shape, with the tensors that each is made of: its name
-follows theirs, and its dims come of theirs.
+Transformers fuses, splits and renames tensors when it loads a file, and reverts this when it saves
+one. For each saved tensor, the name, the shape and the source tensors are known: its name follows
+theirs, and its dims follow from theirs.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.subject import Subject
     from weighbridge.derive.saved.saved_tensors import SavedTensor
 
-_MOST_PROBES = 6  # of those that show no new tensor: each costs a model that is built and reverted
-_LARGEST_MODEL = 2000  # tensors of files, of those probes: reverting takes time with each expert
-_RANK_OF_EXPERTS = 3  # of a tensor with the matrices of all experts: one dim counts them
+_MOST_PROBES = 6  # probes without a new tensor: each one costs building and reverting a model
+_LARGEST_MODEL = 2000  # tensors in the files of those probes: each expert takes time to revert
+_RANK_OF_EXPERTS = 3  # rank of a tensor with the matrices of all experts: one dim counts them
 _LONGEST_REASON = 100  # characters of an error that are kept: some errors print whole configs
 
 
 class SavedNames(NamedTuple):
-    """What files hold of a class: its tensors, by the module's tensor that each stands for."""
+    """What files hold for a class: the tensors in place of each tensor of the module."""
 
     stored: dict[str, list[SavedTensor]]
     renamed: dict[str, str]
-    """The paths of older files, with what each is now."""
+    """The paths in older files, with their current names."""
     holes: list[str]
 
 
 def learn_saved(
     subject: Subject, class_name: str, draft: Draft, probes: Sequence[Probe]
 ) -> SavedNames:
-    """Return what files hold of a class, of which these are probes."""
+    """Return what files hold for a class; the probes are of this class."""
     chosen = _most_telling(probes)
     files: list[Files] = []
     try:
@@ -62,9 +62,9 @@ def learn_saved(
 
 
 def _most_telling(probes: Sequence[Probe]) -> list[Probe]:
-    """Return a few probes that show every tensor, small ones first, and the last, most mixed ones.
+    """Return a few probes that show every tensor, small ones first, and the last, most varied ones.
 
-    A tensor that holds one expert only says less than one that holds several.
+    A tensor with a single expert shows less than a tensor with several.
     """
     seen: set[tuple[str, bool]] = set()
     chosen: list[Probe] = []
@@ -81,13 +81,13 @@ def _most_telling(probes: Sequence[Probe]) -> list[Probe]:
 
 
 def _shown_by(probe: Probe) -> set[tuple[str, bool]]:
-    """Return the names of a probe's tensors, indices alike, and whether each has several rows."""
+    """Return the names of a probe's tensors, without indices, and whether each has several rows."""
     tensors = (*probe.tensors.items(), *probe.buffers.items())
     return {(DIGITS.sub("0", name), tensor.shape[:1] > (1,)) for name, tensor in tensors}
 
 
 def _weight(probe: Probe) -> int:
-    """Return about how many tensors files hold: one for each tensor, or each expert in one."""
+    """Return roughly how many tensors files hold: one for each tensor or expert."""
     shapes = [tensor.shape for tensor in probe.tensors.values()]
     experts = [shape[0] for shape in shapes if len(shape) == _RANK_OF_EXPERTS]
     return len(shapes) - len(experts) + sum(experts)

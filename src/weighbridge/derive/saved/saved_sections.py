@@ -1,4 +1,4 @@
-"""Writes what files hold of each class into a blueprint."""
+"""Writes into a blueprint what files hold for each class."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def add_saved(
     drafts: Mapping[str, Draft],
     letters: IndexLetters,
 ) -> list[str]:
-    """Write down what files hold of each class, and return the fields that this needs.
+    """Write into a blueprint what files hold for each class; return the fields that this needs.
 
     Args:
-        raw: a blueprint that has its tensors.
+        raw: a blueprint with its tensors.
         saved: what files hold, by class, the base class first.
-        drafts: what each class is drafted as.
+        drafts: the draft of each class.
         letters: the letters of the blueprint's indices.
     """
     base = next(iter(drafts.values()))
@@ -52,7 +52,7 @@ def add_saved(
 
 
 def forget_saved(raw: dict[str, Any]) -> bool:
-    """Take out what is written of files; return whether there was anything."""
+    """Remove the tables on files from a blueprint; return whether there were any."""
     removed: list[Any] = []
     for section in (raw, *raw["classes"].values()):
         removed += [section.pop("stored", None), section.pop("renamed", None)]
@@ -60,14 +60,14 @@ def forget_saved(raw: dict[str, Any]) -> bool:
 
 
 def _blueprint_names(raw: dict[str, Any], of_class: dict[str, Any]) -> dict[str, None]:
-    """Return the names of a class's tensors and buffers, as the blueprint has them."""
+    """Return the names of a class's tensors and buffers in the blueprint."""
     tensors = templates_of(raw, of_class, "tensors")
     buffers = templates_of(raw, of_class, "buffers")
     return dict.fromkeys(template.name for template in (*tensors, *buffers))
 
 
 class _Naming:
-    """How a class names its tensors: as the base class does, or itself."""
+    """The names of a class's tensors: those of the base class, or its own."""
 
     def __init__(
         self, of_class: dict[str, Any], base: Draft, own: Draft, letters: IndexLetters
@@ -76,7 +76,7 @@ class _Naming:
         self.base, self.own, self.letters = base, own, letters
 
     def name(self, template: str, names: Container[str]) -> tuple[str, list[str]]:
-        """Return a tensor's name in the blueprint, and the letters of the lists that it is in."""
+        """Return a tensor's name in the blueprint, and the letters of the lists around it."""
         below = template
         if self.prefix:
             below = template.removeprefix(f"{self.prefix}.")
@@ -89,7 +89,7 @@ class _Naming:
 
 
 def _texts(held: SavedNames, naming: _Naming, names: Container[str]) -> Texts:
-    """Return what files hold in place of each tensor of a class, as a blueprint says it."""
+    """Return what files hold in place of each tensor of a class, as texts of a blueprint."""
     texts: Texts = {}
     for template, tensors in held.stored.items():
         name, chain_of_lists = naming.name(template, names)
@@ -101,7 +101,7 @@ def _texts(held: SavedNames, naming: _Naming, names: Container[str]) -> Texts:
 
 
 def _is_new(name: str, texts: Texts, raw: dict[str, Any], of_class: dict[str, Any]) -> bool:
-    """Whether the base class does not already say what files hold in place of a tensor."""
+    """Whether files hold something else in place of a tensor than the base class states."""
     if name not in texts:
         return False
     return [_saved_text(*stored) for stored in stored_as(name, raw, of_class)] != texts[name]
@@ -110,7 +110,7 @@ def _is_new(name: str, texts: Texts, raw: dict[str, Any], of_class: dict[str, An
 def _new_renames(
     renamed: Mapping[str, str], raw: dict[str, Any], of_class: dict[str, Any]
 ) -> dict[str, str]:
-    """Return the paths of older files that the base class does not already name."""
+    """Return the paths in older files that the base class does not already have."""
     prefix = of_class.get("prefix", "")
     of_base = raw.get("renamed", {}).items()
     known = {joined_path(prefix, old): joined_path(prefix, new) for old, new in of_base}
@@ -118,7 +118,7 @@ def _new_renames(
 
 
 def _in_letters(tensor: SavedTensor, chain_of_lists: Sequence[str], letters: IndexLetters) -> str:
-    """Return the text of a tensor of files, its indices by these letters and one of its own."""
+    """Return the text of a tensor in files, with these letters for indices and perhaps one more."""
     indices = list(chain_of_lists)
     if tensor.number is not None:
         indices.append(letters.counting(tensor.number, chain_of_lists))
@@ -135,7 +135,7 @@ def _saved_text(name: str, dims: Iterable[str] | None) -> str:
 
 
 def _shortened(texts: Texts, wanted: Iterable[str]) -> Texts:
-    """Return the texts of the wanted names, one for all under a path that are renamed alike."""
+    """Return the texts of the wanted names; one text for a path whose names change alike."""
     shortened: Texts = {}
     for name in wanted:
         path = _renamed_path(name, texts)
@@ -148,7 +148,7 @@ def _shortened(texts: Texts, wanted: Iterable[str]) -> Texts:
 
 
 def _renamed_path(name: str, texts: Texts) -> tuple[str, str] | None:
-    """Return the shortest path that all names under it are renamed with, and its new name."""
+    """Return the shortest path whose renaming explains all names under it, and its new name."""
     stored, *more = texts[name]
     if more or ":" in stored:
         return None
@@ -164,7 +164,7 @@ def _renamed_path(name: str, texts: Texts) -> tuple[str, str] | None:
 
 
 def _fields_of_saved(raw: dict[str, Any], letters: IndexLetters) -> list[str]:
-    """Return the fields in what is written of files, and in how many of each there are."""
+    """Return the fields in the tables on files, and in the counts of their indices."""
     texts = list(chain.from_iterable(map(stored_texts, sections(raw).values())))
     dims = chain.from_iterable(split_dims(text.partition(":")[2]) for text in texts)
     expressions = list(dims)

@@ -1,4 +1,4 @@
-"""What files hold in place of each tensor of a module: names, dims, and how many of each."""
+"""What files hold in place of each tensor of a module: names, dims and counts."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.reversal import Files
     from weighbridge.derive.saved.name_patterns import NamedPart, Templates
 
-_PATH = re.compile(r"[\w-]+(\.[\w-]+)*")  # transformers saves one name with a `*` in it
-_FRACTIONS = (2, 3, 4)  # of a fused dim: gate and up; query, key and value; the gates of an LSTM
+_PATH = re.compile(r"[\w-]+(\.[\w-]+)*")  # transformers saves one name that contains a `*`
+_FRACTIONS = (2, 3, 4)  # parts of a fused dim: gate and up; query, key and value; LSTM gates
 
 
 class SavedTensor(NamedTuple):
-    """A tensor of files: its name with ``{0}``, ``{1}`` for indices, and its dims.
+    """A tensor in files: its name with ``{0}``, ``{1}`` for indices, and its dims.
 
-    The dims are None where they are those of the module's tensor.
+    The dims are None if they are those of the module's tensor.
     """
 
     name: str
     dims: tuple[Tree, ...] | None
     number: Tree | None = None
-    """How many values its last index has, if the module's tensor does not have that index."""
+    """The number of values of its last index, if the module's tensor lacks this index."""
 
 
 def saved_tensors(
     draft: Draft, probes: Sequence[Probe], files: Sequence[Files]
 ) -> dict[str, list[SavedTensor]]:
-    """Return the tensors that files hold in place of each of the module's, by its template.
+    """Return the tensors that files hold in place of each tensor of the module, by its template.
 
     Raises:
-        UnclearError: what files hold follows no pattern.
+        UnclearError: the contents of files follow no pattern.
     """
     sizes = _Sizes(draft, probes)
     parts_by_name: dict[str, list[NamedPart]] = {}
@@ -67,7 +67,7 @@ def _templates(parts: Sequence[NamedPart]) -> Iterator[str]:
 def _by_source(
     draft: Draft, probes: Sequence[Probe], files: Sequence[Files]
 ) -> dict[Templates, list[FileTensor]]:
-    """Return the tensors of files by the module's tensors that they are made of."""
+    """Return the tensors in files by the module's tensors that they are made of."""
     by_source: dict[Templates, list[FileTensor]] = {}
     for number, (probe, in_files) in enumerate(zip(probes, files, strict=True)):
         for templates, tensor in _file_tensors(draft, number, probe, in_files):
@@ -82,7 +82,7 @@ def _by_source(
 def _file_tensors(
     draft: Draft, number: int, probe: Probe, files: Files
 ) -> Iterator[tuple[Templates, FileTensor]]:
-    """Yield the tensors of one probe's files, each with the templates that it is made of."""
+    """Yield the tensors in one probe's files, each with the templates that it is made of."""
     known = draft.tensors.keys() | draft.buffers.keys()
     shapes = {name: tensor.shape for name, tensor in probe.buffers.items()}
     shapes |= {name: tensor.shape for name, tensor in probe.tensors.items()}
@@ -96,7 +96,7 @@ def _file_tensors(
 
 
 def _saved_tensor(sizes: _Sizes, name: str, parts: Sequence[NamedPart]) -> SavedTensor:
-    """Return the tensor of this name, which is made of these parts."""
+    """Return the tensor with this name, made of these parts."""
     if len(parts) == 1 and parts[0].numbers is None:
         if all(tensor.is_unchanged for tensor in parts[0].tensors):
             return SavedTensor(name, None)
@@ -125,7 +125,7 @@ def _not_from_0(name: str) -> UnclearError:
 
 
 def _dims_of_all(sizes: _Sizes, name: str, parts: Sequence[NamedPart]) -> tuple[Tree, ...]:
-    """Return the dims of what counts through all parts: the first's up to its last number, etc."""
+    """Return the dims of tensors numbered through all parts: each part has its range of numbers."""
     first, *others = sorted(parts, key=lambda part: min(part.numbers or ()))
     dims = sizes.dims_of(first)
     if not others:
@@ -143,7 +143,7 @@ def _dims_of_all(sizes: _Sizes, name: str, parts: Sequence[NamedPart]) -> tuple[
 
 
 class _Sizes:
-    """Finds expressions for sizes of tensors in files, likely ones first."""
+    """Finds expressions for the sizes of tensors in files, likely ones first."""
 
     def __init__(self, draft: Draft, probes: Sequence[Probe]) -> None:
         self._probes = probes
@@ -169,7 +169,7 @@ class _Sizes:
         return tuple(dims)
 
     def _likely(self, templates: Templates, axis: int) -> Iterator[Tree]:
-        """Yield what a dim may be of these tensors: a sum of theirs, one of them, a fraction."""
+        """Yield likely expressions for a dim: the sum of the tensors' dims, one of them, a part."""
         dims_of = [self.dims[template] for template in templates]
         same_axis = [dims[axis] for dims in dims_of if len(dims) >= -axis]
         if len(same_axis) > 1:
@@ -180,10 +180,10 @@ class _Sizes:
                 yield from (_fraction(tree, divisor) for tree in trees)
 
     def expression(self, wanted: Mapping[Place, int], likely: Sequence[Tree]) -> Tree:
-        """Return an expression for numbers, one of the likely ones if it fits.
+        """Return an expression for these numbers, one of the likely ones if it fits.
 
         Raises:
-            UnclearError: there is none.
+            UnclearError: there is no such expression.
         """
         environments = [environment(self._probes, place) for place in wanted]
         exact = [tree for tree in likely if tree[0] != "//" or _is_exact(tree, environments)]
@@ -223,7 +223,7 @@ def _multiple(number: int, tree: Tree) -> Tree:
 
 
 def _fraction(tree: Tree, divisor: int) -> Tree:
-    """Return a tree over a number, which cancels a factor where it divides one.
+    """Return a tree divided by a number, which cancels a factor if it divides one.
 
     Example:
         >>> _fraction(("*", ("value", 2), ("name", "width")), 2)
