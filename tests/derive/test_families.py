@@ -29,11 +29,11 @@ from weighbridge.models import find as models
 
 DATA = Path(__file__).parents[1] / "data"
 FAMILIES = blueprint.families()
-HELD = 4  # configs a class: the default one, and random ones
-DERIVED_ANEW = 3  # families a run
+HELD = 4  # configs per class: the default and random ones
+DERIVED_ANEW = 3  # families per run
 QUICK = 60_000  # characters of a blueprint that is derived in seconds
-BASE_TYPES = 545  # of transformers' model types have a blueprint at least
-TASKS = (  # transformers' tables of task classes, nearly all of which have one where their base has
+BASE_TYPES = 545  # at least this many model types of transformers have a blueprint
+TASKS = (  # transformers' tables of task classes; nearly all are in the blueprints
     "CAUSAL_LM",
     "IMAGE_TEXT_TO_TEXT",
     "MASKED_LM",
@@ -56,7 +56,7 @@ def _one_thread() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_blueprint_keeps_the_law(family: str) -> None:
+def test_a_blueprint_obeys_the_law(family: str) -> None:
     law.check(read_toml(f"blueprints/{family}.toml"), family)
 
 
@@ -93,7 +93,7 @@ def test_a_blueprint_gives_what_the_reference_builds(family: str, seed: str) -> 
 
 
 def _subject(family: str) -> FamilySubject:
-    """Return a family as the reference has it, unless it needs a package that is not here."""
+    """Return a family's subject; skip the test if the family needs a missing package."""
     subject = FamilySubject(family)
     try:
         with quick_building():
@@ -104,7 +104,7 @@ def _subject(family: str) -> FamilySubject:
 
 
 def _some_families(seed: str) -> list[str]:
-    """Return some families that are derived quickly and need no package that is not there."""
+    """Return some families that are derived quickly and need no missing package."""
     quick = [name for name in FAMILIES if len(read_text(f"blueprints/{name}.toml")) < QUICK]
     quick = [name for name in quick if "timm" not in read_text(f"blueprints/{name}.toml")]
     return random.Random(seed).sample(quick, min(DERIVED_ANEW, len(quick)))  # noqa: S311
@@ -130,7 +130,7 @@ def test_a_real_config_weighs_what_transformers_counts(row: dict[str, str]) -> N
     config = {
         **_read(row),
         "model_type": row["model_type"],
-    }  # of one, Kimi-K2, the truth was counted as another type
+    }  # one of them, Kimi-K2, was counted as another type in the truth table
     try:
         found = models.find(config)
     except WeighbridgeError as error:

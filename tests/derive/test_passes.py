@@ -1,4 +1,4 @@
-"""What becomes of a blueprint whose proof showed a part of it to be wrong."""
+"""What happens to a blueprint when its proof shows that a part is wrong."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def raw() -> dict[str, Any]:
     }
 
 
-def test_a_wrong_buffer_is_dropped_with_the_condition_of_what_is_then_empty() -> None:
+def test_a_wrong_buffer_is_dropped_with_the_conditions_that_only_it_needs() -> None:
     remaining = without_buffers(raw(), ["model.layers.11.ids", "table.freq"])
     assert remaining["buffers"] == {"other": "F32 2"}
     assert remaining["when"] == {"layers.{i}": "on"}
@@ -59,7 +59,7 @@ def test_a_field_that_no_expression_names_is_inert_and_keeps_its_other_names() -
 
 
 def proved(*mismatches: Mismatch, class_name: str = "Base") -> CandidateBlueprint:
-    """Return the blueprint after the passes, where one class has these mismatches."""
+    """Return the blueprint after the passes, given these mismatches of one class."""
     candidate = CandidateBlueprint(raw(), ("before",), {class_name: mismatches})
     before = copy.deepcopy(candidate)
     passed = run_passes(candidate, TO_BE_PROVED)
@@ -67,11 +67,11 @@ def proved(*mismatches: Mismatch, class_name: str = "Base") -> CandidateBlueprin
     return passed
 
 
-def test_without_mismatches_the_blueprint_stays_as_it_is() -> None:
+def test_without_mismatches_the_blueprint_is_unchanged() -> None:
     assert run_passes(CandidateBlueprint(raw()), TO_BE_PROVED) == CandidateBlueprint(raw())
 
 
-def test_a_mismatch_in_files_drops_what_is_known_of_files() -> None:
+def test_a_mismatch_in_files_drops_the_tables_on_files() -> None:
     passed = proved(Mismatch({}, "w in files is (1,), not (4,)", "files"))
     expected = raw()
     del expected["stored"]
@@ -83,7 +83,7 @@ def test_a_mismatch_in_files_drops_what_is_known_of_files() -> None:
     assert passed.holes == ("before", hole)
 
 
-def test_mismatched_buffers_are_dropped_and_the_fields_of_theirs_with_them() -> None:
+def test_mismatched_buffers_are_dropped_with_the_fields_that_only_they_use() -> None:
     names = ("table.freq", "layers.3.ids")
     passed = proved(Mismatch({"width": 8}, "the buffer table.freq is (4,)", "buffers", names))
     assert passed.raw["buffers"] == {"other": "F32 2"}
@@ -94,7 +94,7 @@ def test_mismatched_buffers_are_dropped_and_the_fields_of_theirs_with_them() -> 
 def test_a_task_class_with_a_wrong_tensor_is_dropped() -> None:
     passed = proved(Mismatch({"on": False}, "head is (2,)"), class_name="Head")
     assert passed.raw == {**raw(), "classes": {}}
-    assert passed.holes == ("before", "Head: head is (2,), with on = False")
+    assert passed.holes == ("before", "Head was left out: head is (2,), with on = False")
 
 
 def test_the_base_class_is_never_dropped() -> None:

@@ -1,4 +1,4 @@
-"""Holding a blueprint against its module: every difference is found, and no other."""
+"""Proving a blueprint against its module: all differences are found, and nothing else."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class TinyConfig:
 
 
 class Tiny(nn.Module):
-    """Has layers, a head that is tied, a part that may be of size 0, and buffers."""
+    """Has layers, a tied head, a part that may have size 0, and buffers."""
 
     table: torch.Tensor
 
     def __init__(self, config: TinyConfig) -> None:
         super().__init__()
         if config.width % 2:
-            raise ValueError("width is even")
+            raise ValueError("width must be even")
         self.embed = nn.Embedding(config.vocab, config.width)
         self.layers = nn.ModuleList(
             nn.Linear(config.width, 4, bias=config.bias) for _ in range(config.depth)
@@ -78,7 +78,7 @@ CONFIGS: list[dict[str, Any]] = [
 
 
 def changed(kind: str, of: Mapping[str, str | None], like: Mapping[str, Any] = RIGHT) -> Blueprint:
-    """Return the right blueprint with other entries in one table, those that are None taken out."""
+    """Return the right blueprint with other entries in one table; None removes an entry."""
     return Blueprint(
         {
             **like,
@@ -165,16 +165,14 @@ def test_a_right_blueprint_does_not_differ() -> None:
         ),
     ],
 )
-def test_what_a_blueprint_says_wrongly_of_a_tensor_is_found(
-    wrong: Blueprint, what: str, on: int
-) -> None:
+def test_a_wrong_entry_for_a_tensor_is_found(wrong: Blueprint, what: str, on: int) -> None:
     found = differences(wrong)
     assert found[0].what.startswith(what)
     assert len(found) == on
     assert {(each.part, each.names) for each in found} == {("tensors", ())}
 
 
-def test_a_difference_is_told_with_the_config_that_shows_it() -> None:
+def test_a_difference_names_the_config_that_shows_it() -> None:
     (found,) = differences(changed("repeat", {"i": "2"}))
     assert found.changes == {"depth": 3}
     assert found.text == (
@@ -209,7 +207,7 @@ def test_a_difference_is_told_with_the_config_that_shows_it() -> None:
         ),
     ],
 )
-def test_what_a_blueprint_says_wrongly_of_buffers_alone_is_found_with_their_names(
+def test_wrong_entries_for_buffers_are_found_with_their_names(
     wrong: Blueprint, what: str, names: tuple[str, ...], on: int
 ) -> None:
     found = differences(wrong)
@@ -219,7 +217,7 @@ def test_what_a_blueprint_says_wrongly_of_buffers_alone_is_found_with_their_name
     assert {each.names for each in found} == {names}
 
 
-def test_a_buffer_that_a_blueprint_does_not_know_is_no_difference() -> None:
+def test_a_buffer_that_is_not_in_the_blueprint_is_not_a_difference() -> None:
     assert differences(changed("buffers", {"table": None, "ids": None})) == []
 
 
@@ -228,7 +226,7 @@ def test_a_wrong_tensor_goes_before_a_wrong_buffer() -> None:
     assert [each.part for each in differences(wrong, {})] == ["tensors"]
 
 
-def test_a_config_that_the_reference_takes_and_the_blueprint_does_not_is_a_difference() -> None:
+def test_a_config_that_only_the_reference_accepts_is_a_difference() -> None:
     (found,) = differences(
         Blueprint({**RIGHT, "require": ["width % 4 == 2"]}), {"width": 8}, {"width": 10}
     )
@@ -236,7 +234,7 @@ def test_a_config_that_the_reference_takes_and_the_blueprint_does_not_is_a_diffe
     assert "a tiny needs width % 4 == 2" in found.what
 
 
-def test_a_config_with_a_tensor_of_size_0_is_no_difference_where_it_is_refused() -> None:
+def test_a_refused_config_with_a_tensor_of_size_0_is_not_a_difference() -> None:
     empty = {"extra": 0}
     assert differences(Blueprint(RIGHT), empty) == []
     assert differences(Blueprint({**RIGHT, "zero": ["extra"]}), empty) == []
@@ -267,7 +265,7 @@ def test_no_more_configs_are_built_than_asked_for() -> None:
     assert (found.configs, [each.changes["width"] for each in found.mismatches]) == (3, [2, 4, 6])
 
 
-# What files hold
+# The contents of files
 
 
 class InFiles(OwnSubject):
@@ -304,7 +302,7 @@ STORED = {**RIGHT, "stored": {"extra": ["lm_head: extra width"]}}
         ({**STORED, "buffers": {}}, None),
     ],
 )
-def test_what_files_hold_is_compared_where_a_blueprint_says_it(
+def test_the_contents_of_files_are_compared_if_the_blueprint_has_them(
     raw: dict[str, Any], what: str | None
 ) -> None:
     of = InFiles(f"{__name__}:Tiny", f"{__name__}:TinyConfig")
@@ -312,7 +310,7 @@ def test_what_files_hold_is_compared_where_a_blueprint_says_it(
     assert [(each.part, each.what) for each in found] == ([] if what is None else [("files", what)])
 
 
-def test_what_files_hold_is_looked_at_on_a_few_configs_alone() -> None:
+def test_the_contents_of_files_are_compared_on_a_few_configs_only() -> None:
     of = InFiles(f"{__name__}:Tiny", f"{__name__}:TinyConfig")
     prove_class(Blueprint(STORED), of, "Tiny", [{"width": 2 * at} for at in range(1, 12)])
     assert of.seen == 5
@@ -351,7 +349,7 @@ REGION: dict[str, Any] = made_up(
 def test_random_configs_stay_in_the_region() -> None:
     blueprint = Blueprint(REGION)
     drawn = list(draws(blueprint, "seed", 400))
-    assert 200 < len(drawn) < 400, "some break what is required"
+    assert 200 < len(drawn) < 400, "some break a requirement"
     seen: dict[str, set[Any]] = {}
     for changes in drawn:
         for name, value in changes.items():

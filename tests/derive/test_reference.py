@@ -1,7 +1,7 @@
 """A second proof of BERT's blueprint: each tensor that transformers builds must agree.
 
-Every class is built on the meta device. A config is what a config.json says, so it reaches
-transformers and weighbridge as the same JSON. No weight is drawn.
+Every class is built on the meta device, without weights. Transformers and weighbridge read each
+config as the same JSON.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ BERT = blueprint.load("bert")
 PROVED = range(240)
 SWITCHES = ("is_decoder", "add_cross_attention", "tie_word_embeddings")
 DTYPES = {torch.int64: "I64", torch.float32: "F32"}
-# What transformers, its typed configs and torch raise at a config that they cannot build.
+# The exceptions of transformers, its typed configs and torch for a config that cannot be built.
 REFUSALS = (ValueError, TypeError, AssertionError, StrictDataclassError)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def quiet() -> Iterator[None]:
-    """Keep transformers from logging what a decoder should be; its errors still show."""
+    """Keep transformers from logging advice on decoders; its errors still show."""
     before = transformers.utils.logging.get_verbosity()
     transformers.utils.logging.set_verbosity_error()
     yield
@@ -50,7 +50,7 @@ def quiet() -> Iterator[None]:
 
 
 def build(class_name: str, config: dict[str, Any]) -> torch.nn.Module:
-    """Build a class as transformers does from this config.json, tied and with no storage."""
+    """Build a class as transformers does from this config.json, tied and without storage."""
     fields = json.loads(json.dumps(config))
     with torch.device("meta"):
         return getattr(modeling_bert, class_name)(transformers.BertConfig.from_dict(fields))
@@ -66,14 +66,14 @@ def parameters_of(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]
 
 
 def ties_of(model: torch.nn.Module) -> dict[str, str]:
-    """Return each name whose parameter stood under another name before, and that name."""
+    """Return the name of each tied parameter, with the first name of the same parameter."""
     first: dict[int, str] = {}
     names = [(name, first.setdefault(id(weight), name)) for name, weight in parameters_of(model)]
     return {name: to for name, to in names if name != to}
 
 
 def check(class_name: str, config: dict[str, Any]) -> None:
-    """Hold the rows of a class against the tensors of the reference, in order, with buffers."""
+    """Compare the rows of a class with the tensors of the reference, in order, and its buffers."""
     model, found = build(class_name, config), weigh(class_name, config)
     rows = found.rows
     assert [(row.name, row.shape) for row in rows] == [
@@ -124,7 +124,7 @@ def random_config(index: int) -> dict[str, Any]:
 
 
 def labels(rng: random.Random) -> dict[str, Any]:
-    """Return the number of labels in one of the ways of a config.json, two of which disagree."""
+    """Return the number of labels as a config.json may state it; two of the ways disagree."""
     named = {str(key): f"label {key}" for key in range(rng.randint(1, 20))}
     number = rng.randint(1, 40)
     return rng.choice(
@@ -156,7 +156,7 @@ def padding(rng: random.Random, vocabulary: int) -> dict[str, Any]:
 
 
 def inert(rng: random.Random) -> dict[str, Any]:
-    """Set fields that must change no tensor."""
+    """Return fields that must not change any tensor."""
     choices = {
         "hidden_act": ["gelu", "relu", "gelu_new", "silu"],
         "hidden_dropout_prob": [0, 0.1, 0.5],
@@ -191,7 +191,7 @@ def test_the_random_configs_are_all_different() -> None:
     assert len({json.dumps(random_config(index), sort_keys=True) for index in PROVED}) == 240
 
 
-def test_the_random_configs_meet_every_case_often() -> None:
+def test_the_random_configs_cover_every_case_often() -> None:
     """The configs turn every switch both ways, and set and leave out every field."""
     met = Counter()
     for index in PROVED:
@@ -209,7 +209,7 @@ def test_the_random_configs_meet_every_case_often() -> None:
     assert {case: met[case] for case in cases if met[case] < 8} == {}
 
 
-def test_every_class_of_the_reference_that_makes_a_model_is_in_the_blueprint() -> None:
+def test_every_class_of_the_reference_that_builds_a_model_is_in_the_blueprint() -> None:
     made = {
         name
         for name, found in vars(modeling_bert).items()
@@ -305,7 +305,7 @@ def unbuildable(config: dict[str, Any]) -> bool:
     return False
 
 
-# Each rule that the blueprint requires, and what breaks it in an otherwise valid config.
+# Each requirement of the blueprint, and a change that breaks it in an otherwise valid config.
 BREAKERS = {
     "hidden_size % num_attention_heads == 0": lambda config: {
         "hidden_size": 7,

@@ -1,4 +1,4 @@
-"""From a draft to the tables of a blueprint: what is written down, and which fields that names."""
+"""From a draft to the tables of a blueprint: what is written, and which fields it names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DRAFT = Draft(
 )
 
 
-def test_a_buffer_is_written_with_the_condition_that_it_alone_stands_under() -> None:
+def test_a_buffer_is_written_with_the_condition_that_applies_to_it_alone() -> None:
     assert section(DRAFT, IndexLetters()) == {
         "tensors": {"a.w": "n", "c.w": "n 2"},
         "when": {"a": "there", "a.b": "on", "c": "more"},
@@ -34,7 +34,7 @@ def test_a_buffer_is_written_with_the_condition_that_it_alone_stands_under() -> 
     assert sorted(fields_in(DRAFT)) == ["m", "more", "n", "on", "there"]
 
 
-def test_of_some_tensors_no_buffer_is_written_and_no_condition_but_theirs() -> None:
+def test_for_some_tensors_only_they_and_their_conditions_are_written() -> None:
     assert section(DRAFT, IndexLetters(), ["a.w"]) == {
         "tensors": {"a.w": "n"},
         "when": {"a": "there"},

@@ -66,7 +66,7 @@ def drop_unlawful_parts(candidate: CandidateBlueprint) -> CandidateBlueprint:
         culprit = culprit or _unlawful_class(raw)
         if culprit is not None:
             raw = without_unused_fields(without_classes(raw, [culprit]))
-            candidate = candidate.with_raw(raw, f"{culprit}: {breach}")
+            candidate = candidate.with_raw(raw, f"{culprit} was left out: {breach}")
             continue
         lawful_files = without_files(raw)
         if lawful_files == raw:
@@ -103,7 +103,7 @@ def drop_mismatched_classes(candidate: CandidateBlueprint) -> CandidateBlueprint
     for class_name, mismatches in candidate.mismatches.items():
         wrong_tensors = [mismatch for mismatch in mismatches if mismatch.part == "tensors"]
         if wrong_tensors and class_name in candidate.raw["classes"]:
-            holes[class_name] = f"{class_name}: {wrong_tensors[0].text}"
+            holes[class_name] = f"{class_name} was left out: {wrong_tensors[0].text}"
     return candidate.with_raw(without_classes(candidate.raw, holes), *holes.values())
 
 

@@ -1,4 +1,4 @@
-"""How made-up config classes are filled in: fields assumed, computed, replaced or respelled."""
+"""How made-up config classes are filled in: defaults, computed, replaced and respelled fields."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Config(NamedTuple):
 
 
 def as_subject(config: Config) -> Subject:
-    """Return a config class as what is derived: of its model nothing is asked here."""
+    """Return a config class as the subject of derivation; its model is not used here."""
     found: Any = config
     return found  # type: ignore[no-any-return]
 
@@ -100,7 +100,7 @@ def nothing(config: Fields) -> Fields:
 
 
 class Case(NamedTuple):
-    """A field: its default, what a config makes of it, more configs; what is to be found of it."""
+    """A field: its default, how the class computes it, more configs, and the expected findings."""
 
     default: Any
     makes: Callable[[Fields], Any] | None
@@ -233,7 +233,7 @@ def test_where_a_field_comes_from(case: str) -> None:
     assert (found.nullable, found.unknown, found.given) == (nullable, unknown, {})
 
 
-def test_only_fields_that_are_used_are_filled_in_with_those_that_they_need() -> None:
+def test_only_used_fields_and_the_fields_that_they_need_are_filled_in() -> None:
     config = Config(
         {**SIZES, "x": None}, lambda said: {"x": or_else(said["x"], said["width"] // said["heads"])}
     )
@@ -242,7 +242,7 @@ def test_only_fields_that_are_used_are_filled_in_with_those_that_they_need() -> 
     assert filled(config, TURNED, []) == ({}, {}, {}, set(), [])
 
 
-def test_what_the_model_makes_of_a_null_is_taken_over() -> None:
+def test_the_model_s_replacement_for_null_is_used() -> None:
     config = Config({**SIZES, "x": None}, nothing)
     found = filled(config, [*TURNED, {"x": 3}], ["x"], {"x": "width // heads"})
     assert (found.defaults, texts(found.computed)) == (
@@ -254,10 +254,10 @@ def test_what_the_model_makes_of_a_null_is_taken_over() -> None:
     assert (found.defaults, texts(found.computed)) == (
         {"x": 6, "width": 32, "heads": 4},
         {"x": "width // heads"},
-    ), "it has a default, and is that only where a config says null"
+    ), "it has a default, and is computed only if a config says null"
 
 
-def test_what_a_config_class_never_keeps_is_what_was_stated() -> None:
+def test_a_field_that_the_class_never_keeps_has_its_stated_default() -> None:
     config = Config({**SIZES, "x": 6}, lambda said: {"x": said["width"] * 2})
     assert filled(config, [*TURNED, {"x": 9}], ["x"], never_kept={"x"}) == (
         {"x": 6},
@@ -278,7 +278,7 @@ def test_a_count_of_labels_is_that_of_their_names() -> None:
 # Sub-configs
 
 
-def test_a_sub_config_that_is_given_may_assume_something_else() -> None:
+def test_a_sub_config_that_is_given_may_have_other_defaults() -> None:
     config = Config(
         {"sub.width": 8, "sub.depth": 2, "width": 9}, nothing, {"sub.width": 16, "sub.depth": 2}
     )
@@ -287,7 +287,7 @@ def test_a_sub_config_that_is_given_may_assume_something_else() -> None:
     assert found.given == {"sub.width": 16}
 
 
-def test_what_follows_in_a_sub_config_that_is_given_need_not_where_it_is_not() -> None:
+def test_a_field_may_be_computed_only_if_its_sub_config_is_given() -> None:
     def makes(said: Fields) -> Fields:
         alone = said["sub.width"] == 8 and said["sub.ffn"] is None
         return {"sub.ffn": 100 if alone else or_else(said["sub.ffn"], 4 * said["sub.width"])}
@@ -302,16 +302,14 @@ def test_what_follows_in_a_sub_config_that_is_given_need_not_where_it_is_not() -
     assert (found.defaults, found.given) == ({"sub.width": 8}, {})
 
 
-# What is replaced whatever a config says
+# Fields that are always replaced
 
 
 def draft(dims: str, **more: Any) -> Draft:
     return Draft(tensors={"w": Drafted("w", tuple(map(parse, dims.split(", "))))}, **more)
 
 
-def test_what_is_worked_out_whatever_a_config_says_is_written_as_what_it_is_worked_out_from() -> (
-    None
-):
+def test_a_field_that_is_always_computed_is_replaced_by_its_expression() -> None:
     config = Config({**SIZES, "inner": 64}, lambda said: {"inner": said["width"] * 2})
     of = draft(
         "inner, inner + heads",
@@ -348,7 +346,7 @@ def test_what_is_worked_out_whatever_a_config_says_is_written_as_what_it_is_work
     ],
     ids=["it is kept", "it was not said", "it is made of itself", "it is null", "it is a word"],
 )
-def test_what_a_config_class_keeps_is_left_as_it_is(
+def test_a_field_that_the_class_keeps_is_left_unchanged(
     makes: Callable[[Fields], Fields], more: Fields
 ) -> None:
     config = Config({**SIZES, "inner": 64}, makes)
@@ -401,7 +399,7 @@ def test_words_are_read_as_others(case: str) -> None:
     )
 
 
-def test_a_word_that_is_read_in_two_ways_is_none() -> None:
+def test_a_word_that_is_read_in_two_ways_is_ignored() -> None:
     config = Config({"x": "a", "y": 1}, lambda said: {"x": "b" if said["y"] > 1 else said["x"]})
     of = probes(config, [{"x": "c"}, {"x": "c", "y": 2}])
     assert respelled(as_subject(config), of[:2]) == {}
@@ -409,7 +407,7 @@ def test_a_word_that_is_read_in_two_ways_is_none() -> None:
     assert respelled(as_subject(config), of) == respelled(as_subject(config), of[::-1]) == {}
 
 
-# What the model makes of a null
+# The model's replacement for null
 
 NULLS: dict[str, tuple[str, dict[str, Any], dict[str, str], str]] = {
     "alone": ("(d if d != null else h // a), h", {}, {"d": "h // a"}, "d, h"),
@@ -458,7 +456,7 @@ def test_a_choice_is_settled_over_all_classes_or_none() -> None:
     assert settle([tied]) == {}
 
 
-# Of a module of one's own
+# A user's own module
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""From hand-made probes to a draft: what it says, and that it gives probes not seen before."""
+"""From hand-made probes to a draft: its contents, and its predictions of unseen probes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Fields = dict[str, Any]
 
 
 def tree(text: str) -> Tree:
-    """Return an expression: ``i`` is a loop counter, ``i_3`` one that is 3, ``i__`` an index."""
+    """Return an expression: ``i`` is a loop counter, ``i_3`` is one at 3, ``i__`` is an index."""
 
     def leaf(found: Tree) -> Tree:
         counter = (
@@ -45,7 +45,7 @@ def tree(text: str) -> Tree:
 
 
 def tensor(text: str, fields: Fields, tied_to: str | None = None) -> ProbedTensor:
-    """Return a tensor of these dims; a dim that is a number is one whose expression was lost."""
+    """Return a tensor with these dims; a number stands for a dim whose expression was lost."""
     dims = tuple(map(tree, split_dims(text)))
     return ProbedTensor(tuple(int(compiled(dim)(fields)) for dim in dims), dims, tied_to)
 
@@ -63,7 +63,7 @@ class Holds(NamedTuple):
 
 
 def probe(fields: Fields, holds: Holds) -> Probe:
-    """Return the probe that a module would be looked at as."""
+    """Return the probe of a module with these contents."""
     trace = SymbolicTrace()
     for name in ("asked", "bounds", "computed"):
         for text in getattr(holds, name):
@@ -76,14 +76,14 @@ def probe(fields: Fields, holds: Holds) -> Probe:
 
 
 def every(**values: Iterable[Any]) -> list[Fields]:
-    """Return fields of every combination of these values."""
+    """Return fields with every combination of these values."""
     return [
         dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())
     ]
 
 
 class Said(NamedTuple):
-    """What a draft says, as texts, indices as i, j, k; what it does not know is None."""
+    """The contents of a draft as texts, with i, j, k for indices; unknown parts are None."""
 
     repeats: dict[str, str | None] = {}  # noqa: RUF012
     dims: dict[str, str | None] = {}  # noqa: RUF012
@@ -123,7 +123,7 @@ class Made(NamedTuple):
 
 
 def layers(fields: Fields, dims: Callable[[int], str], count: str = "n", **more: Any) -> Holds:
-    """Return as many layers as a field says, each with one tensor."""
+    """Return layers with one tensor each; a field gives their number."""
     length = compiled(tree(count))(fields)
     return Holds(
         {f"layers.{i}.w": dims(i) for i in range(length)},
@@ -177,7 +177,7 @@ def tied_in_layers(fields: Fields) -> Holds:
 
 
 def three_ways(fields: Fields, i: int) -> str:
-    """Return a layer's dim, computed in one of three ways that can come to the same."""
+    """Return a layer's dim, computed in one of three ways that may give the same value."""
     if fields["kinds"][i] != "f":
         return "h"
     other = "g" if fields["m"] is None else "m"
@@ -189,13 +189,13 @@ KINDS = [["f", "s"], ["s", "s", "f"], ["f", "s", "s", "f", "f"]]
 DEPTHS = [[2, 1, 3], [1, 2], [3, 3, 1, 2]]
 
 MADE = {
-    "a list of as many layers as a loop ran": Made(
+    "a list of layers that a loop counts": Made(
         lambda fields: layers(fields, lambda i: "w 3*w"),
         every(n=[2, 3], w=[8, 10]),
         every(n=[1, 7], w=[3]),
         Said({"layers": "n"}, {"layers.{0}.w": "w, 3 * w"}),
     ),
-    "a list of as many layers as no loop was seen to run": Made(
+    "a list of layers without a visible loop": Made(
         lambda fields: layers(fields, lambda i: "w", "n", bounds=()),
         every(n=[2, 3], w=[8, 10]),
         every(n=[1, 7], w=[3]),
@@ -224,7 +224,7 @@ MADE = {
         every(a=[[1] * 5], b=[[1] * 4, [1] * 7]),
         Said({"layers": "min(len(a), len(b)) + 1"}, {"layers.{0}.w": "4"}),
     ),
-    "a list that is not there where its number is null": Made(
+    "a list that is missing where its number is null": Made(
         with_null,
         every(n=[None, 2, 3], w=[8, 10]),
         every(n=[None, 5], w=[4]),
@@ -275,7 +275,7 @@ MADE = {
         every(ratios=[[5, 1, 1, 2, 3]], w=[9]),
         Said({"layers": "len(ratios) - 1"}, {"layers.{0}.w": "w * ratios[-1 - i]"}),
     ),
-    "a list of which items beside each other are taken": Made(
+    "a list whose neighbouring items are used": Made(
         lambda fields: layers(fields, lambda i: f"sizes[i_{i}] sizes[i_{i}+1]", "len(sizes) - 1"),
         every(sizes=[[1, 2], [1, 3, 2], [4, 1, 5, 7]]),
         every(sizes=[[5, 1, 1, 2, 3]]),
@@ -299,7 +299,7 @@ MADE = {
         every(n=[1, 4], m=[11], w=[20]),
         Said({"layers": "n"}, {"layers.{0}.w": "w if i != 0 else m"}),
     ),
-    "a dim for which another of the same number was taken": Made(
+    "a dim that was mistaken for another with the same value": Made(
         lambda fields: layers(
             fields,
             lambda i: "g" if fields["kinds"][i] == "f" and fields["g"] != fields["h"] else "h",
@@ -315,7 +315,7 @@ MADE = {
         ],
         Said({"layers": "n"}, {"layers.{0}.w": 'h if kinds[i] != "f" else g'}),
     ),
-    "three dims, each taken for another of the same number": Made(
+    "three dims, each mistaken for another with the same value": Made(
         lambda fields: layers(
             fields, lambda i: three_ways(fields, i), asked=(IS_FULL, "m != null")
         ),
@@ -329,7 +329,7 @@ MADE = {
         ],
         Said({"layers": "n"}, {"layers.{0}.w": 'h if kinds[i] != "f" else m if m != null else g'}),
     ),
-    "what is left of the same number tells what decides between the others": Made(
+    "the remaining equal values show what decides between the others": Made(
         lambda fields: layers(
             fields, lambda i: three_ways(fields, i), asked=(IS_FULL, "on", "m != null")
         ),
@@ -406,7 +406,7 @@ MADE = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_a_draft_says_what_its_probes_have_in_common(name: str) -> None:
+def test_a_draft_is_the_common_form_of_its_probes(name: str) -> None:
     made = MADE[name]
     draft = generalize([probe(fields, made.holds(fields)) for fields in made.learned])
     assert said(draft) == made.said
@@ -447,7 +447,7 @@ def test_names_keep_the_order_of_each_probe() -> None:
     assert list(generalize(probes).tensors) == ["first", "a", "c", "b", "d", "e"]
 
 
-def test_what_is_not_a_number_of_the_fields_is_left_alone_where_nothing_may_be_guessed() -> None:
+def test_without_guessing_only_simple_expressions_are_found() -> None:
     probes = [
         probe(fields, Holds({"sum": str(fields["w"] + 2), "field": str(fields["w"])}))
         for fields in every(w=[8, 9], on=[True, False])
@@ -460,7 +460,7 @@ def test_what_is_not_a_number_of_the_fields_is_left_alone_where_nothing_may_be_g
 
 
 class Asked(NamedTuple):
-    """When a tensor exists, in Python; what the code asked; the fields; the condition expected."""
+    """When a tensor exists, in Python; the questions; the fields; the expected condition."""
 
     when: str
     asked: tuple[str, ...]
@@ -477,9 +477,9 @@ ASKED = {
     "a comparison": Asked("a > 3", ("a > 3", "a > 2"), FLAGS, "a > 3"),
     "the opposite of one": Asked("a <= 3", ("a > 3",), FLAGS, "a <= 3"),
     "a text": Asked("kind == 'y'", ("kind == 'y'",), FLAGS, 'kind == "y"'),
-    "a flag that nobody was heard to ask": Asked("off", ("on",), FLAGS, "off"),
-    "a text that nobody was heard to ask": Asked("kind != 'z'", (), FLAGS, 'kind != "z"'),
-    "what was asked before what was not": Asked("b > 2", ("b > 2",), FLAGS, "b > 2"),
+    "a flag in no question": Asked("off", ("on",), FLAGS, "off"),
+    "a text in no question": Asked("kind != 'z'", (), FLAGS, 'kind != "z"'),
+    "a question before other conditions": Asked("b > 2", ("b > 2",), FLAGS, "b > 2"),
     "and": Asked("on and a > 2", ("on", "a > 2"), FLAGS, "on and a > 2"),
     "and not": Asked("on and not off", ("on", "off"), FLAGS, "on and not off"),
     "or": Asked("on or kind == 'x'", ("kind == 'x'", "on"), FLAGS, 'on or kind == "x"'),
@@ -503,10 +503,10 @@ ASKED = {
     ),
     "null": Asked("n is None", ("n == null",), NULLS, "n == null"),
     "null, not asked": Asked("n is not None", (), NULLS, "n != null"),
-    "what null cannot be asked": Asked(
+    "a question that fails on null": Asked(
         "n is not None and n > 2", ("n > 2",), NULLS, "n != null and n > 2"
     ),
-    "what cannot be divided by": Asked(
+    "a divisor that may be 0": Asked(
         "m and w % m == 0",
         ("w % m == 0",),
         every(m=[0, 1, 3, 4], w=[8, 9, 12]),
@@ -515,7 +515,7 @@ ASKED = {
     "a list's length": Asked(
         "len(sizes) > 2", ("len(sizes) > 2",), every(sizes=[[1], [1, 2], [1] * 4]), "len(sizes) > 2"
     ),
-    "what no question tells": Asked("w % 5 == 3", ("w > 13",), every(w=[8, 9, 12, 13, 18]), None),
+    "no fitting question": Asked("w % 5 == 3", ("w > 13",), every(w=[8, 9, 12, 13, 18]), None),
 }
 
 
@@ -536,7 +536,7 @@ def test_a_condition_is_one_of_those_asked(case: str) -> None:
 
 
 class Inside(NamedTuple):
-    """When a layer has a tensor, in Python over its index, and so on as above."""
+    """When a layer has a tensor, in Python over its index; the rest as above."""
 
     when: str
     asked: tuple[str, ...]
@@ -550,7 +550,7 @@ INSIDE = {
     "layers from one on": Inside(
         "i >= first", ("i < first",), every(n=[4, 5], first=[1, 2, 6]), "i >= first"
     ),
-    "every so many": Inside(
+    "at regular steps": Inside(
         "i % step == 1", ("i % step == 1",), every(n=[4, 6], step=[2, 3]), "i % step == 1"
     ),
     "two questions": Inside(
@@ -593,7 +593,7 @@ INSIDE = {
     "the first, not asked": Inside("i == 0", (), every(n=[4, 5]), "i == 0"),
     "all but the last, not asked": Inside("i < n - 1", (), every(n=[2, 4, 5]), "i != n - 1"),
     "every other, not asked": Inside("i % 2 == 1", (), every(n=[6, 5]), "i % 2 != 0"),
-    "what no question tells": Inside(
+    "no fitting question": Inside(
         "i in (1, 2, 5, 6, 9, 14, 16, 18, 19, 23)", (), every(n=[25, 26]), None
     ),
 }
@@ -636,7 +636,7 @@ def test_the_counters_of_two_loops_are_told_apart() -> None:
     assert draft.gives(looked_at({"n": 3, "m": 7, "from": 5}))
 
 
-# What a draft says of fields
+# Predictions of a draft
 
 
 @pytest.mark.parametrize(
@@ -690,7 +690,7 @@ DRAFT = Draft(
         "part": tree("w > 5"),
     },
 )
-"""A draft with something of everything that one can hold."""
+"""A draft with every kind of content."""
 
 
 @pytest.mark.parametrize(
@@ -732,7 +732,7 @@ def test_a_draft_predicts_every_shape_and_tie(
     assert predicted(DRAFT, fields) == (shapes, ties)
 
 
-def test_what_a_draft_does_not_know_is_listed() -> None:
+def test_the_unknown_parts_of_a_draft_are_listed() -> None:
     assert DRAFT.unknown == [
         "the number of modules in none",
         "the condition for lost",
@@ -801,7 +801,7 @@ def test_a_number_is_found_by_its_values(case: str) -> None:
     assert text(tried) == found
 
 
-def test_a_number_is_not_guessed_at_where_that_is_not_wanted() -> None:
+def test_a_number_is_not_guessed_unless_allowed() -> None:
     every_fields = every(w=[8, 9])
     exact = LostValues([], guess=False)
     assert exact.expression([8, 9], every_fields) == ("name", "w")
@@ -828,7 +828,7 @@ def test_values_of_any_kind_are_generalized() -> None:
     assert text(expression_of_x) == '"a" if gated else "b"'
 
 
-def test_a_flag_is_no_number() -> None:
+def test_a_flag_is_not_a_number() -> None:
     seen = [observation(True, n=1), observation(1, n=2)]
     (expression_of_x,) = in_common(seen).expressions["x"] or ()
     assert text(expression_of_x) == "1 if n > 1 else true"

@@ -1,4 +1,4 @@
-"""Random configs: the same for the same seed, and of fields that are turned."""
+"""Random configs: the same for the same seed, and made of fields that can be turned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_the_same_seed_draws_the_same_configs() -> None:
     assert len(set(map(repr, drawn[0]))) > 15
 
 
-def test_configs_that_were_not_seen_are_drawn_of_what_is_turned() -> None:
+def test_unseen_configs_are_drawn_from_the_fields_that_can_be_turned() -> None:
     exploration = explored("Choices")
     known = [dict(probe.changes) for probe in exploration.probes]
     configs = unseen(exploration, 20)

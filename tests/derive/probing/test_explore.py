@@ -1,4 +1,4 @@
-"""The configs that teach: which fields are turned, alone and together, and which are not."""
+"""Exploring configs: which fields are turned, alone and together, and which are not."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def derived(name: str) -> Derived:
 # Fields that are turned
 
 
-def test_each_field_is_turned_and_those_that_change_a_tensor_are_told() -> None:
+def test_each_field_is_turned_and_those_that_change_a_tensor_are_active() -> None:
     exploration = explored_once("Choices")
     assert exploration.findings.active == {
         "width",
@@ -57,7 +57,7 @@ def test_each_field_is_turned_and_those_that_change_a_tensor_are_told() -> None:
         *exploration.findings.active,
         "dropout",
         "verbose",
-    }, "these are taken, and change nothing"
+    }, "these are accepted, and change nothing"
     assert exploration.findings.turns["wide"].values == [True]
     assert "glu" in exploration.findings.turns["act"].values, "the code compares it with that"
     assert None in exploration.findings.turns["kv"].values, "its annotation says that it may be"
@@ -84,12 +84,12 @@ def test_the_items_of_a_list_of_texts_are_those_that_the_code_asks_for() -> None
     assert any("stages.0.more.weight" in probe.tensors for probe in exploration.probes)
 
 
-def test_fields_never_taken_otherwise_are_fixed() -> None:
+def test_fields_without_another_accepted_value_are_fixed() -> None:
     assert explored_once("Choices").fixed == {"version": "v1", "rounds": 2}
     assert explored_once("Lists").fixed == {}
 
 
-def test_a_class_with_fixed_fields_is_derived_for_these_values_alone(tmp_path: Path) -> None:
+def test_a_class_with_fixed_fields_is_derived_for_these_values_only(tmp_path: Path) -> None:
     path = tmp_path / "choices.toml"
     path.write_text(derived("Choices").text, encoding="utf-8")
     assert (derived("Choices").exact, derived("Choices").holes) == (True, [])
@@ -119,25 +119,25 @@ def test_what_the_reference_refuses_is_refused_by_the_blueprint(
 
 
 def parameters(name: str, **fields: Any) -> int:
-    """Return how many parameters a module has that is built by hand."""
+    """Return how many parameters a module built by hand has."""
     kind: Any = getattr(hard_to_explore, name)
     with torch.device("meta"):
         built: nn.Module = kind(CONFIGS[name](**fields))
     return sum(parameter.numel() for parameter in built.parameters())
 
 
-def test_many_layers_are_made_less_and_the_default_is_looked_at_too() -> None:
+def test_many_layers_are_reduced_and_the_default_is_probed_too() -> None:
     exploration = explored_once("Choices")
     assert exploration.findings.base == {"layers": 4}
     assert [(probe.changes, probe.fields["layers"]) for probe in exploration.probes[:2]] == [
         ({"layers": 4}, 4),
         ({}, 6),
     ]
-    assert exploration.shrunk == [], "its name says that it counts layers"
+    assert exploration.shrunk == [], "by its name it counts layers"
 
 
 @pytest.mark.parametrize("name", ["Primes", "Scattered", "ManyPrimes"])
-def test_a_field_that_a_dim_is_no_arithmetic_of_is_pinned_and_the_others_are_free(
+def test_a_field_that_gives_a_dim_without_arithmetic_is_pinned_and_the_others_are_free(
     name: str, tmp_path: Path
 ) -> None:
     of, done = learned(name), derived(name)
@@ -161,13 +161,13 @@ def test_a_field_that_a_dim_is_no_arithmetic_of_is_pinned_and_the_others_are_fre
     )
 
 
-def test_a_class_that_is_arithmetic_has_nothing_pinned() -> None:
+def test_a_class_with_arithmetic_dims_has_no_pinned_fields() -> None:
     of = learned("Choices")
     assert (list(of.exploration.findings.pinned), of.holes, of.missed) == ([], [], [])
     assert all(of.draft.gives(probe) for probe in of.probes)
 
 
-def test_a_class_learned_after_another_begins_with_what_was_learned_of_it() -> None:
+def test_a_class_learned_after_another_begins_with_its_findings() -> None:
     before = explored("Primes")
     before.pin("buckets")
     after = begin(subject("Primes"), "Primes")

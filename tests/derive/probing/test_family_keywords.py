@@ -1,4 +1,4 @@
-"""Names that a config class reads from its keywords: fields, older names of fields, or neither."""
+"""Keywords that a config class reads: fields, older names of fields, or neither."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
         ("kimi_linear", {"first_k_dense_replace": 1, "linear_attn_config": None}),
         ("deepseek_v4", {"num_hash_layers": None, "qk_rope_head_dim": None}),
         ("bloom", {}),  # n_embed is another name of hidden_size
-        ("lfm2", {}),  # and so is tie_embedding, a flag, of tie_word_embeddings
+        ("lfm2", {}),  # tie_embedding, a flag, is another name of tie_word_embeddings
         ("bart", {}),  # num_labels is a property
         ("t5", {}),  # tie_word_embeddings is a field
-        ("clip", {}),  # text_config_dict says what text_config does
+        ("clip", {}),  # text_config_dict repeats text_config
         ("bert", {}),
     ],
 )
-def test_a_name_that_is_taken_and_becomes_no_field_is_one_to_turn(
+def test_a_keyword_that_does_not_become_a_field_can_be_turned(
     family: str, taken: dict[str, Any]
 ) -> None:
     assert FamilySubject(family).taken == taken
@@ -57,7 +57,7 @@ def test_a_name_that_is_taken_and_becomes_no_field_is_one_to_turn(
         ("step3p7", {"vision_config.width": "vision_config.hidden_size"}),
     ],
 )
-def test_a_name_whose_value_becomes_a_field_s_is_another_name_of_it(
+def test_a_keyword_whose_value_becomes_a_field_s_is_another_name_of_it(
     family: str, older: dict[str, str]
 ) -> None:
     subject = FamilySubject(family)
@@ -97,7 +97,7 @@ def test_the_words_of_an_older_name_are_those_of_a_table_in_the_code(
 # Sub-configs that are null by default
 
 
-def test_a_sub_config_that_is_null_by_default_is_one_to_turn_if_its_model_is_one_alone() -> None:
+def test_a_sub_config_that_is_null_by_default_can_be_turned_if_its_model_type_is_fixed() -> None:
     assert FamilySubject("gemma4").optional == {
         "vision_config": "gemma4_vision",
         "audio_config": "gemma4_audio",
@@ -107,7 +107,7 @@ def test_a_sub_config_that_is_null_by_default_is_one_to_turn_if_its_model_is_one
     assert FamilySubject("bert").optional == FamilySubject("clip").optional == {}
 
 
-def test_such_a_sub_config_is_a_field_and_has_none_where_it_is_null() -> None:
+def test_a_null_sub_config_is_a_field_without_fields_of_its_own() -> None:
     subject = FamilySubject("gemma4")
     changes = {
         "vision_config": {},
@@ -146,7 +146,7 @@ def gemma() -> FamilySubject:
     return FamilySubject("gemma4_text")
 
 
-def test_a_name_that_is_taken_is_a_field_with_what_stands_for_it_where_it_is_absent(
+def test_a_keyword_is_a_field_with_the_default_of_its_read(
     gemma: FamilySubject,
 ) -> None:
     usual, other = (gemma.fields(gemma.config(said)) for said in ({}, {"global_head_dim": 64}))
@@ -157,7 +157,7 @@ def test_a_name_that_is_taken_is_a_field_with_what_stands_for_it_where_it_is_abs
     assert gemma.stated["global_head_dim"] == 512
 
 
-def test_what_is_made_of_a_name_that_is_taken_remembers_it(gemma: FamilySubject) -> None:
+def test_values_computed_from_a_keyword_remember_it(gemma: FamilySubject) -> None:
     with quick_building():
         probe = gemma.probe("Gemma4TextModel", {"num_hidden_layers": 6})
     used: list[Tree] = [tree for tensor in probe.tensors.values() for tree in tensor.dims]
@@ -166,7 +166,7 @@ def test_what_is_made_of_a_name_that_is_taken_remembers_it(gemma: FamilySubject)
     assert plain.outline == probe.outline
 
 
-def test_of_a_name_for_a_dict_and_of_one_that_is_not_to_be_tried_no_value_is_tried() -> None:
+def test_no_value_is_tried_for_dicts_and_excluded_keywords() -> None:
     for family, untried in (
         ("kimi_linear", {"linear_attn_config"}),
         ("step3p7", {"text_config.moe_layers_enum", "text_config.moe_layer_freq"}),
@@ -176,7 +176,7 @@ def test_of_a_name_for_a_dict_and_of_one_that_is_not_to_be_tried_no_value_is_tri
         assert not untried & {knob.path for knob in subject.knobs({})}
 
 
-def test_a_sub_config_whose_model_is_free_is_refused() -> None:
+def test_a_sub_config_whose_model_type_is_free_is_refused() -> None:
     said = {"model_type": "embedding_gemma2", "vision_config": {"model_type": "clip_vision_model"}}
     with pytest.raises(ConfigError, match="says vision_config, which the reference reads"):
         find(said)
@@ -215,7 +215,7 @@ def test_a_sub_config_whose_model_is_free_is_refused() -> None:
         ),
     ],
 )
-def test_a_config_that_says_one_is_weighed_as_the_reference_counts_it(
+def test_a_config_with_such_a_keyword_weighs_what_the_reference_counts(
     family: str, said: dict[str, Any]
 ) -> None:
     subject, blueprint = FamilySubject(family), load(family)

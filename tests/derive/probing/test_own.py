@@ -1,7 +1,7 @@
 """Blueprints of a user's own torch modules, compared with the modules on unseen configs.
 
-The modules are built here for real, from configs made as their users make them, and not by what
-derives.
+The tests build the modules themselves, from configs made as users make them, without derivation's
+code.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Changes = dict[str, Any]
 
 
 class Own(NamedTuple):
-    """A module, how it is derived, how it is built by hand, and random values of its fields."""
+    """A module: how to derive it, how to build it by hand, and random values for its fields."""
 
     module: str
     config: str | None
@@ -44,7 +44,7 @@ class Own(NamedTuple):
 
 
 def some(dice: random.Random, **choices: list[Any]) -> Changes:
-    """Return some of these fields, each with one of its values."""
+    """Return some of these fields, each with one of its choices."""
     return {name: dice.choice(values) for name, values in choices.items() if dice.random() < 0.6}
 
 
@@ -80,7 +80,7 @@ def of_gpt(dice: random.Random) -> Changes:
 
 
 def nested(changes: Changes, inside: str) -> Changes:
-    """Return changes as a config file has them, those of one sub-config as an object."""
+    """Return changes as in a config file, with those of one sub-config as an object."""
     own = {
         name.removeprefix(f"{inside}."): value
         for name, value in changes.items()
@@ -235,7 +235,7 @@ def derived(kind: str) -> Derived:
 
 
 def held(module: nn.Module) -> Iterator[tuple[str, tuple[int, ...], str | None]]:
-    """Yield the name and shape of every parameter, and the first name of a tied one."""
+    """Yield the name and shape of every parameter, with the first name if it is tied."""
     first: dict[int, str] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
         known = first.setdefault(id(parameter), name)
@@ -243,7 +243,7 @@ def held(module: nn.Module) -> Iterator[tuple[str, tuple[int, ...], str | None]]
 
 
 @pytest.mark.parametrize("kind", OWN)
-def test_a_module_s_blueprint_gives_what_it_builds_on_configs_not_seen(
+def test_a_module_s_blueprint_predicts_what_it_builds_on_unseen_configs(
     kind: str, tmp_path: Path
 ) -> None:
     own, found = OWN[kind], derived(kind)
@@ -270,7 +270,7 @@ def test_a_blueprint_is_written_in_the_module_s_own_names() -> None:
     text = derived("dataclass").text
     assert '"transformer.h.{i}.attn.kv.weight" = "2*n_kv_head*(n_embd//n_head) n_embd"' in text
     assert '"lm_head.weight" = "transformer.wte.weight if tie"' in text
-    assert 'n_kv_head = "n_head"' in text, "left out, it follows from another field"
+    assert 'n_kv_head = "n_head"' in text, "when left out, it follows from another field"
     assert (
         '"layers.{i}.mlp.experts" = "i >= first_dense and i % moe_every == 0"'
         in derived("plain class").text
@@ -281,20 +281,18 @@ def test_a_blueprint_is_written_in_the_module_s_own_names() -> None:
     assert '"embed.weight" = "(vocab+pad_to-1)//pad_to*pad_to d"' in derived("kept otherwise").text
 
 
-def test_a_field_is_not_taken_for_an_index() -> None:
-    assert 'j = "i"' in derived("arguments").text, (
-        "i is a field there, and so no letter of an index"
-    )
+def test_a_field_is_not_mistaken_for_an_index() -> None:
+    assert 'j = "i"' in derived("arguments").text, "i is a field there, so it cannot be an index"
 
 
-def test_it_comes_out_the_same_again() -> None:
+def test_deriving_again_gives_the_same_text() -> None:
     derived.cache_clear()
     first = derived("plain class").text
     derived.cache_clear()
     assert derived("plain class").text == first
 
 
-def test_the_user_s_code_is_left_as_it_was() -> None:
+def test_the_user_s_code_is_left_unchanged() -> None:
     derived("plain class")
     assert "range" not in vars(moe)
     assert "int" not in vars(gpt)
@@ -314,7 +312,7 @@ def test_a_class_around_the_base_is_derived_with_it(tmp_path: Path) -> None:
     assert [(row.name, row.shape, row.tied_to) for row in weighing.rows] == list(held(built))
 
 
-def test_the_config_is_taken_from_the_annotation_where_none_is_named() -> None:
+def test_without_a_given_config_the_annotation_names_it() -> None:
     subject = OwnSubject("own_models.moe:MoE")
     assert subject.config_name == "MoEConfig"
     assert subject.source == "own_models.moe:MoE, own_models.moe:MoEConfig"
@@ -325,7 +323,7 @@ def test_the_config_is_taken_from_the_annotation_where_none_is_named() -> None:
     ("module", "family"),
     [("a:MyGPTModel", "my_gpt_model"), ("a.b:MoE", "moe"), ("a:ViT", "vit"), ("a:GPT2", "gpt2")],
 )
-def test_a_family_is_called_like_its_class(module: str, family: str) -> None:
+def test_a_family_is_named_after_its_class(module: str, family: str) -> None:
     from weighbridge.derive.running.address import family_of
 
     assert family_of(module) == family
@@ -334,15 +332,15 @@ def test_a_family_is_called_like_its_class(module: str, family: str) -> None:
 # Configs
 
 
-def test_an_object_gives_the_defaults_and_leaves_what_follows_to_follow() -> None:
+def test_an_object_gives_the_defaults_except_computed_values() -> None:
     form = form_of(gpt.GPTConfig(n_embd=60, n_head=5), lambda _: False)
     assert form is not None
     assert form.stated["n_embd"] == 60
-    assert form.stated["n_kv_head"] is None, "it was worked out"
+    assert form.stated["n_kv_head"] is None, "it was computed"
     assert form.make({"n_head": 3}).n_kv_head == 3
 
 
-def test_what_a_config_works_out_remembers_what_it_was_made_of() -> None:
+def test_values_that_a_config_computes_remember_their_sources() -> None:
     form = Objects(plain.Sizes)
     traced = form.make(
         {name: lift(value, ("name", name)) for name, value in {"d": 16, "layers": 4}.items()}
@@ -350,12 +348,12 @@ def test_what_a_config_works_out_remembers_what_it_was_made_of() -> None:
     config = form.make({})
     remembering = form.remember(config, traced, dict(form.fields(config, {})))
     assert tree_of(remembering.wide) == ("*", ("value", 4), ("name", "d"))
-    assert tree_of(remembering.depth) == ("name", "layers"), "private to it, and told by a property"
+    assert tree_of(remembering.depth) == ("name", "layers"), "private, and read through a property"
     assert tree_of(remembering.kinds) == ("name", "kinds")
     assert remembering.wide == 64
 
 
-def test_a_config_inside_a_config_has_the_defaults_of_where_it_stands() -> None:
+def test_a_config_inside_a_config_has_the_defaults_given_there() -> None:
     form = Objects(frozen.SparseConfig)
     assert form.stated["experts.hidden"] == 24
     assert list(form.required()) == ["vocab_size"]
@@ -363,7 +361,7 @@ def test_a_config_inside_a_config_has_the_defaults_of_where_it_stands() -> None:
     assert made.experts == frozen.Experts(number=9, hidden=24, every=(0,))
 
 
-def test_a_dict_is_not_changed_by_what_is_made_of_it() -> None:
+def test_a_dict_is_not_changed_by_building_configs_from_it() -> None:
     subject = OwnSubject("own_models.encoder:Encoder", "own_models.encoder:CONFIG")
     subject.config({"ffn.hidden": 3}).config["ffn"]["act"] = "other"
     assert encoder.CONFIG["ffn"] == {"hidden": 48, "gated": False, "act": "gelu"}
@@ -381,7 +379,7 @@ REFUSED = {
     "no such module in it": (("own_models.gtp:GPT", None), "there is no module own_models.gtp"),
     "no such class": (
         ("own_models.gpt:Blok", None),
-        "own_models.gpt has no Blok. Did you mean Block?",
+        "own_models.gpt has no attribute Blok. Did you mean Block?",
     ),
     "no torch module": (("own_models.gpt:GPTConfig", None), "is not a torch.nn.Module class"),
     "no config": (
@@ -407,13 +405,13 @@ REFUSED = {
     ),
     "a config that raises": (
         ("own_models.gpt:GPT", "own_models.gpt:GPTConfig", {"n_head": 7}),
-        "own_models.gpt:GPT: building it raised AssertionError, at gpt.py:",
+        "own_models.gpt:GPT: building it raised AssertionError (gpt.py:",
     ),
     "a constructor that raises": (
         ("own_models.strange:Raises", None),
         (
             "building it raised RuntimeError: "
-            "no GPU for width 8 \N{REPLACEMENT CHARACTER}[31m, at strange.py:"
+            "no GPU for width 8 \N{REPLACEMENT CHARACTER}[31m (strange.py:"
         ),
     ),
     "a constructor that exits": (
@@ -444,12 +442,12 @@ def test_what_cannot_be_derived_is_refused_in_one_sentence(case: str) -> None:
             "import nothing_of_that_name",
             "raised ModuleNotFoundError: No module named 'nothing_of_that_name'",
         ),
-        ("1 / 0", "importing broken raised ZeroDivisionError: division by zero, at broken.py:1"),
+        ("1 / 0", "importing broken raised ZeroDivisionError: division by zero (broken.py:1)"),
         ("class", "importing broken raised SyntaxError: invalid syntax"),
         ("raise SystemExit(4)", "importing broken raised SystemExit: 4"),
     ],
 )
-def test_an_import_that_fails_is_told_with_its_own_words(
+def test_a_failed_import_is_reported_with_its_own_message(
     text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken.py").write_text(text)

@@ -1,4 +1,4 @@
-"""What every config must satisfy."""
+"""The rules that every config must satisfy."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from weighbridge.derive.probing.requirements import requirements
 from weighbridge.derive.write import expression
 
 
-def test_answers_that_no_probe_changes_are_required_if_breaking_them_is_refused() -> None:
+def test_answers_that_no_probe_changes_are_required_if_other_answers_are_refused() -> None:
     exploration = explored("Choices")
     with quick_building():
         required = [expression(tree) for tree in requirements(exploration, {"wide", "gated"})]
         without = [expression(tree) for tree in requirements(exploration, {"wide"})]
     assert required == ["width % heads == 0", "kv == null or heads % kv == 0", "wide or not gated"]
-    assert without == required[:-1], "what names a field that nothing needs is not required"
+    assert without == required[:-1], "a rule on an unneeded field is not required"
     asked = {expression(tree) for probe in exploration.probes for tree in probe.trace.asked}
-    assert "near > layers" in asked, "it is answered both ways"
+    assert "near > layers" in asked, "it has both answers"
     assert {"near > vocab", "near > 9 * vocab"} <= asked, (
-        "always answered alike, and yet nothing else is refused"
+        "the answer is always the same, but the other one is not refused"
     )

@@ -1,4 +1,4 @@
-"""What is known of a class: kept probes, counted configs, pinned fields."""
+"""What is known about a class: kept probes, counted configs, pinned fields."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from weighbridge.derive.probing.chance import unseen
 from weighbridge.derive.probing.probe import quick_building
 
 
-def test_what_was_kept_is_told_apart_by_its_tensors() -> None:
+def test_kept_probes_are_distinguished_by_their_tensors() -> None:
     exploration = explored_once("Choices")
     outlines = [repr(probe.outline) for probe in exploration.probes]
     assert len(outlines) > len(set(outlines)) > 10
@@ -41,7 +41,7 @@ def test_a_pinned_field_keeps_its_default() -> None:
     assert exploration.fixed == {"version": "v1", "rounds": 2, "width": 32}
 
 
-def test_what_is_turned_with_a_pinned_field_is_not_turned_any_more() -> None:
+def test_changes_that_contain_a_pinned_field_are_forgotten() -> None:
     choices, lists = explored("Choices"), explored("Lists")
     choices.pin("wide")
     lists.pin("kinds")
@@ -60,11 +60,11 @@ def test_some_more_configs_are_tried_after_a_field_is_pinned() -> None:
     assert exploration.budget.share_left > 0
 
 
-def test_what_loops_run_up_to_is_pinned_sooner_than_what_is_only_asked() -> None:
+def test_bounds_of_loops_are_pinned_before_fields_in_questions() -> None:
     with quick_building():
         primes, choices = explored("Primes"), explored("Choices")
     assert primes.pinnable == ["buckets", "depth", "bias"]
-    assert "layers" not in choices.pinnable, "it was made less, and so is not at its default"
+    assert "layers" not in choices.pinnable, "it was reduced, so it is not at its default"
     assert {"width", "heads"} <= set(choices.pinnable)
     assert {probe.fields["buckets"] for probe in primes.without("buckets")} == {20}
     assert 0 < len(primes.without("buckets")) < len(primes.probes)

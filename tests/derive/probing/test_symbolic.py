@@ -63,7 +63,7 @@ def remembered(**fields: Any) -> dict[str, Any]:
 
 
 def run(code: str) -> Any:
-    """Return what an expression of Python comes to over fields that remember."""
+    """Return the value of a Python expression over fields that remember."""
     return eval(code, {**FUNCTIONS, **remembered(**FIELDS)})  # noqa: S307  # code of this file
 
 
@@ -137,12 +137,12 @@ REMEMBERED = {
 
 
 @pytest.mark.parametrize("code", REMEMBERED)
-def test_a_value_is_what_a_plain_one_is_and_its_expression_comes_to_it(code: str) -> None:
+def test_a_value_equals_the_plain_one_and_its_expression_gives_it(code: str) -> None:
     found, usual = run(code), eval(code, {**FUNCTIONS, **FIELDS})  # noqa: S307
     assert (plain_value(found), type(plain_value(found))) == (usual, type(usual))
     assert isinstance(found, Symbolic)
     assert compiled(tree_of(found))(FIELDS) == usual
-    if "1:]" not in code:  # no expression of a blueprint has a slice, and yet one can be run
+    if "1:]" not in code:  # expressions of blueprints have no slices, though code may
         assert expression(tree_of(found)) == REMEMBERED[code]
 
 
@@ -170,12 +170,12 @@ FORGOTTEN = {
 
 
 @pytest.mark.parametrize("code", FORGOTTEN)
-def test_what_cannot_remember_is_a_plain_value(code: str) -> None:
+def test_a_value_that_cannot_remember_is_plain(code: str) -> None:
     found = run(code)
     assert (found, isinstance(found, Symbolic)) == (FORGOTTEN[code], False)
 
 
-def test_arithmetic_with_what_is_no_number_is_refused_as_python_does() -> None:
+def test_arithmetic_with_other_types_is_refused_as_in_python() -> None:
     for code in ("a + 'text'", "a < None", "sizes + 3"):
         with pytest.raises(TypeError):
             run(code)
@@ -204,23 +204,23 @@ def test_an_expression_that_grows_too_large_is_forgotten() -> None:
 def test_a_plain_value_is_its_own_expression(value: Any, tree: Tree) -> None:
     found = tree_of(value)
     assert found == tree
-    assert type(found[-1]) is type(tree[-1]), "a number of NumPy's is no number of an expression"
+    assert type(found[-1]) is type(tree[-1]), "NumPy's numbers become Python's"
 
 
-def test_null_and_what_is_no_value_are_lifted_to_themselves() -> None:
+def test_null_and_objects_are_lifted_to_themselves() -> None:
     something = object()
     assert lift(None, ("name", "a")) is None
     assert lift(something, ("name", "a")) is something
 
 
-def test_lifted_again_a_value_forgets_what_it_was() -> None:
+def test_a_value_that_is_lifted_again_forgets_its_expression() -> None:
     assert lift(run("a + b"), ("name", "c")).tree == ("name", "c")
 
 
 @pytest.mark.parametrize(
     ("name", "kind"), [("on", bool), ("a", int), ("x", float), ("act", str), ("sizes", list)]
 )
-def test_plain_takes_the_memory_off_whatever_it_is_in(name: str, kind: type) -> None:
+def test_plain_value_reaches_into_every_container(name: str, kind: type) -> None:
     value = run(name)
     assert type(plain_value(value)) is kind
     found = plain_value({value if kind is str else "key": [value, (value,)]})
@@ -244,7 +244,7 @@ def test_a_deep_copy_of_a_list_is_another_list() -> None:
     assert list.__len__(sizes) == 3
 
 
-def test_a_flag_is_shown_as_one_and_passes_for_one() -> None:
+def test_a_flag_looks_like_a_bool_and_passes_for_one() -> None:
     flag = run("a > b")
     assert isinstance(flag, SymbolicFlag)
     assert (str(flag), repr(flag), f"{flag}") == ("True", "True", "True")
@@ -261,7 +261,7 @@ def test_values_go_where_plain_ones_go() -> None:
     assert not isinstance("a", STAND_INS["int"])
 
 
-# What is asked
+# Questions
 
 ASKED: dict[str, list[str]] = {
     "1 if a > b else 2": ["a > b"],
@@ -288,14 +288,14 @@ ASKED: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("code", ASKED)
-def test_what_code_asks_is_written_down_once_in_order(code: str) -> None:
+def test_questions_are_noted_once_and_in_order(code: str) -> None:
     with tracing() as trace:
         found = run(code)
     assert plain_value(found) == eval(code, dict(FIELDS))  # noqa: S307
     assert texts(trace.asked) == ASKED[code]
 
 
-def test_nothing_is_written_down_outside_the_block_and_all_open_blocks_write() -> None:
+def test_questions_are_noted_in_all_open_blocks_and_nowhere_else() -> None:
     with tracing() as outer:
         with tracing() as inner:
             bool(run("a > 1"))
@@ -312,7 +312,7 @@ def test_a_block_that_raises_is_closed() -> None:
     assert not trace.asked
 
 
-def test_integers_on_the_way_are_written_down_and_other_numbers_are_not() -> None:
+def test_intermediate_integers_are_noted_and_other_numbers_are_not() -> None:
     a, b, x = run("a"), run("b"), run("x")
     with tracing() as trace:
         (a + b) * 2
@@ -320,7 +320,7 @@ def test_integers_on_the_way_are_written_down_and_other_numbers_are_not() -> Non
     assert texts(trace.computed) == ["a + b", "(a + b) * 2"]
 
 
-def test_a_trace_holds_no_more_than_it_may() -> None:
+def test_a_trace_has_a_largest_size() -> None:
     a = run("a")
     with tracing() as trace:
         for number in range(MOST_NOTED + 5):
@@ -387,7 +387,7 @@ PARTLY_KNOWN = {
 
 
 @pytest.mark.parametrize("code", BOUNDS)
-def test_how_far_loops_run_is_written_down(code: str) -> None:
+def test_the_bounds_of_loops_are_noted(code: str) -> None:
     with tracing() as trace:
         found = run(code)
     assert texts(trace.bounds) == BOUNDS[code]
@@ -434,7 +434,7 @@ COUNTERS: dict[str, list[str]] = {
 
 @pytest.mark.parametrize("code", COUNTERS)
 def test_a_counter_knows_which_round_it_is(code: str) -> None:
-    """Counters are written as the round that they are in and a star."""
+    """Counters are shown as the number of their round with a star."""
 
     def shown(tree: Tree) -> str:
         kind, *operands = tree
@@ -466,12 +466,12 @@ def test_a_range_behaves_as_one() -> None:
         made[3]
 
 
-# In the code that is run
+# Inside reference code
 
 NAMES = ["int", "bool", "max", "min", "len", "sum", "range", "enumerate", "zip"]
 
 
-def test_the_stand_ins_are_put_in_and_taken_out() -> None:
+def test_the_stand_ins_are_installed_and_removed() -> None:
     namespace: dict[str, Any] = {"math": math, "own": 1}
     install(namespace)
     assert sorted(namespace) == sorted(["math", "own", *NAMES])
@@ -480,7 +480,7 @@ def test_the_stand_ins_are_put_in_and_taken_out() -> None:
     assert namespace == {"math": math, "own": 1}
 
 
-def test_what_a_module_calls_so_itself_is_left_to_it() -> None:
+def test_a_function_that_the_module_defines_itself_is_kept() -> None:
     def own(values: Any) -> int:
         return 0
 
@@ -494,7 +494,7 @@ def test_what_a_module_calls_so_itself_is_left_to_it() -> None:
     assert namespace == {"len": own, "math": "no module"}
 
 
-def test_code_that_was_run_on_plain_values_gives_what_it_gave() -> None:
+def test_code_gives_the_same_results_on_plain_values() -> None:
     code = """
 def f(n, sizes):
     total = sum(len(str(i)) for i in range(n)) + max(sizes) - min(3, n)

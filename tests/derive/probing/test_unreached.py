@@ -1,4 +1,4 @@
-"""Code that no config ran: what could decide a tensor is reported with its method and text."""
+"""Code that no config ran: lines that could decide a tensor are reported with their methods."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Outer(nn.Module):
 
 
 class Deep(nn.Module):
-    """Has a part of which no field alone, and no two, say that it is there."""
+    """Has a part that exists only if several fields have other values together."""
 
     def __init__(self, config: BranchesConfig) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class Unused(nn.Module):
 
 
 class Hidden(nn.Module):
-    """Has a part that only a config which is no text of the code turns on."""
+    """Has a part that is switched on only by a text which the code does not contain."""
 
     def __init__(self, width: int = 8, code: str = "abc") -> None:
         super().__init__()
@@ -98,7 +98,7 @@ def subject() -> OwnSubject:
 
 
 def missed(*configs: dict[str, Any]) -> list[UnreachedLine]:
-    """Return the lines that these configs leave out."""
+    """Return the lines that these configs miss."""
     with quick_building():
         return Runs(subject()).never_run("Outer", configs)
 
@@ -129,7 +129,7 @@ def test_a_line_that_no_config_ran_is_reported_with_its_method_and_text(
     assert [str(line).removeprefix("test_unreached.py: ") for line in missed(*configs)] == left
 
 
-def test_a_line_is_reported_with_its_place_and_the_conditions_that_it_stands_under() -> None:
+def test_a_line_is_reported_with_its_place_and_the_conditions_around_it() -> None:
     lines = {str(line).partition(": ")[2]: line for line in missed({"width": 4})}
     two = lines[TWO]
     with open(__file__, encoding="utf-8") as file:
@@ -142,7 +142,7 @@ def test_a_line_is_reported_with_its_place_and_the_conditions_that_it_stands_und
     assert two.near == {"width": 4}, "a config that runs the method"
 
 
-def test_what_was_run_once_is_not_reported_any_more_and_a_config_is_looked_at_once() -> None:
+def test_a_line_that_ran_is_not_reported_and_a_config_runs_once() -> None:
     looked_at = []
 
     class Watched(OwnSubject):
@@ -163,12 +163,12 @@ def test_what_was_run_once_is_not_reported_any_more_and_a_config_is_looked_at_on
     assert last == then
 
 
-def test_what_cannot_decide_a_tensor_is_not_reported() -> None:
+def test_lines_that_cannot_decide_a_tensor_are_not_reported() -> None:
     texts = [line.text for line in missed({})]
     assert not [text for text in texts if "name" in text], "it is a constant"
     assert not [text for text in texts if "raise" in text]
     assert not [text for text in texts if "never" in text], "nothing uses its class"
-    assert not [text for text in texts if "five" in text], "it is no constructor"
+    assert not [text for text in texts if "five" in text], "it is not a constructor"
 
 
 def test_tracing_ends_where_it_began() -> None:
@@ -179,13 +179,13 @@ def test_tracing_ends_where_it_began() -> None:
     assert sys.gettrace() is before
 
 
-def test_exploring_aims_at_what_was_not_run() -> None:
+def test_exploring_aims_at_lines_that_did_not_run() -> None:
     found = learn_class(OwnSubject(f"{__name__}:Deep", f"{__name__}:BranchesConfig"), "Deep")
     assert (found.missed, found.holes) == ([], [])
     assert any("deep.weight" in probe.tensors for probe in found.probes)
 
 
-def test_what_cannot_be_reached_is_said() -> None:
+def test_a_line_that_cannot_be_reached_is_reported() -> None:
     subject = OwnSubject(f"{__name__}:Hidden")
     said = "test_unreached.py: Hidden.__init__: `self.secret = nn.Linear(width, 1)`"
     assert learn_class(subject, "Hidden").missed == [said]

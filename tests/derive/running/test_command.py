@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -34,7 +35,7 @@ TINY = ("idefics3_vision", "cosmos3_edge_vision", "chinese_clip_vision_model")
 MOE = "own_models.moe:MoE"
 
 
-class Said(NamedTuple):
+class Output(NamedTuple):
     status: int
     out: str
     err: str
@@ -44,16 +45,16 @@ class Said(NamedTuple):
 def run(capfd: pytest.CaptureFixture[str]):
     """Return a function that runs `weighbridge derive` and returns its status and output."""
 
-    def ran(*arguments: str) -> Said:
+    def ran(*arguments: str) -> Output:
         status = main(("derive", *arguments))
-        return Said(status, *capfd.readouterr())
+        return Output(status, *capfd.readouterr())
 
     return ran
 
 
 @pytest.fixture
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty folder, which is the one at hand."""
+    """Return an empty folder, which is the current one."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -62,22 +63,22 @@ def texts(path: Path) -> dict[str, str]:
     return {file.name: file.read_text(encoding="utf-8") for file in sorted(path.iterdir())}
 
 
-# A class of one's own
+# A user's own class
 
 
-def test_a_class_of_one_s_own_is_told_with_its_formula_and_written(run, there: Path) -> None:
-    said = run(MOE, "--config", "own_models.moe:MoEConfig")
+def test_a_user_s_class_is_written_and_its_formula_printed(run, there: Path) -> None:
+    output = run(MOE, "--config", "own_models.moe:MoEConfig")
     total = sum(parameter.numel() for parameter in moe.MoE(moe.MoEConfig()).parameters())
-    assert said.err == ""
-    assert said.out.startswith(f"MoE: {total:,} parameters at the defaults\n= 2·dim·vocab + ")
-    assert "moe.toml: the blueprint, proved against the code on 24 unseen configs" in said.out
-    assert max(map(len, said.out.splitlines())) <= 80
-    assert (said.status, [file.name for file in there.iterdir()]) == (0, ["moe.toml"])
+    assert output.err == ""
+    assert output.out.startswith(f"MoE: {total:,} parameters at the defaults\n= 2·dim·vocab + ")
+    assert "moe.toml: the blueprint, proved against the code on 24 unseen configs" in output.out
+    assert max(map(len, output.out.splitlines())) <= 80
+    assert (output.status, [file.name for file in there.iterdir()]) == (0, ["moe.toml"])
     assert main(("weigh", "moe.toml", "--set", "experts=7", "--json")) == 0
 
 
-def test_what_the_code_prints_is_no_answer(run, there: Path) -> None:
-    said = run(
+def test_the_output_of_the_code_is_not_in_the_answer(run, there: Path) -> None:
+    output = run(
         "own_models.strange:Talks",
         "--family",
         "talker",
@@ -86,30 +87,30 @@ def test_what_the_code_prints_is_no_answer(run, there: Path) -> None:
         "--set",
         "factor=3",
     )
-    assert said.out.splitlines()[:2] == [
+    assert output.out.splitlines()[:2] == [
         "Talks: 216 parameters at the defaults",
         "= factor·width² + factor·width",
     ]
-    assert "made of" not in said.out + said.err
+    assert "made of" not in output.out + output.err
     assert 'family = "talker"' in Path("here.toml").read_text(encoding="utf-8")
 
 
-def test_another_s_file_is_left_alone(run, there: Path) -> None:
+def test_an_unrelated_file_is_left_alone(run, there: Path) -> None:
     Path("moe.toml").write_text("family = 'mine'\n", encoding="utf-8")
-    said = run(MOE)
-    assert (said.status, said.out) == (2, "")
-    assert said.err.startswith(
+    output = run(MOE)
+    assert (output.status, output.out) == (2, "")
+    assert output.err.startswith(
         "weighbridge: moe.toml: exists, and is not a blueprint of moe. Name another file"
     )
     assert Path("moe.toml").read_text(encoding="utf-8") == "family = 'mine'\n"
     Path("moe.toml").write_text("family = 'moe'\n", encoding="utf-8")
-    assert run(MOE).status == 2, "it names the family, and is no blueprint"
+    assert run(MOE).status == 2, "it names the family, but is not a blueprint"
     talks = ("own_models.strange:Talks", "--output", "other.toml")
     assert run(*talks).status == 0
     again = Path("other.toml").read_bytes()
     Path("other.toml").write_bytes(again + b"# by hand\n")
     assert run(*talks).status == 0
-    assert Path("other.toml").read_bytes() == again, "one of the same family is replaced"
+    assert Path("other.toml").read_bytes() == again, "a blueprint of the same family is replaced"
 
 
 def test_what_is_not_proved_is_not_written(
@@ -117,9 +118,9 @@ def test_what_is_not_proved_is_not_written(
 ) -> None:
     found = derivation.Derived("family = 'moe'\n", exact=False, holes=["it differs"])
     monkeypatch.setattr(derivation, "derive", lambda *_, **__: found)
-    said = run(MOE)
-    assert (said.status, said.out.strip(), list(there.iterdir())) == (1, "", [])
-    assert said.err == (
+    output = run(MOE)
+    assert (output.status, output.out.strip(), list(there.iterdir())) == (1, "", [])
+    assert output.err == (
         "weighbridge: not proved: it differs\n"
         "weighbridge: moe.toml was not written: the blueprint differs from what the code builds\n"
     )
@@ -135,7 +136,7 @@ REFUSED = {
     "no default": (["own_models.plain:TorchEncoder"], "TorchEncoder has no default for n_tokens"),
     "two classes": ([MOE, "own_models.gpt:GPT"], "a class of your own must be the only subject"),
     "a set twice": ([MOE, "--set", "dim=3", "--set", "dim=4"], "--set gives dim twice"),
-    "a task class": ([MOE, "--class", "MoF"], "own_models.moe has no MoF"),
+    "a task class": ([MOE, "--class", "MoF"], "own_models.moe has no attribute MoF"),
     "a worker's death": (
         ["own_models.strange:Dies"],
         "own_models.strange:Dies: its process exited with status 3",
@@ -174,18 +175,27 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_derived_is_one_line(case: str, run, there: Path) -> None:
     arguments, reason = REFUSED[case]
-    said = run(*arguments)
-    assert (said.status, said.out) == (2, "")
-    assert said.err.startswith("weighbridge: ")
-    assert said.err[:-1].isprintable(), "one line"
-    assert reason in said.err
+    output = run(*arguments)
+    assert (output.status, output.out) == (2, "")
+    assert output.err.startswith("weighbridge: ")
+    assert output.err[:-1].isprintable(), "one line"
+    assert reason in output.err
     assert list(there.iterdir()) == []
 
 
-def test_code_that_hangs_is_ended(run, there: Path) -> None:
-    said = run("own_models.strange:Sleeps", "--limit", "1.5")  # of the 600 that it sleeps
-    assert said.status == 2
-    assert said.err == (
+@pytest.mark.parametrize("case", [case for case in REFUSED if REFUSED[case][0][0] != MOE])
+def test_a_refusal_is_in_the_language_of_the_user(case: str, run, there: Path) -> None:
+    arguments, _ = REFUSED[case]
+    output = run(*arguments, "--lang", "zh")
+    assert (output.status, output.out) == (2, "")
+    assert output.err.endswith(("。\n", "？\n"))
+    assert not re.search(r"\b(the|is|a|of|give|not|with)\b", output.err)
+
+
+def test_code_that_hangs_is_killed(run, there: Path) -> None:
+    output = run("own_models.strange:Sleeps", "--limit", "1.5")  # it sleeps for 600 seconds
+    assert output.status == 2
+    assert output.err == (
         "weighbridge: own_models.strange:Sleeps: was not derived within 1.5 seconds. "
         "Allow more time with --limit.\n"
     )
@@ -195,15 +205,15 @@ def test_code_that_hangs_is_ended(run, there: Path) -> None:
 @pytest.mark.parametrize(
     ("missing", "own"), [("torch", True), ("torch", False), ("transformers", False)]
 )
-def test_what_is_not_installed_is_named_with_the_way_to_get_it(
+def test_missing_packages_are_named_with_the_command_to_install_them(
     missing: str, own: bool, run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         runs.importlib.util, "find_spec", lambda name: None if name == missing else name
     )
-    said = run(MOE if own else "bert")
-    assert said.status == 2
-    assert said.err == (
+    output = run(MOE if own else "bert")
+    assert output.status == 2
+    assert output.err == (
         f"weighbridge: deriving runs the model's code; missing packages: {missing}. "
         "Run `pip install torch==2.13.0`, then `pip install 'weighbridge[derive]'`.\n"
     )
@@ -224,26 +234,26 @@ def derived(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_one_family_is_the_answer(run, derived: Path) -> None:
-    said = run(TINY[0])
-    assert (said.status, said.err) == (0, "")
-    assert said.out == (derived / f"{TINY[0]}.toml").read_text(encoding="utf-8")
+    output = run(TINY[0])
+    assert (output.status, output.err) == (0, "")
+    assert output.out == (derived / f"{TINY[0]}.toml").read_text(encoding="utf-8")
 
 
-def test_two_at_a_time_give_the_same_to_the_byte(run, derived: Path, there: Path) -> None:
-    said = run(*reversed(TINY), "--jobs", "2", "--output", "two")
-    assert (said.status, said.out) == (0, "two: 3 exact, 0 with holes, 0 failed, of 3\n")
+def test_two_processes_give_the_same_bytes(run, derived: Path, there: Path) -> None:
+    output = run(*reversed(TINY), "--jobs", "2", "--output", "two")
+    assert (output.status, output.out) == (0, "two: 3 exact, 0 with holes, 0 failed, of 3\n")
     assert texts(there / "two") == texts(derived)
     assert set(texts(derived)) == {STATE, *[f"{family}.toml" for family in TINY]}
     lines = sorted(
         line.partition(": ")[2].partition(" ")[2].rpartition(",")[0]
-        for line in said.err.splitlines()
+        for line in output.err.splitlines()
     )
     assert lines == sorted(f"{family}: exact" for family in TINY)
 
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the names of what is derived, which costs nothing."""
+    """Return the list of derived families; deriving costs nothing here."""
     names: list[str] = []
 
     def ran(tasks: list[runs.Task], *_: object) -> Iterator[runs.Done]:
@@ -262,13 +272,13 @@ def copied(source: Path, target: Path) -> Path:
     return target
 
 
-def test_what_would_come_out_the_same_is_not_derived_again(
+def test_a_blueprint_that_is_up_to_date_is_not_derived_again(
     run, derived: Path, there: Path, counted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = copied(derived, there / "copy")
-    said = run(*TINY, "--output", "copy")
-    assert (said.status, said.out) == (0, "copy: 3 exact, 0 with holes, 0 failed, of 3\n")
-    assert (said.err, counted, texts(path)) == (
+    output = run(*TINY, "--output", "copy")
+    assert (output.status, output.out) == (0, "copy: 3 exact, 0 with holes, 0 failed, of 3\n")
+    assert (output.err, counted, texts(path)) == (
         "weighbridge: 3/3 derived before\n",
         [],
         texts(derived),
@@ -306,7 +316,7 @@ def test_what_has_changed_is_derived_again(
     assert counted == ([TINY[1]] if "file" in change else list(TINY))
 
 
-def test_a_family_that_hangs_or_fails_is_told_and_the_others_go_on(
+def test_a_family_that_hangs_or_fails_is_reported_and_the_others_go_on(
     run, there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def strange(task: runs.Task) -> dict[str, object]:
@@ -325,9 +335,9 @@ def test_a_family_that_hangs_or_fails_is_told_and_the_others_go_on(
         }
 
     monkeypatch.setattr(runs, "_derived", strange)
-    said = run(*TINY, "bert", "gpt2", "--jobs", "2", "--limit", "2", "--output", "some")
-    assert said.status == 1
-    assert said.out == (
+    output = run(*TINY, "bert", "gpt2", "--jobs", "2", "--limit", "2", "--output", "some")
+    assert output.status == 1
+    assert output.out == (
         "some: 0 exact, 1 with holes, 4 failed, of 5\n"
         f"{TINY[2]}: a line was never run\n"
         f"{TINY[0]}: failed: was not derived within 2 seconds.\n"
@@ -346,9 +356,9 @@ def test_all_is_every_family_and_goes_to_the_checkout(
     (root / "blueprints").mkdir(parents=True)
     shutil.copytree(Path(data.ROOT, "facts"), root / "facts")
     monkeypatch.setattr(data, "ROOT", str(root))
-    said = run("all")
-    assert said.status == 2
-    assert "does not run from a writable checkout. Name a folder with --output." in said.err
+    output = run("all")
+    assert output.status == 2
+    assert "does not run from a writable checkout. Name a folder with --output." in output.err
     (there / "pyproject.toml").touch()
     (there / ".git").mkdir()
     assert run("all").status == 0
@@ -384,8 +394,8 @@ def waited(until) -> None:
         time.sleep(0.02)
 
 
-# Derives the first family as it is in a folder, and is for ever at the others. It runs no model,
-# and so starts at once.
+# Takes the first family from a folder, and hangs on the others. It runs no model, so it starts at
+# once.
 SLOWLY = """
 import sys, time, types
 from pathlib import Path
@@ -403,13 +413,13 @@ sys.exit(main(["derive", *sys.argv[2:]]))
 
 
 def heard() -> None:
-    """Hear Ctrl-C, which a shell keeps from what it runs in the background."""
+    """Accept Ctrl-C, which shells block for background processes."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("stopped_by", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_is_stopped_leaves_whole_files_and_is_taken_up_again(
+def test_a_run_that_is_stopped_leaves_whole_files_and_can_be_resumed(
     stopped_by: signal.Signals, run, derived: Path, there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = subprocess.Popen(
@@ -440,13 +450,13 @@ def test_a_run_that_is_stopped_leaves_whole_files_and_is_taken_up_again(
         "_derived",
         lambda task: {"text": known[f"{task.subject}.toml"], "exact": True, "holes": []},
     )
-    said = run(*TINY, "--jobs", "2", "--output", "half")
-    assert (said.status, said.err.splitlines()[0]) == (0, "weighbridge: 1/3 derived before")
+    output = run(*TINY, "--jobs", "2", "--output", "half")
+    assert (output.status, output.err.splitlines()[0]) == (0, "weighbridge: 1/3 derived before")
     assert texts(there / "half") == texts(derived)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-def test_one_s_own_code_is_stopped_without_a_word_of_its_own(there: Path) -> None:
+def test_a_user_s_code_is_stopped_without_output_of_its_own(there: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "weighbridge", "derive", "own_models.strange:Sleeps"],
         preexec_fn=heard,  # noqa: PLW1509  # there are no threads here
@@ -462,7 +472,9 @@ def test_one_s_own_code_is_stopped_without_a_word_of_its_own(there: Path) -> Non
     assert (process.returncode, err) == (130, "weighbridge: stopped\n")
 
 
-def test_a_file_is_there_whole_or_as_it_was(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_replaced_whole_or_not_at_all(
+    there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = there / "file.toml"
     folder.write_whole(path, "first")
     monkeypatch.setattr(

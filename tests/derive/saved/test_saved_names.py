@@ -1,6 +1,6 @@
-"""What files hold where transformers fuses, splits and renames tensors as it loads them.
+"""The contents of files where transformers fuses, splits and renames tensors on loading.
 
-In made-up blueprints, and in derived ones held against what transformers really saves.
+Tested on made-up blueprints, and on derived ones against the files that transformers saves.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def test_a_class_stores_what_the_base_does_under_its_prefix() -> None:
     assert rows(ledger("Head").stored_rows) == {**below, "head.weight": (4, 4)}
 
 
-def test_what_a_class_says_goes_before_what_the_base_says() -> None:
+def test_the_entries_of_a_class_override_those_of_the_base() -> None:
     of_head = rows(ledger("Head").stored_rows)
     others = {"model.embed.weight": "wte.weight", "head.weight": "top.weight"}
     others |= {f"model.h.{i}.norm.weight": f"model.n.{i}.weight" for i in range(3)}
@@ -216,7 +216,7 @@ def test_ties_are_between_the_names_in_files() -> None:
     }
 
 
-def test_a_buffer_is_renamed_with_the_path_that_it_stands_under() -> None:
+def test_a_buffer_is_renamed_with_the_path_above_it() -> None:
     assert [row.name for row in ledger(layers=2).stored.buffers()] == [
         "h.0.norm.seen",
         "h.1.norm.seen",
@@ -224,7 +224,7 @@ def test_a_buffer_is_renamed_with_the_path_that_it_stands_under() -> None:
     assert [row.name for row in ledger(layers=1).buffers()] == ["blocks.0.norm.seen"]
 
 
-def test_where_nothing_is_stored_otherwise_the_ledgers_are_one() -> None:
+def test_if_files_hold_the_module_s_tensors_both_ledgers_are_one() -> None:
     plain = raw()
     for section in (plain, *plain["classes"].values()):
         section.pop("stored", None)
@@ -235,7 +235,7 @@ def test_where_nothing_is_stored_otherwise_the_ledgers_are_one() -> None:
     assert held.stored_rows == held.rows
 
 
-def test_how_many_experts_there_are_is_a_size_that_a_formula_can_replace() -> None:
+def test_the_number_of_experts_is_a_size_that_a_formula_can_replace() -> None:
     held = ledger()
     assert held.formula(experts=5) == ledger(experts=5).parameters
 
@@ -316,7 +316,7 @@ UNLAWFUL: dict[str, tuple[Callable[[Raw], Any], str]] = {
 
 
 @pytest.mark.parametrize("case", UNLAWFUL)
-def test_a_blueprint_that_says_it_wrongly_is_refused(case: str) -> None:
+def test_a_blueprint_with_a_wrong_entry_is_refused(case: str) -> None:
     breaking, said = UNLAWFUL[case]
     made = raw()
     breaking(made)
@@ -351,7 +351,7 @@ def test_a_mixture_of_both_does_not_agree() -> None:
     assert kinds.keys() == {"missing", "extra"}
 
 
-def test_what_is_missing_is_told_by_the_names_in_files_where_none_tells_which() -> None:
+def test_missing_tensors_have_the_names_in_files_if_the_form_is_unclear() -> None:
     held = ledger(layers=1)
     told = differences(held, [row for row in held.rows if row.name == "embed.weight"])
     assert ("missing", "h.0.qkv") in told
@@ -383,7 +383,7 @@ def test_a_lost_expert_is_missing_by_the_name_that_files_have() -> None:
     assert differences(held, stored) == [("missing", "h.2.experts.1.up_proj.weight")]
 
 
-def test_an_expert_of_another_shape_is_told() -> None:
+def test_an_expert_of_another_shape_is_reported() -> None:
     held = ledger()
     stored = [
         row._replace(shape=(4, 3)) if row.name == "h.1.experts.0.gate_proj.weight" else row
@@ -425,7 +425,7 @@ CONFIGS = [
 
 Layer = dict[
     str, tuple[tuple[int, ...], tuple[str, ...]]
-]  # of a file: shapes, and what the tensors are made of
+]  # the tensors of a file: their shapes and their source tensors
 
 
 def probe(fields: dict[str, int]) -> Probe:
@@ -446,7 +446,7 @@ BOTH = {"text": "one", "image": "two"}
 
 
 class Files:
-    """What files hold, layer by layer; an exception where the reference cannot tell."""
+    """The contents of files, layer by layer; an exception where the reference fails."""
 
     def __init__(self, layer: Callable[[int, dict[str, int]], Layer]) -> None:
         self.layer = layer
@@ -478,7 +478,7 @@ def numbered_through(i: int, fields: dict[str, int]) -> Layer:
     }
 
 
-def test_what_is_stored_as_it_is_has_no_dims_of_its_own() -> None:
+def test_unchanged_tensors_have_no_dims_of_their_own() -> None:
     found = learned(as_they_are)
     assert found.stored == {name: [SavedTensor(name, None)] for name in DRAFT.tensors}
     assert not found.holes
@@ -503,7 +503,7 @@ def test_several_tensors_may_be_numbered_through() -> None:
     assert found.stored["h.{0}.text"] == found.stored["h.{0}.image"] == [held]
 
 
-def test_what_is_numbered_through_may_change_its_dims_on_the_way() -> None:
+def test_tensors_numbered_through_may_change_their_dims_on_the_way() -> None:
     def layer(i: int, fields: dict[str, int]) -> Layer:
         return {
             name: ((fields["wide"], 1) if of[0].endswith("text") else (1, fields["wide"]), of)
@@ -558,7 +558,7 @@ def refused(i: int, fields: dict[str, int]) -> Layer:
     ],
     ids=["an error", "a distance", "two names", "no dims", "now this, now that"],
 )
-def test_what_cannot_be_told_is_a_hole(
+def test_contents_without_a_pattern_are_a_hole(
     layer: Callable[[int, dict[str, int]], Layer], why: str
 ) -> None:
     found = learned(layer)
@@ -572,7 +572,7 @@ def test_what_cannot_be_told_is_a_hole(
 
 
 class Family(NamedTuple):
-    """A family, one class of it, and a config of it that is tiny."""
+    """A family, one of its classes, and a tiny config."""
 
     name: str
     class_name: str
@@ -751,7 +751,7 @@ def test_the_modules_own_tensors_agree_too(saved: Saved, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("saved", [LLAVA], indirect=True, ids=["llava"])
 def test_older_files_that_transformers_loads_agree_too(saved: Saved, tmp_path: Path) -> None:
-    """The outside oracle: what transformers itself misses when it loads a file with an old path."""
+    """The outside oracle: what transformers itself misses in a file with an old path."""
     import transformers
     from safetensors.torch import load_file, save_file
 
@@ -782,12 +782,12 @@ def test_the_old_names_of_all_families_are_those_that_transformers_knows() -> No
         for source, target in zip(renaming.source_patterns, renaming.target_patterns, strict=False)
         if not source.startswith(
             "^"
-        )  # a path of models that hold another, which are said in their families
+        )  # the prefix of models inside others is stated in the families of the latter
     }
     assert renames == legacy
 
 
-def test_the_table_by_tensor_speaks_the_names_of_files(saved: Saved) -> None:
+def test_the_table_by_tensor_has_the_names_in_files(saved: Saved) -> None:
     weighing = weigh(
         saved.folder / "config.json", saved.family.class_name, blueprint=saved.blueprint
     )

@@ -487,7 +487,7 @@ def _at_address(address: str) -> Any:
         if not hasattr(member, piece):
             near = nearest(_classes_in(member), piece)
             hint = f"did you mean {' or '.join(near)}?" if near else "check what the module defines"
-            raise ModelError(f"{name} has no {piece}", where=address, hint=hint)
+            raise ModelError(f"{name} has no attribute {piece}", where=address, hint=hint)
         member = getattr(member, piece)
     return member
 
@@ -534,7 +534,7 @@ def _reason(error: BaseException) -> str:
     ]
     reason = f"{type(error).__name__}: {text}".removesuffix(": ").removesuffix(".")
     if frames:
-        reason += f", at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}"
+        reason += f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})"
     return reason
 
 
@@ -563,14 +563,16 @@ def _parameter_for(kind: type, form: Form, where: str) -> str | None:
         return None
     if not parameters:
         hint = "leave out --config, or name the class that takes a config"
-        raise UsageError(f"{kind.__name__} takes no config", where=where, hint=hint)
+        raise UsageError(
+            f"the constructor of {kind.__name__} takes no config", where=where, hint=hint
+        )
     usual = {*needed, parameters[0].name} & set(_USUAL)
     chosen = next((parameter for parameter in parameters if parameter.name in usual), parameters[0])
     others = [name for name in needed if name != chosen.name]
     if others:
         hint = "derive a class that takes only a config, such as a short subclass"
         raise UsageError(
-            f"{kind.__name__} needs {', '.join(others)} besides {chosen.name}",
+            f"the constructor of {kind.__name__} needs {', '.join(others)} besides {chosen.name}",
             where=where,
             hint=hint,
         )
