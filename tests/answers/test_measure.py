@@ -149,11 +149,11 @@ def test_both_languages_say_the_same() -> None:
     [
         (
             MeasureRequest("bert", batch=0),
-            "--batch is a positive integer (batch = 0). Give 1 to 1,048,576.",
+            "--batch must be a positive integer (batch = 0). Give 1 to 1,048,576.",
         ),
         (
             MeasureRequest("bert", sequence=-3),
-            "--seq is a positive integer (seq = -3). Give 1 to 1,048,576.",
+            "--seq must be a positive integer (seq = -3). Give 1 to 1,048,576.",
         ),
         (
             MeasureRequest("bert", sequence=513),
@@ -184,7 +184,7 @@ def test_what_memory_does_not_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -
     wish = MeasureRequest("bert", fields=TINY, sequence=8)
     with pytest.raises(
         ModelError,
-        match=r"does not fit the memory at hand \(needed = '.* KiB', free = '9.77 KiB'\)",
+        match=r"does not fit into free memory \(needed = '.* KiB', free = '9.77 KiB'\)",
     ):
         measure(wish)
     assert measure(wish._replace(force=True)).quantities

@@ -140,7 +140,7 @@ def test_the_values_are_those_of_transformers(name, request):
     assert torch.allclose(torch.tensor(found.head.scores).softmax(-1), probabilities, atol=1e-5)
 
 
-def test_a_chinese_text_is_told_in_80_columns(chinese, capsys):
+def test_the_trace_of_a_chinese_text_fits_80_columns(chinese, capsys):
     for arguments in (
         [],
         ["--lang", "zh"],
@@ -206,7 +206,7 @@ def test_the_json_has_every_step_with_its_values(small, capsys):
     assert found["tokens"][0] == {"token": "[CLS]", "id": 2, "segment": 0}
 
 
-def test_what_is_no_number_is_none_in_json(tmp_path):
+def test_nan_and_infinity_are_null_in_json(tmp_path):
     from safetensors.torch import load_file, save_file
 
     folder = berts.save(tmp_path, words=WORDS)
@@ -219,14 +219,14 @@ def test_what_is_no_number_is_none_in_json(tmp_path):
     assert " - " in found.text()
 
 
-# What is told on stderr
+# Notes on stderr
 
 
 @pytest.mark.parametrize(
     ("text", "note"),
     [
-        ("it " * 60, "the text is longer than the 48 positions; tokens left out: 14"),
-        ("i love 😀", "tokens that are not in the vocabulary, and stand as [UNK]: 1"),
+        ("it " * 60, "the text is longer than the 48 positions; tokens cut off: 14"),
+        ("i love 😀", "tokens that are not in the vocabulary and become [UNK]: 1"),
     ],
 )
 def test_what_the_text_loses_is_a_note(small, text, note, capsys):
@@ -247,7 +247,7 @@ BAD = [
         ["{}", "i", "--layer", "0", "--head", "4"],
         "there is no such head (head = 4). Give --head as 0 to 3.",
     ),
-    (["{}", "i", "--head", "1"], "a head is one of a layer (head = 1). Add --layer"),
+    (["{}", "i", "--head", "1"], "--head needs --layer (head = 1). Add --layer"),
     (["{}", "i", "--layer", "x"], "invalid int value"),
     (["{}", "i", "--class", "BertForNothing"], "BertForNothing"),
     (["{}"], "required: TEXT"),
@@ -265,7 +265,7 @@ def test_a_bad_question_is_one_message(small, arguments, message, capsys):
 def test_another_family_is_refused(tmp_path, capsys):
     (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
     assert main(["trace", str(tmp_path), "i"]) == 2
-    assert "only a BERT runs here (model_type = 'gpt2')" in capsys.readouterr().err
+    assert "only BERT models can be run (model_type = 'gpt2')" in capsys.readouterr().err
 
 
 # Words

@@ -269,7 +269,7 @@ def test_a_picture_is_replaced_and_anything_else_is_not(small, form, tmp_path, c
     path.write_text("my own work")
     assert ask(small, path) == 2
     assert path.read_text() == "my own work"
-    assert "is there, and is no picture of attention" in capsys.readouterr().err
+    assert "already exists and is not a picture of attention" in capsys.readouterr().err
     assert os.listdir(tmp_path) == [path.name]
 
 
@@ -277,11 +277,11 @@ BAD = [
     (
         "a.pdf",
         (
-            "a picture is told by its suffix (suffix = '.pdf')."
+            "the suffix does not name a picture format (suffix = '.pdf')."
             " Name a file that ends in .html, .svg or .png."
         ),
     ),
-    ("a", "a picture is told by its suffix"),
+    ("a", "the suffix does not name a picture format"),
     ("none/a.svg", "there is no such folder"),
     (".", "told by its suffix"),
     ("folder.svg", "is there, and is no picture"),
@@ -301,7 +301,7 @@ def test_a_file_that_cannot_be_written_is_one_message(small, name, message, tmp_
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["i", "-o", "a.svg", "--head", "1"], "a head is one of a layer"),
+        (["i", "-o", "a.svg", "--head", "1"], "--head needs --layer"),
         (
             ["i", "-o", "a.svg", "--layer", "9"],
             "there is no such layer (layer = 9). Give --layer as 0 to 2.",

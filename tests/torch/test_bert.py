@@ -1,4 +1,4 @@
-"""Our BERT held against transformers': the same numbers, the same gradients, the same blueprint."""
+"""Our BERT compared with transformers': the same outputs, gradients and blueprint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONFIGS = 10
 DECODERS = ("BertLMHeadModel",)
 REGRESSING = (
     "BertForSequenceClassification",
-)  # it may have one label; a choice among one teaches nothing
+)  # it may have one label; a choice from one option teaches nothing
 
 
 def sizes(seed: int, class_name: str) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def sizes(seed: int, class_name: str) -> dict[str, Any]:
 def both(
     class_name: str, fields: dict[str, Any], attention: str, *, pack: bool = True
 ) -> tuple[Any, Any]:
-    """Return transformers' model and ours, of the same random weights, training without dropout."""
+    """Return transformers' model and ours, with the same random weights, without dropout."""
     config = ReferenceConfig(**fields)
     config._attn_implementation = attention
     theirs = getattr(reference, class_name)(config).train()
@@ -69,7 +69,7 @@ def both(
 
 
 def inputs(class_name: str, fields: dict[str, Any]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    """Return a batch with padding, segments, positions and labels; and where it has no padding."""
+    """Return a batch with padding, segments, positions and labels, and its mask."""
     choices = (3,) if class_name == "BertForMultipleChoice" else ()
     shape, length, labels = (4, *choices, 9), 9, fields["num_labels"]
     lengths = torch.randint(2, length + 1, shape[:-1])
@@ -152,9 +152,7 @@ def test_outputs_gradients_and_a_step_are_those_of_transformers(class_name: str,
     )
     expected = {name: parameter.grad for name, parameter in theirs.named_parameters()}
     for name, parameter in ours.named_parameters():
-        if (
-            expected[name] is None or parameter.grad is None
-        ):  # of a part that the loss does not reach
+        if expected[name] is None or parameter.grad is None:  # a part that the loss does not reach
             assert all(
                 grad is None or not grad.any() for grad in (expected[name], parameter.grad)
             ), name
@@ -218,7 +216,7 @@ def test_two_problems_of_a_classifier_are_those_of_transformers() -> None:
 
 
 def test_an_untrained_model_begins_where_transformers_does() -> None:
-    """As far as a draw can tell: the same spread of each matrix, no biases, no padding vector."""
+    """Each matrix has the same spread; biases and the padding vector are zero."""
     torch.manual_seed(0)
     config = {
         **sizes(0, "BertModel"),
@@ -238,7 +236,7 @@ def test_an_untrained_model_begins_where_transformers_does() -> None:
 
 
 def test_the_blueprint_of_ours_is_that_of_transformers_tensor_by_tensor() -> None:
-    """Our code is derived like any module, and gives the file that transformers' code gives."""
+    """Our code is derived like any module, and gives the same file as transformers' code."""
     subject = OwnSubject("weighbridge.torch.bert:BertModel", family="bert")
     classes = [name for name in CLASSES if name != "BertModel"]
     ours = tomllib.loads(derive(subject, classes=classes).text)

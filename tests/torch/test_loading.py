@@ -1,4 +1,4 @@
-"""Checkpoints loaded into our BERT: real ones, of every format.
+"""Checkpoints loaded into our BERT: real ones, in every format.
 
 Every tensor is accounted for, or the refusal is clear.
 """
@@ -43,7 +43,7 @@ TEXTS = [
 
 
 def same(folder: Path, loaded: Any, reference: Any) -> None:
-    """Hold a loaded model against transformers' on texts of different lengths."""
+    """Compare a loaded model with transformers' on texts of different lengths."""
     batch = loaded.tokens.batch(loaded.tokens.read_all(TEXTS))
     real = batch.attention_mask.bool()
     with torch.no_grad():
@@ -104,7 +104,7 @@ def test_googles_tensorflow_checkpoint_loads(tmp_path: Path) -> None:
     ties = (
         "cls.predictions.decoder.weight",
         "cls.predictions.decoder.bias",
-    )  # under the other names alone
+    )  # under the other names only
     data, pairs = b"", []
     for name, tensor in reference.state_dict().items():
         if name not in ties:
@@ -159,9 +159,12 @@ def test_a_new_head_starts_at_random_and_the_old_one_is_left_out() -> None:
     assert loaded.model.classifier.weight.shape == (3, 128)
     left_out, started = loaded.notes
     assert left_out.startswith(
-        "not used by BertForSequenceClassification, and left out: cls.predictions"
+        "parts of the checkpoint that BertForSequenceClassification does not use: cls.predictions"
     )
-    assert started == "not in the checkpoint, and started at random: bert.pooler.dense, classifier"
+    assert (
+        started
+        == "parts that the checkpoint lacks, initialized at random: bert.pooler.dense, classifier"
+    )
     again = load_checkpoint(
         folder, "BertForSequenceClassification", labels=("bad", "good", "so so")
     )
@@ -169,7 +172,7 @@ def test_a_new_head_starts_at_random_and_the_old_one_is_left_out() -> None:
 
 
 def restored(folder: Path, **tensors: torch.Tensor | None) -> None:
-    """Write a checkpoint again with other tensors; None leaves one out. A name has __ for a dot."""
+    """Rewrite a checkpoint with other tensors; None drops one. In names, __ stands for a dot."""
     state = load_file(folder / "model.safetensors")
     for name, tensor in tensors.items():
         state.pop(name.replace("__", "."), None)
@@ -191,22 +194,22 @@ BROKEN: dict[str, tuple[Callable[[Path], object], type[WeighbridgeError], str]] 
     "a missing tensor": (
         lambda folder: restored(folder, pooler__dense__weight=None),
         CheckpointError,
-        "1 differ, the first is not there (tensor = 'pooler.dense.weight'",
+        "1 tensor(s) differ, and the first is missing (tensor = 'pooler.dense.weight'",
     ),
     "another shape": (
         lambda folder: restored(folder, pooler__dense__weight=torch.zeros(24, 23)),
         CheckpointError,
-        "of another shape (tensor = 'pooler.dense.weight', expected = '24×24'",
+        "the first has another shape (tensor = 'pooler.dense.weight', expected = '24×24'",
     ),
     "an unknown tensor": (
         lambda folder: restored(folder, adapter__weight=torch.zeros(3)),
         CheckpointError,
-        "the first is not known (tensor = 'adapter.weight'",
+        "the first is unknown (tensor = 'adapter.weight'",
     ),
     "another family": (
         lambda folder: berts.change(folder, **DISTILBERT),
         ModelError,
-        "only a BERT runs here (model_type = 'distilbert')",
+        "only BERT models can be run (model_type = 'distilbert')",
     ),
     "an activation that is none": (
         lambda folder: berts.change(folder, hidden_act="gelo"),
@@ -221,7 +224,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], type[WeighbridgeError], str]] 
     "relative positions": (
         lambda folder: berts.change(folder, position_embedding_type="relative_key"),
         ConfigError,
-        "only absolute positions are built here",
+        "only absolute position embeddings are supported",
     ),
     "a vocabulary that does not fit": (
         lambda folder: words(folder, "another"),
@@ -241,12 +244,12 @@ BROKEN: dict[str, tuple[Callable[[Path], object], type[WeighbridgeError], str]] 
     "a word twice": (
         lambda folder: words(folder, "cat"),
         CheckpointError,
-        "vocab.txt names cat twice",
+        "vocab.txt lists cat twice",
     ),
     "no vocabulary": (
         lambda folder: (folder / "vocab.txt").unlink(),
         CheckpointError,
-        "there is no tokenizer. Put tokenizer.json or vocab.txt beside",
+        "there is no tokenizer. Put tokenizer.json or vocab.txt next to",
     ),
     "a broken tokenizer": (
         lambda folder: (folder / "tokenizer.json").write_text("{"),
@@ -281,14 +284,14 @@ def test_a_class_that_the_checkpoint_is_not_is_refused(tmp_path: Path) -> None:
     berts.write(tmp_path)
     with pytest.raises(ModelError, match="bert has no class 'BertForPoetry'"):
         load_checkpoint(tmp_path, "BertForPoetry")
-    with pytest.raises(CheckpointError, match="not the tensors of a BertForMaskedLM"):
+    with pytest.raises(CheckpointError, match="does not fit BertForMaskedLM"):
         load_checkpoint(tmp_path, "BertForMaskedLM")
 
 
-def test_what_is_not_here_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_remote_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="there is no such checkpoint"):
         load_checkpoint(tmp_path / "none")
-    with pytest.raises(UsageError, match="a model runs from files that are here"):
+    with pytest.raises(UsageError, match="a model can only be run from local files"):
         load_checkpoint("https://example.org/model.safetensors")
 
 

@@ -1,4 +1,4 @@
-"""What `weighbridge run` says, class by class, held against what transformers computes."""
+"""`weighbridge run`, class by class, compared with transformers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAIR = ("The cat sats on [MASK].", "It raining!")
 
 
 def theirs(folder: Path, model: Any, *texts: Any) -> Any:
-    """Return what transformers' model gives for texts, or a pair."""
+    """Return the output of transformers' model for texts or a pair."""
     encoded = BertTokenizerFast(str(folder / "vocab.txt"))(*texts, return_tensors="pt")
     with torch.no_grad():
         return model(**encoded)
@@ -64,7 +64,7 @@ def test_without_a_mask_the_embedding_is_left(tmp_path: Path) -> None:
     assert found.answers[0].results["embedding"] == pytest.approx(hidden.tolist(), **NEAR)
 
 
-def test_pre_training_fills_and_tells_what_follows(tmp_path: Path) -> None:
+def test_pre_training_fills_masks_and_predicts_the_next_sentence(tmp_path: Path) -> None:
     model = berts.write(tmp_path, "BertForPreTraining")
     found, expected = answer(tmp_path, *PAIR), theirs(tmp_path, model, *PAIR)
     assert found["follows"] == pytest.approx(
@@ -138,7 +138,7 @@ def test_one_of_several_choices(tmp_path: Path) -> None:
         expected = model(**{name: of[None] for name, of in encoded.items()}).logits[0].softmax(-1)
     found = run_texts(tmp_path, [("it is", choice) for choice in choices]).answers
     assert [of.results["choice"] for of in found] == pytest.approx(expected.tolist(), **NEAR)
-    with pytest.raises(UsageError, match="the choices are of one text"):
+    with pytest.raises(UsageError, match="all choices must belong to one text"):
         run_texts(tmp_path, [("it is", "a"), ("it", "b")])
 
 
@@ -241,8 +241,8 @@ def test_the_command_answers_and_notes(tmp_path: Path, capsys: pytest.CaptureFix
     found = json.loads(said.out)
     assert [len(of["embedding"]) for of in found["answers"]] == [24, 24]
     assert [of["tokens"] for of in found["answers"]] == [5, 16]
-    assert "note: text 1: tokens that are not in the vocabulary, and stand as [UNK]: 1" in said.err
-    assert "note: text 2: the text is longer than the 16 positions; tokens left out: 16" in said.err
+    assert "note: text 1: tokens that are not in the vocabulary and become [UNK]: 1" in said.err
+    assert "note: text 2: the text is longer than the 16 positions; tokens cut off: 16" in said.err
 
 
 def test_texts_come_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -257,23 +257,26 @@ def test_texts_come_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "takes a text, or a file of them"),
-        (["a", "b", "c"], "takes a text and a second one (texts = 3). Add --each"),
+        ([], "run takes either texts or a file of texts"),
+        (["a", "b", "c"], "run takes one text or a pair of texts (texts = 3). Add --each"),
         (["  "], "the text is empty"),
-        (["a", "--pool", "max"], "cannot pool so (pool = 'max'). Use one of cls, pooler, mean"),
-        (["a", "--top", "0"], "a [MASK] gets 1 candidate or more (top = 0)"),
+        (
+            ["a", "--pool", "max"],
+            "there is no such pooling (pool = 'max'). Use one of cls, pooler, mean",
+        ),
+        (["a", "--top", "0"], "--top must be 1 or more (top = 0)"),
         (["--file", "none.txt"], "none.txt: cannot be read: No such file or directory"),
-        (["--file", "empty.txt"], "empty.txt: there is no text"),
+        (["--file", "empty.txt"], "empty.txt: contains no text"),
         (["--file", "gap.txt"], "gap.txt:2: the text is empty"),
         (["--file", "three.txt"], "three.txt:1: the line has more than two texts (texts = 3)"),
         (
             ["--file", "latin.txt"],
             "latin.txt:1: the line is not UTF-8 (byte = 4, found = b'\\xe9')",
         ),
-        (["a", "--class", "BertForMaskedLM"], "not the tensors of a BertForMaskedLM"),
+        (["a", "--class", "BertForMaskedLM"], "does not fit BertForMaskedLM"),
     ],
 )
-def test_what_cannot_be_asked_is_told(
+def test_an_impossible_request_is_refused(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -298,9 +301,9 @@ def test_what_cannot_be_asked_is_told(
 
 
 def on_hub(tmp_path: Path, url: str, address: str, **settings: str) -> tuple[int, str, str]:
-    """Run a checkpoint where a server is the hub.
+    """Run a checkpoint against a local server in place of the hub.
 
-    It runs in a process of its own, because its library reads the settings once.
+    It runs in a separate process, because the library reads its settings only once.
     """
     settings = {
         "HF_ENDPOINT": url,

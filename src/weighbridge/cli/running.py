@@ -56,7 +56,7 @@ def _run(options: argparse.Namespace) -> Answer:
     from weighbridge.torch.running import asked, run_texts
 
     texts = asked(options.texts, options.file, each=options.each, class_name=options.class_name)
-    with watching("texts", "text", options.lang) as bar:
+    with watching("texts", "texts", options.lang) as bar:
         watch = None
         if len(texts) > 1:
             watch = bar

@@ -1,4 +1,4 @@
-"""BERT running: a readable model in PyTorch, and what is held against it.
+"""Running BERT: a readable model in PyTorch, and the tools that run, trace and measure it.
 
 Needs the extra ``weighbridge[torch]``.
 """
@@ -13,14 +13,14 @@ NEEDED = ("torch", "numpy", "safetensors", "tokenizers", "tqdm", "sklearn")
 
 
 def check_torch_extra(why: str) -> None:
-    """See that what the extra brings is there, before anything of it is imported.
+    """Check that the packages of the extra are installed, before importing any of them.
 
     Raises:
-        UsageError: a package is not.
+        UsageError: a package is missing.
     """
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        hint = "type pip install torch==2.13.0 and then pip install 'weighbridge[torch]'"
+        hint = "run pip install torch==2.13.0, then pip install 'weighbridge[torch]'"
         raise UsageError(
             f"{why} needs packages that are not installed",
             values={"missing": ", ".join(missing)},

@@ -1,22 +1,21 @@
 """BERT in PyTorch, to be read from top to bottom: embeddings, encoder, pooler, and every head.
 
-The model is that of Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for
-Language Understanding", arXiv:1810.04805, whose encoder is that of Vaswani et al., "Attention Is
-All You Need", arXiv:1706.03762. The references are Google's ``modeling.py``
-(github.com/google-research/bert) and transformers' ``modeling_bert.py``: modules have the names
-that they have there, and so the parameters have the names that checkpoints have.
+The model is from Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language
+Understanding", arXiv:1810.04805. Its encoder is from Vaswani et al., "Attention Is All You Need",
+arXiv:1706.03762. The references are Google's ``modeling.py`` (github.com/google-research/bert) and
+transformers' ``modeling_bert.py``. Modules have the same names as there, so parameters have the
+same names as in checkpoints.
 
-Shapes are written beside what changes them, in these letters:
+A comment gives the shape wherever it changes, in these letters:
 
-    B  sentences of a batch       H  hidden size                     V  vocabulary size
+    B  sentences in a batch       H  hidden size                     V  vocabulary size
     T  tokens of the longest      A  attention heads                 F  feed-forward size
     N  tokens in all              D  size of a head, H / A
 
-All but attention happens to each token on its own. So the tokens of all sentences stand below each
-other as the rows of one matrix, (N, H), and only attention asks which rows are one sentence: a
-`Layout` tells it. With padding, N is B·T. Where a batch is packed, the padding is left out, and N
-is the number of real tokens: nothing is computed for the others, and what is returned for them is
-zeros.
+Everything except attention works on each token alone. So the tokens of all sentences are the rows
+of one matrix, (N, H), and only attention needs to know which rows form a sentence: a `Layout` says
+so. With padding, N is B·T. A packed batch has no padding, and N is the number of real tokens:
+nothing is computed for the padding, and its outputs are zeros.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ from torch.nn import functional
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-IGNORED = -100  # the label of a token that counts in no loss
+IGNORED = -100  # the label of a token that no loss counts
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu": functional.gelu,  # x·Φ(x), BERT's own
+    "gelu": functional.gelu,  # x·Φ(x), the original BERT's
     "gelu_new": partial(functional.gelu, approximate="tanh"),
     "gelu_pytorch_tanh": partial(functional.gelu, approximate="tanh"),
     "relu": functional.relu,
@@ -49,9 +48,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class BertConfig:
     """The sizes of a BERT, named as in ``config.json``, with the defaults of transformers.
 
-    Two fields are not the model's but say how it is computed. ``attention`` is ``"sdpa"``,
-    PyTorch's fused kernel, or ``"eager"``, the same a step at a time. ``pack`` leaves the padding
-    of a batch out.
+    Two fields are not part of the model but choose how it is computed. ``attention`` is ``"sdpa"``,
+    PyTorch's fused kernel, or ``"eager"``, the same computation in separate steps. ``pack`` removes
+    the padding from a batch.
     """
 
     vocab_size: int = 30522
@@ -78,17 +77,17 @@ class BertConfig:
 
 
 # --------------------------------------------------------------------------------------------------
-# Which rows are which sentence's
+# Which rows belong to which sentence
 
 
 class Layout(NamedTuple):
-    """How the tokens of a batch (B, T) lie in rows (N, …).
+    """How the tokens of a batch (B, T) map to rows (N, …).
 
-    ``groups`` says how many sentences of how many tokens follow each other, in the order of the
-    rows: sentences of one length are attended to at once. ``mask`` is True where a token may be
-    looked at, and None where all may; it is (B, 1, 1, T), or (B, 1, T, T) of a decoder. Of a packed
-    batch ``kept`` (N,) has the place of each row in the batch, b·T + t, and ``first`` (B,) the row
-    that each sentence begins with.
+    ``groups`` lists runs of sentences of equal length, as (sentences, tokens), in the order of the
+    rows; attention processes each run at once. ``mask`` is True where a token may be attended to,
+    or None if all may; it is (B, 1, 1, T), or (B, 1, T, T) in a decoder. In a packed batch,
+    ``kept`` (N,) has the place of each row in the batch, b·T + t, and ``first`` (B,) the first row
+    of each sentence.
     """
 
     shape: tuple[int, int]
@@ -99,7 +98,7 @@ class Layout(NamedTuple):
     first: Tensor | None = None
 
     def rows(self, batch: Tensor) -> Tensor:
-        """Lay a batch out in rows: (B, T, …) -> (N, …)."""
+        """Turn a batch into rows: (B, T, …) -> (N, …)."""
         rows = batch.flatten(0, 1)  # (B, T, …) -> (B·T, …)
         return rows if self.kept is None else rows[self.kept]
 
@@ -120,10 +119,10 @@ class Layout(NamedTuple):
 
 
 def lay_out(tokens: Tensor, attention_mask: Tensor | None, *, causal: bool, pack: bool) -> Layout:
-    """Return how a batch is laid out: in full, or packed where that leaves something out.
+    """Return the layout of a batch: with padding, or packed if that removes something.
 
-    A sentence whose first token is masked (padding on the left) is not packed: the pooler looks at
-    that place.
+    A batch is not packed if the first token of a sentence is masked (padding on the left), because
+    the pooler reads that place.
     """
     size, length = tokens.shape
     whole = Layout((size, length), [(size, length)], causal=causal)
@@ -134,7 +133,7 @@ def lay_out(tokens: Tensor, attention_mask: Tensor | None, *, causal: bool, pack
         return whole
     if pack and bool(seen[:, 0].all()):
         return _packed(seen, whole)
-    mask = seen[:, None, None, :]  # (B, 1, 1, T): no token looks at padding
+    mask = seen[:, None, None, :]  # (B, 1, 1, T): no token attends to padding
     if causal:
         mask = (
             mask & torch.ones(length, length, dtype=torch.bool, device=seen.device).tril()
@@ -143,13 +142,15 @@ def lay_out(tokens: Tensor, attention_mask: Tensor | None, *, causal: bool, pack
 
 
 def _packed(seen: Tensor, whole: Layout) -> Layout:
-    """Lay out only the tokens that are seen (B, T), sentences of equal length side by side."""
+    """Return a layout of the real tokens (B, T) only, sentences of equal length side by side."""
     lengths = seen.sum(1)  # (B,)
     lengths, order = lengths.sort(stable=True)
     sentence, place = seen[order].nonzero(as_tuple=True)  # (N,), (N,)
     kept = order[sentence] * whole.shape[1] + place  # (N,)
     first = torch.empty_like(order)
-    first[order] = lengths.cumsum(0) - lengths  # (B,): a sentence begins where those before it end
+    first[order] = (
+        lengths.cumsum(0) - lengths
+    )  # (B,): a sentence begins where the one before it ends
     counted = torch.unique_consecutive(lengths, return_counts=True)
     groups = [
         (number, length) for length, number in zip(*(of.tolist() for of in counted), strict=True)
@@ -162,7 +163,7 @@ def _packed(seen: Tensor, whole: Layout) -> Layout:
 
 
 class BertEmbeddings(nn.Module):
-    """Sum and norm three vectors: what a token is, which sentence it is in, and where it stands."""
+    """For each token, sum the vectors of its word, segment and position, and norm the sum."""
 
     position_ids: Tensor
     token_type_ids: Tensor
@@ -176,8 +177,8 @@ class BertEmbeddings(nn.Module):
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
-        self.sum = nn.Identity()  # computes nothing: a place to look at
-        # What is taken where a caller gives none: 0, 1, 2, …, and all of the first sentence.
+        self.sum = nn.Identity()  # computes nothing: a place to observe
+        # The defaults: positions 0, 1, 2, …, and every token in the first sentence.
         positions = torch.arange(config.max_position_embeddings).expand((1, -1))  # (1, P)
         self.register_buffer("position_ids", positions, persistent=False)
         self.register_buffer("token_type_ids", torch.zeros_like(positions), persistent=False)
@@ -231,7 +232,7 @@ class BertSelfAttention(nn.Module):
             nn.Identity(),
             nn.Identity(),
             nn.Identity(),
-        )  # to look at
+        )  # to observe
 
     def forward(self, rows: Tensor, layout: Layout) -> Tensor:
         """Attend within each sentence: (N, H) -> (N, H)."""
@@ -248,7 +249,7 @@ class BertSelfAttention(nn.Module):
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, sentences: tuple[int, int], layout: Layout
     ) -> Tensor:
-        """Attend in g sentences (T, H) of one length to as many sentences (S, H) of one length."""
+        """Attend from g sentences (T, H) of one length to g sentences (S, H) of one length."""
         asking, asked = sentences
         query = query.view(asking, -1, self.heads, self.head_size).transpose(
             1, 2
@@ -291,16 +292,16 @@ class BertSelfAttention(nn.Module):
 
 
 class BertCrossAttention(BertSelfAttention):
-    """Attention of a decoder's tokens to an encoder's, whose rows are ``memory`` (B·S, H)."""
+    """Attention from a decoder's tokens to an encoder's, whose rows are ``memory`` (B·S, H)."""
 
     def forward(self, rows: Tensor, layout: Layout, memory: Tensor | None = None) -> Tensor:
-        """Attend to the memory, whose sentences ``layout`` tells: (N, H) -> (N, H)."""
+        """Attend to the memory, whose sentences are in ``layout``: (N, H) -> (N, H)."""
         query, key, value = self.query(rows), self.key(memory), self.value(memory)
         return self.attend(query, key, value, (layout.shape[0], layout.shape[0]), layout)
 
 
 class AddAndNorm(nn.Module):
-    """End attention or feed-forward: a matrix back to the hidden size, residual and norm."""
+    """The end of attention or feed-forward: a matrix to the hidden size, residual and norm."""
 
     def __init__(self, config: BertConfig, width: int) -> None:
         super().__init__()
@@ -310,7 +311,7 @@ class AddAndNorm(nn.Module):
         self.residual = nn.Identity()
 
     def forward(self, made: Tensor, rows: Tensor) -> Tensor:
-        """(N, width), and what came in (N, H) -> (N, H)."""
+        """(N, width) and the input of the block (N, H) -> (N, H)."""
         added = self.residual(self.dropout(self.dense(made)) + rows)
         normed: Tensor = self.LayerNorm(added)
         return normed
@@ -324,7 +325,7 @@ class BertSelfOutput(AddAndNorm):
 
 
 class BertAttention(nn.Module):
-    """Attention whole: the heads, W_O, the residual and the norm."""
+    """The complete attention block: the heads, W_O, the residual and the norm."""
 
     def __init__(self, config: BertConfig, *, is_cross_attention: bool = False) -> None:
         super().__init__()
@@ -338,7 +339,7 @@ class BertAttention(nn.Module):
 
 
 class BertIntermediate(nn.Module):
-    """The first half of the feed-forward: widen, and bend."""
+    """The first half of the feed-forward: widen, then apply the activation."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -358,13 +359,13 @@ class BertOutput(AddAndNorm):
 
 
 class BertLayer(nn.Module):
-    """One layer: attention, in a decoder attention to its encoder too, and feed-forward."""
+    """One layer: attention, feed-forward, and in a decoder also cross-attention."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         if config.add_cross_attention and not config.is_decoder:
             raise ValueError(
-                "add_cross_attention needs is_decoder: only a decoder looks at an encoder's tokens"
+                "add_cross_attention needs is_decoder: only a decoder attends to an encoder"
             )
         self.attention = BertAttention(config)
         if config.add_cross_attention:
@@ -384,7 +385,7 @@ class BertLayer(nn.Module):
 
 
 class BertEncoder(nn.Module):
-    """The layers, one after the other."""
+    """The layers, one after another."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -431,7 +432,7 @@ class Encoded(NamedTuple):
 
     @property
     def pooled(self) -> Tensor:
-        """The pooled sentences, (B, H), of a model that has a pooler."""
+        """The pooled sentences, (B, H); the model must have a pooler."""
         if self.pooler_output is None:
             raise ValueError("this model was built without a pooler")
         return self.pooler_output
@@ -444,7 +445,7 @@ class BertModel(nn.Module):
         >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
         >>> model = BertModel(BertConfig(vocab_size=10, **sizes))
         >>> out = model(torch.tensor([[1, 2, 3], [4, 5, 0]]), torch.tensor([[1, 1, 1], [1, 1, 0]]))
-        >>> tuple(tuple(of.shape) for of in (out.rows, out.last_hidden_state, out.pooler_output))
+        >>> tuple(tuple(x.shape) for x in (out.rows, out.last_hidden_state, out.pooler_output))
         ((5, 8), (2, 3, 8), (2, 8))
     """
 
@@ -470,13 +471,13 @@ class BertModel(nn.Module):
         """Encode a batch.
 
         Args:
-            input_ids: (B, T), which tokens.
+            input_ids: (B, T), the tokens.
             attention_mask: (B, T), 1 for a token and 0 for padding.
             token_type_ids: (B, T), 0 for the first sentence and 1 for the second.
-            position_ids: (B, T) or (1, T), where the tokens stand.
-            encoder_hidden_states: (B, S, H), what a decoder with cross-attention looks at.
-            encoder_attention_mask: (B, S), which of those are no padding.
-            pack: leave padding out, if the config says so too.
+            position_ids: (B, T) or (1, T), the positions of the tokens.
+            encoder_hidden_states: (B, S, H), the encoder's tokens, for cross-attention.
+            encoder_attention_mask: (B, S), 1 for a token and 0 for padding in them.
+            pack: remove padding, if the config allows it too.
         """
         config, memory, memory_layout = self.config, None, None
         pack = pack and config.pack and encoder_hidden_states is None
@@ -508,7 +509,7 @@ def _initialise(module: nn.Module, std: float) -> None:
 
 
 class BertPredictionHeadTransform(nn.Module):
-    """A last matrix, bent and normed, before words are scored."""
+    """A last matrix, activation and norm, before words are scored."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -523,7 +524,7 @@ class BertPredictionHeadTransform(nn.Module):
 
 
 class BertLMPredictionHead(nn.Module):
-    """Score every word of the vocabulary; a tied matrix is that of the word embeddings."""
+    """Score every word of the vocabulary; a tied matrix is the one of the word embeddings."""
 
     def __init__(self, config: BertConfig, words: nn.Embedding) -> None:
         super().__init__()
@@ -553,7 +554,7 @@ class BertOnlyMLMHead(nn.Module):
 
 
 class BertOnlyNSPHead(nn.Module):
-    """The head that tells whether the second sentence follows the first."""
+    """The head that predicts whether the second sentence follows the first."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -566,7 +567,7 @@ class BertOnlyNSPHead(nn.Module):
 
 
 class BertPreTrainingHeads(nn.Module):
-    """The two heads that BERT was trained with."""
+    """The two heads that BERT was pre-trained with."""
 
     def __init__(self, config: BertConfig, words: nn.Embedding) -> None:
         super().__init__()
@@ -579,19 +580,19 @@ class BertPreTrainingHeads(nn.Module):
 
 
 # --------------------------------------------------------------------------------------------------
-# The classes: BERT under a head. Each takes what `BertModel` takes, and labels. Labels of padding
-# are to be -100.
+# The classes: BERT with a head. Each takes the inputs of `BertModel` and labels. The labels of
+# padding must be -100.
 
 
 class Scores(NamedTuple):
-    """What a head gives: ``logits``, and the loss where it was given labels."""
+    """The output of a head: ``logits``, and the loss if there were labels."""
 
     logits: Tensor
     loss: Tensor | None = None
 
 
 class PreTrainingScores(NamedTuple):
-    """What `BertForPreTraining` returns: scores of words (B, T, V), of the pair (B, 2)."""
+    """What `BertForPreTraining` returns: scores of words (B, T, V) and of the pair (B, 2)."""
 
     prediction_logits: Tensor
     seq_relationship_logits: Tensor
@@ -607,12 +608,12 @@ class Span(NamedTuple):
 
 
 def _token_loss(scores: Tensor, labels: Tensor, layout: Layout) -> Tensor:
-    """Return the mean cross-entropy of scores (N, C); ignored labels (B, T) are left out."""
+    """Return the mean cross-entropy of scores (N, C), without ignored labels (B, T)."""
     return functional.cross_entropy(scores, layout.rows(labels), ignore_index=IGNORED)
 
 
 class BertForPreTraining(nn.Module):
-    """BERT as it was trained: masked words, and whether the second sentence follows."""
+    """BERT as it was pre-trained: masked words, and whether the second sentence follows."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -632,7 +633,7 @@ class BertForPreTraining(nn.Module):
     ) -> PreTrainingScores:
         """Score words and the second sentence; the loss is the sum of both.
 
-        ``next_sentence_label`` (B,): 0 follows.
+        ``next_sentence_label`` (B,) is 0 if the second sentence follows the first.
         """
         encoded = self.bert(input_ids, attention_mask, token_type_ids, position_ids)
         words, follows = self.cls(encoded.rows, encoded.pooled)  # (N, V), (B, 2)
@@ -663,7 +664,7 @@ class BertForMaskedLM(nn.Module):
         encoder_attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
     ) -> Scores:
-        """Score every word in every place, (B, T, V); ``labels`` (B, T) are the masked words."""
+        """Score every word at every place, (B, T, V); ``labels`` (B, T) are the masked words."""
         memory = (encoder_hidden_states, encoder_attention_mask)
         encoded = self.bert(input_ids, attention_mask, token_type_ids, position_ids, *memory)
         scores = self.cls(encoded.rows)  # (N, V)
@@ -672,7 +673,7 @@ class BertForMaskedLM(nn.Module):
 
 
 class BertLMHeadModel(BertForMaskedLM):
-    """BERT that predicts the next word: a decoder, where ``is_decoder`` is true."""
+    """BERT that predicts the next word: a decoder if ``is_decoder`` is true."""
 
     def forward(
         self,
@@ -684,11 +685,11 @@ class BertLMHeadModel(BertForMaskedLM):
         encoder_attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
     ) -> Scores:
-        """Score every next word, (B, T, V); ``labels`` (B, T) are the words, and shifted here."""
+        """Score every next word, (B, T, V); ``labels`` (B, T) are the words, shifted here."""
         if labels is not None:
             labels = functional.pad(labels, (0, 1), value=IGNORED)[
                 :, 1:
-            ]  # the last token has no next
+            ]  # the last token has no next word
         memory = (encoder_hidden_states, encoder_attention_mask)
         return super().forward(
             input_ids, attention_mask, token_type_ids, position_ids, *memory, labels
@@ -696,7 +697,7 @@ class BertLMHeadModel(BertForMaskedLM):
 
 
 class BertForNextSentencePrediction(nn.Module):
-    """BERT that tells whether the second sentence follows the first."""
+    """BERT that predicts whether the second sentence follows the first."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -721,7 +722,7 @@ class BertForNextSentencePrediction(nn.Module):
 
 
 class BertForSequenceClassification(nn.Module):
-    """BERT that says which class a text, or a pair of texts, is of."""
+    """BERT that classifies a text or a pair of texts."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -748,7 +749,7 @@ class BertForSequenceClassification(nn.Module):
         return Scores(scores, None if labels is None else self.loss(scores, labels))
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of the problem that the config names, or that the labels look like."""
+        """Return the loss for the problem type in the config, or for one that suits the labels."""
         problem = self.config.problem_type
         if problem is None:
             several = (
@@ -765,7 +766,7 @@ class BertForSequenceClassification(nn.Module):
 
 
 class BertForMultipleChoice(nn.Module):
-    """BERT that picks one of several endings: each is scored, as a text of its own."""
+    """BERT that picks one of several endings; each is scored as a separate text."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -795,7 +796,7 @@ class BertForMultipleChoice(nn.Module):
 
 
 class BertForTokenClassification(nn.Module):
-    """BERT that says of each token which class it is of."""
+    """BERT that classifies each token."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -841,7 +842,7 @@ class BertForQuestionAnswering(nn.Module):
     ) -> Span:
         """Score each place as start and as end of the answer; positions (B,) past T are ignored.
 
-        The loss is over all places, padding too, as in the reference: for it nothing is packed.
+        The loss covers all places including padding, as in the reference, so it disables packing.
         """
         pack = start_positions is None or end_positions is None
         encoded = self.bert(input_ids, attention_mask, token_type_ids, position_ids, pack=pack)

@@ -1,4 +1,4 @@
-"""The memory that tensors take while something runs, followed from operator to operator."""
+"""Track the memory that tensors take while code runs, operator by operator."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class Live(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
-    """Follows the storages that are alive, from operator to operator, and keeps their peak.
+    """A dispatch mode that tracks live storages from operator to operator, and their peak.
 
-    What an operator has for itself while it runs is not seen.
+    Memory that an operator uses internally while it runs is not seen.
 
     Example:
         >>> with Live([]) as live:
@@ -36,7 +36,7 @@ class Live(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Run an operator, and see what it made."""
+        """Run an operator, and record the tensors that it made."""
         made = function(*args, **(kwargs or {}))
         self._see([leaf for leaf in tree_leaves(made) if isinstance(leaf, torch.Tensor)])
         return made

@@ -1,8 +1,8 @@
-"""From a checkpoint to a BERT that runs: its config, class, tensors and tokenizer.
+"""Load a checkpoint as a BERT that runs: its config, class, tensors and tokenizer.
 
-Which stored tensor is which follows from the ledger and the tables that `weighbridge verify` uses:
-old names, the prefix that a checkpoint has or lacks, the names of Google's TensorFlow files. What
-does not fit is refused.
+Stored tensors are matched by the ledger and by the tables that `weighbridge verify` uses: old
+names, the prefix that a checkpoint has or lacks, and the names in Google's TensorFlow files. A
+checkpoint that does not fit is refused.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _CONFIG, _GOOGLES = "config.json", "bert_config.json"
 
 
 class Loaded(NamedTuple):
-    """A checkpoint that runs.
+    """A loaded checkpoint.
 
-    ``labels`` are the names of the classes of a classifier, ``model`` is in evaluation mode,
-    ``notes`` are what the user should know, a sentence each.
+    ``labels`` are the class names of a classifier, ``model`` is in evaluation mode, and ``notes``
+    are sentences for the user.
     """
 
     where: str
@@ -75,18 +75,18 @@ def load_checkpoint(
 
     Args:
         checkpoint: a folder with ``config.json``, weights and a tokenizer; a file of weights in
-            one; or such a folder on the hub, ``hf://org/name@revision``.
-        class_name: the class to load; otherwise the one that the config names or that fits.
-        labels: the classes of a new head to be trained; then what the checkpoint lacks of the head
-            starts at random.
+            such a folder; or a folder on the hub, ``hf://org/name@revision``.
+        class_name: the class to load; by default the one that the config names or that fits.
+        labels: the classes of a new head to train; parts of the head that the checkpoint lacks are
+            then initialized at random.
         attention: ``"sdpa"`` or ``"eager"``.
-        pack: leave the padding of batches out.
-        seed: what starts at random is drawn from.
+        pack: remove the padding from batches.
+        seed: the seed of the random initialization.
 
     Raises:
-        ModelError: it is no BERT, or has no such class.
-        ConfigError: the config cannot be read, or says something that is not built here.
-        CheckpointError: there is no checkpoint or tokenizer, or a tensor of it does not fit.
+        ModelError: it is not a BERT, or has no such class.
+        ConfigError: the config cannot be read, or asks for something that is not supported.
+        CheckpointError: there is no checkpoint or tokenizer, or a tensor does not fit.
     """
     folder, path = _folder_and_weights(os.fspath(checkpoint))
     replaced = {"id2label": dict(enumerate(labels))} if labels else None
@@ -94,14 +94,17 @@ def load_checkpoint(
     if model.blueprint.family != FAMILY:
         values = {"model_type": model.blueprint.family}
         raise ModelError(
-            "only a BERT runs here", where=folder, values=values, hint="give a checkpoint of a BERT"
+            "only BERT models can be run",
+            where=folder,
+            values=values,
+            hint="give a checkpoint of a BERT",
         )
     config = config_of(model, attention=attention, pack=pack)
     tokens = Tokens(folder, config.vocab_size, config.max_position_embeddings)
     found = readers.read(path)
     choice = choose(model, found, class_name)
     notes = _accounted(choice.comparison, found, model, choice.class_name, new=labels is not None)
-    with torch.random.fork_rng(devices=[]):  # what starts at random is the same each time
+    with torch.random.fork_rng(devices=[]):  # the random initialization is the same each time
         torch.manual_seed(seed)
         built = CLASSES[choice.class_name](config)
     _fill(built, choice.comparison, found)
@@ -121,7 +124,7 @@ def load_checkpoint(
 def _config_in(folder: str) -> str | dict[str, Any]:
     """Return the path of a folder's config, or the content of Google's ``bert_config.json``.
 
-    The family, which Google's file does not name, is added.
+    Google's file does not name the family, so it is added.
     """
     path, googles = os.path.join(folder, _CONFIG), os.path.join(folder, _GOOGLES)
     if os.path.exists(path) or not os.path.exists(googles):
@@ -133,19 +136,19 @@ def _config_in(folder: str) -> str | dict[str, Any]:
         raise ConfigError("cannot be read", where=googles, values={"reason": str(error)}) from None
     if not isinstance(config, dict):
         raise ConfigError(
-            "holds no object",
+            "is not a JSON object",
             where=googles,
             values={"found": config},
-            hint="give that of the checkpoint",
+            hint="use the config of the checkpoint",
         )
     return {"model_type": FAMILY, **config}
 
 
 def config_of(model: Model, *, attention: str = "sdpa", pack: bool = True) -> BertConfig:
-    """Return a config as the sizes of a BERT; what it leaves out is the family's default.
+    """Return the sizes of a BERT from a config; missing fields get the family's defaults.
 
     Raises:
-        ConfigError: it says something that is not built here, or a value is none.
+        ConfigError: it asks for something that is not supported, or a value is invalid.
 
     Example:
         >>> config_of(find("bert-base-chinese")).vocab_size
@@ -167,7 +170,7 @@ def config_of(model: Model, *, attention: str = "sdpa", pack: bool = True) -> Be
     if positions != "absolute":
         values = {"position_embedding_type": positions}
         raise ConfigError(
-            "only absolute positions are built here", where=model.where, values=values
+            "only absolute position embeddings are supported", where=model.where, values=values
         )
     return BertConfig(**values, attention=attention, pack=pack)
 
@@ -199,11 +202,11 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ),
     ("problem_type", lambda value: value in _PROBLEMS, f"must be one of {', '.join(_PROBLEMS)}"),
 )
-"""What a value must be that decides no shape, and so is not checked before."""
+"""The rules for values that decide no shape and are therefore not checked elsewhere."""
 
 
 def _labels(model: Model) -> tuple[str, ...]:
-    """Return the names of the classes in the order of their numbers; LABEL_0, … without names."""
+    """Return the names of the classes in order; classes without names are LABEL_0, LABEL_1, …."""
     stated: Any = model.config.get("id2label")
     names = {}
     if hasattr(stated, "keys"):
@@ -214,7 +217,7 @@ def _labels(model: Model) -> tuple[str, ...]:
     )
 
 
-# Which files
+# Finding the files
 
 
 def _folder_and_weights(checkpoint: str) -> tuple[str, str]:
@@ -227,9 +230,9 @@ def _folder_and_weights(checkpoint: str) -> tuple[str, str]:
         return folder, folder
     if is_remote(checkpoint):
         raise UsageError(
-            "a model runs from files that are here",
+            "a model can only be run from local files",
             where=checkpoint,
-            hint="fetch its folder, or use hf://",
+            hint="download its folder, or use hf://",
         )
     if os.path.isdir(checkpoint):
         return checkpoint, checkpoint
@@ -242,7 +245,7 @@ def _folder_and_weights(checkpoint: str) -> tuple[str, str]:
     return os.path.dirname(checkpoint) or ".", checkpoint
 
 
-# Which tensor is which
+# Matching the tensors
 
 
 def _accounted(
@@ -250,8 +253,8 @@ def _accounted(
 ) -> list[str]:
     """Refuse a checkpoint that lacks what the class needs; return notes for the user.
 
-    What it holds for other classes of the family is left out. Of a ``new`` head, what it lacks
-    starts at random, and so does what it holds for another number of labels.
+    Tensors for other classes of the family are ignored. If the head is ``new``, its tensors are
+    initialized at random where the checkpoint lacks them or has another number of labels.
     """
     prefix = model.blueprint.prefix(class_name)
     differing = [difference for difference in comparison.differences if difference.matters]
@@ -268,18 +271,18 @@ def _accounted(
     if found.packed:
         packed = {"packed": len(found.packed)}
         raise CheckpointError(
-            "packed weights do not run here", where=found.path, values=packed, hint=_UNPACKED
+            "packed weights cannot be run", where=found.path, values=packed, hint=_UNPACKED
         )
     notes = []
     if unused:
-        notes.append(f"not used by {class_name}, and left out: {_listed(unused)}")
+        notes.append(f"parts of the checkpoint that {class_name} does not use: {_listed(unused)}")
     if started:
-        notes.append(f"not in the checkpoint, and started at random: {_listed(started)}")
+        notes.append(f"parts that the checkpoint lacks, initialized at random: {_listed(started)}")
     return notes
 
 
 def _may_start_anew(difference: Difference, prefix: str) -> bool:
-    """Whether a difference is one of a head, whose names lack the prefix, or of the pooler."""
+    """Whether a difference is in a head, whose names lack the prefix, or in the pooler."""
     if difference.kind in (*LACKING, "shape") and not difference.name.startswith(prefix):
         return True
     return difference.kind in LACKING and ".pooler." in difference.name
@@ -292,17 +295,17 @@ def _not_of_class(wrong: Sequence[Difference], path: str, class_name: str) -> Ch
         if shape is not None:
             values[name] = "×".join(map(str, shape))
     kind = _WORDS.get(first.kind, first.kind)
-    what = f"not the tensors of a {class_name}: {len(wrong)} differ, the first is {kind}"
+    what = f"does not fit {class_name}: {len(wrong)} tensor(s) differ, and the first {kind}"
     hint = f"`weighbridge verify CONFIG {path} --class {class_name}` lists them"
     return CheckpointError(what, where=path, values=values, hint=hint)
 
 
 _UNPACKED = "give a checkpoint of F32, F16 or BF16"
 _WORDS = {
-    "missing": "not there",
-    "absent": "not there",
-    "shape": "of another shape",
-    "extra": "not known",
+    "missing": "is missing",
+    "absent": "is missing",
+    "shape": "has another shape",
+    "extra": "is unknown",
 }
 
 
@@ -317,17 +320,17 @@ def _of_other_classes(model: Model, names: set[str]) -> Iterator[str]:
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Return the modules that names stand under, the head's own pieces alone."""
+    """Return the modules that contain the named tensors, as one text."""
     return ", ".join(sorted({name.rpartition(".")[0] or name for name in names}))
 
 
-# The numbers themselves
+# Reading the values
 
 
 def _fill(model: nn.Module, comparison: Comparison, found: StoredCheckpoint) -> None:
-    """Put a checkpoint's numbers into a model.
+    """Copy the values of a checkpoint into a model.
 
-    A tensor of another size was accounted for, and keeps what it started with.
+    A tensor of another size has been accounted for, and keeps its initial values.
     """
     own = dict(model.named_parameters(remove_duplicate=False))
     held = comparison.held
@@ -347,19 +350,19 @@ def _fill(model: nn.Module, comparison: Comparison, found: StoredCheckpoint) -> 
     if filled != wanted.keys():
         lost = min(wanted.keys() - filled)
         raise CheckpointError(
-            "a tensor that the header names is not there", where=found.path, values={"tensor": lost}
+            "a tensor named in the header is missing", where=found.path, values={"tensor": lost}
         )
 
 
 def _wanted_tensors(
     found: StoredCheckpoint, wanted: Mapping[str, str]
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yield the tensors of a checkpoint that are wanted, by their stored names."""
+    """Yield the wanted tensors of a checkpoint, by their stored names."""
     read = _READ.get(found.format)
     if read is None:
         values = {"format": found.format, "read": ", ".join(_READ)}
         raise CheckpointError(
-            "the weights of this format do not run here",
+            "weights in this format cannot be run",
             where=found.path,
             values=values,
             hint=_OTHER,
@@ -374,7 +377,7 @@ def _wanted_tensors(
             ) from None
 
 
-_OTHER = "convert it to safetensors, with transformers' save_pretrained"
+_OTHER = "convert them to safetensors with transformers' save_pretrained"
 
 
 def _of_safetensors(path: str, wanted: Mapping[str, str]) -> Iterator[tuple[str, Tensor]]:
@@ -395,7 +398,9 @@ def _of_tensorflow(path: str, wanted: Mapping[str, str]) -> Iterator[tuple[str, 
     for name, place in tensorflow.places(path).items():
         if name in wanted:
             if place.dtype != "F32":
-                raise RuntimeError(f"{name} is {place.dtype}; of this format only F32 is run")
+                raise RuntimeError(
+                    f"{name} has the dtype {place.dtype}, and only F32 is supported in this format"
+                )
             numbers = np.fromfile(place.file, "<f4", math.prod(place.shape), offset=place.offset)
             yield name, torch.from_numpy(numbers.reshape(place.shape))
 
@@ -405,4 +410,4 @@ _READ: dict[str, Callable[[str, Mapping[str, str]], Iterator[tuple[str, Tensor]]
     "PyTorch": _of_pytorch,
     "TensorFlow": _of_tensorflow,
 }
-"""What reads the numbers of each format."""
+"""The functions that read the values of each format."""

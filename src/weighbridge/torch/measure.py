@@ -1,4 +1,4 @@
-"""Predictions compared with a real run of a class that is built with random weights."""
+"""Compare predictions with a real run of a class that is built with random weights."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ EXACT = (
     "saved_for_backward_bytes",
 )
 OURS = {"bert": "weighbridge.torch.bert:BertModel"}
-"""The classes of this package that run, by family: module and base class."""
+"""The runnable classes of this package, by family: module and base class."""
 
-_STEPS = 3  # of which the median counts; an odd number, so that the median is one of them
+_STEPS = 3  # timed steps; an odd number, so that the median is one of them
 _RATE_SIZE = {"cpu": 2048, "cuda": 8192}
-"""The size of the square matrices that measure a machine's rate: large enough to keep it busy."""
-_LARGEST = 2**20  # of a batch or a sequence; a larger one is a mistake
+"""The size of the square matrices that measure a machine's rate: enough to keep it busy."""
+_LARGEST = 2**20  # the largest batch or sequence; more is a mistake
 _POSITIONS = ("max_position_embeddings", "n_positions", "n_ctx")
 
 
 class MeasureRequest(NamedTuple):
-    """What is to be measured, and how: see `weighbridge measure --help`."""
+    """What to measure, and how: see `weighbridge measure --help`."""
 
     model: str
     class_name: str | None = None
@@ -73,17 +73,17 @@ class MeasureRequest(NamedTuple):
 
 
 def measure(request: MeasureRequest, say: Callable[[str], None] = lambda _: None) -> Measurement:
-    """Predict what a class costs, build and run it, and measure the same.
+    """Predict the costs of a class, then build it, run it and measure them.
 
-    Without training it is in evaluation mode, and nothing goes backward; gradients are enabled all
-    the same, so that what a backward pass would need is saved. FLOPs are those of eager attention,
-    as kernels of others hide theirs.
+    Without training the class runs in evaluation mode and without a backward pass. Gradients are
+    still enabled, so that everything a backward pass needs is saved. FLOPs are counted with eager
+    attention, because other kernels hide theirs.
 
     Raises:
-        UsageError: a size, a field or the device makes no sense, or what it needs is not installed.
-        ModelError: there is no such model or class, it does not fit the memory at hand, or its code
-            raised.
-        ConfigError: the config describes no buildable model.
+        UsageError: a size, a field or the device makes no sense, or a package is not installed.
+        ModelError: there is no such model or class, it does not fit into free memory, or its code
+            raised an error.
+        ConfigError: the config does not describe a model.
 
     Example:
         >>> tiny = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1}
@@ -125,7 +125,7 @@ def measure(request: MeasureRequest, say: Callable[[str], None] = lambda _: None
 def _measured_safely(
     subject: Subject, run: Workload, model: Model, device: str, say: Callable[[str], None]
 ) -> tuple[dict[str, Any], float]:
-    """Return what `_measured` does; an error of the model's code becomes one of the model."""
+    """Return the result of `_measured`; an error in the model's code becomes a ModelError."""
     try:
         return _measured(subject, run, model, device, say)
     except WeighbridgeError:
@@ -133,7 +133,9 @@ def _measured_safely(
     except Exception as error:  # whatever the code raises
         reason = shorten(" ".join(f"{type(error).__name__}: {error}".split()), str, 300).rstrip(".")
         raise ModelError(
-            f"running it raised {reason}", where=run.class_name, hint="see that it runs at all"
+            f"running it raised {reason}",
+            where=run.class_name,
+            hint="check that the class runs on its own",
         ) from None
 
 
@@ -150,7 +152,7 @@ def _predicted_seconds(
 
 
 def _settings(run: Workload, device: str) -> dict[str, Any]:
-    """Return what the measurement says of its own run."""
+    """Return the settings of the run, as the measurement reports them."""
     return {
         **{name: getattr(run, name) for name in sizes_of(run.class_name)},
         "attention": run.attention,
@@ -161,7 +163,7 @@ def _settings(run: Workload, device: str) -> dict[str, Any]:
     }
 
 
-# What is refused
+# Refusals
 
 
 def _check_request(request: MeasureRequest) -> None:
@@ -169,7 +171,7 @@ def _check_request(request: MeasureRequest) -> None:
         if not 1 <= size <= _LARGEST:
             hint = f"give 1 to {_LARGEST:,}"
             raise UsageError(
-                f"{name} is a positive integer", values={name.strip("-"): size}, hint=hint
+                f"{name} must be a positive integer", values={name.strip("-"): size}, hint=hint
             )
     if request.device not in ("cpu", "cuda"):
         raise UsageError(
@@ -179,26 +181,26 @@ def _check_request(request: MeasureRequest) -> None:
         raise UsageError(
             "torch finds no CUDA device",
             values={"device": request.device},
-            hint="leave --device out",
+            hint="drop --device",
         )
 
 
 def _check_positions(request: MeasureRequest, model: Model) -> None:
-    """Refuse a sequence that is longer than the positions that are learned."""
+    """Refuse a sequence that is longer than the learned positions."""
     for name in _POSITIONS:
         most = model.fields.get(name)
         if type(most) is int and request.sequence > most:
             values = {"seq": request.sequence, name: most}
             raise UsageError(
-                "the sequence is longer than the positions",
+                "the sequence is longer than the positions of the model",
                 values=values,
                 hint=f"give --seq {most} or less",
             )
 
 
 def _check_memory(predicted: Mapping[str, Any], request: MeasureRequest, class_name: str) -> None:
-    """Refuse a run that the memory at hand does not hold."""
-    copies = 1 + request.train  # training has gradients too
+    """Refuse a run that does not fit into free memory."""
+    copies = 1 + request.train  # training also has gradients
     needed = predicted["peak_bytes"] or copies * predicted["weight_bytes"]
     if request.device == "cuda":
         free: int | None = torch.cuda.mem_get_info()[0]
@@ -206,14 +208,14 @@ def _check_memory(predicted: Mapping[str, Any], request: MeasureRequest, class_n
         free = _free_bytes()
     if free is not None and needed > free:
         values = {"needed": units.size(needed), "free": units.size(free)}
-        hint = "make --batch or --seq smaller, or run it all the same with --force"
+        hint = "reduce --batch or --seq, or run it anyway with --force"
         raise ModelError(
-            "does not fit the memory at hand", where=class_name, values=values, hint=hint
+            "does not fit into free memory", where=class_name, values=values, hint=hint
         )
 
 
 def _free_bytes() -> int | None:
-    """Return the memory that can be had without swapping; None where the system does not say."""
+    """Return the memory available without swapping; None if the system does not report it."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             return next(
@@ -227,13 +229,13 @@ def _free_bytes() -> int | None:
         return None
 
 
-# What is predicted
+# Predictions
 
 
 def _predicted(
     request: MeasureRequest, model: Model, ledger: Ledger, run: Workload
 ) -> tuple[dict[str, Any], list[Note]]:
-    """Return the predictions by name, None where there is none, and why."""
+    """Return the predictions by name, None for a missing one, and notes on them."""
     rows = [*ledger.rows, *ledger.buffers()]
     predicted: dict[str, Any] = {
         "parameters": ledger.parameters,
@@ -263,7 +265,7 @@ def _predicted(
 def _operations(
     request: MeasureRequest, model: Model, class_name: str
 ) -> tuple[operations.Operations | None, Note]:
-    """Return the operations that hold for a model, or None, and a note either way."""
+    """Return the operations that are valid for a model, or None, with a note either way."""
     name = f"{model.blueprint.family}.ours" if request.ours else model.blueprint.family
     if name not in operations.available():
         return None, Note("no_operations", {"family": name})
@@ -279,19 +281,19 @@ def _operations(
     )
 
 
-# What is measured
+# Measurements
 
 
 def _subject(model: Model, request: MeasureRequest) -> Subject:
-    """Return what builds the model: transformers, or this package's own class."""
+    """Return the builder of the model: transformers, or this package's own class."""
     family = model.blueprint.family
     if not request.ours:
         found: Subject = reference().FamilySubject(family)
-        found.task_classes()  # which makes them known
+        found.task_classes()  # this registers them
         return found
     if family not in OURS:
         raise ModelError(
-            "this package has no class of its own for it", where=family, hint="leave --ours out"
+            "this package has no class of its own for it", where=family, hint="drop --ours"
         )
     from weighbridge.derive.probing.own import OwnSubject  # noqa: PLC0415
 
@@ -299,7 +301,7 @@ def _subject(model: Model, request: MeasureRequest) -> Subject:
 
 
 def _changes(model: Model) -> dict[str, Any]:
-    """Return what the config says of fields that a class is built by."""
+    """Return the values in the config of fields that a class is built from."""
     known = model.blueprint.fields | model.blueprint.inert
     return {name: value for name, value in model.given.items() if name in known}
 
@@ -307,7 +309,7 @@ def _changes(model: Model) -> dict[str, Any]:
 def _measured(
     subject: Subject, run: Workload, model: Model, device: str, say: Callable[[str], None]
 ) -> tuple[dict[str, Any], float]:
-    """Return what was measured by name, and the machine's rate in FLOPs a second."""
+    """Return the measured quantities by name, and the machine's rate in FLOPs per second."""
     torch.manual_seed(0)
     given = inputs(run, model.fields, device)
     say("counting FLOPs")
@@ -339,7 +341,7 @@ def _step(module: nn.Module, given: Mapping[str, torch.Tensor], run: Workload) -
 
 
 def _flops(module: nn.Module, given: Mapping[str, torch.Tensor], run: Workload) -> dict[str, int]:
-    """Return what torch's counter counts in the forward and, in training, the backward pass."""
+    """Return the count of torch's FLOP counter for the forward and, in training, backward pass."""
     with FlopCounterMode(display=False) as forward:
         loss = loss_of(module(**given))
     found = {"forward_matmul_flops": forward.get_total_flops()}
@@ -364,7 +366,7 @@ def _peak_bytes(
 
 
 def _median_seconds(step: Callable[[], object], device: str) -> float:
-    """Return how long a step takes, the median of several after one that does not count."""
+    """Return the duration of a step: the median of several, after a warm-up step."""
     step()
     return statistics.median(_seconds(step, device) for _ in range(_STEPS))
 
@@ -380,7 +382,7 @@ def _seconds(step: Callable[[], object], device: str) -> float:
 
 
 def _matmul_rate(dtype: str, device: str) -> float:
-    """Return the FLOPs a second of a large product of square matrices, the best of several."""
+    """Return the FLOPs per second of a large square matrix product, the best of several runs."""
     size = _RATE_SIZE[device]
     left, right = (torch.randn(size, size, device=device).to(DTYPES[dtype]) for _ in range(2))
     torch.mm(left, right)

@@ -1,4 +1,4 @@
-"""What a checkpoint says of texts: words for [MASK], classes, answers, embeddings and more."""
+"""Run a checkpoint on texts: words for [MASK], classes, answers, embeddings and more."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     Watch = Callable[[int, int], None]
 
 POOLS = ("cls", "pooler", "mean")
-"""How the tokens of a text become one vector: the first, the pooled first, or their mean."""
+"""Ways to turn the tokens of a text into one vector: first token, pooled first token, mean."""
 TOP = 5  # candidates for a [MASK]
-MOST_ALIKE = 8  # embeddings that are compared with each other; the table of more is too wide
-_AT_ONCE = 32  # texts of a batch; few enough for the memory of any machine
+MOST_ALIKE = 8  # embeddings in the table of similarities; with more it would be too wide
+_AT_ONCE = 32  # texts in a batch; few enough for the memory of any machine
 _POOLING = os.path.join("1_Pooling", "config.json")  # of sentence-transformers
 
 
@@ -42,17 +42,18 @@ def run_texts(
     top: int = TOP,
     watch: Watch | None = None,
 ) -> TextAnswers:
-    """Give texts to a checkpoint, and return what its class says of them.
+    """Run a checkpoint on texts, and return the outputs of its class.
 
     Args:
         checkpoint: as for `loading.load_checkpoint`.
-        texts: each with a second one, or None. Of a `BertForQuestionAnswering` the second is where
-            the answer is; of a `BertForMultipleChoice` texts that share the first are its choices.
-        class_name: the class to load; otherwise the one that the config names or that fits.
-        pool: one of `POOLS` for an embedding; otherwise what the folder of the checkpoint says, or
-            else the mean.
-        top: how many candidates a [MASK] gets.
-        watch: is called with how many of how many texts are done.
+        texts: pairs of a text and a second text or None. For `BertForQuestionAnswering` the second
+            text contains the answer; for `BertForMultipleChoice` the pairs share the first text,
+            and the second texts are its choices.
+        class_name: the class to load; by default the one that the config names or that fits.
+        pool: one of `POOLS` for an embedding; by default the setting in the folder of the
+            checkpoint, or else the mean.
+        top: the number of candidates for a [MASK].
+        watch: called with the number of texts that are done, and the number of all texts.
 
     Raises:
         WeighbridgeError: the checkpoint cannot be loaded, or a text cannot be read.
@@ -60,11 +61,11 @@ def run_texts(
     asked = list(texts)
     if pool is not None and pool not in POOLS:
         raise UsageError(
-            "cannot pool so", values={"pool": pool}, hint=f"use one of {', '.join(POOLS)}"
+            "there is no such pooling", values={"pool": pool}, hint=f"use one of {', '.join(POOLS)}"
         )
     if top < 1:
         raise UsageError(
-            "a [MASK] gets 1 candidate or more", values={"top": top}, hint="give another number"
+            "--top must be 1 or more", values={"top": top}, hint="give a larger number"
         )
     loaded = load_checkpoint(checkpoint, class_name)
     how = pool or _pooling(loaded.where) or "mean"
@@ -89,7 +90,7 @@ def run_texts(
 def _answered(
     asking: _Asking, asked: Sequence[Asked], watch: Watch | None
 ) -> tuple[TextAnswer, ...]:
-    """Give a model all texts, some at a time."""
+    """Run a model on all texts, in batches."""
     answers: list[TextAnswer] = []
     texts = asking.loaded.tokens.read_all(asked)
     class_name = _class_that_answers(asking.loaded, asked, texts)
@@ -106,7 +107,7 @@ def _answered(
 
 
 def _class_that_answers(loaded: Loaded, asked: Sequence[Asked], texts: Sequence[Text]) -> str:
-    """Return the class that answers: for texts without a [MASK] or a pair, the one that embeds."""
+    """Return the class to run: without any [MASK] or pair, the one that gives embeddings."""
     if loaded.class_name not in _FILLS:
         return loaded.class_name
     has_mask = any(loaded.tokens.mask in text.ids for text in texts)
@@ -117,7 +118,7 @@ def _class_that_answers(loaded: Loaded, asked: Sequence[Asked], texts: Sequence[
 
 
 def _alike(embeddings: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
-    """Return the cosine of each two embeddings, where there are a few."""
+    """Return the cosine of every two embeddings, if there are only a few."""
     if not 1 < len(embeddings) <= MOST_ALIKE:
         return ()
     vectors = torch.nn.functional.normalize(torch.tensor(embeddings), dim=1)
@@ -127,12 +128,12 @@ def _alike(embeddings: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ..
 def asked(
     texts: Sequence[str], file: str | None, *, each: bool = False, class_name: str | None = None
 ) -> list[Asked]:
-    """Return what a user asks for: a text or a pair, several texts, choices, or those of a file.
+    """Return the texts of a request: a text, a pair, several texts, choices, or a file.
 
     The file ``"-"`` is standard input.
 
     Raises:
-        UsageError: it is none, or too many; or the file has none or cannot be read.
+        UsageError: there are no texts, or too many; or the file is empty or cannot be read.
 
     Example:
         >>> asked(["It rains.", "It pours."], None)
@@ -141,9 +142,11 @@ def asked(
         [('It rains.', None), ('It pours.', None)]
     """
     if (file is None) == (not texts):
-        found = {"texts": len(texts), "file": file}
+        found = {"texts": len(texts), "--file": file}
         raise UsageError(
-            "takes a text, or a file of them", values=found, hint="give one of the two"
+            "run takes either texts or a file of texts",
+            values=found,
+            hint="give one of the two",
         )
     if file is not None:
         return _of_file(file)
@@ -153,14 +156,15 @@ def asked(
         return [(texts[0], choice) for choice in texts[1:]] or [(texts[0], None)]
     if len(texts) > 2:
         raise UsageError(
-            "takes a text and a second one", values={"texts": len(texts)}, hint=_SEVERAL
+            "run takes one text or a pair of texts", values={"texts": len(texts)}, hint=_SEVERAL
         )
     first, *rest = texts
     return [(first, rest[0] if rest else None)]
 
 
 _SEVERAL = (
-    "add --each for texts of their own, --class BertForMultipleChoice for a text and its choices"
+    "add --each to run each text on its own, or --class BertForMultipleChoice for a text and its "
+    "choices"
 )
 
 
@@ -172,15 +176,15 @@ def _of_file(path: str) -> list[Asked]:
             return read_texts(path, file)
     except OSError as error:
         raise UsageError(
-            f"cannot be read: {error.strerror}", where=path, hint="name a file of texts"
+            f"cannot be read: {error.strerror}", where=path, hint="give a text file"
         ) from None
 
 
 def read_texts(path: str, lines: Iterable[bytes]) -> list[Asked]:
-    r"""Return the texts of a file, one a line; a tab stands before a second one.
+    r"""Return the texts of a file, one per line; a tab separates the two texts of a pair.
 
     Raises:
-        UsageError: a line is empty or not UTF-8, has more than two texts, or there is none.
+        UsageError: a line is empty, not UTF-8, or has more than two texts; or there is no line.
 
     Example:
         >>> read_texts("texts.txt", [b"It rains.\tIt pours.\n", "我爱自然语言处理\n".encode()])
@@ -188,7 +192,7 @@ def read_texts(path: str, lines: Iterable[bytes]) -> list[Asked]:
     """
     texts = [_line(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
     if not texts:
-        raise UsageError("there is no text", where=path, hint="write one a line")
+        raise UsageError("contains no text", where=path, hint="write one text per line")
     return texts
 
 
@@ -202,7 +206,7 @@ def _line(raw: bytes, where: str) -> Asked:
         ) from None
     first, *rest = line.split("\t")
     if len(rest) > 1:
-        hint = "write one text a line, or two with one tab between"
+        hint = "write one text per line, or two separated by a tab"
         raise UsageError(
             "the line has more than two texts",
             where=where,
@@ -214,7 +218,7 @@ def _line(raw: bytes, where: str) -> Asked:
             "the text is empty",
             where=where,
             values={"line": line},
-            hint="write a sentence, or no line",
+            hint="write a text on the line, or remove the line",
         )
     return first, rest[0] if rest else None
 
@@ -224,7 +228,7 @@ def _has_pooler(loaded: Loaded) -> bool:
 
 
 def _pooling(folder: str) -> str | None:
-    """Return how sentence-transformers pools here, where it says so in a way that is known."""
+    """Return the pooling that sentence-transformers has set for a folder, if it is known."""
     try:
         with open(os.path.join(folder, _POOLING), encoding="utf-8") as file:
             settings = json.load(file)
@@ -239,11 +243,11 @@ def _pooling(folder: str) -> str | None:
 _POOL_OF_MODE = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
 
 
-# What each class gives
+# The outputs of each class
 
 
 class _Asking(NamedTuple):
-    """What texts are given to, and what is wanted of it."""
+    """The model to run, and the output wanted from it."""
 
     loaded: Loaded
     pool: str
@@ -251,7 +255,7 @@ class _Asking(NamedTuple):
 
 
 class _Batch:
-    """Texts that a model is given at once."""
+    """Texts that a model processes together."""
 
     def __init__(self, asking: _Asking, texts: Sequence[Text], asked: Sequence[Asked]) -> None:
         self.loaded, self.pool, self.top = asking
@@ -259,13 +263,13 @@ class _Batch:
         self.batch: Batch = self.loaded.tokens.batch(texts)
 
     def encoded(self) -> Encoded:
-        """Return the tokens as BERT itself leaves them."""
+        """Return the tokens after the encoder, before any head."""
         bert = getattr(self.loaded.model, "bert", self.loaded.model)
         encoded: Encoded = bert(*self.batch)
         return encoded
 
     def scores(self) -> Any:
-        """Return what the class gives."""
+        """Return the output of the class."""
         return self.loaded.model(*self.batch)
 
 
@@ -311,7 +315,7 @@ def _candidates(batch: _Batch, scores: Tensor, place: int) -> dict[str, Any]:
 
 
 def _next_words(batch: _Batch) -> list[dict[str, Any]]:
-    """Say how a text goes on: the candidates after its last word, which stands before [SEP]."""
+    """Return the candidates for the next word, after the last word of a text, before [SEP]."""
     last = [len(text.ids) - 2 for text in batch.texts]
     return [
         {"masks": [_candidates(batch, scores[place], place + 1)]}
@@ -324,7 +328,7 @@ def _follows(scores: Tensor) -> dict[str, Any]:
 
 
 def _next_sentences(batch: _Batch) -> list[dict[str, Any]]:
-    _check_pairs(batch, "the sentence that may follow")
+    _check_pairs(batch, "the sentence that may follow it")
     return [_follows(scores) for scores in batch.scores().logits]
 
 
@@ -355,7 +359,7 @@ def _classes(batch: _Batch) -> list[dict[str, Any]]:
 
 
 def _with_labels(shares: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Return each class with its probability, the likeliest first."""
+    """Return each class with its probability, the most likely first."""
     pairs = zip(labels, shares.tolist(), strict=True)
     return [
         {"label": label, "probability": share}
@@ -378,8 +382,8 @@ def _token_classes(batch: _Batch) -> list[dict[str, Any]]:
 
 
 def _answers(batch: _Batch) -> list[dict[str, Any]]:
-    """Find the likeliest span in the second text, of those that end no earlier than they start."""
-    _check_pairs(batch, "the text that the answer is in")
+    """Find the most likely span in the second text that does not end before it starts."""
+    _check_pairs(batch, "the text that contains the answer")
     scores = batch.scores()
     found = []
     for text, start, end in zip(batch.texts, scores.start_logits, scores.end_logits, strict=True):
@@ -405,7 +409,7 @@ def _choices(batch: _Batch) -> list[dict[str, Any]]:
     _check_pairs(batch, "a choice")
     if len({first for first, _ in batch.asked}) > 1:
         raise UsageError(
-            "the choices are of one text", hint="give one text, and then each of its choices"
+            "all choices must belong to one text", hint="give one text, followed by its choices"
         )
     one_text = [tensor.unsqueeze(0) for tensor in batch.batch]  # (1, C, T)
     scores = batch.loaded.model(*one_text).logits[0]  # (C,)
@@ -417,7 +421,7 @@ def _check_pairs(batch: _Batch, what: str) -> None:
     if alone is not None:
         values = {"class": batch.loaded.class_name, "text": shorten(alone, str)}
         raise UsageError(
-            "this class takes two texts", values=values, hint=f"give {what} behind the first"
+            "this class takes two texts", values=values, hint=f"give {what} as the second text"
         )
 
 
@@ -432,6 +436,6 @@ _GIVES: dict[str, Callable[[_Batch], list[dict[str, Any]]]] = {
     "BertForTokenClassification": _token_classes,
     "BertForQuestionAnswering": _answers,
 }
-"""What each class gives."""
+"""The output of each class."""
 _FILLS = ("BertForMaskedLM", "BertForPreTraining")
-"""The classes that fill a [MASK]. Texts that have none, and no second text, get embeddings."""
+"""The classes that fill a [MASK]. A text without a [MASK] or a second text gets an embedding."""

@@ -1,4 +1,4 @@
-"""From texts to batches: WordPiece of the `tokenizers` library, and what is left out of a text."""
+"""From texts to batches: WordPiece of the `tokenizers` library, and notes on lost tokens."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json")
-"""The files beside a checkpoint that say how texts become tokens."""
+"""The files of a tokenizer, stored next to a checkpoint."""
 _SPECIAL = ("[CLS]", "[SEP]", "[PAD]", "[UNK]")
-_FIT = "take the tokenizer.json or vocab.txt that the checkpoint was trained with"
+_FIT = "use the tokenizer.json or vocab.txt that the checkpoint was trained with"
 
 
 class Text(NamedTuple):
-    """A text as a model sees it: tokens, ids and segments, and how many tokens did not fit."""
+    """A text as a model sees it: tokens, ids and segments, and the number of tokens cut off."""
 
     tokens: tuple[str, ...]
     ids: tuple[int, ...]
@@ -35,17 +35,15 @@ class Text(NamedTuple):
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know of it."""
+        """Notes for the user on lost or unknown tokens."""
         notes = []
         if self.left_out:
             notes.append(
                 f"the text is longer than the {len(self.ids)} positions; "
-                f"tokens left out: {self.left_out}"
+                f"tokens cut off: {self.left_out}"
             )
         if self.unknown:
-            notes.append(
-                f"tokens that are not in the vocabulary, and stand as [UNK]: {self.unknown}"
-            )
+            notes.append(f"tokens that are not in the vocabulary and become [UNK]: {self.unknown}")
         return notes
 
 
@@ -57,7 +55,7 @@ class Batch(NamedTuple):
     token_type_ids: Tensor
 
     def to(self, device: str | torch.device) -> Batch:
-        """Return the same on a device."""
+        """Return the batch on a device."""
         return Batch(*(of.to(device) for of in self))
 
 
@@ -65,12 +63,12 @@ class Tokens:
     """The tokenizer of a checkpoint.
 
     Args:
-        folder: where ``tokenizer.json`` or ``vocab.txt`` lies.
-        vocab_size: how many words the model has embeddings for.
-        positions: how many tokens it has places for.
+        folder: the folder with ``tokenizer.json`` or ``vocab.txt``.
+        vocab_size: the number of words that the model has embeddings for.
+        positions: the number of tokens that the model has positions for.
 
     Raises:
-        CheckpointError: there is none, it cannot be read, or its words are not those of the model.
+        CheckpointError: there is no tokenizer, it cannot be read, or it does not fit the model.
     """
 
     def __init__(self, folder: str, vocab_size: int, positions: int) -> None:
@@ -94,29 +92,29 @@ class Tokens:
             )
 
     def id(self, word: str) -> int:
-        """Return the id of a word that every vocabulary has."""
+        """Return the id of a word that every vocabulary contains."""
         return int(self._tokenizer.token_to_id(word) or 0)
 
     def word(self, id_: int) -> str:
-        """Return the word that an id is of; nothing where it is of none."""
+        """Return the word with an id; an empty text if there is none."""
         return self._tokenizer.id_to_token(id_) or ""
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return the text that ids stand for."""
+        """Return the text of a sequence of ids."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def read(self, text: str, second: str | None = None, *, longest: int | None = None) -> Text:
-        """Return a text, or a pair of texts, in tokens, cut to the positions that there are.
+        """Return a text, or a pair of texts, as tokens, cut to the positions of the model.
 
         Raises:
-            UsageError: it has no text in it, or is none.
+            UsageError: a text is empty or not UTF-8.
         """
         return next(iter(self.read_all([(text, second)], longest=longest)))
 
     def read_all(
         self, texts: Iterable[tuple[str, str | None]], *, longest: int | None = None
     ) -> list[Text]:
-        """Return texts in tokens, cut to ``longest`` or else to the positions that there are."""
+        """Return texts as tokens, cut to ``longest`` or to the positions of the model."""
         asked = [
             text if second is None else (text, second) for text, second in map(_checked, texts)
         ]
@@ -139,7 +137,7 @@ class Tokens:
         )
 
     def batch(self, texts: Sequence[Text]) -> Batch:
-        """Lay texts out as one batch, padded to the longest."""
+        """Return texts as one batch, padded to the longest."""
         length = max(len(text.ids) for text in texts)
 
         def filled(rows: Iterable[Sequence[int]], value: int) -> Tensor:
@@ -155,16 +153,16 @@ class Tokens:
 def _checked(texts: tuple[str, str | None]) -> tuple[str, str | None]:
     for text in texts:
         if text is not None and not text.strip():
-            raise UsageError("the text is empty", values={"text": text}, hint="give a sentence")
+            raise UsageError("the text is empty", values={"text": text}, hint="give a text")
         if text is not None and any("\ud800" <= letter <= "\udfff" for letter in text):
             raise UsageError(
-                "the text is not UTF-8", values={"text": ascii(text)}, hint="write it as UTF-8"
+                "the text is not UTF-8", values={"text": ascii(text)}, hint="encode it as UTF-8"
             )
     return texts
 
 
 def _read(folder: str) -> Tokenizer:
-    """Read ``tokenizer.json``, or ``vocab.txt`` with what ``tokenizer_config.json`` says of it."""
+    """Read ``tokenizer.json``, or ``vocab.txt`` with the settings in ``tokenizer_config.json``."""
     whole, words = os.path.join(folder, "tokenizer.json"), os.path.join(folder, "vocab.txt")
     try:
         if os.path.exists(whole):
@@ -176,7 +174,7 @@ def _read(folder: str) -> Tokenizer:
         raise CheckpointError(
             "the tokenizer cannot be read", where=folder, values=values, hint=_FIT
         ) from None
-    hint = "put tokenizer.json or vocab.txt beside the checkpoint"
+    hint = "put tokenizer.json or vocab.txt next to the checkpoint"
     raise CheckpointError("there is no tokenizer", where=folder, hint=hint)
 
 
@@ -186,7 +184,7 @@ def _of_words(path: str, settings: dict[str, Any]) -> Tokenizer:
     if not lines or len(set(lines)) != len(lines):
         twice = next((word for word in lines if lines.count(word) > 1), None)
         if twice:
-            raise ValueError(f"vocab.txt names {shorten(twice, str)} twice")
+            raise ValueError(f"vocab.txt lists {shorten(twice, str)} twice")
         raise ValueError("vocab.txt is empty")
     made = BertWordPieceTokenizer(
         {word: place for place, word in enumerate(lines)},
@@ -194,7 +192,7 @@ def _of_words(path: str, settings: dict[str, Any]) -> Tokenizer:
         handle_chinese_chars=bool(settings.get("tokenize_chinese_chars", True)),
         strip_accents=settings.get("strip_accents"),
     )
-    return made._tokenizer  # it is all that this class of the library wraps
+    return made._tokenizer  # the only thing that this class of the library wraps
 
 
 def _settings(path: str) -> dict[str, Any]:
@@ -203,5 +201,5 @@ def _settings(path: str) -> dict[str, Any]:
     with open(path, encoding="utf-8") as file:
         settings = json.load(file)
     if not isinstance(settings, dict):
-        raise TypeError("tokenizer_config.json holds no object")
+        raise TypeError("tokenizer_config.json is not a JSON object")
     return settings

@@ -1,8 +1,8 @@
-"""A sentence on its way through a BERT: the values, parameters and products of each step.
+"""Trace a sentence through a BERT: the values, parameters and matrix products of each step.
 
-The model is run once, as it always is. Hooks look at what passes and change nothing; a mode of
-PyTorch's dispatcher sees every product of matrices with its real shapes, and so counts what was
-computed and not what a formula expects.
+The model runs once, unchanged. Hooks observe the values and change nothing. A mode of PyTorch's
+dispatcher sees every matrix product with its real shapes, so it counts what was computed, not what
+a formula expects.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def trace(
 
     Args:
         checkpoint: as for `load_checkpoint`.
-        text: what to read.
+        text: the text to read.
         second: the second text of a pair.
         class_name: as for `load_checkpoint`.
-        layer: the layer to tell in full; the first if none is given.
+        layer: the layer to show in full; by default the first.
         head: the head of that layer whose scores and probabilities are kept.
 
     Raises:
@@ -78,7 +78,7 @@ def trace(
     )
 
 
-def attention(  # each is a word of its own for the user
+def attention(  # each is a separate option for the user
     checkpoint: str | os.PathLike[str],
     text: str,
     second: str | None = None,
@@ -87,7 +87,7 @@ def attention(  # each is a word of its own for the user
     layer: int | None = None,
     head: int | None = None,
 ) -> Attention:
-    """Return the attention probabilities of layers and heads; of all, if none is named.
+    """Return the attention probabilities of layers and heads, by default of all.
 
     The arguments and the errors are those of `trace`.
     """
@@ -117,14 +117,13 @@ def _pair(text: str, second: str | None) -> tuple[str, ...]:
 def draw_attention(
     output: str | os.PathLike[str], *asked: Any, lang: str = "en", **places: Any
 ) -> tuple[str, list[str]]:
-    """Draw the attention to a text into a file: .html, .svg or .png.
+    """Draw the attention for a text into a file: .html, .svg or .png.
 
-    What is asked for is that of `attention`.
-
-    A file that is there is replaced if it is such a picture too.
+    The arguments are those of `attention`. An existing file is replaced only if it is such a
+    picture as well.
 
     Returns:
-        What was written, in a line, and what the user should know of it.
+        A line that describes the file, and notes for the user.
 
     Raises:
         UsageError: the file has another suffix, or cannot be written; and as for `attention`.
@@ -138,41 +137,45 @@ def draw_attention(
 
 
 def _form(path: Path) -> str:
-    """Return the form that a file's suffix names, of a file that may be written."""
+    """Return the format that a file's suffix names, if the file may be written."""
     form, known = path.suffix.lower().removeprefix("."), [f".{form}" for form in FORMS]
     if form not in FORMS:
-        hint = f"name a file that ends in {', '.join(known[:-1])} or {known[-1]}"
+        hint = f"use a file name that ends in {', '.join(known[:-1])} or {known[-1]}"
         raise UsageError(
-            "a picture is told by its suffix",
+            "the suffix does not name a picture format",
             where=str(path),
             values={"suffix": path.suffix},
             hint=hint,
         )
     if not path.parent.is_dir():
         raise UsageError(
-            "there is no such folder", where=str(path.parent), hint="make it, or name another"
+            "there is no such folder",
+            where=str(path.parent),
+            hint="create it, or give another one",
         )
     there = b""
     if path.exists():
         with suppress(OSError), path.open("rb") as file:
             there = file.read(4096)
         if MARK.encode() not in there:
-            hint = "name another file with --output, or move that one away"
-            raise UsageError("is there, and is no picture of attention", where=str(path), hint=hint)
+            hint = "give another file with --output, or move this one away"
+            raise UsageError(
+                "already exists and is not a picture of attention", where=str(path), hint=hint
+            )
     return form
 
 
 def check_places(loaded: Loaded, layer: int | None, head: int | None) -> None:
-    """See that there is such a layer, and such a head in it.
+    """Check that there is such a layer, and such a head in it.
 
     Raises:
-        UsageError: there is not.
+        UsageError: there is no such layer or head.
     """
     if head is not None and layer is None:
         raise UsageError(
-            "a head is one of a layer",
+            "--head needs --layer",
             values={"head": head},
-            hint=f"add --layer, as --layer 0 --head {head}",
+            hint=f"add --layer, for example --layer 0 --head {head}",
         )
     wanted = (
         ("layer", layer, loaded.config.num_hidden_layers),
@@ -180,7 +183,7 @@ def check_places(loaded: Loaded, layer: int | None, head: int | None) -> None:
     )
     for name, asked, count in wanted:
         if asked is not None and not 0 <= asked < count:
-            hint = f"there is --{name} 0 alone"
+            hint = f"there is only --{name} 0"
             if count > 1:
                 hint = f"give --{name} as 0 to {count - 1}"
             raise UsageError(
@@ -189,14 +192,14 @@ def check_places(loaded: Loaded, layer: int | None, head: int | None) -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# Where to look
+# Places to observe
 
 
 class _Probe(NamedTuple):
-    """A step, the module where it is seen, and the sizes of its values, by their fields.
+    """A step, the module where it is observed, and the sizes of its values, by their fields.
 
-    It is seen in what the module gives, or in what it is given (``before``). Where the heads are
-    ``split``, rows (n, H) are seen as the heads' own, (A, n, D).
+    It is observed in the output of the module, or in its input (``before``). If the heads are
+    ``split``, rows (n, H) are viewed per head, (A, n, D).
     """
 
     step: str
@@ -257,11 +260,11 @@ _HEAD_OF: dict[str, tuple[_Probe, ...]] = {
     "BertForTokenClassification": (_Probe("token_classes", "classifier", "tokens num_labels"),),
     "BertForQuestionAnswering": (_Probe("span", "qa_outputs", "tokens num_labels"),),
 }
-"""What stands on top of each class."""
+"""The head of each class."""
 
 
 def _probes(loaded: Loaded) -> Iterator[tuple[int | None, str, _Probe]]:
-    """Yield each place of a model, with its layer and its whole path."""
+    """Yield each place of a model, with its layer and its full path."""
     base = "" if loaded.class_name == "BertModel" else "bert."
     parts: list[tuple[int | None, str, tuple[_Probe, ...]]] = [
         (None, f"{base}embeddings.", _EMBEDDINGS)
@@ -278,7 +281,7 @@ def _probes(loaded: Loaded) -> Iterator[tuple[int | None, str, _Probe]]:
 
 
 def _sizes_of(loaded: Loaded, read: Text) -> dict[str, int]:
-    """Return the sizes that shapes are made of, by their fields."""
+    """Return the sizes that occur in shapes, by their fields."""
     config = loaded.config
     return {
         "tokens": len(read.ids),
@@ -295,14 +298,13 @@ def _sizes_of(loaded: Loaded, read: Text) -> dict[str, int]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Looking
+# Observing
 
 
 class Walk(NamedTuple):
-    """What was seen: the model's output, the steps, and the parameters that no step used.
+    """The observations: the model's output, the steps, and the parameters that no step used.
 
-    ``kept`` has, of the layers that were asked for, the scores and the probabilities, (A, n, n)
-    each.
+    ``kept`` has the scores and the probabilities, (A, n, n) each, of the requested layers.
     """
 
     output: Any
@@ -312,7 +314,7 @@ class Walk(NamedTuple):
 
 
 def follow(loaded: Loaded, text: Text, keep: Iterable[int] = ()) -> Walk:
-    """Run a text through a model whose attention is eager, and watch."""
+    """Run a text through a model with eager attention, and observe it."""
     batch = loaded.tokens.batch([text])
     ids, segments = batch.input_ids, batch.token_type_ids
     if loaded.class_name == "BertForMultipleChoice":
@@ -333,7 +335,7 @@ def follow(loaded: Loaded, text: Text, keep: Iterable[int] = ()) -> Walk:
 
 
 class _Watch:
-    """Records what hooks see at each place, in the order of the run."""
+    """Records the values that hooks observe at each place, in the order of the run."""
 
     def __init__(self, model: nn.Module, keep: Iterable[int]) -> None:
         self.model, self.steps, self.products = model, list[Step](), _ProductCounter()
@@ -341,7 +343,7 @@ class _Watch:
         self._counted: dict[int, str] = {}
 
     def hook(self, layer: int | None, path: str, place: _Probe) -> Callable[[Tensor], None]:
-        """Return what is called with the values that are seen at a place."""
+        """Return the hook for a place; it is called with the values there."""
         module = self.model.get_submodule(path)
         parent = self.model.get_submodule(path.rpartition(".")[0])
 
@@ -360,7 +362,7 @@ class _Watch:
     ) -> Step:
         dims = tuple(place.dims.split())
         shape = tuple(values.shape[-len(dims) :])
-        is_heads = place.step == "heads"  # of query, key and value
+        is_heads = place.step == "heads"  # the values of query, key and value
         measured = _range_of_all(self.steps[-3:]) if is_heads else _range_of(values)
         parameters: tuple[Parameter, ...] = ()
         if not (place.before or place.split):
@@ -370,7 +372,7 @@ class _Watch:
         return Step(place.step, layer, dims, shape, parameters, owner, flops, measured)
 
     def _parameters(self, path: str, module: nn.Module) -> Iterator[Parameter]:
-        """Yield a module's own parameters; what was met before is tied, and counted there."""
+        """Yield a module's own parameters; one that was seen before is tied, and counted there."""
         for name, value in module.named_parameters(recurse=False):
             full_name = f"{path}.{name}"
             first = self._counted.setdefault(id(value), full_name)
@@ -389,7 +391,7 @@ class _Watch:
         ]
 
     def kept(self) -> dict[int, tuple[Tensor, Tensor]]:
-        """Return the scores and the probabilities of the layers that were to be kept."""
+        """Return the scores and the probabilities of the layers to keep."""
         return {
             layer: (self._grids[layer, "scores"], self._grids[layer, "probabilities"])
             for layer in sorted(self._keep)
@@ -403,11 +405,11 @@ _FACTORS = {
     _ATEN.addmm.default: 1,
     _ATEN.baddbmm.default: 1,
 }
-"""The products of matrices, and which argument of each is the left factor."""
+"""The operators that multiply matrices, and the position of the left factor of each."""
 
 
 class _ProductCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the FLOPs of the products that run: 2·m·k·n, where a matrix m×k meets one of k×n."""
+    """Counts the FLOPs of the products that run: 2·m·k·n for a matrix m×k times a matrix k×n."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -426,20 +428,20 @@ class _ProductCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return out
 
     def taken(self) -> int:
-        """Return what was counted since the last time."""
+        """Return the count since the last call."""
         flops, self._flops = self._flops, 0
         return flops
 
 
 def _range_of(values: Tensor) -> Values:
-    """Return the range of values; a decoder's masked scores are left out."""
+    """Return the range of values, without the masked scores of a decoder."""
     if values.dim() == 4:
         values = values[~(values <= torch.finfo(values.dtype).min)]
     return Values(float(values.min()), float(values.max()), float(values.double().mean()))
 
 
 def _range_of_all(steps: list[Step]) -> Values:
-    """Return the range of the values of several steps, which have as many each."""
+    """Return the range of the values of several steps with equally many values."""
     ranges = [step.values for step in steps]
     return Values(
         min(values.minimum for values in ranges),

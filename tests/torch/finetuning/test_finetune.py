@@ -1,4 +1,4 @@
-"""Fine-tuning whole: it learns, its result loads elsewhere, and interruptions change no bit."""
+"""Complete fine-tuning runs: they learn, load elsewhere, and interruptions change no bit."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Run(NamedTuple):
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Any:
-    """Compute with one thread, here and in the processes started, so that sums have one order."""
+    """Compute with one thread, here and in started processes, so that sums have a fixed order."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -67,7 +67,7 @@ def one_thread() -> Any:
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a file of 60 texts of different lengths, which a word of each tells apart."""
+    """Return a file of 60 texts of different lengths; one word in each decides its class."""
     path = tmp_path_factory.mktemp("texts") / "texts.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -104,13 +104,13 @@ def result(folder: Path) -> dict[str, Any]:
 
 
 def assert_same(one: Path, other: Path) -> None:
-    """See that two runs gave the same weights, bit for bit, and measured the same on the way."""
+    """Check that two runs gave the same weights, bit for bit, and the same measurements."""
     assert (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
     for name in ("losses", "history", "scores", "kept_step"):
         assert result(one)[name] == result(other)[name]
 
 
-# What it gives
+# Results
 
 
 def test_it_learns_what_can_be_learnt(undisturbed: Path) -> None:
@@ -174,7 +174,8 @@ def test_what_was_not_recorded_is_not_predicted(
     said = run(*arguments(texts, start, tmp_path / "out"), "--steps", "1")
     assert said.status == 0
     assert (
-        "FLOPs and memory are not predicted: nothing was recorded for hidden_act = relu" in said.err
+        "FLOPs and memory are not predicted: no operations were recorded for hidden_act = relu"
+        in said.err
     )
     predicted = result(tmp_path / "out")["predicted"]
     assert [predicted[name] for name in ("memory_bytes", "piece_flops", "run_flops")] == [None] * 3
@@ -207,7 +208,7 @@ def test_the_languages_say_the_same_things_with_the_same_figures() -> None:
         assert marks[0] == marks[1], name
 
 
-def test_memory_that_is_lacking_is_told(
+def test_lack_of_memory_is_reported(
     run, texts: Path, bert_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lacking(self: Training, *given: Any, **options: Any) -> bool:
@@ -229,7 +230,7 @@ def test_other_texts_and_half_the_bits(run, texts: Path, bert_tiny: Path, tmp_pa
     said = run(*words, "--precision", "bfloat16", "--steps", "2")
     assert said.status == 0, said.err
     assert "texts from column '文本', labels from '类别'" in said.err
-    assert "1 texts are in " in said.err
+    assert "1 texts are also in " in said.err
     found = result(tmp_path / "out")
     assert (
         found["run"]["training_texts"],
@@ -260,7 +261,7 @@ def test_a_head_of_other_classes_starts_anew(run, undisturbed: Path, tmp_path: P
     }
 
 
-# What may happen on the way
+# Interruptions and failures
 
 
 def process(*words: str, **environment: str) -> subprocess.Popen[str]:
@@ -298,7 +299,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_killed_and_gone_on_with_it_ends_the_same_bit_for_bit(
+def test_killed_and_resumed_a_run_ends_bit_for_bit_the_same(
     run, undisturbed: Path, texts: Path, bert_tiny: Path, tmp_path: Path
 ) -> None:
     words = arguments(texts, bert_tiny, tmp_path / "out", "--accumulate", "2")
@@ -306,7 +307,7 @@ def test_killed_and_gone_on_with_it_ends_the_same_bit_for_bit(
     assert checkpoints.read_checkpoint(tmp_path / "out").state["step"] == 8
     said = run(*words)
     assert said.status == 0
-    assert "goes on after step 8 of 21" in said.err
+    assert "resuming after step 8 of 21" in said.err
     assert_same(tmp_path / "out", undisturbed)
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "config.json",
@@ -352,7 +353,7 @@ def test_a_process_that_dies_does_not_leave_the_other_waiting(
     assert checkpoints.read_checkpoint(tmp_path / "out").state["step"] == 8
 
 
-def test_stopped_by_the_user_it_is_gone_on_with(
+def test_a_run_stopped_by_the_user_is_resumed(
     run,
     undisturbed: Path,
     texts: Path,
@@ -372,9 +373,7 @@ def test_stopped_by_the_user_it_is_gone_on_with(
         patched.setattr(Training, "evaluate", interrupted)
         said = run(*words)
     assert (said.status, said.out) == (130, "")
-    message = (
-        f"{tmp_path / 'out'}: stopped after step 8 of 21; the same command goes on from there\n"
-    )
+    message = f"{tmp_path / 'out'}: stopped after step 8 of 21; the same command resumes there\n"
     assert said.err.endswith(message)
     assert run(*words).status == 0
     assert_same(tmp_path / "out", undisturbed)
@@ -383,7 +382,7 @@ def test_stopped_by_the_user_it_is_gone_on_with(
 def test_early_stopping_keeps_the_best_and_survives_a_stop(
     run, texts: Path, bert_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No evaluation beats the first: the second ends the run, and the first's weights are kept."""
+    """No evaluation beats the first: the second ends the run, the first weights stay."""
     words = [tmp_path / name for name in ("whole", "stopped")]
     words = [
         arguments(texts, bert_tiny, out, "--patience", "2", "--watch", "loss", "--epochs", "9")
@@ -431,18 +430,18 @@ def test_a_disk_that_is_full_is_one_message_and_the_checkpoint_before_stays(
     assert checkpoints.read_checkpoint(tmp_path / "out").state["step"] == 4
 
 
-def test_a_loss_that_is_no_number_is_told(
+def test_a_loss_that_is_not_a_number_is_reported(
     run, texts: Path, bert_tiny: Path, tmp_path: Path
 ) -> None:
     said = run(*arguments(texts, bert_tiny, tmp_path / "out", "--learning-rate", "1e30"))
     assert (said.status, said.out) == (2, "")
-    assert "the loss is no number any more (step = " in said.err.splitlines()[-1]
+    assert "the loss is no longer a number (step = " in said.err.splitlines()[-1]
 
 
-# A folder that is there
+# An existing folder
 
 
-def test_a_run_that_is_done_is_told_again(
+def test_the_result_of_a_finished_run_is_shown_again(
     run, undisturbed: Path, texts: Path, bert_tiny: Path
 ) -> None:
     before = {path: path.stat().st_mtime_ns for path in undisturbed.iterdir()}
@@ -458,7 +457,7 @@ def test_another_run_is_refused_with_what_differs(
 ) -> None:
     said = run(*arguments(texts, bert_tiny, undisturbed, "--accumulate", "2", "--epochs", "4"))
     assert (said.status, said.out) == (2, "")
-    assert f"{undisturbed}: another run is there (epochs = '3, now 4')." in said.err
+    assert f"{undisturbed}: contains another run (epochs = '3, now 4')." in said.err
 
 
 def test_a_model_is_not_written_over_unless_it_is_asked_for(
@@ -468,14 +467,16 @@ def test_a_model_is_not_written_over_unless_it_is_asked_for(
     words = arguments(texts, bert_tiny, tmp_path, "--accumulate", "2")
     said = run(*words)
     assert (said.status, said.out) == (2, "")
-    assert "holds a model already (found = 'model.safetensors')" in said.err
+    assert "already contains a model (found = 'model.safetensors')" in said.err
     assert (tmp_path / "model.safetensors").read_bytes() == b"mine"
     assert run(*words, "--overwrite").status == 0
     assert_same(tmp_path, undisturbed)
 
 
-def test_a_damaged_checkpoint_is_told(run, texts: Path, bert_tiny: Path, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_reported(
+    run, texts: Path, bert_tiny: Path, tmp_path: Path
+) -> None:
     (tmp_path / "checkpoint.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0{}")
     said = run(*arguments(texts, bert_tiny, tmp_path))
     assert (said.status, said.out) == (2, "")
-    assert "is no checkpoint of a run" in said.err
+    assert "is not the checkpoint of a run" in said.err

@@ -1,6 +1,6 @@
 """From files to labelled texts, and from a seed to a plan.
 
-Nothing is lost, nothing comes twice, and errors name what is wrong.
+Nothing is lost, nothing appears twice, and errors name the problem.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def file(tmp_path: Path) -> File:
-    """Return what writes a file and returns its path."""
+    """Return a function that writes a file and returns its path."""
 
     def written(content: str | bytes, name: str = "texts.csv") -> str:
         path = tmp_path / name
@@ -61,7 +61,8 @@ def test_chinese_columns_are_found_and_others_named(file: File) -> None:
     path = file("id,said,kind\n1,well,good\n")
     assert pairs(read_examples(path, "said", "kind")) == [("well", "good")]
     with pytest.raises(
-        UsageError, match=r"no column is known to hold the text \(columns = 'id, said, kind'\)"
+        UsageError,
+        match=r"it is unclear which column holds the text \(columns = 'id, said, kind'\)",
     ):
         read_examples(path)
     with pytest.raises(UsageError, match=r"there is no such column .*text = 'Said'"):
@@ -73,14 +74,14 @@ BROKEN = {
     "many": (b"text,label\na,1,2\n", "line 2: too many columns (expected = 2, found = 3)"),
     "after lines in one text": (b'text,label\n"a\nb\nc",1\nd\n', "line 5: too few columns"),
     "utf8": (b"text,label\na,1\n\xff\xfe,1\n", "line 3: the text is not UTF-8"),
-    "nul": (b"text,label\na\0b,1\n", "line 2: the text holds a NUL"),
+    "nul": (b"text,label\na\0b,1\n", "line 2: the text contains a NUL"),
     "empty": (b"text,label\na,1\n  ,1\n", "line 3: the text is empty"),
     "label": (b"text,label\na,\n", "line 2: the label is empty"),
-    "quote": (b'text,label\na,1\n"b,1\nc,1\n', "line 3: is no CSV: unexpected end of data"),
-    "after a quote": (b'text,label\n"a"b,1\n', "line 2: is no CSV: ',' expected after '\"'"),
-    "nothing": (b"", "no column is known to hold the text"),
-    "no texts": (b"text,label\n", "holds no texts"),
-    "twice": (b"text,label,text\na,1,b\n", "two columns have one name (column = 'text')"),
+    "quote": (b'text,label\na,1\n"b,1\nc,1\n', "line 3: is not CSV: unexpected end of data"),
+    "after a quote": (b'text,label\n"a"b,1\n', "line 2: is not CSV: ',' expected after '\"'"),
+    "nothing": (b"", "it is unclear which column holds the text"),
+    "no texts": (b"text,label\n", "contains no texts"),
+    "twice": (b"text,label,text\na,1,b\n", "two columns have the same name (column = 'text')"),
 }
 
 
@@ -94,17 +95,20 @@ def test_a_broken_file_is_one_message_with_its_line(file: File, name: str) -> No
 
 
 BROKEN_JSON = {
-    "no json": ('{"text": "a", "label": 1}\n{"text": ', "line 2: is no JSON"),
-    "list": ('{"text": "a", "label": 1}\n[1]', "line 2: is no JSON object (found = a list of 1)"),
-    "an array": ('[{"text": "a", "label": 1}]', "line 1: is no JSON object"),
-    "number": ('{"text": 5, "label": 1}', "line 1: the text is no text (found = 5)"),
-    "null": ('{"text": "a", "label": null}', "line 1: the label is no text (found = null)"),
+    "no json": ('{"text": "a", "label": 1}\n{"text": ', "line 2: is not JSON"),
+    "list": (
+        '{"text": "a", "label": 1}\n[1]',
+        "line 2: is not a JSON object (found = a list of 1)",
+    ),
+    "an array": ('[{"text": "a", "label": 1}]', "line 1: is not a JSON object"),
+    "number": ('{"text": 5, "label": 1}', "line 1: the text is not text (found = 5)"),
+    "null": ('{"text": "a", "label": null}', "line 1: the label is not text (found = null)"),
     "field": (
         '{"text": "a", "label": 1}\n{"text": "b"}',
         "line 2: a field is missing (field = 'label')",
     ),
     "half a pair": ('{"text": "\\ud83d", "label": 1}', "line 1: the text is not UTF-8"),
-    "deep": ('{"text": "a", "label": 1}\n' + "[" * 100_000, "line 2: is no JSON"),
+    "deep": ('{"text": "a", "label": 1}\n' + "[" * 100_000, "line 2: is not JSON"),
 }
 
 
@@ -122,10 +126,10 @@ def test_broken_records_can_be_left_out_and_are_counted(file: File) -> None:
     assert (pairs(found), found.broken) == ([("a", "1"), ("c", "0")], 3)
 
 
-def test_no_file_and_no_form_are_told(tmp_path: Path) -> None:
+def test_a_missing_file_and_an_unknown_type_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         read_examples(str(tmp_path / "none.csv"))
-    with pytest.raises(UsageError, match="is of no known form"):
+    with pytest.raises(UsageError, match="has an unknown file type"):
         read_examples(str(tmp_path / "none.xlsx"))
 
 
@@ -177,7 +181,7 @@ def test_a_test_file_is_taken_out_of_training() -> None:
     )
     assert [example.text for example in parts.training] == ["a", "b"]
     assert [example.text for example in parts.held_out] == ["d", " c"]
-    assert "made.csv: 1 texts are in test.csv too, and were left out of training" in parts.notes
+    assert "made.csv: 1 texts are also in test.csv, and were left out of training" in parts.notes
 
 
 def test_a_label_of_the_test_alone_is_refused() -> None:
@@ -245,9 +249,9 @@ def test_dropout_differs_from_piece_to_piece() -> None:
         ({"held_out": 1.0}, "--held-out must be a share between 0 and 1"),
         (
             {"batch": 8, "accumulate": 3},
-            r"do not divide it \(batch = 8, accumulate = 3, processes = 1\)",
+            r"cannot be cut into equal pieces \(batch = 8, accumulate = 3, processes = 1\)",
         ),
-        ({"out": "./bert/"}, "the checkpoint would be written over"),
+        ({"out": "./bert/"}, "the checkpoint would be overwritten"),
     ],
 )
 def test_what_cannot_be_done_is_refused(options: dict[str, float], said: str) -> None:

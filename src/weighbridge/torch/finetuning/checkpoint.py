@@ -1,9 +1,9 @@
-"""The checkpoint of a run: one file, whole at any moment, that says which run it is of.
+"""The checkpoint of a run: one file, complete at any moment, that identifies its run.
 
 A checkpoint is a safetensors file: the weights under ``model.``, the moments of AdamW under
-``first.`` and ``second.``, and, where early stopping chose others than the latest, the best weights
-under ``best.``. All else is small, and stands as JSON in its header: the step, what was measured so
-far, and the fingerprint of the run.
+``first.`` and ``second.``, and the best weights under ``best.`` if early stopping chose other
+weights than the latest. Everything else is small and is JSON in the header: the step, the
+measurements so far, and the fingerprint of the run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MADE = (
 
 
 class Checkpoint(NamedTuple):
-    """A run as it stood after some step."""
+    """The state of a run after some step."""
 
     state: dict[str, Any]
     tensors: dict[str, Tensor]
@@ -56,10 +56,10 @@ class Checkpoint(NamedTuple):
 
 
 def write_file(path: Path, write: Callable[[str], object]) -> None:
-    """Have a function write a file whole, or not at all, even if the power fails.
+    """Have a function write a file atomically, even if the power fails.
 
     Raises:
-        WeighbridgeError: it cannot be written; what was there before is still there.
+        WeighbridgeError: the file cannot be written; the previous one is unchanged.
     """
     try:
         write_durably(path, write)
@@ -68,14 +68,14 @@ def write_file(path: Path, write: Callable[[str], object]) -> None:
             reason = error.strerror
         else:
             reason = str(error).rpartition("I/O error: ")[2]
-        hint = "make room on the disk; the same command goes on from the latest checkpoint"
+        hint = "free some disk space; the same command resumes from the latest checkpoint"
         raise WeighbridgeError(
             f"cannot be written: {reason}", where=os.fspath(path), hint=hint
         ) from None
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write JSON, whole."""
+    """Write JSON atomically."""
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
     def write(part: str) -> None:
@@ -86,16 +86,16 @@ def write_json(path: Path, content: object) -> None:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], **metadata: str) -> None:
-    """Write tensors, whole."""
+    """Write tensors atomically."""
     contiguous = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
     write_file(path, lambda part: save_file(contiguous, part, metadata=metadata))
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
-    """Put a checkpoint in the place of the one before.
+    """Replace the previous checkpoint.
 
     Raises:
-        WeighbridgeError: it cannot be written; the one before is still there.
+        WeighbridgeError: it cannot be written; the previous one is unchanged.
     """
     write_tensors(folder / FILE, checkpoint.tensors, state=json.dumps(checkpoint.state))
 
@@ -115,23 +115,23 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
             names = list(file.keys())
             return Checkpoint(state, {name: file.get_tensor(name) for name in names})
     except (OSError, SafetensorError, KeyError, ValueError) as error:
-        hint = "begin anew with --overwrite"
+        hint = "start again with --overwrite"
         values = {"reason": str(error)}
         raise UsageError(
-            "is no checkpoint of a run", where=os.fspath(path), values=values, hint=hint
+            "is not the checkpoint of a run", where=os.fspath(path), values=values, hint=hint
         ) from None
 
 
 def open_folder(
     folder: Path, fingerprint: Mapping[str, Any], *, overwrite: bool
 ) -> tuple[dict[str, Any] | None, bool]:
-    """Make a run's folder ready.
+    """Prepare the folder of a run.
 
     Returns:
-        What the run gave, if it is there and done; and whether it was begun before.
+        The result of the run if it is finished, and whether it was started before.
 
     Raises:
-        UsageError: something else is there, or another run.
+        UsageError: the folder contains another run, or something else.
     """
     where = os.fspath(folder)
     try:
@@ -139,7 +139,7 @@ def open_folder(
         there = {path.name for path in folder.iterdir()}
     except OSError as error:
         raise UsageError(
-            f"is no folder to write to: {error.strerror}", where=where, hint="name another"
+            f"is not a writable folder: {error.strerror}", where=where, hint="give another one"
         ) from None
     if overwrite:
         for name in MADE:
@@ -151,9 +151,9 @@ def open_folder(
     elif begun:
         _check_same_run(begun.state["fingerprint"], fingerprint, where)
     elif taken := sorted(there & set(MADE)):
-        hint = "name another folder, or give --overwrite"
+        hint = "give another folder, or add --overwrite"
         raise UsageError(
-            "holds a model already", where=where, values={"found": taken[0]}, hint=hint
+            "already contains a model", where=where, values={"found": taken[0]}, hint=hint
         )
     return done, begun is not None
 
@@ -166,8 +166,8 @@ def _check_same_run(before: Mapping[str, Any], now: Mapping[str, Any], where: st
         if before.get(key) != value
     }
     if differing:
-        hint = "name another folder, give what that run was given, or begin anew with --overwrite"
-        raise UsageError("another run is there", where=where, values=differing, hint=hint)
+        hint = "give another folder, use the settings of that run, or start again with --overwrite"
+        raise UsageError("contains another run", where=where, values=differing, hint=hint)
 
 
 def _result_in(folder: Path) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""What `weighbridge finetune` does: read, split, predict, train, measure, write."""
+"""The work of `weighbridge finetune`: read, split, predict, train, measure, write."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CLASS = "BertForSequenceClassification"
 
 
 class Prepared(NamedTuple):
-    """All that is known before the first step."""
+    """Everything that is known before the first step."""
 
     settings: Settings
     parts: Split
@@ -55,38 +55,38 @@ class Prepared(NamedTuple):
 
 
 def finetune(settings: Settings, say: Callable[[str], None], lang: str = "en") -> Finetuned | None:
-    """Train a classifier as the settings say, or go on with it; return what it gave.
+    """Train a classifier as the settings say, or resume its training, and return the result.
 
-    Of several processes only the first says and returns something.
+    Of several processes, only the first one reports progress and returns a result.
 
     Raises:
-        WeighbridgeError: it cannot be done, or not to the end; the latest checkpoint is whole.
-        KeyboardInterrupt: the user stopped it; the latest checkpoint is that of the last step.
+        WeighbridgeError: the run cannot start or finish; the latest checkpoint is intact.
+        KeyboardInterrupt: the user stopped it; the latest checkpoint is from the last step.
     """
     processes = Processes(settings.device)
     try:
         prepared = processes.together(lambda: _prepare(settings, processes))
-        tell = say if processes.is_first else _silent
-        done, begun = processes.tell(processes.together(lambda: _opened(prepared, processes)))
+        report = say if processes.is_first else _silent
+        done, begun = processes.broadcast(processes.together(lambda: _opened(prepared, processes)))
         for note in prepared.notes:
-            tell(f"note: {note}")
+            report(f"note: {note}")
         if done:
-            tell(f"{settings.out}: this run is done; what it gave is told again")
+            report(f"{settings.out}: this run is finished; this is its result")
             return Finetuned(done) if processes.is_first else None
-        return _train(prepared, processes, tell, lang, begun=begun)
+        return _train(prepared, processes, report, lang, begun=begun)
     finally:
         processes.close()
 
 
 def _silent(_: str) -> None:
-    """Say nothing."""
+    """Report nothing."""
 
 
-# Before
+# Preparation
 
 
 def _prepare(settings: Settings, processes: Processes) -> Prepared:
-    """Read all that is needed, and see that it can be done."""
+    """Read all inputs, and check that the run is possible."""
     check_settings(settings, processes.count)
     settings = replace(settings, precision=_precision(settings.precision, processes.device))
     columns = {"text": settings.text, "label": settings.label, "skip_broken": settings.skip_broken}
@@ -107,7 +107,7 @@ def _prepare(settings: Settings, processes: Processes) -> Prepared:
 
 
 def _opened(prepared: Prepared, processes: Processes) -> tuple[dict[str, Any] | None, bool]:
-    """Make the folder ready, in the first process; see what of this run is there."""
+    """Prepare the folder, in the first process, and return what it has of this run."""
     if not processes.is_first:
         return None, False
     out, overwrite = Path(prepared.settings.out), prepared.settings.overwrite
@@ -131,17 +131,17 @@ def _part(
 
 
 def _cut_notes(parts: Sequence[Part], longest: int) -> list[str]:
-    """Return a note on how many texts are cut, if any are."""
+    """Return a note on the number of texts that are cut off, if any."""
     count = sum(len(part.texts) for part in parts)
     cut = 0
     for part in parts:
         cut += sum(text.left_out > 0 for text in part.texts)
     if not cut:
         return []
-    return [f"{cut:,} of {count:,} texts are longer than {longest} tokens, and are cut"]
+    return [f"{cut:,} of {count:,} texts are longer than {longest} tokens and are cut off"]
 
 
-# What makes two runs one: all that decides the weights. Where it is the same, so are they.
+# The settings that decide the weights: two runs that agree in them give the same weights.
 _DECIDING = (
     "epochs",
     "steps",
@@ -166,7 +166,7 @@ def _fingerprint(
     parts: Sequence[Part],
     processes: Processes,
 ) -> dict[str, Any]:
-    """Return what two runs must have in common to be one."""
+    """Return everything that decides the weights of a run."""
     weights, data = hashlib.sha256(), hashlib.sha256()
     for name, tensor in loaded.model.state_dict().items():
         weights.update(name.encode() + tensor.numpy().tobytes())
@@ -192,7 +192,12 @@ def _fingerprint(
 
 
 def _train(
-    prepared: Prepared, processes: Processes, tell: Callable[[str], None], lang: str, *, begun: bool
+    prepared: Prepared,
+    processes: Processes,
+    report: Callable[[str], None],
+    lang: str,
+    *,
+    begun: bool,
 ) -> Finetuned | None:
     loaded, plan, out = prepared.loaded, prepared.plan, Path(prepared.settings.out)
     lengths = [len(text.ids) for text in prepared.training.texts]
@@ -205,11 +210,11 @@ def _train(
         is_mixed=prepared.settings.precision != "float32",
     )
     for note in notes:
-        tell(f"note: {note}")
-    tell(forecast(predicted._asdict(), _run_of(prepared, processes), lang))
+        report(f"note: {note}")
+    report(forecast(predicted._asdict(), _run_of(prepared, processes), lang))
     training = Training(loaded.model, loaded.tokens, plan, prepared.settings, processes)
     if begun:
-        processes.together(lambda: _resume(training, out, tell))
+        processes.together(lambda: _resume(training, out, report))
 
     def save(checkpoint: checkpoints.Checkpoint) -> None:
         if processes.is_first:
@@ -227,7 +232,7 @@ def _train(
     watching = _watching(
         plan.steps,
         training.state["step"],
-        partial(_tell, tell, plan.steps, lang),
+        partial(_report_evaluation, report, plan.steps, lang),
         is_drawn=is_drawn,
     )
     with _ending_well(prepared, processes), watching as watch:
@@ -242,25 +247,27 @@ def _train(
     )
 
 
-def _resume(training: Training, out: Path, tell: Callable[[str], None]) -> None:
-    """Go on from the checkpoint."""
+def _resume(training: Training, out: Path, report: Callable[[str], None]) -> None:
+    """Resume from the checkpoint."""
     checkpoint = checkpoints.read_checkpoint(out)
     if checkpoint is None:
-        hint = "give an --out that all of them see"
-        raise UsageError("not every process sees the checkpoint", where=os.fspath(out), hint=hint)
+        hint = "use an --out folder that all processes share"
+        raise UsageError(
+            "not every process can read the checkpoint", where=os.fspath(out), hint=hint
+        )
     training.resume(checkpoint)
-    tell(f"{out}: goes on after step {training.state['step']:,} of {training.plan.steps:,}")
+    report(f"{out}: resuming after step {training.state['step']:,} of {training.plan.steps:,}")
     threads, now = training.state["threads"], torch.get_num_threads()
     if threads != now:
-        tell(
-            f"note: begun with {threads} threads, and gone on with {now}: "
-            "the last bits may come out another way"
+        report(
+            f"note: started with {threads} threads and resumed with {now}: "
+            "the last bits of the weights may differ"
         )
 
 
 @contextmanager
 def _ending_well(prepared: Prepared, processes: Processes) -> Iterator[None]:
-    """Say how to go on where the steps end before their time."""
+    """Tell the user how to resume if the steps end early."""
     try:
         yield
     except Stopped as stopped:
@@ -268,12 +275,12 @@ def _ending_well(prepared: Prepared, processes: Processes) -> Iterator[None]:
             raise SystemExit(130) from None
         progress = f"stopped after step {stopped.args[0]:,} of {prepared.plan.steps:,}"
         where = f"{prepared.settings.out}: {progress}"
-        raise KeyboardInterrupt(f"{where}; the same command goes on from there") from None
+        raise KeyboardInterrupt(f"{where}; the same command resumes there") from None
     except RuntimeError as error:
         if "out of memory" not in str(error) and "allocate memory" not in str(error):
             raise
         values = {"batch": prepared.plan.batch, "pieces": prepared.plan.pieces}
-        hint = "give a smaller --batch, or a larger --accumulate"
+        hint = "use a smaller --batch, or a larger --accumulate"
         raise WeighbridgeError(
             "there is not enough memory for a step", values=values, hint=hint
         ) from None
@@ -281,9 +288,9 @@ def _ending_well(prepared: Prepared, processes: Processes) -> Iterator[None]:
 
 @contextmanager
 def _watching(
-    steps: int, done: int, tell: Callable[[int, dict[str, Any]], None], *, is_drawn: bool
+    steps: int, done: int, report: Callable[[int, dict[str, Any]], None], *, is_drawn: bool
 ) -> Iterator[Watch]:
-    """Give what draws a bar on stderr where somebody watches, and tells every evaluation."""
+    """Provide a function that draws a progress bar on a terminal and reports evaluations."""
     with tqdm(
         total=steps,
         initial=done,
@@ -300,20 +307,20 @@ def _watching(
             left.append(step)
             if found:
                 bar.clear()
-                tell(step, found)
+                report(step, found)
                 bar.refresh()
 
         yield watch
 
 
-def _tell(
-    tell: Callable[[str], None], steps: int, lang: str, step: int, found: dict[str, Any]
+def _report_evaluation(
+    report: Callable[[str], None], steps: int, lang: str, step: int, found: dict[str, Any]
 ) -> None:
-    tell(evaluated(step, steps, found, lang))
+    report(evaluated(step, steps, found, lang))
 
 
 def _run_of(prepared: Prepared, processes: Processes) -> dict[str, Any]:
-    """Return what a run consists of."""
+    """Return the description of a run."""
     plan = prepared.plan
     return {
         "start": prepared.settings.start,
@@ -333,7 +340,7 @@ def _run_of(prepared: Prepared, processes: Processes) -> dict[str, Any]:
     }
 
 
-# After
+# Results
 
 
 def _result(
@@ -343,7 +350,7 @@ def _result(
     training: Training,
     kept: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return all that a run gave, ready for JSON."""
+    """Return the complete result of a run, ready for JSON."""
     state = training.state
     return {
         "run": _run_of(prepared, processes),
@@ -361,7 +368,7 @@ def _result(
 
 
 def _write(prepared: Prepared, training: Training, result: dict[str, Any]) -> Finetuned:
-    """Write a folder that loads as any checkpoint does; last the file that marks it done."""
+    """Write a folder that loads like any checkpoint; the file that marks it finished comes last."""
     out, source = Path(prepared.settings.out), Path(prepared.loaded.where)
     checkpoints.write_tensors(out / checkpoints.WEIGHTS, training.parameters, format="pt")
     checkpoints.write_json(out / "config.json", _config_of(prepared))
@@ -374,7 +381,7 @@ def _write(prepared: Prepared, training: Training, result: dict[str, Any]) -> Fi
 
 
 def _config_of(prepared: Prepared) -> dict[str, Any]:
-    """Return the checkpoint's config with the class and the labels of what was trained."""
+    """Return the checkpoint's config with the trained class and its labels."""
     config, labels = prepared.loaded.of.config, prepared.parts.labels
     left_out = ("_name_or_path", "num_labels", "torch_dtype")
     return {

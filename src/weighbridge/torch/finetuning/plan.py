@@ -1,4 +1,4 @@
-"""The plan of a run: a function of the seed and the step alone, with nothing to remember."""
+"""The plan of a run: a function of the seed and the step alone, without state."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class Plan(NamedTuple):
-    """The steps of a run: so many texts, in batches, each cut into ``pieces`` of equal size.
+    """The steps of a run: batches of texts, each cut into ``pieces`` of equal size.
 
-    The last batch of an epoch may be short: its first pieces are filled, and the others have fewer
+    The last batch of an epoch may be short: its first pieces are full, and the others have fewer
     texts or none. Steps are counted from 0.
 
     Example:
@@ -36,42 +36,42 @@ class Plan(NamedTuple):
 
     @property
     def steps_of_epoch(self) -> int:
-        """How many batches the texts fill, the last one perhaps in part."""
+        """The number of batches in an epoch; the last one may be short."""
         return -(-self.texts // self.batch)
 
     def epoch(self, step: int) -> int:
-        """Return which epoch a step is in."""
+        """Return the epoch of a step."""
         return step // self.steps_of_epoch
 
     def rows(self, step: int) -> list[int]:
-        """Return which texts make the batch of a step."""
+        """Return the texts in the batch of a step."""
         first = step % self.steps_of_epoch * self.batch
         return _order(self.seed, self.epoch(step), self.texts)[first : first + self.batch]
 
     def piece(self, step: int, piece: int) -> list[int]:
-        """Return which texts make one piece of it."""
+        """Return the texts in one piece of the batch."""
         size = self.batch // self.pieces
         return self.rows(step)[piece * size : (piece + 1) * size]
 
     def dropout_seed(self, step: int, piece: int) -> int:
-        """Return what a piece's dropout is drawn from."""
+        """Return the seed of the dropout of a piece."""
         digest = hashlib.sha256(f"dropout {self.seed} {step} {piece}".encode()).digest()
         return int.from_bytes(digest[:8], "big") >> 1
 
     def rate(self, step: int) -> float:
-        """Return the share of the learning rate that a step has: it rises and falls linearly."""
+        """Return the factor of the learning rate in a step: it rises and falls linearly."""
         rising = -int(-self.warmup * self.steps // 1)
         if step < rising:
             return (step + 1) / rising
         return (self.steps - step) / (self.steps - rising)
 
     def is_evaluated(self, step: int) -> bool:
-        """Whether the model is evaluated after a step: an epoch's last, or the last."""
+        """Whether the model is evaluated after a step: the last one of an epoch or of the run."""
         return (step + 1) % self.steps_of_epoch == 0 or step + 1 == self.steps
 
 
 def plan_of(settings: Settings, texts: int, processes: int) -> Plan:
-    """Return the plan of a run on so many texts by so many processes."""
+    """Return the plan of a run, given the numbers of texts and of processes."""
     steps = settings.epochs * -(-texts // settings.batch)
     return Plan(
         texts,
@@ -85,9 +85,9 @@ def plan_of(settings: Settings, texts: int, processes: int) -> Plan:
 
 @lru_cache(maxsize=1)
 def _order(seed: int, epoch: int, count: int) -> list[int]:
-    """Return the order of an epoch's texts.
+    """Return the order of the texts in an epoch.
 
-    Python says that a seed gives one order in all its versions.
+    Python guarantees the same order for a seed in all its versions.
     """
     order = list(range(count))
     random.Random(f"order {seed} {epoch}").shuffle(order)  # noqa: S311  # no secret

@@ -1,8 +1,8 @@
 """The costs of a run: predicted before it starts, and measured after it.
 
-Parameters and bytes are the ledger's. The cost of a text follows from the operations that were
-recorded of our BERT, as `weighbridge measure --ours` has them: packed, a batch costs what
-its texts cost.
+Parameters and bytes come from the ledger. The cost of a text follows from the recorded operations
+of our BERT, which `weighbridge measure --ours` uses as well. A packed batch costs as much as its
+texts.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from weighbridge.models.find import Model
     from weighbridge.torch.finetuning.plan import Plan
 
-_OURS = "bert.ours"  # the operations of the model that is trained
+_OURS = "bert.ours"  # the operations of the trained model
 _DTYPE = "F32"
-_MOMENTS = 2  # of AdamW, of each parameter
+_MOMENTS = 2  # that AdamW keeps for each parameter
 
 
 class Prediction(NamedTuple):
-    """What a run will weigh. Memory is what tensors take in one process, at its heaviest piece.
+    """The predicted costs of a run. Memory is the tensors of one process, at its heaviest piece.
 
-    What is not known for a config, or for mixed precision, is None.
+    A value that is unknown for a config or for mixed precision is None.
     """
 
     parameters: int
@@ -47,7 +47,7 @@ class Prediction(NamedTuple):
 
 
 class Costs:
-    """What texts of so many tokens cost a class in training.
+    """The costs of training a class on texts of given lengths.
 
     Example:
         >>> from weighbridge.models.find import find
@@ -60,7 +60,7 @@ class Costs:
         self._model, self._class_name = model, class_name
         self._operations = operations.load_operations(_OURS)
         self.unheld = self._operations.unheld({**model.given, **model.fields})
-        """The fields of the config at whose values nothing was recorded."""
+        """The fields of the config whose values differ from the recorded ones."""
         ledger = bind(model.blueprint, class_name, model.fields, _DTYPE)
         self._rows = [*ledger.rows, *ledger.buffers()]
         self._bound: dict[int, dict[str, list[Operation]]] = {}
@@ -74,7 +74,7 @@ class Costs:
         return self._flops[length]
 
     def peak_bytes(self, lengths: Iterable[int]) -> int:
-        """Return the most that weights, gradients and what is saved of texts take together."""
+        """Return the peak memory of weights, gradients and the saved tensors of texts."""
         operations_of_texts = [self._operations_of(length) for length in lengths]
         saved_of_texts = [bound["saved"] for bound in operations_of_texts]
         products_of_texts = [bound["forward"] for bound in operations_of_texts]
@@ -101,12 +101,12 @@ class Costs:
 
 
 def _in_one_row(tensors: Sequence[Operation]) -> Operation:
-    """Return what is saved of all texts in one step, as one tensor."""
+    """Return the saved tensors of all texts in one step, as one tensor."""
     return tensors[0]._replace(shape=(sum(prod(tensor.shape) for tensor in tensors),))
 
 
 def _in_one_column(products: Sequence[Operation]) -> Operation:
-    """Return the products of all texts in one step as one, whose result is a column."""
+    """Return the products of all texts in one step, as one whose result is a column."""
     rows = sum(prod(product.shape) // product.shape[2] for product in products)
     return products[0]._replace(shape=(1, rows, 1, 1))
 
@@ -120,10 +120,10 @@ def predict(
     keeps_best: bool,
     is_mixed: bool,
 ) -> tuple[Prediction, list[int], list[str]]:
-    """Predict a run on texts of so many tokens.
+    """Predict a run on texts of given lengths.
 
     Returns:
-        The prediction, the lengths of the heaviest piece, and notes on what is not predicted.
+        The prediction, the lengths of the heaviest piece, and notes on missing predictions.
     """
     ledger = bind(model.blueprint, class_name, model.fields, _DTYPE)
     pieces: list[list[int]] = []
@@ -135,7 +135,7 @@ def predict(
     known = Costs(model, class_name)
     if known.unheld:
         fields = ", ".join(f"{name} = {value}" for name, value in known.unheld.items())
-        notes = [f"FLOPs and memory are not predicted: nothing was recorded for {fields}"]
+        notes = [f"FLOPs and memory are not predicted: no operations were recorded for {fields}"]
         return (
             Prediction(ledger.parameters, weight_bytes, None, None, None, tokens),
             heaviest,
@@ -152,19 +152,19 @@ def predict(
     return predicted, heaviest, notes
 
 
-# What it did weigh
+# Measurement
 
 
 def measure_piece(
     model: nn.Module, heaviest: Sequence[int], besides: Iterable[Tensor], peak_bytes: int | None
 ) -> dict[str, Any]:
-    """Run the heaviest piece once more, and return what the prediction is compared with.
+    """Run the heaviest piece once more, and return the measurements to compare with.
 
-    No weight changes.
+    The weights do not change.
 
-    FLOPs are counted with attention a step at a time, as a fused kernel hides its own. Memory is
-    what tensors take, with those ``besides`` that are there all the time; or ``peak_bytes``, where
-    the device has measured it during the run.
+    FLOPs are counted with eager attention, because a fused kernel hides its own. Memory is what
+    tensors take, including those in ``besides``, which exist all the time; or it is ``peak_bytes``
+    if the device measured it during the run.
     """
     parameters = list(model.parameters())
     if peak_bytes is None:
@@ -187,7 +187,7 @@ def measure_piece(
 
 
 def _pass(model: nn.Module, lengths: Sequence[int]) -> None:
-    """Go forward and backward through texts of so many tokens, and leave no gradient."""
+    """Run forward and backward on texts of given lengths, and leave no gradient."""
     device, longest = next(model.parameters()).device, max(lengths)
     ids = torch.zeros(len(lengths), longest, dtype=torch.long, device=device)
     mask = torch.tensor([[1] * length + [0] * (longest - length) for length in lengths])

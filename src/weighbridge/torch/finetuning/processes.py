@@ -1,4 +1,4 @@
-"""The processes of a run: one, or as many as ``torchrun`` or ``accelerate launch`` started."""
+"""The processes of a run: one, or all that ``torchrun`` or ``accelerate launch`` started."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 _Of = TypeVar("_Of")
-_WAIT = timedelta(minutes=10)  # for a process that neither answers nor ends
+_WAIT = timedelta(minutes=10)  # for a process that neither responds nor ends
 _NAMES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 class Processes:
-    """This process among its like: ``rank`` of ``count``, on a ``device``.
+    """This process among the processes of the run: ``rank`` of ``count``, on a ``device``.
 
     Raises:
-        UsageError: the environment says too little, or there is no such device.
+        UsageError: environment variables are missing, or there is no such device.
     """
 
     def __init__(self, device: str = "auto") -> None:
@@ -35,9 +35,9 @@ class Processes:
             if missing:
                 values = {"WORLD_SIZE": self.count, "missing": ", ".join(missing)}
                 raise UsageError(
-                    "the environment of a process is not whole",
+                    "environment variables of the process are missing",
                     values=values,
-                    hint="start it by torchrun",
+                    hint="start it with torchrun",
                 )
             self.rank, local = _environment_number("RANK", 0), _environment_number("LOCAL_RANK", 0)
         self.device = _device(device, local)
@@ -50,12 +50,12 @@ class Processes:
             distributed.init_process_group(backend, timeout=_WAIT)
         except (RuntimeError, ValueError) as error:
             raise UsageError(
-                "the processes do not find each other", values={"reason": str(error)}
+                "the processes cannot connect to each other", values={"reason": str(error)}
             ) from None
 
     @property
     def is_first(self) -> bool:
-        """Whether it is this one that writes and speaks."""
+        """Whether this process writes the files and the messages."""
         return self.rank == 0
 
     def add(self, tensors: Sequence[Tensor]) -> None:
@@ -74,11 +74,11 @@ class Processes:
             tensor.copy_(piece.view_as(tensor))
 
     def together(self, what: Callable[[], _Of]) -> _Of:
-        """Do something in every process, and go on only if all could.
+        """Call a function in every process, and continue only if all calls succeeded.
 
         Raises:
-            WeighbridgeError: in the first process, what went wrong in the first that could not.
-            SystemExit: in the others, so that it is said once.
+            WeighbridgeError: in the first process: the error of the first call that failed.
+            SystemExit: in the other processes, so that the error is reported once.
         """
         if self.count == 1:
             return what()
@@ -97,29 +97,29 @@ class Processes:
             raise failed
         raise SystemExit(2)
 
-    def tell(self, found: _Of) -> _Of:
-        """Return in every process what the first one found."""
+    def broadcast(self, value: _Of) -> _Of:
+        """Return the first process's value in every process."""
         if self.count == 1:
-            return found
-        told = [found]
+            return value
+        values = [value]
         with _speaking():
-            distributed.broadcast_object_list(told, src=0)
-        return told[0]
+            distributed.broadcast_object_list(values, src=0)
+        return values[0]
 
     def close(self) -> None:
-        """Leave the others."""
+        """Leave the process group."""
         if self.count > 1 and distributed.is_initialized():
             distributed.destroy_process_group()
 
 
 @contextmanager
 def _speaking() -> Iterator[None]:
-    """Turn a message that does not arrive into an error: the other process has ended or hangs."""
+    """Turn a failed message into an error: the other process has ended or hangs."""
     try:
         yield
     except RuntimeError:
         raise WeighbridgeError(
-            "another process of this run has ended", hint="see what it said"
+            "another process of this run has ended", hint="look at its output"
         ) from None
 
 
@@ -127,7 +127,9 @@ def _environment_number(name: str, default: int) -> int:
     text = os.environ.get(name, str(default))
     if not text.isascii() or not text.isdigit():
         raise UsageError(
-            "an environment variable is no number", values={name: text}, hint="start it by torchrun"
+            "an environment variable is not a number",
+            values={name: text},
+            hint="start it with torchrun",
         )
     return int(text)
 

@@ -1,4 +1,4 @@
-"""How good a classifier is on texts that it was not trained on, as scikit-learn counts it."""
+"""The quality of a classifier on held-out texts, with the metrics of scikit-learn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def scores(logits: Tensor, truth: Sequence[int], labels: Sequence[str]) -> dict[str, Any]:
     """Compare the scores of texts (texts, classes) with their true classes.
 
-    What has no value, as the precision of a class that was never predicted, is 0.
+    A metric without a value, such as the precision of a class that was never predicted, is 0.
 
     Example:
         >>> logits = torch.tensor([[2.0, 0.0], [2.0, 0.0], [0.0, 2.0]])

@@ -1,4 +1,4 @@
-"""What a run of fine-tuning is asked to do."""
+"""The settings of a fine-tuning run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 PRECISIONS = ("auto", "float32", "bfloat16")
 WATCHED = ("f1", "loss")
-"""What early stopping goes by, of the held-out texts: the mean F1 of the classes, or the loss."""
+"""The metrics for early stopping, on held-out texts: the mean F1 of the classes, or the loss."""
 
 
 @dataclass(frozen=True)
 class Settings:
     """The data, the checkpoint, the folder, and how to train.
 
-    Names are those of the command's options.
+    Names are the same as those of the command's options.
     """
 
     data: str
@@ -51,10 +51,10 @@ class Settings:
 
 
 def check_settings(settings: Settings, processes: int = 1) -> None:
-    """Refuse what cannot be done.
+    """Refuse settings that are impossible.
 
     Raises:
-        UsageError: an option has no such value, or two do not go together.
+        UsageError: an option has an invalid value, or two options do not fit together.
 
     Example:
         >>> check_settings(Settings("texts.csv", "bert", "out", epochs=0))
@@ -74,13 +74,11 @@ def check_settings(settings: Settings, processes: int = 1) -> None:
             "accumulate": settings.accumulate,
             "processes": processes,
         }
-        hint = f"give a --batch that {pieces} divides"
-        raise UsageError(
-            "a batch is cut into equal pieces, and these do not divide it", values=values, hint=hint
-        )
+        hint = f"use a --batch that is divisible by {pieces}"
+        raise UsageError("a batch cannot be cut into equal pieces", values=values, hint=hint)
     if os.path.realpath(settings.out) == os.path.realpath(settings.start):
-        hint = "name another folder with --out"
-        raise UsageError("the checkpoint would be written over", where=settings.out, hint=hint)
+        hint = "give another folder with --out"
+        raise UsageError("the checkpoint would be overwritten", where=settings.out, hint=hint)
 
 
 def _from(least: float, most: float = math.inf) -> Callable[[Any], bool]:

@@ -1,4 +1,4 @@
-"""From files to labelled texts: read, each once, none under two labels, and split in two."""
+"""From files to labelled texts: read, without duplicates or conflicting labels, and split."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ LABEL_NAMES = (
     "分类",
     "情感",
 )
-"""The names of columns that are looked for, the first that a file has taken."""
+"""The column names to look for; the first one that a file has is used."""
 
 
 class Example(NamedTuple):
-    """A text, its label, and the line that it begins on."""
+    """A text, its label, and the line where it begins."""
 
     text: str
     label: str
@@ -51,7 +51,7 @@ class Example(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What a file holds: examples, the columns they are from, and how many records were broken."""
+    """The content of a file: examples, their columns, and the number of broken records."""
 
     path: str
     examples: list[Example]
@@ -60,7 +60,7 @@ class Read(NamedTuple):
 
 
 class _BrokenError(Exception):
-    """A record that is no example: the rule, and the values."""
+    """A record that is not an example: the broken rule, and the values."""
 
     def __init__(self, rule: str, **values: object) -> None:
         super().__init__(rule)
@@ -76,10 +76,10 @@ def read_examples(
     """Read a CSV, TSV or JSON lines file.
 
     Args:
-        path: the file; its suffix says what it is.
-        text: the column of texts; otherwise one of `TEXT_NAMES`.
-        label: the column of labels; otherwise one of `LABEL_NAMES`.
-        skip_broken: leave broken records out, and count them.
+        path: the file; its suffix gives its type.
+        text: the column of texts; by default one of `TEXT_NAMES`.
+        label: the column of labels; by default one of `LABEL_NAMES`.
+        skip_broken: skip broken records, and count them.
 
     Raises:
         UsageError: there is no such file or column, or a record is broken.
@@ -87,14 +87,16 @@ def read_examples(
     form = _FORMS.get(os.path.splitext(path)[1].lower())
     if form is None:
         raise UsageError(
-            "is of no known form", where=path, hint=f"give a file that ends in {', '.join(_FORMS)}"
+            "has an unknown file type",
+            where=path,
+            hint=f"give a file that ends in {', '.join(_FORMS)}",
         )
     try:
         with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             return _examples_in(path, form(file), (text, label), skip_broken=skip_broken)
     except OSError as error:
         raise UsageError(
-            f"cannot be read: {error.strerror}", where=path, hint="name a file of texts"
+            f"cannot be read: {error.strerror}", where=path, hint="give a text file"
         ) from None
 
 
@@ -111,10 +113,10 @@ def _examples_in(
     )
     if columns[0] == columns[1]:
         raise UsageError(
-            "text and label are one column",
+            "text and label are the same column",
             where=path,
             values={"column": columns[0]},
-            hint="name two",
+            hint="choose two columns with --text and --label",
         )
     examples, left_out = [], 0
     for line, record in records:
@@ -134,7 +136,7 @@ def _examples_in(
             left_out += 1
     if not examples:
         raise UsageError(
-            "holds no texts",
+            "contains no texts",
             where=path,
             values={"broken": left_out},
             hint="give a file with examples",
@@ -143,18 +145,21 @@ def _examples_in(
 
 
 def _error(path: str, line: int, broken: _BrokenError) -> UsageError:
-    hint = "correct it, or leave such out with --skip-broken"
+    hint = "correct it, or skip such records with --skip-broken"
     return UsageError(f"line {line}: {broken.rule}", where=path, values=broken.values, hint=hint)
 
 
 def _column(
     path: str, header: Sequence[str], named: str | None, known: Sequence[str], role: str
 ) -> str:
-    """Return the column of texts or of labels, which is the role."""
+    """Return the column for a role: texts or labels."""
     twice = [name for name, times in Counter(header).items() if times > 1]
     if twice:
         raise UsageError(
-            "two columns have one name", where=path, values={"column": twice[0]}, hint="rename one"
+            "two columns have the same name",
+            where=path,
+            values={"column": twice[0]},
+            hint="rename one",
         )
     values = {"columns": ", ".join(header)}
     hint = f"name it with --{role}"
@@ -167,21 +172,21 @@ def _column(
     for name in known:
         if name in lower:
             return lower[name]
-    what = f"no column is known to hold the {role}"
+    what = f"it is unclear which column holds the {role}"
     raise UsageError(what, where=path, values=values, hint=hint)
 
 
 def _checked_value(record: dict[str, Any], column: str, of: str) -> str:
-    """Return a value of a record that is as it should be."""
+    """Return a value of a record, checked to be usable."""
     if column not in record:
         raise _BrokenError("a field is missing", field=column)
     value = record[column]
     if of == "label" and isinstance(value, bool | int):
         value = json.dumps(value)
     if not isinstance(value, str):
-        raise _BrokenError(f"the {of} is no text", found=value)
+        raise _BrokenError(f"the {of} is not text", found=value)
     if "\0" in value:
-        raise _BrokenError(f"the {of} holds a NUL", found=ascii(value))
+        raise _BrokenError(f"the {of} contains a NUL", found=ascii(value))
     if any("\ud800" <= letter <= "\udfff" for letter in value):
         raise _BrokenError(f"the {of} is not UTF-8", found=ascii(value))
     if not value.strip():
@@ -192,7 +197,7 @@ def _checked_value(record: dict[str, Any], column: str, of: str) -> str:
 
 
 class _Records:
-    """The records of a file, each with the line that it begins on; a broken one is told as such."""
+    """The records of a file, each with the line where it begins; some may be errors."""
 
     def header(self) -> list[str]:
         raise NotImplementedError
@@ -202,7 +207,7 @@ class _Records:
 
 
 class _Delimited(_Records):
-    """Lines of CSV (RFC 4180); or of TSV, where a quotation mark is a character like others."""
+    """Lines of CSV (RFC 4180), or of TSV, where a quotation mark is an ordinary character."""
 
     def __init__(
         self, file: TextIO, delimiter: str = ",", quoting: Any = csv.QUOTE_MINIMAL
@@ -214,7 +219,7 @@ class _Delimited(_Records):
         try:
             self.names = [name.strip() for name in next(self.rows, [])]
         except csv.Error as error:
-            raise _BrokenError(f"is no CSV: {error}") from None
+            raise _BrokenError(f"is not CSV: {error}") from None
         return self.names
 
     def __iter__(self) -> Iterator[tuple[int, dict[str, Any] | _BrokenError]]:
@@ -225,9 +230,9 @@ class _Delimited(_Records):
             except StopIteration:
                 return
             except csv.Error as error:
-                yield line, _BrokenError(f"is no CSV: {error}")
+                yield line, _BrokenError(f"is not CSV: {error}")
                 continue
-            if row:  # a blank line is none
+            if row:  # a blank line is not a record
                 yield line, self._record(row)
 
     def _record(self, row: list[str]) -> dict[str, Any] | _BrokenError:
@@ -242,7 +247,7 @@ def _tabbed(file: TextIO) -> _Records:
 
 
 class _JsonLines(_Records):
-    """A JSON object a line; the first says which fields there are."""
+    """One JSON object per line; the first one defines the fields."""
 
     def __init__(self, file: TextIO) -> None:
         self.records = [(line, _object(text)) for line, text in enumerate(file, 1) if text.strip()]
@@ -251,7 +256,9 @@ class _JsonLines(_Records):
         first = next((record for _, record in self.records if isinstance(record, dict)), None)
         if first is None and self.records:
             _, broken = self.records[0]
-            raise broken if isinstance(broken, _BrokenError) else _BrokenError("is no object")
+            raise (
+                broken if isinstance(broken, _BrokenError) else _BrokenError("is not a JSON object")
+            )
         return list(first or {})
 
     def __iter__(self) -> Iterator[tuple[int, dict[str, Any] | _BrokenError]]:
@@ -262,9 +269,9 @@ def _object(text: str) -> dict[str, Any] | _BrokenError:
     try:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return _BrokenError("is no JSON", reason=str(error), found=text.strip())
+        return _BrokenError("is not JSON", reason=str(error), found=text.strip())
     if not isinstance(record, dict):
-        return _BrokenError("is no JSON object", found=record)
+        return _BrokenError("is not a JSON object", found=record)
     return record
 
 
@@ -278,11 +285,11 @@ _FORMS = {
 }
 
 
-# Each once
+# Removing duplicates
 
 
 class Once(NamedTuple):
-    """Texts without copies: ``doubles`` were left out, and ``torn`` texts that had two labels."""
+    """Texts without duplicates: ``doubles`` and ``torn`` texts, with two labels, were removed."""
 
     examples: list[Example]
     doubles: int
@@ -290,7 +297,7 @@ class Once(NamedTuple):
 
 
 def once(examples: Iterable[Example]) -> Once:
-    """Keep the first of texts that differ in white space alone, and none that has two labels.
+    """Keep the first of texts that differ only in white space; drop texts with two labels.
 
     Example:
         >>> rows = [("good", "1"), ("so so", "1"), ("good ", "1"), ("so  so", "0"), ("bad", "0")]
@@ -311,15 +318,15 @@ def once(examples: Iterable[Example]) -> Once:
 
 
 def normalized(text: str) -> str:
-    """Return a text with single spaces: the same for texts that differ in white space alone."""
+    """Return a text with single spaces, so that texts that differ only in white space are equal."""
     return " ".join(text.split())
 
 
-# In two parts
+# Splitting
 
 
 class Split(NamedTuple):
-    """Texts to train on and held-out texts, the labels in their order, and notes for the user."""
+    """Texts to train on, held-out texts, the sorted labels, and notes for the user."""
 
     training: list[Example]
     held_out: list[Example]
@@ -328,11 +335,11 @@ class Split(NamedTuple):
 
 
 def split_examples(data: Read, test: Read | None, held_out: float, seed: int) -> Split:
-    """Return what to train on and what to hold out: a share of the same file, or another file.
+    """Return the texts to train on and the held-out ones: a share of the file, or another file.
 
     Raises:
-        UsageError: there are no two classes, one is too small to be split, or the test has one that
-            is not trained.
+        UsageError: there are fewer than two classes, one is too small to be split, or the test file
+            has a class that the training texts lack.
     """
     ours = once(data.examples)
     notes = [*_notes_on(data, ours)]
@@ -348,7 +355,7 @@ def split_examples(data: Read, test: Read | None, held_out: float, seed: int) ->
         if len(training) < len(ours.examples):
             taken = len(ours.examples) - len(training)
             notes.append(
-                f"{data.path}: {taken:,} texts are in {test.path} too, "
+                f"{data.path}: {taken:,} texts are also in {test.path}, "
                 "and were left out of training"
             )
         _check_classes(data.path, training)
@@ -357,21 +364,22 @@ def split_examples(data: Read, test: Read | None, held_out: float, seed: int) ->
     unseen = set(labels) - {example.label for example in held}
     if unseen:
         notes.append(
-            f"no held-out text is of {', '.join(shorten(name, str) for name in sorted(unseen))}"
+            f"labels without a held-out text: "
+            f"{', '.join(shorten(name, str) for name in sorted(unseen))}"
         )
     return Split(training, held, labels, tuple(notes))
 
 
 def _notes_on(data: Read, found: Once) -> Iterator[str]:
-    """Say which columns were taken, and what was left out."""
+    """Yield notes on the columns used, and on records left out."""
     text_column, label_column = map(shorten, data.columns)
     yield f"{data.path}: texts from column {text_column}, labels from {label_column}"
     if data.broken:
-        yield f"{data.path}: {data.broken:,} broken records were left out"
+        yield f"{data.path}: {data.broken:,} broken records were skipped"
     if found.doubles:
-        yield f"{data.path}: {found.doubles:,} copies of texts were left out"
+        yield f"{data.path}: {found.doubles:,} duplicate texts were left out"
     if found.torn:
-        yield f"{data.path}: {found.torn:,} texts stand under two labels, and were left out"
+        yield f"{data.path}: {found.torn:,} texts with two different labels were left out"
 
 
 def _check_classes(path: str, examples: Sequence[Example]) -> None:
@@ -382,7 +390,7 @@ def _check_classes(path: str, examples: Sequence[Example]) -> None:
             "there are fewer than two classes",
             where=path,
             values=values,
-            hint="give texts of two labels",
+            hint="give texts with at least two labels",
         )
 
 
@@ -391,26 +399,26 @@ def _check_known(path: str, held: Sequence[Example], training: Sequence[Example]
     for example in held:
         if example.label not in known:
             what = f"line {example.line}: no training text has this label"
-            hint = "correct it, or give training texts of it"
+            hint = "correct it, or add training texts with this label"
             raise UsageError(what, where=path, values={"label": example.label}, hint=hint)
     if not held:
         raise UsageError(
-            "holds no text that has one label", where=path, hint="give texts to be held against"
+            "contains no text with a single label", where=path, hint="give a file with test texts"
         )
 
 
 def _share(
     path: str, examples: list[Example], held_out: float, seed: int
 ) -> tuple[list[Example], list[Example]]:
-    """Split by classes, as scikit-learn does it, in the order of the file."""
-    # with a test file it is not needed
+    """Split each class with scikit-learn, and keep the order of the file."""
+    # not needed with a test file
     from sklearn.model_selection import train_test_split  # noqa: PLC0415
 
     labels = [example.label for example in examples]
     sizes = Counter(labels)
     least = min(sizes, key=sizes.__getitem__)
     if sizes[least] < 2:
-        hint = "give two texts of each class or more, or a --test file"
+        hint = "give at least two texts per class, or a --test file"
         raise UsageError(
             "a class is too small to be split",
             where=path,
@@ -431,7 +439,7 @@ def _share(
 
 
 def _sorted_labels(labels: set[str]) -> tuple[str, ...]:
-    """Return labels in order: numbers by their size, words by their letters."""
+    """Return sorted labels: numbers by value, words alphabetically."""
     try:
         return tuple(sorted(labels, key=lambda label: (int(label), label)))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The steps of a run: forward, backward, clip, AdamW; at times an evaluation and a checkpoint."""
+"""The steps of a run: forward, backward, clip, AdamW; then evaluations and checkpoints."""
 
 from __future__ import annotations
 
@@ -28,26 +28,27 @@ if TYPE_CHECKING:
 
     Watch = Callable[[int, dict[str, Any] | None], None]
 
-_EVALUATED = 64  # texts at a time
-_HIGHER = {"f1": 1, "loss": -1}  # which way is better
+_EVALUATED = 64  # texts per evaluation batch
+_HIGHER = {"f1": 1, "loss": -1}  # the direction of improvement
 
 
 class Part(NamedTuple):
-    """Texts in tokens, and the numbers of their classes."""
+    """Tokenized texts, and the numbers of their classes."""
 
     texts: list[Text]
     classes: list[int]
 
 
 class Stopped(KeyboardInterrupt):
-    """The user stopped the run after a step whose checkpoint is written."""
+    """The user stopped the run; the checkpoint of the last step has been written."""
 
 
 class Training:
-    """A run: the model, where it stands, and what takes it further.
+    """A run: the model, its state, and the methods that advance it.
 
-    ``state`` is all that a step depends on besides the tensors; ``save`` is called with a
-    `Checkpoint`, ``watch`` with each step that is done, and with what an evaluation after it found.
+    ``state`` is everything besides tensors that a step depends on. ``save`` is called with a
+    `Checkpoint`; ``watch`` is called after each step, with the result of an evaluation if there was
+    one.
     """
 
     def __init__(
@@ -66,10 +67,10 @@ class Training:
         }
         self.best: dict[str, Tensor] = {}
 
-    # What is kept
+    # State
 
     def checkpoint(self) -> Checkpoint:
-        """Return the run as it stands."""
+        """Return the current state of the run."""
         tensors = {f"model.{name}": of for name, of in self.parameters.items()}
         for name, parameter in self.parameters.items():
             moments = self.optimizer.state.get(parameter)
@@ -83,7 +84,7 @@ class Training:
         )
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Stand where a checkpoint stood."""
+        """Restore the state of a checkpoint."""
         self.state = checkpoint.state
         first, second = checkpoint.part("first"), checkpoint.part("second")
         with torch.no_grad():
@@ -100,7 +101,7 @@ class Training:
 
     @property
     def besides(self) -> list[Tensor]:
-        """The tensors that exist all the time besides the model: moments and best weights."""
+        """The tensors that exist all the time in addition to the model: moments, best weights."""
         tensors = []
         for moments in self.optimizer.state.values():
             tensors += [moments["exp_avg"], moments["exp_avg_sq"]]
@@ -116,11 +117,11 @@ class Training:
         save: Callable[[Checkpoint], None],
         watch: Watch,
     ) -> None:
-        """Go to the end of the plan, or to where early stopping ends it.
+        """Run to the end of the plan, or until early stopping ends it.
 
         Raises:
-            Stopped: the user wanted it so.
-            WeighbridgeError: the loss is no number, or a checkpoint cannot be written.
+            Stopped: the user stopped it.
+            WeighbridgeError: the loss is not a number, or a checkpoint cannot be written.
         """
         began = time.perf_counter() - self.state["seconds"]
         with _listening() as wishes, torch.random.fork_rng(devices=[]):
@@ -139,7 +140,7 @@ class Training:
                     raise Stopped(step)
 
     def step(self, training: Part, *, is_stopping: bool = False) -> bool:
-        """Take one step; return whether any process is to stop after it."""
+        """Take one step; return whether any process wants to stop after it."""
         self.model.train()
         step, own = self.state["step"], self.settings.accumulate
         for group in self.optimizer.param_groups:
@@ -152,24 +153,24 @@ class Training:
                 loss = self._loss(training, rows) / size
                 loss.backward()  # type: ignore[no-untyped-call]
                 losses += loss.detach()
-        told = torch.full_like(losses, float(is_stopping))
-        self.processes.add([*self._gradients(), losses, told])
-        if not math.isfinite(float(losses)):  # it is so in all processes
+        stop_requests = torch.full_like(losses, float(is_stopping))
+        self.processes.add([*self._gradients(), losses, stop_requests])
+        if not math.isfinite(float(losses)):  # the same in all processes
             self.processes.together(self._refuse)
         clip_grad_norm_(self.parameters.values(), self.settings.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.state["step"] = step + 1
         self.state["losses"].append(float(losses))
-        return bool(told)
+        return bool(stop_requests)
 
     def _refuse(self) -> None:
         values = {"step": self.state["step"] + 1, "learning rate": self.settings.learning_rate}
-        hint = "give a smaller --learning-rate, or --precision float32"
-        raise WeighbridgeError("the loss is no number any more", values=values, hint=hint)
+        hint = "use a smaller --learning-rate, or --precision float32"
+        raise WeighbridgeError("the loss is no longer a number", values=values, hint=hint)
 
     def _gradients(self) -> Iterator[Tensor]:
-        """Yield the gradients; zeros in a process that had no text of a short batch."""
+        """Yield the gradients; zeros if this process had no text of a short batch."""
         for parameter in self.parameters.values():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
@@ -192,7 +193,7 @@ class Training:
     # The held-out texts
 
     def evaluate(self, held: Part, labels: Sequence[str]) -> None:
-        """Evaluate the model on the held-out texts; keep the best, and stop early if it is time."""
+        """Evaluate the model on the held-out texts, keep the best weights, decide on stopping."""
         history = self.state["history"]
         since = history[-1]["step"] if history else 0
         losses = self.state["losses"][since:]
@@ -202,7 +203,7 @@ class Training:
         if self.settings.patience is None:
             return
         way, watched = _HIGHER[self.settings.watch], self.settings.watch
-        best = max(history, key=lambda of: way * of[watched])  # of equals the first
+        best = max(history, key=lambda of: way * of[watched])  # the first of equals
         if best is entry:
             self.best = {name: of.detach().clone() for name, of in self.parameters.items()}
         self.state["is_over"] = len(history) - 1 - history.index(best) >= self.settings.patience
@@ -219,17 +220,17 @@ class Training:
                 if found is None:
                     found = logits.new_zeros(len(order), logits.shape[1])
                 found[rows] = logits
-        assert found is not None  # noqa: S101  # there is a text
+        assert found is not None  # noqa: S101  # there is at least one text
         if self.processes.rank >= len(batches):
-            found.zero_()  # there were fewer batches than processes
+            found.zero_()  # there are fewer batches than processes
         self.processes.add([found])
         return found.cpu()
 
     def take_best(self) -> dict[str, Any]:
-        """Put the weights in place that are kept, the best ones if early stopping is on.
+        """Load the weights to keep: the best ones if early stopping is on.
 
         Returns:
-            What was measured with them.
+            Their evaluation.
         """
         history: list[dict[str, Any]] = self.state["history"]
         if not self.best:
@@ -242,7 +243,7 @@ class Training:
 
 
 def _optimizer(parameters: dict[str, nn.Parameter], settings: Settings) -> torch.optim.AdamW:
-    """Return AdamW; vectors, which are biases and norms, do not decay."""
+    """Return AdamW; vectors (biases and norms) have no weight decay."""
     decaying = [parameter for parameter in parameters.values() if parameter.ndim > 1]
     others = [parameter for parameter in parameters.values() if parameter.ndim <= 1]
     groups = [
@@ -254,9 +255,9 @@ def _optimizer(parameters: dict[str, nn.Parameter], settings: Settings) -> torch
 
 @contextlib.contextmanager
 def _listening() -> Iterator[list[int]]:
-    """Give a list that a first Ctrl-C or SIGTERM is added to; a second one ends the process.
+    """Provide a list that records the first Ctrl-C or SIGTERM; a second one ends the process.
 
-    The run ends its step before it stops.
+    The run finishes its step before it stops.
     """
     wishes: list[int] = []
 
@@ -268,7 +269,7 @@ def _listening() -> Iterator[list[int]]:
     signals = (signal.SIGINT, signal.SIGTERM)
     try:
         before = {number: signal.signal(number, hear) for number in signals}
-    except ValueError:  # not in the main thread, where none arrive
+    except ValueError:  # signals arrive only in the main thread
         before = {}
     try:
         yield wishes
