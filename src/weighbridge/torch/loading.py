@@ -221,7 +221,7 @@ def _labels(model: Model) -> tuple[str, ...]:
 
 
 def _folder_and_weights(checkpoint: str) -> tuple[str, str]:
-    """Return the folder of a checkpoint, and what to read its weights from."""
+    """Return the folder of a checkpoint, and the path of its weights."""
     checkpoint = checkpoint_at(checkpoint)
     if checkpoint.startswith("hf://"):
         folder = hub.download(
