@@ -55,5 +55,11 @@ class ReleasedModels(TabularAnswer):
 
     def document(self, lang: str = "en") -> Document:
         """Return the models in a table; names and numbers are the same in every language."""
-        rows = [(name, count(entry["parameters"])) for name, entry in self.models.items()]
-        return Document((Table(("model", "parameters"), tuple(rows), "<>"),), lang)
+        header: tuple[str, ...] = ("model", "parameters")
+        if any("active" in entry for entry in self.models.values()):
+            header = (*header, "active")
+        rows: list[tuple[str, ...]] = []
+        for name, entry in self.models.items():
+            figures = [count(entry[key]) if key in entry else "" for key in header[1:]]
+            rows.append((name, *figures))
+        return Document((Table(header, tuple(rows), "<>>"[: len(header)]),), lang)
