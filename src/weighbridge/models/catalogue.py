@@ -31,7 +31,8 @@ _MOST_SUGGESTIONS = 6  # a longer list hides the name that the user meant
 def released() -> dict[str, dict[str, Any]]:
     """Return the catalogue: the family, class, config, parameters and source of each model.
 
-    The parameters are those of the base class. The dict is a copy: changing it changes no answer.
+    The parameters are those of the class that is weighed by default, see `Model.default_class`. The
+    dict is a copy: changing it changes no answer.
 
     Example:
         >>> released()["google-bert/bert-base-chinese"]["parameters"]
