@@ -258,7 +258,7 @@ def test_a_field_that_nobody_knows_is_noted_beside_the_answer_or_strictly_refuse
     assert said.status == 0
     assert f"{109_482_240:,}" in said.out
     assert said.err.startswith(
-        f"weighbridge: note: {config}: nobody knows what to make of hiden_size = 24 (likely "
+        f"weighbridge: note: {config}: unknown field hiden_size = 24; did you mean "
     )
     assert run(str(config), "--strict")[:2] == (2, "")
 
@@ -359,9 +359,9 @@ def test_models_are_those_whose_name_holds_a_part(run) -> None:
 def test_a_part_of_no_name_is_refused(run) -> None:
     said = run("models", "gpt9")
     assert (said.status, said.out) == (2, "")
-    assert (
-        said.err
-        == "weighbridge: no model has that in its name (part = 'gpt9'). Leave it out to see all.\n"
+    assert said.err == (
+        "weighbridge: no model has this in its name (part = 'gpt9'). "
+        "Leave it out to list all models.\n"
     )
 
 

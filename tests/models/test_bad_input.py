@@ -115,7 +115,7 @@ BAD = {
     "17 MiB of nothing": (b"\0" * (17 * MIB), f"is longer than {LONGEST_CONFIG} bytes"),
     "a field twice": (
         b'{"model_type": "bert", "hidden_size": 8, "hidden_size": 9}',
-        "says 'hidden_size' twice",
+        "gives 'hidden_size' twice",
     ),
     "a field name of half a million characters": (
         b'{"' + b"x" * (MIB // 2) + b'": 1, "' + b"x" * (MIB // 2) + b'": 2}',
@@ -143,13 +143,13 @@ def test_a_bad_config_on_standard_input_is_refused_in_one_line(name: str, tmp_pa
 
 def test_a_pipe_with_nobody_at_its_end_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "config.json")
-    assert_refused(weigh(tmp_path, "config.json"), "config.json: is no regular file")
-    assert_refused(weigh(tmp_path, "."), "config.json: is no regular file")
+    assert_refused(weigh(tmp_path, "config.json"), "config.json: is not a regular file")
+    assert_refused(weigh(tmp_path, "."), "config.json: is not a regular file")
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/stdin"])
 def test_a_device_is_not_read(device: str, tmp_path: Path) -> None:
-    assert_refused(weigh(tmp_path, device), f"{device}: is no regular file")
+    assert_refused(weigh(tmp_path, device), f"{device}: is not a regular file")
 
 
 def test_a_folder_without_a_config_is_refused(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_folder_without_a_config_is_refused(tmp_path: Path) -> None:
 
 def test_a_config_that_is_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model" / "config.json").mkdir(parents=True)
-    assert_refused(weigh(tmp_path, "model"), "model/config.json: is no regular file")
+    assert_refused(weigh(tmp_path, "model"), "model/config.json: is not a regular file")
 
 
 def test_a_link_to_itself_is_refused(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_the_longest_config_that_is_read_stays_small(many: str, tmp_path: Path) 
     ended = weigh(tmp_path, "config.json")
     assert ended.status == 0
     assert ended.stderr.startswith(
-        "weighbridge: note: config.json: nobody knows what to make of colours = a list of "
+        "weighbridge: note: config.json: ignored fields, with no known effect: colours = a list "
     )
     assert ended.peak_bytes < 100 * MIB
 

@@ -60,7 +60,7 @@ def test_a_config_is_read_by_a_blueprint_that_is_named(
     assert weighbridge.weigh(config, blueprint=mine).parameters == expected
     assert weighbridge.weigh("config.json", blueprint="mine.toml").parameters == expected
     assert weighbridge.tree("config.json", blueprint=mine).root.parameters == expected
-    assert f"{expected:,}" in weighbridge.explain("config.json", blueprint=mine)
+    assert f"{expected:,}" in weighbridge.explain("config.json", blueprint=mine).text()
 
 
 def test_the_command_line_takes_it_everywhere(
@@ -88,11 +88,11 @@ def test_a_checkpoint_is_held_against_it(mine: Path) -> None:
 
 
 def test_a_config_of_another_family_is_refused(mine: Path) -> None:
-    with pytest.raises(WeighbridgeError, match="is of another family") as caught:
+    with pytest.raises(WeighbridgeError, match="belongs to another family") as caught:
         weighbridge.weigh({"model_type": "bert"}, blueprint=mine)
     assert str(caught.value) == (
-        "the config: is of another family than mine.toml (model_type = 'bert', family = 'mine'). "
-        "Take model_type out of the config if it is of that family all the same."
+        "the config: belongs to another family than mine.toml (model_type = 'bert', family = "
+        "'mine'). Remove model_type from the config if it belongs to that family anyway."
     )
 
 
@@ -166,7 +166,7 @@ def test_whatever_stands_in_the_file_is_one_line(
 
 
 def test_a_blueprint_is_a_path() -> None:
-    with pytest.raises(WeighbridgeError, match="a blueprint is a path"):
+    with pytest.raises(WeighbridgeError, match="blueprint must be a path"):
         weighbridge.weigh("bert", blueprint=3)
 
 

@@ -28,6 +28,7 @@ def catalogue(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "holds {count} items, but {most} at most are allowed": "有 {count} 项，最多 {most} 项",
         "a list of {size}": "长度为 {size} 的列表",
         "write it again": "请重新写入",
+        "write it; then read it": "写入后读取",
         "found": "实际为",
     }
     monkeypatch.setattr(messages, "_messages", lambda _: known)
@@ -63,6 +64,8 @@ def test_what_has_no_translation_stays(text: str) -> None:
 @pytest.mark.usefixtures("catalogue")
 def test_texts_that_are_joined_are_translated_one_by_one() -> None:
     assert messages.in_language("write it again; holds 1 items", "zh") == "请重新写入；有 1 项"
+    text = "write it again; write it; then read it; holds 1 items"
+    assert messages.in_language(text, "zh") == "请重新写入；写入后读取；有 1 项"
 
 
 @pytest.mark.usefixtures("catalogue")

@@ -50,10 +50,10 @@ def audit(article: str | os.PathLike[str] | None = None, *, text: str | None = N
         [('23,449,856', '23,440,896')]
     """
     if (article is None) == (text is None):
-        raise UsageError("an audit is of one article", hint="give a path or an address, or text=")
+        raise UsageError("audit takes one article", hint="give a path, an address or text=")
     if text is not None and not isinstance(text, str):
         raise UsageError(
-            "text= takes the article itself", values={"found": text}, hint="give a str"
+            "text= must be the article itself", values={"found": text}, hint="give a str"
         )
     if text is not None:
         source = decoded(text.encode(errors="replace"), "the text")
@@ -74,10 +74,9 @@ class Audit(Answer):
         self.slips, self.unread, self.checked, self.total = findings
         if not (self.checked or self.unread or self.slips):
             raise ArticleError(
-                "there is no arithmetic in it to check",
+                "contains no arithmetic to check",
                 where=printable(source.where),
-                hint="give an article that says what something comes to, "
-                "such as 30522×768 = 23,440,896",
+                hint="give an article with results of calculations, such as 30522×768 = 23,440,896",
             )
 
     @property

@@ -1,10 +1,10 @@
-"""What is covered: each family with a blueprint and how it is known, `weighbridge families`."""
+"""The covered families with their evidence: `weighbridge families`."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
 from weighbridge.answers.answer import TabularAnswer
@@ -12,13 +12,18 @@ from weighbridge.answers.data_table import INTEGER, Column, DataTable
 from weighbridge.blueprint.schema import families, known_families
 from weighbridge.errors import UsageError
 from weighbridge.render.document import Document, Notes
+from weighbridge.render.messages import in_language
 from weighbridge.render.table import Table
+from weighbridge.render.words import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _CLASS = re.compile(r"^\[classes\.(\w+)\]$", re.MULTILINE)
 
 
 class Covered(NamedTuple):
-    """A family with its evidence: its source, the unseen configs that it held on, its holes."""
+    """A family with its evidence: its source, its proof on unseen configs, its holes."""
 
     family: str
     classes: tuple[str, ...]
@@ -28,12 +33,12 @@ class Covered(NamedTuple):
     holes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON holds it."""
+        """Return the evidence, ready for JSON."""
         return {**self._asdict(), "classes": list(self.classes), "holes": list(self.holes)}
 
 
 def covered(family: str) -> Covered:
-    """Return a family's evidence; of its file no more is read than says so.
+    """Return a family's evidence. Only the part of its file that holds it is parsed.
 
     Example:
         >>> bert = covered("bert")
@@ -55,33 +60,24 @@ def covered(family: str) -> Covered:
 
 
 def coverage(part: str = "") -> list[Covered]:
-    """Return the families that have this in their name, all with none.
+    """Return the families whose name contains this text.
 
     Raises:
-        UsageError: none has.
+        UsageError: there is none.
     """
     names = [name for name in families() if part.lower() in name]
     if not names:
         raise UsageError(
-            "no family has that in its name", values={"part": part}, hint=known_families(part)
+            "no family has this in its name", values={"part": part}, hint=known_families(part)
         )
     return [covered(name) for name in names]
 
 
-_SUMMARY = (
-    "{families} families, {classes} classes. Each blueprint was derived by running the reference "
-    "code, and then gave every parameter's name, shape and tie of so many random configs that it "
-    "was not learned from. A hole is a class that could not be built, code that no config reached, "
-    "or a field that must have its default, as what it decides was not told: `weighbridge families "
-    "NAME` lists them."
-)
-
-
 class Families(TabularAnswer):
-    """The families that have this in their name: a line each, and all of one that is named whole.
+    """The families whose name contains this text, or one family with its classes and holes.
 
     Raises:
-        UsageError: none has.
+        UsageError: there is none.
     """
 
     groupings = ("family",)
@@ -98,19 +94,21 @@ class Families(TabularAnswer):
         return DataTable(_COLUMNS, [tuple(family.to_dict().values()) for family in self.families])
 
     def document(self, lang: str = "en") -> Document:
-        """Return the families; what is said of them is in English."""
+        """Return the families in a table; one that is named whole, with its classes and holes."""
+        texts = _words(lang)
         alone = [family for family in self.families if family.family == self.part]
         if len(self.families) == 1:
             alone = self.families
         if alone:
-            return Document((Notes(_sentences(alone[0])),), lang)
+            return Document((Notes(tuple(_sentences(alone[0], lang))),), lang)
         rows, classes = [], 0
         for family in self.families:
             numbers = len(family.classes), family.configs, len(family.holes) or ""
             rows.append((family.family, *map(str, numbers)))
             classes += len(family.classes)
-        table = Table(("family", "classes", "unseen configs", "holes"), tuple(rows), "<>>>")
-        summary = _SUMMARY.format(families=len(self.families), classes=classes)
+        header = (texts["family"], texts["classes"], texts["configs"], texts["holes"])
+        summary = texts["summary"].format(families=len(self.families), classes=classes)
+        table = Table(header, tuple(rows), "<>>>")
         return Document((table, Notes((summary,))), lang)
 
 
@@ -125,14 +123,19 @@ _COLUMNS = (
 """A column for each field of `Covered`."""
 
 
-def _sentences(covered: Covered) -> tuple[str, ...]:
-    holes = "Holes: none is known."
-    if covered.holes:
-        holes = f"Holes: {len(covered.holes)}."
-    return (
-        f"{covered.family}: {covered.source}",
-        f"Derived by `{covered.by}`, and held on {covered.configs} unseen configs.",
-        f"Classes: {', '.join(covered.classes)}.",
-        holes,
-        *(f"- {hole}" for hole in covered.holes),
-    )
+def _sentences(covered: Covered, lang: str) -> Iterator[str]:
+    """Yield the evidence for a family, and its holes."""
+    texts = _words(lang)
+    yield texts["source"].format(family=covered.family, source=covered.source)
+    yield texts["derived"].format(by=covered.by, configs=covered.configs)
+    yield texts["class_names"].format(names=texts["comma"].join(covered.classes))
+    if not covered.holes:
+        yield texts["no_holes"]
+        return
+    yield texts["some_holes"].format(count=len(covered.holes))
+    for hole in covered.holes:
+        yield texts["hole"].format(hole=in_language(hole, lang))
+
+
+def _words(lang: str) -> dict[str, str]:
+    return {**words(lang), **data.read_toml(f"words/families.{lang}.toml")}

@@ -130,9 +130,9 @@ class ClosedForm(Answer):
         if form in _CODE:
             if names == "letters":
                 raise UsageError(
-                    f"{form} has the names of fields",
+                    f"{form} is written in field names",
                     values={"names": names},
-                    hint="write text or latex",
+                    hint="use text or latex",
                 )
             names = "fields"
         return _Formulas(self.weighing, by, names, lang)
@@ -141,7 +141,7 @@ class ClosedForm(Answer):
 def _check_choice(what: str, chosen: str, known: Sequence[str]) -> None:
     if chosen not in known:
         raise UsageError(
-            f"no such {what}", values={what: chosen}, hint=f"use one of {', '.join(known)}"
+            f"unknown {what}", values={what: chosen}, hint=f"use one of {', '.join(known)}"
         )
 
 

@@ -55,7 +55,7 @@ def guess(checkpoint: str | os.PathLike[str]) -> Guessed:
     stored = translated(readers.read(checkpoint))
     if not stored.rows:
         raise CheckpointError(
-            "holds no tensor", where=stored.path, hint="give a checkpoint that holds some"
+            "holds no tensors", where=stored.path, hint="give a checkpoint with weights"
         )
     return Guessed(guessing.guess_model(stored))
 
@@ -86,7 +86,7 @@ class Guessed(Answer):
             ModelError: no family has tensors of such names.
         """
         if self.best is None:
-            hint = "`weighbridge inspect` tells what it holds"
+            hint = "`weighbridge inspect` lists what it holds"
             raise ModelError(
                 "no family has tensors of these names", where=self.checkpoint.path, hint=hint
             )

@@ -94,7 +94,7 @@ class Inspection(TabularAnswer):
         """
         if grouping not in GROUPINGS:
             hint = f"group by {', '.join(GROUPINGS[:-1])} or {GROUPINGS[-1]}"
-            raise UsageError("cannot group so", values={"by": grouping}, hint=hint)
+            raise UsageError("unknown grouping", values={"by": grouping}, hint=hint)
         groups: dict[str, list[Row]] = {}
         for row in self.rows:
             name = row.name

@@ -10,6 +10,7 @@ from weighbridge.errors import UsageError
 from weighbridge.models.catalogue import released
 from weighbridge.render.document import Document
 from weighbridge.render.table import Table
+from weighbridge.render.words import words
 from weighbridge.units import count
 
 if TYPE_CHECKING:
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class ReleasedModels(TabularAnswer):
-    """The released models that have this in their name, all with none.
+    """The released models whose name contains this text.
 
     Raises:
-        UsageError: none has.
+        UsageError: there is none.
 
     Example:
         >>> print(ReleasedModels("bert-base-chinese"))
@@ -37,9 +38,9 @@ class ReleasedModels(TabularAnswer):
                 self.models[name] = entry
         if not self.models:
             raise UsageError(
-                "no model has that in its name",
+                "no model has this in its name",
                 values={"part": part},
-                hint="leave it out to see all",
+                hint="leave it out to list all models",
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,12 +55,13 @@ class ReleasedModels(TabularAnswer):
         return DataTable((Column(by), Column("parameters", INTEGER), Column("source")), rows)
 
     def document(self, lang: str = "en") -> Document:
-        """Return the models in a table; names and numbers are the same in every language."""
-        header: tuple[str, ...] = ("model", "parameters")
+        """Return the models in a table; those with experts have active parameters too."""
+        texts, figures = words(lang), ["parameters"]
         if any("active" in entry for entry in self.models.values()):
-            header = (*header, "active")
-        rows: list[tuple[str, ...]] = []
+            figures.append("active")
+        rows = []
         for name, entry in self.models.items():
-            figures = [count(entry[key]) if key in entry else "" for key in header[1:]]
-            rows.append((name, *figures))
+            counts = [count(entry[figure]) if figure in entry else "" for figure in figures]
+            rows.append((name, *counts))
+        header = (texts["model"], *(texts[figure] for figure in figures))
         return Document((Table(header, tuple(rows), "<>>"[: len(header)]),), lang)

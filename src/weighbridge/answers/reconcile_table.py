@@ -57,7 +57,7 @@ def reconcile_table(path: str | os.PathLike[str], family: str | None = None) -> 
     numbers = next((name for name in _NUMBERS if name in header), None)
     if numbers is None:
         raise UsageError(
-            "has no column of published numbers",
+            "has no column with published numbers",
             where=where,
             values={"columns": header},
             hint=f"name it {_NUMBERS[0]}",
@@ -84,7 +84,7 @@ def _rows(where: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
     except UnicodeDecodeError:
         raise UsageError("is not UTF-8 text", where=where, hint=hint) from None
     except csv.Error as error:
-        raise UsageError(f"is no CSV: {error}", where=where, hint=hint) from None
+        raise UsageError(f"is not CSV: {error}", where=where, hint=hint) from None
     filled = []
     for line_number, line in enumerate(lines, start=1):
         if "".join(line).strip():
@@ -101,7 +101,10 @@ def _rows(where: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
         if len(line) != len(header):
             values = {"line": line_number, "cells": len(line), "columns": len(header)}
             raise UsageError(
-                "has a line of another length than its first", where=where, values=values, hint=hint
+                "has a line whose length differs from the first line's",
+                where=where,
+                values=values,
+                hint=hint,
             )
     return header, filled[1:]
 
@@ -127,7 +130,8 @@ def _table_row(
     try:
         if kind is None and not named:
             raise ConfigError(
-                "names no model and no family", hint="add a column family, or say --family"
+                "names neither a model nor a family",
+                hint="add a column named family, or use --family",
             )
         described: str | dict[str, Any] = named
         if kind:

@@ -188,7 +188,9 @@ class Tree(TabularAnswer):
 def _check_depth(depth: int | None) -> None:
     if depth is not None and (type(depth) is not int or depth < 0):
         raise UsageError(
-            "a depth is 0 or more", values={"depth": depth}, hint="leave it out to see every level"
+            "the depth must be 0 or more",
+            values={"depth": depth},
+            hint="leave it out to show all levels",
         )
 
 

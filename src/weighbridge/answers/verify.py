@@ -132,9 +132,9 @@ def _refuse_config(
     values = {name: value for name, value in asked.items() if value is not None}
     if values:
         raise UsageError(
-            "two checkpoints are held against each other, and have no config",
+            "two checkpoints are compared, so there is no config",
             values=values,
-            hint="leave that out, or give the config of the model in place of the first",
+            hint="drop that option, or give a model instead of the first checkpoint",
         )
 
 

@@ -76,7 +76,7 @@ def read_config(path: str) -> Mapping[str, Any]:
     in_folder = os.path.isdir(os.path.dirname(path) or ".")
     if in_folder and os.path.exists(path) and not os.path.isfile(path):
         hint = "give the path of a config.json, or - for standard input"
-        raise ConfigError("is no regular file", where=path, hint=hint)
+        raise ConfigError("is not a regular file", where=path, hint=hint)
     try:
         with open(path, "rb") as file:
             text = file.read(LONGEST_CONFIG + 1)
@@ -128,5 +128,5 @@ def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         for name, value in pairs:
             if value != fields[name]:
                 values = {"first": value, "then": fields[name]}
-                raise ConfigError(f"says {shorten(name)} twice", values=values)
+                raise ConfigError(f"gives {shorten(name)} twice", values=values)
     return fields

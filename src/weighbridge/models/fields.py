@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Config = Mapping[str, Any]
 
 _MOST_TEXTS = 6  # of a field, in a message
-_VIA_TRANSFORMERS = "count this one with --via transformers, if that is installed"
+_VIA_TRANSFORMERS = "count it with --via transformers, if transformers is installed"
 
 _KINDS: dict[type, str] = {
     bool: "true or false",
@@ -44,10 +44,12 @@ def flattened(
     """
     for name, value in config.items():
         if not isinstance(name, str):
-            raise ConfigError("a field's name is text", where=where, values={"found": name})
+            raise ConfigError(
+                "the name of a field must be text", where=where, values={"found": name}
+            )
         path = f"{parent}{name}"
         if "." in name and path in blueprint.fields:
-            what, hint = f"{path} is the field of a sub-config", f"give it inside {_parent(path)}"
+            what, hint = f"{path} belongs to a sub-config", f"give it inside {_parent(path)}"
             raise ConfigError(what, where=where, values={name: value}, hint=hint)
         if path not in blueprint.configs or value is None:
             yield path, value
@@ -56,7 +58,7 @@ def flattened(
             yield path, {}
             yield from flattened(value, blueprint, where, f"{path}.")
         else:
-            what, hint = f"{path} must be an object", "give its fields, or leave it out"
+            what, hint = f"{path} must be an object", "give its fields, or remove it"
             raise ConfigError(what, where=where, values={path: value}, hint=hint)
 
 
@@ -108,9 +110,9 @@ def is_accounted(name: str, value: Any, blueprint: Blueprint) -> bool:
 def _check_family(path: str, family: object, blueprint: Blueprint, where: str) -> None:
     proved = blueprint.configs[path]
     if family not in (None, proved) and proved:
-        what = f"a {blueprint.family} was held against the reference with a {proved} as its {path}"
+        what = f"the blueprint of {blueprint.family} covers only {proved} as its {path}"
         values = {f"{path}.model_type": family}
-        raise ConfigError(f"{what} alone", where=where, values=values, hint=_VIA_TRANSFORMERS)
+        raise ConfigError(what, where=where, values=values, hint=_VIA_TRANSFORMERS)
 
 
 def _stated_fields(
@@ -130,7 +132,7 @@ def _stated_fields(
         if name in stated and stated[name] != value:
             values = {spellings[name]: given[spellings[name]], spelling: given[spelling]}
             hint = "keep one of the two"
-            raise ConfigError(f"says {name} twice", where=where, values=values, hint=hint)
+            raise ConfigError(f"gives {name} twice", where=where, values=values, hint=hint)
         stated[name], spellings[name] = value, spelling
     return stated
 
@@ -165,9 +167,8 @@ def _check_beyond(given: Config, blueprint: Blueprint, where: str) -> None:
     anywhere = data.read_toml("facts/fields.toml")["beyond"]
     for name, value in given.items():
         if value is not None and (name in blueprint.beyond or name.rpartition(".")[2] in anywhere):
-            reader = f"the reference reads, and the blueprint of {blueprint.family} does not"
-            what, values = f"says {name}, which {reader}", {name: value}
-            raise ConfigError(what, where=where, values=values, hint=_VIA_TRANSFORMERS)
+            what = f"sets {name}, which the blueprint of {blueprint.family} does not cover"
+            raise ConfigError(what, where=where, values={name: value}, hint=_VIA_TRANSFORMERS)
 
 
 def _defaults(given: Config, blueprint: Blueprint) -> dict[str, Any]:
@@ -201,7 +202,7 @@ def _evaluated(name: str, tree: Tree, fields: Config, where: str) -> Any:
     try:
         return evaluate(tree, fields)
     except ExpressionError as error:
-        what = f"{name} follows from other fields, and {error.where} {error.what}"
+        what = f"{name} is computed from other fields, but {error.where} {error.what}"
         hint = "change one of them"
         raise ConfigError(what, where=where, values=error.values, hint=hint) from None
 
@@ -217,8 +218,8 @@ def _checked_value(name: str, value: Any, blueprint: Blueprint, where: str) -> A
     unproved = _unproved(name, value, blueprint)
     if unproved:
         proved = _alternatives(blueprint.values[name])
-        what = f"a {blueprint.family} was held against the reference with {name} as {proved} alone"
-        hint = f"correct {name}, or count with --via transformers, if that is installed"
+        what = f"the blueprint of {blueprint.family} covers {name} only as {proved}"
+        hint = f"correct {name}, or count it with --via transformers, if transformers is installed"
         raise ConfigError(what, where=where, values={name: unproved[0]}, hint=hint)
     return blueprints.frozen(value)
 

@@ -19,7 +19,7 @@ from weighbridge.models import catalogue
 from weighbridge.models.fields import bind_fields, flattened, is_accounted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from weighbridge.blueprint.schema import Blueprint
@@ -147,15 +147,17 @@ def find(
     """
     named, reading = _config_and_reading(model, blueprint)
     if fields is not None and not hasattr(fields, "keys"):
-        raise UsageError("fields is a mapping from a field to its value", values={"fields": fields})
+        raise UsageError(
+            "fields must be a mapping from field names to values", values={"fields": fields}
+        )
     if fields:
         named = named._replace(config=_replaced(named.config, fields, named.where))
     found = _bind(named, reading(named.config, named.where), frozenset(fields or ()))
     if fields:
         _refuse_unknown(found, fields)
     if strict and found.unaccounted:
-        hint = "take them out, or leave --strict out"
-        raise ConfigError(_unknown_fields(found), where=found.where, hint=hint)
+        what = f"has {_field_list(found, found.unaccounted)}"
+        raise ConfigError(what, where=found.where, hint="remove them, or drop --strict")
     return found
 
 
@@ -227,7 +229,7 @@ def _own_blueprint(path: object) -> Blueprint:
     """Return the blueprint in a file of the user's."""
     if not isinstance(path, str | os.PathLike):
         hint = "give the path of a .toml file"
-        raise UsageError("a blueprint is a path", values={"blueprint": path}, hint=hint)
+        raise UsageError("blueprint must be a path", values={"blueprint": path}, hint=hint)
     from weighbridge.blueprint import law  # noqa: PLC0415
 
     return law.read_blueprint(os.path.expanduser(path))
@@ -237,10 +239,10 @@ def _checked_family(blueprint: Blueprint, config: Config, where: str) -> Bluepri
     """Return a user's blueprint, if a config is of its family or names none."""
     if config.get("model_type") not in (None, blueprint.family):
         raise ConfigError(
-            f"is of another family than {blueprint.where}",
+            f"belongs to another family than {blueprint.where}",
             where=where,
             values={"model_type": config["model_type"], "family": blueprint.family},
-            hint="take model_type out of the config if it is of that family all the same",
+            hint="remove model_type from the config if it belongs to that family anyway",
         )
     return blueprint
 
@@ -256,7 +258,7 @@ def _shipped(config: Config, where: str) -> Blueprint:
         raise ConfigError("names no model_type", where=where, hint=hint)
     if not is_known:
         what = f"there is no blueprint for the model_type {shorten(family)}"
-        via = "--via transformers counts it with transformers itself, if that is installed"
+        via = "count it with --via transformers, if transformers is installed"
         hint = f"{blueprints.known_families(str(family))}; {via}"
         raise ModelError(what, where=where, hint=hint)
     return blueprints.load(family)
@@ -414,7 +416,7 @@ def _replaced(config: Config, fields: Config, where: str) -> Config:
             sub_config = inside.get(parent)
             if sub_config is not None and not hasattr(sub_config, "keys"):
                 values = {parent: sub_config, name: value}
-                raise UsageError(f"{parent} holds no fields", where=where, values=values)
+                raise UsageError(f"{parent} has no fields", where=where, values=values)
             inside[parent] = inside = dict(sub_config or {})
         inside[last] = value
     return replaced
@@ -459,6 +461,9 @@ def _stated_dtype(config: Config) -> Any:
     return stated
 
 
+_MISSPELLING = "unaccounted: likely a misspelling of "
+
+
 def _account(model: Model, spelling: str) -> str:
     blueprint = model.blueprint
     name = blueprint.aliases.get(spelling, spelling)
@@ -470,39 +475,48 @@ def _account(model: Model, spelling: str) -> str:
         reason = facts["reasons"].get(last) or facts["any"].get(last) or unexplained
         return f"changes no shape: {reason}"
     if name in blueprint.inert:
-        return "unaccounted: of another value than the blueprint was proved for"
+        return "unaccounted: the blueprint does not cover this value"
     likely = nearest([*blueprint.fields, *blueprint.aliases], name, most=1)
     if likely:
-        return f"unaccounted: likely a misspelling of {likely[0]}"
+        return f"{_MISSPELLING}{likely[0]}"
     return "unaccounted"
 
 
 def _model_notes(model: Model) -> Iterator[str]:
     stated = _stated_dtype(model.config)
     if stated is not None and model.stated_dtype is None:
-        unknown = f"nobody knows the dtype {shorten(stated)}"
-        yield f"{model.where}: {unknown}; sizes in bytes are as if it said none."
-    if model.unaccounted:
-        yield f"{model.where}: {_unknown_fields(model)}; the count leaves it out."
+        what = f"unknown dtype {shorten(stated)}"
+        yield f"{model.where}: {what}; sizes in bytes are for the default dtype."
+    misspelt = dict(_misspelt_fields(model))
+    for name, meant in misspelt.items():
+        yield f"{model.where}: unknown field {_stated_field(model, name)}; did you mean {meant}?"
+    ignored = [name for name in model.unaccounted if name not in misspelt]
+    if ignored:
+        yield f"{model.where}: {_field_list(model, ignored)}."
     architectures = model.config.get("architectures")
     if not isinstance(architectures, list) or not architectures:
         return
     if architectures[0] not in model.blueprint.class_names:
         known = ", ".join(model.blueprint.class_names)
-        unknown = f"names the class {shorten(architectures[0])}, which the blueprint does not have"
-        yield f"{model.where}: {unknown}; it has {known}."
+        what = f"the blueprint does not have the class {shorten(architectures[0])}"
+        yield f"{model.where}: {what}; it has {known}."
 
 
-def _unknown_fields(model: Model) -> str:
-    fields = []
-    for name in model.unaccounted[:_MOST_UNKNOWN]:
-        field = f"{shorten(name, str)} = {shorten(model.given[name])}"
-        account = _account(model, name).removeprefix("unaccounted").removeprefix(": ")
-        if account:
-            field += f" ({account})"
-        fields.append(field)
-    more = len(model.unaccounted) - len(fields)
-    what = f"nobody knows what to make of {', '.join(fields)}"
-    if more:
-        what += f" and {more} more"
-    return what
+def _misspelt_fields(model: Model) -> Iterator[tuple[str, str]]:
+    """Yield each field that looks like a misspelling, with the field that it looks like."""
+    for spelling in model.unaccounted[:_MOST_UNKNOWN]:
+        account = _account(model, spelling)
+        if account.startswith(_MISSPELLING):
+            yield spelling, account.removeprefix(_MISSPELLING)
+
+
+def _field_list(model: Model, names: Sequence[str]) -> str:
+    shown = ", ".join(_stated_field(model, name) for name in names[:_MOST_UNKNOWN])
+    more = len(names) - _MOST_UNKNOWN
+    if more > 0:
+        return f"ignored fields, with no known effect: {shown} and {more} more"
+    return f"ignored fields, with no known effect: {shown}"
+
+
+def _stated_field(model: Model, name: str) -> str:
+    return f"{shorten(name, str)} = {shorten(model.given[name])}"

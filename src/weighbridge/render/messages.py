@@ -73,24 +73,23 @@ def in_language(text: str, lang: str) -> str:
 def translation(text: str, lang: str) -> str | None:
     """Return a message in a language, or None where it has no translation.
 
-    A message may be several joined by ``; ``, or begin with the name of a rule.
+    A message may be several joined by ``; ``, or begin with a place or the name of a rule.
     """
     whole = _translation_of_whole(text, lang)
     if whole is not None:
         return whole
-    if "; " in text:
-        parts = [translation(part, lang) for part in text.split("; ")]
-        if None not in parts:
-            return "；".join(filter(None, parts))
-    rule, colon, rest = text.partition(": ")
-    if colon and _RULE.fullmatch(rule):
+    parts = text.split("; ")
+    for end in range(1, len(parts)):  # a message may hold a semicolon itself
+        first, rest = "; ".join(parts[:end]), "; ".join(parts[end:])
+        heads, tails = _translation_of_whole(first, lang), translation(rest, lang)
+        if heads is not None and tails is not None:
+            return f"{heads}；{tails}"
+    place, colon, rest = text.partition(": ")
+    if colon:
         translated = translation(rest, lang)
         if translated is not None:
-            return f"{rule}：{translated}"
+            return f"{in_language(place, lang)}：{translated}"
     return None
-
-
-_RULE = re.compile(r"[a-z0-9-]+")  # the name of a rule, which every language keeps
 
 
 def _translation_of_whole(text: str, lang: str) -> str | None:

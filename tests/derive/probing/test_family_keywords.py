@@ -178,7 +178,7 @@ def test_no_value_is_tried_for_dicts_and_excluded_keywords() -> None:
 
 def test_a_sub_config_whose_model_type_is_free_is_refused() -> None:
     said = {"model_type": "embedding_gemma2", "vision_config": {"model_type": "clip_vision_model"}}
-    with pytest.raises(ConfigError, match="says vision_config, which the reference reads"):
+    with pytest.raises(ConfigError, match="sets vision_config, which the blueprint"):
         find(said)
 
 

