@@ -1,10 +1,9 @@
-"""Which tests need PyTorch, and which need a package that is not installed.
+"""Marks the tests that need PyTorch, and leaves out those that need a missing package.
 
-A file of tests needs PyTorch if what it imports does, directly or not; a single test does if it
-imports it inside. Both carry the mark ``torch``. Files that need a package that is not installed
-are left out, which the report's header says; single tests are skipped. Where PyTorch is not
-installed the run is to be quick: what carries the mark ``slow`` is left out too, and properties are
-tried on fewer examples.
+A test file needs PyTorch if it imports it, directly or indirectly; a single test does if it imports
+it inside. Both get the mark ``torch``. Files that need a missing package are left out, and the
+report's header names them; single tests are skipped. Without PyTorch the run should be quick: tests
+with the mark ``slow`` are left out too, and properties are tried on fewer examples.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent
 SOURCES = (ROOT / "src", ROOT / "tests" / "support", ROOT / "tools")
 HEAVY = {"sklearn", "tokenizers", "torch", "transformers"}
-FEW_EXAMPLES = 20  # of each property, where the run is to be quick; hypothesis tries 100
+FEW_EXAMPLES = 20  # examples of each property in a quick run; hypothesis's default is 100
 
 pytest_plugins = ["seed"]
-os.environ["WEIGHBRIDGE_LANG"] = "en"  # whatever the machine's own language is
+os.environ["WEIGHBRIDGE_LANG"] = "en"  # whatever the machine's language is
 settings.register_profile("quick", max_examples=FEW_EXAMPLES)
 
 
 @cache
 def packages(path: Path) -> frozenset[str]:
-    """Return the packages that importing a file imports, this project's own aside."""
+    """Return the packages that a file imports, directly or not, except this project's own."""
     needed, seen, waiting = set[str](), set[Path](), [path]
     while waiting:
         file = waiting.pop()
@@ -71,7 +70,7 @@ def parsed(file: Path) -> ast.Module:
 
 
 def imported_modules(statements: list[ast.stmt]) -> Iterator[str]:
-    """Yield the modules that statements import as they run, not those for types."""
+    """Yield the modules that statements import when they run, without imports for types."""
     waiting = list(statements)
     while waiting:
         statement = waiting.pop()
@@ -106,25 +105,25 @@ def is_installed(package: str) -> bool:
 
 
 def absent(path: Path) -> list[str]:
-    """Return the packages that a file needs and that are not installed."""
+    """Return the packages that a file needs and that are missing."""
     return sorted(package for package in packages(path) if not is_installed(package))
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leave a file out whose import would fail."""
+    """Leave out a file whose import would fail."""
     if collection_path.suffix == ".py" and absent(collection_path):
         return True
     return None
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Try properties on few examples where the run is to be quick."""
+    """Try properties on few examples in a quick run."""
     if not is_installed("torch") and not config.getoption("--hypothesis-profile"):
         settings.load_profile("quick")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what needs PyTorch, and leave out what is slow where the run is to be quick."""
+    """Mark the tests that need PyTorch, and leave out slow tests in a quick run."""
     for item in items:
         if item.path.suffix == ".py":
             function = getattr(item, "originalname", item.name)
@@ -137,7 +136,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_report_header() -> list[str]:
-    """Say which files are left out, and for the lack of what."""
+    """Report how many files are left out, and the packages that they need."""
     left_out = [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if absent(path)]
     lacking = sorted({package for path in left_out for package in absent(path)})
     return [f"left out: {len(left_out)} files that need {', '.join(lacking)}"] if left_out else []

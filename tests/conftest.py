@@ -1,4 +1,4 @@
-"""The real checkpoints that several tests share."""
+"""Fixtures: the real checkpoints that several tests share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the published numbers of `facts/published.toml`, and what each counts, for the docs."""
+"""Writes the published numbers of `facts/published.toml`, and what they count, for the docs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from weighbridge import data
 from weighbridge.answers.reconcile import reconcile, verdict
 
 _HEADINGS = {
-    "en": ("number", "model", "who says it", "what it counts"),
-    "zh": ("数字", "模型", "出处", "它数的是什么"),
+    "en": ("number", "model", "source", "what it counts"),
+    "zh": ("数字", "模型", "出处", "计数内容"),
 }
 
 
@@ -17,15 +17,16 @@ def claims(lang: str) -> None:
     """Write a row for each claim: number, model, source, verdict of `weighbridge reconcile`."""
     rows = [_HEADINGS[lang], (":--",) * len(_HEADINGS[lang])]
     for claim in data.read_toml("facts/published.toml")["claim"]:
-        found = verdict(reconcile(claim["model"], claim["stated"]), lang)
+        counts = verdict(reconcile(claim["model"], claim["stated"]), lang)
         because = claim.get("because", {}).get(lang, "")
-        said = f"{found}{'；' if lang == 'zh' else ': '}{because}" if because else found
+        if because:
+            counts += f"{'；' if lang == 'zh' else ': '}{because}"
         rows.append(
             (
                 claim["stated"],
                 f"`{claim['model']}`",
                 f"{claim['says'][lang]} ({claim['source']})",
-                said,
+                counts,
             )
         )
     for row in rows:

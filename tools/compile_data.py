@@ -1,6 +1,6 @@
-"""Compiles the data as a wheel is built, so that an installed weighbridge reads no TOML to start.
+"""Compiles the data while a wheel is built: an installed weighbridge starts without reading TOML.
 
-The hook of hatchling that ``pyproject.toml`` names. An editable install is left as it is.
+This is the hatchling hook that ``pyproject.toml`` names. It skips editable installs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class CompiledData(BuildHookInterface[Any]):
-    """Puts the compiled tables into a wheel, beside the TOML that they are made of."""
+    """Puts the compiled tables into a wheel, beside their TOML sources."""
 
     PLUGIN_NAME = "custom"
 
@@ -24,7 +24,7 @@ class CompiledData(BuildHookInterface[Any]):
         if version == "editable":
             return
         sys.path.insert(0, str(Path(self.root, "src")))
-        from weighbridge import data  # noqa: PLC0415  # it is not installed yet
+        from weighbridge import data  # noqa: PLC0415  # not installed yet
         from weighbridge.blueprint import roles, schema  # noqa: PLC0415
         from weighbridge.models import catalogue  # noqa: PLC0415
 
@@ -32,7 +32,7 @@ class CompiledData(BuildHookInterface[Any]):
 
         self.folder = Path(tempfile.mkdtemp())
         for path in data.toml_paths():
-            if path == catalogue.PATH:  # it is held entry by entry
+            if path == catalogue.PATH:  # compiled entry by entry below
                 continue
             self.write(path, data.marshalled(data.read_toml(path)))
         for family in schema.families():
@@ -49,6 +49,6 @@ class CompiledData(BuildHookInterface[Any]):
         file.write_bytes(content)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
-        """Remove the folder again."""
+        """Remove the folder."""
         if version != "editable":
             shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What the shipped blueprints cover, by kind of model, as a Markdown table for the docs.
+"""Prints what the shipped blueprints cover, by kind of model, as a Markdown table for the docs.
 
 python tools/covered.py
 """
@@ -9,7 +9,7 @@ import re
 
 from weighbridge.answers.families import Covered, coverage
 
-# The first kind whose class a family has is its kind; what a class does stands in its name.
+# A family's kind is the first one that a class of the family matches by name.
 KINDS = {
     "encoder-decoder or multimodal": (
         r"ForConditionalGeneration$|ForImageTextToText$|ForVision2Seq$"
@@ -28,7 +28,7 @@ KINDS = {
 
 
 def kind_of(family: Covered) -> str:
-    """Return the kind of a family, by the names of its classes."""
+    """Return the kind of a family, judging by the names of its classes."""
     return next(
         kind
         for kind, pattern in KINDS.items()

@@ -1,25 +1,25 @@
-"""Measures how dense the code of the package is, room by room, and lists what is over a limit.
+"""Measures how dense the code of the package is, room by room, and lists what exceeds a limit.
 
 ``python tools/density.py`` prints a table, then each breach with its file and line. ``--check``
 exits with 1 if there is a breach, ``--room ROOM`` looks at one room only (``readers``, ``expr.py``)
-and holds it to the limits of the package, ``--worst N`` lists the N functions of the highest
-cognitive complexity. What is counted, in the ``.py`` files of ``src/weighbridge``:
+and applies the limits of the package to it, ``--worst N`` lists the N functions with the highest
+cognitive complexity. The following is counted in the ``.py`` files of ``src/weighbridge``:
 
-- Lines: lines that are not blank. Comments and docstrings are lines too. All rates and shares are
-  of these lines.
-- Nested comprehensions: comprehensions (generator expressions included) that have another one
-  anywhere inside, or more than one ``for``. Of three, one inside the other, the outer two count.
+- Lines: all lines that are not blank, including comments and docstrings. All rates and shares refer
+  to these lines.
+- Nested comprehensions: comprehensions (or generator expressions) that contain another one, at any
+  depth, or have more than one ``for``. Of three nested ones, the outer two count.
 - Conditional expressions: each ``a if b else c``.
-- Lines over 100 columns: lines of any kind. Chinese characters take two columns, as for ruff.
-- Comments: lines with a comment, alone or behind code, that speaks to the reader. ``# noqa``,
-  ``# type:``, ``# fmt:`` and the like speak to a tool.
-- Length of a function: every line from ``def`` to its end, blank lines and comments too, without
-  its docstring and its decorators. A function inside a function counts in both.
-- Cognitive complexity: what complexipy computes. That is SonarSource's measure, and besides, each
-  ``for`` and ``if`` of a comprehension counts, more so when the comprehension is nested. A function
-  inside a function counts in the outer one alone. Comments cannot switch it off.
-- Class names: what ``class`` defines, at any depth.
-- Function names: what ``def`` defines at the top level of a module; methods belong to their class.
+- Lines over 100 columns: lines of any kind. Chinese characters take two columns, as in ruff.
+- Comments: lines with a comment for the reader, alone or after code. ``# noqa``, ``# type:``,
+  ``# fmt:`` and the like are for tools.
+- Length of a function: every line from ``def`` to its end, including blank lines and comments, but
+  without its docstring and decorators. An inner function counts in both functions.
+- Cognitive complexity: the value that complexipy computes. This is SonarSource's measure, plus each
+  ``for`` and ``if`` of a comprehension, with more weight when it is nested. An inner function
+  counts in the outer one only. Comments cannot switch it off.
+- Class names: the names that ``class`` defines, at any depth.
+- Function names: the names that ``def`` defines at the top level of a module, without methods.
   ``[tool.weighbridge.density.meanings]`` in pyproject.toml lists, by folder, the names that mean
   the same in all modules of the folder. Such a folder counts as one module.
 """
@@ -43,14 +43,14 @@ from size import PACKAGE, ROOT, docstring_lines, node_lines, python_files, room_
 
 
 class Limit(NamedTuple):
-    """The highest value that is no breach, its unit, and why it is not higher."""
+    """The highest value that is allowed, its unit, and why it is not higher."""
 
     most: int
     unit: str
     reason: str
 
     def breach(self, name: str, value: float) -> str:
-        """Return what to say of a value over the limit."""
+        """Return the message for a value over the limit."""
         return f"{name}: {value:,g} {self.unit}, limit {self.most}"
 
 
@@ -62,15 +62,10 @@ LENGTH = Limit(50, "lines", "a function fits on one screen")
 CLASS_MODULES = Limit(1, "modules", "one class name, one meaning")
 PUBLIC_MODULES = Limit(1, "modules", "one function name, one meaning")
 PRIVATE_MODULES = Limit(
-    3, "modules", "in more, a name is too vague, or its function is one to share"
+    3, "modules", "beyond, a name is too vague, or its function should be shared"
 )
-FORBIDDEN_CLASSES = {
-    "Told",
-    "Filed",
-    "Filled",
-    "Made",
-    "Wish",
-}  # participles and wishes do not say what they hold
+# Participles do not name what a class holds.
+FORBIDDEN_CLASSES = {"Told", "Filed", "Filled", "Made", "Wish"}
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -78,7 +73,7 @@ _TO_A_TOOL = re.compile(r"#\s*(noqa|type:|fmt:|ruff:|mypy:|pragma:)")
 
 
 class Function(NamedTuple):
-    """A function or method, where it begins, and how long it is without its docstring."""
+    """A function or method, its place, and its length without its docstring."""
 
     place: str
     name: str
@@ -86,7 +81,7 @@ class Function(NamedTuple):
 
 
 class Complexity(NamedTuple):
-    """The cognitive complexity of an outermost function or a method, and where it begins."""
+    """The cognitive complexity of an outermost function or a method, and its place."""
 
     place: str
     name: str
@@ -102,7 +97,7 @@ class Definition(NamedTuple):
 
 
 class Breach(NamedTuple):
-    """What is over a limit, and where."""
+    """A place where a limit is exceeded."""
 
     place: str
     message: str
@@ -110,7 +105,7 @@ class Breach(NamedTuple):
 
 @dataclass(frozen=True)
 class Density:
-    """What is counted in one file. A place is ``file:line``."""
+    """The counts of one file. A place is ``file:line``."""
 
     module: str
     lines: int
@@ -125,20 +120,20 @@ class Density:
 
 
 def is_nested(node: ast.AST) -> bool:
-    """Return whether a node is a comprehension that holds another or has more than one ``for``."""
+    """Return whether a node is a comprehension with another one inside or more than one ``for``."""
     if not isinstance(node, _COMPREHENSIONS):
         return False
     inside = [inner for inner in ast.walk(node) if isinstance(inner, _COMPREHENSIONS)]
-    return len(inside) > 1 or len(node.generators) > 1  # inside holds the node itself
+    return len(inside) > 1 or len(node.generators) > 1  # `inside` includes the node itself
 
 
 def columns(line: str) -> int:
-    """Return how many columns a line takes."""
+    """Return the width of a line in columns."""
     return len(line) + sum(unicodedata.east_asian_width(character) in "WF" for character in line)
 
 
 def comment_lines(text: str) -> list[int]:
-    """Return the numbers of the lines with a comment for the reader."""
+    """Return the line numbers of comments for the reader."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     comments = [token for token in tokens if token.type == tokenize.COMMENT]
     return [token.start[0] for token in comments if not _TO_A_TOOL.match(token.string)]
@@ -149,7 +144,7 @@ def measure(text: str, file: str, module: str) -> Density:
 
     Args:
         text: the source code.
-        file: its path, as places begin with it.
+        file: its path, with which places begin.
         module: its path in the package, such as ``readers/npz.py``.
     """
     tree = ast.parse(text)
@@ -192,7 +187,7 @@ def measure(text: str, file: str, module: str) -> Density:
 
 
 def measure_package() -> dict[str, list[Density]]:
-    """Return what is counted in each file of the package, by room."""
+    """Return the counts of each file of the package, by room."""
     rooms: dict[str, list[Density]] = defaultdict(list)
     for path in python_files(PACKAGE):
         file, module = path.relative_to(ROOT).as_posix(), path.relative_to(PACKAGE).as_posix()
@@ -201,12 +196,12 @@ def measure_package() -> dict[str, list[Density]]:
 
 
 def rate(places: list[str], lines: int) -> float:
-    """Return how many places there are in 1,000 lines."""
+    """Return the number of places per 1,000 lines."""
     return 1000 * len(places) / max(lines, 1)
 
 
 def rate_breaches(densities: list[Density]) -> list[Breach]:
-    """Return every place of what is too frequent in these files taken together."""
+    """Return all places of constructs that are too frequent in these files taken together."""
     lines = sum(density.lines for density in densities)
     nested = [place for density in densities for place in density.nested]
     conditionals = [place for density in densities for place in density.conditionals]
@@ -223,7 +218,7 @@ def rate_breaches(densities: list[Density]) -> list[Breach]:
 
 
 def own_breaches(density: Density) -> list[Breach]:
-    """Return the breaches of one file that have nothing to do with other files."""
+    """Return the breaches of one file that do not depend on other files."""
     breaches = [Breach(place, COLUMNS.breach("line", width)) for place, width in density.long_lines]
     for place, name, score in density.complexities:
         if score > COMPLEXITY.most:
@@ -240,7 +235,7 @@ def own_breaches(density: Density) -> list[Breach]:
 def shared_names(
     definitions: list[Definition], limit: Limit, meanings: dict[str, dict[str, str]]
 ) -> list[Breach]:
-    """Return the definitions whose name stands in more modules than the limit.
+    """Return the definitions whose name occurs in more modules than the limit.
 
     Args:
         definitions: classes or functions of the whole package.
@@ -265,7 +260,7 @@ def shared_names(
 
 
 def name_breaches(densities: list[Density], meanings: dict[str, dict[str, str]]) -> list[Breach]:
-    """Return the names of classes and functions that stand in too many modules."""
+    """Return the names of classes and functions that occur in too many modules."""
     classes = [definition for density in densities for definition in density.classes]
     functions = [definition for density in densities for definition in density.top_functions]
     private = [function for function in functions if function.name.startswith("_")]
@@ -278,7 +273,7 @@ def name_breaches(densities: list[Density], meanings: dict[str, dict[str, str]])
 
 
 def table_row(name: str, densities: list[Density]) -> str:
-    """Return the figures of some files in one line."""
+    """Return a row of the table: the figures of some files."""
     lines = sum(density.lines for density in densities)
     nested = [place for density in densities for place in density.nested]
     conditionals = [place for density in densities for place in density.conditionals]
@@ -298,18 +293,18 @@ def table_row(name: str, densities: list[Density]) -> str:
 
 
 def print_table(rooms: dict[str, list[Density]]) -> None:
-    """Print the figures of each room and of all."""
+    """Print the figures of each room and of all rooms."""
     print("room                  lines  nested  conditional    over  comments  longest     highest")
     print(
         "                             /1,000       /1,000     100            function  complexity"
     )
     for room in sorted(rooms):
         print(table_row(room, rooms[room]))
-    print(table_row("in all", [density for densities in rooms.values() for density in densities]))
+    print(table_row("total", [density for densities in rooms.values() for density in densities]))
 
 
 def print_worst(densities: list[Density], number: int) -> None:
-    """Print the functions of the highest cognitive complexity."""
+    """Print the functions with the highest cognitive complexity."""
     complexities = [function for density in densities for function in density.complexities]
     for place, name, score in sorted(complexities, key=lambda function: -function.score)[:number]:
         print(f"{score:>4}  {place} {name}")
@@ -341,7 +336,8 @@ def main() -> int:
             if room.rstrip("/") == options.room.rstrip("/")
         }
         if not rooms:
-            parser.error(f"there is no room {options.room}; rooms are {', '.join(sorted(package))}")
+            rooms_known = ", ".join(sorted(package))
+            parser.error(f"there is no room {options.room}; the rooms are {rooms_known}")
     densities = [density for room in rooms.values() for density in room]
     modules = {f"{PACKAGE.relative_to(ROOT).as_posix()}/{density.module}" for density in densities}
 

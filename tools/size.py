@@ -1,10 +1,10 @@
-"""Prints how large the project is. A report, never a gate.
+"""Prints how large the project is. This is a report, never a gate.
 
-It counts lines by room, and measures how long functions are and what a wheel weighs.
+It counts lines by room, and measures the length of functions and the size of wheels.
 
-``python tools/size.py [FOLDER]``: FOLDER holds the wheel; ``dist`` when left out. A line of code is
-one that holds more than space, a comment or a docstring; a function is as long as its lines of
-code, its signature included.
+``python tools/size.py [FOLDER]``: FOLDER holds the wheel; the default is ``dist``. A line of code
+holds more than white space, a comment or a docstring. The length of a function is its lines of
+code, including its signature.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def node_lines(node: ast.stmt) -> set[int]:
 
 
 def docstring_lines(node: ast.AST) -> set[int]:
-    """Return the line numbers of a node's docstring; empty where it has none."""
+    """Return the line numbers of a node's docstring; empty if it has none."""
     if not isinstance(node, _DOCUMENTED) or ast.get_docstring(node, clean=False) is None:
         return set()
     return node_lines(node.body[0])
 
 
 def code_lines(text: str) -> set[int]:
-    """Return the numbers of the lines of Python that hold code."""
+    """Return the numbers of the lines that hold code in a Python text."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     code = {
         line
@@ -81,12 +81,12 @@ def python_files(folder: Path) -> list[Path]:
 
 
 def count_code(paths: list[Path]) -> int:
-    """Return the lines of code of some files."""
+    """Return the number of lines of code in some files."""
     return sum(len(code_lines(path.read_text(encoding="utf-8"))) for path in paths)
 
 
 def count_text(folder: Path, *suffixes: str) -> int:
-    """Return the lines that are not empty of the files with these endings below a folder."""
+    """Return the number of non-empty lines in the files with these suffixes below a folder."""
     paths = (path for path in sorted(folder.rglob("*")) if path.suffix in suffixes)
     return sum(
         bool(line.strip())
@@ -96,15 +96,15 @@ def count_text(folder: Path, *suffixes: str) -> int:
 
 
 def print_rooms() -> None:
-    """Print the lines of each room and other folder, and the lines of tests per line of source."""
+    """Print the lines of each room and folder, and the lines of tests per line of source."""
     rooms: Counter[str] = Counter()
     for path in python_files(PACKAGE):
         rooms[room_of(path)] += count_code([path])
     for room, lines in rooms.most_common():
         print(f"{lines:>7,}  src  {room}")
     source, tests = rooms.total(), count_code(python_files(ROOT / "tests"))
-    print(f"{source:>7,}  src in all; {count_text(PACKAGE, '.toml'):,} lines of data besides")
-    print(f"{tests:>7,}  tests: {tests / source:.2f} a line of source")
+    print(f"{source:>7,}  src in total, plus {count_text(PACKAGE, '.toml'):,} lines of data")
+    print(f"{tests:>7,}  tests: {tests / source:.2f} per line of source")
     for folder in ("bench", "tools"):
         print(f"{count_code(python_files(ROOT / folder)):>7,}  {folder}")
     pages = sum(
@@ -116,7 +116,7 @@ def print_rooms() -> None:
 
 
 def print_functions() -> None:
-    """Print how long the functions of the package are."""
+    """Print the lengths of the package's functions."""
     found = sorted(function for path in python_files(PACKAGE) for function in functions(path))
     short = sum(length < LONG for length, _ in found)
     at = {

@@ -1,6 +1,6 @@
-"""Writes a BERT so small that docs can show what runs it.
+"""Writes a BERT so small that the docs can run it.
 
-It has nine words, and random numbers that are the same each time.
+It has nine words, and random weights that are the same each time.
 
 python tools/small_bert.py FOLDER
 """

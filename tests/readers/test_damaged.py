@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FUZZ = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "fuzz.py"))
-CORPUS, NAMES, hold = FUZZ["CORPUS"], FUZZ["NAMES"], FUZZ["hold"]
+CORPUS, NAMES, hold = FUZZ["CORPUS"], FUZZ["NAMES"], FUZZ["check"]
 KEPT = sorted(path for path in CORPUS.glob("*/*") if path.is_file())
 VALID = [path for path in KEPT if path.name.startswith("valid")]
 

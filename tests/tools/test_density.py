@@ -23,7 +23,7 @@ def measured(tool):
     return lambda text, module="room.py": tool["measure"](dedent(text), f"src/{module}", module)
 
 
-def said(breaches):
+def messages(breaches):
     return [f"{place}: {message}" for place, message in breaches]
 
 
@@ -69,7 +69,7 @@ def test_conditional_expressions(measured, text, conditionals):
     assert len(measured(text).conditionals) == conditionals
 
 
-def test_lines_are_those_that_are_not_blank(measured):
+def test_blank_lines_do_not_count(measured):
     assert measured('"""Doc.\n\nMore.\n"""\n\n# A comment.\n   \na = 1\n').lines == 5
 
 
@@ -126,8 +126,8 @@ def test_the_length_of_a_function(measured):
     }
 
 
-# sum_of_primes (without its jump to a label), words and my_method are examples of SonarSource's
-# paper, in Python.
+# sum_of_primes (without its jump to a label), words and my_method are the examples in SonarSource's
+# paper, written in Python.
 COMPLEXITIES = {
     "sum_of_primes": (
         """\
@@ -207,22 +207,22 @@ def test_cognitive_complexity(measured, name):
     ]
 
 
-def test_what_is_at_a_limit_is_no_breach(tool, measured):
+def test_a_value_at_a_limit_is_not_a_breach(tool, measured):
     body = "    a = 1\n" * 49
-    assert said(tool["own_breaches"](measured(f"def f():\n{body}"))) == []
-    assert said(tool["own_breaches"](measured(f"def f():\n{body}    a = 2\n"))) == [
+    assert messages(tool["own_breaches"](measured(f"def f():\n{body}"))) == []
+    assert messages(tool["own_breaches"](measured(f"def f():\n{body}    a = 2\n"))) == [
         "src/room.py:1: f: 51 lines, limit 50"
     ]
     branches = "    if a: pass\n" * 15
-    assert said(tool["own_breaches"](measured(f"def f(a):\n{branches}"))) == []
-    assert said(tool["own_breaches"](measured(f"def f(a):\n{branches}    if a: pass\n"))) == [
+    assert messages(tool["own_breaches"](measured(f"def f(a):\n{branches}"))) == []
+    assert messages(tool["own_breaches"](measured(f"def f(a):\n{branches}    if a: pass\n"))) == [
         "src/room.py:1: f: 16 cognitive complexity, limit 15"
     ]
 
 
 def test_long_lines_and_class_names_are_breaches(tool, measured):
     text = "class Kept:\n    class Told:\n        pass\n# " + "a" * 99
-    assert said(tool["own_breaches"](measured(text))) == [
+    assert messages(tool["own_breaches"](measured(text))) == [
         "src/room.py:4: line: 101 columns, limit 100",
         "src/room.py:2: class Told: the name does not say what it holds",
     ]
@@ -237,12 +237,12 @@ def test_long_lines_and_class_names_are_breaches(tool, measured):
 )
 def test_rates_are_of_all_files_together(tool, measured, line, most, name):
     dense, plain = measured(line * most, "dense.py"), measured("a\n" * (1000 - most), "plain.py")
-    assert said(tool["rate_breaches"]([dense, plain])) == []
+    assert messages(tool["rate_breaches"]([dense, plain])) == []
     dense, plain = (
         measured(line * (most + 1), "dense.py"),
         measured("a\n" * (999 - most), "plain.py"),
     )
-    breaches = said(tool["rate_breaches"]([dense, plain]))
+    breaches = messages(tool["rate_breaches"]([dense, plain]))
     assert breaches == [
         f"src/dense.py:{at}: {name}: {most + 1} per 1,000 lines, limit {most}"
         for at in range(1, most + 2)
@@ -253,7 +253,7 @@ def test_a_name_has_one_meaning(tool, measured):
     one = measured("class Row: pass\ndef read(): pass\ndef _help(): pass\n", "one.py")
     two = measured("def f():\n    class Row: pass\n    def read(): pass\n", "two.py")
     three = measured("async def read(): pass\nclass C:\n    def f(self): pass\n", "three.py")
-    assert said(tool["name_breaches"]([one, two, three], {})) == [
+    assert messages(tool["name_breaches"]([one, two, three], {})) == [
         "src/one.py:1: Row: 2 modules, limit 1 (one.py, two.py)",
         "src/two.py:2: Row: 2 modules, limit 1 (one.py, two.py)",
         "src/one.py:2: read: 2 modules, limit 1 (one.py, three.py)",
@@ -273,7 +273,7 @@ def test_twice_in_one_module_is_one_module(tool, measured):
 def test_a_private_function_may_stand_in_three_modules(tool, measured):
     densities = [measured("def _help(): pass\n", f"{number}.py") for number in range(4)]
     assert tool["name_breaches"](densities[:3], {}) == []
-    assert said(tool["name_breaches"](densities, {})) == [
+    assert messages(tool["name_breaches"](densities, {})) == [
         f"src/{number}.py:1: _help: 4 modules, limit 3 (0.py, 1.py, 2.py, 3.py)"
         for number in range(4)
     ]
@@ -292,7 +292,7 @@ def test_a_folder_with_one_meaning_counts_as_one_module(tool, measured):
 
 
 @pytest.mark.slow
-def test_every_meaning_is_of_functions_that_are_there(tool):
+def test_every_meaning_belongs_to_existing_functions(tool):
     meanings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["weighbridge"][
         "density"
     ]["meanings"]
@@ -307,7 +307,7 @@ def test_every_meaning_is_of_functions_that_are_there(tool):
 
 @pytest.fixture
 def command(tool, monkeypatch, tmp_path, capsys):
-    """Returns a function that runs the command on a package of one's own."""
+    """Return a function that runs the command on a package written for the test."""
     package = tmp_path / "src" / "weighbridge"
     package.mkdir(parents=True)
     monkeypatch.setitem(tool["main"].__globals__, "ROOT", tmp_path)
@@ -345,7 +345,7 @@ def test_the_command_prints_a_table_and_breaches(command):
     assert [line.split() for line in lines[2:5]] == [
         ["expr.py", "2", "0.0", "0.0", "0", "0.0%", "2", "0"],
         ["readers/", "6", "0.0", "0.0", "0", "16.7%", "4", "1"],
-        ["in", "all", "8", "0.0", "0.0", "0", "12.5%", "4", "1"],
+        ["total", "8", "0.0", "0.0", "0", "12.5%", "4", "1"],
     ]
     assert lines[5:] == BREACHES
 
@@ -355,18 +355,18 @@ def test_check_fails_on_a_breach(command):
     assert command(BAD, "--check")[0] == 1
 
 
-def test_a_room_alone(command):
+def test_a_single_room(command):
     status, lines = command(BAD, "--check", "--room", "expr.py")
     assert status == 1
     assert lines[4:] == [BREACHES[1], "breaches: 1"]
     assert command({}, "--room", "readers/") == command({}, "--room", "readers")
 
 
-def test_a_room_that_is_not_there(command, capsys):
+def test_an_unknown_room_is_refused(command, capsys):
     with pytest.raises(SystemExit) as stop:
         command(BAD, "--room", "attic")
     assert stop.value.code == 2
-    assert "there is no room attic; rooms are expr.py, readers/" in capsys.readouterr().err
+    assert "there is no room attic; the rooms are expr.py, readers/" in capsys.readouterr().err
 
 
 def test_the_worst_functions(command):

@@ -1,4 +1,4 @@
-"""What tools/mutants.py mutates, what it counts, and when it fails; mutmut itself is not run."""
+"""What tools/mutants.py mutates and counts, and when it fails; mutmut itself does not run."""
 
 import json
 import runpy
@@ -19,7 +19,7 @@ def tool():
 
 @pytest.fixture
 def target(tool, tmp_path):
-    """Return a module whose faults come to what a test says."""
+    """Return a module whose faults have the results that a test sets."""
 
     class Tried(tool["Target"]):
         workspace = tmp_path
@@ -64,7 +64,7 @@ def test_faults_that_a_test_notices_or_hangs_on_are_counted(
 
 
 @pytest.mark.parametrize("status", ["survived", "no tests", "not checked"])
-def test_a_fault_that_is_not_noticed_has_to_be_listed(
+def test_a_fault_that_is_not_noticed_must_be_listed(
     tool, target, tmp_path, monkeypatch, capsys, status
 ):
     names = target.come_to(["killed"] * 9 + [status])
@@ -91,7 +91,7 @@ def test_a_listed_fault_that_is_noticed_is_no_longer_listed(
     listing(monkeypatch, tool, tmp_path, [target.survivor(names[0])])
     assert tool["report"](target, names, is_all=False) == 0
     assert tool["report"](target, names, is_all=True) == 1
-    assert "yet it does not survive" in capsys.readouterr().out
+    assert "but it does not survive" in capsys.readouterr().out
 
 
 def test_every_listed_fault_has_a_reason_and_a_file(tool):

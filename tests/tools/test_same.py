@@ -1,4 +1,4 @@
-"""The tool that compares two versions: its command lines, and what it reports of them."""
+"""The tool that compares two versions: its command lines, and its report on their answers."""
 
 import importlib.util
 import re
@@ -19,7 +19,7 @@ same = importlib.util.module_from_spec(_SPEC)
 sys.modules["same"] = same
 _SPEC.loader.exec_module(same)
 
-needs_git = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="the sources are no checkout")
+needs_git = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout")
 VERSION = f'__version__ = "{__version__}"'
 
 
@@ -31,7 +31,7 @@ def lines() -> list[str]:
 
 @pytest.fixture
 def altered(tmp_path: Path) -> Path:
-    """Return a checkout like this one, but for one word: its version."""
+    """Return a checkout like this one except for its version."""
     tree = tmp_path / "altered"
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "src", tree / "src", ignore=ignored)
@@ -48,7 +48,7 @@ def compare(tmp_path: Path, before: object, after: object, only: str, *more: str
 # The command lines
 
 
-def test_there_are_enough_command_lines_and_each_is_one_of_its_own(lines: list[str]) -> None:
+def test_there_are_enough_command_lines_and_all_differ(lines: list[str]) -> None:
     assert len(lines) >= 300
     assert len(set(lines)) == len(lines)
     assert not [line for line in lines if re.search(r"\{\w", line)]
@@ -104,7 +104,7 @@ def test_a_version_answers_as_itself(
     assert re.match(r"(\d+) of \1 command lines have the same answer\.\n$", capsys.readouterr().out)
 
 
-def test_answers_that_are_kept_are_not_asked_for_again(
+def test_cached_answers_are_not_asked_for_again(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -137,7 +137,7 @@ def test_a_word_that_differs_is_shown(
     assert "+weighbridge altered\n" in out
 
 
-def test_a_difference_that_is_expected_is_none(
+def test_an_expected_difference_is_not_a_failure(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -169,7 +169,7 @@ def test_a_command_line_must_not_write_among_the_inputs(tmp_path: Path) -> None:
         same.check_untouched(inputs, tmp_path)
 
 
-def test_a_revision_that_is_none_cannot_be_compared(
+def test_an_unknown_revision_cannot_be_compared(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -177,7 +177,7 @@ def test_a_revision_that_is_none_cannot_be_compared(
     assert "no-such-revision" in capsys.readouterr().err
 
 
-# What the report says
+# The report
 
 
 def found(stdout: str = "", stderr: str = "", status: int | str = 0, **files: str) -> object:
@@ -192,18 +192,18 @@ def found(stdout: str = "", stderr: str = "", status: int | str = 0, **files: st
         (found(stderr="a"), found(stderr="b"), ["stderr"]),
         (found(status=0), found(status=1), ["exit status: 0 before, 1 after"]),
         (found(x="1"), found(x="2"), ["x before"]),
-        (found(x=""), found(), ["x: written by one of the two"]),
+        (found(x=""), found(), ["x: written by one version only"]),
         (found(status="timeout"), found(status="timeout"), ["BEFORE: ran", "AFTER: ran"]),
     ],
 )
-def test_what_differs_is_named(before: object, after: object, shown: list[str]) -> None:
+def test_differences_are_named(before: object, after: object, shown: list[str]) -> None:
     text = "\n".join(same.differences("weigh bert", before, after))
     assert bool(text) == bool(shown)
     for part in shown:
         assert part in text
 
 
-def test_a_traceback_is_wrong_on_both_sides_alike() -> None:
+def test_a_traceback_is_wrong_even_on_both_sides() -> None:
     failed = found(stderr="Traceback (most recent call last):\n  ...\nKeyError: 1", status=1)
     text = "\n".join(same.differences("weigh bert", failed, failed))
     assert "BEFORE: a traceback: KeyError: 1" in text
@@ -217,7 +217,7 @@ def test_a_long_difference_is_cut() -> None:
     assert re.fullmatch(r"… \d+ more lines", shown[-1])
 
 
-def test_what_a_machine_measures_may_differ_where_it_is_named_and_nowhere_else() -> None:
+def test_measurements_may_differ_where_they_are_listed_and_nowhere_else() -> None:
     first, second = "step_seconds   0.0006  0.0032  5.1", "step_seconds 0.0106  0.0132  1.2"
     assert same.differences("measure bert", found(first), found(second)) == []
     assert same.differences("weigh bert", found(first), found(second)) != []
@@ -225,12 +225,12 @@ def test_what_a_machine_measures_may_differ_where_it_is_named_and_nowhere_else()
     assert same.differences("measure bert", *other) != []
 
 
-def test_a_pattern_that_fits_no_difference_is_an_error(
+def test_an_expected_difference_that_does_not_occur_is_an_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     different = {"weigh a": ["stdout"]}
     assert same.report(different, ["weigh a", "tree a"], ["weigh *"], complete=True) == 0
     assert same.report(different, ["weigh a", "tree a"], ["weigh *", "tree *"], complete=False) == 2
-    assert "no difference fits the expected one: tree *" in capsys.readouterr().out
+    assert "expected a difference, but found none: tree *" in capsys.readouterr().out
     assert same.report(different, ["weigh a"], ["weigh *", "explain *"], complete=False) == 0
     assert same.report(different, ["weigh a"], ["weigh *", "explain *"], complete=True) == 2
