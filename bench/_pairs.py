@@ -1,7 +1,6 @@
-"""Paired measurements: two things are timed in turn, A B A B, and each pair gives one ratio.
+"""Paired measurements: two things are timed alternately, A B A B, and each pair gives one ratio.
 
-What slows the machine for a while slows both halves of a pair, so that a ratio says more than two
-times do.
+A slow phase of the machine slows both halves of a pair, so ratios are more reliable than times.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# A process's ru_maxrss is never below that of the process that started it, so a small one starts
-# them: Python without its site. It times one command with its output thrown away, and says seconds,
-# peak KiB and exit status.
+# A process's ru_maxrss is never below that of its parent, so the launcher is small: Python without
+# its site module. It times one command, discards its output, and prints seconds, peak KiB and exit
+# status.
 _LAUNCHER = """
 import os, sys, time
 quiet = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
@@ -30,28 +29,28 @@ print(time.perf_counter() - start, usage.ru_maxrss, os.waitstatus_to_exitcode(st
 """
 
 
-# Compiled once, by the run that does not count, as pip does when it installs.
+# Bytecode is compiled once, by the warm-up run, as pip does when it installs.
 _ENVIRONMENT = {
     name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
 }
 
 
 class Run(NamedTuple):
-    """What one whole process took."""
+    """The time and memory that one whole process took."""
 
     seconds: float
     peak_kib: float
 
 
 class Pair(NamedTuple):
-    """One of A and one of B, measured right after each other."""
+    """One measurement of A and one of B, taken right after each other."""
 
     a: float
     b: float
 
 
 def process(command: Sequence[str]) -> Run:
-    """Run a command to its end; the first word is the path of the program."""
+    """Run a command to its end; its first word is the path of the program."""
     launch = [sys.executable, "-I", "-S", "-c", _LAUNCHER, *command]
     done = subprocess.run(launch, capture_output=True, text=True, check=True, env=_ENVIRONMENT)
     seconds, peak_kib, status = done.stdout.split()
@@ -61,9 +60,9 @@ def process(command: Sequence[str]) -> Run:
 
 
 def processes(a: Sequence[str], b: Sequence[str], runs: int) -> tuple[list[Pair], list[Pair]]:
-    """Return the pairs of seconds and of peak KiB of two commands that run in turn.
+    """Return the pairs of seconds and of peak KiB of two commands that run alternately.
 
-    One run of each, which does not count, comes first.
+    A warm-up run of each comes first.
     """
     process(a), process(b)
     found = [(process(a), process(b)) for _ in range(runs)]
@@ -72,7 +71,7 @@ def processes(a: Sequence[str], b: Sequence[str], runs: int) -> tuple[list[Pair]
 
 
 def calls(a: Callable[[], float], b: Callable[[], float], runs: int) -> list[Pair]:
-    """Take two measurements in turn, after one of each that does not count."""
+    """Take two measurements alternately, after a warm-up of each."""
     a(), b()
     return [Pair(a(), b()) for _ in range(runs)]
 
@@ -80,9 +79,9 @@ def calls(a: Callable[[], float], b: Callable[[], float], runs: int) -> list[Pai
 def seconds_each(
     call: Callable[[], object], before: str | Callable[[], object] = "pass"
 ) -> Callable[[], float]:
-    """Return what measures the seconds of one call, the mean of as many as take 0.2 seconds.
+    """Return a function that measures the seconds of one call, as the mean over 0.2 seconds.
 
-    Garbage is not collected meanwhile, unless what is called before enables it.
+    Garbage collection is off meanwhile, unless the call before it enables it.
     """
     timer = Timer(call, before)
 
@@ -94,19 +93,19 @@ def seconds_each(
 
 
 def ratios(pairs: Sequence[Pair]) -> str:
-    """Write the ratio A / B: its median over the pairs, least and most."""
+    """Format the ratio A / B: median, minimum and maximum over the pairs."""
     found = [pair.a / pair.b for pair in pairs]
     return f"{_short(median(found))} ({_short(min(found))}–{_short(max(found))})"
 
 
 def medians(pairs: Sequence[Pair], unit: float, name: str) -> str:
-    """Write the medians of A and of B, each divided by a unit."""
+    """Format the medians of A and of B, each divided by a unit."""
     a, b = median(pair.a for pair in pairs), median(pair.b for pair in pairs)
     return f"{_short(a / unit)} {name} against {_short(b / unit)} {name}"
 
 
 def machine() -> str:
-    """Say what the figures were measured on."""
+    """Describe the machine that takes the measurements."""
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     system = f"{platform.system()} {platform.machine()}"
     return (

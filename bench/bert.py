@@ -1,11 +1,11 @@
-"""Our BERT beside transformers', in turn: forward and training steps.
+"""Compares our BERT with transformers', alternately: forward and training steps.
 
 The sentences of a batch have mixed lengths, or equal ones.
 
-Run it as ``python bench/bert.py`` with the Python that weighbridge[torch] and transformers are
-installed in. Both have the same random weights, and the script prints how far apart what they give
-is. Without dropout, since masks that are drawn for padding too are others. The matmul peak is that
-of the best of several square matrices in the same run.
+Run it as ``python bench/bert.py`` with the Python in which weighbridge[torch] and transformers are
+installed. Both models have the same random weights, and the script prints the difference of their
+outputs. Dropout is off, since masks drawn for padding would differ. The matmul peak is the best of
+several square matrices in the same run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from weighbridge.torch.bert import BertConfig, BertForSequenceClassification
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LEAST, MOST = 8, 40  # pairs, as many as take half a minute
+LEAST, MOST = 8, 40  # pairs; within these limits, as many as half a minute allows
 HALF_A_MINUTE = 30
 SENTENCES = 16
 SHORTEST, LONGEST = 8, 128
@@ -48,7 +48,7 @@ SIZES = {
 
 
 class Batch(NamedTuple):
-    """Sentences as both models take them, and their classes."""
+    """Sentences as inputs of both models, and their classes."""
 
     input_ids: torch.Tensor
     attention_mask: torch.Tensor
@@ -56,7 +56,7 @@ class Batch(NamedTuple):
 
     @property
     def real(self) -> float:
-        """The share of places that hold a token."""
+        """The share of positions that hold a token."""
         return self.attention_mask.float().mean().item()
 
 
@@ -69,7 +69,7 @@ def batch(lengths: list[int]) -> Batch:
 
 
 def both(sizes: dict[str, int], attention: str = "sdpa") -> tuple[Any, Any]:
-    """Return transformers' classifier and ours, of the same random weights, without dropout."""
+    """Return transformers' classifier and ours, with the same random weights, without dropout."""
     fields: dict[str, Any] = {
         **sizes,
         "hidden_dropout_prob": 0.0,
@@ -99,7 +99,7 @@ def step(model: Any, optimizer: torch.optim.Optimizer, given: Batch) -> None:
 
 
 def seconds(call: Callable[[], object]) -> Callable[[], float]:
-    """Return what measures the seconds of one call."""
+    """Return a function that measures the seconds of one call."""
 
     def measure() -> float:
         start = perf_counter()
@@ -110,9 +110,9 @@ def seconds(call: Callable[[], object]) -> Callable[[], float]:
 
 
 def turns(theirs: Callable[[], float], ours: Callable[[], float]) -> list[Pair]:
-    """Measure both in turn; which of the two comes first alternates.
+    """Measure both alternately; they also alternate in coming first.
 
-    The allocator favours one that always comes second.
+    The allocator favours a model that always comes second.
     """
     theirs(), ours()
     began, pairs = perf_counter(), list[Pair]()
@@ -126,7 +126,7 @@ def turns(theirs: Callable[[], float], ours: Callable[[], float]) -> list[Pair]:
 
 
 def peak() -> float:
-    """Return the FLOP/s of a large matmul: the best size's median."""
+    """Return the FLOP/s of a large matmul: the median of the best size."""
     rates = []
     for size in (512, 1024, 2048):
         matrix = torch.randn(size, size)
@@ -138,7 +138,7 @@ def peak() -> float:
 def matmul_flops(model: Any, given: Batch) -> int:
     """Return the matmul FLOPs of our forward pass.
 
-    Attention runs a step at a time, so that the counter sees it.
+    Attention is eager, so the counter sees its products.
     """
     model.config.attention = "eager"
     with FlopCounterMode(display=False) as counter:
@@ -150,13 +150,13 @@ def matmul_flops(model: Any, given: Batch) -> int:
 def main() -> None:
     """Print every comparison."""
     torch.manual_seed(0)
-    draw = random.Random(0)  # noqa: S311  # lengths are no secret
+    draw = random.Random(0)  # noqa: S311  # lengths are not secret
     mixed = [draw.randint(SHORTEST, LONGEST) for _ in range(SENTENCES)]
     mixed[0] = LONGEST
     batches = {"mixed": batch(mixed), "equal": batch([LONGEST] * SENTENCES)}
     print(
-        f"transformers / ours, in turn, each first every second time; {machine()}\n"
-        f"ratio of {LEAST} to {MOST} pairs, as many as take half a minute, as median (least–most)"
+        f"transformers / ours, alternately, each first every second time; {machine()}\n"
+        f"ratios of {LEAST} to {MOST} pairs, measured for half a minute: median (min–max)"
     )
     for name, sizes in SIZES.items():
         theirs, ours = both(sizes)
@@ -171,8 +171,8 @@ def main() -> None:
             apart = (expected[places] - found[places]).abs().max().item()
             print(
                 f"{name}, {SENTENCES} sentences of {kind} lengths, "
-                f"{given.real:.0%} of the places real; "
-                f"{apart:.1e} apart"
+                f"{given.real:.0%} of the positions hold a token; "
+                f"outputs differ by {apart:.1e}"
             )
             pairs = turns(
                 seconds(partial(forward, theirs, given)), seconds(partial(forward, ours, given))

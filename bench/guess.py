@@ -1,7 +1,7 @@
-"""How good guesses are, measured on the files of released models, made from their configs.
+"""Measures how good guesses are, on the files of released models, made from their configs.
 
-``python bench/guess.py`` prints for how many the guess is exact, for how many the family that they
-are of is among the exact ones, and first, for how many every field of heads is as in the config,
+``python bench/guess.py`` prints for how many models the guess is exact, for how many their own
+family is among the exact ones, and first, for how many all fields on heads agree with the config,
 and how long a guess takes.
 """
 
@@ -28,7 +28,7 @@ MOST_TENSORS = 9_000
 
 
 def released() -> Iterator[tuple[Model, StoredCheckpoint]]:
-    """Yield each released model that can be weighed, and the file that its class would have."""
+    """Yield each released model that can be weighed, with the file that its class would have."""
     for path in sorted([*DATA.glob("real/*.json"), *DATA.glob("configs/*.json")]):
         try:
             model = models.find(path)
@@ -44,7 +44,7 @@ def released() -> Iterator[tuple[Model, StoredCheckpoint]]:
 
 
 def main() -> None:
-    """Guess each, and count."""
+    """Guess each model, and count the hits."""
     exact = own = first = heads = 0
     seconds = []
     for model, found in released():
@@ -63,12 +63,12 @@ def main() -> None:
         f"{len(seconds)} released models: {exact} guessed exactly, "
         f"{own} with their own family among those that fit,"
     )
-    print(f"{first} with it as the first, {heads} with every field of heads as in the config;")
-    print(f"{statistics.median(seconds):.2f} s the median, {max(seconds):.2f} s the longest")
+    print(f"{first} with it first, {heads} with all fields on heads as in the config;")
+    print(f"median {statistics.median(seconds):.2f} s, longest {max(seconds):.2f} s")
 
 
 def of_heads(model: Model) -> list[str]:
-    """Return the fields that are numbers of heads, or their sizes."""
+    """Return the fields for the number or size of heads."""
     return [name for name in model.blueprint.fields if "head" in name]
 
 

@@ -1,9 +1,8 @@
-"""Checkpoint headers: `weighbridge.readers.read` beside the libraries that write the formats.
+"""Compares `weighbridge.readers.read` with the libraries that write the formats, on headers.
 
-Run it as ``python bench/headers.py`` with the Python that weighbridge is installed in. What
-compares with safetensors (and NumPy), gguf or PyTorch needs that library too, and is left out
-without it. The files are made in a temporary folder: their headers are whole, and their data is
-empty space.
+Run it as ``python bench/headers.py`` with the Python in which weighbridge is installed. The
+comparisons with safetensors (and NumPy), gguf and PyTorch need these libraries, and are left out
+without them. The files are made in a temporary folder, with complete headers and a hole for data.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ LAYER = {
     },
 }
 
-# The same list by the reference library; a whole process of it writes the list as JSON.
+# The same list from the reference library; as a whole process it writes the list as JSON.
 SAFETENSORS = """
 from safetensors import safe_open
 def tensors(paths):
@@ -63,14 +62,14 @@ INSPECT = (sys.executable, "-m", "weighbridge", "inspect", "--by", "tensor", "--
 
 
 def ours(path: str) -> list[Tensor]:
-    """List what a checkpoint holds: names, shapes and dtypes, which are what safe_open tells."""
+    """List the names, shapes and dtypes in a checkpoint, as safe_open gives them."""
     return [row[:3] for row in read(path).rows]
 
 
 def compare(
     title: str, reference: Callable[[], object], call: Callable[[], object], pairs: int = PAIRS
 ) -> None:
-    """Print how long one call takes beside the other, in this process."""
+    """Print how the times of two calls compare, in this process."""
     found = calls(seconds_each(reference, gc.enable), seconds_each(call, gc.enable), pairs)
     print(f"{title}, {pairs} pairs\n  wall time  × {ratios(found)}: {medians(found, 1e-3, 'ms')}")
 
@@ -78,7 +77,7 @@ def compare(
 def compare_processes(
     title: str, reference: tuple[str, ...], command: tuple[str, ...], pairs: int = PAIRS
 ) -> None:
-    """Print what one whole process takes beside the other, wall time and peak memory."""
+    """Print how two whole processes compare, in wall time and peak memory."""
     seconds, peak_kib = processes(reference, command, pairs)
     print(
         f"{title}, {pairs} pairs\n  wall time  × {ratios(seconds)}: {medians(seconds, 1e-3, 'ms')}"
@@ -87,7 +86,7 @@ def compare_processes(
 
 
 def layers() -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield names and shapes, layer by layer, with no end."""
+    """Yield names and shapes, layer by layer, without end."""
     layer = 0
     while True:
         yield from ((f"model.layers.{layer}.{name}", shape) for name, shape in LAYER.items())
@@ -95,7 +94,7 @@ def layers() -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def write_safetensors(path: Path, tensors: Iterable[tuple[str, tuple[int, ...]]]) -> None:
-    """Write a safetensors file as its library does, of float32, with a hole for its data."""
+    """Write a float32 safetensors file as its library does, with a hole for its data."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, shape in tensors:
@@ -109,7 +108,7 @@ def write_safetensors(path: Path, tensors: Iterable[tuple[str, tuple[int, ...]]]
 
 
 def weighed(shape: tuple[int, ...]) -> int:
-    """Return the bytes of a tensor of float32."""
+    """Return the size of a float32 tensor in bytes."""
     elements = 1
     for size in shape:
         elements *= size
@@ -119,7 +118,7 @@ def weighed(shape: tuple[int, ...]) -> int:
 def safetensors(folder: Path) -> None:
     """Print the comparisons with safetensors.
 
-    They are of 100 shards, of one large file, and of one small file as a whole process.
+    They read 100 shards, one large file, and one small file as a whole process.
     """
     scope: dict[str, Any] = {}
     exec(SAFETENSORS, scope)  # noqa: S102  the text above
@@ -135,7 +134,7 @@ def safetensors(folder: Path) -> None:
     paths = [str(path) for path in sorted(shards.iterdir())]
     both = partial(reference, paths), partial(ours, str(shards))
     compare("safe_open of 100 shards, 20,000 tensors / readers.read of the folder", *both)
-    print(f"  both list the same: {sorted(both[0]()) == sorted(both[1]())}")
+    print(f"  the lists are equal: {sorted(both[0]()) == sorted(both[1]())}")
     index = shards / "model.safetensors.index.json"
     index.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
     compare("the same, without an index / with the index too", *both)
@@ -203,10 +202,8 @@ def pytorch(folder: Path) -> None:
 
 
 def main() -> None:
-    """Print the comparisons with each library that is there."""
-    print(
-        f"reference / weighbridge, in turn, ratio of each pair as median (least–most); {machine()}"
-    )
+    """Print the comparisons with each installed library."""
+    print(f"reference / weighbridge, alternately, ratios of pairs: median (min–max); {machine()}")
     with tempfile.TemporaryDirectory() as folder:
         for library, comparison in (
             ("safetensors", safetensors),

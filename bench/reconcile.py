@@ -1,9 +1,8 @@
-"""How long the search for a way of counting takes, for a number that no way gives.
+"""Measures the search for a way of counting, for a number that no way of counting gives.
 
-It measures every shipped family.
-
-``python bench/reconcile.py`` prints the median and the slowest families, of a number of parameters
-and of one of bytes, and how many times as long it takes as weighing the same family.
+``python bench/reconcile.py`` searches in every shipped family, for a number of parameters and for a
+number of bytes. It prints the median time, the slowest families, and how many times longer than
+weighing the family the search takes.
 """
 
 from __future__ import annotations
@@ -44,8 +43,9 @@ def main() -> None:
             f"{family} {spent:.2f} s" for spent, family in sorted(taken, reverse=True)[:_SLOWEST]
         )
         usual = statistics.median(spent for spent, _ in taken)
-        print(f"{stated} in {len(taken)} families: {usual * 1000:.0f} ms the median,")
-        print(f"× {statistics.median(ratios):.1f} of weighing the same family; the slowest: {slow}")
+        times = statistics.median(ratios)
+        print(f"{stated} in {len(taken)} families: median {usual * 1000:.0f} ms,")
+        print(f"{times:.1f} times the time of weighing the same family; the slowest: {slow}")
 
 
 if __name__ == "__main__":

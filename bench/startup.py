@@ -1,8 +1,8 @@
-"""What a process of `weighbridge weigh bert-base-chinese` costs.
+"""Measures the cost of a process that runs `weighbridge weigh bert-base-chinese`.
 
 It is compared with starting Python, and with transformers.
 
-Run it as ``python bench/startup.py`` with the Python that weighbridge is installed in; the last
+Run it as ``python bench/startup.py`` with the Python in which weighbridge is installed; the last
 comparison needs transformers too.
 """
 
@@ -20,7 +20,7 @@ WEIGH = ("weigh", "bert-base-chinese")
 MODULE = (sys.executable, "-m", "weighbridge", *WEIGH)
 SCRIPT = (str(Path(sys.executable).with_name("weighbridge")), *WEIGH)
 NOTHING = (sys.executable, "-c", "pass")
-# The same count by building the model without its numbers.
+# The same count, from the model built without weights.
 REFERENCE = """
 import torch, transformers
 with torch.device("meta"):
@@ -30,7 +30,7 @@ print(sum(tensor.numel() for tensor in model.parameters()))
 
 
 def compare(title: str, a: tuple[str, ...], b: tuple[str, ...], runs: int) -> None:
-    """Print how two commands compare over pairs of runs, wall time and peak memory."""
+    """Print how two commands compare over pairs of runs, in wall time and peak memory."""
     seconds, peak_kib = processes(a, b, runs)
     print(f"{title}, {runs} pairs")
     print(f"  wall time  × {ratios(seconds)}: {medians(seconds, 1e-3, 'ms')}")
@@ -39,7 +39,7 @@ def compare(title: str, a: tuple[str, ...], b: tuple[str, ...], runs: int) -> No
 
 def main() -> None:
     """Print the three comparisons."""
-    print(f"whole processes in turn, ratio of each pair as median (least–most); {machine()}")
+    print(f"whole processes, alternately, ratios of pairs: median (min–max); {machine()}")
     if Path(SCRIPT[0]).exists():
         compare("weighbridge weigh bert-base-chinese / python -c pass", SCRIPT, NOTHING, RUNS)
     compare("python -m weighbridge weigh bert-base-chinese / python -c pass", MODULE, NOTHING, RUNS)

@@ -1,8 +1,8 @@
-"""What `weigh(config).parameters` costs in one process, all read and imported.
+"""Measures the cost of `weigh(config).parameters` in one process, with everything loaded.
 
-It is compared with the meta device, and over many layers.
+It is compared with the meta device, and for many layers.
 
-Run it as ``python bench/warm.py`` with the Python that weighbridge is installed in; the first
+Run it as ``python bench/warm.py`` with the Python in which weighbridge is installed; the first
 comparison needs transformers too.
 """
 
@@ -29,7 +29,7 @@ def count(config: dict[str, Any]) -> int:
 
 
 def reference(config: dict[str, Any]) -> Callable[[], int]:
-    """Return what counts the parameters of a model that it builds on the meta device each time."""
+    """Return a function that builds a model on the meta device and counts its parameters."""
     import torch  # noqa: PLC0415
     import transformers  # noqa: PLC0415
 
@@ -47,7 +47,7 @@ def main() -> None:
     """Print both comparisons."""
     config = {"model_type": "bert", **released()[MODEL]["config"]}
     weighing = seconds_each(partial(count, config))
-    print(f"one process, warm, in turn, ratio of each pair as median (least–most); {machine()}")
+    print(f"one process, warm, alternately, ratios of pairs: median (min–max); {machine()}")
     if importlib.util.find_spec("transformers"):
         build = reference(config)
         pairs = calls(seconds_each(build), weighing, PAIRS)

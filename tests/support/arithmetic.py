@@ -1,4 +1,4 @@
-"""The arithmetic that an article prints, worked out as a reader would."""
+"""Evaluates the arithmetic that an article prints, as a reader would."""
 
 import re
 
@@ -6,7 +6,7 @@ SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 
 
 def value_of(written):
-    """Work out a line of numbers as a reader would, independently of the code that wrote it."""
+    """Evaluate a line of numbers as a reader would, independently of the code that wrote it."""
     python = re.sub(
         r"[⁰¹²³⁴⁵⁶⁷⁸⁹]+", lambda power: "**" + power[0].translate(SUPERSCRIPTS), written
     )

@@ -2,9 +2,8 @@
 
 They are in two languages and three notations, with mistakes and without.
 
-The figures are those of derivations that were published; the sentences are ours. What stands in [[
-]] is a formula, and what stands in { } a figure that is wrong in the one version and right in the
-other.
+The figures come from published derivations; the sentences are ours. Text in [[ ]] is a formula, and
+{ } holds the name of a figure that is wrong in one version and right in the other.
 """
 
 import re
@@ -14,14 +13,14 @@ LANGUAGES = ("en", "zh")
 
 
 class Mistake(NamedTuple):
-    """A slip that an article has: what it states, and what is right."""
+    """A mistake in an article: what it states, and what is right."""
 
     stated: str
     correct: str
 
 
 class Article(NamedTuple):
-    """An article in both languages, and its slips by the name that stands in { }."""
+    """An article in both languages, and its mistakes by the name in { }."""
 
     texts: dict[str, str]
     mistakes: dict[str, Mistake]

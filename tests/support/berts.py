@@ -1,4 +1,4 @@
-"""Small BERTs with random numbers, saved as checkpoints by transformers or by our own classes."""
+"""Small BERTs with random weights, saved as checkpoints by transformers or by our own classes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write_vocabulary(folder: Path, words: list[str] = WORDS) -> None:
 
 
 def model(class_name: str, seed: int = 0, **fields: Any) -> Any:
-    """Return transformers' model of random weights, large enough that no two answers are alike."""
+    """Return a transformers model with random weights, large enough that all answers differ."""
     torch.manual_seed(seed)
     made = getattr(reference, class_name)(BertConfig(**{**SIZES, **fields})).eval()
     for parameter in made.parameters():
@@ -60,7 +60,7 @@ def model(class_name: str, seed: int = 0, **fields: Any) -> Any:
 
 
 def write(folder: Path, class_name: str = "BertModel", **fields: Any) -> Any:
-    """Write a checkpoint with its vocabulary, and return the model that is in it."""
+    """Write a checkpoint with its vocabulary, and return its model."""
     made = model(class_name, **fields)
     made.save_pretrained(folder)
     write_vocabulary(folder)
@@ -73,7 +73,7 @@ def change(folder: Path, **fields: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
 
 
-# Of our own classes
+# With our own classes
 
 SMALL = {
     "hidden_size": 24,
@@ -87,7 +87,7 @@ SMALL = {
 def save(
     folder: Path, class_name: str = "BertModel", words: list[str] | None = None, **fields: object
 ) -> Path:
-    """Write a checkpoint of a class, with the words of bert-base-chinese when none are given."""
+    """Write a checkpoint of a class; the vocabulary of bert-base-chinese is the default."""
     folder.mkdir(parents=True, exist_ok=True)
     text = (
         "\n".join(words)

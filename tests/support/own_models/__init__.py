@@ -1,1 +1,1 @@
-"""Small torch modules as users write them, one a kind of config, to be derived."""
+"""Small torch modules as users write them, one for each kind of config, to be derived."""

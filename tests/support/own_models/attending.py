@@ -1,4 +1,4 @@
-"""A small language model whose config chooses its attention, with a head; it runs."""
+"""A small language model with a head that can run; its config selects the attention."""
 
 from __future__ import annotations
 

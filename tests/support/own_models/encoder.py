@@ -1,4 +1,4 @@
-"""An encoder of a dict, with a dict inside, as notebooks have it; and one of torch's own layers."""
+"""An encoder configured by nested dicts, as in notebooks; and one with torch's own layers."""
 
 from __future__ import annotations
 

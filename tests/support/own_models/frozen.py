@@ -1,4 +1,4 @@
-"""A frozen dataclass with another inside and a size without default; and a task class."""
+"""A model with a frozen dataclass, one more inside it, and a size without default; a task class."""
 
 from __future__ import annotations
 

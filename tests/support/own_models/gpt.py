@@ -1,4 +1,4 @@
-"""A decoder of a dataclass: grouped heads, tied weights, sizes that follow from others."""
+"""A decoder with a dataclass as config: grouped heads, tied weights, computed sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A decoder as its authors published it: rounded sizes, with a factor that is null by default."""
+"""A decoder as its authors published it: rounded sizes, and a factor that is null by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mixture of experts of a plain class with attributes; some layers have experts."""
+"""A mixture of experts with a plain class as config; some layers have experts."""
 
 from __future__ import annotations
 

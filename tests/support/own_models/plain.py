@@ -1,4 +1,4 @@
-"""Models of a constructor's arguments, of torch's layers, of a class that changes its arguments."""
+"""Models with constructor arguments, torch's own layers, or a config that changes its arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import nn
 
 
 class TorchEncoder(nn.Module):
-    """Of arguments alone, one of which has no default; its layers are torch's own, copied by it."""
+    """Has no config but arguments, one without a default; its layers are torch's own, copied."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class TorchEncoder(nn.Module):
 
 
 class Sizes:
-    """Keeps its arguments under other names, one of them rounded up, and works out a list."""
+    """Keeps its arguments under other names, one of them rounded up, and computes a list."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Shape(NamedTuple):
 
 
 class Exact(nn.Module):
-    """Asks for truth by identity: what remembers passes, and builds something else."""
+    """Compares with True by identity: values that remember pass, and build something else."""
 
     def __init__(self, width: int = 6, wide: bool = True) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class Exact(nn.Module):
 
 
 class Picky(nn.Module):
-    """Asks for types by name and for truth by identity, which nothing that remembers bears."""
+    """Checks types by name and compares with True by identity: values that remember fail both."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What goes wrong: modules that sleep, end their process, or need what nobody can give."""
+"""Modules that go wrong: they sleep, end their process, or need more than a config."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Empty(nn.Module):
 
 
 class Talks(nn.Linear):
-    """Talks on stdout, where data goes, whenever it is made."""
+    """Prints on stdout, where data goes, whenever it is built."""
 
     def __init__(self, width: int = 8, factor: int = 2) -> None:
         print("made of", width)

@@ -1,4 +1,4 @@
-"""A vision encoder of a pydantic model with a config inside, and a ramp read item by item."""
+"""A vision encoder with nested pydantic models as config; it reads the items of a linspace."""
 
 from __future__ import annotations
 
