@@ -8,16 +8,14 @@ from weighbridge.blueprint import schema as blueprint
 from weighbridge.data import LANGUAGES, read_toml
 from weighbridge.render.messages import translation
 
-HOLES = {
-    hole: family
-    for family in blueprint.families()
-    for hole in read_toml(f"blueprints/{family}.toml")["proof"]["holes"]
-}
-IS_CODE = "__init__: `"  # a hole that quotes a line of code has no words of its own
+QUOTES_CODE = "__init__: `"  # such a hole is a line of code, without words of its own
 
 
 @pytest.mark.parametrize("lang", LANGUAGES[1:])
 def test_every_hole_of_a_shipped_blueprint_is_translated(lang: str) -> None:
-    in_words = [hole for hole in HOLES if IS_CODE not in hole]
-    assert len(in_words) > 100
+    holes: set[str] = set()
+    for family in blueprint.families():
+        holes.update(read_toml(f"blueprints/{family}.toml")["proof"]["holes"])
+    in_words = [hole for hole in holes if QUOTES_CODE not in hole]
+    assert len(in_words) > 50
     assert [hole for hole in in_words if translation(hole, lang) is None] == []
