@@ -132,7 +132,7 @@ def test_a_count_that_differs_is_status_1_and_named(
 ) -> None:
     monkeypatch.setattr(costs, "weight_bytes", lambda _: 4)
     assert main(["measure", "bert", *WORDS, "--seq", "8"]) == 1
-    assert "Not as predicted: weight_bytes." in capsys.readouterr().out
+    assert "Different from the prediction: weight_bytes." in capsys.readouterr().out
 
 
 def test_both_languages_say_the_same() -> None:

@@ -221,7 +221,7 @@ def test_a_long_text_is_cut_and_said_so(small, form, tmp_path, capsys):
     said = capsys.readouterr()
     assert (
         said.err
-        == f"weighbridge: note: the first {MOST_DRAWN} tokens are drawn, and 18 more are not\n"
+        == f"weighbridge: note: only the first {MOST_DRAWN} of {MOST_DRAWN + 18} tokens are drawn\n"
     )
     assert "tokens: 64" in said.out
 
@@ -278,13 +278,13 @@ BAD = [
         "a.pdf",
         (
             "the suffix does not name a picture format (suffix = '.pdf')."
-            " Name a file that ends in .html, .svg or .png."
+            " Use a file name that ends in .html, .svg or .png."
         ),
     ),
     ("a", "the suffix does not name a picture format"),
     ("none/a.svg", "there is no such folder"),
-    (".", "told by its suffix"),
-    ("folder.svg", "is there, and is no picture"),
+    (".", "the suffix does not name a picture format"),
+    ("folder.svg", "already exists and is not a picture"),
 ]
 
 

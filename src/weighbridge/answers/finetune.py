@@ -1,4 +1,4 @@
-"""Fine-tuning: what a run will weigh, how good its result is, and what it did weigh."""
+"""Fine-tuning: the predicted costs of a run, the quality of its result, the measured costs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from weighbridge.render.document import Block
 
-_MOST_CLASSES = 8  # of a confusion matrix in 80 columns
+_MOST_CLASSES = 8  # that a confusion matrix shows in 80 columns
 _LONGEST_LABEL = 24
 
 
 def forecast(predicted: Mapping[str, Any], run: Mapping[str, Any], lang: str = "en") -> str:
-    """Write what a run will do, and what it will weigh, for a terminal."""
+    """Describe a run and its predicted costs, for a terminal."""
     texts = _finetune_words(lang)
     rows = []
     for name, field, show in _WEIGHED:
@@ -33,7 +33,7 @@ def forecast(predicted: Mapping[str, Any], run: Mapping[str, Any], lang: str = "
 
 
 def evaluated(step: int, steps: int, scores: Mapping[str, Any], lang: str = "en") -> str:
-    """Write the scores of an evaluation in a line."""
+    """Write the scores of an evaluation on one line."""
     names = ("training_loss", "loss", "accuracy", "f1")
     shown = {name: units.fixed(scores[name], 3) for name in names}
     return _finetune_words(lang)["evaluated"].format(
@@ -59,7 +59,7 @@ def _described(run: Mapping[str, Any], texts: Mapping[str, str]) -> Iterator[str
 
 
 class Finetuned(Answer):
-    """What `weighbridge finetune` returns: the JSON that it writes to its folder."""
+    """The answer of `weighbridge finetune`: the JSON that it writes to its folder."""
 
     def __init__(self, result: Mapping[str, Any]) -> None:
         self.result = dict(result)
@@ -69,7 +69,7 @@ class Finetuned(Answer):
         return self.result
 
     def document(self, lang: str = "en") -> Document:
-        """Return the result: the scores, the history, and what the run weighed."""
+        """Return the result: the scores, the history, and the costs of the run."""
         texts, scores, labels = _finetune_words(lang), self.result["scores"], self._labels
         heading = texts["accuracy"].format(
             accuracy=units.fixed(scores["accuracy"], 3), texts=units.count(scores["texts"])
@@ -167,7 +167,7 @@ def _weight(
     show: Callable[[Any, Mapping[str, str]], str],
     texts: Mapping[str, str],
 ) -> str:
-    """Write a value; empty where there is none."""
+    """Write a value; empty if there is none."""
     if values.get(field) is None:
         return ""
     return show(values[field], texts)
@@ -188,5 +188,5 @@ _WEIGHED: tuple[tuple[str, str, Callable[[Any, Mapping[str, str]], str]], ...] =
 
 
 def _finetune_words(lang: str) -> dict[str, str]:
-    """Return the words of fine-tuning in a language, those of all tables among them."""
+    """Return the words of fine-tuning in a language, including those of all tables."""
     return {**words(lang), **data.read_toml(f"words/finetune.{lang}.toml")}

@@ -1,4 +1,4 @@
-"""A measurement: what was predicted, what was measured, and their ratio on one line each."""
+"""A measurement: each quantity as predicted and as measured, and their ratio, on one line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Measuring(Answer):
 
     @property
     def status(self) -> int:
-        """The exit status: 1 where a count is not as it was predicted."""
+        """The exit status: 1 if a count differs from its prediction."""
         return int(bool(self.measurement.differing))
 
     def to_dict(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Measuring(Answer):
         }
 
     def document(self, lang: str = "en") -> Document:
-        """Return the measurement as a document, a row each quantity."""
+        """Return the measurement as a document, with a row for each quantity."""
         texts, measurement = _measure_words(lang), self.measurement
         settings = [
             f"{name} {value}" for name, value in measurement.run.items() if name != "training"
@@ -102,5 +102,5 @@ def _figure(value: float | None, none: str) -> str:
 
 
 def _measure_words(lang: str) -> dict[str, str]:
-    """Return the words of a measurement in a language, those of all tables among them."""
+    """Return the words of a measurement in a language, including those of all tables."""
     return {**words(lang), **data.read_toml(f"words/measure.{lang}.toml")}

@@ -1,4 +1,4 @@
-"""What a model predicts for texts: `weighbridge run`."""
+"""The predictions of a model for texts: `weighbridge run`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
     from weighbridge.render.document import Block
 
-_FIRST = 6  # numbers of an embedding that a text has
+_FIRST = 6  # numbers of an embedding that are shown
 
 
 class TextAnswer(NamedTuple):
     """What a model predicts for one text.
 
-    ``results`` holds what its class gives, ready for JSON: ``masks``, ``classes``, ``value``,
+    ``results`` holds the output of its class, ready for JSON: ``masks``, ``classes``, ``value``,
     ``tokens``, ``span``, ``choice``, ``follows`` or ``embedding``. ``tokens`` is the number of
-    tokens of the text.
+    tokens in the text.
     """
 
     text: str
@@ -35,10 +35,10 @@ class TextAnswer(NamedTuple):
 
 
 class TextAnswers(NamedTuple):
-    """The answers to texts, in their order, and the model that gave them.
+    """The answers for texts, in order, and the model that gave them.
 
-    ``pool`` is how embeddings were pooled, if there are any. ``alike`` is the cosine of each two
-    embeddings, if there are only a few.
+    ``pool`` is the pooling of the embeddings, if there are any. ``alike`` has the cosine of every
+    two embeddings, if there are only a few.
     """
 
     where: str
@@ -51,14 +51,14 @@ class TextAnswers(NamedTuple):
 
 
 class Running(Answer):
-    """What `weighbridge run` shows: the predictions of a model for texts."""
+    """The answer of `weighbridge run`: the predictions of a model for texts."""
 
     def __init__(self, run: TextAnswers) -> None:
         self.run = run
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know of the run, and of each text."""
+        """Notes for the user on the run and on each text."""
         notes = list(self.run.notes)
         for number, answer in enumerate(self.run.answers, 1):
             notes += [f"text {number}: {note}" for note in answer.notes]
@@ -72,7 +72,7 @@ class Running(Answer):
         return {**self.run._asdict(), "answers": answers}
 
     def document(self, lang: str = "en") -> Document:
-        """Return what the model predicts for each text, and how alike the texts are."""
+        """Return the predictions for each text, and the similarities between the texts."""
         run, texts = self.run, _run_words(lang)
         heading = texts["heading"].format(
             parameters=units.count(run.parameters),
@@ -177,11 +177,11 @@ _SHOWN: dict[str, Callable[[Any, TextAnswers, Mapping[str, str]], Iterator[Block
     "follows": _follows,
     "embedding": _embedding,
 }
-"""How each kind of result is shown."""
+"""The functions that show each kind of result."""
 
 
 def _alike(alike: Sequence[Sequence[float]], texts: Mapping[str, str]) -> Table:
-    """Return a table of how alike each two texts are, with the texts as numbers."""
+    """Return a table with the cosine of every two texts, which are named by number."""
     rows = []
     for number, row in enumerate(alike, 1):
         rows.append((str(number), *(units.fixed(cosine, 3) for cosine in row)))

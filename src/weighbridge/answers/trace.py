@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Values(NamedTuple):
-    """The range of the values that a step gives."""
+    """The range of the output values of a step."""
 
     minimum: float
     maximum: float
@@ -38,13 +38,13 @@ class Values(NamedTuple):
 
     @property
     def shown(self) -> dict[str, str]:
-        """The three as text."""
+        """The three values as text."""
         largest = max(abs(self.minimum), abs(self.maximum))
         return {name: units.measured(value, largest) for name, value in self._asdict().items()}
 
 
 class Parameter(NamedTuple):
-    """A tensor that a step uses; ``elements`` is 0 where it is tied, and so counted elsewhere."""
+    """A tensor that a step uses; ``elements`` is 0 if it is tied, and counted elsewhere."""
 
     name: str
     shape: tuple[int, ...]
@@ -53,16 +53,16 @@ class Parameter(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What happens to the text at one place of the model.
+    """One step of the computation, at one place of the model.
 
     Args:
-        name: which step it is; `words/trace.*.toml` has its sentences.
-        layer: the layer it is in; None outside of all layers.
-        dims: the shape of its output, each size as the field that states it, ``tokens`` for the
-            length of the text, or a number.
+        name: the kind of step; `words/trace.*.toml` has its sentences.
+        layer: the layer it is in; None outside the layers.
+        dims: the shape of its output, each size as the name of its field, ``tokens`` for the length
+            of the text, or a number.
         shape: the shape of its output in numbers, as observed.
         parameters: the parameters it uses.
-        module: the module that has these parameters.
+        module: the module that owns these parameters.
         flops: the FLOPs of its matrix products, 2·m·k·n each.
         values: the range of its output.
     """
@@ -78,7 +78,7 @@ class Step(NamedTuple):
 
     @property
     def own_parameters(self) -> int:
-        """How many parameters it uses that no step before it uses."""
+        """The number of parameters that it uses and no earlier step does."""
         return sum(parameter.elements for parameter in self.parameters)
 
     @property
@@ -88,7 +88,7 @@ class Step(NamedTuple):
 
 
 class Head(NamedTuple):
-    """The scores and probabilities of one head: the token of a row looks at that of a column."""
+    """The scores and probabilities of one head: a row's token attends to a column's."""
 
     layer: int
     head: int
@@ -112,7 +112,7 @@ class TracedText(NamedTuple):
     """A text on its way through a model.
 
     Each of ``tokens`` is a token, its id and its segment. ``opened`` is the layer that is shown in
-    full. ``unused`` are the parameters that no step used. ``remarks`` are notes on the reading.
+    full. ``unused`` lists the parameters that no step used. ``remarks`` are notes on the reading.
     """
 
     where: str
@@ -129,7 +129,7 @@ class TracedText(NamedTuple):
 
 
 class Trace(Answer, TracedText):
-    """What `weighbridge.torch.tracing.trace` returns."""
+    """The result of `weighbridge.torch.tracing.trace`."""
 
     @property
     def notes(self) -> list[str]:
@@ -138,7 +138,7 @@ class Trace(Answer, TracedText):
 
     @property
     def parameters(self) -> int:
-        """How many parameters the steps use; tied ones count once."""
+        """The number of parameters that the steps use; tied ones count once."""
         return sum(step.own_parameters for step in self.steps)
 
     @property
@@ -147,7 +147,7 @@ class Trace(Answer, TracedText):
         return sum(step.flops for step in self.steps)
 
     def document(self, lang: str = "en") -> Document:
-        """Return the trace as a document; where a head is chosen, its two matrices alone."""
+        """Return the trace as a document, or only the two matrices of a chosen head."""
         return Document(tuple(_Steps(self, lang).blocks()), lang)
 
     def to_dict(self) -> dict[str, Any]:
@@ -196,11 +196,11 @@ def _finite(value: Any) -> Any:
     return None
 
 
-_MOST_IN_ROWS = 24  # tokens that a table lists in a row each; more are listed in a paragraph
+_MOST_IN_ROWS = 24  # tokens in a table; more are listed in a paragraph
 
 
 class _Steps:
-    """Makes the blocks of a trace, in the words of a language."""
+    """Builds the blocks of a trace, in a language."""
 
     def __init__(self, trace: Trace, lang: str) -> None:
         self.trace, self.lang = trace, lang
@@ -274,7 +274,7 @@ class _Steps:
             yield texts["and"].join(facts)
 
     def layers(self, steps: Sequence[Step]) -> Iterator[Block]:
-        """Show one layer in full, and the others in a row each."""
+        """Show one layer in full, and the others in one row each."""
         of_layer: dict[int, list[Step]] = {}
         for step in steps:
             of_layer.setdefault(step.layer or 0, []).append(step)
@@ -322,7 +322,7 @@ class _Steps:
     def grid(
         self, title: str, numbers: list[list[float]], times: int, decimals: int
     ) -> Iterator[Block]:
-        """Tabulate a matrix with a row and a column for each token."""
+        """Show a matrix as a table with a row and a column for each token."""
         formula = self.texts["step"][title]["formula"]
         yield Paragraph(plain(f"{self.texts[title]}  {formula}"))
         tokens = [printable(token) for token, _, _ in self.trace.tokens]
@@ -333,13 +333,13 @@ class _Steps:
 
 
 def _section(title: str, *paragraphs: str) -> Block:
-    """Return a heading with the paragraphs right below it."""
+    """Return a heading followed by paragraphs."""
     below = [Paragraph(plain(paragraph)) for paragraph in paragraphs]
     return Together((Heading(2, plain(title)), *below))
 
 
 def _layer_row(layer: int, steps: Sequence[Step]) -> tuple[str, ...]:
-    """Return a layer in one row: its shape, parameters, FLOPs and values."""
+    """Return a layer as one row: its shape, parameters, FLOPs and values."""
     parameters, flops = 0, 0
     for step in steps:
         parameters += step.own_parameters
@@ -357,7 +357,7 @@ def _shape(shape: Iterable[object]) -> str:
 
 
 def _score(value: float, decimals: int) -> str:
-    """Write a score; a dash for nan, for infinity and where a token is masked."""
+    """Write a score; a dash stands for nan, infinity and masked tokens."""
     if not math.isfinite(value) or abs(value) >= _MASKED:
         return "-"
     return units.fixed(round(value, decimals) + 0.0, decimals)  # no -0.00

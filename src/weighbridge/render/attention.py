@@ -1,4 +1,4 @@
-"""Who looks at whom: the attention probabilities of a text, for the pictures of them."""
+"""The attention probabilities of a text, for pictures of them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 from weighbridge.errors import printable, shorten
 
-MOST_DRAWN = 64  # tokens; the labels of more cannot be read
+MOST_DRAWN = 64  # tokens; with more the labels could not be read
 _LONGEST_NAME = 36
 
 
 class Attention(NamedTuple):
-    """The attention of layers and heads to a text.
+    """The attention of layers and heads for a text.
 
-    ``probabilities[layer, head][row][column]`` is how much the token of the row looks at that of
-    the column; a row adds up to 1.
+    ``probabilities[layer, head][row][column]`` is how much the row's token attends to the column's;
+    a row adds up to 1.
 
     Example:
         >>> maps = {(0, 1): [[0.5, 0.5], [1, 0]]}
@@ -33,7 +33,7 @@ class Attention(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the model is called: the last piece of its path, or its address on the hub."""
+        """The name of the model: the last piece of its path, or its address on the hub."""
         name = self.where.removeprefix("hf://")
         if name == self.where:
             for piece in re.split(r"[\\/]", self.where):
@@ -43,24 +43,24 @@ class Attention(NamedTuple):
 
     @property
     def layers(self) -> list[int]:
-        """The layers that there are maps of."""
+        """The layers with maps."""
         return sorted({layer for layer, _ in self.probabilities})
 
     @property
     def heads(self) -> list[int]:
-        """The heads that there are maps of, in each layer."""
+        """The heads with maps, in each layer."""
         return sorted({head for _, head in self.probabilities})
 
     @property
     def drawn(self) -> int:
-        """How many tokens are drawn."""
+        """The number of tokens that are drawn."""
         return min(len(self.tokens), MOST_DRAWN)
 
     @property
     def labels(self) -> list[str]:
-        """The tokens that are drawn, printable."""
+        """The drawn tokens, as printable text."""
         return [printable(token) for token in self.tokens[: self.drawn]]
 
     def map(self, layer: int, head: int) -> list[list[float]]:
-        """Return what is drawn of a head."""
+        """Return the drawn part of a head's map."""
         return [row[: self.drawn] for row in self.probabilities[layer, head][: self.drawn]]

@@ -16,27 +16,28 @@ if TYPE_CHECKING:
 
 
 def draw(attention: Attention, form: str, lang: str = "en") -> tuple[bytes, list[str]]:
-    """Draw attention, and say what the user should know of the picture.
+    """Draw attention, and return the picture with notes for the user.
 
     Args:
-        attention: what to draw; one head is drawn large.
+        attention: the maps to draw; a single head is drawn large.
         form: ``"svg"``, ``"html"`` or ``"png"``.
         lang: ``"en"`` or ``"zh"``.
 
     Raises:
-        UsageError: no such form or language; or a PNG cannot be rendered here.
+        UsageError: there is no such format or language, or a PNG cannot be rendered here.
     """
     words(lang)
     if form not in FORMS:
         raise UsageError(
-            "no such form of a picture",
+            "there is no such picture format",
             values={"form": form},
             hint=f"use one of {', '.join(FORMS)}",
         )
-    left_out = len(attention.tokens) - attention.drawn
     notes = []
-    if left_out:
-        notes.append(f"the first {attention.drawn} tokens are drawn, and {left_out} more are not")
+    if attention.drawn < len(attention.tokens):
+        notes.append(
+            f"only the first {attention.drawn} of {len(attention.tokens)} tokens are drawn"
+        )
     if form == "html":
         return Page(attention, lang).html().encode(), notes
     svg = Picture(attention, lang).svg()
@@ -49,7 +50,7 @@ FORMS = ("html", "svg", "png")
 
 
 def written(attention: Attention, path: object, lang: str = "en") -> str:
-    """Say in a line what was written where."""
+    """Return a line that says what was written and where."""
     sentence: str = data.read_toml(f"words/attention.{lang}.toml")["written"]
     numbers = {
         "layers": listed(attention.layers),

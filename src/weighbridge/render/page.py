@@ -1,6 +1,6 @@
-"""A page of attention that stands alone: the maps of all heads, each a link to itself large.
+"""A standalone page of attention: the maps of all heads, each with a link to a large version.
 
-Without its script the page shows all that there is to see. With it arrow keys walk through the
+Without its script the page shows everything. With the script, the arrow keys move through the
 heads.
 """
 
@@ -28,10 +28,10 @@ _META = (
 
 
 class Page(Picture):
-    """The pieces of a picture, and what a page puts around them."""
+    """The pieces of a picture, and the page around them."""
 
     def html(self) -> str:
-        """Return the page; one head alone is large at once."""
+        """Return the page; a single head is large from the start."""
         return "\n".join([*self._head(), *self._body(), "</body></html>\n"])
 
     def _head(self) -> Iterator[str]:
@@ -56,20 +56,20 @@ class Page(Picture):
         else:
             yield from self._all(places)
         drawn, height = self.legend(0)
-        width = max(LEAST_WIDTH, 40 + round(pixels(self.said["scale"], 12)))
+        width = max(LEAST_WIDTH, 40 + round(pixels(self.words["scale"], 12)))
         moved = [f'<g transform="translate({1 - MARGIN} 0)">', *drawn, "</g>"]
-        yield f'<div class="wide">{whole(width, height, moved, self.said["legend"])}</div>'
+        yield f'<div class="wide">{whole(width, height, moved, self.words["legend"])}</div>'
         if not is_alone:
-            yield f"<p>{escape(self.said['rows'])} {escape(' · '.join(self.numbered()))}</p>"
+            yield f"<p>{escape(self.words['rows'])} {escape(' · '.join(self.numbered()))}</p>"
             values = {
                 "labels": self.labels,
-                "pair": self.said["pair"],
+                "pair": self.words["pair"],
                 "cell": self.size.cell,
                 "left": self.size.left + 1,
                 "above": self.size.above + 1,
             }
             written = json.dumps(values).replace("<", r"\u003c")
-            yield f'<script type="application/json" id="told">{written}</script>'
+            yield f'<script type="application/json" id="page">{written}</script>'
             yield f"<script>\n{data.read_text('pages/attention.js')}</script>"
 
     def _one(self, layer: int, head: int) -> Iterator[str]:
@@ -78,8 +78,8 @@ class Page(Picture):
         yield self.strongest(layer, head)
 
     def _all(self, places: Iterable[tuple[int, int]]) -> Iterator[str]:
-        keys = f' <span class="keys">{escape(self.said["keys"])}</span>'
-        yield f"<p>{escape(self.said['open'])}{keys}</p>"
+        keys = f' <span class="keys">{escape(self.words["keys"])}</span>'
+        yield f"<p>{escape(self.words['open'])}{keys}</p>"
         width, height, drawn = self.overview(linked=True)
         yield f'<div id="all">{_framed(width, height, drawn, self.title())}</div>'
         tokens = "".join(self.around())
@@ -88,7 +88,7 @@ class Page(Picture):
         yield from (self.section(layer, head) for layer, head in places)
 
     def section(self, layer: int, head: int) -> str:
-        """Return one head large, with links to those beside it; only the one linked to is seen."""
+        """Return one head large, with links to its neighbours; it is visible when linked to."""
         name = escape(self.name(layer, head))
         beside = (
             (layer - 1, head, "↑"),
@@ -101,10 +101,10 @@ class Page(Picture):
             for above, at, mark in beside
             if (above, at) in self.of.probabilities
         ]
-        back = f'<a href="#all" data-key="all">{escape(self.said["all"])}</a>'
+        back = f'<a href="#all" data-key="all">{escape(self.words["all"])}</a>'
         permille = [list(map(_permille, row)) for row in self.of.map(layer, head)]
         values = json.dumps(permille, separators=(",", ":"))
-        navigation = f'<nav aria-label="{escape(self.said["navigation"])}">'
+        navigation = f'<nav aria-label="{escape(self.words["navigation"])}">'
         explained = escape(" ".join(self.explained()))
         lines = [
             f'<section id="l{layer}h{head}" class="head" tabindex="-1" data-values="{values}">',
@@ -115,14 +115,14 @@ class Page(Picture):
         return "\n".join(lines)
 
     def strongest(self, layer: int, head: int) -> str:
-        """Return what each token looks at most, as a table that opens."""
+        """Return the token that each token attends to most, as a table that opens."""
         labels = self.numbered()
         rows = []
         for label, values in zip(labels, self.of.map(layer, head), strict=True):
             most = max(range(len(values)), key=values.__getitem__)
             rows.append((label, labels[most], units.fixed(100 * values[most], 1)))
-        table = as_html.html_table(Table(tuple(self.said["strongest_header"]), tuple(rows), "<<>"))
-        return f"<details><summary>{escape(self.said['strongest'])}</summary>{table}</details>"
+        table = as_html.html_table(Table(tuple(self.words["strongest_header"]), tuple(rows), "<<>"))
+        return f"<details><summary>{escape(self.words['strongest'])}</summary>{table}</details>"
 
 
 def _permille(value: float) -> int:
@@ -130,7 +130,7 @@ def _permille(value: float) -> int:
 
 
 def _framed(width: int, height: int, drawn: Iterable[str], title: str) -> str:
-    """Return a picture of a page, with room for the lines at its edges."""
+    """Return a picture on the page, with room for the lines at its edges."""
     moved = ['<g transform="translate(1 1)">', *drawn, "</g>"]
     return f'<div class="wide">{whole(width + 2, height + 2, moved, title)}</div>'
 

@@ -1,8 +1,8 @@
-"""Pictures of attention, in SVG: all heads small, or one head large with its tokens and numbers.
+"""Pictures of attention in SVG: all heads small, or one head large with its tokens and numbers.
 
-A map of a head is an image of one pixel for each pair of tokens, of one colour whose opacity is the
-square root of the attention, so that it can be read on light and on dark ground. Everything else in
-a picture is text and lines.
+The map of a head is an image with one pixel for each pair of tokens. It has one colour, whose
+opacity is the square root of the attention, so that it is readable on light and dark backgrounds.
+Everything else in a picture is text and lines.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class _Size(NamedTuple):
-    """The measures of a large map, in pixels: a cell, the room around it, and the font there."""
+    """The measures of a large map, in pixels: a cell, the margins around, and their font."""
 
     cell: int
     left: int
@@ -54,10 +54,10 @@ class _Size(NamedTuple):
 
 _SMALLEST_WITH_NUMBERS = 26
 LEAST_WIDTH = 560
-_ACROSS = 860  # pixels that the maps of a picture share
-_OF_ONE_LAYER = 4  # maps beside each other
-_MOST_LINES = 3  # of the texts above a picture
-_TITLE = 20  # the size of its font
+_ACROSS = 860  # pixels, the total width of the maps of a picture
+_OF_ONE_LAYER = 4  # maps side by side
+_MOST_LINES = 3  # of text above a picture
+_TITLE = 20  # the font size of the title
 
 
 class Picture:
@@ -65,54 +65,54 @@ class Picture:
 
     def __init__(self, attention: Attention, lang: str) -> None:
         self.of, self.lang = attention, lang
-        self.said: dict[str, str] = data.read_toml(f"words/attention.{lang}.toml")
+        self.words: dict[str, str] = data.read_toml(f"words/attention.{lang}.toml")
         self.labels = [shorten(label, str, 16) for label in attention.labels]
         self.size = _size(self.labels)
 
-    # What is said around the maps
+    # The texts around the maps
 
     def title(self) -> str:
-        """Name the picture."""
-        return self.said["title"].format(model=self.of.name)
+        """Return the title of the picture."""
+        return self.words["title"].format(model=self.of.name)
 
     def sizes(self) -> str:
-        """Say which layers, heads and tokens there are."""
+        """Return a line on the layers, heads and tokens in the picture."""
         tokens = str(len(self.of.tokens))
         if self.of.drawn < len(self.of.tokens):
-            tokens = self.said["cut"].format(shown=self.of.drawn, tokens=tokens)
+            tokens = self.words["cut"].format(shown=self.of.drawn, tokens=tokens)
         numbers = {"layers": listed(self.of.layers), "heads": listed(self.of.heads)}
-        return self.said["sizes"].format(**{"class": self.of.class_name}, tokens=tokens, **numbers)
+        return self.words["sizes"].format(**{"class": self.of.class_name}, tokens=tokens, **numbers)
 
     def name(self, layer: int, head: int) -> str:
-        """Name a head."""
-        return self.said["head_title"].format(layer=layer, head=head)
+        """Return the name of a head."""
+        return self.words["head_title"].format(layer=layer, head=head)
 
     def texts(self, pixels: float, size: int) -> list[str]:
-        """Return the texts between quotes, in lines of so many pixels, three at most."""
+        """Return the quoted texts, wrapped to a number of pixels, in at most three lines."""
         lines: list[str] = []
         for text in self.of.texts:
-            lines += wrapped(self.said["quote"].format(text=printable(text)), pixels, size)
+            lines += wrapped(self.words["quote"].format(text=printable(text)), pixels, size)
         if len(lines) > _MOST_LINES:
             lines[_MOST_LINES - 1 :] = [f"{lines[_MOST_LINES - 1]} …"]
         return lines
 
-    # A picture of its own
+    # A standalone picture
 
     def svg(self) -> str:
-        """Return a picture that stands alone: one head large, or all of them small."""
+        """Return a standalone picture: one head large, or all heads small."""
         places = list(self.of.probabilities)
         if len(places) == 1:
             width, height, inner = self.large(*places[0])
-            said = self.explained()
+            sentences = self.explained()
             heading = [self.title(), self.name(*places[0])]
         else:
             width, height, inner = self.overview()
-            said = [self.said["rows"], " · ".join(self.numbered())]
+            sentences = [self.words["rows"], " · ".join(self.numbered())]
             heading = [self.title()]
         width = max(width, LEAST_WIDTH)
         head, top = self.heading(heading, width)
         legend, below = self.legend(top + height + 22)
-        foot, bottom = paragraphs(said, width, below)
+        foot, bottom = paragraphs(sentences, width, below)
         drawing = [
             *head,
             f'<g transform="translate({MARGIN} {top})">',
@@ -130,7 +130,7 @@ class Picture:
         )
 
     def heading(self, headings: list[str], width: int) -> tuple[list[str], int]:
-        """Return the title, the texts and the sizes, and where they end."""
+        """Return the title, the texts and the sizes, and the y coordinate of their end."""
         lines = []
         for heading in headings:
             lines += [(line, _TITLE, "ink", BOLD) for line in wrapped(heading, width, _TITLE)]
@@ -143,12 +143,12 @@ class Picture:
         return drawn, y + 20
 
     def legend(self, y: int) -> tuple[list[str], int]:
-        """Return the scale, with what it means, and where it ends."""
+        """Return the scale with its explanation, and the y coordinate of its end."""
         x, cells, wide = MARGIN, 40, 7
         values = [[((at + 0.5) / cells) ** 2 for at in range(cells)]]
         drawn = [
-            writing(x, y + 12, self.said["legend"], "ink", 12),
-            f'<g transform="translate({x + pixels(self.said["legend"], 12) + 10:.0f} {y})">',
+            writing(x, y + 12, self.words["legend"], "ink", 12),
+            f'<g transform="translate({x + pixels(self.words["legend"], 12) + 10:.0f} {y})">',
             rect(cells * wide, 14),
             image(values, cells * wide, 14),
         ]
@@ -156,36 +156,36 @@ class Picture:
             at = math.sqrt(value) * cells * wide
             drawn.append(f'<path class="line" stroke="{LIGHT["line"]}" d="M{at:.1f} 14v4"/>')
             drawn.append(writing(at, 30, f"{value:.0%}", "quiet", 10, anchor="middle"))
-        drawn += ["</g>", writing(x, y + 52, self.said["scale"], "quiet", 12)]
+        drawn += ["</g>", writing(x, y + 52, self.words["scale"], "quiet", 12)]
         return drawn, y + 56
 
     def explained(self) -> list[str]:
-        """Return how a large map is read."""
-        sentences = [self.said["row"]]
+        """Return an explanation of a large map."""
+        sentences = [self.words["row"]]
         if self.of.drawn < len(self.of.tokens):
-            sentences = [self.said["row_cut"]]
+            sentences = [self.words["row_cut"]]
         if self.size.has_numbers:
-            sentences.append(self.said["numbers"])
+            sentences.append(self.words["numbers"])
         return sentences
 
     def numbered(self) -> list[str]:
-        """Return the tokens, each with its place."""
+        """Return the tokens, each with its position."""
         return [f"{place} {label}" for place, label in enumerate(self.labels)]
 
     # All heads, small
 
     def overview(self, *, linked: bool = False) -> tuple[int, int, list[str]]:
-        """Return the maps of all heads: their width, their height, and what is drawn.
+        """Return the maps of all heads: their width, their height, and their elements.
 
-        ``linked`` ones can be opened.
+        ``linked`` maps can be opened.
         """
         layers, heads = self.of.layers, self.of.heads
         if len(layers) == 1:
             return self.of_one_layer(linked=linked)
         left, top, gap, side = _LEFT, 40, 8, self.small_side()
         drawn = [
-            writing(left, 12, f"{self.said['head']} →", "quiet", 12),
-            writing(0, top - 6, f"{self.said['layer']} ↓", "quiet", 12),
+            writing(left, 12, f"{self.words['head']} →", "quiet", 12),
+            writing(0, top - 6, f"{self.words['layer']} ↓", "quiet", 12),
         ]
         for column, head in enumerate(heads):
             drawn.append(
@@ -208,7 +208,7 @@ class Picture:
         return left + len(heads) * (side + gap) - gap, top + len(layers) * (side + gap) - gap, drawn
 
     def of_one_layer(self, *, linked: bool) -> tuple[int, int, list[str]]:
-        """Return the maps of one layer, larger, and each with its name."""
+        """Return the maps of one layer, larger, each with its name."""
         layer, heads = self.of.layers[0], self.of.heads
         across = min(_OF_ONE_LAYER, len(heads))
         side, gap, line = self.small_side(), 16, 24
@@ -223,9 +223,9 @@ class Picture:
     def small(
         self, layer: int, head: int, at: tuple[float, float], side: int, *, linked: bool
     ) -> Iterator[str]:
-        """Yield one map, at a place of the picture."""
+        """Yield one map at a position in the picture."""
         (x, y), name = at, ""
-        title = escape(self.said["map"].format(layer=layer, head=head, tokens=self.of.drawn))
+        title = escape(self.words["map"].format(layer=layer, head=head, tokens=self.of.drawn))
         if linked:
             name = f"m{layer}-{head}"
             yield f'<a href="#l{layer}h{head}" aria-label="{title}">'
@@ -239,10 +239,10 @@ class Picture:
     # One head, large
 
     def large(self, layer: int, head: int, small: int = 0) -> tuple[int, int, list[str]]:
-        """Return one head's map with its tokens and numbers.
+        """Return the map of one head with its tokens and numbers.
 
-        On a page the tokens are drawn once, and so is the image, ``small`` pixels wide: others
-        point to them.
+        On a page the tokens and the image, ``small`` pixels wide, are drawn once and then referred
+        to.
         """
         size, side = self.size, self.of.drawn * self.size.cell
         values = self.of.map(layer, head)
@@ -259,7 +259,7 @@ class Picture:
         return size.left + side + size.right, size.above + side, [*around, *inside]
 
     def around(self) -> Iterator[str]:
-        """Yield the tokens at the left and above."""
+        """Yield the tokens on the left and above."""
         size = self.size
         for at, label in enumerate(self.labels):
             middle = (at + 0.5) * size.cell
@@ -296,7 +296,7 @@ class Picture:
         yield "</g>"
 
     def small_side(self) -> int:
-        """Return how wide a small map is."""
+        """Return the width of a small map."""
         heads = len(self.of.heads)
         if len(self.of.layers) == 1:
             across = min(_OF_ONE_LAYER, heads)
@@ -304,14 +304,14 @@ class Picture:
         return max(40, min(120, (_ACROSS - _LEFT) // heads - 8))
 
 
-_LEFT = 56  # of the maps of all heads: the room for the numbers of layers
+_LEFT = 56  # pixels left of the maps of all heads, for the numbers of the layers
 
 
 _LEAST_WRITTEN = 0.005
 
 
 def listed(numbers: Sequence[int]) -> str:
-    """Write which there are.
+    """Write a list of numbers as a range.
 
     Example:
         >>> listed([0, 1, 2]), listed([5])

@@ -252,7 +252,7 @@ def test_a_head_of_other_classes_starts_anew(run, undisturbed: Path, tmp_path: P
     path.write_text("\n".join(map(json.dumps, rows)))
     said = run(*arguments(path, undisturbed, tmp_path / "out", "--steps", "1"))
     assert said.status == 0, said.err
-    assert "started at random: classifier\n" in said.err
+    assert "initialized at random: classifier\n" in said.err
     assert load_file(tmp_path / "out" / "model.safetensors")["classifier.weight"].shape == (3, 128)
     assert json.loads((tmp_path / "out" / "config.json").read_text())["id2label"] == {
         "0": "a",
@@ -448,7 +448,7 @@ def test_the_result_of_a_finished_run_is_shown_again(
     said = run(*arguments(texts, bert_tiny, undisturbed, "--accumulate", "2", "--json"))
     assert said.status == 0
     assert json.loads(said.out) == result(undisturbed)
-    assert "this run is done" in said.err
+    assert "this run is finished" in said.err
     assert before == {path: path.stat().st_mtime_ns for path in undisturbed.iterdir()}
 
 

@@ -1,6 +1,6 @@
-// Without this the page shows all that there is to see; with it arrow keys walk through the heads, and the pair of
-// tokens under the pointer is told in words.
-const told = JSON.parse(document.getElementById("told").textContent);
+// Without this script the page shows everything. With it, the arrow keys move through the heads, and a line describes
+// the pair of tokens under the pointer.
+const page = JSON.parse(document.getElementById("page").textContent);
 const opened = () => document.querySelector(".head:target");
 document.documentElement.classList.add("scripted");
 document.addEventListener("keydown", (event) => {
@@ -16,11 +16,11 @@ document.addEventListener("pointermove", (event) => {
   const svg = event.target.closest(".head svg");
   if (!svg) return;
   const section = svg.closest(".head"), box = svg.getBoundingClientRect();
-  const column = Math.floor((event.clientX - box.left - told.left) / told.cell);
-  const row = Math.floor((event.clientY - box.top - told.above) / told.cell);
+  const column = Math.floor((event.clientX - box.left - page.left) / page.cell);
+  const row = Math.floor((event.clientY - box.top - page.above) / page.cell);
   const values = (section.values ??= JSON.parse(section.dataset.values));
   const value = values[row] && values[row][column];
   if (value === undefined) return;
-  const words = { row: told.labels[row], column: told.labels[column], percent: `${(value / 10).toFixed(1)} %` };
-  section.querySelector("output").textContent = told.pair.replace(/\{(\w+)\}/g, (_, name) => words[name]);
+  const words = { row: page.labels[row], column: page.labels[column], percent: `${(value / 10).toFixed(1)}%` };
+  section.querySelector("output").textContent = page.pair.replace(/\{(\w+)\}/g, (_, name) => words[name]);
 });
