@@ -30,32 +30,30 @@ def _plain(flag: str, metavar: str, help_: str) -> Option:
 
 
 _SETTINGS = (
-    _plain("--text", "COLUMN", "the column of texts; if not given text, sentence, 文本…"),
-    _plain("--label", "COLUMN", "the column of labels; if not given label, class, 类别…"),
-    _plain("--test", "FILE", "hold it against this file's texts, in place of a share of DATA"),
-    _fraction("--held-out", "SHARE", "the share of DATA that is not trained on"),
-    _integer("--epochs", "how often each text is seen"),
-    _integer("--steps", "end after so many steps"),
-    BATCH.but(help="texts of a step"),
+    _plain("--text", "COLUMN", "the column of texts; by default text, sentence, 文本…"),
+    _plain("--label", "COLUMN", "the column of labels; by default label, class, 类别…"),
+    _plain("--test", "FILE", "evaluate on this file instead of a share of DATA"),
+    _fraction("--held-out", "SHARE", "the share of DATA held out for evaluation"),
+    _integer("--epochs", "the number of passes over the texts"),
+    _integer("--steps", "stop after N steps"),
+    BATCH.but(help="texts per step"),
+    _integer("--accumulate", "split a batch into N pieces, processed in turn, to save memory"),
+    _fraction("--learning-rate", "RATE", "the peak learning rate"),
+    _fraction("--warmup", "SHARE", "the share of the steps in which the learning rate rises"),
+    _fraction("--weight-decay", "RATE", "the weight decay of matrices"),
+    _fraction("--clip", "NORM", "the maximum gradient norm"),
+    _integer("--max-length", "the maximum number of tokens of a text"),
     _integer(
-        "--accumulate", "cut a batch into N pieces, one after the other: it takes less memory"
+        "--patience", "stop after N evaluations without improvement, and keep the best weights"
     ),
-    _fraction("--learning-rate", "RATE", "the highest"),
-    _fraction("--warmup", "SHARE", "the share of the steps in which it rises"),
-    _fraction("--weight-decay", "RATE", "of matrices"),
-    _fraction("--clip", "NORM", "the longest gradient"),
-    _integer("--max-length", "tokens of a text; more are cut off"),
-    _integer(
-        "--patience", "stop when N evaluations in a row were no better, and keep the best weights"
-    ),
-    SEED.but(help="all that is random is drawn from it"),
+    SEED.but(help="the seed of everything random"),
     DEVICE.but(metavar="NAME", help="cpu, cuda or cuda:1"),
     _integer(
         "--checkpoint-every",
-        "steps between checkpoints; there is one after each epoch besides",
+        "steps between checkpoints, in addition to one after each epoch",
     ),
 )
-"""The options whose defaults are those of the settings that they are named like."""
+"""The options that have the name and the default of a setting."""
 
 
 def _finetune_options() -> Iterable[Addable]:
@@ -65,54 +63,54 @@ def _finetune_options() -> Iterable[Addable]:
         Option(
             "data",
             metavar="DATA",
-            help="texts and their labels: .csv, .tsv, or JSON lines in .jsonl",
+            help="texts and their labels: a .csv, .tsv or .jsonl file",
         ),
         Option(
             "--from",
             dest="start",
             metavar="CHECKPOINT",
             required=True,
-            help="the BERT to begin with",
+            help="the BERT to start from",
         ),
         Option(
             "--out",
             metavar="FOLDER",
             required=True,
-            help="where it goes; a run begun there is gone on with",
+            help="the output folder; an unfinished run in it is resumed",
         ),
         *(_with_default(option, Settings) for option in _SETTINGS),
         Option(
             "--watch",
             choices=WATCHED,
             default=WATCHED[0],
-            help="what --patience goes by, held out",
+            help="the held-out metric for --patience",
         ),
         Option(
             "--precision",
             choices=PRECISIONS,
             default=PRECISIONS[0],
-            help="auto is bfloat16 on CUDA and float32 elsewhere",
+            help="auto means bfloat16 on CUDA and float32 elsewhere",
         ),
         Option(
             "--skip-broken",
             action="store_true",
-            help="leave broken and empty records out, and count them",
+            help="skip broken and empty records, and count them",
         ),
         Option(
             "--overwrite",
             action="store_true",
-            help="begin anew where another run or a model is",
+            help="start again in a folder with another run or a model",
         ),
-        JSON.but(help="write json: the scores, the history, all that was measured"),
+        JSON.but(help="write JSON: the scores, the history and the measurements"),
     )
 
 
 def _with_default(option: Option, settings: type) -> Option:
-    """Return an option with the default of its setting, which its help names."""
+    """Return an option with the default of its setting, and name the default in its help."""
     default = getattr(settings, option.names[0][2:].replace("-", "_"))
     help_ = option.settings["help"]
     if default is not None:
-        help_ = f"{help_}; {default} if not given"
+        help_ = f"{help_}; {default} by default"
     return option.but(default=default, help=help_)
 
 
@@ -127,7 +125,7 @@ def _finetune(options: argparse.Namespace) -> Answer:
     names = Settings.__dataclass_fields__
     values = {name: value for name, value in vars(options).items() if name in names}
     finetuned = finetune(Settings(**values), partial(say, lang=options.lang), options.lang)
-    if finetuned is None:  # another process answers
+    if finetuned is None:  # another process gives the answer
         options.form = "text"
         return Message("")
     return finetuned

@@ -38,15 +38,21 @@ def _run_options() -> Iterable[Addable]:
             "texts",
             nargs="*",
             metavar="TEXT [SECOND]",
-            help="a text, and the second one of a pair; of a multiple choice all that follow are "
-            "its choices",
+            help="a text, or a text and the second one of a pair; for a multiple choice, a text "
+            "and its choices",
         ),
-        Option("--each", action="store_true", help="take every TEXT for one of its own"),
+        Option("--each", action="store_true", help="run each TEXT on its own"),
         FILE,
-        CLASS.but(help="run it as this class"),
-        Option("--pool", metavar="HOW", help="what an embedding is made of: cls, pooler or mean"),
-        Option("--top", type=int, default=5, metavar="N", help="how many candidates a [MASK] gets"),
-        JSON.but(help="write json, with every number of an embedding"),
+        CLASS.but(help="the class to run; by default the config's class"),
+        Option("--pool", metavar="HOW", help="how to pool an embedding: cls, pooler or mean"),
+        Option(
+            "--top",
+            type=int,
+            default=5,
+            metavar="N",
+            help="the number of candidates for a [MASK]; 5 by default",
+        ),
+        JSON.but(help="write JSON, with every number of an embedding"),
     )
 
 
@@ -72,19 +78,19 @@ def _run(options: argparse.Namespace) -> Answer:
 
 
 def _text_options() -> Iterable[Addable]:
-    """Return what every command that runs a model on one text takes."""
+    """Return the options of every command that runs a model on one text."""
     return (
         RUNNABLE,
         Option("text", metavar="TEXT", help="the text to read"),
         Option("second", metavar="SECOND", nargs="?", help="the second text of a pair"),
-        CLASS.but(help="the class to run; the config's if not given"),
+        CLASS.but(help="the class to run; by default the config's class"),
         LAYER,
         HEAD,
     )
 
 
 def _trace_options() -> Iterable[Addable]:
-    return (*_text_options(), JSON.but(help="write json, with the range of every step's values"))
+    return (*_text_options(), JSON.but(help="write JSON, with the range of every step's values"))
 
 
 def _trace(options: argparse.Namespace) -> Answer:
@@ -107,8 +113,8 @@ def _attention_options() -> Iterable[Addable]:
         "--output",
         required=True,
         metavar="FILE",
-        help="the file to write: a page, .html, or a picture, .svg or .png; one that is there is "
-        "replaced only if it is such a file too",
+        help="the file to write: a page (.html) or a picture (.svg, .png); an existing file is "
+        "replaced only if it is one too",
     )
     return (*_text_options(), output)
 
@@ -145,31 +151,37 @@ def _measure_options() -> Iterable[Addable]:
             "base class"
         ),
         SET,
-        BATCH.but(default=1, help="sequences at a time; 1 if not given"),
+        BATCH.but(default=1, help="sequences in a batch; 1 by default"),
         Option(
-            "--seq", type=int, default=128, metavar="N", help="tokens of each; 128 if not given"
+            "--seq",
+            type=int,
+            default=128,
+            metavar="N",
+            help="tokens in each sequence; 128 by default",
         ),
         Option(
             "--train",
             action="store_true",
-            help="with dropout, and backward; otherwise forward, in evaluation mode",
+            help="with dropout and a backward pass; by default forward only, in evaluation mode",
         ),
         Option(
             "--attention",
             choices=("eager", "sdpa"),
             default="eager",
-            help="how attention is computed",
+            help="the implementation of attention",
         ),
         DTYPE.but(
-            choices=("float32", "bfloat16"), default="float32", help="of weights and results"
+            choices=("float32", "bfloat16"),
+            default="float32",
+            help="the dtype of weights and activations",
         ),
-        DEVICE.but(choices=("cpu", "cuda"), default="cpu", help="what it is run on"),
+        DEVICE.but(choices=("cpu", "cuda"), default="cpu", help="the device to run on"),
         Option(
-            "--ours", action="store_true", help="run the class of this package, not transformers'"
+            "--ours",
+            action="store_true",
+            help="run this package's class instead of the one in transformers",
         ),
-        Option(
-            "--force", action="store_true", help="run it even if memory does not seem to hold it"
-        ),
+        Option("--force", action="store_true", help="run even if the memory seems too small"),
         JSON,
     )
 
@@ -177,10 +189,10 @@ def _measure_options() -> Iterable[Addable]:
 def _measure(options: argparse.Namespace) -> Answer:
     from weighbridge.derive.running.runs import check_installed
 
-    extra, whose = "derive", "transformers' class (--ours: this package's own)"
+    extra, why = "derive", "measuring runs a class of transformers, or of this package with --ours"
     if options.ours:
-        extra, whose = "torch", "this package's class"
-    check_installed(own=options.ours, why=f"measuring builds and runs {whose}", extra=extra)
+        extra, why = "torch", "measuring runs a class of this package"
+    check_installed(own=options.ours, why=why, extra=extra)
     from weighbridge.answers.measure import Measuring
     from weighbridge.torch.measure import MeasureRequest, measure
     from weighbridge.units import dtype
