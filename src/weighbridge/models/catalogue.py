@@ -31,8 +31,11 @@ _MOST_SUGGESTIONS = 6  # a longer list hides the name that the user meant
 def released() -> dict[str, dict[str, Any]]:
     """Return the catalogue: the family, class, config, parameters and source of each model.
 
-    The parameters are those of the class that is weighed by default, see `Model.default_class`. The
-    dict is a copy: changing it changes no answer.
+    ``parameters`` are those of the class if it generates, otherwise of the base class;
+    ``base_parameters`` are those of the base class, where they differ. ``released_parameters`` is
+    what the checkpoint holds, where transformers counts otherwise, and ``released_reason`` says
+    why. ``how`` is ``"verbatim"``, ``"copy"``, ``"reconstructed"`` or ``"default"``: how the source
+    has the config. The dict is a copy: changing it changes no answer.
 
     Example:
         >>> released()["google-bert/bert-base-chinese"]["parameters"]
@@ -89,6 +92,22 @@ def releases_by_family() -> Mapping[str, list[dict[str, Any]]]:
     for entry in released().values():
         families.setdefault(entry["family"], []).append(entry)
     return families
+
+
+def config_of(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config that an entry stands for, as a config.json says it.
+
+    Example:
+        >>> _, entry = entry_of("bert-base-chinese")
+        >>> config_of(entry)["architectures"]
+        ['BertForMaskedLM']
+    """
+    return {
+        **entry["config"],
+        **dict.fromkeys(entry.get("null", ())),
+        "model_type": entry["family"],
+        "architectures": [entry["class"]],
+    }
 
 
 def _names(full_name: str, aliases: Iterable[str]) -> list[str]:
@@ -165,8 +184,10 @@ def _parsed_table(text: str, at: int) -> tuple[str, dict[str, Any]]:
     import tomllib  # noqa: PLC0415  # a wheel does without
 
     start = text.rfind('\n["', 0, at + len('["')) + 1
-    table, _, _ = text[start:].partition("\n\n")
-    ((full_name, entry),) = tomllib.loads(table).items()
+    end = text.find("\n\n", start)
+    if end < 0:
+        end = len(text)
+    ((full_name, entry),) = tomllib.loads(text[start:end]).items()
     return full_name, entry
 
 

@@ -33,30 +33,41 @@ ORIGINS = ("catalogue", "defaults", "file", "given", "stdin")
 _MOST_FIELDS = 24  # of a family, in a message
 _MOST_UNKNOWN = 8  # fields, in a message
 
+_RELEASED_REASONS = {
+    "untied_head": "its output head is a tensor of its own, which transformers ties to the "
+    "embeddings",
+}
+"""Why a released checkpoint may hold other parameters than transformers counts."""
+
 
 class NamedConfig(NamedTuple):
-    """The config that a user named: where it is, which of `ORIGINS` that is, and its source."""
+    """The config that a user named: where it is, which of `ORIGINS` that is, and its source.
 
-    where: str
-    origin: str
-    source: str
-    config: Config
-
-
-class Model(NamedTuple):
-    """A blueprint with every field that it needs bound to a checked value.
-
-    ``where`` names it, ``origin`` is one of `ORIGINS`, ``source`` says where the catalogue has the
-    config from. ``config`` is what was given, and ``given`` the same with the fields of sub-configs
-    under dotted names; ``fields`` is what the blueprint's expressions see, ``named_class`` the
-    class that the config names (the base class where it names none), ``unaccounted`` the fields of
-    the config with no known effect.
+    ``entry`` is the catalogue's, and None for a config from elsewhere.
     """
 
     where: str
     origin: str
     source: str
     config: Config
+    entry: Config | None = None
+
+
+class Model(NamedTuple):
+    """A blueprint with every field that it needs bound to a checked value.
+
+    ``where`` names it, ``origin`` is one of `ORIGINS`, ``source`` says where the catalogue has the
+    config from, and ``entry`` is the catalogue's entry. ``config`` is what was given, and ``given``
+    the same with the fields of sub-configs under dotted names; ``fields`` is what the blueprint's
+    expressions see, ``named_class`` the class that the config names (the base class where it names
+    none), ``unaccounted`` the fields of the config with no known effect.
+    """
+
+    where: str
+    origin: str
+    source: str
+    config: Config
+    entry: Config | None
     given: Config
     blueprint: Blueprint
     fields: dict[str, Any]
@@ -330,8 +341,8 @@ def _looked_up(name: str) -> NamedConfig:
 
 
 def _released(full_name: str, entry: Mapping[str, Any]) -> NamedConfig:
-    config = {**entry["config"], "model_type": entry["family"], "architectures": [entry["class"]]}
-    return NamedConfig(full_name, "catalogue", entry["source"], config)
+    config = catalogue.config_of(entry)
+    return NamedConfig(full_name, "catalogue", entry["source"], config, entry)
 
 
 def _at_address(address: str) -> NamedConfig:
@@ -483,16 +494,16 @@ def _account(model: Model, spelling: str) -> str:
 
 
 def _model_notes(model: Model) -> Iterator[str]:
-    stated = _stated_dtype(model.config)
+    stated, entry = _stated_dtype(model.config), model.entry or {}
     if stated is not None and model.stated_dtype is None:
-        what = f"unknown dtype {shorten(stated)}"
-        yield f"{model.where}: {what}; sizes in bytes are for the default dtype."
-    misspelt = dict(_misspelt_fields(model))
-    for name, meant in misspelt.items():
-        yield f"{model.where}: unknown field {_stated_field(model, name)}; did you mean {meant}?"
-    ignored = [name for name in model.unaccounted if name not in misspelt]
-    if ignored:
-        yield f"{model.where}: {_field_list(model, ignored)}."
+        unknown = f"nobody knows the dtype {shorten(stated)}"
+        yield f"{model.where}: {unknown}; sizes in bytes are as if it said none."
+    if model.unaccounted:
+        yield f"{model.where}: {_unknown_fields(model)}; the count leaves it out."
+    if "released_reason" in entry and model.config == catalogue.config_of(entry):
+        released = units.count(entry["released_parameters"])
+        holds = f"the released checkpoint holds {released} parameters"
+        yield f"{model.where}: {holds}; {_RELEASED_REASONS[entry['released_reason']]}."
     architectures = model.config.get("architectures")
     if not isinstance(architectures, list) or not architectures:
         return
