@@ -22,7 +22,7 @@ PATHS = sorted(data.toml_paths())
 BLUEPRINTS = [path for path in PATHS if path.startswith("blueprints/")]
 RELEASED = catalogue.released()
 NAMES = catalogue.full_names()
-COMPILED_CATALOGUE = catalogue.compiled()
+COMPILED_CATALOGUE = catalogue.compiled_files()
 NO_NAMES = ("", " ", "\n", "\t", ", ", '"', "bert", "float32", "bertmodel", "0", "nobody/nothing")
 SOME = [path for path in PATHS if path not in BLUEPRINTS] + BLUEPRINTS[::20]
 

@@ -287,7 +287,7 @@ def differences(entries: Mapping[str, Config]) -> list[str]:
     """Return a line for each total that transformers does not count as it is recorded."""
     lines, known = [], dict[str, int]()
     for name, entry in entries.items():
-        config = catalogue.config_of(entry)
+        config = catalogue.entry_config(entry)
         shapes = json.dumps({**config, "architectures": None, "dtype": None})
         for class_name, total in totals(entry).items():
             if shapes + class_name not in known:

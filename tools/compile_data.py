@@ -37,7 +37,7 @@ class CompiledData(BuildHookInterface[Any]):
             self.write(path, data.marshalled(data.read_toml(path)))
         for family in schema.families():
             self.write(f"{data.PREPARED}/{family}.trees", data.marshalled(expressions(family)))
-        for name, content in catalogue.compiled().items():
+        for name, content in catalogue.compiled_files().items():
             self.write(f"{data.PREPARED}/{name}", content)
         self.write(f"{data.PREPARED}/roles", data.marshalled(roles.patterns_by_piece()))
         build_data["force_include"][str(self.folder)] = f"weighbridge/data/{data.COMPILED}"

@@ -59,7 +59,7 @@ def truth() -> list[dict[str, str]]:
 def totals(entry: dict) -> dict[str, int]:
     """What an entry records: of the class that is weighed where none is named, and of the base."""
     base_class = schema.load(entry["family"]).base_class
-    model = find(catalogue.config_of(entry))
+    model = find(catalogue.entry_config(entry))
     base_parameters = entry.get("base_parameters", entry["parameters"])
     return {model.default_class: entry["parameters"], base_class: base_parameters}
 
@@ -128,7 +128,7 @@ def test_lists_are_never_empty():
 
 def test_every_entry_weighs_what_it_records():
     for name, entry in ENTRIES.items():
-        model = find(catalogue.config_of(entry))
+        model = find(catalogue.entry_config(entry))
         for class_name, total in totals(entry).items():
             ledger = bind(model.blueprint, class_name, model.fields)
             assert ledger.parameters == total, (name, class_name)
@@ -141,7 +141,7 @@ def test_the_total_of_the_base_class_is_recorded_only_where_it_differs():
 
 def shapes_of(entry: dict) -> str:
     """What decides an entry's totals: its config without the dtype, and the classes counted."""
-    config = {**catalogue.config_of(entry), "dtype": None, "architectures": None}
+    config = {**catalogue.entry_config(entry), "dtype": None, "architectures": None}
     return json.dumps([config, sorted(totals(entry))])
 
 
@@ -159,7 +159,7 @@ def test_transformers_counts_what_every_entry_records(family: str):
         for class_name, total in totals(entry).items() if shapes else ():
             if shapes + class_name not in known:
                 with torch.device("meta"):
-                    config = CONFIG_MAPPING[family].from_dict(catalogue.config_of(entry))
+                    config = CONFIG_MAPPING[family].from_dict(catalogue.entry_config(entry))
                     model_class = getattr(transformers, class_name)
                     model = model_class._from_config(config, attn_implementation="eager")
                     model.tie_weights()

@@ -94,12 +94,12 @@ def releases_by_family() -> Mapping[str, list[dict[str, Any]]]:
     return families
 
 
-def config_of(entry: Mapping[str, Any]) -> dict[str, Any]:
+def entry_config(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the config that an entry stands for, as a config.json says it.
 
     Example:
         >>> _, entry = entry_of("bert-base-chinese")
-        >>> config_of(entry)["architectures"]
+        >>> entry_config(entry)["architectures"]
         ['BertForMaskedLM']
     """
     return {
@@ -119,7 +119,7 @@ def _names(full_name: str, aliases: Iterable[str]) -> list[str]:
 # In a wheel
 
 
-def compiled() -> dict[str, bytes]:
+def compiled_files() -> dict[str, bytes]:
     """Return the two files that hold the catalogue in a wheel, by name."""
     lines, entries = [""], b""
     for full_name, entry in data.read_toml(PATH).items():

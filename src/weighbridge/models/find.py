@@ -341,7 +341,7 @@ def _looked_up(name: str) -> NamedConfig:
 
 
 def _released(full_name: str, entry: Mapping[str, Any]) -> NamedConfig:
-    config = catalogue.config_of(entry)
+    config = catalogue.entry_config(entry)
     return NamedConfig(full_name, "catalogue", entry["source"], config, entry)
 
 
@@ -500,7 +500,7 @@ def _model_notes(model: Model) -> Iterator[str]:
         yield f"{model.where}: {unknown}; sizes in bytes are as if it said none."
     if model.unaccounted:
         yield f"{model.where}: {_unknown_fields(model)}; the count leaves it out."
-    if "released_reason" in entry and model.config == catalogue.config_of(entry):
+    if "released_reason" in entry and model.config == catalogue.entry_config(entry):
         released = units.count(entry["released_parameters"])
         holds = f"the released checkpoint holds {released} parameters"
         yield f"{model.where}: {holds}; {_RELEASED_REASONS[entry['released_reason']]}."
