@@ -12,6 +12,7 @@ from weighbridge.answers.answer import Answer
 from weighbridge.answers.sentences import Teller, marked_shape, picked
 from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.blueprint.roles import component_of
+from weighbridge.errors import ModelError
 from weighbridge.ledger.ledger import bind
 from weighbridge.ledger.places import ONE
 from weighbridge.ledger.rows import RowGroup
@@ -37,10 +38,11 @@ if TYPE_CHECKING:
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.ledger.rows import Entry
+    from weighbridge.models.find import Described
 
 
 def explain(
-    model: str | os.PathLike[str] | Mapping[str, Any],
+    model: Described,
     class_name: str | None = None,
     *,
     lang: str | None = None,
@@ -67,9 +69,12 @@ def explain(
         >>> print(article.text().splitlines()[0])
         google-bert/bert-base-chinese 的 102,267,648 个参数是怎么算出来的
     """
-    return Article(
-        weigh(model, class_name, fields=fields, strict=strict, blueprint=blueprint), lang
-    )
+    weighing = weigh(model, class_name, fields=fields, strict=strict, blueprint=blueprint)
+    if weighing.model.origin == "module":
+        what = "no blueprint counts this module, so there is no derivation to explain"
+        hint = "`weighbridge derive package.module:Class` derives a blueprint from its code"
+        raise ModelError(what, where=weighing.model.where, hint=hint)
+    return Article(weighing, lang)
 
 
 class Article(Answer):

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from weighbridge.algebra.expr import Tree
     from weighbridge.algebra.polynomial import Polynomial
     from weighbridge.ledger.lettering import Size
+    from weighbridge.models.find import Described
     from weighbridge.render.document import Block
 
 GROUPINGS = ("total", "component", "role")
@@ -44,7 +45,7 @@ NAMES = ("letters", "fields")
 
 
 def formula(  # noqa: PLR0913  # each is a word of its own for the user
-    model: str | os.PathLike[str] | Mapping[str, Any],
+    model: Described,
     class_name: str | None = None,
     *,
     lang: str | None = None,

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
     # What is left, below a module, of the path of a name and of its places.
     Item = tuple[tuple[str, ...], Entry]
+    from weighbridge.models.find import Described
 
 
 def tree(
-    model: str | os.PathLike[str] | Mapping[str, Any],
+    model: Described,
     class_name: str | None = None,
     *,
     fields: Mapping[str, Any] | None = None,

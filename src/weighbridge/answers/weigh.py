@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from weighbridge.algebra.polynomial import Polynomial
     from weighbridge.answers.data_table import DataTable
     from weighbridge.ledger.rows import Row, RowGroup
-    from weighbridge.models.find import Reading
+    from weighbridge.models.find import Described, Reading
 
 _TEXT_OF_ENTRIES = {"default": "from_class_defaults", "reconstructed": "from_reconstructed"}
 """The words for the catalogue's entries that no copy of a config.json was read for."""
 
 
 def weigh(
-    model: str | os.PathLike[str] | Mapping[str, Any],
+    model: Described,
     class_name: str | None = None,
     *,
     fields: Mapping[str, Any] | None = None,
@@ -42,8 +42,9 @@ def weigh(
 
     Args:
         model: a name in the catalogue, a path to a ``config.json`` or to a folder that holds one,
-            ``"-"`` for a config on standard input, a family, a blueprint's ``.toml`` file, or a
-            config as a mapping.
+            ``"-"`` for a config on standard input, a family, a blueprint's ``.toml`` file, a config
+            as a mapping or as a config object of transformers, or a module of PyTorch. A module
+            that no blueprint counts is weighed by its own tensors.
         class_name: which class of the family to weigh. When left out it is the class that the
             config names if that one generates (``LlamaForCausalLM``), and else the base class.
         fields: config fields to replace.
@@ -204,6 +205,8 @@ class Weighing(TabularAnswer):
     def known(self, lang: str) -> list[str]:
         """Say the evidence: a sentence on the blueprint, and one on the config."""
         texts, evidence = words(lang), self.evidence
+        if self.model.origin == "module":
+            return [Aside(texts["from_module"])]
         blueprint = {
             "family": evidence["blueprint"],
             "source": evidence["source"],

@@ -13,21 +13,32 @@ from functools import partial
 from weighbridge import data, units
 from weighbridge.blueprint import schema as blueprints
 from weighbridge.blueprint.paths import above
-from weighbridge.errors import ConfigError, ModelError, UsageError, nearest, printable, shorten
+from weighbridge.errors import (
+    ConfigError,
+    ModelError,
+    UsageError,
+    WeighbridgeError,
+    nearest,
+    printable,
+    shorten,
+)
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.models import catalogue
 from weighbridge.models.fields import bind_fields, flattened, is_accounted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeGuard
 
     from weighbridge.blueprint.schema import Blueprint
+    from weighbridge.models.in_memory import ConfigObject
+    from weighbridge.readers.module import Module
 
     Config = Mapping[str, Any]
+    Described = str | os.PathLike[str] | Config | ConfigObject | Module
     Reading = Callable[[Config, str], Blueprint]
 
-ORIGINS = ("catalogue", "defaults", "file", "given", "stdin")
+ORIGINS = ("catalogue", "defaults", "file", "given", "memory", "module", "stdin")
 """Where a config may come from."""
 
 _MOST_FIELDS = 24  # of a family, in a message
@@ -78,7 +89,8 @@ class Model(NamedTuple):
     def default_class(self) -> str:
         """The class that is weighed where the user names none.
 
-        It is the class that the config names if that one generates, and else the base class.
+        It is the class that the config names if that one generates, that of a model in memory, and
+        else the base class.
 
         Example:
             >>> find({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}).default_class
@@ -86,7 +98,7 @@ class Model(NamedTuple):
             >>> find("bert-base-chinese").named_class, find("bert-base-chinese").default_class
             ('BertForMaskedLM', 'BertModel')
         """
-        if is_generative(self.named_class):
+        if is_generative(self.named_class) or self.origin == "memory":
             return self.named_class
         return self.blueprint.base_class
 
@@ -121,7 +133,7 @@ class Model(NamedTuple):
 
 
 def find(
-    model: str | os.PathLike[str] | Config,
+    model: Described,
     fields: Config | None = None,
     *,
     strict: bool = False,
@@ -133,7 +145,8 @@ def find(
         model: a name in the catalogue, with or without its organisation; the path of a
             ``config.json`` or of a folder that holds one, here or at an address
             (``hf://org/name``); ``"-"`` for a config on standard input; a family; a blueprint's
-            ``.toml`` file, for its defaults; or the config itself.
+            ``.toml`` file, for its defaults; the config itself, as a mapping or as an object of
+            transformers; or a module of PyTorch.
         fields: fields of the config to replace; ``"text_config.hidden_size"`` is one of a
             sub-config.
         strict: refuse a config with a field of no known effect.
@@ -221,6 +234,8 @@ def _named_class(config: Config, blueprint: Blueprint) -> str:
 def _config_and_reading(
     model: object, blueprint: str | os.PathLike[str] | Reading | None
 ) -> tuple[NamedConfig, Reading]:
+    if _is_module(model) and blueprint is None:
+        return _module(model)
     if callable(blueprint):
         return _config_of(model), blueprint
     if blueprint is None and not _is_blueprint(model):
@@ -230,6 +245,11 @@ def _config_and_reading(
     if blueprint is None:
         return NamedConfig(own.where, "defaults", "", {}), reading
     return _config_of(model), reading
+
+
+def _is_module(model: object) -> TypeGuard[Module]:
+    is_instance = not isinstance(model, type)
+    return is_instance and hasattr(model, "named_parameters") and hasattr(model, "state_dict")
 
 
 def _is_blueprint(model: object) -> bool:
@@ -305,12 +325,47 @@ def _config_of(model: object) -> NamedConfig:
     if isinstance(model, str | os.PathLike):
         named = _looked_up(os.fspath(model))
         return named._replace(where=printable(named.where))
-    try:
-        config = dict(model)  # type: ignore[call-overload]
-    except (TypeError, ValueError):
-        hint = "give a name, a path, or a config as a mapping"
-        raise UsageError("a model is no such thing", values={"model": model}, hint=hint) from None
+    config = None
+    if _is_in_memory(model):
+        from weighbridge.models.in_memory import config_of  # noqa: PLC0415  # most are names
+
+        config = config_of(model)
+    if config is None:
+        try:
+            config = dict(model)  # type: ignore[call-overload]
+        except (TypeError, ValueError):
+            what = "weigh() takes a name, a path, a config or a torch module"
+            hint = "give a config as a dict or as a transformers config object"
+            raise UsageError(what, values={"model": model}, hint=hint) from None
     return NamedConfig("the config", "given", "", config)
+
+
+def _is_in_memory(model: object) -> bool:
+    """Whether an object may be a config object or a module; both have more than a mapping."""
+    return hasattr(model, "to_dict") or hasattr(model, "named_parameters")
+
+
+def _module(model: Module) -> tuple[NamedConfig, Reading]:
+    """Return the config of a module and how to read it: by its family, or else by its own tensors.
+
+    A family's blueprint counts it only if it counts as many parameters as the module has.
+    """
+    from weighbridge.ledger.ledger import bind  # noqa: PLC0415
+    from weighbridge.models import in_memory  # noqa: PLC0415
+
+    class_name = type(model).__name__
+    config = in_memory.config_of(model)
+    if config is not None and blueprints.is_family(str(config["model_type"])):
+        named = NamedConfig(class_name, "memory", "", config)
+        try:
+            found = _bind(named, _shipped(config, class_name), frozenset())
+            total = bind(found.blueprint, class_name, found.fields).parameters
+        except WeighbridgeError:
+            total = None
+        if total == in_memory.unique_parameters(model):
+            return named, _shipped
+    own = in_memory.blueprint_of(model)
+    return NamedConfig(class_name, "module", "", in_memory.stated_by(model)), lambda *_: own
 
 
 def _looked_up(name: str) -> NamedConfig:

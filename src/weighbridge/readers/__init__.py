@@ -98,7 +98,7 @@ def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> S
         >>> [os.path.basename(file) for file in found.files]
         ['model.safetensors']
     """
-    if isinstance(path, module.Module):
+    if _is_module(path):
         rows = module.read(path).rows
         return StoredCheckpoint(
             type(path).__name__, "PyTorch module", rows, {}, (), 0, {}, {}, (), None
@@ -131,9 +131,14 @@ def is_checkpoint(path: object) -> TypeGuard[str | os.PathLike[str] | Module]:
         >>> is_checkpoint("model.safetensors"), is_checkpoint("config.json"), is_checkpoint("bert")
         (True, False, False)
     """
-    if isinstance(path, module.Module):
+    if _is_module(path):
         return True
     return isinstance(path, str | os.PathLike) and looks_like_checkpoint(os.fspath(path))
+
+
+def _is_module(path: object) -> TypeGuard[Module]:
+    """Whether this is a module, and not its class, which has the same methods."""
+    return isinstance(path, module.Module) and not isinstance(path, type)
 
 
 def _common_format(path: str, files: list[str]) -> FileFormat:
