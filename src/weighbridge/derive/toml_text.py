@@ -48,6 +48,7 @@ _ORDER = (
     "renamed",
     "modules",
 )
+_EVEN_IF_EMPTY = ("defaults",)  # required: a module without arguments has no fields
 _KEYED_BY_PATH = ("tensors", "when", "ties", "buffers", "modules", "active", "stored", "renamed")
 _KINDS_OF_OPERATIONS = ("forward", "backward", "saved")
 _NOTES_OF_OPERATIONS = {
@@ -72,7 +73,7 @@ def blueprint_text(raw: Mapping[str, Any], config: str) -> str:
         if raw.get(key):
             lines += _list_lines(key, raw[key])
     for key in _ORDER:
-        if raw.get(key):
+        if raw.get(key) or key in _EVEN_IF_EMPTY:
             note = _NOTES.get(key, "").format(config=config)
             lines += ["", *_table_lines(key, raw[key], note)]
     for class_name, part in raw.get("classes", {}).items():

@@ -17,7 +17,8 @@ import pytest
 import torch
 from own_models import moe
 
-from weighbridge import data
+from weighbridge import data, weigh
+from weighbridge.blueprint import law
 from weighbridge.cli import main
 from weighbridge.derive import derivation
 from weighbridge.derive.probing import reference
@@ -126,6 +127,38 @@ def test_what_is_not_proved_is_not_written(
     )
 
 
+@pytest.mark.parametrize(
+    ("class_name", "words", "parameters", "formula"),
+    [
+        ("NoArguments", (), 44, "44"),
+        ("AnyKeywords", (), 16, "16"),
+        ("WithDefaults", (), 144, "depth·(width² + width)"),
+        ("WithSizes", ("--set", "width=8", "--set", "depth=2"), 144, "depth·(width² + width)"),
+        ("WithDict", ("--config", "own_models.constructors:WIDTH"), 36, "4·width + 4"),
+    ],
+)
+def test_a_class_is_derived_from_its_constructor(
+    class_name: str, words: tuple[str, ...], parameters: int, formula: str, run, there: Path
+) -> None:
+    output = run(f"own_models.constructors:{class_name}", *words)
+    assert (output.status, output.err) == (0, "")
+    first, second, *_ = output.out.splitlines()
+    assert first == f"{class_name}: {parameters} parameters at the defaults"
+    assert second == f"= {formula}"
+    (blueprint,) = there.iterdir()
+    assert law.read_blueprint(str(blueprint)).base_class == class_name
+    assert weigh(str(blueprint)).parameters == parameters
+
+
+def test_a_blueprint_without_fields_says_so(run, there: Path) -> None:
+    output = run("own_models.constructors:NoArguments")
+    told = " ".join(output.out.split())
+    assert "no_arguments.toml: the blueprint, without fields: no argument changes a tensor" in told
+    assert "--set" not in told
+    chinese = run("own_models.constructors:NoArguments", "--lang", "zh")
+    assert "没有字段" in chinese.out
+
+
 REFUSED = {
     "an import": (
         ["nothing_such:Model"],
@@ -134,6 +167,21 @@ REFUSED = {
     "a class": (["own_models.gpt:GPTConfig"], "is not a torch.nn.Module class"),
     "a constructor": (["own_models.strange:Raises"], "building it raised RuntimeError: no GPU"),
     "no default": (["own_models.plain:TorchEncoder"], "TorchEncoder has no default for n_tokens"),
+    "a config": (
+        ["own_models.constructors:WithDict"],
+        (
+            "WithDict has no default for config. Name its config with --config "
+            "own_models.constructors:NAME, a class, an object or a dict."
+        ),
+    ),
+    "sizes": (
+        ["own_models.constructors:WithSizes"],
+        "WithSizes has no default for width, depth. Give --set width=… --set depth=…",
+    ),
+    "no module": (
+        ["own_models.constructors:NoModule"],
+        "is not a torch.nn.Module class",
+    ),
     "two classes": ([MOE, "own_models.gpt:GPT"], "a class of your own must be the only subject"),
     "a set twice": ([MOE, "--set", "dim=3", "--set", "dim=4"], "--set gives dim twice"),
     "a task class": ([MOE, "--class", "MoF"], "own_models.moe has no attribute MoF"),

@@ -45,6 +45,8 @@ _NEVER_TURNED = re.compile(r"pretrained|download")
 _LONGEST_REASON = 300  # characters of the exception's text
 # Fields that select an implementation of attention.
 _ATTENTION = ("attn_implementation", "attention_implementation", "attention")
+# Parameters of constructors that are a whole config, and no field.
+_NAMES_OF_CONFIGS = frozenset(("args", "cfg", "conf", "config", "hparams", "opt", "options"))
 _MOST_FIELDS_LISTED = 24  # in a hint
 _MOST_CLASSES_LISTED = 6  # in a hint
 # Folders of code in a traceback that is not the user's.
@@ -446,7 +448,10 @@ class OwnSubject:
         if missing:
             needed = f"{self._form.name} has no default for {', '.join(missing)}"
             hint = "give " + " ".join(f"--set {name}=…" for name in missing)
-            if not self._has_config:
+            if _NAMES_OF_CONFIGS.issuperset(missing):
+                module, _ = split(self._address)
+                hint = f"name its config with --config {module}:NAME, a class, an object or a dict"
+            elif not self._has_config:
                 hint += ", or name its config with --config"
             raise UsageError(needed, where=where, hint=hint)
 

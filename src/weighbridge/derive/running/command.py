@@ -212,13 +212,20 @@ def _summary(path: Path, lang: str) -> str:
     from weighbridge.render.table import wrap  # noqa: PLC0415
 
     weighing = weigh(str(path))
-    formula = weighing.ledger.formula().text({}, sorted(weighing.model.blueprint.repeats))
-    configs = weighing.model.blueprint.proof["configs"]
+    blueprint = weighing.model.blueprint
+    formula = weighing.ledger.formula().text({}, sorted(blueprint.repeats))
+    configs = blueprint.proof["configs"]
     proved = f"{path}: the blueprint, proved against the code on {configs} unseen configs"
+    usage = f"`weighbridge weigh {path} --set FIELD=VALUE` weighs it at other sizes"
+    if not blueprint.fields:
+        proved = f"{path}: the blueprint, without fields: no argument changes a tensor"
+        usage = f"`weighbridge weigh {path}` weighs it"
+    elif not configs:
+        proved = f"{path}: the blueprint; no unseen config was left to prove it on"
     sentences = (
         f"{weighing.class_name}: {weighing.parameters:,} parameters at the defaults",
         f"= {formula}",
-        f"{proved}; `weighbridge weigh {path} --set FIELD=VALUE` weighs it at other sizes",
+        f"{proved}; {usage}",
     )
     return "\n".join(wrap(in_language(sentence, lang)) for sentence in sentences)
 
