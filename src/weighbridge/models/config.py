@@ -36,7 +36,8 @@ def read_address(address: str) -> tuple[str, Mapping[str, Any]]:
         CheckpointError: there is nothing, or it cannot be read.
         ConfigError: as for `parse_config`.
     """
-    from weighbridge.readers.rules import MISSING, without_secrets  # noqa: PLC0415  # most are on the disk
+    # Most configs are on the disk.
+    from weighbridge.readers.rules import MISSING, without_secrets  # noqa: PLC0415
     from weighbridge.readers.stores import open_file, read_on  # noqa: PLC0415
     from weighbridge.readers.stores.web import NOT_FOUND  # noqa: PLC0415
 

@@ -327,9 +327,9 @@ def _config_of(model: object) -> NamedConfig:
         return named._replace(where=printable(named.where))
     config = None
     if _is_in_memory(model):
-        from weighbridge.models.in_memory import config_of  # noqa: PLC0415  # most are names
+        from weighbridge.models.in_memory import config_from  # noqa: PLC0415  # most are names
 
-        config = config_of(model)
+        config = config_from(model)
     if config is None:
         try:
             config = dict(model)  # type: ignore[call-overload]
@@ -354,7 +354,7 @@ def _module(model: Module) -> tuple[NamedConfig, Reading]:
     from weighbridge.models import in_memory  # noqa: PLC0415
 
     class_name = type(model).__name__
-    config = in_memory.config_of(model)
+    config = in_memory.config_from(model)
     if config is not None and blueprints.is_family(str(config["model_type"])):
         named = NamedConfig(class_name, "memory", "", config)
         try:
@@ -362,7 +362,7 @@ def _module(model: Module) -> tuple[NamedConfig, Reading]:
             total = bind(found.blueprint, class_name, found.fields).parameters
         except WeighbridgeError:
             total = None
-        if total == in_memory.unique_parameters(model):
+        if total == in_memory.parameters_in(model):
             return named, _shipped
     own = in_memory.blueprint_of(model)
     return NamedConfig(class_name, "module", "", in_memory.stated_by(model)), lambda *_: own
@@ -496,6 +496,8 @@ def _refuse_unknown(model: Model, fields: Config) -> None:
             known = sorted(model.blueprint.fields)
             near = nearest(known, name)
             hint = f"it has {_listing(known)}"
+            if not known:
+                hint = "it has no fields"
             if near:
                 hint = f"did you mean {' or '.join(near)}?"
             what = f"{model.blueprint.family} has no field {shorten(name, str)}"

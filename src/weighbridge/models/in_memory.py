@@ -29,7 +29,7 @@ class ConfigObject(Protocol):
         """Return its fields, as in a config.json."""
 
 
-def config_of(model: object) -> Mapping[str, Any] | None:
+def config_from(model: object) -> Mapping[str, Any] | None:
     """Return the config that an object is, or that a model of transformers has; None of others.
 
     A model's config names the model's own class.
@@ -42,7 +42,7 @@ def config_of(model: object) -> Mapping[str, Any] | None:
     return None
 
 
-def unique_parameters(module: Module) -> int:
+def parameters_in(module: Module) -> int:
     """Return how many parameters a module has, each tensor counted once."""
     return sum(row.parameters for row in read(module).rows)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import cache
+from itertools import chain
 
 from weighbridge import data
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
@@ -134,20 +135,18 @@ def _begun(wanted: str, name: str, forms: Mapping[str, list[str]]) -> tuple[str,
     A base release goes before one tuned further, the version that was typed before a later one, a
     shorter name before a longer, and an organisation with many such models before one with few.
     """
-    longer = {form: models for form, models in forms.items() if _continues(form, wanted)}
-    all_models = _models(model for models in longer.values() for model in models)
-    words_added = {
-        model: len(_words(form.removeprefix(wanted)))
-        for form, models in longer.items()
-        for model in models
-    }
-    makers = Counter(_organisation(model) for model in all_models)
+    words_added: dict[str, int] = {}
+    for form, models in forms.items():
+        if _continues(form, wanted):
+            added = len(_words(form.removeprefix(wanted)))
+            words_added |= dict.fromkeys(models, added)
+    makers = Counter(map(_organisation, words_added))
 
     def distance(model: str) -> tuple[Any, ...]:
         is_other, is_variant = _is_other(model, wanted, name), _is_variant(model, name)
         return is_variant, is_other, words_added[model], -makers[_organisation(model)]
 
-    return tuple(sorted(all_models, key=distance))
+    return tuple(sorted(words_added, key=distance))
 
 
 def _organisation(model: str) -> str:
@@ -198,7 +197,7 @@ def _resembling(name: str, forms: Mapping[str, list[str]]) -> tuple[str, ...]:
     if without_organisation in forms:
         return _models(forms[without_organisation])
     wanted = set(_words(name))
-    all_models = _models(model for models in forms.values() for model in models)
+    all_models = _models(chain.from_iterable(forms.values()))
     holding = [model for model in all_models if wanted <= set(_words(model))]
     if holding:
         holding.sort(key=lambda model: (_is_variant(model, name), len(_words(model))))
@@ -206,4 +205,4 @@ def _resembling(name: str, forms: Mapping[str, list[str]]) -> tuple[str, ...]:
     import difflib  # noqa: PLC0415  # only for a name that is wrong
 
     close = difflib.get_close_matches(normal_form(name), forms, n=_MOST_CLOSE, cutoff=_CLOSE)
-    return _models(model for form in close for model in forms[form])
+    return _models(chain.from_iterable(forms[form] for form in close))

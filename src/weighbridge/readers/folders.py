@@ -32,7 +32,7 @@ class Explanation(NamedTuple):
     is_readable: bool
 
 
-class Kind(NamedTuple):
+class FolderKind(NamedTuple):
     """What is no plain transformers model: how it is known, what it is, and what to do.
 
     It is known by a file, or by all of some fields that its config.json has. ``names`` returns the
@@ -120,7 +120,7 @@ _INSPECT = "`weighbridge inspect {folder}` counts its checkpoint"
 _DERIVE = "`weighbridge derive package.module:Class` derives a blueprint from its code"
 
 KINDS = (
-    Kind(
+    FolderKind(
         "model_index.json",
         (),
         "is a diffusers pipeline ({class}), which is several models",
@@ -131,7 +131,7 @@ KINDS = (
         _pipeline_names,
         is_readable=False,
     ),
-    Kind(
+    FolderKind(
         "adapter_config.json",
         ("base_model_name_or_path",),
         "is a PEFT adapter ({method}) for the base model {base}, not a whole model",
@@ -141,28 +141,28 @@ KINDS = (
         ),
         _adapter_names,
     ),
-    Kind(
+    FolderKind(
         "adapter_config.json",
         (),
         "is a PEFT adapter ({method}), not a whole model",
         ("`weighbridge inspect {folder}` counts the adapter",),
         _adapter_names,
     ),
-    Kind(
+    FolderKind(
         CONFIG,
         ("architecture", "pretrained_cfg"),
         "is a timm model ({class}), and there is no blueprint for timm",
         (_INSPECT, _DERIVE),
         _config_names,
     ),
-    Kind(
+    FolderKind(
         CONFIG,
         ("_class_name", "_diffusers_version"),
         "is a diffusers model ({class}), and there is no blueprint for diffusers",
         (_INSPECT, _DERIVE),
         _config_names,
     ),
-    Kind(
+    FolderKind(
         CONFIG,
         ("auto_map",),
         "the model_type {family} has its own code ({class}), which weighbridge does not run",
@@ -208,7 +208,7 @@ def check_family_possible(checkpoint: object) -> None:
         raise rule.broken(folder)
 
 
-def _explanation(kinds: Sequence[Kind], folder: str) -> Explanation | None:
+def _explanation(kinds: Sequence[FolderKind], folder: str) -> Explanation | None:
     """Return what a folder is by the first kind that fits the content of its file."""
     folder = folder.rstrip("/") or folder
     for kind in kinds:

@@ -446,14 +446,19 @@ class OwnSubject:
                 )
         missing = [name for name in self._form.required() if name not in self._given]
         if missing:
-            needed = f"{self._form.name} has no default for {', '.join(missing)}"
-            hint = "give " + " ".join(f"--set {name}=…" for name in missing)
-            if _NAMES_OF_CONFIGS.issuperset(missing):
-                module, _ = split(self._address)
-                hint = f"name its config with --config {module}:NAME, a class, an object or a dict"
-            elif not self._has_config:
-                hint += ", or name its config with --config"
-            raise UsageError(needed, where=where, hint=hint)
+            raise self._lack_of(missing)
+
+    def _lack_of(self, missing: list[str]) -> UsageError:
+        """Return the error for fields that have no default and were not given."""
+        where = self._config_address or self._address
+        needed = f"{self._form.name} has no default for {', '.join(missing)}"
+        hint = "give " + " ".join(f"--set {name}=…" for name in missing)
+        if _NAMES_OF_CONFIGS.issuperset(missing):
+            module, _ = split(self._address)
+            hint = f"name its config with --config {module}:NAME, a class, an object or a dict"
+        elif not self._has_config:
+            hint += ", or name its config with --config"
+        return UsageError(needed, where=where, hint=hint)
 
     def _is_own(self, kind: type) -> bool:
         return f"{kind.__module__}.".startswith(self._packages)

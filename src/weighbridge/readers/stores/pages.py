@@ -32,7 +32,7 @@ NO_LISTING = Rule(
 )
 
 
-class Page(NamedTuple):
+class ModelPage(NamedTuple):
     """The subject of a page: a repository, its revision, and a path in it, empty for all files.
 
     ``files`` is the address of a file on that website, with names in braces; it is empty if the
@@ -87,7 +87,7 @@ class Page(NamedTuple):
         return f"hf://{self.repository}{revision}/{path}".rstrip("/")
 
 
-def page_at(address: str) -> Page | None:
+def page_at(address: str) -> ModelPage | None:
     """Return the subject of the page at an address; None if the address is not that of a page.
 
     The address may lack its ``https://``.
@@ -139,7 +139,7 @@ def may_be_page(path: str) -> bool:
     return path.lower().startswith(("http://", "https://")) or bool(slash and host.strip("."))
 
 
-def _page(site: dict[str, Any], path: Sequence[str], where: str) -> Page | None:
+def _page(site: dict[str, Any], path: Sequence[str], where: str) -> ModelPage | None:
     """Return the page at a path of a website; None if this is the address of a file."""
     prefix = [piece for piece in (site["models"],) if piece]
     if list(path[: len(prefix)]) != prefix or not path[len(prefix) :]:
@@ -157,4 +157,4 @@ def _page(site: dict[str, Any], path: Sequence[str], where: str) -> Page | None:
             revision, *names = rest[len(words) :]
             name = "/".join(names)
     is_default = revision == site["revision"]
-    return Page(where, "/".join(repository), revision, name, site["files"], is_default)
+    return ModelPage(where, "/".join(repository), revision, name, site["files"], is_default)
