@@ -551,16 +551,17 @@ def _account(model: Model, spelling: str) -> str:
 
 
 def _model_notes(model: Model) -> Iterator[str]:
-    stated, entry = _stated_dtype(model.config), model.entry or {}
+    stated = _stated_dtype(model.config)
     if stated is not None and model.stated_dtype is None:
-        unknown = f"nobody knows the dtype {shorten(stated)}"
-        yield f"{model.where}: {unknown}; sizes in bytes are as if it said none."
-    if model.unaccounted:
-        yield f"{model.where}: {_unknown_fields(model)}; the count leaves it out."
-    if "released_reason" in entry and model.config == catalogue.entry_config(entry):
-        released = units.count(entry["released_parameters"])
-        holds = f"the released checkpoint holds {released} parameters"
-        yield f"{model.where}: {holds}; {_RELEASED_REASONS[entry['released_reason']]}."
+        what = f"unknown dtype {shorten(stated)}"
+        yield f"{model.where}: {what}; sizes in bytes are for the default dtype."
+    misspelt = dict(_misspelt_fields(model))
+    for name, meant in misspelt.items():
+        yield f"{model.where}: unknown field {_stated_field(model, name)}; did you mean {meant}?"
+    ignored = [name for name in model.unaccounted if name not in misspelt]
+    if ignored:
+        yield f"{model.where}: {_field_list(model, ignored)}."
+    yield from _release_notes(model)
     architectures = model.config.get("architectures")
     if not isinstance(architectures, list) or not architectures:
         return
@@ -568,6 +569,15 @@ def _model_notes(model: Model) -> Iterator[str]:
         known = ", ".join(model.blueprint.class_names)
         what = f"the blueprint does not have the class {shorten(architectures[0])}"
         yield f"{model.where}: {what}; it has {known}."
+
+
+def _release_notes(model: Model) -> Iterator[str]:
+    """Yield what a released checkpoint holds, if transformers counts otherwise."""
+    entry = model.entry or {}
+    if "released_reason" in entry and model.config == catalogue.entry_config(entry):
+        released = units.count(entry["released_parameters"])
+        what = f"the released checkpoint holds {released} parameters"
+        yield f"{model.where}: {what}; {_RELEASED_REASONS[entry['released_reason']]}."
 
 
 def _misspelt_fields(model: Model) -> Iterator[tuple[str, str]]:
