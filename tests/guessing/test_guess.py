@@ -493,11 +493,11 @@ def test_both_languages_have_the_same_figures(bert_tiny: Path) -> None:
 
 def test_json_has_everything(bert_tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["guess", str(bert_tiny), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["family"], told["class"], told["status"]) == ("bert", "BertForMaskedLM", 0)
-    assert told["config"]["architectures"] == ["BertForMaskedLM"]
-    assert told["exact"][0] == {"family": "bert", "class": "BertForMaskedLM"}
-    assert told["free"]["num_attention_heads"]["others"]
+    report = json.loads(capsys.readouterr().out)
+    assert (report["family"], report["class"], report["status"]) == ("bert", "BertForMaskedLM", 0)
+    assert report["config"]["architectures"] == ["BertForMaskedLM"]
+    assert report["exact"][0] == {"family": "bert", "class": "BertForMaskedLM"}
+    assert report["free"]["num_attention_heads"]["others"]
 
 
 # The names of other formats

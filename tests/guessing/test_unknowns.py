@@ -131,10 +131,12 @@ def test_a_lossy_operator_yields_a_value_with_the_same_result(
         for value in values
         if not (value == 0 and text.endswith(("// x", "% x")))  # no size is 0
     ]
-    assert says_nothing(text, target, constant) or any(same(result, target) for result in results)
+    assert determines_nothing(text, target, constant) or any(
+        same(result, target) for result in results
+    )
 
 
-def says_nothing(text: str, target: Any, constant: Any) -> bool:
+def determines_nothing(text: str, target: Any, constant: Any) -> bool:
     """Return whether any value gives the result, so that there is nothing to list."""
     if text in ("x and c", "x or c"):
         return target is constant is (text == "x or c")  # the constant settles it

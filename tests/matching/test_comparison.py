@@ -37,7 +37,7 @@ def stored(config: Config, class_name: str | None = None, dtype: str = "F32") ->
     return {row.name: (dtype, row.shape) for row in weighing.stored_rows if not row.tied_to}
 
 
-def told(found: Verification | Changes) -> dict[str, int]:
+def counts(found: Verification | Changes) -> dict[str, int]:
     """Return the number of differences of each kind."""
     return dict(found.to_dict()["counts"])
 
@@ -73,7 +73,7 @@ def test_changes_by_training_and_conversion_are_grouped(against) -> None:
     after["score.weight"] = ("BF16", (2, 64))
     found = against(before, after)
     assert found.status == 1
-    assert told(found) == {"missing": 2, "shape": 1, "extra": 1, "changed_dtype": len(before) - 2}
+    assert counts(found) == {"missing": 2, "shape": 1, "extra": 1, "changed_dtype": len(before) - 2}
     text = found.text()
     assert "model.layers.{0-1}.mlp.up_proj.weight" in text
     assert "[40, 64] expected, [48, 64] found" in text
@@ -102,11 +102,11 @@ def test_quantising_changes_no_weight(against, tmp_path: Path) -> None:
         }
     found = against(before, after)
     assert found.status == 0
-    assert told(found) == {"quantised": 14, "aside": 42}
+    assert counts(found) == {"quantised": 14, "aside": 42}
     config = {**LLAMA, "torch_dtype": "bfloat16"}
     of_model = wb.verify(config, tmp_path / "after.safetensors")
     assert of_model.status == 0
-    assert told(of_model) == {"quantised": 14, "aside": 42}
+    assert counts(of_model) == {"quantised": 14, "aside": 42}
     assert (
         of_model.to_dict()["parameters"]["found"] == wb.weigh(LLAMA, "LlamaForCausalLM").parameters
     )
@@ -143,7 +143,7 @@ def test_fused_tensors_match_separate_ones(
     for before, after in ((apart, together), (together, apart)):
         found = against(before, after)
         assert found.status == 0
-        assert told(found) == {"regrouped": groups}
+        assert counts(found) == {"regrouped": groups}
         assert found.comparison.parameters == wb.weigh(LLAMA, "LlamaForCausalLM").parameters
     write(tmp_path / "model.safetensors", together)
     assert wb.verify(LLAMA, tmp_path / "model.safetensors").status == 0
@@ -165,7 +165,7 @@ def test_experts_in_one_tensor_are_all_experts(against, tmp_path: Path) -> None:
     for before, after in ((each, in_memory), (in_memory, each)):
         found = against(before, after)
         assert found.status == 0
-        assert told(found) == {"regrouped": 4}
+        assert counts(found) == {"regrouped": 4}
     each, stacked = stored(MIXTRAL), Stored()
     for name, (dtype, shape) in each.items():
         if ".experts.0." in name:
@@ -190,10 +190,10 @@ def test_a_tensor_under_another_name_is_reported(against, tmp_path: Path) -> Non
         name.replace("q_proj", "query").replace("input_layernorm", "ln_1"): of
         for name, of in before.items()
     }
-    assert told(against(before, after)) == {"renamed": 4}
+    assert counts(against(before, after)) == {"renamed": 4}
     assert "q_proj, now query: 2 tensors" in against(before, after).text()
     write(tmp_path / "model.safetensors", after)
-    assert told(wb.verify(LLAMA, tmp_path / "model.safetensors")) == {"missing": 4, "extra": 4}
+    assert counts(wb.verify(LLAMA, tmp_path / "model.safetensors")) == {"missing": 4, "extra": 4}
 
 
 def test_a_tensor_of_another_shape_under_another_name_is_another(against) -> None:
@@ -202,7 +202,7 @@ def test_a_tensor_of_another_shape_under_another_name_is_another(against) -> Non
         name.replace("0.self_attn.q_proj", "0.self_attn.query"): of for name, of in before.items()
     }
     after["model.layers.0.self_attn.query.weight"] = ("F32", (65, 64))
-    assert told(against(before, after)) == {"missing": 1, "extra": 1}
+    assert counts(against(before, after)) == {"missing": 1, "extra": 1}
 
 
 def test_buffers_are_not_a_difference(against) -> None:
@@ -211,7 +211,7 @@ def test_buffers_are_not_a_difference(against) -> None:
     assert against(with_buffer, with_buffer).differences == ()
     assert against(with_buffer, before).differences == ()
     longer: Stored = {**before, "embeddings.position_ids": ("I64", (1, 514))}
-    assert told(against(with_buffer, longer)) == {"buffer_shape": 1}
+    assert counts(against(with_buffer, longer)) == {"buffer_shape": 1}
 
 
 def test_two_renamed_norms_are_not_confused(against) -> None:
@@ -259,7 +259,7 @@ def test_a_module_of_a_user_is_read_too(tmp_path: Path) -> None:
     assert wb.verify(module, tmp_path / "a.pt").status == 0
     assert wb.inspect(module).parameters == 3 * 4 + 4 + 4 * 2 + 2
     torch.save({**module.state_dict(), "0.bias": torch.zeros(5)}, tmp_path / "a.pt")
-    assert told(wb.verify(module, tmp_path / "a.pt")) == {"shape": 1}
+    assert counts(wb.verify(module, tmp_path / "a.pt")) == {"shape": 1}
 
 
 # The names of other formats, on real files
@@ -291,7 +291,7 @@ def released(wheel: wheels.Wheel) -> Path:
 def test_a_gguf_file_is_its_model_under_other_names() -> None:
     found = wb.verify(SMOLLM2, released(wheels.SMOLLM2))
     assert found.status == 0
-    assert told(found) == {"other_names": 272, "quantised": 211}
+    assert counts(found) == {"other_names": 272, "quantised": 211}
     assert found.to_dict()["parameters"] == {"expected": 134_515_008, "found": 134_515_008}
     assert found.comparison.shared == {"lm_head.weight": "model.embed_tokens.weight"}
     wrong = wb.verify({**SMOLLM2, "num_key_value_heads": 9}, released(wheels.SMOLLM2))
@@ -327,11 +327,11 @@ def test_a_family_is_known_under_gguf_s_names(family: str, tmp_path: Path) -> No
     assert set(failing(found)) <= pooler
     for name, row in found.comparison.held.items():
         assert row.name.startswith("dec.") == name.startswith("decoder."), (
-            "an encoder is no decoder"
+            "an encoder is not a decoder"
         )
     assert (
         {"other_names"}
-        <= told(found).keys()
+        <= counts(found).keys()
         <= {"other_names", "regrouped", "transposed", "aside", "missing"}
     )
 
@@ -425,5 +425,5 @@ def test_many_unknown_names_take_few_lines(tmp_path: Path) -> None:
     found = wb.verify(
         write(tmp_path / "a.safetensors", before), write(tmp_path / "b.safetensors", after)
     )
-    assert told(found) == {"missing": 20_000, "extra": 20_000}
+    assert counts(found) == {"missing": 20_000, "extra": 20_000}
     assert len(found.text().splitlines()) < 100

@@ -170,7 +170,7 @@ class _Checking:
         They are if there is a sign between them. If there are words, the left side must be a
         calculation or close to the right one: "12 layers, about 110M" does not equate 12 and 110M.
         """
-        if sign not in WEAK and not (left.words_behind and literal(left)):
+        if sign not in WEAK and not (left.words_after and literal(left)):
             return True
         left_value, right_value = self._calculated(left).number, self._calculated(right).number
         if left_value is None or right_value is None:
@@ -178,7 +178,7 @@ class _Checking:
                 set(names_in(left.tree or ())),
                 set(names_in(right.tree or ())),
             )
-            return not left.words_behind and left_names >= right_names
+            return not left.words_after and left_names >= right_names
         if literal(left):
             return _is_near(left_value, right_value) and literal(right) is not None
         is_half_to_double = abs(left_value) <= 2 * abs(right_value) <= 4 * abs(left_value)

@@ -51,14 +51,14 @@ class Side(NamedTuple):
     """One side of a statement: its tree, the line on which it ends, and its text.
 
     A side of words has no tree. ``before`` are the numbers among the words before it, and
-    ``words_behind`` is true if words follow it.
+    ``words_after`` is true if words follow it.
     """
 
     tree: Tree | None
     line: int
     text: str
     before: tuple[Number, ...] = ()
-    words_behind: bool = False
+    words_after: bool = False
 
 
 class Statement(NamedTuple):
@@ -300,11 +300,11 @@ def _statements_of(segment: list[Token], label: str) -> Iterator[Statement | Unr
         chain.add(part.relation, side)
         if not rest or (next_relation in APPROXIMATE and _only_words(rest)):
             continue  # the chain continues: 84,971,520 parameters, about 85M
-        yield from _statements_behind(chain, rest, next_relation)
+        yield from _statements_after(chain, rest, next_relation)
     yield from chain.end()
 
 
-def _statements_behind(
+def _statements_after(
     chain: _Chain, rest: list[Token], next_relation: str
 ) -> Iterator[Statement | Unread]:
     """End a chain, and read the tokens after its last side as the beginning of another."""
@@ -401,7 +401,7 @@ def _last_side(part: Sequence[Token], start: int, expression: Expression) -> Sid
         part[-1].line,
         _as_written(part[start : expression.end]),
         before=tuple(token.number for token in part[:start] if token.number),
-        words_behind=expression.end < len(part),
+        words_after=expression.end < len(part),
     )
 
 
@@ -443,10 +443,10 @@ def _first_side(part: list[Token]) -> tuple[Side, list[Token]]:
     if not part or part[0].kind == "word":
         raise UnreadableError("not_read")
     tree, end = longest_expression(part, 0)
-    behind = end
-    while behind < len(part) and part[behind].kind == "close":
-        behind += 1
-    rest = part[behind:]
+    after = end
+    while after < len(part) and part[after].kind == "close":
+        after += 1
+    rest = part[after:]
     if rest and not _may_follow(rest[0]):
         raise UnreadableError("not_read")
     return Side(tree, part[0].line, _as_written(part[:end])), rest

@@ -385,15 +385,15 @@ class _Count:
 
     def _changes(self) -> Iterator[tuple[list[CountingStep], ...]]:
         """Yield all combinations of what may be counted differently and in addition."""
-        besides = list(self._besides())
+        additions = list(self._additions())
         otherwise: list[tuple[list[CountingStep], ...]] = [()]
         otherwise += [(steps,) for steps in self._otherwise()]
         for base in otherwise:
-            for size in range(len(besides) + 1):
-                for additions in combinations(besides, size):
-                    yield *base, *additions
+            for size in range(len(additions) + 1):
+                for added in combinations(additions, size):
+                    yield *base, *added
 
-    def _besides(self) -> Iterator[list[CountingStep]]:
+    def _additions(self) -> Iterator[list[CountingStep]]:
         """Yield what may be counted in addition, each as a step for every subset left out."""
         for name, choose in WITH.items():
             rows = [row for row in choose(self.rows) if row.elements]

@@ -1,6 +1,7 @@
-"""Recognises what is not a plain transformers model, and says what it is and what to do with it.
+"""Recognises folders and configs of other libraries, and explains what to do with them.
 
-A folder is known by a file that it holds, a config by its fields. A kind is one line of `KINDS`.
+A folder is recognised by a file in it, and a config by its fields. `KINDS` has an entry for each
+kind.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 
 CONFIG = "config.json"
 _MODULES = "modules.json"
-_MOST_PARTS = 8  # of a pipeline, in a message: more hide the rest of it
+_MOST_PARTS = 8  # of a pipeline, in a message; more would hide the rest of the message
 
 
 class Explanation(NamedTuple):
-    """What something is that is no plain transformers model, and what can be done with it.
+    """An explanation of what a folder or config is, and what can be done with it.
 
-    ``is_readable`` says that it holds a checkpoint all the same.
+    ``is_readable`` is true if it nevertheless has a checkpoint that can be read.
     """
 
     what: str
@@ -33,11 +34,11 @@ class Explanation(NamedTuple):
 
 
 class FolderKind(NamedTuple):
-    """What is no plain transformers model: how it is known, what it is, and what to do.
+    """A kind of folder or config that is not a plain transformers model.
 
-    It is known by a file, or by all of some fields that its config.json has. ``names`` returns the
-    values for the names in braces, from the file's content and the folder. A hint whose values are
-    missing is left out. ``is_foreign`` says that no family can have its tensors.
+    It is recognised by a file and the fields in that file. ``names`` returns the values for the
+    names in braces, given the file's content and the folder. A hint is left out if one of its
+    values is missing. ``is_foreign`` is true if no family can have its tensors.
     """
 
     file: str
@@ -49,7 +50,7 @@ class FolderKind(NamedTuple):
     is_foreign: bool = True
 
     def explanation(self, content: Mapping[str, Any], folder: str) -> Explanation:
-        """Return what to say of a folder of this kind, from the content of its file."""
+        """Return the explanation of a folder of this kind, given the content of its file."""
         names = {"folder": folder, **self.names(content, folder)}
         shown = {name: shorten(value, str, 10 * _MOST_PARTS**2) for name, value in names.items()}
         hints = []
@@ -61,7 +62,7 @@ class FolderKind(NamedTuple):
 
 
 def _pipeline_names(content: Mapping[str, Any], folder: str) -> dict[str, str]:
-    """Return the parts of a pipeline that are models, by the library that they are of."""
+    """Return the parts of a pipeline that are models: those of transformers, and the others."""
     parts: dict[str, list[str]] = {}
     for name, value in content.items():
         if isinstance(value, list) and len(value) == 2 and _is_model(value[1]):
@@ -75,7 +76,7 @@ def _pipeline_names(content: Mapping[str, Any], folder: str) -> dict[str, str]:
     }
 
 
-# Ends of the names of classes in a pipeline that have no weights.
+# Endings of the names of classes without weights in a pipeline.
 _NO_MODELS = ("Tokenizer", "TokenizerFast", "Scheduler", "Processor", "Extractor", "ProcessorFast")
 
 
@@ -94,7 +95,7 @@ def _config_names(content: Mapping[str, Any], folder: str) -> dict[str, str]:  #
 
 
 def _remote_code_names(content: Mapping[str, Any], folder: str) -> dict[str, str]:  # noqa: ARG001
-    """Return the classes that an auto_map names, as `weighbridge derive` takes them."""
+    """Return the classes that an auto_map names, in the form that `weighbridge derive` takes."""
     auto_map = content["auto_map"]
     classes: dict[str, str] = {}
     if isinstance(auto_map, dict):
@@ -176,13 +177,13 @@ KINDS = (
 )
 
 FOREIGN = Rule("foreign", "", "")
-"""Its words are those of the kind."""
+"""The kind has the message and the hint."""
 
 
 def explained_folder(folder: str, names: Sequence[str]) -> Explanation | None:
-    """Return what a folder with these files is; None if it is of no known kind.
+    """Return the explanation of a folder with these files; None if its kind is unknown.
 
-    A folder with a config.json is that of a model, whatever else it holds.
+    A folder with a config.json is that of a model, whatever else is in it.
     """
     if CONFIG in names:
         return None
@@ -190,10 +191,10 @@ def explained_folder(folder: str, names: Sequence[str]) -> Explanation | None:
 
 
 def check_family_possible(checkpoint: object) -> None:
-    """Refuse a folder on this disk whose checkpoint no family can have: an adapter, a timm model.
+    """Refuse a local folder whose checkpoint no family can have: an adapter or a timm model.
 
     Raises:
-        CheckpointError: the rule ``foreign``.
+        CheckpointError: the folder breaks the rule ``foreign``.
     """
     if not isinstance(checkpoint, str | os.PathLike) or not os.path.isdir(checkpoint):
         return
@@ -209,7 +210,7 @@ def check_family_possible(checkpoint: object) -> None:
 
 
 def _explanation(kinds: Sequence[FolderKind], folder: str) -> Explanation | None:
-    """Return what a folder is by the first kind that fits the content of its file."""
+    """Return the explanation of the first kind that fits the content of its file in a folder."""
     folder = folder.rstrip("/") or folder
     for kind in kinds:
         content = _read_json(f"{folder}/{kind.file}")
@@ -219,7 +220,7 @@ def _explanation(kinds: Sequence[FolderKind], folder: str) -> Explanation | None
 
 
 def explained_config(config: Mapping[str, Any], where: str) -> Explanation | None:
-    """Return what a config is that is of no family; None if it is of no known kind."""
+    """Return the explanation of a config that has no family; None if its kind is unknown."""
     folder = "CHECKPOINT"
     if where.endswith(".json"):
         folder = os.path.dirname(where) or "."
@@ -230,9 +231,9 @@ def explained_config(config: Mapping[str, Any], where: str) -> Explanation | Non
 
 
 def transformer_in(folder: str, names: Sequence[str]) -> str | None:
-    """Return the sub-folder of a sentence-transformers model that holds its transformer.
+    """Return the subfolder of a sentence-transformers model that contains its transformer.
 
-    None if that is the folder itself, or if the folder holds no such model.
+    Return None if this is the folder itself, or if the folder does not contain such a model.
     """
     if _MODULES not in names:
         return None
@@ -250,7 +251,7 @@ def _has_all(content: Mapping[str, Any], fields: Sequence[str]) -> bool:
 
 
 def _read_json(path: str) -> Any:
-    """Return what a small JSON file holds; None if it cannot be read."""
+    """Return the content of a small JSON file; None if it cannot be read."""
     try:
         with open_file(path) as file:
             return json.loads(read_on(file, LONGEST_CONFIG_BYTES))

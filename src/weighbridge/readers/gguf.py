@@ -72,7 +72,7 @@ OFFSET = Rule(
 )
 SPLIT = Rule(
     "gguf-split",
-    "the files of a split model must be as many as its name and its header state",
+    "a split model must have the number of files that its name and its header state",
     "fetch the missing files",
 )
 SHORT = Rule("gguf-short", "the tensors must end before the file does", FETCH)

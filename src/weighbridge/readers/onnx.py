@@ -316,7 +316,7 @@ class _OnnxReader:
 
     def tensor(self, message: _Field) -> _Initializer:
         """Return the tensor that a message describes."""
-        name, kind, raw_bytes, elsewhere = "", 0, None, False
+        name, kind, raw_bytes, is_external = "", 0, None, False
         shape, outside = list[int](), dict[str, str]()
         for field in self.fields(message.begin, message.end):
             if field.number == _NAME:
@@ -332,8 +332,8 @@ class _OnnxReader:
             elif field.number == _EXTERNAL:
                 outside.update([self.pair(field)])
             elif field.number == _LOCATION:
-                elsewhere = field.value == 1
-        if not elsewhere:
+                is_external = field.value == 1
+        if not is_external:
             outside = {}
         return _Initializer(name, kind, tuple(shape), raw_bytes, outside)
 
