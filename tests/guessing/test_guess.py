@@ -352,7 +352,7 @@ def a_few_releases(monkeypatch: pytest.MonkeyPatch) -> None:
         ("mistral", "MistralForCausalLM", {"num_hidden_layers": 2, "vocab_size": 32768}),
     ],
 )
-def test_of_families_that_fit_as_well_the_most_used_comes_first(
+def test_of_families_that_fit_equally_well_the_most_used_comes_first(
     family: str, class_name: str, config: dict[str, Any]
 ) -> None:
     candidate = best(rows_of({"model_type": family, **config}, class_name))
@@ -360,17 +360,17 @@ def test_of_families_that_fit_as_well_the_most_used_comes_first(
 
 
 @pytest.mark.usefixtures("a_few_releases")
-def test_the_sizes_of_a_release_say_more_than_how_much_a_family_is_used() -> None:
+def test_the_sizes_of_a_release_outweigh_the_use_of_a_family() -> None:
     usual = {"num_key_value_heads": 8, "intermediate_size": 14336}
     assert best(rows_of({"model_type": "mistral", **usual}, "MistralModel")).family == "mistral"
     assert best(rows_of({"model_type": "llama", **LLAMA_3}, "LlamaModel")).family == "llama"
 
 
-def test_a_small_bert_is_a_bert_by_the_catalogue() -> None:
+def test_a_small_bert_is_a_bert_according_to_the_catalogue() -> None:
     assert best(rows_of({"model_type": "bert", **SMALL}, "BertModel")).family == "bert"
 
 
-def test_a_lost_tensor_is_told_and_nothing_is_exact() -> None:
+def test_a_missing_tensor_is_reported_and_nothing_is_exact() -> None:
     rows = [
         row for row in rows_of(BERT, "BertModel") if row.name != "encoder.layer.1.output.dense.bias"
     ]

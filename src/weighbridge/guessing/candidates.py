@@ -30,7 +30,7 @@ MOST_FAMILIES = 240
 MOST_CLASSES = 24
 """How many classes of a batch of families are solved at most."""
 MOST_USED_CLASSES = 4
-"""How many classes of the most used families are solved beside these."""
+"""How many more classes, of the most used families, are solved at most."""
 MOST_PATTERNS = 1_500
 """How many patterns of names are compared at most, the most frequent ones; no model has more."""
 
@@ -334,10 +334,10 @@ _AnyFit = TypeVar("_AnyFit", Fit, _Sketch)
 
 
 def _best(fits: Sequence[_AnyFit]) -> list[_AnyFit]:
-    """Return the classes with the fewest unknown tensors, those that lack least first.
+    """Return the classes with the fewest unknown tensors, those with the fewest missing first.
 
-    Many families have all names of a popular one, which may come late among them. So some classes
-    of the most used families go first, of those that have all names.
+    Many families share all names with a popular one, which may then be beyond the limit. If they
+    have all names, some classes of the most used families beyond it are therefore put first.
     """
     ordered = sorted(fits, key=_misfit)
     best = [fit for fit in ordered if fit.unknown == ordered[0].unknown]

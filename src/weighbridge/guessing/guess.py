@@ -155,10 +155,10 @@ def _any_exact(candidates: Sequence[Candidate]) -> bool:
 
 
 def _rank(candidate: Candidate, stated: Sequence[str]) -> tuple[Any, ...]:
-    """Return a sort key: the lowest is the likeliest.
+    """Return a sort key; the candidate with the lowest key is the likeliest.
 
     The fewest failures come first, then a family that the metadata states, then one with a release
-    of these very sizes. Of the others that fit equally well, the most used comes first.
+    of exactly these sizes. Of the others that fit equally well, the most used comes first.
     """
     comparison, family = candidate.comparison, candidate.family
     prefixes = sum(difference.kind.startswith("prefix") for difference in comparison.differences)
@@ -180,7 +180,7 @@ def _rank(candidate: Candidate, stated: Sequence[str]) -> tuple[Any, ...]:
 
 
 def _has_sizes_of(candidate: Candidate, config: Mapping[str, Any]) -> bool:
-    """Whether a candidate has the value of every field of a released config that is sure."""
+    """Return whether the sure fields of a candidate agree with a released config."""
     fields = dict(flattened(config, candidate.model.blueprint, candidate.model.where))
     aliases = candidate.model.blueprint.aliases
     values = {aliases.get(name, name): value for name, value in fields.items()}
