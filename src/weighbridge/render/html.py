@@ -85,7 +85,9 @@ def fragment(document: Document, notes: Sequence[str] = ()) -> str:
 
 
 def _title(document: Document) -> str:
-    for block in document.blocks:
+    for block in flat(document.blocks):
+        if isinstance(block, Title):
+            return escape(block.text)
         if isinstance(block, Heading) and block.level == 1:
             return escape(terminal.prose_of(document).write(block.prose))
     return ""
