@@ -80,7 +80,7 @@ def documents_of(family: str, lang: str) -> Iterator[Document]:
     for grouping in ("component", "role", "layer"):
         yield weighing.document(lang, grouping)
     yield Tree(weighing).document(lang)
-    yield ClosedForm(weighing, "text", "component", None, lang).document(lang)
+    yield ClosedForm(weighing).document(lang, "component")
 
 
 @given(st.sampled_from(schema.families()), LANGS, st.integers(80, 120))
