@@ -73,6 +73,7 @@ COMMAND_LINES = {
 }
 # It takes minutes to derive a blueprint, and what answers is a `Message`, as it is of `attention`.
 NOT_RUN = {"derive"}
+NEED_TORCH = {"run", "trace", "attention", "measure", "finetune"}
 WITHOUT_JSON = {"Article", "Data", "Message"}
 
 
@@ -154,6 +155,8 @@ def ask(
     paths: dict[str, str] = {}
 
     def asked(line: str, lang: str, *more: str) -> Asked:
+        if line.partition(" ")[0] in NEED_TORCH:
+            pytest.importorskip("torch")
         paths["lang"] = lang
         for name in [piece.partition("}")[0] for piece in line.split("{")[1:]]:
             paths.setdefault(name, made(name) if name != "lang" else lang)
@@ -189,8 +192,6 @@ def test_no_answer_is_forgotten() -> None:
 def test_an_answer_is_in_python_what_the_command_prints(
     name: str, lang: str, ask: Callable[..., Asked]
 ) -> None:
-    if name == "Message":
-        pytest.importorskip("torch")
     asked = ask(COMMAND_LINES[name], lang)
     answer = asked.answer
     assert type(answer).__name__ == name.partition(" ")[0]
