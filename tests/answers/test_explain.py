@@ -31,10 +31,10 @@ LANGUAGES = ("en", "zh")
 FORMATS = ("text", "markdown", "latex", "html")
 
 
-def explain(*question, form="text", **more):
+def explain(*question, form="text", evidence=False, **more):
     """Return an article in a format."""
     article = explaining.explain(*question, **more)
-    return write(article.document(article.lang), form)
+    return write(article.document(article.lang, evidence=evidence), form)
 
 
 sizes = st.fixed_dictionaries(
@@ -216,7 +216,7 @@ def test_what_comes_from_outside_is_escaped(form, name, lang, tmp_path):
     folder = tmp_path / name
     folder.mkdir()
     (folder / "config.json").write_text('{"model_type": "bert"}')
-    text = explain(str(folder), lang=lang, form=form)
+    text = explain(str(folder), lang=lang, form=form, evidence=True)
     assert "109,482,240" in text
     expected = f"/{LATEX[name] if form == 'latex' else name}/config.json"
     told = shown(form, text)

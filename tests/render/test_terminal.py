@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from weighbridge.answers.formula import ClosedForm
@@ -84,7 +84,7 @@ def documents_of(family: str, lang: str) -> Iterator[Document]:
 
 
 @given(st.sampled_from(schema.families()), LANGS, st.integers(80, 120))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=30, phases=(Phase.reuse, Phase.generate))
 def test_every_line_about_a_family_fits_the_screen(family: str, lang: str, columns: int) -> None:
     for document in documents_of(family, lang):
         plain = as_text(document, Screen(columns))

@@ -18,6 +18,7 @@ from weighbridge.ledger.places import ONE
 from weighbridge.ledger.rows import RowGroup
 from weighbridge.ledger.symbols import meaning_of
 from weighbridge.render.document import (
+    Aside,
     Block,
     Bullets,
     Chain,
@@ -98,10 +99,10 @@ class Article(Answer):
         """Return what the article is about, ready for JSON."""
         return self.weighing.to_dict()
 
-    def document(self, lang: str = "en") -> Document:
-        """Return the article."""
+    def document(self, lang: str = "en", *, evidence: bool = False) -> Document:
+        """Return the article; with ``evidence`` it says in full how the numbers are known."""
         words(lang)
-        return _Writer(self.weighing, lang).document()
+        return _Writer(self.weighing, lang).document(evidence=evidence)
 
 
 class _Writer:
@@ -115,7 +116,7 @@ class _Writer:
         self.letters, self.values = self.teller.letters, self.teller.values
         self.everything = [RowGroup("", self.ledger.entries)]
 
-    def document(self) -> Document:
+    def document(self, *, evidence: bool) -> Document:
         sections = list(self.sections())
         blocks: list[Block] = [
             Heading(1, self.fill("title")),
@@ -125,7 +126,7 @@ class _Writer:
             *self.total([section.lines for section in sections]),
             *self.pitfalls(),
             *self.left_out(),
-            *self.known(),
+            *self.known(evidence=evidence),
         ]
         return Document(tuple(blocks), self.lang, self.values)
 
@@ -353,13 +354,11 @@ class _Writer:
         yield Heading(2, self.texts["left_out"])
         yield Bullets(tuple(items))
 
-    def known(self) -> Iterator[Block]:
-        evidence = self.weighing.evidence
-        known = {"family": evidence["blueprint"], "source": evidence["source"], **evidence["proof"]}
-        outside = {name: plain(value) for name, value in evidence["config"].items()}
-        config = words(self.lang)[f"from_{self.model.origin}"].format(**outside)
+    def known(self, *, evidence: bool) -> Iterator[Block]:
         yield Heading(2, self.texts["known"])
-        yield Paragraph(self.texts["known_text"].format(config=config, **known))
+        known = self.weighing.known(self.lang, evidence=evidence)
+        yield Paragraph(Aside(plain(words(self.lang)["between_sentences"].join(known))))
+        yield Paragraph(self.texts["to_check"])
         yield Code(self.check())
 
     def check(self) -> str:

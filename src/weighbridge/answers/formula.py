@@ -111,7 +111,13 @@ class ClosedForm(Answer):
         return _to_dict(self._formulas(self.lang, by, names, code))
 
     def document(
-        self, lang: str = "en", by: str = "total", names: str | None = None, code: str = "text"
+        self,
+        lang: str = "en",
+        by: str = "total",
+        names: str | None = None,
+        code: str = "text",
+        *,
+        evidence: bool = False,
     ) -> Document:
         """Return the formulas as text, LaTeX or code.
 
@@ -119,11 +125,13 @@ class ClosedForm(Answer):
             UsageError: there is no such form, grouping, kind of names or language, or code is asked
                 for in letters.
         """
-        formulas = self._formulas(lang, by, names, code)
+        formulas = self._formulas(lang, by, names, code, evidence=evidence)
         blocks = _BLOCKS.get(code, _report)(formulas)  # JSON is data, and reads as text
         return Document(blocks, formulas.lang)
 
-    def _formulas(self, lang: str, by: str, names: str | None, form: str) -> _Formulas:
+    def _formulas(
+        self, lang: str, by: str, names: str | None, form: str, *, evidence: bool = False
+    ) -> _Formulas:
         _check_choice("format", form, FORMS)
         _check_choice("grouping", by, GROUPINGS)
         if names is not None:
@@ -136,7 +144,7 @@ class ClosedForm(Answer):
                     hint="use text or latex",
                 )
             names = "fields"
-        return _Formulas(self.weighing, by, names, lang)
+        return _Formulas(self.weighing, by, names, lang, evidence=evidence)
 
 
 def _check_choice(what: str, chosen: str, known: Sequence[str]) -> None:
@@ -161,9 +169,12 @@ class _Formula(NamedTuple):
 class _Formulas:
     """What every form is written from."""
 
-    def __init__(self, weighing: Weighing, by: str, names: str | None, lang: str) -> None:
+    def __init__(
+        self, weighing: Weighing, by: str, names: str | None, lang: str, *, evidence: bool
+    ) -> None:
         self.general = words(lang)
         self.weighing, self.by, self.names, self.lang = weighing, by, names, lang
+        self.known = weighing.known(lang, evidence=evidence)
         self.ledger = ledger = weighing.ledger
         self.texts = data.read_toml(f"words/formula.{lang}.toml")
         self.lettering = Lettering(ledger)
@@ -239,7 +250,7 @@ class _Formulas:
         if decided := self.lettering.decided():
             fields = self.general["comma"].join(map(_decided, decided.items()))
             yield texts["decided"].format(fields=fields)
-        yield from self.weighing.known(self.lang)
+        yield from self.known
 
     @property
     def needed(self) -> list[str]:

@@ -132,8 +132,11 @@ class Guessed(Answer):
         )
         return Verification(best.model, self.checkpoint, choice, None)
 
-    def document(self, lang: str = "en") -> Document:
-        """Return the guess: the model, its sure and its free fields, and what else fits."""
+    def document(self, lang: str = "en", *, evidence: bool = False) -> Document:
+        """Return the guess: the model, its sure and its free fields, and what else fits.
+
+        With ``evidence`` it says in full how the family's tensors are known.
+        """
         texts = _guess_words(lang)
         title = Title(f"{printable(self.checkpoint.path)} · {self.checkpoint.format}")
         if self.best is None:
@@ -156,10 +159,10 @@ class Guessed(Answer):
         if free:
             header = (texts["free"], texts["value"], texts["why"])
             tables.append(Table(header, tuple(free), "<<<"))
-        notes = Notes(tuple(self._sentences(texts, lang)))
+        notes = Notes(tuple(self._sentences(texts, lang, evidence=evidence)))
         return Document((*blocks, *differences, *tables, notes), lang)
 
-    def _sentences(self, texts: dict[str, str], lang: str) -> Iterator[str]:
+    def _sentences(self, texts: dict[str, str], lang: str, *, evidence: bool) -> Iterator[str]:
         for name, field in self.candidates[0].free.items():
             if field.others:
                 values = _first(map(_as_json, _sorted_numbers(field.others)), texts)
@@ -167,7 +170,8 @@ class Guessed(Answer):
         others = [f"{equal.class_name} ({equal.family})" for equal in self.guess.exact[1:]]
         if others:
             yield texts["equals"].format(classes=_first(others, texts))
-        yield from self.verification.weighing.known(lang)[:1]
+        about_blueprint, *_ = self.verification.weighing.known(lang, evidence=evidence)
+        yield about_blueprint
         files = units.count(len(self.checkpoint.files))
         size = units.count(self.checkpoint.header_bytes)
         yield Aside(texts["evidence"].format(files=files, bytes=size))

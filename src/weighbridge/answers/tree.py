@@ -163,7 +163,9 @@ class Tree(TabularAnswer):
         columns = (Column(by), Column("class"), Column("parameters", INTEGER))
         return DataTable(columns, list(self.named_modules()))
 
-    def document(self, lang: str = "en", depth: int | None = None) -> Document:
+    def document(
+        self, lang: str = "en", depth: int | None = None, *, evidence: bool = False
+    ) -> Document:
         """Return the tree as a document, ``depth`` levels of modules below the model itself.
 
         Raises:
@@ -172,7 +174,7 @@ class Tree(TabularAnswer):
         _check_depth(depth)
         texts = {**words(lang), **data.read_toml(f"words/tree.{lang}.toml")}
         root = _Outliner(self.root.parameters, depth, texts).branch(self.root, 0, 1)
-        notes = tuple(self._sentences(texts, lang))
+        notes = *self._sentences(texts, lang), *self.weighing.known(lang, evidence=evidence)
         return Document((Outline(self.weighing.model.where, root, notes),), lang)
 
     def _sentences(self, texts: Mapping[str, str], lang: str) -> Iterator[str]:
@@ -183,7 +185,6 @@ class Tree(TabularAnswer):
         yield from self.weighing.within(lang)
         if tied:
             yield texts["tied"].format(count=units.count(tied))
-        yield from self.weighing.known(lang)
 
 
 def _check_depth(depth: int | None) -> None:

@@ -207,11 +207,14 @@ class Compared(TabularAnswer):
             rows.append((*names, *expected, *stored, about, difference.matters))
         return DataTable(_COLUMNS, rows)
 
-    def document(self, lang: str = "en") -> Document:
-        """Return the verdict, the differences in groups, the totals and the evidence."""
+    def document(self, lang: str = "en", *, evidence: bool = False) -> Document:
+        """Return the verdict, the differences in groups, the totals and how they are known.
+
+        With ``evidence`` it says that in full.
+        """
         texts = VerifyWords(lang)
         verdict = Together((Title(self._heading(texts)), Notes((self._verdict(texts),))))
-        notes = Notes(tuple(self._sentences(texts)))
+        notes = Notes(tuple(self._sentences(texts, evidence=evidence)))
         return Document((verdict, *self.blocks(lang), self._totals(texts), notes), lang)
 
     def _heading(self, texts: VerifyWords) -> str:
@@ -254,7 +257,7 @@ class Compared(TabularAnswer):
         rows = ((texts("expected"), *expected), (texts("found"), *stored))
         return Table(("", texts("parameters"), texts("stored_tensors")), rows, "<>>")
 
-    def _sentences(self, texts: VerifyWords) -> Iterator[str]:
+    def _sentences(self, texts: VerifyWords, *, evidence: bool) -> Iterator[str]:
         compared, checkpoint = self.comparison, self.checkpoint
         if compared.shared:
             pairs = [
@@ -265,10 +268,10 @@ class Compared(TabularAnswer):
         for dtype, number in Counter(row.dtype for row in checkpoint.rows).most_common():
             kinds.append(texts("dtype", tensors=texts.count("tensor", number), dtype=dtype))
         yield texts("data", size=units.size(self._bytes()), dtypes=texts.and_(kinds))
-        yield from self._known(texts)
+        yield from self._known(texts, evidence=evidence)
         yield Aside(_how_read(checkpoint, texts))
 
-    def _known(self, texts: VerifyWords) -> Iterator[str]:
+    def _known(self, texts: VerifyWords, *, evidence: bool) -> Iterator[str]:
         """Yield the sentences that say where the expected tensors come from."""
         raise NotImplementedError
 
@@ -349,9 +352,9 @@ class Verification(Compared):
             key = "differs"
         return texts(key, self._names, differences=texts.count("difference", failures))
 
-    def _known(self, texts: VerifyWords) -> Iterator[str]:
+    def _known(self, texts: VerifyWords, *, evidence: bool) -> Iterator[str]:
         yield from self._class_sentences(texts)
-        yield from self.weighing.known(texts.lang)
+        yield from self.weighing.known(texts.lang, evidence=evidence)
 
     def _class_sentences(self, texts: VerifyWords) -> Iterator[str]:
         """Say which class was taken, why, and how well the class that the config names fits."""
@@ -401,7 +404,12 @@ class Changes(Compared):
             key = "changed"
         return texts(key, differences=texts.count("difference", failures))
 
-    def _known(self, texts: VerifyWords) -> Iterator[str]:
+    def _known(
+        self,
+        texts: VerifyWords,
+        *,
+        evidence: bool,  # noqa: ARG002  # two headers are all there is
+    ) -> Iterator[str]:
         yield _how_read(self.before, texts)
 
 

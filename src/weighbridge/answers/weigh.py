@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from weighbridge.ledger.rows import Row, RowGroup
     from weighbridge.models.find import Described, Reading
 
-_TEXT_OF_ENTRIES = {"default": "from_class_defaults", "reconstructed": "from_reconstructed"}
+_ORIGINS_OF_ENTRIES = {"default": "class_defaults", "reconstructed": "reconstructed"}
 """The words for the catalogue's entries that no copy of a config.json was read for."""
 
 
@@ -202,22 +202,37 @@ class Weighing(TabularAnswer):
             "dtype": self.dtype_is,
         }
 
-    def known(self, lang: str) -> list[str]:
-        """Say the evidence: a sentence on the blueprint, and one on the config."""
-        texts, evidence = words(lang), self.evidence
+    def known(self, lang: str, *, evidence: bool = False) -> list[str]:
+        """Say how the numbers are known: in one line, or with all the evidence."""
+        texts, stated = words(lang), self.evidence
         if self.model.origin == "module":
             return [Aside(texts["from_module"])]
-        blueprint = {
-            "family": evidence["blueprint"],
-            "source": evidence["source"],
-            **evidence["proof"],
-        }
-        text = f"from_{self.model.origin}"
-        if self.model.entry:
-            text = _TEXT_OF_ENTRIES.get(self.model.entry["how"], text)
-        config = texts[text]
-        sentences = [texts["blueprint"].format(**blueprint), config.format(**evidence["config"])]
-        return [Aside(sentence) for sentence in sentences]
+        blueprint = {"family": stated["blueprint"], "source": stated["source"], **stated["proof"]}
+        built = ""
+        if blueprint["configs"] == _CONFIGS_OF_A_BUILT_MODEL:
+            built = "_built"
+        if evidence:
+            sentences = [texts[f"blueprint{built}"].format(**blueprint), self.about_config(lang)]
+            return [Aside(sentence) for sentence in sentences]
+        config = texts["config_set_by_hand"]
+        if not self.model.set_by_hand:
+            config = texts[f"config_{self._origin}"]
+        return [Aside(texts[f"known{built}"].format(config=config, **blueprint))]
+
+    @property
+    def _origin(self) -> str:
+        """Where the config is from, as the words are named."""
+        entry = self.model.entry or {}
+        return _ORIGINS_OF_ENTRIES.get(entry.get("how", ""), self.model.origin)
+
+    def about_config(self, lang: str) -> str:
+        """Say where the config is from, and which of its fields were set by hand."""
+        texts, model = words(lang), self.model
+        sentences = [texts[f"from_{self._origin}"].format(**self.evidence["config"])]
+        if model.set_by_hand:
+            fields = texts["and"].join(model.set_by_hand)
+            sentences.append(texts["set_by_hand"].format(fields=fields))
+        return texts["between_sentences"].join(sentences)
 
     def within(self, lang: str) -> list[str]:
         """Say how many of the parameters the base model holds, and how many are active."""
@@ -286,11 +301,16 @@ class Weighing(TabularAnswer):
             "evidence": self.evidence,
         }
 
-    def document(self, lang: str = "en", by: str = "component") -> Document:
-        """Return the weighing as a document, its groups in a table."""
+    def document(
+        self, lang: str = "en", by: str = "component", *, evidence: bool = False
+    ) -> Document:
+        """Return the weighing as a document, its groups in a table.
+
+        With ``evidence`` it says in full how the numbers are known.
+        """
         title = Title(f"{self.model.where} · {self.class_name}", wraps=False)
         table = self.table(by, lang)  # before the legend: it gives the names their order
-        notes = Notes(tuple(self._sentences(by, lang)))
+        notes = Notes((*self._sentences(by, lang), *self.known(lang, evidence=evidence)))
         return Document((Together((title, table)), notes), lang)
 
     def _data_table(self, by: str) -> DataTable:
@@ -375,7 +395,6 @@ class Weighing(TabularAnswer):
             yield self._in_files(lang)
         for name, parameters in self.classes.items():
             yield self._class_line(name, parameters, lang)
-        yield from self.known(lang)
 
     def _in_files(self, lang: str) -> str:
         """Say that the tensors are those of files, and how many the class itself has."""
@@ -425,6 +444,8 @@ class Weighing(TabularAnswer):
             marks=texts["and"].join(marks),
         )
 
+
+_CONFIGS_OF_A_BUILT_MODEL = 1  # in a proof: the one that transformers built the model of
 
 _STORED = {"assumed": "stored_assumed"}
 """The word for what is stored, where the dtype is not known for sure."""

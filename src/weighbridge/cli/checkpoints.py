@@ -9,6 +9,7 @@ from weighbridge.cli.options import (
     BY,
     CHECKPOINT,
     CLASS,
+    EVIDENCE,
     FORMS,
     JSON,
     MODEL,
@@ -68,7 +69,7 @@ def _guess_options() -> Iterable[Addable]:
         const="config",
         help="print only the config.json of the best candidate",
     )
-    return (CHECKPOINT, OneOf((json, config)))
+    return (CHECKPOINT, EVIDENCE, OneOf((json, config)))
 
 
 def _guess(options: argparse.Namespace) -> Answer:

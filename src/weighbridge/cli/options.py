@@ -135,7 +135,8 @@ DTYPE = Option("--dtype", help="the dtype of the elements: float32, bf16, int8â€
 STRICT = Option(
     "--strict", action="store_true", help="refuse a config with fields of unknown effect"
 )
-OF_A_CONFIG = (SET, BLUEPRINT, VIA, DTYPE, STRICT)
+EVIDENCE = Option("--evidence", action="store_true", help="say in full how the numbers are known")
+OF_A_CONFIG = (SET, BLUEPRINT, VIA, DTYPE, STRICT, EVIDENCE)
 OF_A_MODEL = (MODEL, CLASS, *OF_A_CONFIG)
 """What every question about a model takes."""
 

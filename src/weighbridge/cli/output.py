@@ -41,6 +41,8 @@ def _in_form(answer: Any, options: argparse.Namespace) -> str:
     if options.form == "csv":
         csv: str = answer.csv(**choices)
         return csv
+    if getattr(options, "evidence", False):
+        choices["evidence"] = True
     document = answer.document(options.lang, **choices)
     if sys.stdout is not None and sys.stdout.isatty() and not is_data(options):
         from weighbridge.cli.screen import screen_of

@@ -71,7 +71,8 @@ class Model(NamedTuple):
     config from, and ``entry`` is the catalogue's entry. ``config`` is what was given, and ``given``
     the same with the fields of sub-configs under dotted names; ``fields`` is what the blueprint's
     expressions see, ``named_class`` the class that the config names (the base class where it names
-    none), ``unaccounted`` the fields of the config with no known effect.
+    none), ``unaccounted`` the fields of the config with no known effect, and ``set_by_hand`` those
+    that the user replaced.
     """
 
     where: str
@@ -84,6 +85,7 @@ class Model(NamedTuple):
     fields: dict[str, Any]
     named_class: str
     unaccounted: tuple[str, ...]
+    set_by_hand: tuple[str, ...]
 
     @property
     def default_class(self) -> str:
@@ -216,6 +218,7 @@ def _bind(named: NamedConfig, blueprint: Blueprint, set_by_hand: frozenset[str])
         unaccounted=tuple(
             name for name, value in given.items() if not is_accounted(name, value, blueprint)
         ),
+        set_by_hand=tuple(sorted(set_by_hand)),
     )
 
 

@@ -1,0 +1,131 @@
+"""How an answer is known: in one line, and in full where that is asked for."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pytest
+
+from weighbridge.answers.explain import Article
+from weighbridge.answers.formula import ClosedForm
+from weighbridge.answers.guess import guess
+from weighbridge.answers.tree import Tree
+from weighbridge.answers.verify import verify
+from weighbridge.answers.weigh import weigh
+from weighbridge.cli import main
+from weighbridge.models.find import ORIGINS
+from weighbridge.render.document import Aside, Document, Notes, Outline, Paragraph, flat
+from weighbridge.render.table import width
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LANGS = ("en", "zh")
+MORE = {"en": "More: --evidence", "zh": "详情：--evidence"}
+IN_FULL = {"en": "tensor by tensor", "zh": "逐张量"}
+ANSWERS = {
+    "weigh": weigh,
+    "explain": lambda model: Article(weigh(model)),
+    "formula": lambda model: ClosedForm(weigh(model)),
+    "tree": lambda model: Tree(weigh(model)),
+}
+
+
+def asides(document: Document) -> list[str]:
+    sentences: list[str] = []
+    for block in flat(document.blocks):
+        if isinstance(block, Notes):
+            sentences += block.items
+        elif isinstance(block, Outline):
+            sentences += block.notes
+        elif isinstance(block, Paragraph):
+            sentences.append(block.prose)
+    return [sentence for sentence in sentences if isinstance(sentence, Aside)]
+
+
+@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("question", ANSWERS)
+def test_an_answer_says_in_one_line_how_it_is_known(question: str, lang: str) -> None:
+    text = ANSWERS[question]("bert-base-chinese").text(lang)
+    (line,) = [line for line in text.splitlines() if "--evidence" in line]
+    assert line.endswith(MORE[lang])
+    assert width(line) <= 80
+    for fact in ("transformers 5.23.0", "24"):
+        assert fact in line
+    assert IN_FULL[lang] not in text
+    assert "pypi:paddlenlp" not in text
+
+
+@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("question", ANSWERS)
+def test_all_the_evidence_is_there_if_asked_for(question: str, lang: str) -> None:
+    answer = ANSWERS[question]("bert-base-chinese")
+    stated = weigh("bert-base-chinese").evidence
+    document = answer.document(lang, evidence=True)
+    said = " ".join(asides(document)).replace("\\", "")
+    proof = stated["proof"]
+    for fact in (stated["blueprint"], stated["source"], stated["config"]["source"], proof["by"]):
+        assert fact in said
+    assert IN_FULL[lang] in said
+    assert "--evidence" not in answer.text(lang, evidence=True)
+
+
+@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("fields", [{}, {"num_labels": 3}])
+def test_the_line_about_any_config_fits(fields: dict[str, int], lang: str) -> None:
+    entries = [None, {"how": "default"}, {"how": "reconstructed"}]
+    for origin, entry in product(ORIGINS, entries):
+        weighing = weigh("bert", fields=fields)
+        weighing.model = weighing.model._replace(origin=origin, entry=entry)
+        (line,) = weighing.known(lang)
+        assert width(line) <= 80
+        assert weighing.about_config(lang)
+
+
+@pytest.mark.parametrize(
+    ("lang", "in_brief", "in_full"),
+    [("en", "with --set", "set by hand"), ("zh", "含 --set", "手工设置")],
+)
+def test_only_what_was_set_by_hand_is_said_to_be(lang: str, in_brief: str, in_full: str) -> None:
+    for model in ("bert", "bert-base-chinese", {"model_type": "bert"}):
+        untouched = weigh(model)
+        assert in_brief not in untouched.text(lang)
+        assert in_full not in untouched.text(lang, evidence=True)
+        changed = weigh(model, fields={"vocab_size": 100, "num_labels": 3})
+        assert in_brief in changed.text(lang)
+        said = changed.about_config(lang)
+        assert in_full in said
+        assert "num_labels" in said
+        assert "vocab_size" in said
+
+
+def test_json_has_the_evidence_whatever_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    written = []
+    for asked in ((), ("--evidence",)):
+        assert main(["weigh", "bert-tiny", "--json", *asked]) == 0
+        written.append(json.loads(capsys.readouterr().out))
+    assert written[0] == written[1]
+    assert written[0]["evidence"]["proof"]["configs"] == 24
+
+
+@pytest.mark.parametrize("command", ["weigh", "explain", "formula", "tree"])
+def test_the_command_line_asks_for_it(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "bert-tiny", "--evidence", "--lang", "en"]) == 0
+    assert "tensor by tensor" in " ".join(capsys.readouterr().out.split())
+
+
+def test_code_says_how_it_is_known_too() -> None:
+    formula = ClosedForm(weigh("bert-tiny"))
+    assert "# Matches transformers" in formula.text(code="python")
+    assert "# How we know:" in formula.text(code="python", evidence=True)
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_a_checkpoint_held_against_a_model(minilm: Path, lang: str) -> None:
+    for answer in (verify(str(minilm), minilm), guess(minilm / "model.safetensors")):
+        in_brief, in_full = answer.text(lang), answer.text(lang, evidence=True)
+        assert len([line for line in in_brief.splitlines() if MORE[lang] in line]) == 1
+        assert IN_FULL[lang] not in in_brief
+        assert IN_FULL[lang] in " ".join(in_full.split())
