@@ -52,6 +52,7 @@ COMMANDS = {
     "derive": Listed(
         "derive a blueprint from the code of a model: transformers' or yours", "deriving"
     ),
+    "completion": Listed("print a completion script for bash, zsh or fish", "completion"),
 }
 
 
