@@ -297,8 +297,8 @@ def test_models_are_listed_with_their_total_in_80_columns(run) -> None:
     said = run("models")
     lines = said.out.splitlines()
     assert (said.status, said.err) == (0, "")
-    assert len(lines) == 1 + len(weighbridge.released())
-    assert lines[5].split() == ["google-bert/bert-base-chinese", "102,267,648"]
+    assert sum("/" in line for line in lines) == len(weighbridge.released())
+    assert ["google-bert/bert-base-chinese", "102,267,648"] in [line.split() for line in lines]
     assert max(map(len, lines)) <= 80
 
 

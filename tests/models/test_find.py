@@ -61,7 +61,8 @@ def test_a_released_model_is_found_by_every_name_it_has_in_any_case(seed: str) -
     for name in drawn.sample(sorted(CATALOGUE), 60):
         for said in (name, name.rpartition("/")[2], *CATALOGUE[name].get("aliases", ())):
             for spelled in (said, said.upper(), said.lower()):
-                assert find(spelled).where == name, spelled
+                if not blueprint.is_family(spelled):  # a family goes before a release
+                    assert find(spelled).where == name, spelled
 
 
 def test_a_model_may_be_given_as_a_path_object_or_as_any_mapping(tmp_path: Path) -> None:
