@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from weighbridge.blueprint import schema as blueprint
@@ -9,6 +11,8 @@ from weighbridge.data import LANGUAGES, read_toml
 from weighbridge.render.messages import translation
 
 QUOTES_CODE = "__init__: `"  # such a hole is a line of code, without words of its own
+# Words of an exception that a hole quotes stay as they are.
+QUOTED = re.compile(r"\w*Error: .*|shape '.*")
 
 
 @pytest.mark.parametrize("lang", LANGUAGES[1:])
@@ -18,4 +22,6 @@ def test_every_hole_of_a_shipped_blueprint_is_translated(lang: str) -> None:
         holes.update(read_toml(f"blueprints/{family}.toml")["proof"]["holes"])
     in_words = [hole for hole in holes if QUOTES_CODE not in hole]
     assert len(in_words) > 50
-    assert [hole for hole in in_words if translation(hole, lang) is None] == []
+    for hole in in_words:
+        translated = translation(hole, lang) or hole
+        assert not re.search(r"[a-z]+ [a-z]+ ", QUOTED.sub("", translated)), hole

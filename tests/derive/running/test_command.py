@@ -237,7 +237,8 @@ def test_a_refusal_is_in_the_language_of_the_user(case: str, run, there: Path) -
     output = run(*arguments, "--lang", "zh")
     assert (output.status, output.out) == (2, "")
     assert output.err.endswith(("。\n", "？\n"))
-    assert not re.search(r"\b(the|is|a|of|give|not|with)\b", output.err)
+    in_words = re.sub(r"`[^`]*`", "", output.err)
+    assert not re.search(r"[a-z]+ [a-z]+ [a-z]+", in_words), "three English words in a row"
 
 
 def test_code_that_hangs_is_killed(run, there: Path) -> None:

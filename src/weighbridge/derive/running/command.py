@@ -191,7 +191,7 @@ def _done(task: Task, request: DeriveRequest, say: Callable[[str], None]) -> Don
         raise done.error
     label = "hole" if done.exact else "not proved"
     for hole in done.holes:
-        say(f"{label}: {_shown_hole(hole)}")
+        say(f"{label}: {in_language(_shown_hole(hole), request.lang)}")
     return done
 
 
