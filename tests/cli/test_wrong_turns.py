@@ -52,6 +52,29 @@ def test_a_word_that_is_no_command_is_answered_with_those_near(
     assert said(capsys, *words) == message
 
 
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("qwen2.5", "7b"), "Qwen/Qwen2.5-7B"),
+        (("deepseek", "v3", "--json"), "deepseek-ai/DeepSeek-V3"),
+        (("tree", "llama", "2", "7b", "--depth", "0"), "meta-llama/Llama-2-7b-hf"),
+    ],
+    ids=str,
+)
+def test_the_words_of_a_name_need_no_quotes(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], name: str
+) -> None:
+    assert main(words) == 0
+    assert name in capsys.readouterr().out
+
+
+def test_words_that_begin_several_names_are_answered_with_these(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert said(capsys, "qwen", "3").startswith("'qwen 3': several models fit this name")
+    assert said(capsys, "no", "such").startswith("'no such': no model, family or file")
+
+
 def test_a_word_near_no_command_is_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no model, family or file has this name" in said(capsys, "colourless")
     assert "no model, family or file has this name" in said(capsys, "weigh", "memory")

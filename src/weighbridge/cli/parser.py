@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 from weighbridge import __version__
 from weighbridge.cli.commands import COMMANDS, load_command
 from weighbridge.cli.output import write_out
-from weighbridge.cli.wrong_turns import LeftOverError, TooManyWordsError
+from weighbridge.cli.wrong_turns import LeftOverError, TooManyWordsError, commands_near
 from weighbridge.data import LANGUAGES
-from weighbridge.errors import UsageError, shorten
+from weighbridge.errors import UnknownNameError, UsageError, shorten
 from weighbridge.render.messages import in_language
 from weighbridge.render.table import wrap
 
@@ -44,6 +44,9 @@ class CommandParser(argparse.ArgumentParser):
         hint = f"see `{self.prog} {words[0]} --help`"
         if rest[0].startswith("-"):
             raise LeftOverError(f"there is no option {shorten(rest[0], str)}", hint=hint)
+        if _is_model_in_words(options, rest):
+            options.model = " ".join([options.model, *rest])
+            return options
         words_left = shorten(" ".join(rest), str)
         raise TooManyWordsError(f"`weighbridge {words[0]}` does not take `{words_left}`", hint=hint)
 
@@ -97,6 +100,27 @@ def parser(wanted: str, lang: str = LANGUAGES[0]) -> argparse.ArgumentParser:
             option.add_to(subparser, lang)
         subparser.set_defaults(command=command, form="text", lang=lang)
     return whole
+
+
+def _is_model_in_words(options: argparse.Namespace, rest: list[str]) -> bool:
+    """Whether the words left over belong to the model's name, as in ``weighbridge qwen2.5 7b``.
+
+    Raises:
+        UnknownNameError: no model has this name, and the first word is neither a family nor near
+            a command.
+    """
+    if not getattr(options, "model", "") or hasattr(options, "checkpoint"):
+        return False
+    from weighbridge.blueprint.schema import is_family
+    from weighbridge.models.catalogue import look_up
+
+    try:
+        look_up(" ".join([options.model, *rest]))
+    except UnknownNameError:
+        if is_family(options.model) or commands_near(options.model):
+            return False
+        raise
+    return True
 
 
 def _as_sentence(help_text: str, lang: str) -> str:
