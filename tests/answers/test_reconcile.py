@@ -503,7 +503,7 @@ def test_too_few_and_too_many_words_are_refused(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["reconcile", *words]) == 2
-    assert "takes a number, and before it a model" in capsys.readouterr().err
+    assert "takes a number, and optionally a model before it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
