@@ -267,7 +267,7 @@ def _resume(training: Training, out: Path, report: Callable[[str], None]) -> Non
 
 @contextmanager
 def _ending_well(prepared: Prepared, processes: Processes) -> Iterator[None]:
-    """Tell the user how to resume if the steps end early."""
+    """Explain how to resume if the steps end early."""
     try:
         yield
     except Stopped as stopped:
