@@ -179,8 +179,8 @@ def test_a_family_keeps_its_name() -> None:
 
 
 def test_a_family_in_other_words_is_suggested() -> None:
-    with pytest.raises(ModelError, match=r"Did you mean gpt_neox"):
-        find("gpt neox")
+    with pytest.raises(ModelError, match=r"Did you mean data2vec-text"):
+        find("Data2Vec text")
 
 
 def test_a_name_that_is_not_there_is_answered_with_the_three_ways() -> None:
