@@ -18,7 +18,7 @@ from weighbridge.cli.options import (
     Option,
     asked_of_model,
 )
-from weighbridge.cli.output import watching
+from weighbridge.cli.watch import watching
 
 if TYPE_CHECKING:
     import argparse

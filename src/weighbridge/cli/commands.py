@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -77,6 +75,10 @@ class Command(NamedTuple):
 
 
 def load_command(name: str) -> Command:
-    """Return the command of a name; only the module that holds it is imported."""
-    command: Command = import_module(f"weighbridge.cli.{COMMANDS[name].module}").COMMANDS[name]
-    return command
+    """Return the command of a name; only the module that holds it is imported.
+
+    It is done without `importlib`, whose own import takes longer.
+    """
+    path = f"weighbridge.cli.{COMMANDS[name].module}"
+    commands: dict[str, Command] = __import__(path, fromlist=["COMMANDS"]).COMMANDS
+    return commands[name]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from contextlib import contextmanager
 
 from weighbridge.data import LANGUAGES
 from weighbridge.errors import WeighbridgeError
@@ -13,11 +12,9 @@ from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
     from typing import Any
 
     from weighbridge.answers.answer import Answer
-    from weighbridge.readers import Watch
 
 
 def write_answer(answer: Answer, options: argparse.Namespace) -> int:
@@ -100,7 +97,7 @@ def say(message: str, lang: str = LANGUAGES[0]) -> None:
 
 
 def _fitting(message: str) -> str:
-    if not _is_watched():
+    if not is_watched():
         return message
     from weighbridge.cli.screen import screen_of
     from weighbridge.render.table import wrap
@@ -111,36 +108,10 @@ def _fitting(message: str) -> str:
 
 def progress(message: str, lang: str) -> None:
     """Report progress on stderr, where somebody watches."""
-    if _is_watched():
+    if is_watched():
         say(message, lang)
 
 
-def _is_watched() -> bool:
+def is_watched() -> bool:
+    """Whether somebody reads stderr on a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
-
-
-@contextmanager
-def watching(
-    what: str = "headers", unit: str = "file", lang: str = LANGUAGES[0]
-) -> Iterator[Watch | None]:
-    """Give what draws a bar on stderr of what is done, and wipe it away; none if unwatched."""
-    if not _is_watched():
-        yield None
-        return
-    bars: list[Any] = []
-
-    def watch(done: int, files: int) -> None:
-        if not bars:
-            from tqdm import tqdm
-
-            from weighbridge.render.messages import in_language
-
-            desc, each = in_language(what, lang), in_language(unit, lang)
-            bars.append(tqdm(total=files, desc=desc, unit=each, file=sys.stderr, leave=False))
-        bars[0].update(done - bars[0].n)
-
-    try:
-        yield watch
-    finally:
-        for bar in bars:
-            bar.close()

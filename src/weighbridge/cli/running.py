@@ -21,7 +21,8 @@ from weighbridge.cli.options import (
     Option,
     fields,
 )
-from weighbridge.cli.output import progress, watching
+from weighbridge.cli.output import progress
+from weighbridge.cli.watch import watching
 
 if TYPE_CHECKING:
     import argparse

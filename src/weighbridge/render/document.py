@@ -239,8 +239,8 @@ def write(document: Document, format_name: str) -> str:
         >>> print(write(document, "markdown"))
         In all **3,000**, from `embeddings`.
     """
-    from importlib import import_module  # noqa: PLC0415  # most documents are written in one format
-
-    module, function = FORMATS[format_name]
-    text: str = getattr(import_module(f"weighbridge.render.{module}"), function)(document)
+    name, function = FORMATS[format_name]
+    # Only the module of this format is imported, and without `importlib`, which takes longer.
+    module = __import__(f"weighbridge.render.{name}", fromlist=[function])
+    text: str = getattr(module, function)(document)
     return text

@@ -1,0 +1,46 @@
+"""The progress bar on stderr, for commands that take long.
+
+It is apart from `output`, which every command imports: contextlib takes long to import.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+
+from weighbridge.cli.output import is_watched
+from weighbridge.data import LANGUAGES
+from weighbridge.lean_typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from weighbridge.readers import Watch
+
+
+@contextmanager
+def watching(
+    what: str = "headers", unit: str = "file", lang: str = LANGUAGES[0]
+) -> Iterator[Watch | None]:
+    """Give what draws a bar on stderr of what is done, and wipe it away; none if unwatched."""
+    if not is_watched():
+        yield None
+        return
+    bars: list[Any] = []
+
+    def watch(done: int, files: int) -> None:
+        if not bars:
+            from tqdm import tqdm
+
+            from weighbridge.render.messages import in_language
+
+            desc, each = in_language(what, lang), in_language(unit, lang)
+            bars.append(tqdm(total=files, desc=desc, unit=each, file=sys.stderr, leave=False))
+        bars[0].update(done - bars[0].n)
+
+    try:
+        yield watch
+    finally:
+        for bar in bars:
+            bar.close()
