@@ -76,7 +76,8 @@ def test_all_the_evidence_is_there_if_asked_for(question: str, lang: str) -> Non
 @pytest.mark.parametrize("fields", [{}, {"num_labels": 3}])
 def test_the_line_about_any_config_fits(fields: dict[str, int], lang: str) -> None:
     entries = [None, {"how": "default"}, {"how": "reconstructed"}]
-    for origin, entry in product(ORIGINS, entries):
+    of_configs = [origin for origin in ORIGINS if origin != "module"]
+    for origin, entry in product(of_configs, entries):
         weighing = weigh("bert", fields=fields)
         weighing.model = weighing.model._replace(origin=origin, entry=entry)
         (line,) = weighing.known(lang)
