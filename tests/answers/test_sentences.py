@@ -232,12 +232,12 @@ def sentences(lang: str) -> list[dict[str, Any]]:
 
 def test_a_mixture_of_experts_is_told_by_its_total_and_by_what_is_active() -> None:
     text, weighing = told(EXPERTS), weighed(EXPERTS)
-    assert f"and so it meets {weighing.ledger.active:,} parameters" in text
-    assert "gives each of the E experts a score, and the 2 with the best are taken" in text
+    assert f"so it passes through {weighing.ledger.active:,} parameters" in text
+    assert "gives each of the E experts a score, and the 2 experts with the highest scores" in text
     assert "gate and up together E × 2F × H, down E × H × F" in text
-    assert "each pair of key and value serves 2 heads of the query" in text
-    assert "A heads make A·D = 12, which need not be the hidden size of 8" in text
-    assert "and so it meets" not in told(EXPERTS, num_experts_per_tok=6)
+    assert "each key-value head serves 2 query heads" in text
+    assert "A heads together have A·D = 12 numbers, which need not equal the hidden size of 8" in text
+    assert "so it passes through" not in told(EXPERTS, num_experts_per_tok=6)
 
 
 def test_key_and_value_of_as_many_heads_as_the_query_are_not_called_fewer() -> None:
@@ -249,13 +249,13 @@ def test_key_and_value_of_as_many_heads_as_the_query_are_not_called_fewer() -> N
 def test_a_tied_output_is_shown_and_not_counted_again() -> None:
     text = told(EXPERTS, class_name="Head")
     assert "Its weight is tied: it is the token embedding itself" in text
-    assert "is the token embedding's. Who counts it twice is 400 too high." in text
+    assert "is the token embedding. Counting it twice makes the total 400 too high." in text
     assert "lm_head.weight V × H (shared)" in text
 
 
 def test_latent_attention_is_told_by_what_is_pressed_and_unfolded() -> None:
     text = told(LATENT)
-    assert "One matrix, (R_kv + D_r) × H, presses each token into R_kv numbers" in text
+    assert "One matrix, (R_kv + D_r) × H, compresses each token into R_kv numbers" in text
     assert "The query has no bottleneck: (A·D_n + A·D_r) × H." in text
     assert "Three matrices, not two: gate and up, F × H each" in text
 
@@ -266,8 +266,8 @@ def test_an_encoder_and_a_decoder_have_their_own_sections_and_letters() -> None:
         assert heading in text
     assert "The L_e layers are alike" in text
     assert "The L_d layers are alike" in text
-    assert "In a name, {j} stands for the layer and runs from 0 to 1." in text
-    assert text.count("It is the same table again, and not counted a second time.") == 2
+    assert "In a tensor name, {j} is the layer number, from 0 to 1." in text
+    assert text.count("This is the same table again, so it is not counted a second time.") == 2
 
 
 def test_one_part_alone_is_the_model() -> None:
@@ -279,8 +279,8 @@ def test_one_part_alone_is_the_model() -> None:
 
 def test_a_state_space_model_is_told_without_attention() -> None:
     text = told(STATE)
-    assert "The input projection, 2·inner × H, makes two streams" in text
-    assert "How fast the state decays" in text
+    assert "The input projection, 2·inner × H, produces two streams" in text
+    assert "The decay rates of the state" in text
     assert "rotation" not in text
 
 
@@ -288,11 +288,9 @@ def test_a_vision_model_is_told_in_parts_whose_letters_differ() -> None:
     text = told(EYES)
     assert "Vision encoder: embeddings" in text
     assert "Language model: layers" in text
-    assert (
-        "steps by its own width, outputs × channels × the sides of a patch: H_v × c × p × p" in text
-    )
+    assert "Its shape is outputs × channels × patch sides: H_v × c × p × p" in text
     assert "The L_v layers are alike" in text
-    assert "Query, key and value are one matrix, 3·H_v × H_v" in text
+    assert "Query, key and value share one matrix, 3·H_v × H_v" in text
     assert "up, 4·H_t × H_t, and down again, H_t × 4·H_t" in text
 
 
