@@ -236,7 +236,8 @@ def test_a_mixture_of_experts_is_told_by_its_total_and_by_what_is_active() -> No
     assert "gives each of the E experts a score, and the 2 experts with the highest scores" in text
     assert "gate and up together E × 2F × H, down E × H × F" in text
     assert "each key-value head serves 2 query heads" in text
-    assert "A heads together have A·D = 12 numbers, which need not equal the hidden size of 8" in text
+    together = "A heads together have A·D = 12 numbers, which need not equal the hidden size of 8"
+    assert together in text
     assert "so it passes through" not in told(EXPERTS, num_experts_per_tok=6)
 
 

@@ -160,7 +160,11 @@ COUNTED = [
         "layers other than full-attention",
         "非 full-attention 的层数",
     ),
-    ("i % first == 0", "layers i where i mod first == 0", "满足 i mod first == 0 的层数（i 为序号）"),
+    (
+        "i % first == 0",
+        "layers i where i mod first == 0",
+        "满足 i mod first == 0 的层数（i 为序号）",
+    ),
 ]
 
 

@@ -42,13 +42,10 @@ def _derive_options() -> Iterable[Addable]:
         ),
         SET.but(help="set a field of your config"),
         FAMILY.but(
-            metavar="NAME",
-            help="the family name of your class; by default the class name in snake_case",
+            metavar="NAME", help="the family of your class; by default its name in snake_case"
         ),
         CLASS.but(
-            dest="classes",
-            action="append",
-            help="derive this task class too, and no others (repeatable)",
+            dest="classes", action="append", help="derive this task class too, and no others"
         ),
         Option(
             "--operations",
@@ -61,9 +58,7 @@ def _derive_options() -> Iterable[Addable]:
             "goes to stdout, a class of your own to FAMILY.toml, and several families to the "
             "blueprints of this checkout",
         ),
-        Option(
-            "--jobs", type=int, default=1, metavar="N", help="how many families to derive at a time"
-        ),
+        Option("--jobs", type=int, default=1, metavar="N", help="how many to derive at a time"),
         SEED.but(default=0, help="the seed of the random configs"),
         Option(
             "--limit",

@@ -218,11 +218,8 @@ def _train(
 
     def save(checkpoint: checkpoints.Checkpoint) -> None:
         if processes.is_first:
-            state = {
-                **checkpoint.state,
-                "threads": torch.get_num_threads(),
-                "fingerprint": prepared.fingerprint,
-            }
+            own = {"threads": torch.get_num_threads(), "fingerprint": prepared.fingerprint}
+            state = {**checkpoint.state, **own}
             checkpoints.write_checkpoint(out, checkpoint._replace(state=state))
 
     is_cuda = processes.device.type == "cuda"
