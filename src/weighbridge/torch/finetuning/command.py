@@ -239,9 +239,8 @@ def _train(
     kept = training.take_best()
     peak_bytes = torch.cuda.max_memory_allocated(processes.device) if is_cuda else None
     measured = measure_piece(training.model, heaviest, training.besides, peak_bytes)
-    return _write(
-        prepared, training, _result(prepared, processes, (predicted, measured), training, kept)
-    )
+    result = _result(prepared, processes, (predicted, measured), training, kept)
+    return _write(prepared, training, result)
 
 
 def _resume(training: Training, out: Path, report: Callable[[str], None]) -> None:
