@@ -473,12 +473,12 @@ def test_one_row_that_slips_is_named(tmp_path: Path, capsys: pytest.CaptureFixtu
     [
         (None, "cannot be read"),
         (b"", "has no rows"),
-        (b"model\nbert\n", "has no column of published numbers"),
-        (b"model,parameters\nbert\n", "has a line of another length"),
+        (b"model\nbert\n", "has no column with published numbers"),
+        (b"model,parameters\nbert\n", "has a line whose length differs"),
         (b"model,parameters\nbert,many\n", "is not a number"),
         (b"model,parameters\nbert," + b"9" * 400 + b"\n", "is not a number"),
         (b"\xff\xfe\x00\x01", "is not UTF-8"),
-        (b'model,parameters\n"a\x00b,1', "is no CSV"),
+        (b'model,parameters\n"a\x00b,1', "is not CSV"),
         (b"x" * (2**21 + 1), "is longer than"),
     ],
 )
