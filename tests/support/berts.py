@@ -96,11 +96,11 @@ def save(
     )
     (folder / "vocab.txt").write_text(text, "utf-8")
     sizes = {**SMALL, "vocab_size": len(text.splitlines()), **fields}
-    said = {"model_type": "bert", "architectures": [class_name], **sizes}
-    labels = said.pop("num_labels", None)
+    config = {"model_type": "bert", "architectures": [class_name], **sizes}
+    labels = config.pop("num_labels", None)
     if labels:
-        said["id2label"] = {str(at): f"LABEL_{at}" for at in range(int(str(labels)))}
-    (folder / "config.json").write_text(json.dumps(said), "utf-8")
+        config["id2label"] = {str(at): f"LABEL_{at}" for at in range(int(str(labels)))}
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
     torch.manual_seed(0)
     model = ours.CLASSES[class_name](ours.BertConfig(**sizes, initializer_range=0.3))
     save_file(dict(model.named_parameters()), folder / "model.safetensors")

@@ -179,9 +179,9 @@ class _Handler(BaseHTTPRequestHandler):
             names = sorted(
                 str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()
             )
-            told = {"id": found["id"], "sha": self.server.revisions[revision]}
+            answer = {"id": found["id"], "sha": self.server.revisions[revision]}
             body = json.dumps(
-                {**told, "siblings": [{"rfilename": name} for name in names]}
+                {**answer, "siblings": [{"rfilename": name} for name in names]}
             ).encode()
             self.answer(200, body, {"Content-Type": "application/json"})
 

@@ -49,12 +49,12 @@ class Config(NamedTuple):
         return self.given
 
     def remembered(self, probe: Probe) -> tuple[Fields, SymbolicTrace]:
-        said = {
+        config = {
             name: lift(value, ("name", name))
             for name, value in {**self.stated, **probe.changes}.items()
         }
         with tracing() as trace:
-            return {**probe.fields, **said, **self.makes(said)}, trace
+            return {**probe.fields, **config, **self.makes(config)}, trace
 
     def probe(self, changes: Fields) -> Probe:
         return Probe(changes, self.fields(self.config(changes)), {}, {}, {}, {}, SymbolicTrace())
@@ -223,7 +223,7 @@ FIELD: dict[str, Case] = {
 def test_where_a_field_comes_from(case: str) -> None:
     default, makes, turned, defaults, computed, nullable, unknown = FIELD[case]
     config = Config(
-        {**SIZES, "x": default}, lambda said: {} if makes is None else {"x": makes(said)}
+        {**SIZES, "x": default}, lambda config: {} if makes is None else {"x": makes(config)}
     )
     more = [{"x": value} for value in turned] + [
         {"x": value, "width": 96, "heads": 16} for value in turned
@@ -235,7 +235,8 @@ def test_where_a_field_comes_from(case: str) -> None:
 
 def test_only_used_fields_and_the_fields_that_they_need_are_filled_in() -> None:
     config = Config(
-        {**SIZES, "x": None}, lambda said: {"x": or_else(said["x"], said["width"] // said["heads"])}
+        {**SIZES, "x": None},
+        lambda config: {"x": or_else(config["x"], config["width"] // config["heads"])},
     )
     assert filled(config, TURNED, ["layers"]).defaults == {"layers": 3}
     assert filled(config, TURNED, ["x", "width"]).defaults == {"width": 32, "heads": 4}
@@ -258,7 +259,7 @@ def test_the_model_s_replacement_for_null_is_used() -> None:
 
 
 def test_a_field_that_the_class_never_keeps_has_its_stated_default() -> None:
-    config = Config({**SIZES, "x": 6}, lambda said: {"x": said["width"] * 2})
+    config = Config({**SIZES, "x": 6}, lambda config: {"x": config["width"] * 2})
     assert filled(config, [*TURNED, {"x": 9}], ["x"], never_kept={"x"}) == (
         {"x": 6},
         {},
@@ -288,9 +289,9 @@ def test_a_sub_config_that_is_given_may_have_other_defaults() -> None:
 
 
 def test_a_field_may_be_computed_only_if_its_sub_config_is_given() -> None:
-    def makes(said: Fields) -> Fields:
-        alone = said["sub.width"] == 8 and said["sub.ffn"] is None
-        return {"sub.ffn": 100 if alone else or_else(said["sub.ffn"], 4 * said["sub.width"])}
+    def makes(config: Fields) -> Fields:
+        alone = config["sub.width"] == 8 and config["sub.ffn"] is None
+        return {"sub.ffn": 100 if alone else or_else(config["sub.ffn"], 4 * config["sub.width"])}
 
     turned = [{"sub.width": 4}, {"sub.width": 5}, {"sub.width": 16}, {"sub.ffn": 3, "sub.width": 7}]
     given = Config({"sub.width": 8, "sub.ffn": None}, makes, {"sub.width": 8, "sub.ffn": 32})
@@ -310,7 +311,7 @@ def draft(dims: str, **more: Any) -> Draft:
 
 
 def test_a_field_that_is_always_computed_is_replaced_by_its_expression() -> None:
-    config = Config({**SIZES, "inner": 64}, lambda said: {"inner": said["width"] * 2})
+    config = Config({**SIZES, "inner": 64}, lambda config: {"inner": config["width"] * 2})
     of = draft(
         "inner, inner + heads",
         conditions={"w": parse("inner > 4"), "b": None},
@@ -336,15 +337,17 @@ def test_a_field_that_is_always_computed_is_replaced_by_its_expression() -> None
     ("makes", "more"),
     [
         (nothing, {"inner": 7}),
-        (lambda said: {"inner": said["width"] * 2}, {"layers": 9}),
-        (lambda said: {"inner": said["inner"] // 8 * 8}, {"inner": 23}),
-        (lambda said: {"inner": or_else(said["inner"], said["width"])}, {"inner": None}),
+        (lambda config: {"inner": config["width"] * 2}, {"layers": 9}),
+        (lambda config: {"inner": config["inner"] // 8 * 8}, {"inner": 23}),
+        (lambda config: {"inner": or_else(config["inner"], config["width"])}, {"inner": None}),
         (
-            lambda said: {"inner": {"auto": 64}.get(plain_value(said["inner"]), said["inner"])},
+            lambda config: {
+                "inner": {"auto": 64}.get(plain_value(config["inner"]), config["inner"])
+            },
             {"inner": "auto"},
         ),
     ],
-    ids=["it is kept", "it was not said", "it is made of itself", "it is null", "it is a word"],
+    ids=["it is kept", "it was not set", "it is made of itself", "it is null", "it is a word"],
 )
 def test_a_field_that_the_class_keeps_is_left_unchanged(
     makes: Callable[[Fields], Fields], more: Fields
@@ -385,8 +388,8 @@ WORDS: dict[str, tuple[Any, dict[Any, Any], list[Any], dict[str, str]]] = {
 def test_words_are_read_as_others(case: str) -> None:
     default, words, turned, found = WORDS[case]
 
-    def makes(said: Fields) -> Fields:
-        word = said["x"]
+    def makes(config: Fields) -> Fields:
+        word = config["x"]
         return {
             "x": [words.get(item, item) for item in word]
             if isinstance(word, list)
@@ -400,7 +403,9 @@ def test_words_are_read_as_others(case: str) -> None:
 
 
 def test_a_word_that_is_read_in_two_ways_is_ignored() -> None:
-    config = Config({"x": "a", "y": 1}, lambda said: {"x": "b" if said["y"] > 1 else said["x"]})
+    config = Config(
+        {"x": "a", "y": 1}, lambda config: {"x": "b" if config["y"] > 1 else config["x"]}
+    )
     of = probes(config, [{"x": "c"}, {"x": "c", "y": 2}])
     assert respelled(as_subject(config), of[:2]) == {}
     assert respelled(as_subject(config), of[2:]) == {"x": {"c": "b"}}

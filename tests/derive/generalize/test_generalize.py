@@ -82,7 +82,7 @@ def every(**values: Iterable[Any]) -> list[Fields]:
     ]
 
 
-class Said(NamedTuple):
+class DraftTexts(NamedTuple):
     """The contents of a draft as texts, with i, j, k for indices; unknown parts are None."""
 
     repeats: dict[str, str | None] = {}  # noqa: RUF012
@@ -95,8 +95,8 @@ def text(found: Tree | None) -> str | None:
     return None if found is None else expression(found, "ijk")
 
 
-def said(draft: Draft) -> Said:
-    return Said(
+def draft_texts(draft: Draft) -> DraftTexts:
+    return DraftTexts(
         {path: text(count) for path, count in draft.repeats.items()},
         {
             name: None
@@ -113,13 +113,13 @@ def said(draft: Draft) -> Said:
     )
 
 
-class Made(NamedTuple):
+class MadeUp(NamedTuple):
     """A made-up module, the fields to learn from, other fields, and the draft expected."""
 
     holds: Callable[[Fields], Holds]
     learned: list[Fields]
     unseen: list[Fields]
-    said: Said
+    expected: DraftTexts
 
 
 def layers(fields: Fields, dims: Callable[[int], str], count: str = "n", **more: Any) -> Holds:
@@ -189,82 +189,82 @@ KINDS = [["f", "s"], ["s", "s", "f"], ["f", "s", "s", "f", "f"]]
 DEPTHS = [[2, 1, 3], [1, 2], [3, 3, 1, 2]]
 
 MADE = {
-    "a list of layers that a loop counts": Made(
+    "a list of layers that a loop counts": MadeUp(
         lambda fields: layers(fields, lambda i: "w 3*w"),
         every(n=[2, 3], w=[8, 10]),
         every(n=[1, 7], w=[3]),
-        Said({"layers": "n"}, {"layers.{0}.w": "w, 3 * w"}),
+        DraftTexts({"layers": "n"}, {"layers.{0}.w": "w, 3 * w"}),
     ),
-    "a list of layers without a visible loop": Made(
+    "a list of layers without a visible loop": MadeUp(
         lambda fields: layers(fields, lambda i: "w", "n", bounds=()),
         every(n=[2, 3], w=[8, 10]),
         every(n=[1, 7], w=[3]),
-        Said({"layers": "n"}, {"layers.{0}.w": "w"}),
+        DraftTexts({"layers": "n"}, {"layers.{0}.w": "w"}),
     ),
-    "a list that is always of the same length": Made(
+    "a list that is always of the same length": MadeUp(
         lambda fields: layers(fields, lambda i: f"w*{i + 1}", "2", bounds=()),
         every(w=[8, 10]),
         every(w=[3]),
-        Said({}, {"layers.0.w": "w", "layers.1.w": "w * 2"}),
+        DraftTexts({}, {"layers.0.w": "w", "layers.1.w": "w * 2"}),
     ),
-    "lists in a list": Made(
+    "lists in a list": MadeUp(
         stages,
         every(depths=DEPTHS, w=[8, 10]),
         every(depths=[[1], [4, 2]], w=[5]),
-        Said(
+        DraftTexts(
             {"stages": "len(depths)", "stages.{0}.blocks": "depths[i]"},
             {"head": "w", "stages.{0}.blocks.{1}.w": "w * 2 ** i, j + 1"},
         ),
     ),
-    "one more layer than a loop of two lists runs": Made(
+    "one more layer than a loop of two lists runs": MadeUp(
         lambda fields: layers(
             fields, lambda i: "4", "min(len(a), len(b)) + 1", bounds=("min(len(a), len(b))",)
         ),
         every(a=[[1], [1, 2], [1, 2, 3]], b=[[5], [5, 6]]),
         every(a=[[1] * 5], b=[[1] * 4, [1] * 7]),
-        Said({"layers": "min(len(a), len(b)) + 1"}, {"layers.{0}.w": "4"}),
+        DraftTexts({"layers": "min(len(a), len(b)) + 1"}, {"layers.{0}.w": "4"}),
     ),
-    "a list that is missing where its number is null": Made(
+    "a list that is missing where its number is null": MadeUp(
         with_null,
         every(n=[None, 2, 3], w=[8, 10]),
         every(n=[None, 5], w=[4]),
-        Said(
+        DraftTexts(
             {"extra": "n if n != null else 0"},
             {"embed": "w", "extra.{0}.w": "w"},
             {"extra": "n != null"},
         ),
     ),
-    "a number of layers that a flag decides": Made(
+    "a number of layers that a flag decides": MadeUp(
         either_many,
         every(n=[2, 3], m=[2, 4, 5], on=[True, False]),
         every(n=[1, 7], m=[3], on=[True, False]),
-        Said({"layers": "n if on else 2 * m"}, {"layers.{0}.w": "4"}),
+        DraftTexts({"layers": "n if on else 2 * m"}, {"layers.{0}.w": "4"}),
     ),
-    "pieces of a name that are numbered": Made(
+    "pieces of a name that are numbered": MadeUp(
         lambda fields: Holds({f"experts.expert_{i}.w": "w" for i in range(fields["n"])}),
         every(n=[2, 3, 4], w=[8, 10]),
         every(n=[1, 6], w=[3]),
-        Said({"experts.expert_": "n"}, {"experts.expert_{0}.w": "w"}),
+        DraftTexts({"experts.expert_": "n"}, {"experts.expert_{0}.w": "w"}),
     ),
-    "numbered pieces that no field counts": Made(
+    "numbered pieces that no field counts": MadeUp(
         lambda fields: Holds({f"expert_{i}": "w" for i in range(fields["w"] // 3 % 2 + 1)}),
         every(w=[8, 9, 13], on=[True, False]),
         [],
-        Said({}, {"expert_0": "w", "expert_1": "w"}, {"expert_1": None}),
+        DraftTexts({}, {"expert_0": "w", "expert_1": "w"}, {"expert_1": None}),
     ),
-    "a dim that is a counter": Made(
+    "a dim that is a counter": MadeUp(
         lambda fields: layers(fields, lambda i: f"i_{i}+2 w-i_{i}"),
         every(n=[2, 4], w=[8]),
         every(n=[7], w=[9]),
-        Said({"layers": "n"}, {"layers.{0}.w": "i + 2, w - i"}),
+        DraftTexts({"layers": "n"}, {"layers.{0}.w": "i + 2, w - i"}),
     ),
-    "dims whose numbers double or go up with the index": Made(
+    "dims whose numbers double or go up with the index": MadeUp(
         lambda fields: layers(fields, lambda i: f"w*{2**i} w*{i + 3}"),
         every(n=[2, 4], w=[8, 9]),
         every(n=[6], w=[9]),
-        Said({"layers": "n"}, {"layers.{0}.w": "w * 2 ** i, w * (i + 3)"}),
+        DraftTexts({"layers": "n"}, {"layers.{0}.w": "w * 2 ** i, w * (i + 3)"}),
     ),
-    "a list that is run through in reverse": Made(
+    "a list that is run through in reverse": MadeUp(
         lambda fields: layers(
             fields,
             lambda i: f"w*ratios[{len(fields['ratios']) - 1 - i}]",
@@ -273,33 +273,33 @@ MADE = {
         ),
         every(ratios=[[1, 2], [1, 3, 2], [4, 1, 5, 7]], w=[8, 9]),
         every(ratios=[[5, 1, 1, 2, 3]], w=[9]),
-        Said({"layers": "len(ratios) - 1"}, {"layers.{0}.w": "w * ratios[-1 - i]"}),
+        DraftTexts({"layers": "len(ratios) - 1"}, {"layers.{0}.w": "w * ratios[-1 - i]"}),
     ),
-    "a list whose neighbouring items are used": Made(
+    "a list whose neighbouring items are used": MadeUp(
         lambda fields: layers(fields, lambda i: f"sizes[i_{i}] sizes[i_{i}+1]", "len(sizes) - 1"),
         every(sizes=[[1, 2], [1, 3, 2], [4, 1, 5, 7]]),
         every(sizes=[[5, 1, 1, 2, 3]]),
-        Said({"layers": "len(sizes) - 1"}, {"layers.{0}.w": "sizes[i], sizes[i + 1]"}),
+        DraftTexts({"layers": "len(sizes) - 1"}, {"layers.{0}.w": "sizes[i], sizes[i + 1]"}),
     ),
-    "a dim that a flag decides": Made(
+    "a dim that a flag decides": MadeUp(
         lambda fields: Holds({"w": "2*m+1 w" if fields["on"] else "3 w"}, asked=("on",)),
         every(m=[5, 7, 8], w=[8, 9], on=[True, False]),
         every(m=[11], w=[20], on=[True, False]),
-        Said({}, {"w": "2 * m + 1 if on else 3, w"}),
+        DraftTexts({}, {"w": "2 * m + 1 if on else 3, w"}),
     ),
-    "a lost dim that a flag decides": Made(
+    "a lost dim that a flag decides": MadeUp(
         lambda fields: Holds({"w": str(fields["m"] if fields["on"] else 7)}, asked=("on",)),
         every(m=[5, 8, 20, 21, 30], w=[8], on=[True, False]),
         every(m=[11], w=[20], on=[True, False]),
-        Said({}, {"w": "m if on else 7"}),
+        DraftTexts({}, {"w": "m if on else 7"}),
     ),
-    "a dim that is another in the first layer": Made(
+    "a dim that is another in the first layer": MadeUp(
         lambda fields: layers(fields, lambda i: "w" if i else "m", asked=("i == 0",)),
         every(n=[2, 3], m=[5, 7], w=[8, 9]),
         every(n=[1, 4], m=[11], w=[20]),
-        Said({"layers": "n"}, {"layers.{0}.w": "w if i != 0 else m"}),
+        DraftTexts({"layers": "n"}, {"layers.{0}.w": "w if i != 0 else m"}),
     ),
-    "a dim that was mistaken for another with the same value": Made(
+    "a dim that was mistaken for another with the same value": MadeUp(
         lambda fields: layers(
             fields,
             lambda i: "g" if fields["kinds"][i] == "f" and fields["g"] != fields["h"] else "h",
@@ -313,9 +313,9 @@ MADE = {
             {**fields, "n": len(fields["kinds"])}
             for fields in every(kinds=[["f"], ["s", "f"]], g=[3, 4], h=[4, 7])
         ],
-        Said({"layers": "n"}, {"layers.{0}.w": 'h if kinds[i] != "f" else g'}),
+        DraftTexts({"layers": "n"}, {"layers.{0}.w": 'h if kinds[i] != "f" else g'}),
     ),
-    "three dims, each mistaken for another with the same value": Made(
+    "three dims, each mistaken for another with the same value": MadeUp(
         lambda fields: layers(
             fields, lambda i: three_ways(fields, i), asked=(IS_FULL, "m != null")
         ),
@@ -327,9 +327,11 @@ MADE = {
             {**fields, "n": len(fields["kinds"])}
             for fields in every(kinds=[["f", "s"]], g=[3, 4], h=[4], m=[None, 3, 4])
         ],
-        Said({"layers": "n"}, {"layers.{0}.w": 'h if kinds[i] != "f" else m if m != null else g'}),
+        DraftTexts(
+            {"layers": "n"}, {"layers.{0}.w": 'h if kinds[i] != "f" else m if m != null else g'}
+        ),
     ),
-    "the remaining equal values show what decides between the others": Made(
+    "the remaining equal values show what decides between the others": MadeUp(
         lambda fields: layers(
             fields, lambda i: three_ways(fields, i), asked=(IS_FULL, "on", "m != null")
         ),
@@ -339,15 +341,17 @@ MADE = {
             for rest in ({"m": None, "on": False}, {"m": 9, "on": True}, {"m": 8, "on": False})
         ],
         [{"kinds": ["f"], "n": 1, "g": 5, "h": 8, "m": 4, "on": on} for on in (True, False)],
-        Said({"layers": "n"}, {"layers.{0}.w": 'h if kinds[i] != "f" else g if m == null else m'}),
+        DraftTexts(
+            {"layers": "n"}, {"layers.{0}.w": 'h if kinds[i] != "f" else g if m == null else m'}
+        ),
     ),
-    "a dim in place of a null": Made(
+    "a dim in place of a null": MadeUp(
         lambda fields: Holds({"w": "d" if fields["d"] else "w//h"}, asked=("d == null",)),
         every(d=[None, 3, 6], w=[8, 16], h=[2, 4]),
         every(d=[None, 9], w=[30], h=[3]),
-        Said({}, {"w": "d if d != null else w // h"}),
+        DraftTexts({}, {"w": "d if d != null else w // h"}),
     ),
-    "dims whose expressions were lost": Made(
+    "dims whose expressions were lost": MadeUp(
         lambda fields: Holds(
             {
                 name: str(compiled(tree(lost))(fields))
@@ -365,7 +369,7 @@ MADE = {
         ),
         every(w=[24, 31, 40], h=[2, 5], m=[7, 9], sizes=[[1, 2, 4], [3, 3, 6, 8]]),
         every(w=[50], h=[3], m=[4], sizes=[[7, 9]]),
-        Said(
+        DraftTexts(
             {},
             {
                 "field": "w",
@@ -379,19 +383,19 @@ MADE = {
             },
         ),
     ),
-    "a dim whose expression was computed on the way": Made(
+    "a dim whose expression was computed on the way": MadeUp(
         lambda fields: Holds(
             {"w": str((fields["w"] + 63) // 64 * 64 + 17)}, computed=("(w + 63)//64*64 + 17",)
         ),
         every(w=[24, 65, 140]),
         every(w=[64, 1000]),
-        Said({}, {"w": "(w + 63) // 64 * 64 + 17"}),
+        DraftTexts({}, {"w": "(w + 63) // 64 * 64 + 17"}),
     ),
-    "ties": Made(
+    "ties": MadeUp(
         tied_in_layers,
         every(n=[2, 3], w=[8, 9], tie=[True, False]),
         every(n=[1, 5], w=[4], tie=[True, False]),
-        Said(
+        DraftTexts(
             {"layers": "n"},
             {"embed": "9, w", "head": "9, w", **{f"layers.{{0}}.{name}": "w" for name in "abc"}},
             {},
@@ -409,7 +413,7 @@ MADE = {
 def test_a_draft_is_the_common_form_of_its_probes(name: str) -> None:
     made = MADE[name]
     draft = generalize([probe(fields, made.holds(fields)) for fields in made.learned])
-    assert said(draft) == made.said
+    assert draft_texts(draft) == made.expected
     others = [
         fields for fields in made.unseen if not draft.gives(probe(fields, made.holds(fields)))
     ]
@@ -452,8 +456,8 @@ def test_without_guessing_only_simple_expressions_are_found() -> None:
         probe(fields, Holds({"sum": str(fields["w"] + 2), "field": str(fields["w"])}))
         for fields in every(w=[8, 9], on=[True, False])
     ]
-    assert said(generalize(probes, guess=False)).dims == {"sum": None, "field": "w"}
-    assert said(generalize(probes)).dims == {"sum": "w + 2", "field": "w"}
+    assert draft_texts(generalize(probes, guess=False)).dims == {"sum": None, "field": "w"}
+    assert draft_texts(generalize(probes)).dims == {"sum": "w + 2", "field": "w"}
 
 
 # Conditions
@@ -530,7 +534,7 @@ def test_a_condition_is_one_of_those_asked(case: str) -> None:
         )
 
     draft = generalize([looked_at(fields) for fields in every_fields])
-    assert said(draft).conditions == {"part": found}
+    assert draft_texts(draft).conditions == {"part": found}
     assert draft.unknown == ([] if found else ["the condition for part"])
     assert all(draft.gives(looked_at(fields)) for fields in every_fields) is (found is not None)
 
@@ -612,7 +616,7 @@ def test_a_condition_in_a_list_is_of_its_index(case: str) -> None:
         )
 
     draft = generalize([looked_at(fields) for fields in every_fields])
-    assert said(draft).conditions == {"layers.{0}.part": found}
+    assert draft_texts(draft).conditions == {"layers.{0}.part": found}
     for fields in [*every_fields, *({**fields, "n": fields["n"] - 1} for fields in every_fields)]:
         if found and "kinds" not in fields:
             assert draft.gives(looked_at(fields))
@@ -632,7 +636,7 @@ def test_the_counters_of_two_loops_are_told_apart() -> None:
         {"n": n, "m": m, "from": first} for n, m, first in itertools.product([2, 4], [3, 5], [3, 6])
     ]
     draft = generalize(list(map(looked_at, every_fields)))
-    assert said(draft).conditions == {"a.{0}.b.{1}.x": "j <= i and 2 * j < from"}
+    assert draft_texts(draft).conditions == {"a.{0}.b.{1}.x": "j <= i and 2 * j < from"}
     assert draft.gives(looked_at({"n": 3, "m": 7, "from": 5}))
 
 

@@ -99,7 +99,7 @@ def test_a_class_with_fixed_fields_is_derived_for_these_values_only(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "said"),
+    ("field", "value", "message"),
     [
         ("version", "v2", "covers version only as 'v1'"),
         ("rounds", 3, "needs rounds == 2 (rounds = 3)"),
@@ -109,13 +109,13 @@ def test_a_class_with_fixed_fields_is_derived_for_these_values_only(tmp_path: Pa
     ],
 )
 def test_what_the_reference_refuses_is_refused_by_the_blueprint(
-    field: str, value: Any, said: str, tmp_path: Path
+    field: str, value: Any, message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "choices.toml"
     path.write_text(derived("Choices").text, encoding="utf-8")
     with pytest.raises(WeighbridgeError) as caught:
         weighbridge.weigh(path, fields={field: value})
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def parameters(name: str, **fields: Any) -> int:

@@ -149,7 +149,9 @@ def gemma() -> FamilySubject:
 def test_a_keyword_is_a_field_with_the_default_of_its_read(
     gemma: FamilySubject,
 ) -> None:
-    usual, other = (gemma.fields(gemma.config(said)) for said in ({}, {"global_head_dim": 64}))
+    usual, other = (
+        gemma.fields(gemma.config(changes)) for changes in ({}, {"global_head_dim": 64})
+    )
     assert (usual["global_head_dim"], other["global_head_dim"]) == (512, 64)
     assert {knob.path: knob.value for knob in gemma.knobs({"global_head_dim": 64})}[
         "global_head_dim"
@@ -177,13 +179,16 @@ def test_no_value_is_tried_for_dicts_and_excluded_keywords() -> None:
 
 
 def test_a_sub_config_whose_model_type_is_free_is_refused() -> None:
-    said = {"model_type": "embedding_gemma2", "vision_config": {"model_type": "clip_vision_model"}}
+    changes = {
+        "model_type": "embedding_gemma2",
+        "vision_config": {"model_type": "clip_vision_model"},
+    }
     with pytest.raises(ConfigError, match="sets vision_config, which the blueprint"):
-        find(said)
+        find(changes)
 
 
 @pytest.mark.parametrize(
-    ("family", "said"),
+    ("family", "changes"),
     [
         ("qwen3_next", {"full_attention_interval": 2}),
         ("axk1", {"first_k_dense_replace": 2, "moe_layer_freq": 2, "num_hidden_layers": 5}),
@@ -216,10 +221,10 @@ def test_a_sub_config_whose_model_type_is_free_is_refused() -> None:
     ],
 )
 def test_a_config_with_such_a_keyword_weighs_what_the_reference_counts(
-    family: str, said: dict[str, Any]
+    family: str, changes: dict[str, Any]
 ) -> None:
     subject, blueprint = FamilySubject(family), load(family)
     subject.task_classes()
     for class_name in blueprint.class_names:
-        assert prove_class(blueprint, subject, class_name, [said]) == (class_name, 1, [])
+        assert prove_class(blueprint, subject, class_name, [changes]) == (class_name, 1, [])
         assert prove_class(blueprint, subject, class_name, [{}]) == (class_name, 1, [])

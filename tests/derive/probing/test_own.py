@@ -228,9 +228,9 @@ OWN = {
 @cache
 def derived(kind: str) -> Derived:
     own = OWN[kind]
-    with contextlib.redirect_stdout(io.StringIO()) as said:
+    with contextlib.redirect_stdout(io.StringIO()) as output:
         found = derive(OwnSubject(own.module, own.config, own.fields))
-    assert said.getvalue() == "", "what the code prints is not the answer"
+    assert output.getvalue() == "", "what the code prints is not the answer"
     return found
 
 
@@ -428,15 +428,15 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_derived_is_refused_in_one_sentence(case: str) -> None:
-    asked, said = REFUSED[case]
+    arguments, message = REFUSED[case]
     with pytest.raises(WeighbridgeError) as caught:
-        OwnSubject(*asked)
-    assert said in str(caught.value)
+        OwnSubject(*arguments)
+    assert message in str(caught.value)
     assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "import nothing_of_that_name",
@@ -448,11 +448,11 @@ def test_what_cannot_be_derived_is_refused_in_one_sentence(case: str) -> None:
     ],
 )
 def test_a_failed_import_is_reported_with_its_own_message(
-    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*__import__("sys").path])
     with pytest.raises(WeighbridgeError, match="broken") as caught:
         OwnSubject("broken:Model")
-    assert said in str(caught.value)
+    assert message in str(caught.value)

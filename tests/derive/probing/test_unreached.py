@@ -187,8 +187,8 @@ def test_exploring_aims_at_lines_that_did_not_run() -> None:
 
 def test_a_line_that_cannot_be_reached_is_reported() -> None:
     subject = OwnSubject(f"{__name__}:Hidden")
-    said = "test_unreached.py: Hidden.__init__: `self.secret = nn.Linear(width, 1)`"
-    assert learn_class(subject, "Hidden").missed == [said]
+    line = "test_unreached.py: Hidden.__init__: `self.secret = nn.Linear(width, 1)`"
+    assert learn_class(subject, "Hidden").missed == [line]
     derived = derive(subject)
-    assert (derived.exact, derived.holes) == (True, [said])
+    assert (derived.exact, derived.holes) == (True, [line])
     assert "self.secret" in derived.text

@@ -317,12 +317,12 @@ UNLAWFUL: dict[str, tuple[Callable[[Raw], Any], str]] = {
 
 @pytest.mark.parametrize("case", UNLAWFUL)
 def test_a_blueprint_with_a_wrong_entry_is_refused(case: str) -> None:
-    breaking, said = UNLAWFUL[case]
+    breaking, message = UNLAWFUL[case]
     made = raw()
     breaking(made)
     with pytest.raises(BlueprintError) as caught:
         law.check(made)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 # Checkpoints
@@ -353,9 +353,9 @@ def test_a_mixture_of_both_does_not_agree() -> None:
 
 def test_missing_tensors_have_the_names_in_files_if_the_form_is_unclear() -> None:
     held = ledger(layers=1)
-    told = differences(held, [row for row in held.rows if row.name == "embed.weight"])
-    assert ("missing", "h.0.qkv") in told
-    assert {kind for kind, _ in told} == {"missing"}
+    found_differences = differences(held, [row for row in held.rows if row.name == "embed.weight"])
+    assert ("missing", "h.0.qkv") in found_differences
+    assert {kind for kind, _ in found_differences} == {"missing"}
 
 
 def test_a_class_is_known_by_the_name_that_its_head_has_in_files(tmp_path: Path) -> None:
@@ -398,9 +398,9 @@ def test_older_paths_are_known() -> None:
         row._replace(name=row.name.replace("h.", "tower.h.", 1)) for row in untied(held.stored_rows)
     ]
     stored = [row._replace(name=row.name.replace("emtower.h.", "emh.")) for row in stored]
-    told = compare(held, found(stored)).differences
-    assert {difference.kind for difference in told} == {"old_name"}
-    assert {difference.about for difference in told} == {("tower.h", "h")}
+    found_differences = compare(held, found(stored)).differences
+    assert {difference.kind for difference in found_differences} == {"old_name"}
+    assert {difference.about for difference in found_differences} == {("tower.h", "h")}
 
 
 # Generalized from a few configs
@@ -744,9 +744,11 @@ def test_the_modules_own_tensors_agree_too(saved: Saved, tmp_path: Path) -> None
     stored = {row.name: zeros(row.shape, "float32") for row in untied(weighing.rows)}
     save_file(stored, tmp_path / "model.safetensors")
     verification = verify(saved.folder / "config.json", tmp_path, blueprint=saved.blueprint)
-    told = {difference.kind for difference in verification.differences}
+    found_differences = {difference.kind for difference in verification.differences}
     assert (verification.status, verification.class_name) == (0, saved.family.class_name)
-    assert told == (set() if weighing.ledger.stored is weighing.ledger else {"in_memory"})
+    assert found_differences == (
+        set() if weighing.ledger.stored is weighing.ledger else {"in_memory"}
+    )
 
 
 @pytest.mark.parametrize("saved", [LLAVA], indirect=True, ids=["llava"])

@@ -53,7 +53,7 @@ _NOT_FIELDS = (_TOGETHER, _PINNED, _BEYOND) = ("together", "pinned", "beyond")
 _OBJECT = re.compile(r"(config|setting)s?$")  # names of keywords that take a dict
 # An abstract class, with no tensors of its own.
 _ABSTRACT = re.compile(r"Pre[Tt]rained(\w*)Model$")
-_MOST_SUGGESTED = 6  # classes in a hint if no name is similar
+_MOST_SUGGESTED = 6  # classes to list in a hint if no name is similar
 
 
 class FamilySubject:
@@ -168,8 +168,12 @@ class FamilySubject:
         """
         known = self.task_classes()
         if class_name not in known:
-            near = nearest(known, class_name) or known[:_MOST_SUGGESTED]
-            hint = f"did you mean {' or '.join(near)}?" if near else "leave out --class"
+            near = nearest(known, class_name)
+            hint = "leave out --class"
+            if near:
+                hint = f"did you mean {' or '.join(near)}?"
+            elif known:
+                hint = f"its classes include {', '.join(known[:_MOST_SUGGESTED])}"
             raise ModelError(f"{self.family} has no class {shorten(class_name, str)}", hint=hint)
 
     # Its configs
