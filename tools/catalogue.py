@@ -1,11 +1,11 @@
-"""Adds released models to the catalogue, and checks all of it against transformers.
+"""Adds released models to the catalogue, and checks the catalogue against transformers.
 
 ``python tools/catalogue.py NAME CONFIG --source SOURCE`` reads a ``config.json``, keeps the fields
 that the blueprint uses, counts the parameters with transformers on the meta device, and writes the
-entry into ``facts/models.toml``. An entry of this name is replaced; its aliases are kept. The model
-is refused where the blueprint and transformers disagree.
+entry into ``facts/models.toml``. An entry with the same name is replaced, but keeps its aliases. A
+model is refused if the blueprint and transformers disagree.
 
-``--check`` counts every entry anew and exits with 1 if a total is not the one that is recorded.
+``--check`` counts all entries again, and exits with 1 if a total differs from the recorded one.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ NEW_NAMES = {
     "PhiMoEForCausalLM": "PhimoeForCausalLM",
     "Step3p7FlashForCausalLM": "Step3p7ForConditionalGeneration",
 }
-"""What transformers calls classes that releases name after code of their own."""
+"""The names in transformers of classes for which releases use names from their own code."""
 
 ALWAYS = ("attention_types", "num_attention_heads")
-"""What stays though it may change no shape: transformers checks it against the sizes."""
+"""Fields that are kept even if they change no shape: transformers checks them against sizes."""
 
-LONGEST_LIST = 4  # items that are kept of a list although the blueprint computes the same
+LONGEST_LIST = 4  # a list up to this length is kept even if the blueprint computes the same
 NOT_OF_SHAPES = ("quantization_config", "auto_map")
-"""What transformers would load other code for; it changes no shape."""
+"""Fields for which transformers would load other code; they change no shape."""
 
 
 class RefusedError(Exception):
@@ -72,9 +72,9 @@ class RefusedError(Exception):
 
 
 def compact(config: Config, blueprint: Blueprint) -> dict[str, Any]:
-    """Return the fields of a config that the blueprint uses, without what it computes as well.
+    """Return the fields of a config that the blueprint uses and does not compute itself.
 
-    Sizes always stay. The dtype stays as the config states it, since bytes depend on it.
+    Sizes are always kept. The dtype is kept too, since bytes depend on it.
     """
     used = _used(config, blueprint)
     labels = used.pop("id2label", None)
@@ -110,7 +110,7 @@ def _used(config: Config, blueprint: Blueprint, parent: str = "") -> dict[str, A
 
 
 def _paths(config: Config, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Return the paths of the fields that may be left out where the blueprint fills them in."""
+    """Return the paths of the fields that may be left out if the blueprint fills them in."""
     paths: list[tuple[str, ...]] = []
     for name, value in config.items():
         path = (*parent, name)
@@ -171,7 +171,7 @@ def entry_for(
     """Return the entry of a config.
 
     Raises:
-        RefusedError: there is no blueprint, or it and transformers count otherwise.
+        RefusedError: there is no blueprint, or its count differs from that of transformers.
     """
     family = config.get("model_type", "")
     if not schema.is_family(family):
@@ -216,7 +216,7 @@ def _check_total(config: Config, class_name: str, total: int) -> None:
 def _as_released(
     config: Config, blueprint: Blueprint, class_name: str, total: int
 ) -> dict[str, Any]:
-    """Return what the release holds, where transformers ties a head that the config unties."""
+    """Return the released total, if transformers ties a head that the config does not tie."""
     fields = _bound(_used(config, blueprint), blueprint).fields
     heeds_tie = "tie_word_embeddings" in blueprint.fields
     if heeds_tie or config.get("tie_word_embeddings") is not False or "d_model" not in fields:
@@ -237,13 +237,13 @@ def read() -> tuple[str, dict[str, dict[str, Any]]]:
 
 
 def write(head: str, entries: Mapping[str, Config]) -> None:
-    """Write the file, the entries in the order that they have."""
+    """Write the file, with the entries in order."""
     tables = [table(name, entry) for name, entry in entries.items()]
     FILE.write_text("\n\n".join([head, *tables]) + "\n", encoding="utf-8")
 
 
 def table(name: str, entry: Config) -> str:
-    """Return an entry as the file has it."""
+    """Return the text of an entry in the file."""
     lines = [f'["{name}"]']
     for key in KEYS:
         if key in entry:
@@ -267,7 +267,7 @@ def toml_value(value: Any) -> str:
 
 
 def toml_key(key: str) -> str:
-    """Return a key in TOML, quoted where it has to be."""
+    """Return a key in TOML, quoted if necessary."""
     if re.fullmatch(r"[A-Za-z0-9_-]+", key):
         return key
     return json.dumps(key)
@@ -284,7 +284,7 @@ def totals(entry: Config) -> dict[str, int]:
 
 
 def differences(entries: Mapping[str, Config]) -> list[str]:
-    """Return a line for each total that transformers does not count as it is recorded."""
+    """Return a line for each recorded total that differs from the count of transformers."""
     lines, known = [], dict[str, int]()
     for name, entry in entries.items():
         config = catalogue.entry_config(entry)
@@ -299,15 +299,15 @@ def differences(entries: Mapping[str, Config]) -> list[str]:
 
 
 def main() -> int:
-    """Do what the command line asks for."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("name", nargs="?", help="organisation/name; with --check, a part of names")
     parser.add_argument("config", nargs="?", help="its config.json")
-    parser.add_argument("--source", help="where the config was read, an address")
-    parser.add_argument("--how", choices=HOW, default="verbatim", help="how the source has it")
+    parser.add_argument("--source", help="the address from which the config was read")
+    parser.add_argument("--how", choices=HOW, default="verbatim", help="how the source states it")
     parser.add_argument("--class-assumed", action="store_true", help="the source names no class")
     parser.add_argument("--alias", action="append", default=[], help="another name")
-    parser.add_argument("--check", action="store_true", help="count all entries anew")
+    parser.add_argument("--check", action="store_true", help="count all entries again")
     options = parser.parse_args()
     head, entries = read()
     if options.check:

@@ -1,4 +1,4 @@
-"""What a notebook shows of HTML, and refuses of it."""
+"""What a notebook keeps of a page's HTML, and what it refuses."""
 
 from html.parser import HTMLParser
 
@@ -25,7 +25,7 @@ WITHOUT_END = {"br"}
 
 
 class Sanitised(HTMLParser):
-    """Reads HTML as a notebook does, and refuses what a notebook would take out of it."""
+    """Reads HTML as a notebook does, and refuses what a notebook would remove."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ termios = pytest.importorskip("termios")
 
 
 class Shown(NamedTuple):
-    """What a terminal shows of a program, its two streams apart."""
+    """What a terminal shows of a program, with its two streams apart."""
 
     status: int
     out: str
@@ -23,7 +23,7 @@ class Shown(NamedTuple):
 
 
 def on_terminal(*arguments: str, columns: int = 80, **environment: str) -> Shown:
-    """Run a command line whose stdout and stderr are terminals of so many columns."""
+    """Run a command line whose stdout and stderr are terminals with this many columns."""
     own = {name: text for name, text in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
     own |= {"TERM": "xterm", "PYTHONUTF8": "1", **environment}
     command = (sys.executable, "-m", "weighbridge", *arguments)
@@ -42,12 +42,12 @@ def on_terminal(*arguments: str, columns: int = 80, **environment: str) -> Shown
 
 
 def _all_of(terminal: int) -> str:
-    """Return everything that is written to a terminal, until nothing holds its other end."""
+    """Return everything that is written to a terminal until its other end is closed."""
     pieces = []
     while True:
         try:
             piece = os.read(terminal, 2**16)
-        except OSError:  # Linux says that the other end is closed with an error
+        except OSError:  # on Linux, reading fails when the other end is closed
             piece = b""
         if not piece:
             break

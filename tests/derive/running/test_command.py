@@ -152,9 +152,9 @@ def test_a_class_is_derived_from_its_constructor(
 
 def test_a_blueprint_without_fields_says_so(run, there: Path) -> None:
     output = run("own_models.constructors:NoArguments")
-    told = " ".join(output.out.split())
-    assert "no_arguments.toml: the blueprint, without fields: no argument changes a tensor" in told
-    assert "--set" not in told
+    answer = " ".join(output.out.split())
+    assert "no_arguments.toml: the blueprint, without fields: no argument changes a tensor" in answer
+    assert "--set" not in answer
     chinese = run("own_models.constructors:NoArguments", "--lang", "zh")
     assert "没有字段" in chinese.out
 
