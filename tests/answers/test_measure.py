@@ -215,6 +215,6 @@ def test_what_it_needs_is_named(missing: str, monkeypatch: pytest.MonkeyPatch, c
     )
     assert main(["measure", "bert"]) == 2
     assert (
-        f"needs {missing}. `pip install torch==2.13.0`, then `pip install 'weighbridge[derive]'`"
+        f"missing packages: {missing}. Run `pip install torch==2.13.0`, then"
         in capsys.readouterr().err
     )

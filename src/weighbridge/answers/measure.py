@@ -11,6 +11,8 @@ from weighbridge.render.table import Table
 from weighbridge.render.words import words
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from weighbridge.costs.costs import Measurement, Quantity
 
 
@@ -61,7 +63,9 @@ class Measuring(Answer):
         """Return the measurement as a document, with a row for each quantity."""
         texts, measurement = _measure_words(lang), self.measurement
         settings = [
-            f"{name} {value}" for name, value in measurement.run.items() if name != "training"
+            f"{texts[name]} {value}"
+            for name, value in measurement.run.items()
+            if name != "training"
         ]
         mode = "evaluation"
         if measurement.run.get("training"):
@@ -72,10 +76,10 @@ class Measuring(Answer):
             run=texts["and"].join([*settings, texts[mode]]),
         )
         header = (texts["quantity"], texts["predicted"], texts["measured"], texts["ratio"])
-        rows = [_cells(quantity, texts["none"]) for quantity in measurement.quantities]
+        rows = [_cells(quantity, texts) for quantity in measurement.quantities]
         notes = self._sentences(lang)
         if measurement.differing:
-            names = texts["and"].join(measurement.differing)
+            names = texts["and"].join(texts[name] for name in measurement.differing)
             notes.insert(0, texts["differing"].format(names=names))
         table = Table(header, tuple(rows), "<>>>")
         return Document((Together((Title(heading), table)), Notes(tuple(notes))), lang)
@@ -85,12 +89,13 @@ class Measuring(Answer):
         return [texts[note.key].format(**note.values) for note in self.measurement.notes]
 
 
-def _cells(quantity: Quantity, none: str) -> tuple[str, str, str, str]:
+def _cells(quantity: Quantity, texts: Mapping[str, str]) -> tuple[str, str, str, str]:
+    none = texts["none"]
     predicted, measured = _figure(quantity.predicted, none), _figure(quantity.measured, none)
     ratio = none
     if quantity.ratio is not None:
         ratio = units.fixed(quantity.ratio, 4)
-    return quantity.name, predicted, measured, ratio
+    return texts[quantity.name], predicted, measured, ratio
 
 
 def _figure(value: float | None, none: str) -> str:
