@@ -635,8 +635,8 @@ def test_every_role_and_component_has_a_name_in_both_languages_and_belongs_somew
             named.keys() == {"en", "zh"} and all(named.values()) for named in FACTS[part].values()
         )
         for lang in ("en", "zh"):
-            told = [named[lang] for named in FACTS[part].values()]
-            assert len(set(told)) == len(told), "two of one name"
+            texts = [named[lang] for named in FACTS[part].values()]
+            assert len(set(texts)) == len(texts), "two of one name"
 
 
 def expression(text: str) -> "re.Pattern[str]":

@@ -23,9 +23,9 @@ def test_every_field_stands_once_under_a_letter_that_all_formats_can_write() -> 
     fields = [field for *_, of_letter in cells for field in of_letter.split()]
     assert len(fields) == len(set(fields))
     for column in range(1 + len(LANGUAGES)):
-        told = [of_line[column] for of_line in cells]
-        assert all(told)
-        assert len(told) == len(set(told)), "two of one letter, or of one meaning"
+        texts = [of_line[column] for of_line in cells]
+        assert all(texts)
+        assert len(texts) == len(set(texts)), "two of one letter, or of one meaning"
     assert all(re.fullmatch(r"[A-Za-z](_[a-z]+)?", letter) for letter, *_ in cells)
 
 

@@ -183,21 +183,21 @@ def test_what_was_not_recorded_is_not_predicted(
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_the_report_keeps_to_80_columns(undisturbed: Path, lang: str) -> None:
-    told = result(undisturbed)
-    told["run"]["out"] = "out"
-    assert [line for line in Finetuned(told).text(lang).splitlines() if width(line) > 80] == []
+    finished = result(undisturbed)
+    finished["run"]["out"] = "out"
+    assert [line for line in Finetuned(finished).text(lang).splitlines() if width(line) > 80] == []
     names = [
         f"{'一个相当长的类别名称' if number % 2 else 'a rather long name of'}{number}" * 4
         for number in range(8)
     ]
-    of_one, scores = told["scores"]["classes"]["good"], told["scores"]
-    told["run"]["labels"] = names
-    told["scores"] = {
+    of_one, scores = finished["scores"]["classes"]["good"], finished["scores"]
+    finished["run"]["labels"] = names
+    finished["scores"] = {
         **scores,
         "classes": dict.fromkeys(names, of_one),
         "confusion": [[12345] * 8] * 8,
     }
-    assert [line for line in Finetuned(told).text(lang).splitlines() if width(line) > 80] == []
+    assert [line for line in Finetuned(finished).text(lang).splitlines() if width(line) > 80] == []
 
 
 def test_the_languages_say_the_same_things_with_the_same_figures() -> None:
