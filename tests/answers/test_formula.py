@@ -274,8 +274,8 @@ def test_what_sql_cannot_say_is_a_number_and_told(dim: str) -> None:
 def test_sql_is_told_with_what_was_decided_for_it() -> None:
     written = closed_form(weighing(EXPERTS), "sql")
     assert '-- 1 stands for count(kinds[i] == "full" for i in range(layers)), which SQL' in written
-    assert "-- A division without its rest" in closed_form(weighing(), "sql")
-    assert "-- A division without its rest" not in written
+    assert "-- Division rounded down" in closed_form(weighing(), "sql")
+    assert "-- Division rounded down" not in written
 
 
 # What is read by people
@@ -300,7 +300,7 @@ def test_text_has_both_names_the_legend_and_the_value() -> None:
     assert "(layers - first_dense)·" in written
     assert "(layers - first_dense) * " in written
     assert re.search(r"^        experts +4$", written, re.MULTILINE)
-    assert "which is what the" in written
+    assert "the sum over the model's" in written
     assert closed_form(weighing(EXPERTS), names="letters").count(" * ") == 0
     assert closed_form(weighing(EXPERTS), names="fields").count("·") == 1  # of its heading
 
@@ -308,7 +308,7 @@ def test_text_has_both_names_the_legend_and_the_value() -> None:
 def test_a_constant_is_its_value() -> None:
     raw = blueprint("constant", defaults={}, tensors={"w": "3 4"})
     assert closed_form(weighing(raw)).startswith(
-        "constant · Base\n\nparameters\n    = 12\n\nAt this config"
+        "constant · Base\n\nparameters\n    = 12\n\nFor this config"
     )
     assert ask(closed_form(weighing(raw), "sql")) == (12,)
     assert run(closed_form(weighing(raw), "python"))["parameters"]() == 12
@@ -325,13 +325,13 @@ def test_the_legend_has_each_letter_its_field_its_meaning_and_its_value() -> Non
         re.MULTILINE,
     )
     assert "⌊I/p⌋²" in written
-    assert "⌊ ⌋ is a division without its rest." in written
+    assert "⌊ ⌋ means division rounded down." in written
 
 
 def test_a_tied_tensor_is_told_with_what_it_would_add() -> None:
     written = flat(closed_form(weighing()))
     assert (
-        "lm_head.weight is embed.weight, and counted there; by itself it would add V·H_t = 84."
+        "lm_head.weight is embed.weight and is counted there; counted separately, it would add V·H_t = 84."
         in written
     )
     assert "lm_head" not in closed_form(weighing(gated=False)).replace("lm_head.weight = ", "")
@@ -347,7 +347,7 @@ def test_a_tied_tensor_is_told_with_what_it_would_add() -> None:
 
 
 def test_what_decided_the_tensors_is_told() -> None:
-    assert "as decided by gated = true, text_config.layer_types, wide = false." in flat(
+    assert "which these fields decide: gated = true, text_config.layer_types, wide = false." in flat(
         closed_form(weighing())
     )
 
@@ -361,7 +361,7 @@ def test_a_division_that_leaves_no_rest_is_told_with_the_rule_that_says_so() -> 
     )
     written = closed_form(weighing(raw))
     assert "    = width²/heads\n    = width ** 2 // heads\n    = 48\n" in written
-    assert "for this family needs width % heads == 0." in flat(written)
+    assert "because this family requires width % heads == 0." in flat(written)
     assert "⌊" not in written
     assert ask(closed_form(weighing(raw), "sql")) == (48,)
 
@@ -429,12 +429,12 @@ def test_a_formula_that_does_not_come_to_the_total_is_never_shown(
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"form": "yaml"}, "no such format .*use one of text, latex, python, sql, json"),
-        ({"by": "layer"}, "no such grouping .*use one of total, component, role"),
-        ({"names": "runes"}, "no such names .*use one of letters, fields"),
+        ({"form": "yaml"}, "unknown format .*use one of text, latex, python, sql, json"),
+        ({"by": "layer"}, "unknown grouping .*use one of total, component, role"),
+        ({"names": "runes"}, "unknown names .*use one of letters, fields"),
         ({"lang": "xx"}, "no such language"),
-        ({"form": "sql", "names": "letters"}, "sql has the names of fields"),
-        ({"form": "python", "names": "letters"}, "python has the names of fields"),
+        ({"form": "sql", "names": "letters"}, "sql is written in field names"),
+        ({"form": "python", "names": "letters"}, "python is written in field names"),
     ],
 )
 def test_what_there_is_not_is_refused(asked: dict[str, str], message: str) -> None:
