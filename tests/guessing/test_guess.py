@@ -366,8 +366,23 @@ def test_the_sizes_of_a_release_outweigh_the_use_of_a_family() -> None:
     assert best(rows_of({"model_type": "llama", **LLAMA_3}, "LlamaModel")).family == "llama"
 
 
-def test_a_small_bert_is_a_bert_according_to_the_catalogue() -> None:
-    assert best(rows_of({"model_type": "bert", **SMALL}, "BertModel")).family == "bert"
+@pytest.mark.parametrize(
+    ("family", "class_name", "config"),
+    [
+        ("bert", "BertModel", SMALL),
+        ("gpt2", "GPT2LMHeadModel", {"n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 99}),
+        ("llama", "LlamaForCausalLM", SMALL),
+        ("llama", "LlamaForCausalLM", {**SMALL, "tie_word_embeddings": True}),
+        ("mistral", "MistralForCausalLM", {}),
+        ("qwen2", "Qwen2ForCausalLM", SMALL),
+        ("roberta", "RobertaForMaskedLM", SMALL),
+    ],
+)
+def test_a_small_model_is_of_the_family_that_the_catalogue_has_most_of(
+    family: str, class_name: str, config: dict[str, Any]
+) -> None:
+    candidate = best(rows_of({"model_type": family, **config}, class_name))
+    assert (candidate.family, candidate.class_name) == (family, class_name)
 
 
 def test_a_missing_tensor_is_reported_and_nothing_is_exact() -> None:

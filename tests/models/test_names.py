@@ -50,6 +50,9 @@ MODELS = (
     "google/gemma-3-27b-it",
     "google/t5-v1_1-base",
     "Kwai-Kolors/Kolors#text_encoder",
+    "CIDAS/clipseg-rd64",
+    "openai/clip-vit-base-patch16",
+    "openai/clip-vit-base-patch32",
 )
 SPELLINGS = {model.lower(): model for model in MODELS}
 SPELLINGS |= {model.rpartition("/")[2].lower(): model for model in MODELS}
@@ -112,6 +115,10 @@ def test_a_name_in_other_words_means_its_model(typed: str, meant: str) -> None:
             ),
         ),
         ("Kolors", "Kwai-Kolors/Kolors#text_encoder"),
+        (
+            "clip",
+            "openai/clip-vit-base-patch16 openai/clip-vit-base-patch32 CIDAS/clipseg-rd64",
+        ),
         ("kimi", "moonshotai/Kimi-K2.6 moonshotai/Kimi-K2-Instruct"),
     ],
 )
@@ -148,7 +155,7 @@ def test_a_name_of_two_models_that_weigh_otherwise_means_neither() -> None:
     entries = {model: {"parameters": len(model)} for model in MODELS}
     matches = search("llama 3.1 8b", SPELLINGS, entries.__getitem__)
     assert matches == Matches(
-        ("meta-llama/Llama-3.1-8B", "meta-llama/Meta-Llama-3.1-8B"), begins=True
+        ("meta-llama/Llama-3.1-8B", "meta-llama/Meta-Llama-3.1-8B"), begins=True, is_exact=True
     )
 
 
@@ -174,6 +181,21 @@ def test_any_spelling_of_a_released_model_finds_it() -> None:
     assert find("Chinese.BERT wwm").where == "hfl/chinese-bert-wwm"
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("Llama-3-70B", "meta-llama/Meta-Llama-3-70B"),
+        ("LLAMA3 8b", "meta-llama/Meta-Llama-3-8B"),
+        ("qwen2.5 7b", "Qwen/Qwen2.5-7B"),
+        ("deepseek v3", "deepseek-ai/DeepSeek-V3"),
+        ("gpt 2", "openai-community/gpt2"),
+        ("mixtral-8x7b", "mistralai/Mixtral-8x7B-v0.1"),
+    ],
+)
+def test_the_models_that_people_ask_for_are_found(typed: str, meant: str) -> None:
+    assert find(typed).where == meant
+
+
 def test_a_family_keeps_its_name() -> None:
     assert find("bert").origin == "defaults"
 
@@ -181,6 +203,12 @@ def test_a_family_keeps_its_name() -> None:
 def test_a_family_in_other_words_is_suggested() -> None:
     with pytest.raises(ModelError, match=r"Did you mean data2vec-text"):
         find("Data2Vec text")
+
+
+@pytest.mark.parametrize("typed", ["gpt neox", "GPT-NeoX"])
+def test_a_family_in_other_words_is_suggested_before_longer_names(typed: str) -> None:
+    with pytest.raises(ModelError, match=r"Did you mean gpt_neox, "):
+        find(typed)
 
 
 def test_a_name_that_is_not_there_is_answered_with_the_three_ways() -> None:

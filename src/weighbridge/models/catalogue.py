@@ -209,16 +209,19 @@ def look_up(name: str) -> tuple[str, dict[str, Any]]:
     from weighbridge.models.names import search  # noqa: PLC0415  # most names are spelled exactly
 
     matches = search(name, full_names(), lambda model: look_up(model)[1])
-    if not matches.is_meant:
+    is_family = bool(_families_named(name)) and not matches.is_exact
+    if is_family or not matches.is_meant:
         raise _not_found(name, matches)
     return look_up(matches.models[0])
 
 
 def _not_found(name: str, matches: Matches) -> UnknownNameError:
     """Return the error for a name: which names are near it, and what else can be given."""
-    suggestions = list(matches.models[:_MOST_SUGGESTIONS])
-    more = len(matches.models) - len(suggestions)
-    if not matches.begins:
+    families = _families_named(name)
+    models = matches.models[: _MOST_SUGGESTIONS - len(families)]
+    more = len(matches.models) - len(models)
+    suggestions = [*families, *models]
+    if not matches.begins and not families:
         suggestions += _near_families(name)
     near = ", ".join(suggestions[:_MOST_SUGGESTIONS])
     hint = f"did you mean {near}?"
@@ -242,8 +245,16 @@ def _not_found(name: str, matches: Matches) -> UnknownNameError:
     )
 
 
+def _families_named(name: str) -> list[str]:
+    """Return the families with a name, but for case and separators: one or none."""
+    from weighbridge.models.names import normal_form  # noqa: PLC0415
+
+    wanted = normal_form(name)
+    return [family for family in blueprints.families() if normal_form(family) == wanted]
+
+
 def _near_families(name: str) -> list[str]:
-    """Return the families with names near one: that differ in separators, or in a letter or two."""
+    """Return the families with names that differ from one in a letter or two."""
     from weighbridge.models.names import normal_form  # noqa: PLC0415
 
     families = {normal_form(family): family for family in blueprints.families()}

@@ -28,12 +28,14 @@ class Matches(NamedTuple):
     """The models that a name may mean, the most plausible first.
 
     ``is_meant`` says that the first of them is the one. ``begins`` says that their names begin with
-    the name; otherwise they resemble it.
+    the name; otherwise they resemble it. ``is_exact`` says that the first has this very name in
+    other words.
     """
 
     models: tuple[str, ...]
     is_meant: bool = False
     begins: bool = False
+    is_exact: bool = False
 
 
 def search(
@@ -47,7 +49,7 @@ def search(
     Example:
         >>> spellings = {"Meta-Llama-3-8B": "meta-llama/Meta-Llama-3-8B"}
         >>> search("llama3 8b", spellings, lambda _: {})
-        Matches(models=('meta-llama/Meta-Llama-3-8B',), is_meant=True, begins=True)
+        Matches(models=('meta-llama/Meta-Llama-3-8B',), is_meant=True, begins=True, is_exact=True)
     """
     name = name[:_LONGEST_NAME]
     wanted = normal_form(name)
@@ -57,7 +59,8 @@ def search(
     same = _models(forms[wanted]) if wanted in forms else ()
     if same:
         contents = [_content(entry_of(model)) for model in same]
-        return Matches(same, all(content == contents[0] for content in contents), begins=True)
+        is_meant = all(content == contents[0] for content in contents)
+        return Matches(same, is_meant, begins=True, is_exact=True)
     begun = _begun(wanted, name, forms)
     if not begun:
         return Matches(_resembling(name, forms))
@@ -144,7 +147,9 @@ def _begun(wanted: str, name: str, forms: Mapping[str, list[str]]) -> tuple[str,
 
     def distance(model: str) -> tuple[Any, ...]:
         is_other, is_variant = _is_other(model, wanted, name), _is_variant(model, name)
-        return is_variant, is_other, words_added[model], -makers[_organisation(model)]
+        is_inside_word = not set(_words(name)) <= set(_words(model))  # clipseg is no clip
+        releases = -makers[_organisation(model)]
+        return is_variant, is_other, is_inside_word, words_added[model], releases
 
     return tuple(sorted(words_added, key=distance))
 
