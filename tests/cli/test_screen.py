@@ -158,6 +158,12 @@ def test_a_stream_that_is_no_terminal_is_plain() -> None:
     assert screen.screen_of(None) == PLAIN
 
 
+@pytest.mark.parametrize("columns", [80, 100])
+def test_help_is_as_wide_as_the_terminal(columns: int) -> None:
+    lines = on_terminal("weigh", "--help", columns=columns).out.splitlines()
+    assert columns - 12 < max(map(width, lines)) <= columns
+
+
 def test_notes_and_errors_fit_a_terminal_and_are_one_line_elsewhere() -> None:
     arguments = ("weigh", "bert", "--set", "hidden_size=770")
     shown = on_terminal(*arguments, columns=50)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from functools import partial
 from typing import Any, NoReturn
 
 from weighbridge import __version__
 from weighbridge.cli.commands import COMMANDS, load_command
 from weighbridge.cli.output import write_out
+from weighbridge.cli.screen import screen_of
 from weighbridge.cli.wrong_turns import LeftOverError, TooManyWordsError, commands_near
 from weighbridge.data import LANGUAGES
 from weighbridge.errors import UnknownNameError, UsageError, shorten
@@ -18,11 +20,10 @@ from weighbridge.render.table import wrap
 _DESCRIPTION = (
     "Weigh a Transformer before you load it. `weighbridge MODEL` means `weighbridge weigh MODEL`."
 )
-_HELP_COLUMNS = 80  # asking the terminal costs as much as weighing a model
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that raises our own errors, and writes help of a fixed width in any language."""
+    """A parser that raises our own errors, and writes help for its screen in any language."""
 
     def __init__(self, *, lang: str, **options: Any) -> None:
         formatter = partial(_HelpFormatter, lang=lang)
@@ -58,7 +59,7 @@ class CommandParser(argparse.ArgumentParser):
 
 class _HelpFormatter(argparse.HelpFormatter):
     def __init__(self, prog: str, lang: str) -> None:
-        super().__init__(prog, width=_HELP_COLUMNS)
+        super().__init__(prog, width=screen_of(sys.stdout).columns)
         self._lang = lang
 
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
