@@ -330,10 +330,8 @@ def test_the_legend_has_each_letter_its_field_its_meaning_and_its_value() -> Non
 
 def test_a_tied_tensor_is_told_with_what_it_would_add() -> None:
     written = flat(closed_form(weighing()))
-    assert (
-        "lm_head.weight is embed.weight and is counted there; counted separately, it would add V·H_t = 84."
-        in written
-    )
+    tie = "lm_head.weight is embed.weight and is counted there; counted separately, it would add "
+    assert f"{tie}V·H_t = 84." in written
     assert "lm_head" not in closed_form(weighing(gated=False)).replace("lm_head.weight = ", "")
     assert json.loads(closed_form(weighing(), "json"))["tied"] == [
         {
@@ -347,9 +345,8 @@ def test_a_tied_tensor_is_told_with_what_it_would_add() -> None:
 
 
 def test_what_decided_the_tensors_is_told() -> None:
-    assert "which these fields decide: gated = true, text_config.layer_types, wide = false." in flat(
-        closed_form(weighing())
-    )
+    deciding = "which these fields decide: gated = true, text_config.layer_types, wide = false."
+    assert deciding in flat(closed_form(weighing()))
 
 
 def test_a_division_that_leaves_no_rest_is_told_with_the_rule_that_says_so() -> None:
