@@ -80,6 +80,10 @@ class UnknownNameError(ModelError):
     """A word that is the name of no model, or that may be the name of several."""
 
 
+class SeveralModelsError(UnknownNameError):
+    """A word that several models' names begin with."""
+
+
 class ConfigError(WeighbridgeError):
     """A config that cannot be read, or that does not describe a model."""
 

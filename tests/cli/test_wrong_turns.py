@@ -75,6 +75,11 @@ def test_words_that_begin_several_names_are_answered_with_these(
     assert said(capsys, "no", "such").startswith("'no such': no model, family or file")
 
 
+def test_words_that_several_models_have_name_them(capsys: pytest.CaptureFixture[str]) -> None:
+    message = said(capsys, "mistral", "7b")
+    assert message.startswith("'mistral 7b': several models fit this name. Did you mean mistralai/")
+
+
 def test_a_word_near_no_command_is_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no model, family or file has this name" in said(capsys, "colourless")
     assert "no model, family or file has this name" in said(capsys, "weigh", "memory")

@@ -13,7 +13,7 @@ from weighbridge.cli.output import write_out
 from weighbridge.cli.screen import screen_of
 from weighbridge.cli.wrong_turns import LeftOverError, TooManyWordsError, commands_near
 from weighbridge.data import LANGUAGES
-from weighbridge.errors import UnknownNameError, UsageError, shorten
+from weighbridge.errors import SeveralModelsError, UnknownNameError, UsageError, shorten
 from weighbridge.render.messages import in_language
 from weighbridge.render.table import wrap
 
@@ -107,8 +107,8 @@ def _is_model_in_words(options: argparse.Namespace, rest: list[str]) -> bool:
     """Whether the words left over belong to the model's name, as in ``weighbridge qwen2.5 7b``.
 
     Raises:
-        UnknownNameError: no model has this name, and the first word is neither a family nor near
-            a command.
+        UnknownNameError: several models have this name; or none has it, and the first word is
+            neither a family nor near a command.
     """
     if not getattr(options, "model", "") or hasattr(options, "checkpoint"):
         return False
@@ -117,6 +117,8 @@ def _is_model_in_words(options: argparse.Namespace, rest: list[str]) -> bool:
 
     try:
         look_up(" ".join([options.model, *rest]))
+    except SeveralModelsError:
+        raise
     except UnknownNameError:
         if is_family(options.model) or commands_near(options.model):
             return False

@@ -11,7 +11,7 @@ from functools import cache
 
 from weighbridge import data
 from weighbridge.blueprint import schema as blueprints
-from weighbridge.errors import UnknownNameError, nearest, shorten
+from weighbridge.errors import SeveralModelsError, UnknownNameError, nearest, shorten
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def _not_found(name: str, matches: Matches) -> UnknownNameError:
     if more:
         hint = f"did you mean {near} or one of {more} more?"
     if matches.begins:
-        return UnknownNameError("several models fit this name", where=shorten(name), hint=hint)
+        return SeveralModelsError("several models fit this name", where=shorten(name), hint=hint)
     address = "hf://org/name"
     if name.isprintable() and name.count("/") == 1 and " " not in name:
         address = f"hf://{shorten(name, str)}"
