@@ -52,7 +52,7 @@ def test_a_merge_that_leaves_both_versions_is_seen() -> None:
     assert repeated(slip)
 
 
-def test_the_table_of_rooms_is_the_order_that_is_held() -> None:
+def test_the_table_of_rooms_has_the_order_that_is_checked() -> None:
     rooms = runpy.run_path(str(ROOT / "tools" / "rooms.py"))
     page = (ROOT / "docs" / "all-of-weighbridge.md").read_text(encoding="utf-8")
     assert rooms["table"]() in page

@@ -104,7 +104,7 @@ odd = st.recursive(
 
 
 @given(odd, st.sampled_from([None, str]), st.integers(30, 99))
-def test_what_is_shown_is_one_short_printable_line(
+def test_a_shown_value_is_one_short_printable_line(
     value: object, show: type[str] | None, longest: int
 ) -> None:
     shown = shorten(value, show, longest)

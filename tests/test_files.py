@@ -74,7 +74,7 @@ def test_the_part_of_a_killed_process_is_overwritten(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.bin"]
 
 
-def test_others_may_read_what_a_library_writes_for_its_owner_alone(tmp_path: Path) -> None:
+def test_others_may_read_a_file_that_a_library_writes_for_its_owner_alone(tmp_path: Path) -> None:
     def write(part: str) -> None:
         os.close(os.open(part, os.O_CREAT | os.O_WRONLY, 0o600))
 

@@ -81,7 +81,7 @@ def test_a_docstring_has_every_argument_the_errors_and_an_example(name: str) -> 
         lambda: weighbridge.tree("bert").text(depth="x"),
     ],
 )
-def test_what_is_of_the_wrong_kind_is_our_own_error(question: Callable[[], object]) -> None:
+def test_an_argument_of_the_wrong_kind_is_our_own_error(question: Callable[[], object]) -> None:
     with pytest.raises(weighbridge.WeighbridgeError):
         question()
 
@@ -123,7 +123,7 @@ def test_the_package_alone_loads_nothing_of_itself() -> None:
     assert {name for name in loaded if name.startswith("weighbridge")} == {"weighbridge"}
 
 
-def test_a_name_from_the_catalogue_is_weighed_without_the_readers_or_json() -> None:
+def test_a_name_from_the_catalogue_is_weighed_without_readers_or_json() -> None:
     loaded = loaded_after(QUESTIONS["weigh"].replace("json", ""))
     assert "weighbridge.ledger.ledger" in loaded
     assert not any(name.startswith("weighbridge.readers") for name in loaded)

@@ -50,7 +50,7 @@ WORDS = {
     "command": (
         *("weigh", "explain", "formula", "tree", "inspect", "verify", "reconcile", "conventions"),
         *("guess", "audit", "run", "trace", "attention", "measure", "finetune", "models"),
-        *("families", "derive"),
+        *("families", "derive", "completion"),
     ),
     "localized": (
         *("weigh bert-tiny", "explain bert-tiny", "formula bert-tiny", "tree bert-tiny"),

@@ -241,7 +241,7 @@ def check_html(answer: Any) -> None:
 
 
 @pytest.mark.parametrize("by", ["tensor", "component", "layer"])
-def test_what_a_file_holds_is_text_in_a_notebook(by: str, tmp_path: Path) -> None:
+def test_the_content_of_a_file_is_text_in_a_notebook(by: str, tmp_path: Path) -> None:
     inspection = wb.inspect(safetensors(tmp_path, "bias"))
     read = Sanitised(inspection.html(by=by))
     assert any(HOSTILE in text for text in read.texts)
@@ -324,7 +324,7 @@ def test_a_table_without_rows_keeps_its_types(tmp_path: Path) -> None:
     assert same.to_pandas()["matters"].dtype == "bool"
 
 
-def test_a_grouping_that_there_is_not_is_refused() -> None:
+def test_an_unknown_grouping_is_refused() -> None:
     for question in (wb.weigh("bert").csv, wb.weigh("bert").to_pandas, wb.tree("bert").records):
         with pytest.raises(UsageError, match="there is no such grouping"):
             question("colour")
@@ -343,7 +343,7 @@ def test_a_package_that_is_missing_is_named(package: str, monkeypatch: pytest.Mo
     assert f"pip install {package}" in str(error.value)
 
 
-def test_active_parameters_are_of_models_with_experts() -> None:
+def test_only_models_with_experts_have_active_parameters() -> None:
     mixtral = wb.weigh("mixtral")
     assert mixtral.active == mixtral.to_dict()["active"]
     assert wb.weigh("bert").active is None

@@ -69,7 +69,7 @@ def follows_of(slip: Slip) -> list[tuple[int, str, str, Any]]:
 
 
 @pytest.mark.parametrize(("lang", "notation"), [*itertools.product(LANGUAGES, NOTATIONS)], ids=str)
-def test_what_follows_from_a_slip_has_its_share(lang: str, notation: str) -> None:
+def test_the_consequences_of_a_slip_have_their_share(lang: str, notation: str) -> None:
     layer, tokens, total = audit(text=ARTICLES["D"].written(lang, notation)).slips
     assert follows_of(layer) == [
         (10, "84,983,520", "84,971,520", 12_000),
@@ -87,7 +87,7 @@ def test_what_follows_from_a_slip_has_its_share(lang: str, notation: str) -> Non
     )
 
 
-def test_the_total_has_all_slips_mended_and_the_sizes_it_is_of() -> None:
+def test_the_total_has_all_slips_corrected_and_its_sizes() -> None:
     total = audit(text=ARTICLES["D"].written("en", "ascii")).total
     assert total
     assert (total.line, total.stated, total.mended) == (19, 109_418_952, 109_396_992)
@@ -100,7 +100,7 @@ def test_the_total_has_all_slips_mended_and_the_sizes_it_is_of() -> None:
     }
 
 
-def test_the_total_of_a_layer_is_not_the_articles() -> None:
+def test_the_total_of_a_layer_is_not_the_total_of_the_article() -> None:
     total = audit(text="Per layer the total is 4*5 = 20,000\nAll: 12 * 20,000 = 240,000").total
     assert total
     assert (total.line, total.stated) == (2, 240_000)
@@ -136,7 +136,7 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("name", UNREAD)
-def test_what_is_not_read_is_said(name: str) -> None:
+def test_unread_parts_are_reported(name: str) -> None:
     text, why = UNREAD[name]
     audited = audit(text=text)
     assert [item.why for item in audited.unread] == [why]
@@ -192,7 +192,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_no_article_is_refused_with_one_message(
+def test_anything_but_an_article_is_refused_with_one_message(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raw, message = BAD[name]
@@ -317,7 +317,7 @@ def test_standard_input_is_an_article(
     assert "standard input" in capsys.readouterr().out
 
 
-def test_the_question_is_of_one_article() -> None:
+def test_the_question_is_about_one_article() -> None:
     for arguments in ({}, {"article": "a.md", "text": "2*3 = 7"}):
         with pytest.raises(UsageError, match="audit takes one article"):
             audit(**arguments)
@@ -327,7 +327,7 @@ def test_the_question_is_of_one_article() -> None:
         audit(text="2*3 = 7").text("fr")
 
 
-def test_a_page_elsewhere_is_fetched_so_far_and_no_farther(
+def test_a_page_elsewhere_is_fetched_up_to_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("httpx2")
@@ -373,7 +373,7 @@ def test_the_total_of_an_article_is_reconciled(lang: str) -> None:
     assert wrong.to_dict()["counts"]["matches"]
 
 
-def test_a_total_that_nothing_gives_is_said_to_be_one() -> None:
+def test_a_total_that_nothing_gives_is_reported_as_such() -> None:
     found = audit(text="H = 768, V = 30522. Total: 30522*768 + 1 = 23,440,897.")
     assert found.counts
     assert not found.counts.matches
@@ -390,5 +390,5 @@ def test_the_largest_figure_is_not_called_a_total() -> None:
     assert called.total.called
 
 
-def test_a_total_without_sizes_is_left_alone() -> None:
+def test_a_total_without_sizes_is_not_checked() -> None:
     assert audit(text="Total: 3*4 = 12.").counts is None

@@ -78,7 +78,7 @@ def test_both_languages_have_the_same_numbers(name):
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_every_tensor_and_its_shape_is_told(name):
+def test_every_tensor_is_listed_with_its_shape(name):
     weighing = weigh("bert-base-chinese", name)
     text = Article(weighing).text()
     for entry in weighing.ledger.entries:
@@ -125,7 +125,7 @@ def test_no_sentence_holds_a_number_of_its_own(lang):
             assert not re.search(r"[1-9]", re.sub(r"\$[^$]*\$", "", line)), line
 
 
-def test_what_a_class_lacks_is_said_and_what_it_has_is_not_called_absent():
+def test_only_parts_that_a_class_lacks_are_called_absent():
     assert "has none" in explain("bert", "BertForMaskedLM")
     assert "has none" not in explain("bert", "BertForPreTraining")
     assert "tied" in explain("bert", "BertForMaskedLM")
@@ -212,7 +212,7 @@ LATEX = {
 @pytest.mark.parametrize("lang", LANGUAGES)
 @pytest.mark.parametrize("name", LATEX)
 @pytest.mark.parametrize("form", FORMATS)
-def test_what_comes_from_outside_is_escaped(form, name, lang, tmp_path):
+def test_text_from_outside_is_escaped(form, name, lang, tmp_path):
     folder = tmp_path / name
     folder.mkdir()
     (folder / "config.json").write_text('{"model_type": "bert"}')
@@ -226,7 +226,7 @@ def test_what_comes_from_outside_is_escaped(form, name, lang, tmp_path):
 
 
 @given(st.text(st.sampled_from("\\`*$=#VH9a_{}"), min_size=1))
-def test_what_is_plain_stays_as_it_is_among_marks(outside):
+def test_plain_text_stays_unchanged_among_marks(outside):
     marked = f"{plain(outside)}**{plain(outside)}**`H`{plain(outside)}$=V$"
     written = write(Document((Heading(3, marked),), "en", {"V": 7}), "html")
     assert f"<h3>{outside}<strong>{outside}</strong><code>H</code>{outside}7</h3>" in written
@@ -270,7 +270,7 @@ def test_the_latex_is_balanced(lang):
         ),
     ],
 )
-def test_the_code_that_it_tells_readers_to_run_gives_its_total(model, name, fields):
+def test_the_code_for_readers_gives_the_total(model, name, fields):
     text = explain(model, name, fields=fields)
     code = "\n".join(line[4:] for line in text[text.index("    import torch") :].splitlines())
     done = subprocess.run(
@@ -287,7 +287,7 @@ def test_a_wrong_language_format_or_class_is_one_clear_error():
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_a_model_of_other_fields_whose_layers_differ_is_told_truly(lang):
+def test_layers_that_differ_and_unusual_fields_are_described_truly(lang):
     """Nothing is said of letters that it does not have, or of layers alike; every chain holds."""
     found = find("bert")._replace(
         blueprint=Blueprint(MIXED), fields=MIXED["defaults"], where="mixed", config={}
@@ -306,7 +306,7 @@ def test_a_model_of_other_fields_whose_layers_differ_is_told_truly(lang):
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_layers_that_differ_are_not_called_alike_nor_counted_as_if_they_were(lang):
+def test_layers_that_differ_are_not_called_alike_or_counted_as_such(lang):
     lettered = json.loads(
         json.dumps(MIXED).replace("width", "hidden_size").replace("depth", "num_hidden_layers")
     )
@@ -320,7 +320,7 @@ def test_layers_that_differ_are_not_called_alike_nor_counted_as_if_they_were(lan
         assert len({value_of(part) for part in parts}) == 1, parts
 
 
-def test_what_no_class_of_the_family_has_is_not_called_absent():
+def test_parts_that_no_class_of_the_family_has_are_not_called_absent():
     raw = {
         **MIXED,
         "tensors": {

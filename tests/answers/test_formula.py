@@ -244,7 +244,9 @@ def single(dim: str, a: int, b: int, ratio: float) -> Ledger:
     st.integers(1, 9),
     st.sampled_from([0.5, 1.0, 1.3, 2.7, 4.0]),
 )
-def test_what_sql_can_say_it_says(dim: str, a: int, b: int, ratio: float) -> None:
+def test_sql_keeps_every_expression_that_it_can_express(
+    dim: str, a: int, b: int, ratio: float
+) -> None:
     ledger = single(dim, a, b, ratio)
     query, numbers = sql(Lettering(ledger), {"parameters": ledger.formula()})
     assert numbers == {}
@@ -252,7 +254,7 @@ def test_what_sql_can_say_it_says(dim: str, a: int, b: int, ratio: float) -> Non
     assert (found, type(found)) == (ledger.parameters, int)
 
 
-def test_what_a_cast_may_round_is_taken_down_again() -> None:
+def test_a_rounded_cast_is_corrected_downwards() -> None:
     ledger = single(
         "int(a*ratio)", 3, 1, 1.3
     )  # SQLite casts 3.9 to 3; DuckDB and PostgreSQL cast it to 4
@@ -264,14 +266,14 @@ def test_what_a_cast_may_round_is_taken_down_again() -> None:
 
 
 @pytest.mark.parametrize("dim", WORDLESS)
-def test_what_sql_cannot_say_is_a_number_and_told(dim: str) -> None:
+def test_an_expression_beyond_sql_is_a_number_with_a_comment(dim: str) -> None:
     ledger = single(dim, 3, 2, 1.3)
     query, numbers = sql(Lettering(ledger), {"parameters": ledger.formula()})
     assert ask(query) == (ledger.parameters,)
     assert numbers or dim == "len(sizes)*a"  # a list's length is one before any letter comes in
 
 
-def test_sql_is_told_with_what_was_decided_for_it() -> None:
+def test_sql_states_the_values_decided_for_it() -> None:
     written = closed_form(weighing(EXPERTS), "sql")
     assert '-- 1 stands for count(kinds[i] == "full" for i in range(layers)), which SQL' in written
     assert "-- Division rounded down" in closed_form(weighing(), "sql")
@@ -328,7 +330,7 @@ def test_the_legend_has_each_letter_its_field_its_meaning_and_its_value() -> Non
     assert "⌊ ⌋ means division rounded down." in written
 
 
-def test_a_tied_tensor_is_told_with_what_it_would_add() -> None:
+def test_a_tied_tensor_is_listed_with_the_number_it_would_add() -> None:
     written = flat(closed_form(weighing()))
     tie = "lm_head.weight is embed.weight and is counted there; counted separately, it would add "
     assert f"{tie}V·H_t = 84." in written
@@ -344,12 +346,14 @@ def test_a_tied_tensor_is_told_with_what_it_would_add() -> None:
     ]
 
 
-def test_what_decided_the_tensors_is_told() -> None:
-    deciding = "which these fields decide: gated = true, text_config.layer_types, wide = false."
-    assert deciding in flat(closed_form(weighing()))
+def test_the_fields_that_decide_the_tensors_are_named() -> None:
+    assert (
+        "which these fields decide: gated = true, text_config.layer_types, wide = false."
+        in flat(closed_form(weighing()))
+    )
 
 
-def test_a_division_that_leaves_no_rest_is_told_with_the_rule_that_says_so() -> None:
+def test_a_division_without_remainder_names_its_rule() -> None:
     raw = blueprint(
         "even",
         defaults={"width": 12, "heads": 3},
@@ -434,7 +438,7 @@ def test_a_formula_that_does_not_come_to_the_total_is_never_shown(
         ({"form": "python", "names": "letters"}, "python is written in field names"),
     ],
 )
-def test_what_there_is_not_is_refused(asked: dict[str, str], message: str) -> None:
+def test_unknown_choices_are_refused(asked: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError) as error:
         closed_form(weighing(), **asked)
     assert re.search(message, str(error.value), re.IGNORECASE)
@@ -519,7 +523,7 @@ def test_no_two_numbers_of_a_family_share_a_letter_and_none_is_an_index(family: 
     assert set(named.values()).isdisjoint({*found.repeat, *found.fields})
 
 
-def test_a_letter_that_is_taken_is_given_to_none() -> None:
+def test_a_taken_letter_is_not_given_again() -> None:
     assert letters(["conv_kernel", "hidden_size"], ["k"]) == {"hidden_size": "H"}
     assert letters(["text_config.conv_kernel"], ["k"]) == {"text_config.conv_kernel": "k_t"}
     assert "conv_kernel" not in letters_of(Blueprint(LONG))
@@ -585,7 +589,7 @@ def test_a_weighing_and_a_tree_stay_in_80_columns(raw: dict[str, Any], by: str, 
         assert [line for line in written.splitlines() if width(line) > 80] == []
 
 
-def test_a_name_of_a_loop_is_told_below_the_table() -> None:
+def test_the_name_of_a_loop_is_explained_below_the_table() -> None:
     written = weighing(EXPERTS).text(by="role")
     assert "n_1 = 1 count(kinds[i] ==" in flat(written)
 

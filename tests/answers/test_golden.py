@@ -38,7 +38,7 @@ def written(name):
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_a_ledger_is_what_it_was(name):
+def test_a_ledger_is_unchanged(name):
     assert (FOLDER / f"{name}.csv").read_bytes() == written(name)
 
 

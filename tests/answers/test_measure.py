@@ -54,7 +54,7 @@ def by_name(found: Measurement) -> dict[str, Quantity]:
 @pytest.mark.parametrize("fields", [{}, NO_DROPOUT], ids=["dropout", "none"])
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("ours", [False, True], ids=["transformers", "ours"])
-def test_what_is_predicted_is_measured(
+def test_predictions_agree_with_measurements(
     attention: str, fields: dict[str, Any], dtype: str, *, ours: bool
 ) -> None:
     wish = MeasureRequest(
@@ -100,7 +100,7 @@ def test_bert_at_its_true_size() -> None:
     assert counter.get_total_flops() == 96_637_943_808
 
 
-def test_what_is_not_on_file_is_not_predicted() -> None:
+def test_a_family_without_operations_is_not_predicted() -> None:
     tiny = {"n_embd": 8, "n_head": 2, "n_layer": 1, "vocab_size": 20}
     found = measure(MeasureRequest("gpt2", fields=tiny, sequence=5))
     quantities = by_name(found)
@@ -110,7 +110,7 @@ def test_what_is_not_on_file_is_not_predicted() -> None:
     assert found.notes[0] == costs.Note("no_operations", {"family": "gpt2"})
 
 
-def test_a_field_that_was_held_is_not_predicted_at_another_value() -> None:
+def test_a_fixed_field_is_not_predicted_at_another_value() -> None:
     found = measure(MeasureRequest("bert", fields={**TINY, "hidden_act": "relu"}, sequence=5))
     assert by_name(found)["saved_for_backward_bytes"].predicted is None
     assert found.notes[0].values["fields"] == "hidden_act = 'relu'"
@@ -162,13 +162,13 @@ def test_both_languages_say_the_same() -> None:
         (MeasureRequest("bert", device="tpu"), "no such device (device = 'tpu')"),
     ],
 )
-def test_a_run_that_makes_no_sense_is_refused(wish: MeasureRequest, message: str) -> None:
+def test_an_impossible_run_is_refused(wish: MeasureRequest, message: str) -> None:
     with pytest.raises(UsageError) as error:
         measure(wish)
     assert message in str(error.value)
 
 
-def test_models_that_there_are_not_are_refused() -> None:
+def test_unknown_models_are_refused() -> None:
     with pytest.raises(ModelError, match="no model, family or file has this name"):
         measure(MeasureRequest("brt"))
     with pytest.raises(ModelError, match="bert has no class 'BertForNothing'"):
@@ -179,7 +179,7 @@ def test_models_that_there_are_not_are_refused() -> None:
         measure(MeasureRequest("gpt2", sequence=8, ours=True))
 
 
-def test_what_memory_does_not_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_larger_than_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "_free_bytes", lambda: 10_000)
     wish = MeasureRequest("bert", fields=TINY, sequence=8)
     with pytest.raises(
@@ -208,7 +208,9 @@ def test_ctrl_c_ends_it(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
 
 
 @pytest.mark.parametrize("missing", ["torch", "transformers"])
-def test_what_it_needs_is_named(missing: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_a_missing_package_is_named(
+    missing: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == missing else find(name)

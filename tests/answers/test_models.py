@@ -20,7 +20,7 @@ def test_active_parameters_have_a_column_where_a_listed_model_has_experts(
     monkeypatch.setattr(models, "released", lambda: {"a/dense": DENSE, "a/experts": EXPERTS})
     listed = ReleasedModels()
     assert [line.split() for line in listed.text().splitlines()] == [
-        ["model", "parameters", "active"],
+        ["model", "parameters", "active", "per", "token"],
         ["a/dense", "7,000"],
         ["a/experts", "7,000", "2,000"],
     ]

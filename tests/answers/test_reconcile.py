@@ -89,7 +89,7 @@ def test_bytes_are_read_in_both_units() -> None:
         "1,000,00",
     ],
 )
-def test_what_is_no_number_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_anything_but_a_number_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match=r"108808704, 108,808,704, 110M|digits|unit"):
         read_number(text)
     assert (
@@ -150,7 +150,7 @@ def test_the_bytes_of_a_checkpoint_are_float32_and_two_buffers_in_mebibytes() ->
 
 
 @pytest.mark.parametrize("stated", ["109,418,952", "109,417,952", "418.18 MB"])
-def test_a_number_that_nothing_gives_has_the_nearest(
+def test_a_number_that_nothing_gives_has_closest_matches(
     stated: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["reconcile", BASE, stated, "--json"]) == 1
@@ -482,7 +482,7 @@ def test_one_row_that_slips_is_named(tmp_path: Path, capsys: pytest.CaptureFixtu
         (b"x" * (2**21 + 1), "is longer than"),
     ],
 )
-def test_a_file_that_is_no_table_is_refused(
+def test_a_file_that_is_not_a_table_is_refused(
     content: bytes | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "a.csv"

@@ -199,12 +199,12 @@ def test_every_chain_holds_and_the_last_is_the_total(family: str, lang: str) -> 
 
 
 @pytest.mark.parametrize("family", ALL)
-def test_both_languages_tell_the_same_numbers(family: str) -> None:
+def test_both_languages_give_the_same_numbers(family: str) -> None:
     english, chinese = (told(ALL[family], lang) for lang in LANGUAGES)
     assert [n for n in integers(english) if n > 24] == [n for n in integers(chinese) if n > 24]
 
 
-def test_a_sentence_tells_the_same_sizes_and_shapes_in_both_languages() -> None:
+def test_a_sentence_has_the_same_sizes_and_shapes_in_both_languages() -> None:
     for english, chinese in zip(*map(sentences, LANGUAGES), strict=True):
         marks = [
             set(re.findall(r"\{[^}]*\}|\$[^$]*\$", sentence.pop("text")))
@@ -230,7 +230,7 @@ def sentences(lang: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_mixture_of_experts_is_told_by_its_total_and_by_what_is_active() -> None:
+def test_a_mixture_of_experts_has_a_total_and_active_parameters() -> None:
     text, weighing = told(EXPERTS), weighed(EXPERTS)
     assert f"so it passes through {weighing.ledger.active:,} parameters" in text
     assert "gives each of the E experts a score, and the 2 experts with the highest scores" in text
@@ -254,7 +254,7 @@ def test_a_tied_output_is_shown_and_not_counted_again() -> None:
     assert "lm_head.weight V × H (shared)" in text
 
 
-def test_latent_attention_is_told_by_what_is_pressed_and_unfolded() -> None:
+def test_latent_attention_is_explained_by_compression_and_expansion() -> None:
     text = told(LATENT)
     assert "One matrix, (R_kv + D_r) × H, compresses each token into R_kv numbers" in text
     assert "The query has no bottleneck: (A·D_n + A·D_r) × H." in text
@@ -278,14 +278,14 @@ def test_one_part_alone_is_the_model() -> None:
     )
 
 
-def test_a_state_space_model_is_told_without_attention() -> None:
+def test_a_state_space_model_is_explained_without_attention() -> None:
     text = told(STATE)
     assert "The input projection, 2·inner × H, produces two streams" in text
     assert "The decay rates of the state" in text
     assert "rotation" not in text
 
 
-def test_a_vision_model_is_told_in_parts_whose_letters_differ() -> None:
+def test_a_vision_model_has_parts_with_different_letters() -> None:
     text = told(EYES)
     assert "Vision encoder: embeddings" in text
     assert "Language model: layers" in text
@@ -295,7 +295,7 @@ def test_a_vision_model_is_told_in_parts_whose_letters_differ() -> None:
     assert "up, 4·H_t × H_t, and down again, H_t × 4·H_t" in text
 
 
-def test_a_sentence_of_sizes_that_a_model_lacks_is_not_told() -> None:
+def test_a_sentence_about_sizes_that_a_model_lacks_is_left_out() -> None:
     teller = Teller(weighed(STATE).ledger)
     assert teller.can_say("$H$ and $gamma$, $=H*state_size$")
     assert not teller.can_say("$A$")
@@ -304,7 +304,7 @@ def test_a_sentence_of_sizes_that_a_model_lacks_is_not_told() -> None:
     assert teller.holds("H < V")
 
 
-def test_one_sentence_is_told_of_those_that_exclude_each_other() -> None:
+def test_one_of_several_exclusive_sentences_is_written() -> None:
     weighing = weighed(STATE)
     teller, entries = Teller(weighing.ledger), weighing.ledger.entries
     sentences = [
@@ -318,7 +318,7 @@ def test_one_sentence_is_told_of_those_that_exclude_each_other() -> None:
     assert list(teller.tell(sentences, entries, entries)) == ["b", "e $inner$"]
 
 
-def test_what_sentences_ask_for_exists() -> None:
+def test_the_conditions_of_sentences_exist() -> None:
     facts = data.read_toml("facts/roles.toml")
     known = {"", *facts["roles"], *facts["components"]}
     known |= {role[: dot.start()] for role in facts["roles"] for dot in re.finditer(r"\.", role)}

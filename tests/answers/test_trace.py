@@ -180,7 +180,7 @@ def test_a_wide_table_is_cut_into_several(small):
     assert sum(line.split().count("it") for line in heads) == 2 * 40
 
 
-def test_a_decoder_does_not_show_what_must_not_be_looked_at(tmp_path):
+def test_a_decoder_does_not_show_masked_tokens(tmp_path):
     found = trace(
         berts.save(tmp_path, "BertLMHeadModel", WORDS, **DECODER), "i love it", layer=0, head=0
     )
@@ -229,7 +229,7 @@ def test_nan_and_infinity_are_null_in_json(tmp_path):
         ("i love 😀", "tokens that are not in the vocabulary and become [UNK]: 1"),
     ],
 )
-def test_what_the_text_loses_is_a_note(small, text, note, capsys):
+def test_text_lost_in_reading_is_a_note(small, text, note, capsys):
     assert main(["trace", str(small), text]) == 0
     printed = capsys.readouterr()
     assert printed.err == f"weighbridge: note: {note}\n"

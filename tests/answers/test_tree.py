@@ -210,7 +210,7 @@ def test_every_language_has_the_words(lang):
 # Depth
 
 
-def test_depth_cuts_below_so_many_levels():
+def test_depth_cuts_below_a_number_of_levels():
     found = tree("bert-base-chinese", "BertForMaskedLM")
     for depth in range(9):
         expected = [line for line in layers_of(found.text()) if line[0] <= depth]
@@ -350,7 +350,7 @@ def test_lists_in_lists_fold_where_all_inside_is_alike():
     assert [tensor.tied_to for tensor in parts] == [None, "layers.0.parts.0.weight"]
 
 
-def test_a_run_that_no_tensor_stands_in_is_no_layer():
+def test_a_run_without_tensors_is_not_a_layer():
     found = variant(
         {"layers.{i}.norm.weight": "hidden_size"}, when={"layers.{i}.norm": "i < 2 or i > 3"}
     )

@@ -97,7 +97,7 @@ def kinds_and_names(verification):
 # Real checkpoints
 
 
-def test_minilm_agrees_and_has_one_buffer(minilm):
+def test_minilm_matches_and_has_one_buffer(minilm):
     verification = verify(str(minilm), minilm)
     assert verification.status == 0
     assert kinds_and_names(verification) == [("buffer", "embeddings.position_ids")]
@@ -108,7 +108,7 @@ def test_minilm_agrees_and_has_one_buffer(minilm):
     assert report["header_bytes"] == 11_416
 
 
-def test_bert_tiny_agrees_under_old_names_and_shares_its_decoder(bert_tiny):
+def test_bert_tiny_matches_under_old_names_and_shares_its_decoder(bert_tiny):
     verification = verify(str(bert_tiny), bert_tiny)
     assert verification.status == 0
     assert {kind for kind, _ in kinds_and_names(verification)} == {"old_name"}
@@ -323,7 +323,7 @@ def test_a_shared_tensor_that_is_stored_is_a_note(check):
     assert (verification.status, kinds_and_names(verification)) == (0, [("tied_stored", DECODER)])
 
 
-def test_a_shared_tensor_stands_in_for_the_one_it_is(check):
+def test_a_shared_tensor_stands_in_for_its_target(check):
     verification = check(stored_as(WORDS, DECODER)(tensors("BertForMaskedLM")), "BertForMaskedLM")
     assert (verification.status, kinds_and_names(verification)) == (0, [("tied_alone", WORDS)])
     assert verification.differences[0].about == (DECODER,)
@@ -356,7 +356,7 @@ def test_a_base_class_without_the_prefix_lacks_only_the_head(check):
     ]
 
 
-def test_a_task_class_held_against_the_base_class_has_only_its_head_left_over(check):
+def test_a_task_class_compared_with_the_base_class_has_only_its_head_left_over(check):
     stored = tensors("BertForSequenceClassification")
     stored["bert.embeddings.position_ids"] = ((1, 5), "I64")
     verification = check(renamed(stored, "LayerNorm.weight", "LayerNorm.gamma"), "BertModel")
@@ -437,7 +437,7 @@ def test_a_class_that_is_named_is_not_left_for_one_that_fits_no_better(check):
     assert verification.choice.failures["BertModel"] == verification.comparison.failures == 2
 
 
-def test_only_classes_with_something_of_their_own_come_into_question(check):
+def test_only_classes_with_tensors_of_their_own_are_candidates(check):
     failures = check(tensors() | {"classifier.bias": ((2,), "F32")}).choice.failures
     assert list(failures) == [
         "BertModel",
@@ -457,7 +457,7 @@ def test_classes_that_fit_equally_well_are_listed(check):
     assert "BertLMHeadModel would fit equally well." in flat(verification.text())
 
 
-def test_a_class_that_nobody_has_is_not_named(check):
+def test_a_class_outside_every_family_is_not_named(check):
     verification = check(tensors(), config={**CONFIG, "architectures": ["BertForSinging"]})
     assert (verification.class_name, verification.choice.why) == ("BertModel", "base")
     with pytest.raises(ModelError, match="no class 'BertForSinging'"):
@@ -552,7 +552,7 @@ def test_an_index_may_use_other_names_too(tmp_path):
     assert {kind for kind, _ in kinds_and_names(verification)[1:]} == {"old_name"}
 
 
-def test_a_damaged_file_is_no_difference_but_an_error(tmp_path):
+def test_a_damaged_file_is_an_error_not_a_difference(tmp_path):
     path = tmp_path / "model.safetensors"
     write(path, tensors())
     path.write_bytes(path.read_bytes()[:-1])

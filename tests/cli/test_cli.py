@@ -61,7 +61,7 @@ TRUTH = [
 
 
 @pytest.mark.parametrize(("model", "class_name", "parameters"), TRUTH)
-def test_a_published_total_is_told(run, model: str, class_name: str, parameters: int) -> None:
+def test_a_published_total_is_recognised(run, model: str, class_name: str, parameters: int) -> None:
     said = run("weigh", model, "--class", class_name)
     assert (said.status, said.err) == (0, "")
     (total,) = [line for line in said.out.splitlines() if line.startswith("total ")]
@@ -243,15 +243,13 @@ def test_an_unknown_dtype_is_refused(run) -> None:
     assert said.err.startswith("weighbridge: no such dtype (dtype = 'float33'). Use one of BF16, ")
 
 
-def test_a_class_that_is_none_is_refused_with_the_nearest(run) -> None:
+def test_an_unknown_class_is_refused_with_the_nearest(run) -> None:
     said = run("bert", "--class", "BertForMaskdLM")
     assert (said.status, said.out) == (2, "")
     assert "Did you mean BertForMaskedLM?" in said.err
 
 
-def test_a_field_that_nobody_knows_is_noted_beside_the_answer_or_strictly_refused(
-    run, tmp_path: Path
-) -> None:
+def test_an_unknown_field_is_a_note_or_strictly_refused(run, tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text('{"model_type": "bert", "hiden_size": 24}')
     said = run(str(config))
@@ -275,7 +273,7 @@ def test_a_field_that_nobody_knows_is_noted_beside_the_answer_or_strictly_refuse
         ("bert", "x"),
     ],
 )
-def test_what_is_no_question_exits_with_2(run, arguments: tuple[str, ...]) -> None:
+def test_a_wrong_command_line_exits_with_2(run, arguments: tuple[str, ...]) -> None:
     said = run(*arguments)
     assert (said.status, said.out) == (2, "")
     assert said.err.startswith("weighbridge: ")
@@ -302,13 +300,13 @@ def test_models_are_listed_with_their_total_in_80_columns(run) -> None:
     assert max(map(len, lines)) <= 80
 
 
-def test_a_command_that_is_misspelt_is_told_from_a_model(run) -> None:
+def test_a_misspelt_command_is_not_taken_for_a_model(run) -> None:
     said = run("weihg", "bert")
     assert (said.status, said.out) == (2, "")
     assert "there is no command `weihg`. Did you mean `weigh`?" in said.err
 
 
-def test_an_option_that_is_none_is_named(run) -> None:
+def test_an_unknown_option_is_named(run) -> None:
     said = run("tree", "bert", "--jsn")
     assert (said.status, said.out) == (2, "")
     assert said.err == "weighbridge: there is no option --jsn. See `weighbridge tree --help`.\n"
@@ -356,7 +354,7 @@ def test_models_are_those_whose_name_holds_a_part(run) -> None:
     assert 0 < len(found) < len(weighbridge.released())
 
 
-def test_a_part_of_no_name_is_refused(run) -> None:
+def test_a_part_that_matches_no_name_is_refused(run) -> None:
     said = run("models", "gpt9")
     assert (said.status, said.out) == (2, "")
     assert said.err == (
@@ -400,13 +398,13 @@ def test_help_fits_80_columns(arguments: tuple[str, ...]) -> None:
     assert [line for line in done.stdout.splitlines() if width(line) > 80] == []
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     done = process("--version")
     assert (done.returncode, done.stdout) == (0, f"weighbridge {weighbridge.__version__}\n")
 
 
 @pytest.mark.parametrize("form", ["--csv", "--json", "--markdown", "--lang=en"])
-def test_a_reader_that_leaves_early_is_no_error(form: str) -> None:
+def test_a_closed_pipe_is_not_an_error(form: str) -> None:
     """More is written than a pipe holds, through a buffer, so that its reader is gone."""
     question = [
         "weigh",
@@ -429,7 +427,7 @@ def test_a_reader_that_leaves_early_is_no_error(form: str) -> None:
         assert writer.wait() == 0
 
 
-def test_a_reader_that_leaves_early_does_not_hide_that_there_are_differences(
+def test_a_closed_pipe_does_not_hide_differences(
     tmp_path: Path,
 ) -> None:
     header = json.dumps({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
@@ -483,7 +481,7 @@ def test_a_stdout_that_is_closed_exits_with_2(arguments: tuple[str, ...]) -> Non
 
 
 @pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full"])
-def test_words_that_nobody_can_read_change_no_answer(stderr: str, tmp_path: Path) -> None:
+def test_unreadable_words_change_no_answer(stderr: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "bert", "hiden_size": 24}')
     done, refused = closing(stderr, str(tmp_path)), closing(stderr, "bert", "--colour")
     assert (done.returncode, refused.returncode, refused.stdout) == (0, 2, "")
@@ -500,7 +498,7 @@ def test_weighing_loads_no_articles() -> None:
     assert done.stdout.endswith("\nFalse\n")
 
 
-def test_what_a_terminal_cannot_show_is_escaped() -> None:
+def test_characters_that_a_terminal_cannot_show_are_escaped() -> None:
     done = process("bert-base-chinese", "--lang", "zh", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert "102,267,648" in done.stdout

@@ -154,7 +154,7 @@ def test_a_latin_1_terminal_is_styled_without_bars() -> None:
     assert "\\u2588" not in shown
 
 
-def test_a_stream_that_is_no_terminal_is_plain() -> None:
+def test_a_stream_that_is_not_a_terminal_is_plain() -> None:
     assert screen.screen_of(None) == PLAIN
 
 

@@ -46,7 +46,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     ],
     ids=str,
 )
-def test_a_word_that_is_no_command_is_answered_with_those_near(
+def test_a_word_that_is_not_a_command_is_answered_with_similar_ones(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
 ) -> None:
     assert said(capsys, *words) == message

@@ -141,7 +141,7 @@ def test_a_bad_config_on_standard_input_is_refused_in_one_line(name: str, tmp_pa
     assert_refused(weigh(tmp_path, "-", stdin=text), said)
 
 
-def test_a_pipe_with_nobody_at_its_end_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_without_a_writer_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "config.json")
     assert_refused(weigh(tmp_path, "config.json"), "config.json: is not a regular file")
     assert_refused(weigh(tmp_path, "."), "config.json: is not a regular file")
@@ -186,7 +186,7 @@ def test_a_path_that_cannot_be_opened_is_refused(path: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "name", ["", "no-such-model", "x" * 100_000, "\x1b[31m", "a\nb", os.fsdecode(b"\xff")]
 )
-def test_a_name_of_nothing_is_refused(name: str, tmp_path: Path) -> None:
+def test_an_empty_name_is_refused(name: str, tmp_path: Path) -> None:
     assert_refused(weigh(tmp_path, os.fsencode(name)), "no model, family or file has this name")
 
 

@@ -72,7 +72,7 @@ def test_a_model_may_be_given_as_a_path_object_or_as_any_mapping(tmp_path: Path)
 
 
 @pytest.mark.parametrize("model", [None, 3, b"bert", ["bert"]])
-def test_what_is_no_model_is_refused(model: Any) -> None:
+def test_anything_but_a_model_is_refused(model: Any) -> None:
     with pytest.raises(WeighbridgeError):
         find(model)
 
@@ -82,7 +82,7 @@ def test_a_field_that_is_not_text_is_refused() -> None:
         find({**bert(), 1: 2})
 
 
-def test_a_folder_without_a_config_is_called_so(
+def test_a_folder_without_a_config_is_named_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "model").mkdir()
@@ -125,7 +125,7 @@ def test_a_beginning_that_fits_one_model_finds_it() -> None:
     )
 
 
-def test_a_whole_name_wins_over_the_names_that_begin_so() -> None:
+def test_a_whole_name_wins_over_longer_names() -> None:
     assert "hfl/chinese-bert-wwm-ext" in CATALOGUE
     assert find("hfl/chinese-bert-wwm").where == "hfl/chinese-bert-wwm"
     assert find("HFL/Chinese-BERT-wwm").where == "hfl/chinese-bert-wwm"
@@ -158,7 +158,7 @@ def test_a_wrong_name_is_answered_with_the_nearest(wrong: str, meant: str) -> No
 @pytest.mark.parametrize(
     "name", ["", " ", "colourless green ideas", "x" * 10_000, "\0", "\n", '"]\n', "词"]
 )
-def test_a_name_like_no_other_is_answered_with_where_to_look(name: str) -> None:
+def test_an_unfamiliar_name_is_answered_with_where_to_look(name: str) -> None:
     with pytest.raises(ModelError, match="`weighbridge models` lists the names"):
         find(name)
 
@@ -202,7 +202,7 @@ def test_a_path_begins_at_home_where_it_says_so(
     ]
 
 
-def test_a_file_at_hand_wins_over_the_catalogue(
+def test_a_local_file_takes_precedence_over_the_catalogue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -300,7 +300,7 @@ def test_any_bytes_are_an_object_or_refused(found: bytes) -> None:
         (b'{"b": {"a": 1, "a": null}}', r"gives 'a' twice \(first = 1, then = null\)"),
     ],
 )
-def test_what_is_no_config_is_refused_by_what_it_is(text: bytes, said: str) -> None:
+def test_anything_but_a_config_is_refused_by_its_kind(text: bytes, said: str) -> None:
     with pytest.raises(ConfigError, match=f"config.json: {said}"):
         parse_config(text, "config.json")
 
@@ -309,7 +309,7 @@ def test_the_longest_config_is_read() -> None:
     assert parse_config(b"{}" + b" " * (LONGEST_CONFIG - 2), "config.json") == {}
 
 
-def test_a_field_said_twice_alike_is_read_once() -> None:
+def test_a_field_set_twice_to_one_value_is_read_once() -> None:
     assert parse_config(b'{"hidden_size": 8, "hidden_size": 8}', "config.json") == {
         "hidden_size": 8
     }
@@ -357,7 +357,7 @@ def test_a_padding_token_is_an_integer(value: object) -> None:
 
 
 @pytest.mark.parametrize("rule", BERT.require)
-def test_a_rule_that_does_not_hold_is_told_with_its_values(rule: str) -> None:
+def test_a_rule_that_does_not_hold_is_reported_with_its_values(rule: str) -> None:
     broken = {
         "hidden_size % num_attention_heads == 0": {"hidden_size": 770},
         "is_decoder or not add_cross_attention": {"add_cross_attention": True},
@@ -416,7 +416,7 @@ def test_a_config_that_names_no_class_of_the_family_names_the_base(named: object
     assert find(bert(architectures=named)).named_class == "BertModel"
 
 
-def test_a_class_that_the_family_has_not_is_noted() -> None:
+def test_a_class_that_the_family_lacks_is_noted() -> None:
     (note,) = find(bert(architectures=["BertForPoetry"])).notes
     assert "the blueprint does not have the class 'BertForPoetry'; it has BertModel, " in note
 
@@ -464,7 +464,7 @@ def test_a_released_config_weighs_what_was_written_down(path: Path) -> None:
     assert total(found, found.named_class) == int(row["arch_parameters"])
 
 
-def test_a_field_that_nobody_knows_is_named_and_strictly_refused() -> None:
+def test_an_unknown_field_is_named_and_strictly_refused() -> None:
     config = bert(colour="red", hidden_size=24)
     found = find(config)
     assert found.unaccounted == ("colour",)
@@ -475,13 +475,13 @@ def test_a_field_that_nobody_knows_is_named_and_strictly_refused() -> None:
         find(config, strict=True)
 
 
-def test_a_misspelled_field_is_named_with_what_it_was_meant_to_be() -> None:
+def test_a_misspelled_field_is_named_with_the_likely_one() -> None:
     found = find(bert(hiden_size=24))
     assert found.accounts["hiden_size"] == "unaccounted: likely a misspelling of hidden_size"
     assert "unknown field hiden_size = 24; did you mean hidden_size?" in found.notes[0]
 
 
-def test_many_fields_that_nobody_knows_are_told_in_one_short_line() -> None:
+def test_many_unknown_fields_are_named_in_one_short_line() -> None:
     found = find(bert(**{f"field\n{number}" + "x" * 500: "y" * 500 for number in range(5000)}))
     (note,) = found.notes
     assert "and 4992 more" in note
@@ -507,7 +507,7 @@ def test_a_reason_that_holds_for_one_value_excuses_no_other(
     assert found.accounts[field].startswith("changes no shape: " if inert else "unaccounted")
 
 
-def test_what_stands_in_a_field_that_changes_nothing_does_not_matter() -> None:
+def test_the_value_of_a_field_without_effect_does_not_matter() -> None:
     text = (
         b'{"model_type": "bert", "layer_norm_eps": NaN, '
         b'"initializer_range": Infinity, "hidden_act": [[]]}'
@@ -517,7 +517,7 @@ def test_what_stands_in_a_field_that_changes_nothing_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("name", ["hidden_size", "pad_token_id"])
-def test_what_is_no_number_is_refused_where_a_number_decides(name: str) -> None:
+def test_a_value_that_is_not_a_number_is_refused_where_a_number_decides(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} must be an integer.*{name} = nan"):
         find(
             dict(
@@ -555,7 +555,7 @@ def classes_above_the_base() -> dict[str, str]:
     return families
 
 
-def test_what_transformers_makes_for_generating_is_a_generative_class() -> None:
+def test_transformers_classes_for_generation_are_generative() -> None:
     from transformers.models.auto import modeling_auto
 
     mappings = (
@@ -820,7 +820,7 @@ def test_a_config_is_read_as_the_reference_reads_it(
         ),
     ],
 )
-def test_each_way_out_of_the_region_is_told(
+def test_fields_outside_the_region_are_reported(
     nested: Callable[..., Model], config: dict[str, Any], said: str
 ) -> None:
     def question() -> str:
@@ -876,7 +876,7 @@ def test_a_field_set_by_hand_wins_over_another_spelling_of_it(nested: Callable[.
     assert nested({"shared": 4}, n_shared=2).fields["shared"] == 4
 
 
-def test_a_family_is_told_by_the_nearest_not_by_all(
+def test_an_unknown_family_names_the_nearest_not_all(
     nested: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -898,7 +898,7 @@ def test_names_are_matched_by_likeness_nearest_first() -> None:
     assert nearest(["hidden_size"], "colour") == []
 
 
-def test_what_a_caller_does_to_an_answer_changes_no_other_answer() -> None:
+def test_changing_an_answer_changes_no_other_answer() -> None:
     before = weigh("bert").to_dict()
     config = {"model_type": "bert", "id2label": {"0": "a"}}
     held = weigh(config)

@@ -141,7 +141,7 @@ def test_anything_else_is_refused_in_words(model: Any) -> None:
         wb.weigh(model)
 
 
-def test_a_class_is_no_module_yet() -> None:
+def test_a_class_is_not_a_module() -> None:
     for question in (wb.inspect, lambda kind: wb.verify(kind, kind)):
         with pytest.raises(WeighbridgeError):
             question(Net)

@@ -138,7 +138,7 @@ def test_a_name_of_several_models_names_them_the_most_plausible_first(
         ("llama-4-8b", "meta-llama/Meta-Llama-3-8B"),
     ],
 )
-def test_a_name_that_is_not_there_is_answered_with_what_resembles_it(typed: str, near: str) -> None:
+def test_an_unknown_name_is_answered_with_similar_names(typed: str, near: str) -> None:
     matches = searched(typed)
     assert not matches.is_meant
     assert not matches.begins
@@ -151,7 +151,7 @@ def test_a_number_is_compared_whole() -> None:
     assert normal_form("Qwen-2.5") != normal_form("Qwen-25")
 
 
-def test_a_name_of_two_models_that_weigh_otherwise_means_neither() -> None:
+def test_a_name_of_two_models_with_different_totals_means_neither() -> None:
     entries = {model: {"parameters": len(model)} for model in MODELS}
     matches = search("llama 3.1 8b", SPELLINGS, entries.__getitem__)
     assert matches == Matches(
@@ -160,7 +160,7 @@ def test_a_name_of_two_models_that_weigh_otherwise_means_neither() -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ", "-", "/", "#", "colourless green ideas", "词"])
-def test_a_name_like_no_other_means_nothing(name: str) -> None:
+def test_an_unfamiliar_name_means_nothing(name: str) -> None:
     assert searched(name) == Matches(())
 
 
@@ -211,7 +211,7 @@ def test_a_family_in_other_words_is_suggested_before_longer_names(typed: str) ->
         find(typed)
 
 
-def test_a_name_that_is_not_there_is_answered_with_the_three_ways() -> None:
+def test_an_unknown_name_is_answered_with_the_three_ways() -> None:
     with pytest.raises(UnknownNameError) as caught:
         find("someone/some-model")
     message = str(caught.value)
@@ -220,7 +220,7 @@ def test_a_name_that_is_not_there_is_answered_with_the_three_ways() -> None:
         assert way in message, way
 
 
-def test_several_names_are_shown_and_how_many_more_there_are() -> None:
+def test_several_names_are_shown_with_the_number_of_further_ones() -> None:
     with pytest.raises(UnknownNameError, match="several models fit this name") as caught:
         find("google/bert uncased")
     assert "Did you mean google/bert_uncased_L-" in str(caught.value)

@@ -149,7 +149,7 @@ BAD: dict[str, tuple[Callable[[], None], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_whatever_stands_in_the_file_is_one_line(
+def test_any_content_of_the_file_is_one_line(
     case: str, mine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spoil, said = BAD[case]
@@ -169,14 +169,16 @@ def test_a_blueprint_is_a_path() -> None:
         weighbridge.weigh("bert", blueprint=3)
 
 
-def test_a_file_is_held_against_the_whole_law(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_checked_against_the_whole_law(
+    mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = []
     monkeypatch.setattr(law, "check", lambda raw, where: seen.append((raw, where)))
     law.read_blueprint(mine)
     assert seen == [(tomllib.loads(mine.read_text(encoding="utf-8")), "mine.toml")]
 
 
-def test_what_is_wrong_is_a_blueprint_error(mine: Path) -> None:
+def test_a_wrong_blueprint_is_a_blueprint_error(mine: Path) -> None:
     mine.write_text("format = 2", encoding="utf-8")
     with pytest.raises(BlueprintError):
         weighbridge.weigh(mine)

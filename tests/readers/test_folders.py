@@ -162,7 +162,7 @@ def test_an_adapter_at_an_address_is_known_too() -> None:
         files.rm("/lora", recursive=True)
 
 
-def test_a_config_without_a_family_is_sent_to_no_arbitrary_one() -> None:
+def test_a_config_without_a_family_is_not_sent_to_an_arbitrary_one() -> None:
     assert "--set model_type=llama." in message_of_config({"architectures": ["LlamaForCausalLM"]})
     said = message_of_config({"hidden_size": 3})
     assert "--set model_type=FAMILY; `weighbridge families` lists them" in said

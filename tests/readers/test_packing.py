@@ -229,7 +229,7 @@ def test_a_config_that_is_too_long_is_refused(tmp_path: Path) -> None:
         read(write(tmp_path / "a.safetensors", WAYS["MLX"][0]))
 
 
-def test_a_config_that_is_needed_but_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+def test_a_needed_config_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     assert not read(write(tmp_path / "a.safetensors", {"a": ("F32", (2,))})).packed, (
         "the config is not needed"

@@ -102,7 +102,7 @@ def test_a_page_of_a_file_of_modelscope_means_that_file() -> None:
         "./huggingface.co",
     ],
 )
-def test_what_is_no_page_stays_what_it_is(path: str) -> None:
+def test_anything_but_a_page_stays_unchanged(path: str) -> None:
     assert checkpoint_at(path) == path
 
 

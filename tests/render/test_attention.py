@@ -155,7 +155,7 @@ def test_the_page_is_balanced_stands_alone_and_links_to_every_head(chinese, lang
 
 
 @pytest.mark.parametrize("form", ["html", "svg"])
-def test_what_comes_from_outside_is_escaped(small, form):
+def test_text_from_outside_is_escaped(small, form):
     for places in ({}, {"layer": 0, "head": 1}):
         drawn = draw(attention(small, "<b> & </script>", "\x1b[31m", **places), form)[0].decode()
         assert "<b>" not in drawn
@@ -212,7 +212,7 @@ def test_no_renderer_is_one_message(monkeypatch, chinese):
         draw(chinese, "png")
 
 
-def test_a_long_text_is_cut_and_said_so(small, form, tmp_path, capsys):
+def test_a_long_text_is_cut_and_reported(small, form, tmp_path, capsys):
     path = tmp_path / f"it.{form}"
     assert (
         main(["attention", str(small), "it " * 80, "-o", str(path), "--layer", "1", "--head", "0"])
@@ -319,7 +319,7 @@ def test_a_bad_question_is_one_message(small, arguments, message, tmp_path, caps
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-def test_a_disk_that_is_full_leaves_what_was_there(small, tmp_path, capsys, monkeypatch):
+def test_a_full_disk_leaves_the_file_as_it_was(small, tmp_path, capsys, monkeypatch):
     path = tmp_path / "a.svg"
     assert ask(small, path) == 0
     before = path.read_bytes()

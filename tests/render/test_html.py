@@ -60,7 +60,7 @@ def test_every_kind_of_block_is_tried() -> None:
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: type(block).__name__)
-def test_what_a_block_holds_is_text(block: Block) -> None:
+def test_the_content_of_a_block_is_text(block: Block) -> None:
     shown = "".join(Sanitised(fragment(Document((block,)), (HOSTILE,))).texts)
     held = " ".join(texts_in(block)).replace(plain(HOSTILE), HOSTILE)
     assert shown.count(HOSTILE) == held.count(HOSTILE) + 1  # and the note below it

@@ -56,7 +56,7 @@ def test_an_error_is_translated_part_by_part() -> None:
 
 @pytest.mark.usefixtures("catalogue")
 @pytest.mark.parametrize("text", ["", "holds", "unknown text", "holds x items too many", "a; b"])
-def test_what_has_no_translation_stays(text: str) -> None:
+def test_untranslated_text_stays(text: str) -> None:
     assert messages.translation(text, "zh") is None
     assert messages.in_language(text, "zh") == text
 

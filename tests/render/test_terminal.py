@@ -109,7 +109,7 @@ def test_a_tree_is_no_wider_than_80_columns_unless_its_lines_are() -> None:
 
 
 @given(LANGS)
-def test_a_document_for_no_screen_is_one_for_80_plain_columns(lang: str) -> None:
+def test_a_document_without_a_screen_has_80_plain_columns(lang: str) -> None:
     document = weigh("bert-base-chinese").document(lang)
     assert write(document, "text") == as_text(document, PLAIN) == as_text(document, Screen(80))
 
