@@ -332,8 +332,11 @@ def test_the_legend_has_each_letter_its_field_its_meaning_and_its_value() -> Non
 
 def test_a_tied_tensor_is_listed_with_the_number_it_would_add() -> None:
     written = flat(closed_form(weighing()))
-    tie = "lm_head.weight is embed.weight and is counted there; counted separately, it would add "
-    assert f"{tie}V·H_t = 84." in written
+    assert (
+        "lm_head.weight is embed.weight and is counted there;"
+        " counted separately, it would add V·H_t = 84."
+        in written
+    )
     assert "lm_head" not in closed_form(weighing(gated=False)).replace("lm_head.weight = ", "")
     assert json.loads(closed_form(weighing(), "json"))["tied"] == [
         {
