@@ -1,4 +1,4 @@
-"""Writes the published numbers of `facts/published.toml`, and what they count, for the docs."""
+"""Writes the published numbers in `facts/published.toml` and what they count, for the docs."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ _HEADINGS = {
     "en": ("number", "model", "source", "what it counts"),
     "zh": ("数字", "模型", "出处", "计数内容"),
 }
+_SOURCE = {"en": "{} ({})", "zh": "{}（{}）"}
+_BREAK = {"en": ": ", "zh": "；"}
 
 
 def claims(lang: str) -> None:
-    """Write a row for each claim: number, model, source, verdict of `weighbridge reconcile`."""
+    """Write a row for each claim: number, model, source, and the verdict of `weighbridge reconcile`."""
     rows = [_HEADINGS[lang], (":--",) * len(_HEADINGS[lang])]
     for claim in data.read_toml("facts/published.toml")["claim"]:
         counts = verdict(reconcile(claim["model"], claim["stated"]), lang)
         because = claim.get("because", {}).get(lang, "")
         if because:
-            counts += f"{'；' if lang == 'zh' else ': '}{because}"
+            counts += f"{_BREAK[lang]}{because}"
         rows.append(
             (
                 claim["stated"],
                 f"`{claim['model']}`",
-                f"{claim['says'][lang]} ({claim['source']})",
+                _SOURCE[lang].format(claim["says"][lang], claim["source"][lang]),
                 counts,
             )
         )

@@ -1,4 +1,4 @@
-"""The ways of counting, each with an example and its source, `weighbridge conventions`."""
+"""The counting conventions, each with an example and its source: `weighbridge conventions`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Conventions(Answer):
-    """Every way of counting that `reconcile` tries.
+    """The counting conventions that `reconcile` tries.
 
     Example:
         >>> print(Conventions().text().splitlines()[2])
@@ -25,11 +25,11 @@ class Conventions(Answer):
     """
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is said of each convention by its name, ready for JSON."""
+        """Return the facts of each convention by its name, ready for JSON."""
         return dict(table())
 
     def document(self, lang: str = "en") -> Document:
-        """Return each convention: what it says, an example that is computed here, its source."""
+        """Return each convention: its meaning, an example and its source."""
         texts = {**words(lang), **data.read_toml(f"words/reconcile.{lang}.toml")}
         entries: list[Block] = []
         for name, entry in table().items():
@@ -40,15 +40,19 @@ class Conventions(Answer):
 
 
 _FILLED_IN = ("tensors", "multiple", "padded", "rank", "targets")
-"""What a sentence names that is another number in each model."""
+"""The braces of a sentence whose values depend on the model."""
 
 
 def _sentences(entry: Mapping[str, Any], lang: str, texts: Mapping[str, str]) -> tuple[str, ...]:
     says = entry["says"][lang].format(**dict.fromkeys(_FILLED_IN, texts["any"]))
-    example = entry["example"]
-    if not isinstance(example, str):
-        model, class_name, number = example
+    if isinstance(entry["example"], dict):
+        example = entry["example"][lang]
+    else:
+        model, class_name, number = entry["example"]
         names = {"model": model, "class": class_name, "number": units.count(number)}
         example = texts["example_of"].format(**names)
-    source = entry["source"]
-    return (says, f"{texts['example']}: {example}", f"{texts['source']}: {source}")
+    return (
+        says,
+        texts["example"].format(example=example),
+        texts["source"].format(source=entry["source"][lang]),
+    )
