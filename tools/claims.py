@@ -16,7 +16,7 @@ _BREAK = {"en": ": ", "zh": "；"}
 
 
 def claims(lang: str) -> None:
-    """Write a row for each claim: number, model, source, and the verdict of `weighbridge reconcile`."""
+    """Write a row for each claim: number, model, source, verdict of `weighbridge reconcile`."""
     rows = [_HEADINGS[lang], (":--",) * len(_HEADINGS[lang])]
     for claim in data.read_toml("facts/published.toml")["claim"]:
         counts = verdict(reconcile(claim["model"], claim["stated"]), lang)
