@@ -334,8 +334,7 @@ def test_a_tied_tensor_is_listed_with_the_number_it_would_add() -> None:
     written = flat(closed_form(weighing()))
     assert (
         "lm_head.weight is embed.weight and is counted there;"
-        " counted separately, it would add V·H_t = 84."
-        in written
+        " counted separately, it would add V·H_t = 84." in written
     )
     assert "lm_head" not in closed_form(weighing(gated=False)).replace("lm_head.weight = ", "")
     assert json.loads(closed_form(weighing(), "json"))["tied"] == [
