@@ -1,4 +1,4 @@
-"""The data: the compiled tables of a wheel equal the TOML, and are read in its place."""
+"""The data: the compiled tables of a wheel equal the TOML files and are read instead of them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def same(one: Any, other: Any) -> bool:
 
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Provide the data folder of a wheel in place of this checkout's."""
+    """Use the data folder of a wheel instead of this checkout's."""
     monkeypatch.setattr(data, "ROOT", str(tmp_path))
     for folder in ("facts", f"{data.COMPILED}/facts"):
         (tmp_path / folder).mkdir(parents=True)

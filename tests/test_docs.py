@@ -1,4 +1,4 @@
-"""The pages: no section repeats itself, and the table of rooms is the order that is held."""
+"""The pages: no section repeats itself, and the table of rooms has the order of the imports."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")])
-WORDS_IN_COMMON = (
-    8  # a run of words this long that stands twice in one section is a slip of a merge
-)
+WORDS_IN_COMMON = 8  # a run of this many words that a section repeats is a mistake of a merge
 
 
 def paragraphs(page: str) -> list[str]:
@@ -23,7 +21,7 @@ def paragraphs(page: str) -> list[str]:
 
 
 def repeated(section: str) -> set[str]:
-    """Return the runs of words that stand more than once in a section's prose."""
+    """Return the runs of words that occur more than once in a section's prose."""
     seen, twice = set[str](), set[str]()
     for paragraph in paragraphs(section):
         words = re.findall(r"[\w`'-]+", paragraph)

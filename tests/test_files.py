@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, and a write that fails leaves what was there before."""
+"""Files are written completely or not at all: a failed write leaves the old file."""
 
 from __future__ import annotations
 

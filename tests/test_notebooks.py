@@ -1,4 +1,4 @@
-"""The notebooks: each holds what its cells give, and both editions have the same code."""
+"""The notebooks: each contains the output of its cells, and both editions have the same code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOOL = ROOT / "tools" / "notebook.py"
 ENGLISH, CHINESE = ROOT / "docs" / "tutorial.ipynb", ROOT / "docs" / "tutorial.zh-CN.ipynb"
 NOTEBOOKS = (ENGLISH, CHINESE)
 LANGUAGE = 'Answer.lang = "{}"'
-"""The one line of code in which the editions differ."""
+"""The only line of code that differs between the editions."""
 
 
 def cells(path: Path) -> list[dict[str, Any]]:
@@ -24,7 +24,7 @@ def cells(path: Path) -> list[dict[str, Any]]:
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the tool, where what it needs is installed."""
+    """Run the tool if the packages that it needs are installed."""
     for package in ("IPython", "numpy", "pandas"):
         pytest.importorskip(package)
     words = [sys.executable, str(TOOL), *map(str, arguments)]

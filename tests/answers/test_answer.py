@@ -1,4 +1,4 @@
-"""Every answer: written by one mechanism, the same in Python, in a notebook and on a terminal."""
+"""Every answer has one mechanism for its output in Python, notebooks and terminals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TINY = "--set=hidden_size=24 --set=num_attention_heads=3 --set=num_hidden_layers=1 "
-# A command line for each class of answers. In braces stands what a fixture makes.
+# A command line for each class of answers. Braces hold the names of files that a fixture makes.
 COMMAND_LINES = {
     "Weighing": "weigh {config}",
     "Weighing by tensor": "weigh bert-base-chinese --class BertForMaskedLM --by tensor",
@@ -71,14 +71,14 @@ COMMAND_LINES = {
     "Measuring": f"measure bert --ours --seq 8 {TINY} --set=intermediate_size=40",
     "Finetuned": "finetune {texts} --from {start} --out {folder}/{lang} --steps 2 --batch 4",
 }
-# It takes minutes to derive a blueprint, and what answers is a `Message`, as it is of `attention`.
+# Deriving a blueprint takes minutes, and the answer is a `Message`, like that of `attention`.
 NOT_RUN = {"derive"}
 NEED_TORCH = {"run", "trace", "attention", "measure", "finetune"}
 WITHOUT_JSON = {"Article", "Data", "Message"}
 
 
 class Asked(NamedTuple):
-    """An answer, the choices that the command made for it, and what the command wrote."""
+    """An answer, the choices of the command, and the output of the command."""
 
     answer: Any
     choices: dict[str, Any]
@@ -108,7 +108,7 @@ def line_of_texts(number: int) -> str:
 
 @pytest.fixture
 def made(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
-    """Return what makes the thing of a name, and gives its path."""
+    """Return a function that makes the file with a name and returns its path."""
 
     def bert() -> Path:
         import berts
@@ -143,7 +143,7 @@ def ask(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Callable[..., Asked]:
-    """Return what runs a command line, and gives its answer and what it wrote."""
+    """Return a function that runs a command line and returns its answer and its output."""
     answered: list[Any] = []
 
     def write_answer(answer: Any, options: Any) -> int:
@@ -170,7 +170,7 @@ def ask(
 
 
 def every_class(base: type) -> Iterator[type]:
-    """Yield each class below a base that no other class of the package derives from."""
+    """Yield each class derived from a base that has no subclasses in the package."""
     for module in pkgutil.iter_modules(answers.__path__):
         importlib.import_module(f"weighbridge.answers.{module.name}")
     for below in base.__subclasses__():
@@ -227,7 +227,7 @@ AS_THEY_ARE = (Lines, Code, Comment, Aligned)
 
 
 def check_html(answer: Any) -> None:
-    """See that a notebook shows tables as tables, code as code, and nothing else as code."""
+    """Check that a notebook shows tables as tables, code as code, and nothing else as code."""
     blocks = list(flat(answer.document(answer.lang).blocks))
     read = Sanitised(answer._repr_html_())
     assert read.elements.count("table") == sum(isinstance(block, TABLES) for block in blocks)

@@ -1,4 +1,4 @@
-"""`audit`: finds the slips of published derivations in each language and notation, and no more."""
+"""`audit` finds exactly the slips in published derivations, in each language and notation."""
 
 import itertools
 import json
@@ -19,8 +19,8 @@ from weighbridge.articles.tokens import LONGEST_LINE
 from weighbridge.cli import main
 from weighbridge.errors import ArticleError, CheckpointError, UsageError
 
-# The slips of each article: the line, what it states, what is right. The products and sums of D
-# that rest on a slip are right as arithmetic; they are listed under the slip, as what follows.
+# The slips in each article: the line, the stated number, the correct number. In D, the products and
+# sums that depend on a slip are correct arithmetic; they are listed below the slip, as effects.
 FOUND = {
     "A": [(6, "16,622,952", "16,622,592"), (13, "102,276,648", "102,267,648")],
     "B": [(3, "46", "64"), (6, "108,880,704", "108,808,704"), (8, "1,118,184", "1,181,184")],
@@ -35,7 +35,7 @@ WRITTEN = [*itertools.product(ARTICLES, LANGUAGES, NOTATIONS)]
 
 
 def found(text: str) -> list[tuple[int, str, str]]:
-    """Return the slips of an article: line, stated, correct."""
+    """Return the slips in an article: line, stated, correct."""
     return [(slip.line, slip.stated, slip.correct) for slip in audit(text=text).slips]
 
 
@@ -52,7 +52,7 @@ def test_every_slip_of_an_article_is_found(name: str, lang: str, notation: str) 
 def test_the_corrected_article_has_none(name: str, lang: str, notation: str) -> None:
     audited = audit(text=ARTICLES[name].written(lang, notation, mended=True))
     assert (audited.slips, audited.unread, audited.status) == ((), (), 0)
-    assert audited.checked >= len(FOUND[name]) - 1  # what is left out is no step
+    assert audited.checked >= len(FOUND[name]) - 1  # an ellipsis is not a step
 
 
 @pytest.mark.parametrize(("name", "lang"), [*itertools.product(ARTICLES, LANGUAGES)], ids=str)
@@ -64,7 +64,7 @@ def test_a_page_is_read_as_its_text_is(name: str, lang: str) -> None:
 
 
 def follows_of(slip: Slip) -> list[tuple[int, str, str, Any]]:
-    """Return the figures that rest on a slip: line, stated, mended, shift."""
+    """Return the figures that depend on a slip: line, stated, corrected, shift."""
     return [(figure.line, figure.stated, figure.mended, figure.shift) for figure in slip.follows]
 
 
@@ -106,7 +106,7 @@ def test_the_total_of_a_layer_is_not_the_total_of_the_article() -> None:
     assert (total.line, total.stated) == (2, 240_000)
 
 
-# What is not read is said
+# Unread parts
 
 UNREAD = {
     "a function": ("softmax(Q*K/8) = 5", "not_read"),
@@ -170,7 +170,7 @@ def test_any_text_has_an_answer(text: str) -> None:
     json.dumps(audited.to_dict())
 
 
-# Bad input: one message each, and no long wait
+# Bad input: one message for each, without a long wait
 
 
 def refused(article: Path | str) -> str:
@@ -369,7 +369,7 @@ def test_the_total_of_an_article_is_reconciled(lang: str) -> None:
     wrong = audit(text=text.format(total="109,418,952"))
     assert wrong.status == 1
     assert wrong.counts
-    assert wrong.counts.matches[0].parameters == 109_396_992, "its slips mended"
+    assert wrong.counts.matches[0].parameters == 109_396_992, "its slips corrected"
     assert wrong.to_dict()["counts"]["matches"]
 
 

@@ -1,4 +1,4 @@
-"""How an answer is known: in one line, and in full where that is asked for."""
+"""The evidence for an answer: one line, or in full on request."""
 
 from __future__ import annotations
 

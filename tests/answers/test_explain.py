@@ -89,7 +89,7 @@ def test_every_tensor_is_listed_with_its_shape(name):
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_every_component_has_its_sentence(lang):
     said = data.read_toml(f"words/explain.{lang}.toml")["component"]
-    of_checkpoints = {"quantization", "constant"}  # that no model has
+    of_checkpoints = {"quantization", "constant"}  # only checkpoints have these
     assert set(said) == set(data.read_toml("facts/roles.toml")["components"]) - of_checkpoints
 
 
@@ -190,7 +190,7 @@ def test_the_html_is_balanced_and_stands_alone(lang):
 
 
 def shown(form, text):
-    """Return a text as its reader sees it, on one line."""
+    """Return a text as readers see it, on one line."""
     if form == "html":
         text = html.unescape(re.sub("<[^>]*>", "", text))
     elif form == "markdown":
@@ -221,7 +221,7 @@ def test_text_from_outside_is_escaped(form, name, lang, tmp_path):
     expected = f"/{LATEX[name] if form == 'latex' else name}/config.json"
     told = shown(form, text)
     assert told.count(expected) == (3 if form == "html" else 2), (
-        "the title, and where the config is from"
+        "in the title, and as the source of the config"
     )
 
 
@@ -288,7 +288,7 @@ def test_a_wrong_language_format_or_class_is_one_clear_error():
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_layers_that_differ_and_unusual_fields_are_described_truly(lang):
-    """Nothing is said of letters that it does not have, or of layers alike; every chain holds."""
+    """The article mentions no letters that the model lacks, nor equal layers; each chain holds."""
     found = find("bert")._replace(
         blueprint=Blueprint(MIXED), fields=MIXED["defaults"], where="mixed", config={}
     )

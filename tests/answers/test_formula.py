@@ -1,4 +1,4 @@
-"""The closed form: in every format it comes to the ledger's total, and can be read."""
+"""The closed form: every format gives the total of the ledger and is readable."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from weighbridge.render.table import CODE, LATEX, Table, lines_of, text, width, 
 if TYPE_CHECKING:
     from pathlib import Path
 
-# A model as a derived blueprint has it: sub-configs, names that are long or reserved, texts in
-# lists, fractions, and divisions that leave a rest.
+# A model like those of derived blueprints: sub-configs, long or reserved names, lists of texts,
+# fractions, and divisions with a remainder.
 LONG = blueprint(
     "long",
     defaults={
@@ -115,7 +115,7 @@ def run(code: str) -> dict[str, Any]:
 
 
 def ask(query: str) -> tuple[int, ...]:
-    """Return the row that SQLite answers with."""
+    """Return the row that SQLite computes."""
     found: tuple[int, ...] = sqlite3.connect(":memory:").execute(query).fetchone()
     return found
 
@@ -129,7 +129,7 @@ def formulas(ledger: Ledger) -> dict[str, Any]:
     return {"parameters": ledger.formula(), "active": ledger.active_formula()}
 
 
-# Every form comes to the ledger's numbers
+# Every format gives the numbers of the ledger
 
 
 @settings(deadline=None)
@@ -195,7 +195,7 @@ def test_code_calls_each_field_by_a_name_of_its_own() -> None:
     assert "CAST(6 AS BIGINT) AS order_," in closed_form(found, "sql")
 
 
-# What SQL has words for, and what it has not
+# Expressions that SQL can and cannot express
 
 PORTABLE = [
     "a//b",
@@ -270,7 +270,9 @@ def test_an_expression_beyond_sql_is_a_number_with_a_comment(dim: str) -> None:
     ledger = single(dim, 3, 2, 1.3)
     query, numbers = sql(Lettering(ledger), {"parameters": ledger.formula()})
     assert ask(query) == (ledger.parameters,)
-    assert numbers or dim == "len(sizes)*a"  # a list's length is one before any letter comes in
+    assert (
+        numbers or dim == "len(sizes)*a"
+    )  # the length of the list is a number before letters are assigned
 
 
 def test_sql_states_the_values_decided_for_it() -> None:
@@ -280,7 +282,7 @@ def test_sql_states_the_values_decided_for_it() -> None:
     assert "-- Division rounded down" not in written
 
 
-# What is read by people
+# Readable text
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -304,7 +306,7 @@ def test_text_has_both_names_the_legend_and_the_value() -> None:
     assert re.search(r"^        experts +4$", written, re.MULTILINE)
     assert "the sum over the model's" in written
     assert closed_form(weighing(EXPERTS), names="letters").count(" * ") == 0
-    assert closed_form(weighing(EXPERTS), names="fields").count("·") == 1  # of its heading
+    assert closed_form(weighing(EXPERTS), names="fields").count("·") == 1  # in the heading
 
 
 def test_a_constant_is_its_value() -> None:
@@ -541,7 +543,7 @@ def test_every_family_has_a_closed_form(family: str) -> None:
         long = [line.strip() for line in written.splitlines() if width(line) > 80]
         names = [
             line for line in long if " " not in line.removeprefix("= ")
-        ]  # of tensors: they are not cut
+        ]  # names of tensors are not cut
         assert [
             line
             for line in long
@@ -564,7 +566,7 @@ def test_the_first_layers_are_taken_from_the_rest_once() -> None:
     )
 
 
-# The other reports of models with experts, or with long names
+# Other reports on models with experts or long names
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

@@ -1,8 +1,8 @@
-"""Golden ledgers: a change shows here, byte for byte; whether it is right, only the reference says.
+"""Golden ledgers show every change, byte for byte; only the reference shows what is correct.
 
-`python tests/answers/test_golden.py` writes them anew. test_reference.py holds such ledgers against
-transformers, tensor by tensor; here the totals are held against those that transformers counts for
-just these.
+`python tests/answers/test_golden.py` rewrites them. test_reference.py compares such ledgers with
+transformers, tensor by tensor; here the totals of these ledgers are compared with the counts of
+transformers.
 """
 
 import csv
@@ -13,7 +13,7 @@ import pytest
 from weighbridge import weigh
 
 FOLDER = Path(__file__).parents[1] / "golden"
-# What each holds: model, class, fields, and the total (transformers 5.23.0, meta device).
+# For each file: model, class, fields, and the total (transformers 5.23.0, meta device).
 GOLDEN = {
     "bert-base-chinese.BertModel": ("bert-base-chinese", "BertModel", {}, 102_267_648),
     "bert-base-uncased.BertForPreTraining": (

@@ -1,4 +1,4 @@
-"""`weighbridge inspect`: what a checkpoint holds, in every form of the report."""
+"""`weighbridge inspect`: the content of a checkpoint, in every format of the report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TENSORS = {
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return what runs a command line in this process and says its status, and what came out."""
+    """Return a function that runs a command line here: its status, stdout and stderr."""
 
     def ran(*arguments: str) -> tuple[int, str, str]:
         status = main(arguments)

@@ -1,4 +1,4 @@
-"""`weighbridge measure`: what is predicted is what is measured, exactly; and what is refused."""
+"""`weighbridge measure`: predictions equal measurements exactly, and bad requests are refused."""
 
 from __future__ import annotations
 

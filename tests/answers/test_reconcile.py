@@ -232,8 +232,8 @@ def test_a_convention_comes_to_its_example(name: str) -> None:
             for target in entry["targets"].values()
         ]
     ways = reconcile_model(model, read_number(value)).matches
-    assert any(name in steps(way) for way in ways) or name == "heads", "and the search finds it"
-    assert ways, "which for a class without its heads is the base class"
+    assert any(name in steps(way) for way in ways) or name == "heads", "the search finds it"
+    assert ways, "without its heads, a class is the base class"
 
 
 def test_every_function_has_its_words_and_every_word_its_function() -> None:
@@ -293,7 +293,7 @@ def test_a_planted_way_is_found_and_is_first_if_it_is_the_simplest(drawn: st.Dat
     assert any(sum_of(way) == planted for way in found)
     simplest = min(len(way.steps) for way in found)
     assert simplest <= len(asked)
-    assert len(found[0].steps) <= simplest + 1, "simple ones come first"
+    assert len(found[0].steps) <= simplest + 1, "simpler ways come first"
     if not asked:
         assert found[0].parameters == planted
         assert found[0].steps == ()
@@ -338,7 +338,7 @@ def test_a_number_is_sought_in_every_kind_of_family(family: str) -> None:
         assert sum_of(way) == way.parameters
 
 
-# What a checkpoint holds
+# Checkpoints
 
 
 def test_a_quantised_checkpoint_is_counted_as_counters_count_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What an article says of parts that BERT lacks: sentences go by roles, shapes by dims."""
+"""Articles about parts that BERT lacks: roles select the sentences, dims give the shapes."""
 
 import re
 from typing import Any
@@ -173,7 +173,7 @@ ALL = {raw["family"]: raw for raw in (EXPERTS, LATENT, TWO, STATE, EYES)}
 
 
 def told(raw: dict[str, Any], lang: str = "en", class_name: str = "Base", **fields: int) -> str:
-    """Return an article on one line, so that a sentence is found wherever it is broken."""
+    """Return an article on one line, so that line breaks do not hide a sentence."""
     return " ".join(written(raw, lang, class_name, **fields).split())
 
 
@@ -211,11 +211,11 @@ def test_a_sentence_has_the_same_sizes_and_shapes_in_both_languages() -> None:
             for sentence in (english, chinese)
         ]
         assert marks[0] == marks[1], english
-        assert english == chinese, "and asks for the same"
+        assert english == chinese, "their conditions are the same"
 
 
 def sentences(lang: str) -> list[dict[str, Any]]:
-    """Return every sentence that asks for something, as copies."""
+    """Return a copy of every sentence that can have conditions."""
     said = data.read_toml(f"words/explain.{lang}.toml")
     found = [
         *said["pitfall"],
@@ -350,5 +350,5 @@ def test_the_conditions_of_sentences_exist() -> None:
         for section in data.read_toml("words/explain.en.toml")["section"]
         for name in section["components"]
     ]
-    of_checkpoints = {"quantization", "constant"}  # that no model has
+    of_checkpoints = {"quantization", "constant"}  # only checkpoints have these
     assert sorted(in_sections) == sorted(set(facts["components"]) - of_checkpoints)

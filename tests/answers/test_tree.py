@@ -1,4 +1,4 @@
-"""The tree of modules, against PyTorch's own, module by module, and the ledger's rows."""
+"""The tree of modules, compared with PyTorch's modules and with the rows of the ledger."""
 
 import gc
 import json
@@ -61,7 +61,7 @@ def spaced(line):
 
 
 def layers_of(text):
-    """Return the lines of a printed tree of modules: how deep, name, copies, class."""
+    """Return the lines of a printed tree of modules: depth, name, copies, class."""
     found = re.findall(r"^( +)\((\S+)\): (?:(\d+) [x×] )?(\w+)", text, re.MULTILINE)
     return [
         (len(indent) // 2, name, int(copies or 1), kind) for indent, name, copies, kind in found
@@ -69,7 +69,7 @@ def layers_of(text):
 
 
 def unfolded(lines, path=()):
-    """Return the path and class of every module of such lines, each of a folded run."""
+    """Return the path and class of every module in such lines, with folded runs unfolded."""
     found = []
     for at, (level, name, copies, kind) in enumerate(lines):
         if level != len(path) + 1:
@@ -253,7 +253,7 @@ def test_an_unknown_language_and_class_are_refused():
         tree("bert", "BertForNothing")
 
 
-# Layers that are not alike
+# Layers that differ
 
 
 def variant(tensors, when=None, repeat=None, class_name="Toy", ties=None, **fields):
@@ -379,9 +379,9 @@ def test_a_scalar_and_a_tensor_of_the_model_itself_are_shown():
 
 
 def calls_of(make):
-    """Count the calls that a function makes, those of built-in functions included."""
+    """Count the calls that a function makes, including those of built-in functions."""
     calls = Counter()
-    gc.disable()  # it calls what others have hung on it, whenever it likes
+    gc.disable()  # the collector runs callbacks at any time
     sys.setprofile(lambda _frame, event, _argument: calls.update([event]))
     try:
         make()
@@ -393,10 +393,12 @@ def calls_of(make):
 
 def test_ten_thousand_layers_cost_no_more_than_twelve():
     few, many = (tree("bert", fields={"num_hidden_layers": layers}) for layers in (12, 10_000))
-    few.text(), many.text()  # what is read once has been read
+    few.text(), many.text()  # so that cached data is loaded
     assert calls_of(lambda: Tree(many.weighing)) == calls_of(lambda: Tree(few.weighing))
     assert calls_of(many.to_dict) <= calls_of(few.to_dict)
-    assert calls_of(many.text) <= 1.1 * calls_of(few.text)  # a longer count leaves a line less room
+    assert calls_of(many.text) <= 1.1 * calls_of(
+        few.text
+    )  # longer counts leave less room on a line
 
 
 # Forms

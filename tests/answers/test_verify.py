@@ -1,4 +1,4 @@
-"""Checkpoints compared with their models: real ones, and small ones with each possible fault."""
+"""Checkpoints compared with models: real ones, and small ones with each possible fault."""
 
 import json
 import string
@@ -33,7 +33,7 @@ CLASSES = load("bert").class_names
 
 
 def tensors(class_name="BertModel", **fields):
-    """Return what a sound checkpoint of a class stores: name to shape and dtype.
+    """Return the tensors that a sound checkpoint of a class stores: name to shape and dtype.
 
     Tied tensors are not stored.
     """
@@ -50,7 +50,7 @@ def renamed(stored, old, new):
 
 
 def write(path, stored):
-    """Write a file of zeros as the reference library writes it."""
+    """Write a file of zeros with the reference library."""
     from numpy import zeros
     from safetensors.numpy import save_file
 
@@ -138,7 +138,7 @@ def test_every_stored_tensor_is_accounted_for_once(real, class_name, request):
 @pytest.mark.parametrize("real", ["minilm", "bert_tiny"])
 @pytest.mark.parametrize("class_name", CLASSES)
 def test_the_same_is_missing_and_left_over_as_for_transformers(real, class_name, request):
-    """The outside oracle is what transformers reports when it loads the file into the class."""
+    """Compare with an outside oracle: the report of transformers on loading the file."""
     import transformers
 
     folder = request.getfixturevalue(real)
@@ -171,7 +171,7 @@ def test_a_folder_may_be_the_model_and_the_checkpoint(tmp_path):
     assert verify(str(tmp_path), tmp_path).status == 0
 
 
-# One fault at a time: what is done to the tensors, and the expected kinds and names
+# One fault at a time: the change to the tensors, and the expected kinds and names
 
 
 def dropped(name):
@@ -705,7 +705,7 @@ def test_thousands_of_differences_stay_readable(check):
 
 
 def everything(tmp_path):
-    """Write a checkpoint with as many kinds of difference as one can have, and verify it."""
+    """Write a checkpoint with as many kinds of difference as possible, and verify it."""
     stored = tensors("BertForMaskedLM") | {
         DECODER: ((11, 4), "F32"),
         "bert.embeddings.position_ids": ((1, 5), "I64"),

@@ -1,4 +1,4 @@
-"""Which class is weighed, the base class in its table, and the parameters that are active."""
+"""The class that is weighed, the row of its base class, and active parameters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def article(weighing: Weighing, lang: str = "en") -> str:
         (named("marian", "MarianMTModel"), "MarianMTModel"),
         (named("idefics", "IdeficsForVisionText2Text"), "IdeficsForVisionText2Text"),
         (named("bert", "BertLMHeadModel", is_decoder=True), "BertLMHeadModel"),
-        # A class that does not generate, or none
+        # No class, or one that does not generate
         (named("llama", "LlamaForSequenceClassification", num_labels=2), "LlamaModel"),
         (named("llama", "LlamaModel"), "LlamaModel"),
         (named("bert", "BertForMaskedLM"), "BertModel"),
@@ -71,7 +71,7 @@ def test_every_answer_is_of_the_same_class() -> None:
     assert "6,738,415,616 parameters" in article(weigh(LLAMA)).splitlines()[0]
 
 
-# The base class in a table of another
+# The base class in the table of another class
 
 
 def test_the_base_class_is_a_line_of_its_own_before_the_total() -> None:
@@ -156,7 +156,7 @@ EXPERTS = {
     "jamba": ("JambaForCausalLM", {}, GATED * 4096 * 14336, 32 // 2 * (16 - 2)),
     "granitemoe": ("GraniteMoeForCausalLM", {}, GATED * 4096 * 11008, 32 * (8 - 2)),
 }
-"""By family: the class, the fields that are no defaults, one expert, how many a token passes by."""
+"""By family: class, fields other than defaults, size of an expert, experts that a token skips."""
 
 
 @pytest.mark.parametrize("family", EXPERTS)
@@ -183,7 +183,7 @@ def test_the_active_parameters_of_mixtral_are_what_its_layers_add_up_to() -> Non
 
 
 def places_of_active(weighing: Weighing, lang: str) -> dict[str, str]:
-    """Return what every answer about a weighing prints."""
+    """Return the text of every answer about a weighing."""
     return {
         "weigh": weighing.text(lang=lang),
         "by tensor": weighing.text(lang=lang, by="tensor"),

@@ -1,4 +1,4 @@
-"""In Chinese no English sentence is left, in any answer, note, error or help text."""
+"""Chinese answers, notes, errors and help texts contain no English sentences."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-FEW_FAMILIES = 8  # of each test run, drawn by its seed; over some runs all come up
+FEW_FAMILIES = 8  # drawn by the seed of a test run; several runs cover all
 
 QUOTED = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"|\[[^\]]*\]")
 NAMES = re.compile(r"\S*[._/:=@{}\\×·+*^0-9-]\S*")
-"""Words with a mark that no word of a sentence has: names of tensors, fields, paths, formulas."""
+"""Words with marks that ordinary words lack: names of tensors, fields, paths, formulas."""
 
 WORDS = re.compile(r"[A-Za-z][a-z']+(?:,? [a-z][a-z']*){2,}")
 LEFT_AS_THEY_ARE = re.compile(r"weighbridge|pip install|from transformers|for \w+ in|in range")
 
 
 def english_in(text: str) -> list[str]:
-    """Return the runs of English words in a text, those of code and of names aside."""
+    """Return the runs of English words in a text, except in code and names."""
     prose = "\n".join(line for line in text.splitlines() if not line.startswith("    "))
     prose = NAMES.sub(" § ", QUOTED.sub(" § ", prose))
     return [run for run in WORDS.findall(prose) if not LEFT_AS_THEY_ARE.match(run)]
@@ -66,13 +66,13 @@ def test_names_and_code_are_not_english(text: str) -> None:
 
 @pytest.fixture(autouse=True)
 def in_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the environment ask for Chinese, as a Chinese machine does."""
+    """Set the environment of a Chinese machine."""
     monkeypatch.delenv("WEIGHBRIDGE_LANG")
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
 
 
 def said(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Return all that a command prints."""
+    """Return everything that a command prints."""
     with contextlib.suppress(SystemExit):
         main(words)
     printed = capsys.readouterr()
@@ -194,7 +194,7 @@ def test_an_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "article.txt"
     path.write_text(ARTICLE, encoding="utf-8")
     quoted = said(["audit", str(path)], capsys)
-    for line in ARTICLE.splitlines():  # the article speaks for itself
+    for line in ARTICLE.splitlines():  # the article is in English itself
         for words in WORDS.findall(line):
             quoted = quoted.replace(words, "§")
     assert english_in(quoted) == []

@@ -37,7 +37,7 @@ class Said(NamedTuple):
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]):
-    """Return what runs a command line in this process and says what came out."""
+    """Return a function that runs a command line here and returns its output."""
 
     def ran(*arguments: str) -> Said:
         status = main(arguments)
@@ -46,8 +46,8 @@ def run(capsys: pytest.CaptureFixture[str]):
     return ran
 
 
-# Published totals, each written down apart from this project: the unique parameters of the class in
-# transformers.
+# Published totals, each recorded independently of this project: the unique parameters of the class
+# in transformers.
 TRUTH = [
     ("bert-base-uncased", "BertModel", 109_482_240),
     ("bert-base-cased", "BertModel", 108_310_272),
@@ -55,8 +55,8 @@ TRUTH = [
     ("bert-large-uncased", "BertModel", 335_141_888),
     ("bert-base-multilingual-cased", "BertModel", 177_853_440),
     ("bert-base-uncased", "BertForMaskedLM", 109_514_298),  # no pooler, the decoder tied
-    ("bert-base-uncased", "BertForPreTraining", 110_106_428),  # what the paper calls 110M
-    ("bert-large-uncased", "BertForPreTraining", 336_226_108),  # what the paper calls 340M
+    ("bert-base-uncased", "BertForPreTraining", 110_106_428),  # 110M in the paper
+    ("bert-large-uncased", "BertForPreTraining", 336_226_108),  # 340M in the paper
 ]
 
 
@@ -135,7 +135,7 @@ def test_csv_reads_back_and_adds_up(run, class_name: str, by: str) -> None:
 
 
 def table_of(markdown: str) -> list[list[str]]:
-    """Return the cells of the one table in a page, as a reader of GitHub's Markdown sees them."""
+    """Return the cells of the only table on a page, as GitHub shows them."""
     tokens = MarkdownIt("commonmark").enable("table").parse(markdown)
     assert [token.type for token in tokens].count("table_open") == 1
     rows: list[list[str]] = []
@@ -164,7 +164,7 @@ def test_markdown_is_a_table_that_adds_up(run, by: str, lang: str) -> None:
 def test_a_terminal_of_80_columns_shows_a_weighing(
     run, class_name: str, by: str, lang: str
 ) -> None:
-    """Only a tensor of cross-attention may be wider: no other name is as long, and none is cut."""
+    """Only rows of cross-attention may be wider: their names are the longest and are not cut."""
     crossed = (
         () if by == "tensor" else ("--set", "is_decoder=true", "--set", "add_cross_attention=true")
     )
@@ -374,7 +374,7 @@ def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 
 def closing(stream: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run with a stream closed or full, as a shell writes it."""
+    """Run a command line of a shell, with a stream that is closed or full."""
     command = [
         "sh",
         "-c",
@@ -405,7 +405,7 @@ def test_the_version_is_printed() -> None:
 
 @pytest.mark.parametrize("form", ["--csv", "--json", "--markdown", "--lang=en"])
 def test_a_closed_pipe_is_not_an_error(form: str) -> None:
-    """More is written than a pipe holds, through a buffer, so that its reader is gone."""
+    """The output exceeds what a pipe holds, so the reader has left before it ends."""
     question = [
         "weigh",
         "bert-large-uncased",

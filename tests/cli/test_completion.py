@@ -1,4 +1,4 @@
-"""Completion, in each shell that is installed: its script is made of the table of commands."""
+"""Completion in each installed shell; its script comes from the table of commands."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ FREE_TEXT = {
     *("CLASS", "FIELD=VALUE", "DTYPE", "PART", "NAME", "MODULE:NAME", "TEXT", "SECOND"),
     *("TEXT [SECOND]", "HOW", "COLUMN", "SHARE", "RATE", "NORM", "N", "SECONDS"),
 }
-"""The words for values that nothing completes."""
+"""The names of values that are not completed."""
 
-# What calls the script's function as the shell does when Tab is pressed behind the last word, and
-# prints a line for each reply. Of zsh's own functions it shows what they are called with.
+# Code that calls the script's function as the shell does when Tab is pressed after the last word,
+# and prints a line for each reply. For zsh's own functions it prints their arguments.
 BASH = """
 source {script}
 COMP_WORDS=({words})
@@ -70,7 +70,7 @@ class Shell:
             (folder / file).touch()
 
     def replies(self, *words: str) -> list[str]:
-        """Return what may stand for the last of some words, without its description."""
+        """Return the completions of the last word, without their descriptions."""
         source = {"bash": BASH, "zsh": ZSH, "fish": FISH}[self.name].format(
             script=shlex.quote(str(self.script)),
             program=shlex.quote(str(self.program)),
@@ -162,7 +162,7 @@ def test_families_are_completed(shell: Shell) -> None:
 def test_files_are_completed_where_a_file_may_stand(shell: Shell) -> None:
     for words in (("weigh", "--blueprint"), ("inspect",), ("verify", "bert"), ("weigh",)):
         replies = shell.replies("weighbridge", *words, "conf")
-        if shell.name == "bash" and replies == []:  # readline has files where there is no reply
+        if shell.name == "bash" and replies == []:  # readline completes files if there is no reply
             assert "compopt +o default" not in shell.replies("weighbridge", *words, "compopt")
         else:
             assert replies == ["config.json"]

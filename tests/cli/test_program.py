@@ -1,4 +1,4 @@
-"""Plain words are read without argparse, to what argparse would read them to."""
+"""Simple command lines are read without argparse, with the same result."""
 
 from __future__ import annotations
 

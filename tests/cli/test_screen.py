@@ -1,4 +1,4 @@
-"""What a terminal shows: its width, styles and bars; and what a pipe gets instead."""
+"""The output for a terminal, with its width, styles and bars, and for a pipe."""
 
 from __future__ import annotations
 

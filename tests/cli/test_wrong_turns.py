@@ -1,4 +1,4 @@
-"""A first word that is no command: which commands are near it, by spelling or by meaning."""
+"""A first word that is not a command: the commands near it, by spelling or meaning."""
 
 from __future__ import annotations
 

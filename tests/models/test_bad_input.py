@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 MIB = 2**20
 
-# Starts a process from one as small as itself, because a new process is charged with the peak of
-# the one it came from. It may not reserve more than 400 MiB, and is taken to wait for ever after a
-# minute.
+# Starts the process from a small one, because a new process inherits the peak memory of its parent.
+# It may reserve at most 400 MiB; after a minute it counts as hanging.
 LAUNCHER = """
 import os, resource, subprocess, sys, threading
 resource.setrlimit(resource.RLIMIT_AS, (400 * 2**20, 400 * 2**20))
@@ -41,7 +40,7 @@ class Ended(NamedTuple):
 
 
 def weigh(folder: Path, *arguments: str | bytes, stdin: bytes = b"") -> Ended:
-    """Run ``weighbridge weigh`` in another process, in this folder, and measure how it grows."""
+    """Run ``weighbridge weigh`` in another process, in this folder, and measure its memory."""
     launch = [sys.executable, "-c", LAUNCHER, str(folder / "ended"), *arguments]
     done = subprocess.run(launch, cwd=folder, input=stdin, capture_output=True, check=True)
     status, peak_bytes = map(int, (folder / "ended").read_text().split())
@@ -53,7 +52,7 @@ def assert_refused(ended: Ended, said: str) -> None:
     assert ended.stdout == ""
     assert ended.stderr.startswith("weighbridge: ")
     assert ended.stderr.endswith("\n")
-    assert ended.stderr[:-1].isprintable(), "one line, of characters that can be shown"
+    assert ended.stderr[:-1].isprintable(), "one line of printable characters"
     assert len(ended.stderr) < 1000
     assert said in ended.stderr
     assert "Traceback (most" not in ended.stderr
@@ -206,7 +205,7 @@ def test_the_largest_model_that_is_answered_stays_small(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("many", ["[],", "{},", '{"":0},', "1e9,", '"ab",'])
 def test_the_longest_config_that_is_read_stays_small(many: str, tmp_path: Path) -> None:
-    """A few bytes of JSON make many of Python's, so a file's length bounds the process."""
+    """A few bytes of JSON become many in Python, so the length of the file is limited."""
     begun, ended_by = b'{"model_type": "bert", "colours": [', b"0]}"
     times = (LONGEST_CONFIG - len(begun) - len(ended_by)) // len(many)
     (tmp_path / "config.json").write_bytes(begun + many.encode() * times + ended_by)

@@ -1,4 +1,4 @@
-"""The catalogue of released models: its form, its names, and what its entries weigh."""
+"""The catalogue of released models: its format, its names, and the totals of its entries."""
 
 import csv
 import json
@@ -57,14 +57,14 @@ def truth() -> list[dict[str, str]]:
 
 
 def totals(entry: dict) -> dict[str, int]:
-    """What an entry records: of the class that is weighed where none is named, and of the base."""
+    """Return the recorded totals of an entry: of its default class and of its base class."""
     base_class = schema.load(entry["family"]).base_class
     model = find(catalogue.entry_config(entry))
     base_parameters = entry.get("base_parameters", entry["parameters"])
     return {model.default_class: entry["parameters"], base_class: base_parameters}
 
 
-# Its size and form
+# Size and format
 
 
 def test_it_has_the_models_that_people_ask_for():
@@ -123,7 +123,7 @@ def test_lists_are_never_empty():
         assert entry.get("null", ["some"]), name
 
 
-# What its entries weigh
+# Totals
 
 
 def test_every_entry_weighs_what_it_records():
@@ -140,7 +140,7 @@ def test_the_total_of_the_base_class_is_recorded_only_where_it_differs():
 
 
 def shapes_of(entry: dict) -> str:
-    """What decides an entry's totals: its config without the dtype, and the classes counted."""
+    """Return what decides the totals: the config without the dtype, and the counted classes."""
     config = {**catalogue.entry_config(entry), "dtype": None, "architectures": None}
     return json.dumps([config, sorted(totals(entry))])
 

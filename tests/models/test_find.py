@@ -1,4 +1,4 @@
-"""From what a user names to a checked model: finding, reading, and accounting for every field."""
+"""From a user's argument to a checked model: finding, reading, accounting for every field."""
 
 from __future__ import annotations
 
@@ -543,7 +543,7 @@ def test_every_reason_is_some_family_s() -> None:
     assert data.read_toml("facts/fields.toml")["reasons"].keys() <= inert
 
 
-# The class that is weighed where the user names none
+# The class that is weighed by default
 
 
 def classes_above_the_base() -> dict[str, str]:
@@ -567,7 +567,7 @@ def test_transformers_classes_for_generation_are_generative() -> None:
     names = {name for mapping in mappings for name in mapping.values()}
     assert "MarianMTModel" in names
     assert "ReformerModelWithLMHead" in names
-    # It is of another repository, and transformers only knows its name.
+    # It is from another repository; transformers only knows its name.
     assert {name for name in names if not is_generative(name)} == {"NemotronH_Omni_Reasoning_V3"}
 
 

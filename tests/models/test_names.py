@@ -1,4 +1,4 @@
-"""Names that the catalogue spells otherwise: which model is meant, and which are near."""
+"""Names with another spelling in the catalogue: the intended model, and similar names."""
 
 from __future__ import annotations
 

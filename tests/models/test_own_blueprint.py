@@ -1,4 +1,4 @@
-"""A user's own blueprint is weighed as a shipped one, and trusted no more than any file."""
+"""A user's own blueprint is weighed like a shipped one, and not trusted more than any file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of attention: they show what transformers computes, and each file stands alone."""
+"""Pictures of attention show the numbers of transformers; each file is self-contained."""
 
 import base64
 import os
@@ -164,7 +164,7 @@ def test_text_from_outside_is_escaped(small, form):
 
 
 def check_fonts():
-    """Skip where the machine has no font at all, and so no PNG can be drawn."""
+    """Skip the test on a machine without fonts, where no PNG can be drawn."""
     try:
         raster.without_font("<text>a</text>")
     except UsageError as error:
@@ -189,7 +189,7 @@ def test_a_picture_is_rendered_and_marked(chinese):
 
 
 def test_characters_without_a_font_are_named(monkeypatch):
-    """Fonts differ by machine: a letter looks like the first one, or like what a font lacks."""
+    """Fonts differ by machine, so one letter stands for a known one and one for a missing one."""
     drawn = {"a": b"a", "b": b"b"}
 
     def render(svg_string, **_):

@@ -1,4 +1,4 @@
-"""HTML: each kind of block is markup of ours, and what it holds is text."""
+"""HTML: each kind of block is our own markup, and its content is escaped text."""
 
 from __future__ import annotations
 

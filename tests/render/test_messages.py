@@ -1,4 +1,4 @@
-"""Messages are translated by what they say, whatever values stand in them."""
+"""Messages are translated by their text, whatever values it contains."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLACES = re.compile(r"\{(\w+)\}")
 
 @pytest.fixture
 def catalogue(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Put a few messages in place of the package's own."""
+    """Replace the messages of the package by a few others."""
     known = {
         "holds {count} items": "有 {count} 项",
         "holds {count} items, but {most} at most are allowed": "有 {count} 项，最多 {most} 项",

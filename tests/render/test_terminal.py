@@ -1,4 +1,4 @@
-"""Documents for a terminal: lines that fit its screen, styles, bars, and tables too wide for it."""
+"""Documents on a terminal: lines that fit, styles, bars, and tables that are too wide."""
 
 import re
 from collections.abc import Iterator
@@ -67,9 +67,9 @@ def test_a_long_name_is_cut(name: str, shown: str) -> None:
 
 
 def too_wide(text: str, columns: int) -> list[str]:
-    """Return the lines wider than the screen, but those with a name that is too long for any line.
+    """Return the lines wider than the screen, except those with a name too long for any line.
 
-    Before a name there may be a deep indent, and what stands behind it on the line.
+    A name may have a deep indent before it and other text after it.
     """
     lines = [line for line in text.splitlines() if width(line) > columns]
     return [line for line in lines if max(map(width, re.split(r"[ ·]", line))) < columns - 24]
