@@ -64,11 +64,11 @@ def test_all_the_evidence_is_there_if_asked_for(question: str, lang: str) -> Non
     answer = ANSWERS[question]("bert-base-chinese")
     stated = weigh("bert-base-chinese").evidence
     document = answer.document(lang, evidence=True)
-    said = " ".join(asides(document)).replace("\\", "")
+    evidence = " ".join(asides(document)).replace("\\", "")
     proof = stated["proof"]
     for fact in (stated["blueprint"], stated["source"], stated["config"]["source"], proof["by"]):
-        assert fact in said
-    assert IN_FULL[lang] in said
+        assert fact in evidence
+    assert IN_FULL[lang] in evidence
     assert "--evidence" not in answer.text(lang, evidence=True)
 
 
@@ -96,10 +96,10 @@ def test_only_what_was_set_by_hand_is_said_to_be(lang: str, in_brief: str, in_fu
         assert in_full not in untouched.text(lang, evidence=True)
         changed = weigh(model, fields={"vocab_size": 100, "num_labels": 3})
         assert in_brief in changed.text(lang)
-        said = changed.about_config(lang)
-        assert in_full in said
-        assert "num_labels" in said
-        assert "vocab_size" in said
+        evidence = changed.about_config(lang)
+        assert in_full in evidence
+        assert "num_labels" in evidence
+        assert "vocab_size" in evidence
 
 
 def test_json_has_the_evidence_whatever_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,9 +88,9 @@ def test_every_tensor_is_listed_with_its_shape(name):
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_every_component_has_its_sentence(lang):
-    said = data.read_toml(f"words/explain.{lang}.toml")["component"]
+    sentences = data.read_toml(f"words/explain.{lang}.toml")["component"]
     of_checkpoints = {"quantization", "constant"}  # only checkpoints have these
-    assert set(said) == set(data.read_toml("facts/roles.toml")["components"]) - of_checkpoints
+    assert set(sentences) == set(data.read_toml("facts/roles.toml")["components"]) - of_checkpoints
 
 
 def shape(found):
@@ -219,8 +219,8 @@ def test_text_from_outside_is_escaped(form, name, lang, tmp_path):
     text = explain(str(folder), lang=lang, form=form, evidence=True)
     assert "109,482,240" in text
     expected = f"/{LATEX[name] if form == 'latex' else name}/config.json"
-    told = shown(form, text)
-    assert told.count(expected) == (3 if form == "html" else 2), (
+    visible = shown(form, text)
+    assert visible.count(expected) == (3 if form == "html" else 2), (
         "in the title, and as the source of the config"
     )
 

@@ -378,10 +378,10 @@ def test_experts_have_both_totals_and_both_formulas(form: str) -> None:
     total, active = found.ledger.parameters, found.ledger.active
     assert active < total
     if form == "json":
-        told = json.loads(written)
-        assert (told["parameters"]["value"], told["active"]["value"]) == (total, active)
-        assert "experts_per_token" in told["active"]["fields"]
-        assert "experts_per_token" not in told["parameters"]["fields"]
+        report = json.loads(written)
+        assert (report["parameters"]["value"], report["active"]["value"]) == (total, active)
+        assert "experts_per_token" in report["active"]["fields"]
+        assert "experts_per_token" not in report["parameters"]["fields"]
     elif form in ("text", "latex"):
         assert f"= {total}" in written
         assert f"= {active}" in written
@@ -389,8 +389,8 @@ def test_experts_have_both_totals_and_both_formulas(form: str) -> None:
 
 
 def test_json_has_everything() -> None:
-    told = json.loads(closed_form(weighing(EXPERTS), "json", by="component"))
-    assert list(told) == [
+    report = json.loads(closed_form(weighing(EXPERTS), "json", by="component"))
+    assert list(report) == [
         *(
             "model",
             "family",
@@ -405,13 +405,16 @@ def test_json_has_everything() -> None:
         ),
         *("needed", "evidence"),
     ]
-    assert sum(line["value"] for line in told["components"].values()) == told["parameters"]["value"]
-    fields = {size["field"]: size["value"] for size in told["sizes"]}
-    loops = {name: loop["value"] for name, loop in told["loops"].items()}
-    for line in (told["parameters"], told["active"], *told["components"].values()):
+    assert (
+        sum(line["value"] for line in report["components"].values())
+        == report["parameters"]["value"]
+    )
+    fields = {size["field"]: size["value"] for size in report["sizes"]}
+    loops = {name: loop["value"] for name, loop in report["loops"].items()}
+    for line in (report["parameters"], report["active"], *report["components"].values()):
         assert evaluate(parse(line["fields"]), {**fields, **loops}) == line["value"]
-    assert told["loops"]["n_1"]["fields"] == 'count(kinds[i] == "full" for i in range(layers))'
-    assert told["decided"]["kinds"] == ["slide", "slide", "full", "slide", "slide"]
+    assert report["loops"]["n_1"]["fields"] == 'count(kinds[i] == "full" for i in range(layers))'
+    assert report["decided"]["kinds"] == ["slide", "slide", "full", "slide", "slide"]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -574,14 +577,16 @@ def test_a_weighing_of_experts_has_the_active_parameters_too(lang: str) -> None:
     found = weighing(EXPERTS)
     active = found.ledger.active
     assert found.to_dict()["active"] == active
-    said = data.read_toml(f"words/{lang}.toml")["active"]
+    label = data.read_toml(f"words/{lang}.toml")["active"]
     for by in ("component", "tensor"):
-        assert re.search(rf"^{said} +{active}\b", found.text(lang, by=by), re.MULTILINE)
-        assert re.search(rf"^\| {said} \|.* {active} \|", found.markdown(lang, by=by), re.MULTILINE)
-    assert said in found.html(lang=lang)
+        assert re.search(rf"^{label} +{active}\b", found.text(lang, by=by), re.MULTILINE)
+        assert re.search(
+            rf"^\| {label} \|.* {active} \|", found.markdown(lang, by=by), re.MULTILINE
+        )
+    assert label in found.html(lang=lang)
     dense = weighing()
     assert "active" not in dense.to_dict()
-    assert said not in dense.text(lang=lang) + dense.markdown(lang=lang) + dense.html(lang=lang)
+    assert label not in dense.text(lang=lang) + dense.markdown(lang=lang) + dense.html(lang=lang)
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

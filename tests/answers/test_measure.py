@@ -57,10 +57,10 @@ def by_name(found: Measurement) -> dict[str, Quantity]:
 def test_predictions_agree_with_measurements(
     attention: str, fields: dict[str, Any], dtype: str, *, ours: bool
 ) -> None:
-    wish = MeasureRequest(
+    question = MeasureRequest(
         "bert", None, {**TINY, **fields}, None, 3, 17, train=True, attention=attention, dtype=dtype
     )
-    found = by_name(measure(wish._replace(ours=ours)))
+    found = by_name(measure(question._replace(ours=ours)))
     assert list(found) == list(NAMES)
     assert [found[name].ratio for name in EXACT] == [1] * 5
     assert found["peak_bytes"].ratio == pytest.approx(1, abs=0.2)
@@ -78,10 +78,12 @@ def test_a_head_is_predicted_too(class_name: str, *, ours: bool) -> None:
 
 
 def test_forward_alone_saves_without_dropout_and_goes_nowhere_backward() -> None:
-    wish = MeasureRequest("bert", fields=TINY, batch=2, sequence=9)
-    forward, backward = (by_name(measure(wish._replace(train=train))) for train in (False, True))
+    question = MeasureRequest("bert", fields=TINY, batch=2, sequence=9)
+    forward, backward = (
+        by_name(measure(question._replace(train=train))) for train in (False, True)
+    )
     assert forward["backward_matmul_flops"][1:] == (None, None)
-    without = by_name(measure(wish._replace(train=True, fields={**TINY, **NO_DROPOUT})))
+    without = by_name(measure(question._replace(train=True, fields={**TINY, **NO_DROPOUT})))
     assert forward["saved_for_backward_bytes"] == without["saved_for_backward_bytes"]
     assert (
         forward["saved_for_backward_bytes"].measured < backward["saved_for_backward_bytes"].measured
@@ -145,7 +147,7 @@ def test_both_languages_say_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "message"),
+    ("question", "message"),
     [
         (
             MeasureRequest("bert", batch=0),
@@ -162,9 +164,9 @@ def test_both_languages_say_the_same() -> None:
         (MeasureRequest("bert", device="tpu"), "no such device (device = 'tpu')"),
     ],
 )
-def test_an_impossible_run_is_refused(wish: MeasureRequest, message: str) -> None:
+def test_an_impossible_run_is_refused(question: MeasureRequest, message: str) -> None:
     with pytest.raises(UsageError) as error:
-        measure(wish)
+        measure(question)
     assert message in str(error.value)
 
 
@@ -181,13 +183,13 @@ def test_unknown_models_are_refused() -> None:
 
 def test_a_model_larger_than_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "_free_bytes", lambda: 10_000)
-    wish = MeasureRequest("bert", fields=TINY, sequence=8)
+    question = MeasureRequest("bert", fields=TINY, sequence=8)
     with pytest.raises(
         ModelError,
         match=r"does not fit into free memory \(needed = '.* KiB', free = '9.77 KiB'\)",
     ):
-        measure(wish)
-    assert measure(wish._replace(force=True)).quantities
+        measure(question)
+    assert measure(question._replace(force=True)).quantities
 
 
 def test_code_that_raises_is_one_message() -> None:

@@ -172,7 +172,7 @@ EYES = blueprint(
 ALL = {raw["family"]: raw for raw in (EXPERTS, LATENT, TWO, STATE, EYES)}
 
 
-def told(raw: dict[str, Any], lang: str = "en", class_name: str = "Base", **fields: int) -> str:
+def article(raw: dict[str, Any], lang: str = "en", class_name: str = "Base", **fields: int) -> str:
     """Return an article on one line, so that line breaks do not hide a sentence."""
     return " ".join(written(raw, lang, class_name, **fields).split())
 
@@ -200,7 +200,7 @@ def test_every_chain_holds_and_the_last_is_the_total(family: str, lang: str) -> 
 
 @pytest.mark.parametrize("family", ALL)
 def test_both_languages_give_the_same_numbers(family: str) -> None:
-    english, chinese = (told(ALL[family], lang) for lang in LANGUAGES)
+    english, chinese = (article(ALL[family], lang) for lang in LANGUAGES)
     assert [n for n in integers(english) if n > 24] == [n for n in integers(chinese) if n > 24]
 
 
@@ -216,53 +216,53 @@ def test_a_sentence_has_the_same_sizes_and_shapes_in_both_languages() -> None:
 
 def sentences(lang: str) -> list[dict[str, Any]]:
     """Return a copy of every sentence that can have conditions."""
-    said = data.read_toml(f"words/explain.{lang}.toml")
+    texts = data.read_toml(f"words/explain.{lang}.toml")
     found = [
-        *said["pitfall"],
-        *(sentence for section in said["section"] for sentence in section["say"]),
+        *texts["pitfall"],
+        *(sentence for section in texts["section"] for sentence in section["say"]),
     ]
     return [
         dict(sentence)
         for sentence in [
             *found,
-            *(s for name in said["component"] for s in said["component"][name]),
+            *(s for name in texts["component"] for s in texts["component"][name]),
         ]
     ]
 
 
 def test_a_mixture_of_experts_has_a_total_and_active_parameters() -> None:
-    text, weighing = told(EXPERTS), weighed(EXPERTS)
+    text, weighing = article(EXPERTS), weighed(EXPERTS)
     assert f"so it passes through {weighing.ledger.active:,} parameters" in text
     assert "gives each of the E experts a score, and the 2 experts with the highest scores" in text
     assert "gate and up together E × 2F × H, down E × H × F" in text
     assert "each key-value head serves 2 query heads" in text
     together = "A heads together have A·D = 12 numbers, which need not equal the hidden size of 8"
     assert together in text
-    assert "so it passes through" not in told(EXPERTS, num_experts_per_tok=6)
+    assert "so it passes through" not in article(EXPERTS, num_experts_per_tok=6)
 
 
 def test_key_and_value_of_as_many_heads_as_the_query_are_not_called_fewer() -> None:
-    text = told(EXPERTS, num_key_value_heads=4)
+    text = article(EXPERTS, num_key_value_heads=4)
     assert "grouped-query" not in text
     assert "Query, key and value are linear maps: A·D × H, A_kv·D × H and A_kv·D × H." in text
 
 
 def test_a_tied_output_is_shown_and_not_counted_again() -> None:
-    text = told(EXPERTS, class_name="Head")
+    text = article(EXPERTS, class_name="Head")
     assert "Its weight is tied: it is the token embedding itself" in text
     assert "is the token embedding. Counting it twice makes the total 400 too high." in text
     assert "lm_head.weight V × H (shared)" in text
 
 
 def test_latent_attention_is_explained_by_compression_and_expansion() -> None:
-    text = told(LATENT)
+    text = article(LATENT)
     assert "One matrix, (R_kv + D_r) × H, compresses each token into R_kv numbers" in text
     assert "The query has no bottleneck: (A·D_n + A·D_r) × H." in text
     assert "Three matrices, not two: gate and up, F × H each" in text
 
 
 def test_an_encoder_and_a_decoder_have_their_own_sections_and_letters() -> None:
-    text = told(TWO)
+    text = article(TWO)
     for heading in ("Encoder: layers", "Decoder: embeddings", "Decoder: layers"):
         assert heading in text
     assert "The L_e layers are alike" in text
@@ -272,21 +272,21 @@ def test_an_encoder_and_a_decoder_have_their_own_sections_and_letters() -> None:
 
 
 def test_one_part_alone_is_the_model() -> None:
-    assert "Encoder" not in told(STATE)
-    assert "Encoder:" not in told(
+    assert "Encoder" not in article(STATE)
+    assert "Encoder:" not in article(
         {**TWO, "tensors": {n: d for n, d in TWO["tensors"].items() if n.startswith("encoder")}}
     )
 
 
 def test_a_state_space_model_is_explained_without_attention() -> None:
-    text = told(STATE)
+    text = article(STATE)
     assert "The input projection, 2·inner × H, produces two streams" in text
     assert "The decay rates of the state" in text
     assert "rotation" not in text
 
 
 def test_a_vision_model_has_parts_with_different_letters() -> None:
-    text = told(EYES)
+    text = article(EYES)
     assert "Vision encoder: embeddings" in text
     assert "Language model: layers" in text
     assert "Its shape is outputs × channels × patch sides: H_v × c × p × p" in text
@@ -309,9 +309,9 @@ def test_one_of_several_exclusive_sentences_is_written() -> None:
     teller, entries = Teller(weighing.ledger), weighing.ledger.entries
     sentences = [
         {"text": "a", "has": ["attention"]},
-        {"else": True, "text": "b", "name": "told"},
+        {"else": True, "text": "b", "name": "first"},
         {"else": True, "text": "c"},
-        {"text": "d", "unless": "told"},
+        {"text": "d", "unless": "first"},
         {"text": "e {shape[ssm.d]}", "lacks": ["attention"]},
         {"text": "f {shape[ssm]}"},
     ]

@@ -424,9 +424,9 @@ def test_the_dict_is_json_and_adds_up():
 def test_the_html_is_well_formed_and_says_what_the_text_says():
     found = tree("bert-base-chinese", fields={"add_cross_attention": True, "is_decoder": True})
     element = ET.fromstring(found.html())  # noqa: S314  # of our own making
-    said = spaced("".join(element.itertext()))
+    shown = spaced("".join(element.itertext()))
     for line in found.text().partition("\n\n")[0].splitlines():
-        assert spaced(line) in said
+        assert spaced(line) in shown
     opening = [
         path
         for path, kind, _ in found.named_modules()

@@ -71,7 +71,7 @@ def in_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
 
 
-def said(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+def output_of(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """Return everything that a command prints."""
     with contextlib.suppress(SystemExit):
         main(words)
@@ -91,16 +91,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def test_an_answer_about_a_model(
     command: str, family: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert english_in(said([command, family], capsys)) == []
+    assert english_in(output_of([command, family], capsys)) == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_of_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert english_in(said([command, "--help"], capsys)) == []
+    assert english_in(output_of([command, "--help"], capsys)) == []
 
 
 def test_the_help_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
-    assert english_in(said(["--help"], capsys)) == []
+    assert english_in(output_of(["--help"], capsys)) == []
 
 
 def texts_of_help() -> Iterator[str]:
@@ -133,7 +133,7 @@ CONFIG: dict[str, Any] = {
 def test_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(CONFIG), encoding="utf-8")
-    printed = said([str(path)], capsys)
+    printed = output_of([str(path)], capsys)
     assert "注：" in printed
     assert english_in(printed) == []
 
@@ -167,7 +167,7 @@ WRONG = [
 
 @pytest.mark.parametrize("words", WRONG, ids=" ".join)
 def test_errors_and_short_answers(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert english_in(said(words, capsys)) == []
+    assert english_in(output_of(words, capsys)) == []
 
 
 def test_answers_about_a_checkpoint(
@@ -180,7 +180,7 @@ def test_answers_about_a_checkpoint(
         ["verify", "bert-base-chinese", "model.safetensors"],
         ["guess", "model.safetensors"],
     ):
-        assert english_in(said(words, capsys)) == [], words
+        assert english_in(output_of(words, capsys)) == [], words
 
 
 ARTICLE = """\
@@ -193,7 +193,7 @@ The feed-forward network: 12 * (8 * 768 * 768 + 5 * 768) = 56,669,184
 def test_an_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "article.txt"
     path.write_text(ARTICLE, encoding="utf-8")
-    quoted = said(["audit", str(path)], capsys)
+    quoted = output_of(["audit", str(path)], capsys)
     for line in ARTICLE.splitlines():  # the article is in English itself
         for words in WORDS.findall(line):
             quoted = quoted.replace(words, "§")

@@ -62,15 +62,15 @@ TRUTH = [
 
 @pytest.mark.parametrize(("model", "class_name", "parameters"), TRUTH)
 def test_a_published_total_is_recognised(run, model: str, class_name: str, parameters: int) -> None:
-    said = run("weigh", model, "--class", class_name)
-    assert (said.status, said.err) == (0, "")
-    (total,) = [line for line in said.out.splitlines() if line.startswith("total ")]
+    result = run("weigh", model, "--class", class_name)
+    assert (result.status, result.err) == (0, "")
+    (total,) = [line for line in result.out.splitlines() if line.startswith("total ")]
     assert f" {parameters:,} " in total
     assert json.loads(run(model, "--class", class_name, "--json").out)["parameters"] == parameters
 
 
 def test_a_classifier_of_14_labels_on_the_chinese_vocabulary_has_its_published_total(run) -> None:
-    said = run(
+    result = run(
         "bert-base-chinese",
         "--class",
         "BertForSequenceClassification",
@@ -78,7 +78,7 @@ def test_a_classifier_of_14_labels_on_the_chinese_vocabulary_has_its_published_t
         "num_labels=14",
         "--json",
     )
-    found = json.loads(said.out)
+    found = json.loads(result.out)
     assert found["parameters"] == 102_278_414
     assert found["classes"] == {
         "BertModel": 102_267_648,
@@ -100,9 +100,9 @@ def test_a_model_alone_is_weighed(run) -> None:
 
 
 def test_json_has_everything(run) -> None:
-    said = run("weigh", "bert-base-chinese", "--json")
-    found = json.loads(said.out)
-    assert (said.status, said.err) == (0, "")
+    result = run("weigh", "bert-base-chinese", "--json")
+    found = json.loads(result.out)
+    assert (result.status, result.err) == (0, "")
     assert (found["family"], found["class"], found["parameters"]) == ("bert", "BertModel", CHINESE)
     assert (found["dtype"], found["bytes"]) == ("F32", 4 * CHINESE)
     assert found["rows"][0] == {
@@ -173,16 +173,16 @@ def test_a_terminal_of_80_columns_shows_a_weighing(
 
 
 def test_the_forms_exclude_each_other(run) -> None:
-    said = run("bert", "--json", "--csv")
-    assert (said.status, said.out) == (2, "")
-    assert "not allowed with argument" in said.err
+    result = run("bert", "--json", "--csv")
+    assert (result.status, result.out) == (2, "")
+    assert "not allowed with argument" in result.err
 
 
 # Options
 
 
 def test_fields_are_set_from_json_or_text(run) -> None:
-    said = run(
+    result = run(
         "bert",
         "--set",
         "num_hidden_layers=2",
@@ -192,25 +192,25 @@ def test_fields_are_set_from_json_or_text(run) -> None:
         "pad_token_id=null",
         "--json",
     )
-    found = json.loads(said.out)
+    found = json.loads(result.out)
     assert (found["config"]["num_hidden_layers"], found["config"]["pad_token_id"]) == (2, 0)
     assert found["fields"]["hidden_act"].startswith("changes no shape: ")
 
 
 @pytest.mark.parametrize("value", ["hidden_size", "=5", ""])
 def test_a_field_is_set_to_something(run, value: str) -> None:
-    said = run("bert", "--set", value)
-    assert (said.status, said.out) == (2, "")
-    assert "--set takes FIELD=VALUE" in said.err
+    result = run("bert", "--set", value)
+    assert (result.status, result.out) == (2, "")
+    assert "--set takes FIELD=VALUE" in result.err
 
 
 @pytest.mark.parametrize("value", ["8", "24.0", "true", "x"])
 def test_a_field_set_twice_to_two_values_is_refused(run, value: str) -> None:
-    said = run(
+    result = run(
         "bert", "--set", "hidden_size=24", "--set", "num_labels=3", "--set", f"hidden_size={value}"
     )
-    assert (said.status, said.out) == (2, "")
-    assert said.err == (
+    assert (result.status, result.out) == (2, "")
+    assert result.err == (
         "weighbridge: --set gives hidden_size twice "
         f"(first = 'hidden_size=24', then = 'hidden_size={value}'). Keep one of the two.\n"
     )
@@ -223,9 +223,9 @@ def test_a_field_may_be_set_twice_to_one_value(run) -> None:
 
 
 def test_a_misspelled_field_is_refused(run) -> None:
-    said = run("bert", "--set", "hiden_size=24")
-    assert (said.status, said.out) == (2, "")
-    assert said.err == "weighbridge: bert has no field hiden_size. Did you mean hidden_size?\n"
+    result = run("bert", "--set", "hiden_size=24")
+    assert (result.status, result.out) == (2, "")
+    assert result.err == "weighbridge: bert has no field hiden_size. Did you mean hidden_size?\n"
 
 
 @pytest.mark.parametrize(
@@ -238,24 +238,26 @@ def test_bytes_are_counted_in_the_dtype_that_is_asked_for(run, dtype: str, bits:
 
 
 def test_an_unknown_dtype_is_refused(run) -> None:
-    said = run("bert", "--dtype", "float33")
-    assert (said.status, said.out) == (2, "")
-    assert said.err.startswith("weighbridge: no such dtype (dtype = 'float33'). Use one of BF16, ")
+    result = run("bert", "--dtype", "float33")
+    assert (result.status, result.out) == (2, "")
+    assert result.err.startswith(
+        "weighbridge: no such dtype (dtype = 'float33'). Use one of BF16, "
+    )
 
 
 def test_an_unknown_class_is_refused_with_the_nearest(run) -> None:
-    said = run("bert", "--class", "BertForMaskdLM")
-    assert (said.status, said.out) == (2, "")
-    assert "Did you mean BertForMaskedLM?" in said.err
+    result = run("bert", "--class", "BertForMaskdLM")
+    assert (result.status, result.out) == (2, "")
+    assert "Did you mean BertForMaskedLM?" in result.err
 
 
 def test_an_unknown_field_is_a_note_or_strictly_refused(run, tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text('{"model_type": "bert", "hiden_size": 24}')
-    said = run(str(config))
-    assert said.status == 0
-    assert f"{109_482_240:,}" in said.out
-    assert said.err.startswith(
+    result = run(str(config))
+    assert result.status == 0
+    assert f"{109_482_240:,}" in result.out
+    assert result.err.startswith(
         f"weighbridge: note: {config}: unknown field hiden_size = 24; did you mean "
     )
     assert run(str(config), "--strict")[:2] == (2, "")
@@ -274,11 +276,11 @@ def test_an_unknown_field_is_a_note_or_strictly_refused(run, tmp_path: Path) -> 
     ],
 )
 def test_a_wrong_command_line_exits_with_2(run, arguments: tuple[str, ...]) -> None:
-    said = run(*arguments)
-    assert (said.status, said.out) == (2, "")
-    assert said.err.startswith("weighbridge: ")
-    assert said.err.count("\n") == 1
-    assert "--help`" in said.err
+    result = run(*arguments)
+    assert (result.status, result.out) == (2, "")
+    assert result.err.startswith("weighbridge: ")
+    assert result.err.count("\n") == 1
+    assert "--help`" in result.err
 
 
 def test_the_choices_are_the_librarys(run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,24 +294,24 @@ def test_the_choices_are_the_librarys(run, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_models_are_listed_with_their_total_in_80_columns(run) -> None:
-    said = run("models")
-    lines = said.out.splitlines()
-    assert (said.status, said.err) == (0, "")
+    result = run("models")
+    lines = result.out.splitlines()
+    assert (result.status, result.err) == (0, "")
     assert sum("/" in line for line in lines) == len(weighbridge.released())
     assert ["google-bert/bert-base-chinese", "102,267,648"] in [line.split() for line in lines]
     assert max(map(len, lines)) <= 80
 
 
 def test_a_misspelt_command_is_not_taken_for_a_model(run) -> None:
-    said = run("weihg", "bert")
-    assert (said.status, said.out) == (2, "")
-    assert "there is no command `weihg`. Did you mean `weigh`?" in said.err
+    result = run("weihg", "bert")
+    assert (result.status, result.out) == (2, "")
+    assert "there is no command `weihg`. Did you mean `weigh`?" in result.err
 
 
 def test_an_unknown_option_is_named(run) -> None:
-    said = run("tree", "bert", "--jsn")
-    assert (said.status, said.out) == (2, "")
-    assert said.err == "weighbridge: there is no option --jsn. See `weighbridge tree --help`.\n"
+    result = run("tree", "bert", "--jsn")
+    assert (result.status, result.out) == (2, "")
+    assert result.err == "weighbridge: there is no option --jsn. See `weighbridge tree --help`.\n"
 
 
 def test_options_may_stand_before_the_model(run) -> None:
@@ -320,9 +322,9 @@ def test_a_terminal_gets_no_control_character_from_a_path(run, tmp_path: Path) -
     path = tmp_path / "\x1b[31m\nred.json"
     path.write_text('{"model_type": "bert", "x": 1}')
     for command in ("weigh", "tree", "explain"):
-        said = run(command, str(path))
-        assert said.status == 0
-        assert "\x1b" not in said.out + said.err
+        result = run(command, str(path))
+        assert result.status == 0
+        assert "\x1b" not in result.out + result.err
 
 
 def test_markdown_escapes_what_comes_from_outside(run, tmp_path: Path) -> None:
@@ -355,9 +357,9 @@ def test_models_are_those_whose_name_holds_a_part(run) -> None:
 
 
 def test_a_part_that_matches_no_name_is_refused(run) -> None:
-    said = run("models", "gpt9")
-    assert (said.status, said.out) == (2, "")
-    assert said.err == (
+    result = run("models", "gpt9")
+    assert (result.status, result.out) == (2, "")
+    assert result.err == (
         "weighbridge: no model has this in its name (part = 'gpt9'). "
         "Leave it out to list all models.\n"
     )
@@ -463,21 +465,21 @@ def test_an_answer_that_cannot_be_written_exits_with_2(
             [sys.executable, "-m", "weighbridge", *arguments],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment,
         )  # fmt: skip
-    said = (
+    result = (
         "weighbridge: stdout: cannot be written: No space left on device."
         " Send it where it can be written.\n"
     )
-    assert (done.returncode, done.stderr) == (2, said)
+    assert (done.returncode, done.stderr) == (2, result)
 
 
 @pytest.mark.parametrize("arguments", ANSWERS, ids=" ".join)
 def test_a_stdout_that_is_closed_exits_with_2(arguments: tuple[str, ...]) -> None:
     done = closing(">&-", *arguments)
-    said = (
+    result = (
         "weighbridge: stdout: cannot be written: Bad file descriptor."
         " Send it where it can be written.\n"
     )
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", result)
 
 
 @pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full"])

@@ -10,7 +10,7 @@ from weighbridge.cli.commands import COMMANDS
 from weighbridge.cli.wrong_turns import commands_near
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def error_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert main(words) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -49,7 +49,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_a_word_that_is_not_a_command_is_answered_with_similar_ones(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
 ) -> None:
-    assert said(capsys, *words) == message
+    assert error_of(capsys, *words) == message
 
 
 @pytest.mark.parametrize(
@@ -71,18 +71,18 @@ def test_the_words_of_a_name_need_no_quotes(
 def test_words_that_begin_several_names_are_answered_with_these(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert said(capsys, "qwen", "3").startswith("'qwen 3': several models fit this name")
-    assert said(capsys, "no", "such").startswith("'no such': no model, family or file")
+    assert error_of(capsys, "qwen", "3").startswith("'qwen 3': several models fit this name")
+    assert error_of(capsys, "no", "such").startswith("'no such': no model, family or file")
 
 
 def test_words_that_several_models_have_name_them(capsys: pytest.CaptureFixture[str]) -> None:
-    message = said(capsys, "mistral", "7b")
+    message = error_of(capsys, "mistral", "7b")
     assert message.startswith("'mistral 7b': several models fit this name. Did you mean mistralai/")
 
 
 def test_a_word_near_no_command_is_a_name(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no model, family or file has this name" in said(capsys, "colourless")
-    assert "no model, family or file has this name" in said(capsys, "weigh", "memory")
+    assert "no model, family or file has this name" in error_of(capsys, "colourless")
+    assert "no model, family or file has this name" in error_of(capsys, "weigh", "memory")
 
 
 def test_a_model_that_exists_is_weighed_whatever_it_resembles() -> None:

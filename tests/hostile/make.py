@@ -187,7 +187,7 @@ def block(
     offset: int = 0,
     rank: int | None = None,
 ) -> bytes:
-    """Return what a header says of one tensor: 2 elements of F32 unless told."""
+    """Return what a header says of one tensor: 2 elements of F32 by default."""
     sizes_ = struct.pack(f"<{len(sizes)}Q", *sizes)
     return (
         text(name)
@@ -370,7 +370,7 @@ def rebuilt(
     shape: Sequence[int] = (2,),
     strides: Sequence[int] = (1,),
 ) -> bytes:
-    """Return a pickle of a dict with one tensor, of 2 elements of F32 unless told."""
+    """Return a pickle of a dict with one tensor, of 2 elements of F32 by default."""
     sizes = b"(" + b"".join(map(whole, shape)) + b"t(" + b"".join(map(whole, strides)) + b"t"
     held = (
         b"("
@@ -523,7 +523,7 @@ def initializer(
     dims: Sequence[int] = (2,),
     data: bytes | None = bytes(8),
 ) -> bytes:
-    """Return a tensor: 2 elements of F32 unless told."""
+    """Return a tensor: 2 elements of F32 by default."""
     sizes = b"".join(field(1, size) for size in dims)
     return (
         sizes
@@ -582,7 +582,7 @@ def npy(
     version: int = 1,
     length: int | None = None,
 ) -> bytes:
-    """Return an array's file: 2 elements of F32 unless told."""
+    """Return an array's file: 2 elements of F32 by default."""
     lengths = struct.pack("<H" if version == 1 else "<I", len(told) if length is None else length)
     return b"\x93NUMPY" + bytes([version, 0]) + lengths + told.encode() + bytes(data)
 
@@ -689,7 +689,7 @@ def saved_as(
     shard: int = 0,
     more: bytes = b"",
 ) -> bytes:
-    """Return what an index says of a tensor: 2 elements of F32 unless told."""
+    """Return an index entry for a tensor: 2 elements of F32 by default."""
     sizes = b"".join(field(2, field(1, each) if each else b"") for each in shape)
     places = b"".join(
         field(number, value) for number, value in ((3, shard), (4, offset), (5, size)) if value

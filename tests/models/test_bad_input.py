@@ -47,14 +47,14 @@ def weigh(folder: Path, *arguments: str | bytes, stdin: bytes = b"") -> Ended:
     return Ended(status, done.stdout.decode(), done.stderr.decode(), peak_bytes)
 
 
-def assert_refused(ended: Ended, said: str) -> None:
+def assert_refused(ended: Ended, message: str) -> None:
     assert ended.status == 2
     assert ended.stdout == ""
     assert ended.stderr.startswith("weighbridge: ")
     assert ended.stderr.endswith("\n")
     assert ended.stderr[:-1].isprintable(), "one line of printable characters"
     assert len(ended.stderr) < 1000
-    assert said in ended.stderr
+    assert message in ended.stderr
     assert "Traceback (most" not in ended.stderr
     assert ended.peak_bytes < 100 * MIB
 
@@ -129,15 +129,15 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_file_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
-    text, said = BAD[name]
+    text, message = BAD[name]
     (tmp_path / "config.json").write_bytes(text)
-    assert_refused(weigh(tmp_path, "config.json"), said)
+    assert_refused(weigh(tmp_path, "config.json"), message)
 
 
 @pytest.mark.parametrize("name", ["zero", "not JSON", "an empty file", "binary junk", "17 MiB"])
 def test_a_bad_config_on_standard_input_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
-    text, said = BAD[name]
-    assert_refused(weigh(tmp_path, "-", stdin=text), said)
+    text, message = BAD[name]
+    assert_refused(weigh(tmp_path, "-", stdin=text), message)
 
 
 def test_a_pipe_without_a_writer_is_not_waited_for(tmp_path: Path) -> None:

@@ -59,8 +59,8 @@ def total(model: Model, class_name: str = "BertModel") -> int:
 def test_a_released_model_is_found_by_every_name_it_has_in_any_case(seed: str) -> None:
     drawn = random.Random(seed)  # noqa: S311
     for name in drawn.sample(sorted(CATALOGUE), 60):
-        for said in (name, name.rpartition("/")[2], *CATALOGUE[name].get("aliases", ())):
-            for spelled in (said, said.upper(), said.lower()):
+        for known_name in (name, name.rpartition("/")[2], *CATALOGUE[name].get("aliases", ())):
+            for spelled in (known_name, known_name.upper(), known_name.lower()):
                 if not blueprint.is_family(spelled):  # a family goes before a release
                     assert find(spelled).where == name, spelled
 
@@ -168,8 +168,8 @@ def test_an_unfamiliar_name_is_answered_with_where_to_look(name: str) -> None:
 @example("~\0")
 @example("./\0")
 def test_any_text_is_found_or_refused_in_one_line(name: str) -> None:
-    said = answer(lambda: find(name).where if name != "-" else name)
-    assert said.isprintable()
+    message = answer(lambda: find(name).where if name != "-" else name)
+    assert message.isprintable()
 
 
 def test_a_family_is_its_defaults() -> None:
@@ -280,13 +280,13 @@ def test_any_object_is_read_as_it_was_written(config: dict[str, Any]) -> None:
 @unhurried
 @given(st.binary() | st.text().map(str.encode))
 def test_any_bytes_are_an_object_or_refused(found: bytes) -> None:
-    said = answer(lambda: type(parse_config(found, "config.json")).__name__)
-    assert said == "dict" or said.startswith("config.json: is not ")
-    assert said.isprintable()
+    message = answer(lambda: type(parse_config(found, "config.json")).__name__)
+    assert message == "dict" or message.startswith("config.json: is not ")
+    assert message.isprintable()
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (b"", "is not JSON: "),
         (b"{", "is not JSON: "),
@@ -300,8 +300,8 @@ def test_any_bytes_are_an_object_or_refused(found: bytes) -> None:
         (b'{"b": {"a": 1, "a": null}}', r"gives 'a' twice \(first = 1, then = null\)"),
     ],
 )
-def test_anything_but_a_config_is_refused_by_its_kind(text: bytes, said: str) -> None:
-    with pytest.raises(ConfigError, match=f"config.json: {said}"):
+def test_anything_but_a_config_is_refused_by_its_kind(text: bytes, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"config.json: {message}"):
         parse_config(text, "config.json")
 
 
@@ -384,7 +384,7 @@ def test_null_leaves_out_a_field_that_follows_from_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "labels"),
+    ("label_fields", "labels"),
     [
         ({}, 2),
         ({"num_labels": 5}, 5),
@@ -395,11 +395,13 @@ def test_null_leaves_out_a_field_that_follows_from_others() -> None:
         ({"id2label": None}, 2),
     ],
 )
-def test_the_labels_are_counted_as_the_reference_does(said: dict[str, Any], labels: int) -> None:
+def test_the_labels_are_counted_as_the_reference_does(
+    label_fields: dict[str, Any], labels: int
+) -> None:
     from transformers import BertConfig
 
-    assert BertConfig(**json.loads(json.dumps(said))).num_labels == labels
-    assert find(bert(**said)).fields["num_labels"] == labels
+    assert BertConfig(**json.loads(json.dumps(label_fields))).num_labels == labels
+    assert find(bert(**label_fields)).fields["num_labels"] == labels
 
 
 def test_a_head_must_have_labels() -> None:
@@ -731,7 +733,7 @@ def test_a_config_is_read_as_the_reference_reads_it(
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         (
             {"text_config": 5},
@@ -821,13 +823,13 @@ def test_a_config_is_read_as_the_reference_reads_it(
     ],
 )
 def test_fields_outside_the_region_are_reported(
-    nested: Callable[..., Model], config: dict[str, Any], said: str
+    nested: Callable[..., Model], config: dict[str, Any], message: str
 ) -> None:
     def question() -> str:
         return nested(**config).where * 0
 
-    assert answer(question).removeprefix("the config: ").startswith(said)
-    assert bool(answer(question)) == bool(said)
+    assert answer(question).removeprefix("the config: ").startswith(message)
+    assert bool(answer(question)) == bool(message)
 
 
 def test_fields_of_sub_configs_are_accounted_for_under_their_dotted_names(

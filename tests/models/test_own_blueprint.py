@@ -152,7 +152,7 @@ BAD: dict[str, tuple[Callable[[], None], str]] = {
 def test_any_content_of_the_file_is_one_line(
     case: str, mine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spoil, said = BAD[case]
+    spoil, message = BAD[case]
     spoil()
     for arguments in (["mine.toml"], ["bert", "--blueprint", "mine.toml"]):
         assert main(("weigh", *arguments)) == 2
@@ -161,7 +161,7 @@ def test_any_content_of_the_file_is_one_line(
         assert err.startswith("weighbridge: mine.toml: ")
         assert err[:-1].isprintable()
         assert len(err) < 500
-        assert said in err
+        assert message in err
 
 
 def test_a_blueprint_is_a_path() -> None:

@@ -71,9 +71,9 @@ def test_a_pipeline_names_its_parts_with_their_paths(tmp_path: Path) -> None:
 def test_an_adapter_names_its_base_model(tmp_path: Path) -> None:
     path = folder(tmp_path / "lora", "adapter_config.json", ADAPTER)
     write(tmp_path / "lora" / "adapter_model.safetensors", {"a.lora_A.weight": ("F32", (2, 3))})
-    said = message(path)
-    assert "is a PEFT adapter (LORA) for the base model meta-llama/Llama-2-7b-hf" in said
-    assert "`weighbridge weigh meta-llama/Llama-2-7b-hf`" in said
+    error = message(path)
+    assert "is a PEFT adapter (LORA) for the base model meta-llama/Llama-2-7b-hf" in error
+    assert "`weighbridge weigh meta-llama/Llama-2-7b-hf`" in error
     for question in (wb.guess, lambda adapter: wb.verify("bert", adapter)):
         with pytest.raises(CheckpointError, match="is a PEFT adapter"):
             question(path)
@@ -96,9 +96,9 @@ def test_an_adapter_without_a_base_model_is_named_too(tmp_path: Path) -> None:
 def test_a_config_of_another_library_names_it(tmp_path: Path, config: Any, what: str) -> None:
     path = folder(tmp_path / "other", "config.json", config)
     write(tmp_path / "other" / "model.safetensors", {"conv1.weight": ("F32", (2, 3))})
-    for said in (message(path), message(config)):
-        assert what in said
-        assert "`weighbridge inspect " in said
+    for error in (message(path), message(config)):
+        assert what in error
+        assert "`weighbridge inspect " in error
     with pytest.raises(CheckpointError, match="foreign: is a "):
         wb.guess(path)
     assert wb.inspect(path).to_dict()["tensors"]
@@ -106,12 +106,12 @@ def test_a_config_of_another_library_names_it(tmp_path: Path, config: Any, what:
 
 def test_code_of_its_own_is_named_and_not_run(tmp_path: Path) -> None:
     path = folder(tmp_path / "own", "config.json", OWN_CODE)
-    said = message(path)
-    assert "the model_type frobnicator has its own code (modeling_frob.FrobForCausalLM)" in said
-    assert "which weighbridge does not run" in said
+    error = message(path)
+    assert "the model_type frobnicator has its own code (modeling_frob.FrobForCausalLM)" in error
+    assert "which weighbridge does not run" in error
     derive = "`weighbridge derive modeling_frob:FrobForCausalLM --config configuration_frob:FrobC"
-    assert derive in said
-    assert f"`weighbridge inspect {path}`" in said
+    assert derive in error
+    assert f"`weighbridge inspect {path}`" in error
 
 
 def test_a_known_family_is_weighed_whatever_code_came_with_it() -> None:
@@ -164,8 +164,8 @@ def test_an_adapter_at_an_address_is_known_too() -> None:
 
 def test_a_config_without_a_family_is_not_sent_to_an_arbitrary_one() -> None:
     assert "--set model_type=llama." in message_of_config({"architectures": ["LlamaForCausalLM"]})
-    said = message_of_config({"hidden_size": 3})
-    assert "--set model_type=FAMILY; `weighbridge families` lists them" in said
+    error = message_of_config({"hidden_size": 3})
+    assert "--set model_type=FAMILY; `weighbridge families` lists them" in error
 
 
 def message_of_config(config: dict[str, Any]) -> str:

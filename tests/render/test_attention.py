@@ -218,12 +218,12 @@ def test_a_long_text_is_cut_and_reported(small, form, tmp_path, capsys):
         main(["attention", str(small), "it " * 80, "-o", str(path), "--layer", "1", "--head", "0"])
         == 0
     )
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert (
-        said.err
+        output.err
         == f"weighbridge: note: only the first {MOST_DRAWN} of {MOST_DRAWN + 18} tokens are drawn\n"
     )
-    assert "tokens: 64" in said.out
+    assert "tokens: 64" in output.out
 
 
 def test_labels_do_not_overlap():
@@ -292,9 +292,9 @@ BAD = [
 def test_a_file_that_cannot_be_written_is_one_message(small, name, message, tmp_path, capsys):
     (tmp_path / "folder.svg").mkdir()
     assert ask(small, f"{tmp_path}/{name}") == 2
-    said = capsys.readouterr()
-    assert message in said.err
-    assert (said.out, said.err.count("\n")) == ("", 1)
+    output = capsys.readouterr()
+    assert message in output.err
+    assert (output.out, output.err.count("\n")) == ("", 1)
     assert os.listdir(tmp_path) == ["folder.svg"]
 
 
@@ -313,9 +313,9 @@ def test_a_file_that_cannot_be_written_is_one_message(small, name, message, tmp_
 def test_a_bad_question_is_one_message(small, arguments, message, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["attention", str(small), *arguments]) == 2
-    said = capsys.readouterr()
-    assert message in said.err
-    assert (said.out, said.err.count("\n"), os.listdir(tmp_path)) == ("", 1, [])
+    output = capsys.readouterr()
+    assert message in output.err
+    assert (output.out, output.err.count("\n"), os.listdir(tmp_path)) == ("", 1, [])
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
@@ -336,8 +336,8 @@ def test_a_full_disk_leaves_the_file_as_it_was(small, tmp_path, capsys, monkeypa
 def test_the_languages_say_the_same_things():
     english, chinese = (data.read_toml(f"words/attention.{lang}.toml") for lang in LANGUAGES)
     assert english.keys() == chinese.keys()
-    for key, said in english.items():
-        found = [sorted(set(re.findall(r"\{(\w+)\}", str(of)))) for of in (said, chinese[key])]
+    for key, sentence in english.items():
+        found = [sorted(set(re.findall(r"\{(\w+)\}", str(of)))) for of in (sentence, chinese[key])]
         assert found[0] == found[1], key
 
 
