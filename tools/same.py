@@ -59,6 +59,7 @@ WORDS = {
     ),
     "lang": ("en", "zh"),
     "nothing": ("",),
+    "shell": ("bash", "zsh", "fish", "sh"),
     "family": (  # about 30, spread over the alphabet and the kinds of model
         *("albert", "bart", "bert", "big_bird", "bloom", "clip", "convnext", "dbrx", "deberta-v2"),
         *("deepseek_v3", "electra", "falcon", "gemma3", "glm4_moe", "gpt2", "gpt_neox", "jamba"),
@@ -243,6 +244,8 @@ audit {hostile:60}
 models {json}
 models bert-base {json}
 models CHINESE
+completion {shell}
+completion {shell} --lang zh
 families
 families {few:2}
 families {family:3} {json}

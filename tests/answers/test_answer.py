@@ -71,8 +71,8 @@ COMMAND_LINES = {
     "Measuring": f"measure bert --ours --seq 8 {TINY} --set=intermediate_size=40",
     "Finetuned": "finetune {texts} --from {start} --out {folder}/{lang} --steps 2 --batch 4",
 }
-# Deriving a blueprint takes minutes, and the answer is a `Message`, like that of `attention`.
-NOT_RUN = {"derive"}
+# Deriving a blueprint takes minutes. These two answer with a `Message`, as `attention` does.
+NOT_RUN = {"completion", "derive"}
 NEED_TORCH = {"run", "trace", "attention", "measure", "finetune"}
 WITHOUT_JSON = {"Article", "Data", "Message"}
 

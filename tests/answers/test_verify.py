@@ -793,7 +793,7 @@ def test_the_report_is_json_and_html(tmp_path):
     report = json.loads(json.dumps(verification.to_dict()))
     assert sum(report["counts"].values()) == len(report["differences"])
     assert report["status"] == verification.status == 1
-    assert "<b>" not in verification._repr_html_()
+    assert "<b>&" not in verification._repr_html_()
     assert repr(verification) == verification.text()
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import random
-import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import wheels
+from chinese import WORDS, english_in
 
 from weighbridge.blueprint.schema import families
 from weighbridge.cli.commands import COMMANDS, load_command
@@ -22,20 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FEW_FAMILIES = 8  # drawn by the seed of a test run; several runs cover all
-
-QUOTED = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"|\[[^\]]*\]")
-NAMES = re.compile(r"\S*[._/:=@{}\\×·+*^0-9-]\S*")
-"""Words with marks that ordinary words lack: names of tensors, fields, paths, formulas."""
-
-WORDS = re.compile(r"[A-Za-z][a-z']+(?:,? [a-z][a-z']*){2,}")
-LEFT_AS_THEY_ARE = re.compile(r"weighbridge|pip install|from transformers|for \w+ in|in range")
-
-
-def english_in(text: str) -> list[str]:
-    """Return the runs of English words in a text, except in code and names."""
-    prose = "\n".join(line for line in text.splitlines() if not line.startswith("    "))
-    prose = NAMES.sub(" § ", QUOTED.sub(" § ", prose))
-    return [run for run in WORDS.findall(prose) if not LEFT_AS_THEY_ARE.match(run)]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +99,8 @@ def texts_of_help() -> Iterator[str]:
             yield command.description
         for given in command.every_option():
             for option in given.each():
-                yield option.settings["help"]
+                if option.settings["help"] != argparse.SUPPRESS:
+                    yield option.settings["help"]
 
 
 def test_every_help_text_is_translated() -> None:

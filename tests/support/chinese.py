@@ -1,11 +1,12 @@
-"""While tests run, every error that the package raises must have a translation.
+"""Finds English in Chinese text; while tests run, every error must have a translation.
 
 It looks at errors as they are made, whichever test makes them, so that no list of messages has to
-be kept. A test that makes one without a translation fails.
+be kept. A test that makes one without a translation, or with half of one, fails.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -20,6 +21,21 @@ from weighbridge.render.messages import translation
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+
+QUOTED = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"|\[[^\]]*\]")
+NAMES = re.compile(r"\S*[._/:=@{}\\×·+*^0-9-]\S*")
+"""Words with marks that ordinary words lack: names of tensors, fields, paths, formulas."""
+
+WORDS = re.compile(r"[A-Za-z][a-z']+(?:,? [a-z][a-z']*){2,}")
+LEFT_AS_THEY_ARE = re.compile(r"weighbridge|pip install|from transformers|for \w+ in|in range")
+
+
+def english_in(text: str) -> list[str]:
+    """Return the runs of English words in a text, except in code and names."""
+    prose = "\n".join(line for line in text.splitlines() if not line.startswith("    "))
+    prose = NAMES.sub(" § ", QUOTED.sub(" § ", prose))
+    return [run for run in WORDS.findall(prose) if not LEFT_AS_THEY_ARE.match(run)]
+
 
 PACKAGE = str(Path(weighbridge.__file__).parent)
 MOST_CHECKED = 20  # texts of one line of code: a fuzzer makes thousands
@@ -44,8 +60,11 @@ def missing(error: WeighbridgeError) -> Iterator[str]:
     names = (name for name in error.values if isinstance(name, str) and " " in name)
     for text in filter(None, (error.what, error.hint, *names)):
         for lang in LANGUAGES[1:]:
-            if translation(text, lang) is None:
+            translated = translation(text, lang)
+            if translated is None:
                 yield f"no {lang}: {text}"
+            elif english_in(translated):
+                yield f"half in {lang}: {text}: {translated}"
 
 
 def pytest_configure() -> None:
