@@ -17,6 +17,7 @@ import pytest
 import weighbridge
 from weighbridge.data import LANGUAGES
 from weighbridge.errors import WeighbridgeError
+from weighbridge.render import messages
 from weighbridge.render.messages import translation
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ QUOTED = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"|\[[^\]]*\]")
 NAMES = re.compile(r"\S*[._/:=@{}\\×·+*^0-9-]\S*")
 """Words with marks that ordinary words lack: names of tensors, fields, paths, formulas."""
 
-WORDS = re.compile(r"[A-Za-z][a-z']+(?:,? [a-z][a-z']*){2,}")
+WORDS = re.compile(r"[A-Za-z][a-z']+(?: [a-z][a-z']*){2,}")
 LEFT_AS_THEY_ARE = re.compile(r"weighbridge|pip install|from transformers|for \w+ in|in range")
 
 
@@ -63,8 +64,19 @@ def missing(error: WeighbridgeError) -> Iterator[str]:
             translated = translation(text, lang)
             if translated is None:
                 yield f"no {lang}: {text}"
-            elif english_in(translated):
+            elif english_in(without_foreign_words(text, translated, lang)):
                 yield f"half in {lang}: {text}: {translated}"
+
+
+def without_foreign_words(text: str, translated: str, lang: str) -> str:
+    """Return a translation without the reason that another library or the system gave."""
+    while text:
+        for template in messages._templates(lang):
+            values = template.values_in(text) or {}
+            if "reason" in values:
+                return translated.replace(values["reason"].rstrip("."), "")
+        text = text.partition(": ")[2]
+    return translated
 
 
 def pytest_configure() -> None:

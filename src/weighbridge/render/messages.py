@@ -4,6 +4,9 @@ The English of a message stands where it is raised. ``words/messages/ROOM.zh.tom
 Chinese, with a name in braces for each value that the code puts in:
 
     "there is no blueprint for the model_type {family}" = "没有 model_type {family} 的蓝图"
+
+A name that begins with ``word`` stands for one word, with ``list`` for words between commas, and
+any other name for any text.
 """
 
 from __future__ import annotations
@@ -94,7 +97,7 @@ def translation(text: str, lang: str) -> str | None:
 
 def _translation_of_whole(text: str, lang: str) -> str | None:
     """Return the translation of a message that is one; a full stop at its end stays one."""
-    if text.endswith("."):
+    if text.endswith(".") and not text.endswith(".."):
         translated = _translation_of_whole(text[:-1], lang)
         if translated is None:
             return None
@@ -157,6 +160,10 @@ def _template(english: str, translated: str) -> _Template:
     return _Template(literals, "".join(_pattern(pieces)), translated)
 
 
+_VALUES = {"word": r"\S+", "list": r"\S+(?:, \S+)*"}
+"""What the value of a name may be, by the beginning of the name."""
+
+
 def _pattern(pieces: list[str]) -> Iterator[str]:
     """Yield a regular expression's parts: text and names of values take turns in the pieces."""
     seen = set[str]()
@@ -167,4 +174,5 @@ def _pattern(pieces: list[str]) -> Iterator[str]:
             yield f"(?P={piece})"
         else:
             seen.add(piece)
-            yield f"(?P<{piece}>.*?)"
+            values = next((_VALUES[kind] for kind in _VALUES if piece.startswith(kind)), ".*?")
+            yield f"(?P<{piece}>{values})"
