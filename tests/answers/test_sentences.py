@@ -9,7 +9,7 @@ from made_up import blueprint
 
 from weighbridge import data
 from weighbridge.answers.explain import Article
-from weighbridge.answers.sentences import Teller
+from weighbridge.answers.sentences import Narrator
 from weighbridge.answers.weigh import Weighing
 from weighbridge.blueprint.schema import Blueprint
 from weighbridge.data import LANGUAGES
@@ -296,17 +296,17 @@ def test_a_vision_model_has_parts_with_different_letters() -> None:
 
 
 def test_a_sentence_about_sizes_that_a_model_lacks_is_left_out() -> None:
-    teller = Teller(weighed(STATE).ledger)
-    assert teller.can_say("$H$ and $gamma$, $=H*state_size$")
-    assert not teller.can_say("$A$")
-    assert not teller.can_say("$=unheard_of$")
-    assert not teller.holds("A < H")
-    assert teller.holds("H < V")
+    narrator = Narrator(weighed(STATE).ledger)
+    assert narrator.can_fill("$H$ and $gamma$, $=H*state_size$")
+    assert not narrator.can_fill("$A$")
+    assert not narrator.can_fill("$=unheard_of$")
+    assert not narrator.holds("A < H")
+    assert narrator.holds("H < V")
 
 
 def test_one_of_several_exclusive_sentences_is_written() -> None:
     weighing = weighed(STATE)
-    teller, entries = Teller(weighing.ledger), weighing.ledger.entries
+    narrator, entries = Narrator(weighing.ledger), weighing.ledger.entries
     sentences = [
         {"text": "a", "has": ["attention"]},
         {"else": True, "text": "b", "name": "first"},
@@ -315,7 +315,7 @@ def test_one_of_several_exclusive_sentences_is_written() -> None:
         {"text": "e {shape[ssm.d]}", "lacks": ["attention"]},
         {"text": "f {shape[ssm]}"},
     ]
-    assert list(teller.tell(sentences, entries, entries)) == ["b", "e $inner$"]
+    assert list(narrator.narrate(sentences, entries, entries)) == ["b", "e $inner$"]
 
 
 def test_the_conditions_of_sentences_exist() -> None:

@@ -1,1 +1,1 @@
-"""The public questions, one file each. An answer computes and never lays out."""
+"""The public questions, one file each. An answer computes and leaves layout to render."""

@@ -1,4 +1,4 @@
-"""What every public question returns: an answer, which computes and lays nothing out."""
+"""The base of the answers that public questions return; they leave layout to `render`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class Answer:
-    """The base of answers: done, with nothing to note, shown in Python as on a terminal.
+    """The base of answers: no notes, exit status 0, and the same text in Python and terminals.
 
-    An answer that may be shown in several ways takes these choices as further arguments of
-    `to_dict` and `document`, the same of both, all of which may be left out.
+    An answer with several forms takes the choice as further arguments of `to_dict` and `document`,
+    the same for both, and all optional.
     """
 
     lang: str = "en"
-    """The language in which it is written where none is asked for; all of them, if set here."""
+    """The default language. Set it here to change it for all answers."""
 
     @property
     def status(self) -> int:
@@ -30,7 +30,7 @@ class Answer:
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know of the question; the command says it on stderr."""
+        """Notes for the user on the question; the command writes them to stderr."""
         return []
 
     def to_dict(self) -> Any:
@@ -49,7 +49,7 @@ class Answer:
             choices: the further arguments of the answer's `document`, such as ``by="role"``.
 
         Raises:
-            UsageError: there is no such language, or a choice is not one of those that there are.
+            UsageError: the language or a choice is unknown.
         """
         return write(self._in_language(lang, choices), "text")
 
@@ -62,7 +62,7 @@ class Answer:
         return write(self._in_language(lang, choices), "latex")
 
     def page(self, lang: str | None = None, **choices: Any) -> str:
-        """Write it as an HTML page that stands alone; see `text`."""
+        """Write it as a self-contained HTML page; see `text`."""
         return write(self._in_language(lang, choices), "html")
 
     def html(self, lang: str | None = None, **choices: Any) -> str:
@@ -74,7 +74,7 @@ class Answer:
     def _in_language(self, lang: str | None, choices: Mapping[str, Any]) -> Document:
         if lang is None:
             lang = self.lang
-        document: Any = self.document  # each answer has choices of its own
+        document: Any = self.document  # each answer has its own choices
         written: Document = document(lang, **choices)
         return written
 
@@ -82,7 +82,7 @@ class Answer:
         return self.text()
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the answer, and below it the notes of the command."""
+        """Return the answer for a notebook, with the notes of the command below it."""
         from weighbridge.render import html  # noqa: PLC0415  # only a notebook asks for it
         from weighbridge.render.messages import in_language  # noqa: PLC0415
 
@@ -91,19 +91,19 @@ class Answer:
 
 
 class TabularAnswer(Answer):
-    """An answer whose facts are a table too: for CSV, for pandas, for Arrow."""
+    """An answer that is also a table, for CSV, pandas and Arrow."""
 
     groupings: tuple[str, ...] = ()
-    """What a row may stand for; the first where nothing else is asked for."""
+    """The possible meanings of a row; the first is the default."""
 
     def data_table(self, by: str | None = None) -> DataTable:
-        """Return the table, its values as numbers, texts and lists of these.
+        """Return the table; its values are numbers, texts and lists of these.
 
         Args:
-            by: what a row stands for, one of `groupings`.
+            by: the meaning of a row, one of `groupings`.
 
         Raises:
-            UsageError: there is no such grouping.
+            UsageError: the grouping is unknown.
         """
         if by is None:
             by = self.groupings[0]
@@ -130,7 +130,7 @@ class TabularAnswer(Answer):
         """Return the table as a ``pandas.DataFrame``; see `data_table`.
 
         Raises:
-            UsageError: there is no such grouping, or pandas is not installed.
+            UsageError: the grouping is unknown, or pandas is not installed.
         """
         return self.data_table(by).to_pandas()
 
@@ -138,13 +138,13 @@ class TabularAnswer(Answer):
         """Return the table as a ``pyarrow.Table``; see `data_table`.
 
         Raises:
-            UsageError: there is no such grouping, or pyarrow is not installed.
+            UsageError: the grouping is unknown, or pyarrow is not installed.
         """
         return self.data_table(by).to_arrow()
 
 
 class Message(Answer):
-    """An answer that is text already, and has no more to it."""
+    """An answer that is only a text."""
 
     def __init__(self, text: str, status: int = 0, notes: Sequence[str] = ()) -> None:
         self._text, self._status, self._notes = text, status, list(notes)
@@ -156,7 +156,7 @@ class Message(Answer):
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know of it."""
+        """Notes for the user."""
         return self._notes
 
     def to_dict(self) -> str:
@@ -164,12 +164,12 @@ class Message(Answer):
         return self._text
 
     def document(self, lang: str = "en") -> Document:
-        """Return the text, in lines as it is; ``lang`` changes nothing."""
+        """Return the text with its lines unchanged; ``lang`` has no effect."""
         return Document((Lines(self._text),), lang)
 
 
 class Data(Answer):
-    """An answer that is ready for JSON already."""
+    """An answer that is plain data for JSON."""
 
     def __init__(self, value: object, status: int = 0) -> None:
         self._value, self._status = value, status
@@ -184,7 +184,7 @@ class Data(Answer):
         return self._value
 
     def document(self, lang: str = "en") -> Document:
-        """Return the value as JSON; ``lang`` changes nothing."""
+        """Return the value as JSON; ``lang`` has no effect."""
         import json  # noqa: PLC0415  # a name from the catalogue is answered without it
 
         return Document((Lines(json.dumps(self._value, indent=2, ensure_ascii=False)),), lang)

@@ -1,4 +1,4 @@
-"""An audit: what is wrong in an article that derives a count."""
+"""An audit: the mistakes in an article that derives a count."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from weighbridge.articles.checks import Findings
     from weighbridge.articles.figures import Follow, Slip
 
-MOST_LINES = 40  # slips, figures that follow, or pieces not read, that a text lists
-_LONGEST = 300  # characters of an article's line that a text shows
+MOST_LINES = 40  # slips, consequences or unread pieces that a text lists
+_LONGEST = 300  # characters of a line of the article that a text shows
 
 
 def audit(article: str | os.PathLike[str] | None = None, *, text: str | None = None) -> Audit:
     """Check the arithmetic of an article that derives a count of parameters, in English or Chinese.
 
-    It finds equalities in prose, in LaTeX and in tables, replaces letters by the values that the
-    article states, checks each step exactly, and lists for every slip the figures that follow from
-    it. No code in an article is run.
+    It finds equalities in prose, LaTeX and tables, replaces letters by the values that the article
+    states, checks each step exactly, and lists the figures that depend on each slip. It runs no
+    code from the article.
 
     Args:
         article: the path of a text, Markdown or HTML file, the address of a page, or ``"-"`` for
             standard input.
-        text: the article itself, in place of a path.
+        text: the article itself, instead of a path.
 
     Raises:
         ArticleError: the article is not text, is too long, or has no arithmetic.
@@ -65,8 +65,9 @@ def audit(article: str | os.PathLike[str] | None = None, *, text: str | None = N
 class Audit(Answer):
     """What `audit` returns.
 
-    ``slips`` are the wrong steps, each with its line, what it states and what is right. ``unread``
-    is what looks like arithmetic and could not be checked; ``checked`` is how many steps could.
+    ``slips`` are the wrong steps, each with its line, the stated and the correct number. ``unread``
+    lists text that looks like arithmetic but could not be checked; ``checked`` is the number of
+    steps that were checked.
     """
 
     def __init__(self, source: Source, findings: Findings) -> None:
@@ -123,7 +124,7 @@ class Audit(Answer):
         }
 
     def document(self, lang: str = "en") -> Document:
-        """Return the lines with slips and what is wrong there, the unread ones, and the total."""
+        """Return the slips with their lines, the unread lines, and the total."""
         texts = AuditWords(lang)
         heading = Notes(tuple(self._heading(texts)))
         slips = [_slip_block(slip, texts) for slip in self.slips[:MOST_LINES]]
@@ -195,7 +196,7 @@ def _slip_to_dict(slip: Slip) -> dict[str, Any]:
 
 
 def _slip_block(slip: Slip, texts: AuditWords) -> Together:
-    """Return the line with a slip, what is wrong in it, and the figures that rest on it."""
+    """Return a slip: its line, the mistake, and the figures that depend on it."""
     line = Notes((texts("line", line=slip.line, text=_shortened(slip.text)),))
     values = {"stated": slip.stated, "correct": slip.correct, "mended": slip.mended}
     facts = [texts.kind(slip.kind, about=label(slip.about, texts.lang), **values)]
@@ -224,7 +225,7 @@ def _shortened(text: str) -> str:
 
 
 def _json_number(value: Fraction | None) -> int | float | None:
-    """Return a fraction as JSON has numbers: an integer where it is whole."""
+    """Return a fraction as a JSON number, an integer if it is whole."""
     if value is None:
         return None
     if value.denominator == 1:
@@ -248,21 +249,21 @@ class AuditWords:
 
     def __init__(self, lang: str) -> None:
         self.lang = lang
-        words(lang)  # refuses a language that there are no words of
+        words(lang)  # refuses an unknown language
         self._texts: dict[str, Any] = data.read_toml(f"words/audit.{lang}.toml")
 
     def __call__(self, key: str, /, **values: object) -> str:
-        """Return a text with its braces filled in."""
+        """Return a text with values in its braces."""
         text: str = self._texts[key]
         return text.format(**values)
 
     def kind(self, kind: str, **values: str) -> str:
-        """Say what is wrong."""
+        """Describe the mistake."""
         text: str = self._texts["kinds"][kind]
         return text.format(**values)
 
     def why(self, why: str, about: str) -> str:
-        """Say why something was not read."""
+        """Return the reason why something was not read."""
         text: str = self._texts["why"][why]
         return text.format(about=about)
 
@@ -275,7 +276,7 @@ class AuditWords:
         return text.format(count=units.count(number))
 
     def more(self, number: int) -> tuple[str, ...]:
-        """Say how many are left out of a list, if any are."""
+        """Return the number of items that a list leaves out, if any, in words."""
         if number <= MOST_LINES:
             return ()
         return (self("more", count=units.count(number - MOST_LINES)),)

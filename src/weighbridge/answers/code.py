@@ -30,8 +30,8 @@ def _fields(formulas: Formulas) -> list[str]:
 def python(written: Lettering, formulas: Formulas, groups: Formulas, by: str) -> str:
     """Write a function for each formula, and one that returns a dict of the groups, if any.
 
-    Its arguments are the numbers of the config, which are their defaults too; what is no number is
-    a constant.
+    The arguments are the numbers of the config, with their values as defaults; other values are
+    constants.
 
     Example:
         >>> from weighbridge.ledger.lettering import Lettering
@@ -104,14 +104,14 @@ class _Python:
 
 
 def _listed(value: Any) -> str:
-    """Write a value, and a list that is too long for a line on several."""
+    """Write a value; a list that is too long for a line takes several."""
     if not isinstance(value, tuple) or len(python_literal(value)) < COLUMNS // 2:
         return python_literal(value)
     return "[\n" + "".join(f"    {python_literal(item)},\n" for item in value) + "]"
 
 
 def _bracketed(expression: str, indent: int) -> str:
-    """Return an expression as lines that end before an addition, in brackets if several."""
+    """Return an expression as lines that break before additions, in brackets if several."""
     lines = lines_of(expression, COLUMNS - indent - 4, CODE)
     if len(lines) == 1:
         return expression
@@ -124,9 +124,8 @@ def _bracketed(expression: str, indent: int) -> str:
 def sql(written: Lettering, formulas: Formulas) -> tuple[str, dict[str, int]]:
     """Write a query with a column for each formula, and return the numbers that it fixes.
 
-    These are the parts of the formulas that SQL cannot compute: the config decides their values.
-
-    It keeps to what DuckDB, PostgreSQL and SQLite agree on.
+    These numbers replace the parts of the formulas that SQL cannot compute; the config decides
+    them. The query uses only SQL that DuckDB, PostgreSQL and SQLite have in common.
 
     Example:
         >>> import sqlite3

@@ -1,4 +1,4 @@
-"""A table of plain values with typed columns: CSV, pandas and Arrow are made from it."""
+"""A table of plain values with typed columns, the source of CSV, pandas and Arrow."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TEXT, INTEGER, TRUTH = "string", "int64", "bool"
-"""The types of values, by their names in Arrow."""
+"""The types of values, named as in Arrow."""
 
 
 class Column(NamedTuple):
-    """A column: its name and the type of its values, which may be missing where they are text.
+    """A column: its name and the type of its values; only texts may be missing.
 
-    Where ``joined_by`` is not empty, a value is a list of that type. CSV, which has no lists, joins
-    its items by this.
+    If ``joined_by`` is not empty, a value is a list of that type. CSV has no lists and joins the
+    items with this.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Column(NamedTuple):
 
     @property
     def pandas_dtype(self) -> str | None:
-        """The dtype of the column in pandas, which has none for lists and infers that of text."""
+        """The dtype of the column in pandas, which infers it for text and has none for lists."""
         if self.is_list:
             return "object"
         if self.type_name == TEXT:
@@ -42,7 +42,7 @@ class Column(NamedTuple):
 
 
 class DataTable(NamedTuple):
-    r"""Rows of plain values, each as long as there are columns.
+    r"""Rows of plain values, one value for each column.
 
     Example:
         >>> columns = (Column("tensor"), Column("shape", INTEGER, joined_by="x"))
@@ -92,14 +92,14 @@ class DataTable(NamedTuple):
 
 
 def _cell(column: Column, value: Any) -> object:
-    """Return a value as a cell of CSV has it."""
+    """Return a value as a cell of CSV."""
     if column.is_list and value is not None:
         return column.joined_by.join(map(str, value))
     return value
 
 
 def _package(name: str) -> Any:
-    """Return a package that weighbridge itself does not need.
+    """Import and return an optional package.
 
     Raises:
         UsageError: it is not installed.

@@ -1,4 +1,4 @@
-"""The derivation of a count as an article: the sentences are data, the numbers the ledger's."""
+"""Derives a count in an article: its sentences are data, its numbers come from the ledger."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weighbridge import data
 from weighbridge.algebra.expr import parse, source
 from weighbridge.answers.answer import Answer
-from weighbridge.answers.sentences import Teller, marked_shape, picked
+from weighbridge.answers.sentences import Narrator, marked_shape, picked
 from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.blueprint.roles import component_of
 from weighbridge.errors import ModelError
@@ -56,7 +56,7 @@ def explain(
     Args:
         model: as for `weigh`.
         class_name: as for `weigh`.
-        lang: the language that the article is written in: ``"en"``, the default, or ``"zh"``.
+        lang: the language of the article: ``"en"``, the default, or ``"zh"``.
         fields: as for `weigh`.
         strict: as for `weigh`.
         blueprint: as for `weigh`.
@@ -81,39 +81,39 @@ def explain(
 class Article(Answer):
     """What `explain` returns: the derivation of a weighing's count.
 
-    ``markdown()`` has the mathematics that Git forges render.
+    ``markdown()`` writes mathematics that Git forges render.
     """
 
     def __init__(self, weighing: Weighing, lang: str | None = None) -> None:
         self.weighing = weighing
         if lang is not None:
-            words(lang)  # refuses a language that is not spoken
+            words(lang)  # refuses an unknown language
             self.lang = lang
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know of how the config was read."""
+        """Notes on how the config was read."""
         return self.weighing.notes
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the article is about, ready for JSON."""
+        """Return the facts of the article, ready for JSON."""
         return self.weighing.to_dict()
 
     def document(self, lang: str = "en", *, evidence: bool = False) -> Document:
-        """Return the article; with ``evidence`` it says in full how the numbers are known."""
+        """Return the article; ``evidence`` adds all sources of the numbers."""
         words(lang)
         return _Writer(self.weighing, lang).document(evidence=evidence)
 
 
 class _Writer:
-    """The pieces that the sentences are about, and the sentences put around them."""
+    """Writes an article: its formulas and tables, and the sentences around them."""
 
     def __init__(self, weighing: Weighing, lang: str) -> None:
         self.weighing, self.lang = weighing, lang
         self.ledger, self.model = weighing.ledger, weighing.model
         self.texts = data.read_toml(f"words/explain.{lang}.toml")
-        self.teller = Teller(self.ledger)
-        self.letters, self.values = self.teller.letters, self.teller.values
+        self.narrator = Narrator(self.ledger)
+        self.letters, self.values = self.narrator.letters, self.narrator.values
         self.everything = [RowGroup("", self.ledger.entries)]
 
     def document(self, *, evidence: bool) -> Document:
@@ -139,12 +139,12 @@ class _Writer:
         return Paragraph(self.joined(sentences))
 
     def fill(self, key: str, **more: Any) -> str:
-        """Return a sentence with the whole class's figures, and more, put into its braces."""
+        """Return a sentence with the figures of the whole class, and others, in its braces."""
         text: str = self.texts[key]
         return text.format(**self.figures(self.everything), **more)
 
     def figures(self, lines: list[RowGroup]) -> dict[str, Any]:
-        """Return what braces are filled in with, of some lines together."""
+        """Return the values for braces, for some lines together."""
         formula, shown = self.formula(lines), {}
         if len(formula) <= _LONGEST_FORMULA:
             shown = {"formula": f"${formula}$"}
@@ -162,18 +162,18 @@ class _Writer:
         return words(self.lang)["between_sentences"].join(filter(None, sentences))
 
     def base_entries(self) -> tuple[Entry, ...]:
-        """Return the base class's entries: what this class may lack."""
+        """Return the entries of the base class, some of which this class may lack."""
         blueprint = self.model.blueprint
         return bind(blueprint, blueprint.base_class, self.model.fields).entries
 
     # Sections
 
     def sections(self) -> Iterator[_Section]:
-        """Yield each section with tensors: of what all parts share, of each part, of the rest."""
+        """Yield each section with tensors: those shared by all parts, each part, the rest."""
         parts: dict[str, list[Entry]] = {"": []}
         for entry in self.ledger.entries:
             parts.setdefault(self.tower(entry), []).append(entry)
-        if len(parts) <= 2:  # what is in no part, and one part, which is the model
+        if len(parts) <= 2:  # a single part is the whole model
             parts = {"": list(self.ledger.entries)}
         shared, *towers = [
             list(self.sections_of(tower, entries)) for tower, entries in parts.items()
@@ -184,7 +184,7 @@ class _Writer:
         yield from shared[len(first) :]
 
     def tower(self, entry: Entry) -> str:
-        """Return the part of the model that a tensor is in, if it is in one and in no head."""
+        """Return the part of the model that contains a tensor; empty for a head or no part."""
         if entry.template.role.startswith("head"):
             return ""
         for piece in entry.template.name.split("."):
@@ -207,7 +207,7 @@ class _Writer:
                 title = section["title"]
                 if tower:
                     title = self.texts["in_tower"].format(tower=tower, within=section["within"])
-                sentences = self.teller.tell(
+                sentences = self.narrator.narrate(
                     section["say"], _entries(here), entries, **self.figures(here)
                 )
                 yield _Section(rank, title, self.joined(sentences), here, entries)
@@ -227,7 +227,7 @@ class _Writer:
             yield self.derivation(section.lines)
 
     def layers(self, entries: list[Entry]) -> str:
-        """Say whether layers are alike; nothing where there are none."""
+        """Say whether layers are alike; return no text if there are none."""
         repeated = [entry for entry in entries if entry.template.repeat]
         outer = {entry.template.repeat[0] for entry in repeated}
         if not repeated:
@@ -245,7 +245,7 @@ class _Writer:
     def component(self, line: RowGroup, around: list[Entry]) -> Iterator[Block]:
         sentences = self.texts["component"].get(line.name, ())
         text = self.joined(
-            self.teller.tell(sentences, line.entries, around, **self.figures([line]))
+            self.narrator.narrate(sentences, line.entries, around, **self.figures([line]))
         )
         if text:
             yield Paragraph(text)
@@ -260,17 +260,17 @@ class _Writer:
         yield self.derivation([line])
 
     def tensors(self, line: RowGroup) -> Grid:
-        """Tabulate a component's tensors: name, shape in letters, elements of one layer's."""
+        """Return a table of a component's tensors: name, shape in letters, elements in a layer."""
         rows = []
         for entry in line.entries:
             elements = count(_one(entry))
             if entry.tied:
                 elements = self.texts["tied_cell"]
-            rows.append((f"`{_name(entry)}`", marked_shape(self.teller.dims(entry)), elements))
+            rows.append((f"`{_name(entry)}`", marked_shape(self.narrator.dims(entry)), elements))
         return Grid(Table(tuple(self.texts["tensor_header"]), tuple(rows), "<<>"))
 
     def derivation(self, lines: list[RowGroup]) -> Chain:
-        """Return the chain: in letters, in numbers, layers times one layer, the value."""
+        """Return the chain: letters, numbers, layers times one layer, value."""
         formula, value = self.formula(lines), sum(line.parameters for line in lines)
         parts = []
         if len(formula) <= _LONGEST_FORMULA:
@@ -320,12 +320,12 @@ class _Writer:
             entries = self.entries_of(pitfall)
             if entries:
                 figures = self.figures([RowGroup("", tuple(entries))])
-                items += self.teller.tell([pitfall], entries, self.ledger.entries, **figures)
+                items += self.narrator.narrate([pitfall], entries, self.ledger.entries, **figures)
         yield Heading(2, self.texts["wrong"])
         yield Bullets(tuple(items))
 
     def entries_of(self, pitfall: Mapping[str, Any]) -> list[Entry]:
-        """Return the tensors that a pitfall is about, or those that this class lacks."""
+        """Return the tensors that a pitfall is about, in this class or missing from it."""
         entries = [entry for entry in self.ledger.entries if _picked(entry, pitfall)]
         if "absent" not in pitfall:
             return entries
@@ -362,7 +362,7 @@ class _Writer:
         yield Code(self.check())
 
     def check(self) -> str:
-        """Return Python that counts the real model, on the meta device, without its weights."""
+        """Return Python code that counts the real model on the meta device, without weights."""
         family, name = self.model.blueprint.family, self.weighing.class_name
         set_by = "".join(f", {field}={value!r}" for field, value in self.to_set().items())
         return (
@@ -377,7 +377,7 @@ class _Writer:
     def to_set(self) -> dict[str, Any]:
         """Return the fields that differ from the reference's defaults.
 
-        Those of a sub-config are in a dict of its own.
+        The fields of a sub-config are in a nested dict.
         """
         blueprint, fields = self.model.blueprint, self.model.fields
         changed = [field for field in fields if fields[field] != blueprint.at_defaults[field]]
@@ -406,17 +406,17 @@ class _Writer:
         tree = self.ledger.formula_of(lines).tree(
             sorted(self.model.blueprint.repeats), tuple(self.letters)
         )
-        return source(self.teller.renamed(tree))
+        return source(self.narrator.renamed(tree))
 
     def in_letters(self, tree: Tree) -> str:
         """Return an expression as mathematics, simplified, in letters."""
         return source(
-            self.teller.renamed(self.ledger.letters.of(tree).tree((), tuple(self.letters)))
+            self.narrator.renamed(self.ledger.letters.of(tree).tree((), tuple(self.letters)))
         )
 
 
 class _Section(NamedTuple):
-    """A section: its place, its title, what introduces it, its components, and what is around."""
+    """A section: rank, title, introduction, components, and the tensors of its part."""
 
     rank: int
     title: str
@@ -425,13 +425,13 @@ class _Section(NamedTuple):
     around: list[Entry]
 
 
-_LAYERS = 1  # the rank of the section of layers: what follows it follows those of every part
-_LONGEST_FORMULA = 1_000  # in characters of its source: one that is longer explains nothing
+_LAYERS = 1  # rank of the section of layers; later sections follow those of all parts
+_LONGEST_FORMULA = 1_000  # characters of its source; a longer formula explains nothing
 _LONGEST_IN_TEXT = 160
 
 
 def _is_changed(path: str, fields: Iterable[str]) -> bool:
-    """Whether any of these fields is one of the sub-config at this path."""
+    """Whether any of these fields is in the sub-config at this path."""
     return any(field.startswith(f"{path}.") for field in fields)
 
 
@@ -454,7 +454,7 @@ def _entries(lines: Iterable[RowGroup]) -> list[Entry]:
 
 
 def _is_arithmetic(tree: Tree) -> bool:
-    """Whether a formula is of numbers, letters and the four operations alone."""
+    """Whether a formula has only numbers, letters and basic operations."""
     return tree[0] in ("name", "value") or (
         tree[0] in _OPERATIONS and all(map(_is_arithmetic, tree[1:]))
     )
@@ -464,7 +464,7 @@ _OPERATIONS = ("+", "-", "*", "//", "**", "neg")
 
 
 def _name(entry: Entry) -> str:
-    """Return a tensor's name with ``{i}`` for every layer, or its layers: ``h.{0,2,4-5}.norm``."""
+    """Return a tensor's name with ``{i}`` for all layers, or a list: ``h.{0,2,4-5}.norm``."""
     if all(isinstance(values, range) for values, _ in entry.indices.blocks):
         return entry.template.name
     runs: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""The covered families with their evidence: `weighbridge families`."""
+"""The supported families with their evidence: `weighbridge families`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Covered(NamedTuple):
 
 
 def covered(family: str) -> Covered:
-    """Return a family's evidence. Only the part of its file that holds it is parsed.
+    """Return the evidence of a family, parsing only that part of its file.
 
     Example:
         >>> bert = covered("bert")
@@ -63,7 +63,7 @@ def coverage(part: str = "") -> list[Covered]:
     """Return the families whose name contains this text.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no such family.
     """
     names = [name for name in families() if part.lower() in name]
     if not names:
@@ -77,7 +77,7 @@ class Families(TabularAnswer):
     """The families whose name contains this text, or one family with its classes and holes.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no such family.
     """
 
     groupings = ("family",)
@@ -94,7 +94,7 @@ class Families(TabularAnswer):
         return DataTable(_COLUMNS, [tuple(family.to_dict().values()) for family in self.families])
 
     def document(self, lang: str = "en") -> Document:
-        """Return the families in a table; one that is named whole, with its classes and holes."""
+        """Return the families in a table; for a full name, its classes and holes too."""
         texts = _words(lang)
         alone = [family for family in self.families if family.family == self.part]
         if len(self.families) == 1:

@@ -1,4 +1,4 @@
-"""Fine-tuning: the predicted costs of a run, the quality of its result, the measured costs."""
+"""Fine-tuning: the predicted and measured costs of a run, and the quality of its result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from weighbridge.render.document import Block
 
-_MOST_CLASSES = 8  # that a confusion matrix shows in 80 columns
+_MOST_CLASSES = 8  # classes of a confusion matrix that fit into 80 columns
 _LONGEST_LABEL = 24
 
 
@@ -59,7 +59,7 @@ def _described(run: Mapping[str, Any], texts: Mapping[str, str]) -> Iterator[str
 
 
 class Finetuned(Answer):
-    """The answer of `weighbridge finetune`: the JSON that it writes to its folder."""
+    """The answer of `weighbridge finetune`, which is also the JSON in its folder."""
 
     def __init__(self, result: Mapping[str, Any]) -> None:
         self.result = dict(result)

@@ -1,4 +1,4 @@
-"""A model's count in closed form: text with its legend, LaTeX, Python or SQL that runs, JSON."""
+"""A model's count in closed form: as text, LaTeX, JSON, or Python and SQL code that runs."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def formula(  # noqa: PLR0913  # each is a word of its own for the user
     strict: bool = False,
     blueprint: str | os.PathLike[str] | None = None,
 ) -> ClosedForm:
-    r"""Return a model's parameter count in closed form: how it follows from the config.
+    r"""Return a model's parameter count in closed form, as a function of the config.
 
     Args:
         model: as for `weigh`.
         class_name: as for `weigh`.
-        lang: the language that it is written in: ``"en"``, the default, or ``"zh"``.
+        lang: the language of the answer: ``"en"``, the default, or ``"zh"``.
         fields: as for `weigh`.
         dtype: as for `weigh`.
         strict: as for `weigh`.
@@ -88,20 +88,20 @@ def formula(  # noqa: PLR0913  # each is a word of its own for the user
 class ClosedForm(Answer):
     """What `formula` returns.
 
-    Its choices: ``by``, one of ``GROUPINGS``: the total alone, or each component or role before it;
-    ``names``, one of ``NAMES``: both where neither is chosen; ``code``, one of ``FORMS``, of which
-    Python and SQL have the names of fields.
+    It has three choices. ``by`` is one of ``GROUPINGS``: the total only, or each component or role
+    before it. ``names`` is one of ``NAMES``; both are shown by default. ``code`` is one of
+    ``FORMS``; Python and SQL use field names.
     """
 
     def __init__(self, weighing: Weighing, lang: str | None = None) -> None:
         self.weighing = weighing
         if lang is not None:
-            words(lang)  # refuses a language that is not spoken
+            words(lang)  # refuses an unknown language
             self.lang = lang
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know of how the config was read."""
+        """Notes on how the config was read."""
         return self.weighing.notes
 
     def to_dict(
@@ -122,8 +122,8 @@ class ClosedForm(Answer):
         """Return the formulas as text, LaTeX or code.
 
         Raises:
-            UsageError: there is no such form, grouping, kind of names or language, or code is asked
-                for in letters.
+            UsageError: the form, grouping, kind of names or language is unknown, or code is to be
+                written in letters.
         """
         formulas = self._formulas(lang, by, names, code, evidence=evidence)
         blocks = _BLOCKS.get(code, _report)(formulas)  # JSON is data, and reads as text
@@ -158,7 +158,7 @@ _CODE = ("python", "sql")
 
 
 class _Formula(NamedTuple):
-    """A formula under its name, which code calls it, with its title and what it comes to."""
+    """A formula with its title, its value, and its name in code."""
 
     name: str
     title: str
@@ -167,7 +167,7 @@ class _Formula(NamedTuple):
 
 
 class _Formulas:
-    """What every form is written from."""
+    """The facts from which every form is written."""
 
     def __init__(
         self, weighing: Weighing, by: str, names: str | None, lang: str, *, evidence: bool
@@ -209,7 +209,7 @@ class _Formulas:
 
     @cached_property
     def shown(self) -> dict[str, dict[str, str]]:
-        """Each formula in letters and in fields, by its name."""
+        """Each formula in letters and in fields, by name."""
         return {formula.name: self.in_names(formula.polynomial) for formula in self.every}
 
     def in_names(self, polynomial: Polynomial) -> dict[str, str]:
@@ -221,12 +221,12 @@ class _Formulas:
 
     @cached_property
     def sizes(self) -> list[Size]:
-        """The numbers of the config that stand in any formula."""
+        """The numbers of the config that occur in a formula."""
         return list(self.lettering.sizes(formula.polynomial for formula in self.every))
 
     @property
     def parts(self) -> list[tuple[str, str, dict[str, str]]]:
-        """Each name for a loop, what it comes to, and what it stands for in letters and fields."""
+        """Each name of a loop, with its value and its meaning in letters and in fields."""
         lettering, parts = self.lettering, []
         for name, tree in lettering.parts.items():
             shown = {"letters": lettering.part(name), "fields": source(tree)}
@@ -234,7 +234,7 @@ class _Formulas:
         return parts
 
     def sentences(self) -> Iterator[str]:
-        """Say what the formula agrees with, where it holds, what it leaves out, how it is known."""
+        """Return notes: the value, when the formula holds, tied tensors, and the evidence."""
         texts, ledger = self.texts, self.ledger
         tensors = sum(len(entry.indices) for entry in ledger.entries)
         yield texts["agrees"].format(count=count(ledger.parameters), tensors=count(tensors))
@@ -254,7 +254,7 @@ class _Formulas:
 
     @property
     def needed(self) -> list[str]:
-        """The family's rules on what a formula divides by."""
+        """The rules of the family about the divisors in the formulas."""
         divisors = set[str]()
         for formula in self.every:
             for monomial in formula.polynomial.terms:
@@ -267,7 +267,7 @@ class _Formulas:
         return rules
 
     def ties(self) -> Iterator[dict[str, Any]]:
-        """Yield each tensor that is another one, that other, and what it would add."""
+        """Yield each tied tensor, its target, and the formula and number that it would add."""
         for entry in self.ledger.entries:
             if entry.tied and entry.template.tie:
                 alone = entry._replace(tied=False)
@@ -277,7 +277,7 @@ class _Formulas:
 
 
 def _decided(field: tuple[str, Any]) -> str:
-    """Write a field that decided about tensors, and its value where that is no collection."""
+    """Write a field that decides which tensors exist, with its value unless it is a collection."""
     name, value = field
     if isinstance(value, tuple) or hasattr(value, "keys"):
         return name
@@ -340,7 +340,7 @@ def _python(formulas: _Formulas) -> tuple[Block, ...]:
     totals, groups = _polynomials(formulas.totals), _polynomials(formulas.groups)
     source_code = code.python(formulas.lettering, totals, groups, f"{formulas.by}s")
     comment = Comment((formulas.heading, *formulas.sentences()), "# ")
-    return (comment, Lines(f"\n{source_code}"))  # two empty lines stand before a function
+    return (comment, Lines(f"\n{source_code}"))  # two empty lines precede a function
 
 
 def _sql(formulas: _Formulas) -> tuple[Block, ...]:
@@ -397,4 +397,4 @@ _BLOCKS: Mapping[str, Callable[[_Formulas], tuple[Block, ...]]] = {
     "sql": _sql,
 }
 FORMS = (*_BLOCKS, "json")
-"""Every form that a formula can be written in."""
+"""The forms of a formula."""

@@ -1,4 +1,4 @@
-"""A guess: the model that a checkpoint without a config may be, and what of it is sure."""
+"""A guess: the likeliest model of a checkpoint without a config, and the sure fields."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from weighbridge.guessing.guess import Candidate, Guess
 
-_MOST_SHOWN = 12  # fields of a list, other values, other candidates
+_MOST_SHOWN = 12  # numbers of fields, values and candidates that a list shows
 _LONGEST_VALUE = 30
 
 
@@ -30,12 +30,12 @@ def guess(checkpoint: str | os.PathLike[str]) -> Guessed:
     """Find the family, class and config of a checkpoint from the names and shapes in its headers.
 
     A field that the headers determine is sure; a field that they leave open is free: no tensor
-    shows how many attention heads a BERT has. A guess is exact if the checkpoint holds every tensor
-    of the guessed class in its shape, and no other. Often several families fit exactly: all of them
-    are listed, the likeliest first.
+    shows how many attention heads a BERT has. A guess is exact if the checkpoint has every tensor
+    of the guessed class in its shape, and no others. Often several families fit exactly; the answer
+    lists all of them, the likeliest first.
 
     Args:
-        checkpoint: a checkpoint file, the index of several, or a folder with either.
+        checkpoint: a checkpoint file, the index of several files, or a folder with either.
 
     Raises:
         CheckpointError: there is nothing to read, a file breaks a rule of its format, or no file
@@ -70,7 +70,7 @@ class Guessed(Answer):
 
     @property
     def best(self) -> Candidate | None:
-        """The likeliest candidate, or the nearest where none is exact; None if there is none."""
+        """The likeliest candidate, or the nearest if none is exact; None without candidates."""
         return next(iter(self.candidates), None)
 
     @property
@@ -83,7 +83,7 @@ class Guessed(Answer):
         """The config of the likeliest candidate, as in a config.json.
 
         Raises:
-            ModelError: no family has tensors of such names.
+            ModelError: no family has tensors with these names.
         """
         if self.best is None:
             hint = "`weighbridge inspect` lists what it holds"
@@ -133,9 +133,9 @@ class Guessed(Answer):
         return Verification(best.model, self.checkpoint, choice, None)
 
     def document(self, lang: str = "en", *, evidence: bool = False) -> Document:
-        """Return the guess: the model, its sure and its free fields, and what else fits.
+        """Return the guess: the model, its sure and free fields, and other candidates that fit.
 
-        With ``evidence`` it says in full how the family's tensors are known.
+        ``evidence`` adds all sources of the family's tensors.
         """
         texts = _guess_words(lang)
         title = Title(f"{printable(self.checkpoint.path)} · {self.checkpoint.format}")
@@ -189,7 +189,7 @@ def _sorted_numbers(values: tuple[Any, ...]) -> list[Any]:
 
 
 def _first(items: Iterable[str], texts: dict[str, str]) -> str:
-    """Return a list in one line, the first few of a long one."""
+    """Return a list in one line; only the first items of a long one."""
     listed = list(items)
     line = texts["and"].join(listed[:_MOST_SHOWN])
     if len(listed) > _MOST_SHOWN:
@@ -198,12 +198,12 @@ def _first(items: Iterable[str], texts: dict[str, str]) -> str:
 
 
 def _as_json(value: Any) -> str:
-    """Write a field's value in JSON; of a long list, the beginning."""
+    """Write a field's value in JSON; only the beginning of a long list."""
     import json  # noqa: PLC0415  # a name from the catalogue is answered without it
 
     return shorten(json.dumps(value, ensure_ascii=False), str, _LONGEST_VALUE)
 
 
 def _guess_words(lang: str) -> dict[str, str]:
-    """Return the words of a guess in a language, those of all tables among them."""
+    """Return the words of a guess in a language, including those of all tables."""
     return {**words(lang), **data.read_toml(f"words/guess.{lang}.toml")}

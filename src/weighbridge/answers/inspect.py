@@ -1,4 +1,4 @@
-"""An inspection: what a checkpoint holds, from its headers alone."""
+"""An inspection: the content of a checkpoint, read from its headers."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 GROUPINGS = ("component", "role", "layer", "dtype", "tensor")
 _LAYER = re.compile(r"^(?:.*?\.)?\d+(?=\.)")
-"""The path of the outermost module that is one of several."""
-_MOST_SHOWN = 12  # entries of the metadata that a text has
+"""Matches the path of the outermost module with an index."""
+_MOST_SHOWN = 12  # entries of the metadata that a text shows
 _LONGEST_VALUE = 60
 
 
 def inspect(path: str | os.PathLike[str], watch: Watch | None = None) -> Inspection:
-    """List what a checkpoint holds: its tensors, their shapes, dtypes, roles and bytes.
+    """List the tensors of a checkpoint with their shapes, dtypes, roles and bytes.
 
     Only headers are read, no weights.
 
     Args:
-        path: a checkpoint file, a pattern of several, the index of several, or a folder with
+        path: a checkpoint file, a pattern or index for several, or a folder with
             either; or the address of a remote one: ``https://…``, ``hf://org/name@revision``,
             ``s3://…``.
-        watch: called after each remote file with the number of files read and of all files.
+        watch: called after each remote file, with the number of files read and of all files.
 
     Raises:
         CheckpointError: there is nothing to read, or it breaks a rule of its format.
@@ -57,10 +57,10 @@ def inspect(path: str | os.PathLike[str], watch: Watch | None = None) -> Inspect
 
 
 class Weight(NamedTuple):
-    """What some tensors weigh: their number, their parameters, and what is stored of them.
+    """The count of some tensors: their number, their parameters, and their stored size.
 
-    ``elements`` counts the numbers in the files: a scale is one, and several packed parameters
-    together are one. ``bytes`` is the size of these numbers.
+    ``elements`` counts the numbers in the files: a scale is one number, and several packed
+    parameters together are one. ``bytes`` is the size of these numbers.
     """
 
     tensors: int
@@ -72,8 +72,8 @@ class Weight(NamedTuple):
 class Inspection(TabularAnswer):
     """What `inspect` returns.
 
-    ``parameters`` are logical ones: a tensor that packs several into one number counts all of them,
-    and scales do not count. A header does not mark buffers, so buffers count as parameters.
+    ``parameters`` is a logical count: packed parameters count one by one, and scales do not count.
+    A header does not mark buffers, so buffers count as parameters.
     """
 
     groupings = GROUPINGS
@@ -85,7 +85,7 @@ class Inspection(TabularAnswer):
         self.parameters, self.bytes = self.total.parameters, self.total.bytes
 
     def by(self, grouping: str) -> dict[str, Weight]:
-        """Return what each group weighs.
+        """Return the count of each group.
 
         A group is a ``"component"``, a ``"role"``, a ``"layer"``, a ``"dtype"`` or a ``"tensor"``.
 
@@ -105,7 +105,7 @@ class Inspection(TabularAnswer):
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """Which headers the answer comes from."""
+        """The headers that the answer was read from."""
         return {
             "files": list(self.checkpoint.files),
             "header_bytes": self.checkpoint.header_bytes,
@@ -116,7 +116,7 @@ class Inspection(TabularAnswer):
         self,
         by: str = "component",  # noqa: ARG002  # it is asked as a weighing is
     ) -> dict[str, Any]:
-        """Return everything, ready for JSON, whatever the text would be grouped by."""
+        """Return everything, ready for JSON, whatever the grouping of the text."""
         groups = {}
         for grouping in GROUPINGS[:-1]:
             weights = self.by(grouping).items()
@@ -195,7 +195,7 @@ class Inspection(TabularAnswer):
         yield Aside(texts["evidence"].format(files=files, bytes=size))
 
     def _dtypes(self, texts: Mapping[str, str]) -> str:
-        """Say how many tensors of each dtype there are, the dtype of most parameters first."""
+        """List the number of tensors of each dtype, the dtype with the most parameters first."""
         dtypes = []
         for name, weight in sorted(self.by("dtype").items(), key=lambda item: -item[1].parameters):
             tensors, size = units.count(weight.tensors), units.size(weight.bytes)
@@ -203,7 +203,7 @@ class Inspection(TabularAnswer):
         return texts["dtypes"].format(dtypes=texts["and"].join(dtypes))
 
     def _packed(self, texts: Mapping[str, str]) -> Iterator[str]:
-        """Say which weights are packed, in which way, and how many parameters they stand for."""
+        """List the packed weights, their packing, and the number of parameters they represent."""
         ways, unknown = Counter[tuple[str, str]](), Counter[str]()
         for packed in self.checkpoint.packed.values():
             if packed.elements is None:
@@ -235,7 +235,7 @@ class Inspection(TabularAnswer):
 
 
 def _with_roles(checkpoint: StoredCheckpoint) -> tuple[Row, ...]:
-    """Return the rows of a checkpoint, each with a role; where a header has none, by its name."""
+    """Return the rows of a checkpoint, each with a role from its header or its name."""
     names = {}
     for row in checkpoint.rows:
         if not row.role:
@@ -281,7 +281,7 @@ def _shape(row: Row) -> str:
 
 
 def _layer(row: Row) -> str:
-    """Return the path of the layer that a tensor is in, else of the module that holds it."""
+    """Return the path of a tensor's layer, or else of its module."""
     layer = _LAYER.match(row.name)
     if layer:
         return layer[0]
@@ -298,5 +298,5 @@ _KEYS: dict[str, Callable[[Row], str]] = {
 
 
 def _inspect_words(lang: str) -> dict[str, str]:
-    """Return the words of an inspection in a language, those of all tables among them."""
+    """Return the words of an inspection in a language, including those of all tables."""
     return {**words(lang), **data.read_toml(f"words/inspect.{lang}.toml")}

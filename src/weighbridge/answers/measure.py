@@ -1,4 +1,4 @@
-"""A measurement: each quantity as predicted and as measured, and their ratio, on one line."""
+"""A measurement: each quantity as predicted and measured, with their ratio, on one line."""
 
 from __future__ import annotations
 

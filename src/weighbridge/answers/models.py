@@ -1,4 +1,4 @@
-"""The models that weighbridge knows by name, `weighbridge models`."""
+"""The models that weighbridge knows by name: `weighbridge models`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ReleasedModels(TabularAnswer):
     """The released models whose name contains this text.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no such model.
 
     Example:
         >>> print(ReleasedModels("bert-base-chinese"))
@@ -55,7 +55,7 @@ class ReleasedModels(TabularAnswer):
         return DataTable((Column(by), Column("parameters", INTEGER), Column("source")), rows)
 
     def document(self, lang: str = "en") -> Document:
-        """Return the models in a table; those with experts have active parameters too."""
+        """Return the models in a table; models with experts have active parameters too."""
         texts, figures = words(lang), ["parameters"]
         if any("active" in entry for entry in self.models.values()):
             figures.append("active")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from weighbridge.render.document import Block
 
 MOST_SHOWN = 8
-"""How many ways a text shows."""
+"""The number of ways that a text shows."""
 
 
 def reconcile(
@@ -45,9 +45,9 @@ def reconcile(
     """Find the ways of counting under which a model gives a published number, or rounds to it.
 
     Args:
-        model: as for `weigh`; a checkpoint, as for `inspect`, to count what it holds; None to
+        model: as for `weigh`; or a checkpoint as for `inspect`, to count its tensors; or None to
             search the catalogue.
-        stated: the number, as people write it: 108808704, ``"110M"``, ``"1.1亿"``, ``"418MiB"``.
+        stated: the number in any common notation: 108808704, ``"110M"``, ``"1.1亿"``, ``"418MiB"``.
         fields: config fields to replace.
         blueprint: as for `weigh`.
 
@@ -70,14 +70,14 @@ def reconcile(
         checkpoint = readers.read(model)
         ways = ReconciledModel(checkpoint.path, reconcile_checkpoint(checkpoint, wanted))
         return Reconciled(wanted, (ways,), checkpoint)
-    described: Any = model  # no module: `find` refuses any other kind of object
+    described: Any = model  # not a module; `find` refuses other objects
     known_model = find(described, fields, blueprint=blueprint)
     ways = ReconciledModel(known_model.where, reconcile_model(known_model, wanted))
     return Reconciled(wanted, (ways,), known_model)
 
 
 class ReconciledModel(NamedTuple):
-    """A model, and the ways of counting that give the number, or the nearest ones."""
+    """A model with the ways of counting that give the number, or the nearest ways."""
 
     where: str
     ways: Reconciliation
@@ -86,7 +86,7 @@ class ReconciledModel(NamedTuple):
 def _of_catalogue(wanted: PublishedNumber) -> tuple[ReconciledModel, ...]:
     """Return the released models that give a number, the simplest ways first.
 
-    Models of one shape are listed once, under the first one's name.
+    Models with the same shapes are listed once, under the name of the first.
     """
     seen = set[object]()
     models = []
@@ -112,7 +112,7 @@ def _length_of_first(model: ReconciledModel) -> int:
     return len(model.ways.matches[0].steps)
 
 
-_SIMPLE = 2  # with more conventions, almost any model comes to almost any number
+_SIMPLE = 2  # more conventions give almost any number for almost any model
 
 
 class Reconciled(Answer):
@@ -133,14 +133,14 @@ class Reconciled(Answer):
 
     @property
     def of_model(self) -> Model | None:
-        """The model, where one is named, and not a checkpoint."""
+        """The model, if one was named, and not a checkpoint."""
         if isinstance(self.model, readers.StoredCheckpoint):
             return None
         return self.model
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know of how the model's config was read."""
+        """Notes on how the model's config was read."""
         if self.of_model is None:
             return []
         return self.of_model.notes
@@ -174,7 +174,7 @@ class Reconciled(Answer):
         }
 
     def document(self, lang: str = "en") -> Document:
-        """Return what fits, or what is nearest."""
+        """Return the ways that fit, or the nearest ones."""
         texts = ReconcileWords(lang)
         if self.model is None:
             return Document(self._anywhere(texts), lang)
@@ -211,11 +211,11 @@ class Reconciled(Answer):
         return (verdict, Together(tuple(blocks)))
 
 
-_MOST_OF_EACH = 2  # ways that a text shows of a model from the catalogue
+_MOST_OF_EACH = 2  # ways that a text shows for a model from the catalogue
 
 
 def _more(number: int, texts: ReconcileWords) -> Notes:
-    """Say how many are left out of a list."""
+    """Return the number of items that a list leaves out, in words."""
     if number <= MOST_SHOWN:
         return NOTHING
     return Notes((texts["more"].format(count=number - MOST_SHOWN),))
@@ -252,7 +252,7 @@ class ReconcileWords(dict[str, str]):
         self.lang = lang
 
     def way(self, way: Way) -> str:
-        """Say a way in one sentence."""
+        """Describe a way in one sentence."""
         if way.steps and not way.steps[0].tensors:
             parameters = units.count(way.parameters)
             return self["instead"].format(says=self.convention(way.steps[0]), parameters=parameters)
@@ -277,11 +277,11 @@ class ReconcileWords(dict[str, str]):
         return self["between"].join(sentences)
 
     def step(self, step: CountingStep) -> str:
-        """Say one convention and by how much it changes the number."""
+        """Describe one convention and how much it changes the number."""
         return self["step"].format(says=self.convention(step), change=_change(step.change))
 
     def convention(self, step: CountingStep) -> str:
-        """Say one convention."""
+        """Describe one convention."""
         entry, values = conventions()[step.convention], dict(step.values)
         if "targets" in values:
             values["targets"] = entry["targets"][values["targets"]][self.lang]
@@ -291,7 +291,7 @@ class ReconcileWords(dict[str, str]):
         return sentence.format(tensors=units.count(step.tensors), **values)
 
     def sum(self, way: Way) -> str:
-        """Write the sum by which a way comes to its number."""
+        """Write the sum that gives the number of a way."""
         terms = total = units.count(way.total)
         for step in way.steps:
             sign = "+"
@@ -302,7 +302,7 @@ class ReconcileWords(dict[str, str]):
         return self["total"].format(**names, parameters=units.count(way.parameters))
 
     def near(self, near: Near) -> str:
-        """Say how far off a way is, and what explains the difference."""
+        """Describe how far off a way is, and what explains the difference."""
         way, direction = near.way, "too_many"
         if near.gap > 0:
             direction = "too_few"
@@ -324,7 +324,7 @@ class ReconcileWords(dict[str, str]):
         return f"{sentence}{self['comma']}{explanation}"
 
     def reason(self, what: str, values: Mapping[str, Any]) -> str:
-        """Say what explains a gap."""
+        """Explain a gap."""
         times = {1: self["once"], 2: self["twice"]}.get(values.get("times", 0), "")
         return self[what].format(**{**values, "times": times})
 
@@ -333,7 +333,7 @@ _MOST_REASONS = 3
 
 
 def _change(change: int) -> str:
-    """Write a change with its sign; 0 has none."""
+    """Write a change with its sign; 0 has no sign."""
     if change == 0:
         return units.count(0)
     sign = "+"
@@ -343,7 +343,7 @@ def _change(change: int) -> str:
 
 
 def verdict(reconciled: Reconciled, lang: str = "en") -> str:
-    """Say in one sentence what a number counts: the simplest way, or that none gives it.
+    """Say in one sentence what a number counts: the simplest way, or that there is none.
 
     Example:
         >>> verdict(reconcile("bert-base-uncased", "108,891,648"))

@@ -36,14 +36,14 @@ _MOST_ROWS = 2_000
 _NAMES = ("model", "name", "config", "型号", "模型")
 _NUMBERS = ("parameters", "params", "total", "number", "n_params", "size", "参数量", "参数")
 _CHECKED = ("d_head", "head_dim", "head_size")
-"""Columns that follow from others: checked against them where the family has no such field."""
+"""Columns that follow from others, checked against them if the family lacks the field."""
 
 
 def reconcile_table(path: str | os.PathLike[str], family: str | None = None) -> TableReconciled:
     """Find the way of counting that fits most rows of a table of configs with published totals.
 
-    A row has its number in a column ``parameters``, and names a model in a column ``model`` or
-    gives fields of a family's config, each in a column of its name. Other columns are ignored.
+    The number of a row is in the column ``parameters``. A row names a model in a column ``model``,
+    or has config fields in columns with their names. Other columns are ignored.
 
     Args:
         path: a CSV file; its first line names the columns.
@@ -165,7 +165,7 @@ def _known_fields(family: str, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _inconsistent(model: Model, fields: Mapping[str, Any]) -> str:
-    """Return what contradicts itself in a row: heads whose sizes do not add up to the layer's."""
+    """Return the contradiction in a row: heads whose sizes do not add up to the layer's."""
     sizes = {}
     for field, letter in letters_of(model.blueprint).items():
         if isinstance(model.fields.get(field), int):
@@ -238,7 +238,7 @@ class TableReconciled(Answer):
 
 
 def _in_general(way: Way, texts: ReconcileWords) -> str:
-    """Say a way of counting without the changes it makes, since each row has its own."""
+    """Describe a way of counting without its changes, which differ from row to row."""
     steps = []
     for step in way.steps:
         entry, values = conventions()[step.convention], dict(step.values)

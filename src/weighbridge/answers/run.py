@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from weighbridge.render.document import Block
 
-_FIRST = 6  # numbers of an embedding that are shown
+_FIRST = 6  # numbers shown of an embedding
 
 
 class TextAnswer(NamedTuple):

@@ -1,6 +1,6 @@
-"""Which sentences are true of some tensors, and the shapes put into them.
+"""Selects the sentences that are true of some tensors, and fills in shapes and figures.
 
-They are data, in `words/explain.*.toml`.
+The sentences are data, in `words/explain.*.toml`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     Sentence = Mapping[str, Any]
 
 
-class Teller:
-    """What fills a model's sentences: its letters, their values, the shapes of its tensors."""
+class Narrator:
+    """Fills in the sentences about a model: letters, their values, shapes of tensors."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger, self.blueprint = ledger, ledger.blueprint
@@ -37,7 +37,7 @@ class Teller:
             **{letter: sizes[name] for name, letter in self.letters.items() if name in sizes},
         }
 
-    def tell(
+    def narrate(
         self,
         sentences: Iterable[Sentence],
         own: Sequence[Entry],
@@ -46,28 +46,29 @@ class Teller:
     ) -> Iterator[str]:
         """Yield the sentences that are true of the tensors ``own``, filled in.
 
-        These stand among the tensors ``around``.
+        The tensors ``around`` are those of the same part of the model.
 
-        A sentence may ask for
+        A sentence may have conditions:
 
-        - tensors that are there (``has``), or are not (``lacks``), each as `picked` reads it;
-        - roles of one shape (``same``), and what the shape of a role ``is``, in letters;
-        - roles whose weights are the ``kernels`` of convolutions;
-        - an inequality of letters that holds (``where``);
-        - ``tied`` tensors, any or ``"all"``, or experts of which not all are ``active``;
-        - that none of those just before it was true (``else``), or not the one of a ``name``
-          (``unless``).
+        - ``has``, ``lacks``: tensors that must exist, or must not, in the notation of `picked`;
+        - ``same``: roles with one shape; ``is``: the shape of a role, in letters;
+        - ``kernels``: roles whose weights are the kernels of convolutions;
+        - ``where``: an inequality of letters;
+        - ``tied``: some tensors are tied, or ``"all"``; ``active``: some experts are not active;
+        - ``else``: none of the sentences just before was true; ``unless``: the sentence with this
+          ``name`` was not true.
 
-        One that names a size, or the one shape of a role, that the model does not have is left out.
+        A sentence with a size, or with the single shape of a role, that the model lacks is left
+        out.
         """
-        is_said, names = False, set[str]()
+        is_written, names = False, set[str]()
         for sentence in sentences:
-            is_said = is_said and bool(sentence.get("else"))
-            if is_said or sentence.get("unless") in names:
+            is_written = is_written and bool(sentence.get("else"))
+            if is_written or sentence.get("unless") in names:
                 continue
             text = self.filled(sentence, own, around, figures)
             if text is not None:
-                is_said = True
+                is_written = True
                 names.add(sentence.get("name", ""))
                 yield text
 
@@ -78,43 +79,43 @@ class Teller:
         around: Sequence[Entry],
         figures: Mapping[str, str],
     ) -> str | None:
-        """Return a sentence with its braces filled in; None where it is not true here."""
+        """Return a sentence with values in its braces; None if it is not true here."""
         if not self.is_true(sentence, own, around):
             return None
         try:
             text: str = sentence["text"].format(shape=_Shapes(self, own), **figures)
         except KeyError:
             return None
-        if not self.can_say(text):
+        if not self.can_fill(text):
             return None
         return text
 
     def is_true(self, sentence: Sentence, own: Sequence[Entry], around: Sequence[Entry]) -> bool:
-        """Whether what a sentence asks for holds."""
+        """Whether the conditions of a sentence hold."""
         about = _About(self, own, around)
         return all(_ASKED[key](about, value) for key, value in sentence.items() if key in _ASKED)
 
     def alike(self, roles: Iterable[str], entries: Sequence[Entry]) -> bool:
-        """Whether all of these roles are there, in one shape."""
+        """Whether all these roles exist, with one shape."""
         shapes = {self.shape_of(role, entries) for role in roles}
         return len(shapes) == 1 and None not in shapes
 
     def some_are_active(self, entries: Iterable[Entry]) -> bool:
-        """Whether there are experts, of which one token does not meet all."""
+        """Whether there are experts that a token does not pass through."""
         return (
             any(entry.template.active for entry in entries)
             and self.ledger.active < self.ledger.parameters
         )
 
     def holds(self, condition: str) -> bool:
-        """Whether an inequality of letters holds; it does not where the model lacks one of them."""
+        """Whether an inequality of letters holds; false if the model lacks one of them."""
         tree = parse(condition)
         return all(name in self.values for name in names_in(tree)) and bool(
             evaluate(tree, self.values)
         )
 
-    def can_say(self, text: str) -> bool:
-        """Whether the model has every letter of a text, and every size whose value it gives."""
+    def can_fill(self, text: str) -> bool:
+        """Whether the model has every letter and every size in a text."""
         letters = {symbol.letter for symbol in size_symbols().values()}
         for marked in re.findall(r"\$([^${]+)\$", text):
             needed = set(names_in(parse(marked.lstrip("=#"))))
@@ -125,7 +126,7 @@ class Teller:
         return True
 
     def shape_of(self, role: str, entries: Iterable[Entry]) -> str | None:
-        """Return the one shape that a role's weights have, as dims in letters; else None."""
+        """Return the shape of a role's weights, in letters; None unless there is exactly one."""
         of_role = [entry for entry in entries if picked(entry, role)]
         weights = [entry for entry in of_role if not entry.template.name.endswith("bias")]
         shapes = {" ".join(map(_in_brackets, self.dims(entry))) for entry in weights or of_role}
@@ -134,9 +135,9 @@ class Teller:
         return shapes.pop()
 
     def dims(self, entry: Entry) -> list[str]:
-        """Return a tensor's dims as mathematics, simplified, in letters.
+        """Return a tensor's dims as simplified mathematics in letters.
 
-        What its layer decides is a number.
+        Sizes that depend on the layer are numbers.
         """
         bound, dims = entry.bound(entry.indices[0]), []
         for dim in entry.template.dims:
@@ -145,21 +146,21 @@ class Teller:
         return dims
 
     def renamed(self, tree: Tree) -> Tree:
-        """Return a tree with letters in place of fields."""
+        """Return a tree with letters instead of fields."""
         return substitute(tree, lambda field: ("name", self.letters.get(field, field)))
 
 
 def _in_brackets(dim: str) -> str:
-    """Return a dim as one word among others."""
+    """Return a dim as one word, in brackets if necessary."""
     if " " in dim:
         return f"({dim})"
     return dim
 
 
 class _About(NamedTuple):
-    """What a sentence is about: tensors of its own, and those that they stand among."""
+    """The subject of a sentence: its own tensors, and those of the same part."""
 
-    teller: Teller
+    narrator: Narrator
     own: Sequence[Entry]
     around: Sequence[Entry]
 
@@ -175,40 +176,40 @@ _MATRIX = 2  # dims
 _ASKED: dict[str, Callable[[_About, Any], bool]] = {
     "has": lambda about, asked: all(map(about.has, asked)),
     "lacks": lambda about, asked: not any(map(about.has, asked)),
-    "same": lambda about, roles: about.teller.alike(roles, about.around),
+    "same": lambda about, roles: about.narrator.alike(roles, about.around),
     "is": lambda about, shapes: all(
-        about.teller.shape_of(role, about.around) == shapes[role] for role in shapes
+        about.narrator.shape_of(role, about.around) == shapes[role] for role in shapes
     ),
     "kernels": lambda about, roles: all(map(about.is_kernel, roles)),
-    "where": lambda about, condition: about.teller.holds(condition),
+    "where": lambda about, condition: about.narrator.holds(condition),
     "tied": lambda about, which: _TIED.get(which, any)(entry.tied for entry in about.own),
-    "active": lambda about, asked: about.teller.some_are_active(about.own) == asked,
+    "active": lambda about, asked: about.narrator.some_are_active(about.own) == asked,
 }
-"""What a sentence may ask for; see `Teller.tell`."""
+"""The conditions of a sentence; see `Narrator.narrate`."""
 _TIED: dict[object, Callable[[Iterable[bool]], bool]] = {"all": all}
-"""Which of some tensors must be tied: any, if not said otherwise."""
+"""The number of tensors that must be tied: any by default."""
 
 
 class _Shapes:
-    """What ``{shape[attention.query]}`` is looked up in."""
+    """Looks up ``{shape[attention.query]}``."""
 
-    def __init__(self, teller: Teller, entries: Sequence[Entry]) -> None:
-        self.teller, self.entries = teller, entries
+    def __init__(self, narrator: Narrator, entries: Sequence[Entry]) -> None:
+        self.narrator, self.entries = narrator, entries
 
     def __getitem__(self, role: str) -> str:
         of_role = [entry for entry in self.entries if picked(entry, role)]
-        shape = self.teller.shape_of(role, of_role)
+        shape = self.narrator.shape_of(role, of_role)
         if shape is None:
             raise KeyError(role)
         weight = of_role[0]
         for entry in reversed(of_role):
             if not entry.template.name.endswith("bias"):
                 weight = entry
-        return marked_shape(self.teller.dims(weight))
+        return marked_shape(self.narrator.dims(weight))
 
 
 def marked_shape(dims: Sequence[str]) -> str:
-    """Return a shape in the marks of a document: ``$H$ × $H$``.
+    """Return a shape with the marks of a document: ``$H$ × $H$``.
 
     Example:
         >>> marked_shape(["2*F + 1", "H"])
@@ -228,10 +229,10 @@ def _is_sum(mathematics: str) -> bool:
 
 
 def picked(entry: Entry, asked: str) -> bool:
-    """Whether a tensor is what is asked for: of a component or of a role, with an ending.
+    """Whether a tensor has a component or a role, and a name with an ending.
 
-    ``"attention"`` is the component, and so no norm; ``"attention.query"`` a role; ``" bias"`` any
-    name that ends so.
+    ``"attention"`` is the component, without its norm; ``"attention.query"`` is a role; ``" bias"``
+    is any name with this ending.
     """
     wanted, _, ending = asked.partition(" ")
     role = entry.template.role

@@ -1,4 +1,4 @@
-"""A model as the tree of its modules, as PyTorch prints it, with every tensor's shape and count."""
+"""A model as a tree of modules, as PyTorch prints it, with the shape and count of each tensor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from weighbridge.answers.weigh import Weighing
     from weighbridge.ledger.rows import Entry
 
-    # What is left, below a module, of the path of a name and of its places.
+    # The rest of a name's path below a module, and of its places.
     Item = tuple[tuple[str, ...], Entry]
     from weighbridge.models.find import Described
 
@@ -60,7 +60,7 @@ def tree(
 
 
 class TensorLeaf(NamedTuple):
-    """A tensor that hangs on a module: where it is tied to another, ``parameters`` is 0."""
+    """A tensor of a module; ``parameters`` is 0 if it is tied to another."""
 
     name: str
     shape: tuple[int, ...]
@@ -69,11 +69,10 @@ class TensorLeaf(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A module that holds tensors, or a run of layers that are alike.
+    """A module with tensors, or a run of identical layers.
 
-    The ``indices`` of a run say which layers they are, and its ``name`` is ``"0-11"``.
-    ``parameters_each`` counts one of them and ``parameters`` them all; ``tensors`` and ``modules``
-    are those of one.
+    ``indices`` lists the layers of a run, and its ``name`` is like ``"0-11"``. ``parameters_each``
+    counts one of the layers and ``parameters`` all; ``tensors`` and ``modules`` are those of one.
     """
 
     name: str
@@ -86,7 +85,7 @@ class Node(NamedTuple):
 
     @property
     def copies(self) -> int:
-        """How many modules this stands for: 1, or the layers of a run."""
+        """The number of modules: 1, or the layers of a run."""
         if self.indices is None:
             return 1
         return len(self.indices)
@@ -95,9 +94,8 @@ class Node(NamedTuple):
 class Tree(TabularAnswer):
     r"""What `tree` returns.
 
-    Modules that hold no tensors, such as dropout and activations, are left out: they weigh nothing.
-    Layers are folded where they are alike and follow on each other, and cost no more for being
-    many.
+    Modules without tensors, such as dropout and activations, are left out: they weigh nothing.
+    Consecutive identical layers are folded, so their number does not matter for the cost.
 
     Example:
         >>> shown = tree("bert-base-chinese", "BertForMaskedLM").text(depth=2)
@@ -125,11 +123,11 @@ class Tree(TabularAnswer):
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know of how the config was read."""
+        """Notes on how the config was read."""
         return self.weighing.notes
 
     def named_modules(self) -> Iterator[tuple[str, str, int]]:
-        """Yield each module's path, class and unique parameters, in the order of PyTorch's own.
+        """Yield each module's path, class and unique parameters, in PyTorch's order.
 
         Example:
             >>> modules = list(tree("bert").named_modules())
@@ -141,7 +139,7 @@ class Tree(TabularAnswer):
     def to_dict(self, depth: int | None = None) -> dict[str, Any]:
         """Return the tree, ready for JSON; modules ``depth`` levels down have no ``modules``.
 
-        Below a node with more ``copies`` than one, every number is of one copy.
+        Below a node with several ``copies``, every number is for one copy.
         """
         _check_depth(depth)
         active = {}
@@ -159,7 +157,7 @@ class Tree(TabularAnswer):
         }
 
     def _data_table(self, by: str) -> DataTable:
-        """Return a row for each module, every layer on its own."""
+        """Return a row for each module, with every layer separate."""
         columns = (Column(by), Column("class"), Column("parameters", INTEGER))
         return DataTable(columns, list(self.named_modules()))
 
@@ -169,7 +167,7 @@ class Tree(TabularAnswer):
         """Return the tree as a document, ``depth`` levels of modules below the model itself.
 
         Raises:
-            UsageError: the depth is negative, or there is no such language.
+            UsageError: the depth is negative, or the language is unknown.
         """
         _check_depth(depth)
         texts = {**words(lang), **data.read_toml(f"words/tree.{lang}.toml")}
@@ -207,9 +205,9 @@ def _node(
     at: tuple[int, ...] = (),
     indices: range | None = None,
 ) -> Node:
-    """Return the module at this path, of the tensors below it.
+    """Return the module at this path, made of the tensors below it.
 
-    The tensors of a run of layers are given as one layer's.
+    A run of layers is given as the tensors of one layer.
     """
     below: dict[str, list[Item]] = {}
     for (first, *rest), entry in items:
@@ -237,7 +235,7 @@ def _leaves(items: Iterable[Item], at: tuple[int, ...]) -> Iterator[TensorLeaf]:
         if rest:
             continue
         one = entry._replace(indices=ONE)
-        for place in entry.indices:  # one, unless it is a list of bare tensors
+        for place in entry.indices:  # one class, unless it is a list of bare tensors
             leaf_name = name
             if name.startswith("{"):
                 leaf_name = str(place[0])
@@ -246,10 +244,10 @@ def _leaves(items: Iterable[Item], at: tuple[int, ...]) -> Iterator[TensorLeaf]:
 
 
 def _runs(items: Sequence[Item]) -> Iterator[tuple[range, list[Item]]]:
-    """Yield each run of layers that are alike, with the tensors of its first layer.
+    """Yield each run of identical layers, with the tensors of its first layer.
 
-    Where a tensor appears, changes its shape or ends, a run ends; between such places all layers
-    are alike.
+    A run ends where a tensor appears, changes its shape or ends; in between, all layers are
+    identical.
     """
     stretches_of_items = [_stretches_of(entry) for _, entry in items]
     ends = set[int]()
@@ -266,7 +264,7 @@ def _runs(items: Sequence[Item]) -> Iterator[tuple[range, list[Item]]]:
 
 
 def _stretches_of(entry: Entry) -> list[tuple[range, Any]]:
-    """Return the stretches of layers that have a tensor, in order, with its places inside each."""
+    """Return the ranges of layers that have a tensor, in order, with its places in each."""
     stretches = []
     for values, inside in entry.indices.blocks:
         stretches += [(stretch, inside) for stretch in _stretches(values)]
@@ -278,7 +276,7 @@ def _start(stretch: tuple[range, Any]) -> int:
 
 
 def _stretches(indices: Sequence[int]) -> Iterator[range]:
-    """Cut indices into stretches without a gap."""
+    """Split indices into ranges without gaps."""
     if isinstance(indices, range):
         yield indices
         return
@@ -330,14 +328,14 @@ def _to_dict(node: Node, depth: int | None) -> dict[str, Any]:
 
 
 class _Outliner(NamedTuple):
-    """What turns nodes into branches: the whole of all shares, the levels asked for, the words."""
+    """Turns nodes into branches, with the total for shares, the requested depth, the words."""
 
     total: int
     depth: int | None
     texts: Mapping[str, str]
 
     def branch(self, node: Node, level: int, copies: int) -> Branch:
-        """Return a module as a branch; there are so many copies of what holds it."""
+        """Return a module as a branch; its parent has this many copies."""
         inside = copies * node.copies
         leaves, branches = [], []
         if not node.modules or self.depth is None or level < self.depth:
@@ -360,7 +358,7 @@ class _Outliner(NamedTuple):
         return node.class_name
 
     def figures(self, parameters: int, copies: int) -> tuple[str, str]:
-        """Return a count with its share, or with how often it stands in the model."""
+        """Return a count with its share, or with the number of its copies."""
         if copies == 1:
             return units.count(parameters), units.share(parameters, self.total)
         return units.count(parameters), f"× {copies}"

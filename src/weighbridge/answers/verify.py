@@ -1,4 +1,4 @@
-"""A verification: what a checkpoint holds against what its model must have."""
+"""A verification: the tensors of a checkpoint compared with those of its model."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from weighbridge.render.document import Block
 
 MOST_LINES = 24
-"""How many groups of one kind a text lists."""
+"""The number of groups of one kind that a text lists."""
 _LONGEST_NAME = 120
-_FEW = 4  # tensors of a group that are named one by one
-_UNKNOWN = "other"  # the role of what no table knows
+_FEW = 4  # tensors of a group that are listed by name
+_UNKNOWN = "other"  # the role of tensors with unknown names
 
 
 def verify(  # noqa: PLR0913  # each is a word of its own for the user
@@ -59,18 +59,18 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
 
     Only headers are read, no weights.
 
-    Without ``class_name`` it takes the class with the fewest differences that matter: among equals
-    the one that the config names, then the base class. Some differences are notes that do not
-    matter: a buffer, an old name, a prefix that all names lack or share, a tied tensor that is
-    stored, the names of another format, tensors that are fused or split, a packed weight, and a
-    dtype other than the config's. A dtype other than ``dtype`` matters.
+    Without ``class_name``, it uses the class with the fewest differences that matter; among equals
+    the one that the config names, then the base class. Some differences do not matter and are only
+    notes: a buffer, an old name, a prefix that all names lack or share, a stored tied tensor, the
+    names of another format, fused or split tensors, a packed weight, and a dtype other than the
+    config's. A dtype other than ``dtype`` matters.
 
     Args:
         model: as for `weigh`; the checkpoint's own folder, if it has a ``config.json``; or, to
             compare two checkpoints, another checkpoint's file, its folder if that has no
             ``config.json``, or a module of PyTorch.
         checkpoint: as for `inspect`; or a module of PyTorch.
-        class_name: the class to compare it with; by default the one that fits best.
+        class_name: the class to compare with; by default the one that fits best.
         fields: config fields to replace.
         dtype: the dtype that every weight must have; by default any floating-point one.
         strict: refuse a config with an unknown field.
@@ -81,7 +81,7 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
         ModelError: there is no such model, family, file or class.
         ConfigError: the config cannot be read, or describes no buildable model.
         CheckpointError: the checkpoint cannot be read, or is damaged.
-        UsageError: an option that is for a model is given with two checkpoints.
+        UsageError: an option for models was given with two checkpoints.
 
     Example:
         >>> import tempfile
@@ -106,7 +106,7 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
         if dtype:
             wanted = ExpectedDtype(units.dtype(dtype), asked=True)
         return Changes(before, after, compare_checkpoints(before, after, wanted))
-    described: Any = model  # no module: `find` refuses any other kind of object
+    described: Any = model  # not a module; `find` refuses other objects
     known_model = find(described, fields, strict=strict, blueprint=blueprint)
     wanted = _wanted_dtype(dtype, known_model)
     if blueprint is None:
@@ -122,7 +122,7 @@ def _refuse_config(
     strict: bool,  # noqa: FBT001  # it is passed on as it came
     blueprint: str | os.PathLike[str] | None,
 ) -> None:
-    """Refuse options that need a config where two checkpoints are compared, which have none."""
+    """Refuse options that need a config if two checkpoints are compared, which have none."""
     asked = {
         "class": class_name,
         "fields": fields or None,
@@ -148,7 +148,7 @@ def _wanted_dtype(asked: str | None, model: Model) -> ExpectedDtype | None:
 
 
 class Compared(TabularAnswer):
-    """A checkpoint compared with something: what both kinds of verification have in common."""
+    """The base of both kinds of verification: a checkpoint compared with something."""
 
     groupings = ("difference",)
 
@@ -157,21 +157,21 @@ class Compared(TabularAnswer):
     ) -> None:
         self.checkpoint, self.comparison = checkpoint, comparison
         self.differences: tuple[Difference, ...] = comparison.differences
-        """What differs. Where ``matters`` is false, the difference is only a note."""
+        """The differences; one with ``matters`` false is only a note."""
         self._names = {**names, "checkpoint": printable(checkpoint.path)}
 
     @property
     def status(self) -> int:
-        """0 if the checkpoint agrees, 1 if a difference matters."""
+        """0 if the checkpoint matches, 1 if a difference matters."""
         return int(self.comparison.failures > 0)
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """Which headers of the checkpoint were read."""
+        """The headers of the checkpoint that were read."""
         return {"checkpoint": _headers(self.checkpoint)}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything, with every single difference, ready for JSON."""
+        """Return everything, including every difference, ready for JSON."""
         compared, dtypes = self.comparison, Counter(row.dtype for row in self.checkpoint.rows)
         differences = [
             {**difference._asdict(), "matters": difference.matters}
@@ -208,9 +208,9 @@ class Compared(TabularAnswer):
         return DataTable(_COLUMNS, rows)
 
     def document(self, lang: str = "en", *, evidence: bool = False) -> Document:
-        """Return the verdict, the differences in groups, the totals and how they are known.
+        """Return the verdict, the differences in groups, the totals and their evidence.
 
-        With ``evidence`` it says that in full.
+        ``evidence`` gives the evidence in full.
         """
         texts = VerifyWords(lang)
         verdict = Together((Title(self._heading(texts)), Notes((self._verdict(texts),))))
@@ -239,7 +239,7 @@ class Compared(TabularAnswer):
     def _block(self, differences: list[Difference], texts: VerifyWords) -> Block:
         """Return the differences of one kind, a line for each group."""
         heading = texts.about("kinds", differences[0], self._names)
-        if not differences[0].role:  # it is not about tensors
+        if not differences[0].role:  # a difference that is not about tensors
             return Notes((heading,))
         groups, number = group(differences), texts.count("tensor", len(differences))
         lines = Parts(tuple(texts.parts(tensor_group) for tensor_group in groups[:MOST_LINES]))
@@ -272,7 +272,7 @@ class Compared(TabularAnswer):
         yield Aside(_how_read(checkpoint, texts))
 
     def _known(self, texts: VerifyWords, *, evidence: bool) -> Iterator[str]:
-        """Yield the sentences that say where the expected tensors come from."""
+        """Yield the sentences about the source of the expected tensors."""
         raise NotImplementedError
 
 
@@ -297,7 +297,7 @@ def _as_list(shape: tuple[int, ...] | None) -> list[int] | None:
 
 
 class Verification(Compared):
-    """What `verify` returns of a model and a checkpoint."""
+    """What `verify` returns for a model and a checkpoint."""
 
     def __init__(
         self,
@@ -314,16 +314,16 @@ class Verification(Compared):
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know of how the config was read."""
+        """Notes on how the config was read."""
         return self.model.notes
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """Where both sides come from: the model as for `weigh`, the checkpoint from its headers."""
+        """The sources of both sides: the model as for `weigh`, the checkpoint from its headers."""
         return {**self.weighing.evidence, **super().evidence}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything, with every single difference, ready for JSON."""
+        """Return everything, including every difference, ready for JSON."""
         choice, compared = self.choice, super().to_dict()
         return {
             "model": self.model.where,
@@ -357,7 +357,7 @@ class Verification(Compared):
         yield from self.weighing.known(texts.lang, evidence=evidence)
 
     def _class_sentences(self, texts: VerifyWords) -> Iterator[str]:
-        """Say which class was taken, why, and how well the class that the config names fits."""
+        """Name the class that was used, the reason, and how well the config's own class fits."""
         choice, config_class = self.choice, named_class(self.model) or ""
         least = self.comparison.failures
         yield texts.of("why", choice.why).format(**{"class": self.class_name})
@@ -375,7 +375,7 @@ class Verification(Compared):
 
 
 class Changes(Compared):
-    """What `verify` returns of two checkpoints: how the second differs from the first."""
+    """What `verify` returns for two checkpoints: how the second differs from the first."""
 
     def __init__(
         self, before: StoredCheckpoint, after: StoredCheckpoint, comparison: Comparison
@@ -387,11 +387,11 @@ class Changes(Compared):
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """Which headers of both checkpoints were read."""
+        """The headers of both checkpoints that were read."""
         return {"before": _headers(self.before), **super().evidence}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything, with every single difference, ready for JSON."""
+        """Return everything, including every difference, ready for JSON."""
         return {"before": self.before.path, **super().to_dict()}
 
     def _heading(self, texts: VerifyWords) -> str:
@@ -422,7 +422,7 @@ def _headers(checkpoint: StoredCheckpoint) -> dict[str, Any]:
 
 
 def _how_read(checkpoint: StoredCheckpoint, texts: VerifyWords) -> str:
-    """Say what of a checkpoint was read."""
+    """Say which parts of a checkpoint were read."""
     if not checkpoint.files:
         return texts("in_memory", module=printable(checkpoint.path))
     files = texts.count("file", len(checkpoint.files))
@@ -430,19 +430,19 @@ def _how_read(checkpoint: StoredCheckpoint, texts: VerifyWords) -> str:
 
 
 class VerifyWords:
-    """The words of a verification in one language, and the words of tables that it shares."""
+    """The words of a verification in one language, including those of all tables."""
 
     def __init__(self, lang: str) -> None:
         self.lang, self.table = lang, words(lang)
         self._texts: dict[str, Any] = data.read_toml(f"words/verify.{lang}.toml")
 
     def __call__(self, key: str, /, names: Mapping[str, Any] | None = None, **values: Any) -> str:
-        """Return a text with its braces filled in."""
+        """Return a text with values in its braces."""
         text: str = self._texts[key]
         return text.format(**{**(names or {}), **values})
 
     def of(self, section: str, key: str) -> str:
-        """Return a text of a section, its braces not filled in; empty where there is none."""
+        """Return a text of a section with its braces as they are; empty if there is none."""
         text: str = self._texts[section].get(key, "")
         return text
 
@@ -459,14 +459,14 @@ class VerifyWords:
     def about(
         self, section: str, difference: Difference, names: Mapping[str, str] | None = None
     ) -> str:
-        """Return a text of a section on a difference, with its braces filled in."""
+        """Return a text of a section about a difference, with values in its braces."""
         about = [_in_brief(part) for part in difference.about]
         fields = {name: _in_brief(value) for name, value in difference._asdict().items()}
         values = {**fields, "about": self.and_(about), **(names or {})}
         return self.of(section, difference.kind).format(*about, **values)
 
     def parts(self, tensor_group: Group) -> tuple[str, ...]:
-        """Say of a group where its tensors are, which they are, and what is wrong with them."""
+        """Describe a group: the place of its tensors, their names, and the difference."""
         detail = self.about("details", tensor_group.differences[0])
         if not tensor_group.place:
             number = self.count("tensor", len(tensor_group.differences))
@@ -478,7 +478,7 @@ class VerifyWords:
         )
 
     def _members(self, tensor_group: Group) -> str:
-        """Name the tensors of a group that are in one module, by their roles."""
+        """Name the tensors of a group in one module by their roles."""
         members = tensor_group.differences[: tensor_group.each]
         if len(members) == 1:
             return _common_shape(tensor_group)
@@ -495,7 +495,7 @@ class VerifyWords:
         return self(key, roles=named, tensors=number)
 
     def _endings(self, members: Iterable[Difference]) -> str:
-        """Name tensors of one module by role and by what follows the module's path."""
+        """Name tensors of one module by role and by their names inside the module."""
         endings: dict[str, list[str]] = {}
         for difference in members:
             ending = difference.name.rpartition(".")[2]
@@ -518,7 +518,7 @@ def _common_shape(tensor_group: Group) -> str:
     return ""
 
 
-_MOST_SIZES = 8  # of a shape; more than any real tensor has
+_MOST_SIZES = 8  # dims of a shape; no real tensor has more
 
 
 def _in_brief(value: object) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from weighbridge.models.find import Described, Reading
 
 _ORIGINS_OF_ENTRIES = {"default": "class_defaults", "reconstructed": "reconstructed"}
-"""The words for the catalogue's entries that no copy of a config.json was read for."""
+"""The words for entries of the catalogue whose config.json was not copied."""
 
 
 def weigh(
@@ -41,20 +41,20 @@ def weigh(
     """Weigh a class of a model: every tensor, its shape, its role and its parameters.
 
     Args:
-        model: a name in the catalogue, a path to a ``config.json`` or to a folder that holds one,
+        model: a name in the catalogue, a path to a ``config.json`` or to a folder with one,
             ``"-"`` for a config on standard input, a family, a blueprint's ``.toml`` file, a config
             as a mapping or as a config object of transformers, or a module of PyTorch. A module
-            that no blueprint counts is weighed by its own tensors.
-        class_name: which class of the family to weigh. When left out it is the class that the
-            config names if that one generates (``LlamaForCausalLM``), and else the base class.
+            without a matching blueprint is weighed by its own tensors.
+        class_name: the class of the family to weigh; by default the class that the config names if
+            it is generative (``LlamaForCausalLM``), otherwise the base class.
         fields: config fields to replace.
-        dtype: how an element is stored, such as ``"bf16"``; by default the config's dtype, or
+        dtype: the type of a stored element, such as ``"bf16"``; by default the config's dtype, or
             float32 if the config has none.
         strict: refuse a config with an unknown field.
         blueprint: a blueprint file to read the config with; `weighbridge derive` writes one for a
-            class of yours. Or a function that makes a blueprint from the config and its path:
-            `weighbridge.derive.running.via_transformers.blueprint_as_built` makes it by building
-            the model with transformers.
+            class of yours. Or a function that makes a blueprint from the config and its path, such
+            as `weighbridge.derive.running.via_transformers.blueprint_as_built`, which builds the
+            model with transformers.
 
     Raises:
         ModelError: there is no such model, family, file or class.
@@ -75,7 +75,7 @@ def weigh(
     )
 
 
-_ASSUMED_DTYPE = "F32"  # what PyTorch makes where nobody says
+_ASSUMED_DTYPE = "F32"  # the default of PyTorch
 
 
 class Weighing(TabularAnswer):
@@ -105,7 +105,7 @@ class Weighing(TabularAnswer):
         self.model = model
         self.class_name = class_name
         self.dtype_is = "asked for"
-        """How the dtype is known: asked for, stated by the config, or assumed as in PyTorch."""
+        """The origin of the dtype: requested, stated by the config, or the default of PyTorch."""
         if not dtype:
             dtype = model.stated_dtype
             self.dtype_is = "stated"
@@ -118,9 +118,9 @@ class Weighing(TabularAnswer):
 
     @property
     def base_parameters(self) -> int | None:
-        """The parameters of the base class inside of a generative class.
+        """The parameters of the base class inside a generative class.
 
-        None for another class, and for one that does not hold every tensor of the base class.
+        None for other classes, and for a class that lacks a tensor of the base class.
         """
         base_class = self.model.blueprint.base_class
         if self.class_name == base_class or not is_generative(self.class_name):
@@ -132,12 +132,12 @@ class Weighing(TabularAnswer):
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know of how the config was read."""
+        """Notes on how the config was read."""
         return self.model.notes
 
     @property
     def active(self) -> int | None:
-        """The parameters that a token passes through; None where there are no experts.
+        """The parameters that a token passes through; None without experts.
 
         Example:
             >>> mixtral, bert = weigh("mixtral"), weigh("bert")
@@ -160,17 +160,17 @@ class Weighing(TabularAnswer):
 
     @property
     def bytes(self) -> int:
-        """What the unique parameters take in this dtype."""
+        """The size of the unique parameters in this dtype."""
         return units.stored_bytes(self.parameters, self.ledger.dtype)
 
     @property
     def classes(self) -> dict[str, int]:
-        """The parameters of the base class, of the config's own class and of the one weighed."""
+        """The parameters of the base class, the class in the config and the weighed class."""
         return {name: ledger.parameters for name, ledger in self._ledgers.items()}
 
     @property
     def active_by_class(self) -> dict[str, int]:
-        """The active parameters of those `classes` that have experts."""
+        """The active parameters of the `classes` with experts."""
         ledgers = self._ledgers
         return {name: ledgers[name].active for name in ledgers if ledgers[name].has_experts}
 
@@ -188,7 +188,7 @@ class Weighing(TabularAnswer):
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """How the numbers are known: the blueprint, its proof, and where the config is from."""
+        """The evidence for the numbers: the blueprint, its proof, and the source of the config."""
         blueprint = self.model.blueprint
         return {
             "blueprint": blueprint.where or blueprint.family,
@@ -203,7 +203,7 @@ class Weighing(TabularAnswer):
         }
 
     def known(self, lang: str, *, evidence: bool = False) -> list[str]:
-        """Say how the numbers are known: in one line, or with all the evidence."""
+        """Return the evidence for the numbers: in one line, or in full."""
         texts, stated = words(lang), self.evidence
         if self.model.origin == "module":
             return [Aside(texts["from_module"])]
@@ -221,12 +221,12 @@ class Weighing(TabularAnswer):
 
     @property
     def _origin(self) -> str:
-        """Where the config is from, as the words are named."""
+        """The source of the config, as a key of the words."""
         entry = self.model.entry or {}
         return _ORIGINS_OF_ENTRIES.get(entry.get("how", ""), self.model.origin)
 
     def about_config(self, lang: str) -> str:
-        """Say where the config is from, and which of its fields were set by hand."""
+        """Name the source of the config and the fields that were set by hand."""
         texts, model = words(lang), self.model
         sentences = [texts[f"from_{self._origin}"].format(**self.evidence["config"])]
         if model.set_by_hand:
@@ -235,7 +235,7 @@ class Weighing(TabularAnswer):
         return texts["between_sentences"].join(sentences)
 
     def within(self, lang: str) -> list[str]:
-        """Say how many of the parameters the base model holds, and how many are active."""
+        """Return the parameters of the base model and the active parameters, in words."""
         texts, sentences = words(lang), list[str]()
         if self.base_parameters is not None:
             count, share = self._figures(self.base_parameters)
@@ -256,13 +256,13 @@ class Weighing(TabularAnswer):
         return {line.name: line.parameters for line in self._lines(grouping)}
 
     def _lines(self, grouping: str) -> list[RowGroup]:
-        """Return the groups; a tensor is one of a file."""
+        """Return the groups; by tensor, those of the files."""
         if grouping == "tensor":
             return self.ledger.stored.by(grouping)
         return self.ledger.by(grouping)
 
     def formula(self, **fields: Any) -> Any:
-        """Return the total in letters; given config fields, its value at these sizes.
+        """Return the total in letters, or its value for config fields.
 
         A field is an integer or an array.
 
@@ -275,12 +275,12 @@ class Weighing(TabularAnswer):
         return Formula(self.ledger.formula(), self.model)
 
     def to_dict(self, by: str = "component") -> dict[str, Any]:
-        """Return everything, ready for JSON; by tensor also the rows as files hold them."""
+        """Return everything, ready for JSON; by tensor also the rows of the files."""
         formula = self.ledger.formula()
         of_experts, stored = {}, {}
         if self.ledger.has_experts:
             of_experts = {"active": self.active, "active_by_class": self.active_by_class}
-        if by == "tensor":  # these may be very many
+        if by == "tensor":  # there may be very many of these
             stored = {"stored_rows": [row._asdict() for row in self.stored_rows]}
         return {
             "model": self.model.where,
@@ -306,15 +306,15 @@ class Weighing(TabularAnswer):
     ) -> Document:
         """Return the weighing as a document, its groups in a table.
 
-        With ``evidence`` it says in full how the numbers are known.
+        ``evidence`` adds all sources of the numbers.
         """
         title = Title(f"{self.model.where} · {self.class_name}", wraps=False)
-        table = self.table(by, lang)  # before the legend: it gives the names their order
+        table = self.table(by, lang)  # before the legend, because it orders the names
         notes = Notes((*self._sentences(by, lang), *self.known(lang, evidence=evidence)))
         return Document((Together((title, table)), notes), lang)
 
     def _data_table(self, by: str) -> DataTable:
-        """Return a row for each group: by tensor its shape, else its formula in field names."""
+        """Return a row for each group, with the shape of a tensor or a formula in field names."""
         from weighbridge.answers.data_table import (  # noqa: PLC0415  # a terminal does without
             INTEGER,
             Column,
@@ -338,8 +338,8 @@ class Weighing(TabularAnswer):
     def table(self, by: str = "component", lang: str = "en") -> Table:
         """Return the groups as a table: name, formula, unique parameters, share; and the total.
 
-        Tensors have their shape in place of a formula, and no share: a whole name leaves no room
-        for one.
+        Tensors have a shape instead of a formula, and no share, because full names leave no room
+        for it.
         """
         if by == "tensor":
             return self._table_of_tensors(lang)
@@ -360,7 +360,7 @@ class Weighing(TabularAnswer):
         texts = words(lang)
         rows = []
         for line in self._lines("tensor"):
-            shape = "×".join(map(str, line.entries[0].shape)) or "1"  # a scalar's is empty
+            shape = "×".join(map(str, line.entries[0].shape)) or "1"  # a scalar has an empty shape
             rows.append((label(line.name, lang), shape, units.count(line.parameters)))
         totals = [total[:3] for total in self._totals(lang)]
         header = (texts["tensor"], texts["shape"], texts["parameters"])
@@ -385,7 +385,7 @@ class Weighing(TabularAnswer):
         return Lettering(self.ledger)
 
     def _sentences(self, by: str, lang: str) -> Iterator[str]:
-        """Yield what is to be said below the table."""
+        """Yield the notes below the table."""
         texts, is_by_tensor = words(lang), by == "tensor"
         if not is_by_tensor:
             yield Aside(f"{texts['where']} {self._legend(by, lang)}")
@@ -397,13 +397,13 @@ class Weighing(TabularAnswer):
             yield self._class_line(name, parameters, lang)
 
     def _in_files(self, lang: str) -> str:
-        """Say that the tensors are those of files, and how many the class itself has."""
+        """Say that these are the tensors of files, and how many the class itself has."""
         stored, held = units.count(self.ledger.stored.tensors), units.count(self.ledger.tensors)
         names = {"stored": stored, "held": held, "class": self.class_name}
         return words(lang)["in_files"].format(**names)
 
     def _legend(self, by: str, lang: str) -> str:
-        """Say what each letter of the total's formula is, and each name of this table's."""
+        """Explain the letters in the formula of the total and the names in this table."""
         texts, lettering, formula = words(lang), self._lettering, self.ledger.formula()
         legend = []
 
@@ -423,7 +423,7 @@ class Weighing(TabularAnswer):
         return texts["comma"].join(legend)
 
     def _class_line(self, name: str, parameters: int, lang: str) -> str:
-        """Say how many parameters a class has, what they take, and why it is mentioned."""
+        """Describe a class: its parameters, their size, and why it is mentioned."""
         texts, model, dtype = words(lang), self.model, self.ledger.dtype
         marks = []
         if name == model.blueprint.base_class:
@@ -445,10 +445,10 @@ class Weighing(TabularAnswer):
         )
 
 
-_CONFIGS_OF_A_BUILT_MODEL = 1  # in a proof: the one that transformers built the model of
+_CONFIGS_OF_A_BUILT_MODEL = 1  # in a proof: the config from which transformers built the model
 
 _STORED = {"assumed": "stored_assumed"}
-"""The word for what is stored, where the dtype is not known for sure."""
+"""The key of the words for an assumed dtype."""
 
 
 class Formula:
@@ -465,7 +465,7 @@ class Formula:
         self._model = model
 
     def __call__(self, **fields: Any) -> Any:
-        """Return the value where the fields have these values: integers or arrays."""
+        """Return the value for these fields, which are integers or arrays."""
         return self.polynomial(**fields)
 
     def __eq__(self, other: object) -> bool:
