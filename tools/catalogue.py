@@ -40,6 +40,7 @@ KEYS = (
     "null",
     "parameters",
     "base_parameters",
+    "active",
     "released_parameters",
     "released_reason",
     "how",
@@ -150,6 +151,14 @@ def blueprint_total(config: Config, blueprint: Blueprint, class_name: str) -> in
     return bind(blueprint, class_name, _bound(config, blueprint).fields).parameters
 
 
+def blueprint_active(config: Config, blueprint: Blueprint, class_name: str) -> int | None:
+    """Return the parameters of a class that process one token; None for one without experts."""
+    ledger = bind(blueprint, class_name, _bound(config, blueprint).fields)
+    if ledger.has_experts:
+        return ledger.active
+    return None
+
+
 def reference_total(config: Config, class_name: str) -> int:
     """Return the parameters of a class as transformers builds it, on the meta device."""
     import torch  # noqa: PLC0415  # seconds
@@ -204,6 +213,9 @@ def entry_for(
     }
     if base_total == total:
         del entry["base_parameters"]
+    active = blueprint_active(short, blueprint, main)
+    if active is not None:
+        entry["active"] = active
     return {key: value for key, value in entry.items() if value not in (False, [])}
 
 
@@ -248,7 +260,7 @@ def table(name: str, entry: Config) -> str:
     for key in KEYS:
         if key in entry:
             value = toml_value(entry[key])
-            if key.endswith("parameters"):
+            if key.endswith("parameters") or key == "active":
                 value = f"{entry[key]:_}"
             lines.append(f"{key} = {value}")
     return "\n".join(lines)

@@ -27,6 +27,7 @@ OPTIONAL = {
     "class_assumed",
     "null",
     "base_parameters",
+    "active",
     "released_parameters",
     "released_reason",
     "aliases",
@@ -132,6 +133,14 @@ def test_every_entry_weighs_what_it_records():
         for class_name, total in totals(entry).items():
             ledger = bind(model.blueprint, class_name, model.fields)
             assert ledger.parameters == total, (name, class_name)
+
+
+def test_active_parameters_are_recorded_where_there_are_experts():
+    for name, entry in ENTRIES.items():
+        model = find(catalogue.entry_config(entry))
+        ledger = bind(model.blueprint, model.default_class, model.fields)
+        active = ledger.active if ledger.has_experts else None
+        assert entry.get("active") == active, name
 
 
 def test_the_total_of_the_base_class_is_recorded_only_where_it_differs():
