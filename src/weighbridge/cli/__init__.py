@@ -1,8 +1,8 @@
-"""The command line: parse, one library call, report. No arithmetic.
+"""The command line: parse, call the library once, report; no arithmetic.
 
-Data goes to stdout, words about it to stderr. The exit status is 0 when done, 1 when the answer is
-no (verify found a difference, guess nothing that fits exactly, reconcile no way, audit a slip,
-measure a wrong count), 2 when it could not be answered.
+Data goes to stdout, notes and errors to stderr. The exit status is 0 for success, 1 if the answer
+is no (verify finds a difference, guess no exact fit, reconcile no way, audit a slip, measure a
+wrong count), and 2 if there is no answer.
 """
 
 from __future__ import annotations

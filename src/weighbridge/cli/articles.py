@@ -1,4 +1,4 @@
-"""Commands that check what is published: reconcile, conventions, audit."""
+"""Commands that check publications: reconcile, conventions, audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of commands: what each one does, and the module that holds it."""
+"""The table of commands: the help line of each, and its module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Listed(NamedTuple):
-    """A command's line in the help, and the module of this room that runs it."""
+    """A command's line in the help, and the module of this package that runs it."""
 
     help: str
     module: str
@@ -57,8 +57,8 @@ COMMANDS = {
 class Command(NamedTuple):
     """A command: its options, and the function that answers it.
 
-    ``choices`` names the options that the answer's `to_dict`, `document` and `csv` take. With
-    ``is_data``, the output is for programs, even in the form of text.
+    ``choices`` lists the options that the answer's `to_dict`, `document` and `csv` take. With
+    ``is_data``, even text output is for programs.
     """
 
     options: Callable[[], Iterable[Addable]]
@@ -68,16 +68,16 @@ class Command(NamedTuple):
     is_data: bool = False
 
     def every_option(self) -> tuple[Addable, ...]:
-        """Return the command's own options, and the language, which every command takes."""
+        """Return the command's own options, and the language, which all commands have."""
         from weighbridge.cli.options import LANG
 
         return (*self.options(), LANG)
 
 
 def load_command(name: str) -> Command:
-    """Return the command of a name; only the module that holds it is imported.
+    """Return the command with a name, importing only its module.
 
-    It is done without `importlib`, whose own import takes longer.
+    It does not use `importlib`, which takes longer to import.
     """
     path = f"weighbridge.cli.{COMMANDS[name].module}"
     commands: dict[str, Command] = __import__(path, fromlist=["COMMANDS"]).COMMANDS

@@ -1,4 +1,4 @@
-"""The command that prints what a shell completes: made of the table of commands and options."""
+"""Prints completion scripts for shells, made from the table of commands and options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KINDS = {
     "PATH": ("file",),
     "FAMILY": ("family",),
 }
-"""What completes the value of an option or operand, by its metavar; any other is free text."""
+"""The completion of an option's or operand's value, by its metavar; free text otherwise."""
 
 _FREE_TEXT = ("text",)
 _FLAGS = ("store_true", "store_const", "help", "version")  # actions that take no value
@@ -45,10 +45,10 @@ _DESCRIPTION = (
 
 
 class Completed(NamedTuple):
-    """An option or operand as a shell completes it.
+    """An option or operand, for completion.
 
-    ``kinds`` says what its value is: ``values``, one of those listed; the name of a ``model`` or of
-    a ``family``; a ``file``; or ``text``, which nothing completes. A flag has none.
+    ``kinds`` are the kinds of its value: ``values``, a listed value; the name of a ``model`` or a
+    ``family``; a ``file``; or ``text``, which is not completed. A flag has none.
     """
 
     names: tuple[str, ...]
@@ -58,7 +58,7 @@ class Completed(NamedTuple):
 
 
 class CompletedCommand(NamedTuple):
-    """A command as a shell completes it."""
+    """A command, for completion."""
 
     name: str
     help: str
@@ -67,18 +67,18 @@ class CompletedCommand(NamedTuple):
 
     @property
     def operand_kinds(self) -> tuple[str, ...]:
-        """What its operands may be, each kind once."""
+        """The kinds of its operands, each once."""
         kinds = [kind for operand in self.operands for kind in operand.kinds]
         return tuple(kind for kind in dict.fromkeys(kinds) if kind != "text")
 
     @property
     def operand_values(self) -> tuple[str, ...]:
-        """The words that its operands are one of."""
+        """The words that its operands can be."""
         return tuple(value for operand in self.operands for value in operand.values)
 
 
 def completed_commands(lang: str) -> Iterator[CompletedCommand]:
-    """Yield every command of the table, its help in a language."""
+    """Yield every command of the table, with its help in a language."""
     for name, listed in LISTED.items():
         options, operands = [], []
         for addable in (*load_command(name).every_option(), _HELP):
@@ -103,7 +103,7 @@ def _completed(option: Option, lang: str) -> Completed:
 
 
 def metavar(option: Option) -> str:
-    """Return the word that stands for an option's value in the help, as argparse chooses it."""
+    """Return the name of an option's value in the help, as argparse chooses it."""
     shown: str = option.settings.get("metavar", option.destination.upper())
     return shown
 
@@ -112,7 +112,7 @@ def metavar(option: Option) -> str:
 
 
 def script(shell: str, lang: str) -> str:
-    """Return the script of a shell, with the help that it shows in a language.
+    """Return the script for a shell, with its help in a language.
 
     Raises:
         UsageError: there is no script for this shell.
@@ -136,7 +136,7 @@ def script(shell: str, lang: str) -> str:
 
 
 def quoted(text: str) -> str:
-    r"""Quote a text for bash and zsh, which know nothing special between single quotes.
+    r"""Quote a text for bash and zsh, in which single quotes turn off special characters.
 
     Example:
         >>> print(quoted("a model's name"))
@@ -179,7 +179,7 @@ def _zsh_list(values: Iterable[str]) -> str:
 def _posix_case(
     command: CompletedCommand, options: str, written: Callable[[Iterable[str]], str]
 ) -> str:
-    """Write what follows from a command, and from the option before the word, in bash or zsh."""
+    """Write the cases for each command and for the option before the word, in bash or zsh."""
     lines = [
         f"        ({command.name})",
         f"            options={options}",
@@ -214,7 +214,7 @@ def _fish_case(command: CompletedCommand) -> str:
         if "file" in option.kinds:
             value = " -r"
         elif option.kinds:
-            value = " -x"  # requires a value, and no file
+            value = " -x"  # requires a value that is not a file
         value += _fish_replies(option.kinds, option.values)
         lines.append(f"{line} {names}{value} -d {_fish_quoted(option.help)}")
     if command.operand_kinds:
@@ -229,7 +229,7 @@ def _fish_name(name: str) -> str:
 
 
 def _fish_replies(kinds: Iterable[str], values: Iterable[str]) -> str:
-    """Write what completes a word: files, listed words, or what a call says."""
+    """Write the completion of a word: files, listed words, or the output of a call."""
     written, replies = "", list(values)
     for kind in kinds:
         if kind == "file":
@@ -247,7 +247,7 @@ def _fish_quoted(text: str) -> str:
 
 
 class Syntax(NamedTuple):
-    """How a shell's script writes the names of commands, words to choose from, and a command."""
+    """How the script of a shell writes the names of commands, a choice of words, and a command."""
 
     between_commands: str
     words: Callable[[Iterable[Completed]], str]
@@ -261,13 +261,13 @@ SHELLS = {
 }
 
 
-# Names, which a script asks for as the user types
+# Names, requested by a script as the user types
 
 
 def model_names(prefix: str) -> list[str]:
-    """Return the names of released models and of families that begin so, in any case.
+    """Return the names of released models and families with this beginning, in any case.
 
-    Where nothing is typed yet, they are those of models without their organisations alone.
+    An empty text gives only the names of models without their organisations.
 
     Example:
         >>> model_names("bert-base-c")
@@ -283,7 +283,7 @@ def model_names(prefix: str) -> list[str]:
 
 
 def family_names(prefix: str) -> list[str]:
-    """Return the families that begin so."""
+    """Return the families with this beginning."""
     from weighbridge.blueprint.schema import families
 
     return [family for family in families() if family.startswith(prefix)]

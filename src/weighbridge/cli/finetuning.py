@@ -53,7 +53,7 @@ _SETTINGS = (
         "steps between checkpoints, in addition to one after each epoch",
     ),
 )
-"""The options that have the name and the default of a setting."""
+"""The options with the name and default of a setting."""
 
 
 def _finetune_options() -> Iterable[Addable]:
@@ -106,7 +106,7 @@ def _finetune_options() -> Iterable[Addable]:
 
 
 def _with_default(option: Option, settings: type) -> Option:
-    """Return an option with the default of its setting, and name the default in its help."""
+    """Return an option with the default of its setting, and add the default to its help."""
     default = getattr(settings, option.names[0][2:].replace("-", "_"))
     help_ = option.settings["help"]
     if default is not None:
@@ -125,7 +125,7 @@ def _finetune(options: argparse.Namespace) -> Answer:
     names = Settings.__dataclass_fields__
     values = {name: value for name, value in vars(options).items() if name in names}
     finetuned = finetune(Settings(**values), partial(say, lang=options.lang), options.lang)
-    if finetuned is None:  # another process gives the answer
+    if finetuned is None:  # another process writes the answer
         options.form = "text"
         return Message("")
     return finetuned

@@ -1,4 +1,4 @@
-"""Which language the program speaks."""
+"""Chooses the language of the program."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _OWN = "WEIGHBRIDGE_LANG"
-_LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")  # the first that is set decides, as POSIX has it
+_LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")  # the first one that is set decides, as in POSIX
 
 
 def language(words: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Return the language that ``--lang`` names; else the environment's; else English.
+    """Return the language of ``--lang``, otherwise of the environment, otherwise English.
 
-    ``WEIGHBRIDGE_LANG`` comes before the locale. A language that weighbridge does not speak is
-    refused as the value of ``--lang``, and is English in the environment.
+    ``WEIGHBRIDGE_LANG`` takes precedence over the locale. An unknown language is refused in
+    ``--lang``; in the environment it means English.
 
     Example:
         >>> language(["bert", "--lang", "zh"], {}), language([], {"LANG": "zh_CN.UTF-8"})

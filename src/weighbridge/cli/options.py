@@ -1,4 +1,4 @@
-"""The options that commands share, each declared once, and how their values are read."""
+"""The options that commands share, each declared once, and the reading of their values."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Addable(Protocol):
-        """What a command can be given."""
+        """Anything that can be declared for a command."""
 
         def add_to(self, command: argparse._ActionsContainer, lang: str) -> None:
-            """Let a command take it, with its help in a language."""
+            """Add it to a command, with its help in a language."""
 
         def each(self) -> Iterator[Option]:
-            """Yield the option, or those that it is made of."""
+            """Yield the option, or the options in it."""
 
 
 class Option:
@@ -28,11 +28,11 @@ class Option:
         self.names, self.settings = names, settings
 
     def but(self, **settings: Any) -> Option:
-        """Return the same option with other settings: most often its help, for one command."""
+        """Return the same option with other settings, usually its help for one command."""
         return Option(*self.names, **{**self.settings, **settings})
 
     def add_to(self, command: argparse._ActionsContainer, lang: str) -> None:
-        """Let a command take it, with its help in a language."""
+        """Add it to a command, with its help in a language."""
         from weighbridge.render.messages import in_language
 
         settings = dict(self.settings)
@@ -46,35 +46,35 @@ class Option:
 
     @property
     def is_operand(self) -> bool:
-        """Whether it has a place among the words, and no name that begins with a dash."""
+        """Whether it is a positional argument, without a name that begins with a dash."""
         return not self.names[0].startswith("-")
 
     @property
     def is_checked(self) -> bool:
-        """Whether a command line without it, or with a word in its place, may be refused."""
+        """Whether a command line may be refused because of its absence or its value."""
         if self.is_operand:
             return not _CHECKED.isdisjoint(self.settings)
         return "required" in self.settings
 
     @property
     def destination(self) -> str:
-        """The name under which its value is found."""
+        """The name of its value among the parsed arguments."""
         name: str = self.settings.get("dest", self.names[0].lstrip("-").replace("-", "_"))
         return name
 
     @property
     def absent(self) -> Any:
-        """Its value where it is not given."""
+        """Its value if it is not given."""
         return self.settings.get("default", _ABSENT.get(self.settings.get("action", "")))
 
 
 class OneOf(NamedTuple):
-    """Options of which at most one may be given."""
+    """Options that exclude one another."""
 
     options: tuple[Option, ...]
 
     def add_to(self, command: argparse._ActionsContainer, lang: str) -> None:
-        """Let a command take them, with their help in a language."""
+        """Add them to a command, with their help in a language."""
         group = command.add_mutually_exclusive_group()
         for option in self.options:
             option.add_to(group, lang)
@@ -85,7 +85,7 @@ class OneOf(NamedTuple):
 
 
 _ABSENT = {"store_true": False}
-_CHECKED = frozenset(("choices", "nargs", "type"))  # settings under which a word may be refused
+_CHECKED = frozenset(("choices", "nargs", "type"))  # settings that can lead to a refusal
 
 
 MODEL_HELP = (
@@ -138,7 +138,7 @@ STRICT = Option(
 EVIDENCE = Option("--evidence", action="store_true", help="say in full how the numbers are known")
 OF_A_CONFIG = (SET, BLUEPRINT, VIA, DTYPE, STRICT, EVIDENCE)
 OF_A_MODEL = (MODEL, CLASS, *OF_A_CONFIG)
-"""What every question about a model takes."""
+"""The options of every command about a model."""
 
 LANG = Option(
     "--lang",
@@ -174,7 +174,7 @@ DEVICE = Option("--device")
 
 
 def asked_of_model(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options that every question about a model takes, as its function names them."""
+    """Return the values of the options about a model, as keyword arguments."""
     return {
         "fields": fields(options.fields),
         "dtype": options.dtype,
@@ -184,7 +184,7 @@ def asked_of_model(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _blueprint(options: argparse.Namespace) -> Any:
-    """Return what to read the config by: a file, or what has transformers build it."""
+    """Return what reads the config: a blueprint file, or a function that uses transformers."""
     if not options.via:
         return options.blueprint
     if options.blueprint:
@@ -202,7 +202,7 @@ def _blueprint(options: argparse.Namespace) -> Any:
 
 
 def fields(assignments: Sequence[str]) -> dict[str, Any]:
-    """Read every ``--set``; as in a file, a field with two different values is refused."""
+    """Read all ``--set`` options; as in a file, two different values of a field are refused."""
     values: dict[str, Any] = {}
     texts: dict[str, str] = {}
     for text in assignments:
@@ -217,7 +217,7 @@ def fields(assignments: Sequence[str]) -> dict[str, Any]:
 
 
 def _field(text: str) -> tuple[str, Any]:
-    """Read one ``--set``: the value is JSON where it can be, else text."""
+    """Read one ``--set``: its value is JSON if it can be parsed, otherwise text."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""What the program writes: answers to stdout, in the form that is asked for; words to stderr."""
+"""Writes answers to stdout in the requested format, and messages to stderr."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def write_answer(answer: Answer, options: argparse.Namespace) -> int:
-    """Write an answer in the form that the options name, and return its exit status."""
+    """Write an answer in the format of the options, and return its exit status."""
     for note in answer.notes:
         say(f"note: {note}", options.lang)
     status = answer.status
@@ -51,17 +51,17 @@ def _in_form(answer: Any, options: argparse.Namespace) -> str:
     return write(document, options.form)
 
 
-_FOR_PEOPLE = ("text", "config")  # guess writes a config with the escapes that JSON has
+_FOR_PEOPLE = ("text", "config")  # guess writes a config with JSON's escapes
 
 
 def is_data(options: argparse.Namespace) -> bool:
-    """Whether the answer is for a program, and so UTF-8 whatever the terminal speaks."""
+    """Whether the answer is for a program: UTF-8, whatever the encoding of the terminal."""
     is_code = getattr(options, "code", "text") != "text"
     return options.command.is_data or is_code or options.form not in _FOR_PEOPLE
 
 
 def write_out(text: str) -> None:
-    """Write to stdout, to the end; a closed pipe is not an error."""
+    """Write all of a text to stdout; a closed pipe is not an error."""
     try:
         if sys.stdout is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
@@ -69,7 +69,7 @@ def write_out(text: str) -> None:
         sys.stdout.flush()
     except OSError as error:
         if sys.stdout is not None:
-            # What it still holds goes nowhere, or Python would try once more as it ends.
+            # Discard the rest of the buffer, or Python would try to write it again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             raise WeighbridgeError(
@@ -80,17 +80,17 @@ def write_out(text: str) -> None:
 
 
 def say(message: str, lang: str = LANGUAGES[0]) -> None:
-    """Write a message to stderr; where that is closed, the exit status says enough.
+    """Write a message to stderr; if that is closed, the exit status is enough.
 
-    A terminal gets lines that fit it. Anything else gets each note or error as one line, so that a
-    program finds it whole.
+    A terminal gets lines that fit. Other targets get each note or error on one line, so that
+    programs can find it.
     """
     if lang != LANGUAGES[0]:
         from weighbridge.render.messages import in_language
 
         message = in_language(message, lang)
     try:
-        if sys.stderr is not None:  # or print would take stdout
+        if sys.stderr is not None:  # otherwise print would use stdout
             print(_fitting(f"weighbridge: {message}"), file=sys.stderr)
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
@@ -107,11 +107,11 @@ def _fitting(message: str) -> str:
 
 
 def progress(message: str, lang: str) -> None:
-    """Report progress on stderr, where somebody watches."""
+    """Report progress on stderr, if it is a terminal."""
     if is_watched():
         say(message, lang)
 
 
 def is_watched() -> bool:
-    """Whether somebody reads stderr on a terminal."""
+    """Whether stderr is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""The parser of command lines: its errors are ours, and so is the width of its help."""
+"""The parser of command lines, with our own errors and our own width for help."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DESCRIPTION = (
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that raises our own errors, and writes help for its screen in any language."""
+    """A parser that raises our own errors and writes help for the screen in any language."""
 
     def __init__(self, *, lang: str, **options: Any) -> None:
         formatter = partial(_HelpFormatter, lang=lang)
@@ -34,11 +34,11 @@ class CommandParser(argparse.ArgumentParser):
         self.add_argument("-h", "--help", action="help", help=text)
 
     def error(self, message: str) -> NoReturn:
-        """Raise an error of ours, with a hint."""
+        """Raise our own error, with a hint."""
         raise UsageError(message, hint=f"see `{self.prog} --help`")
 
     def parse_args(self, words: Any = None, namespace: Any = None) -> Any:
-        """Parse, and refuse what is left over: an unknown option, or a word too many."""
+        """Parse, and refuse the rest: an unknown option, or an extra word."""
         options, rest = self.parse_known_args(words, namespace)
         if not rest:
             return options
@@ -52,8 +52,8 @@ class CommandParser(argparse.ArgumentParser):
         raise TooManyWordsError(f"`weighbridge {words[0]}` does not take `{words_left}`", hint=hint)
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        """Write what is still to be written, and end."""
-        write_out("")  # help and the version are still in its buffer
+        """Write the rest of the output, and exit."""
+        write_out("")  # help and the version are still in the buffer
         super().exit(status, message)
 
 
@@ -75,7 +75,7 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 
 def parser(wanted: str, lang: str = LANGUAGES[0]) -> argparse.ArgumentParser:
-    """Return a parser for the command that is wanted, or for all where it is none of them."""
+    """Return a parser for the wanted command, or for all commands if it is unknown."""
     description = in_language(_DESCRIPTION, lang)
     whole = CommandParser(prog="weighbridge", description=description, lang=lang)
     version = in_language("show program's version number and exit", lang)
@@ -127,7 +127,7 @@ def _is_model_in_words(options: argparse.Namespace, rest: list[str]) -> bool:
 
 
 def _as_sentence(help_text: str, lang: str) -> str:
-    """Return a command's line of the list as a sentence of its own."""
+    """Return a command's line in the list as a sentence."""
     text = in_language(help_text, lang)
     if lang != LANGUAGES[0]:
         return f"{text}。"

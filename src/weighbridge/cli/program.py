@@ -1,4 +1,4 @@
-"""The program: read the words of a command line, run one command, write what it answers."""
+"""The program: reads a command line, runs one command, and writes its answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _NOT_ANSWERED = 2
-_STOPPED = 130  # as a shell has it for a program that the user stops
+_STOPPED = 130  # the shell's status for a program that the user stops
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,9 +58,9 @@ def _parsed(words: list[str], lang: str) -> Any:
 
 
 def _plain(words: list[str], lang: str) -> Any:
-    """Return the options of a command that is given its operands alone; None of any other.
+    """Return the options of a command with operands only; None for other command lines.
 
-    These are the commonest words, and importing argparse takes as long as weighing a model.
+    These are the most common, and importing argparse takes as long as weighing a model.
     """
     name, *operands = words or [""]
     if name not in COMMANDS or any(word.startswith("-") for word in operands):
@@ -76,14 +76,14 @@ def _plain(words: list[str], lang: str) -> Any:
 
 
 def _with_command(words: list[str]) -> list[str]:
-    """Return the words with the command that is meant where none is named: weigh."""
+    """Return the words with the default command, weigh, if they name none."""
     if not words or words[0] in COMMANDS or words[0] in ("-h", "--help", "--version"):
         return words
     return ["weigh", *words]
 
 
 def run() -> int:
-    """Run the command of this process, which ends with it: no search for garbage on the way out."""
+    """Run the command of this process and exit, without garbage collection at the end."""
     status = main()
     gc.freeze()
     return status

@@ -1,4 +1,4 @@
-"""What the terminal shows that a stream writes to: its width, styles and bars."""
+"""The abilities of the terminal behind a stream: its width, styles and bars."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from weighbridge.render.table import COLUMNS, PLAIN, Screen
 if TYPE_CHECKING:
     from typing import TextIO
 
-_NARROWEST, _WIDEST = 40, 120  # columns: fewer leave a table no room, more are tiring to read
-_ENABLE_VIRTUAL_TERMINAL_PROCESSING = 4  # of a Windows console: it reads escape sequences
+_NARROWEST, _WIDEST = 40, 120  # columns: fewer leave no room for tables, more are tiring to read
+_ENABLE_VIRTUAL_TERMINAL_PROCESSING = 4  # a mode of Windows consoles
 
 
 def screen_of(stream: TextIO | None) -> Screen:
-    """Return the screen of a stream: that of a file where it is not a terminal.
+    """Return the screen of a stream; if it is not a terminal, that of a file.
 
     The width is the terminal's, from 40 to 120 columns; ``COLUMNS`` in the environment replaces it.
-    There are styles and bars unless ``NO_COLOR`` is set or the terminal does not know escape
-    sequences; and no bars where its encoding lacks their characters.
+    There are styles and bars unless ``NO_COLOR`` is set or the terminal does not support escape
+    sequences; there are no bars if its encoding lacks their characters.
     """
     if stream is None or not stream.isatty():
         return PLAIN
@@ -30,7 +30,7 @@ def screen_of(stream: TextIO | None) -> Screen:
 
 
 def _columns(descriptor: int) -> int:
-    """Return the width that the environment states, else the terminal; 80 where none does."""
+    """Return the width from the environment, otherwise from the terminal, otherwise 80."""
     stated = os.environ.get("COLUMNS", "")
     if stated.isdecimal() and int(stated):
         return int(stated)
@@ -41,7 +41,7 @@ def _columns(descriptor: int) -> int:
 
 
 def _has_escapes(stream: TextIO) -> bool:
-    """Whether a terminal reads escape sequences; a Windows console does where it is told to."""
+    """Whether a terminal reads escape sequences; a Windows console has to be set to do so."""
     if os.name != "nt":
         return True
     import ctypes

@@ -1,6 +1,6 @@
-"""The progress bar on stderr, for commands that take long.
+"""The progress bar on stderr, for slow commands.
 
-It is apart from `output`, which every command imports: contextlib takes long to import.
+It is not in `output`, which every command imports, because contextlib is slow to import.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def watching(
     what: str = "headers", unit: str = "file", lang: str = LANGUAGES[0]
 ) -> Iterator[Watch | None]:
-    """Give what draws a bar on stderr of what is done, and wipe it away; none if unwatched."""
+    """Provide a function that draws a progress bar on a terminal, and erase the bar at the end."""
     if not is_watched():
         yield None
         return

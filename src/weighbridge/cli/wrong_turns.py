@@ -1,4 +1,4 @@
-"""What to say where the first word is no command, and is not meant for a model either."""
+"""Errors for a first word that is neither a command nor a model."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from weighbridge.lean_typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_MOST_NEAR = 2  # commands with a name that resembles a word
+_MOST_NEAR = 2  # number of commands with a name similar to a word
 
 
 class LeftOverError(UsageError):
-    """An option or a word that the command does not take."""
+    """The command does not accept an option or a word."""
 
 
 class TooManyWordsError(LeftOverError):
-    """More words than the command takes."""
+    """More words than the command accepts."""
 
 
 def explained(error: WeighbridgeError, words: Sequence[str]) -> WeighbridgeError:
-    """Return the error that says which commands are near the first word; else the same error.
+    """Return an error that names commands similar to the first word, or else the same error.
 
-    ``words`` are those that were typed, and the error is what came of weighing the first of them.
+    ``words`` is the command line, and the error is the result of weighing its first word.
 
     Example:
         >>> print(explained(TooManyWordsError("takes no bert"), ["memory", "bert"]))
@@ -47,7 +47,7 @@ def explained(error: WeighbridgeError, words: Sequence[str]) -> WeighbridgeError
 
 
 def commands_near(word: str) -> list[str]:
-    """Return the commands that a word may stand for: by what it means, then by its spelling.
+    """Return the commands that a word may mean: first by meaning, then by spelling.
 
     Example:
         >>> commands_near("VRAM"), commands_near("wiegh"), commands_near("bert")

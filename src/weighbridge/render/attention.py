@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 from weighbridge.errors import printable, shorten
 
-MOST_DRAWN = 64  # tokens; with more the labels could not be read
+MOST_DRAWN = 64  # tokens; with more, the labels would be unreadable
 _LONGEST_NAME = 36
 
 
 class Attention(NamedTuple):
     """The attention of layers and heads for a text.
 
-    ``probabilities[layer, head][row][column]`` is how much the row's token attends to the column's;
-    a row adds up to 1.
+    ``probabilities[layer, head][row][column]`` is how much the token of the row attends to that of
+    the column; a row adds up to 1.
 
     Example:
         >>> maps = {(0, 1): [[0.5, 0.5], [1, 0]]}

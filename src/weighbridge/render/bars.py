@@ -1,4 +1,4 @@
-"""Bars beside the shares of a table, for a terminal that shows them."""
+"""Bars beside the shares of a table, for terminals."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")  # of a terminal column, from its left
 _FULL = "█"
 BLOCKS = "".join((*_EIGHTHS, _FULL))
-"""Every character that bars are made of."""
+"""The characters of bars."""
 
-_NARROWEST, _WIDEST = 6, 24  # terminal columns of the longest bar: enough to compare, and no poster
+_NARROWEST, _WIDEST = 6, 24  # terminal columns of the longest bar: enough for comparison
 
 
 def with_bars(table: Table, columns: int) -> Table:
-    """Return a table with a column of bars beside its shares, if so many columns have room for it.
+    """Return a table with a column of bars beside its shares, if the terminal has room for it.
 
     The largest share has the longest bar, and totals have none.
 
@@ -47,7 +47,7 @@ def with_bars(table: Table, columns: int) -> Table:
 
 
 def bar(fraction: float, longest: int) -> str:
-    """Draw a fraction of a bar that is so many columns long, to the nearest eighth of a column.
+    """Draw a fraction of a bar with a number of columns, to the nearest eighth of a column.
 
     Example:
         >>> bar(0.55, 8)

@@ -1,13 +1,12 @@
-"""A document as data: a list of blocks, which a writer for each format turns into text.
+"""A document as data: a list of blocks, which each format turns into text.
 
-An answer puts its facts into blocks and lays nothing out; `terminal`, `markdown`, `latex` and
-`html` each write every kind of block in their own way. None of them knows anything of models.
+Answers put facts into blocks; `terminal`, `markdown`, `latex` and `html` lay out every kind of
+block. They know nothing about models.
 
-Blocks of a report hold plain text. Blocks of an article hold prose with three kinds of marks, in
-every language the same: ``**strong**``, `` `code` `` and mathematics between dollar signs, which
-is an expression in letters. ``$V*H$`` is shown as a formula, ``$#V*H$`` with numbers put in,
-``$=V*H$`` as its value. A character after a backslash is that character and marks nothing;
-`plain` writes it so.
+Blocks of a report hold plain text. Blocks of an article hold prose with three kinds of marks, the
+same in all languages: ``**strong**``, `` `code` ``, and mathematics between dollar signs, which is
+an expression in letters. ``$V*H$`` is shown as a formula, ``$#V*H$`` with numbers put in,
+``$=V*H$`` as its value. A backslash makes the next character plain; `plain` adds it.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class Aside(str):
-    """A sentence that helps to read an answer, or says how it is known: a terminal dims it.
+    """A sentence that helps to read an answer, or gives its evidence; terminals dim it.
 
-    Everywhere else it is a text like any other.
+    Elsewhere it is ordinary text.
     """
 
     __slots__ = ()
@@ -35,33 +34,33 @@ class Aside(str):
 
 
 class Title(NamedTuple):
-    """What an answer is about. A line that must not be broken, such as a path, does not wrap."""
+    """The subject of an answer. Lines that must stay whole, such as paths, do not wrap."""
 
     text: str
     wraps: bool = True
 
 
 class Notes(NamedTuple):
-    """Sentences, each from a new line and indented by so many levels; no sentences, no block."""
+    """Sentences, each on a new line, with an indent of some levels; empty without sentences."""
 
     items: tuple[str, ...]
     level: int = 0
 
 
 class Lines(NamedTuple):
-    """Text that is already in lines, and stays as it is."""
+    """Text in lines that stay unchanged."""
 
     text: str
 
 
 class Parts(NamedTuple):
-    """Items of several parts each: parts share a line where it has room for them."""
+    """Items with several parts each; parts share a line if there is room."""
 
     items: tuple[tuple[str, ...], ...]
 
 
 class NumberedStep(NamedTuple):
-    """A numbered step: its title, and facts below it."""
+    """A numbered step: a title with facts below it."""
 
     number: int
     title: str
@@ -69,33 +68,33 @@ class NumberedStep(NamedTuple):
 
 
 class Equalities(NamedTuple):
-    """Something with all that it is equal to, each as text that is a formula."""
+    """A name with everything it equals, each as a formula in text."""
 
     name: str
     parts: tuple[str, ...]
 
 
 class Definitions(NamedTuple):
-    """Formulas as text, one a line: what is too long for a line goes on below it."""
+    """Formulas as text, one per line; long ones continue on the next line."""
 
     items: tuple[str, ...]
 
 
 class Comment(NamedTuple):
-    """Sentences before code, each line behind the mark of a comment."""
+    """Sentences before code, each line a comment."""
 
     items: tuple[str, ...]
     mark: str
 
 
 class Aligned(NamedTuple):
-    """Equations in the source of LaTeX: what stands to the left, and all that it is equal to."""
+    """Equations as LaTeX source: a left side, and everything it equals."""
 
     equations: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class Leaf(NamedTuple):
-    """The end of a branch; where it refers to something, its text ends with ``= target``."""
+    """The end of a branch; if it refers to something, its text ends with ``= target``."""
 
     text: str
     figures: tuple[str, str]
@@ -105,7 +104,7 @@ class Leaf(NamedTuple):
 class Branch(NamedTuple):
     """A line of an outline, its leaves and the branches below it.
 
-    On its right stand its figures: a count, and a share or a number of copies.
+    Its figures are on the right: a count, and a share or a number of copies.
     """
 
     text: str
@@ -115,7 +114,7 @@ class Branch(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """A tree under its title, and notes on it."""
+    """A tree with a title and notes."""
 
     title: str
     root: Branch
@@ -123,15 +122,15 @@ class Outline(NamedTuple):
 
 
 class Together(NamedTuple):
-    """Blocks that belong together: in a terminal no empty line stands between them."""
+    """Blocks that belong together: a terminal puts no empty line between them."""
 
     blocks: tuple[Block, ...]
 
 
 class WideTable(NamedTuple):
-    """A table of more columns than a line has room for, each under a short name.
+    """A table with more columns than fit on a line, each with a short name.
 
-    A terminal shows it as several tables, each with the first column, and cuts long names.
+    A terminal shows several tables, each with the first column, and cuts long names.
     """
 
     table: Table
@@ -141,7 +140,7 @@ class WideTable(NamedTuple):
 
 
 class Heading(NamedTuple):
-    """A heading; the document's title is of level 1."""
+    """A heading; the title of the document has level 1."""
 
     level: int
     prose: str
@@ -154,19 +153,19 @@ class Paragraph(NamedTuple):
 
 
 class Bullets(NamedTuple):
-    """Points, each a piece of prose."""
+    """A list of points in prose."""
 
     items: tuple[str, ...]
 
 
 class Chain(NamedTuple):
-    """A chain of equalities, each part in the marks of mathematics without their dollar signs."""
+    """A chain of equalities; its parts are marked as mathematics, without dollar signs."""
 
     parts: tuple[str, ...]
 
 
 class Code(NamedTuple):
-    """Lines to type."""
+    """Code to run."""
 
     source: str
 
@@ -183,11 +182,11 @@ Block = (
 )  # fmt: skip
 
 NOTHING = Notes(())
-"""A block that no format shows."""
+"""An empty block."""
 
 
 def flat(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield blocks one by one, for a format in which none are closer together than others."""
+    """Yield blocks one by one, for formats with equal space between all blocks."""
     for block in blocks:
         if isinstance(block, Together):
             yield from flat(block.blocks)
@@ -199,7 +198,7 @@ _NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 
 
 class Document(NamedTuple):
-    """Blocks in order, the language they are in, and the value of each letter."""
+    """Blocks in order, their language, and the value of each letter."""
 
     blocks: tuple[Block, ...]
     lang: str = "en"
@@ -210,7 +209,7 @@ _MARKS = str.maketrans({mark: f"\\{mark}" for mark in "\\*`$"})
 
 
 def plain(outside: str) -> str:
-    r"""Return prose that says just this: any character from outside may be a mark.
+    r"""Return text as prose in which no character is a mark.
 
     Example:
         >>> plain("a$V"), write(Document((Paragraph(plain("a$V + $b")),)), "text")
@@ -225,7 +224,7 @@ FORMATS = {
     "latex": ("latex", "as_latex"),
     "html": ("html", "as_page"),
 }
-"""Every format that a document can be written in, and the function of this room that writes it."""
+"""The formats of a document, each with the function of this package that writes it."""
 
 
 def write(document: Document, format_name: str) -> str:
@@ -240,7 +239,7 @@ def write(document: Document, format_name: str) -> str:
         In all **3,000**, from `embeddings`.
     """
     name, function = FORMATS[format_name]
-    # Only the module of this format is imported, and without `importlib`, which takes longer.
+    # Import only the module of this format, without `importlib`, which is slower.
     module = __import__(f"weighbridge.render.{name}", fromlist=[function])
     text: str = getattr(module, function)(document)
     return text

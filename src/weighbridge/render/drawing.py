@@ -24,7 +24,7 @@ def draw(attention: Attention, form: str, lang: str = "en") -> tuple[bytes, list
         lang: ``"en"`` or ``"zh"``.
 
     Raises:
-        UsageError: there is no such format or language, or a PNG cannot be rendered here.
+        UsageError: the format or language is unknown, or a PNG cannot be rendered here.
     """
     words(lang)
     if form not in FORMS:

@@ -1,4 +1,4 @@
-"""Documents in HTML: a page that stands alone, or a piece of one."""
+"""Documents in HTML: a self-contained page, or a fragment."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def as_page(document: Document) -> str:
 
 
 def fragment(document: Document, notes: Sequence[str] = ()) -> str:
-    """Write a document, and notes below it, as a piece of a page such as a notebook.
+    """Write a document with notes below it, as a fragment for a page such as a notebook.
 
-    It has no script, no style sheet and no id that could concern the rest of the page, and asks it
-    to typeset no text between dollar signs: that is a path or a name, and not mathematics.
+    It has no script, style sheet or id that could affect the rest of the page, and tells it not to
+    typeset text between dollar signs, which is a path or a name here.
     """
     lang = LANGUAGE_TAGS.get(document.lang, document.lang)
     blocks = (*document.blocks, Notes(tuple(notes)))
@@ -109,7 +109,7 @@ _MARKS = Marks(
 
 
 def html_table(table: Table, write_cell: Callable[[str], str] = escape) -> str:
-    """Write a table in HTML; ``write_cell`` writes what stands in a cell, and escapes it."""
+    """Write a table in HTML; ``write_cell`` writes and escapes the content of a cell."""
     sides = {"<": "left", ">": "right"}
     styles = [f' style="text-align:{sides[side]}"' for side in table.align]
 
@@ -142,7 +142,7 @@ def _note_list(items: Iterable[str]) -> str:
 
 
 def _notes(block: Notes, _: Prose) -> str:
-    """Write one sentence as a paragraph, and several, or what is indented, as a list."""
+    """Write one sentence as a paragraph, and several, or indented ones, as a list."""
     if len(block.items) == 1 and not block.level:
         return f"<p>{escape(block.items[0])}</p>"
     return _note_list(block.items)
@@ -176,7 +176,7 @@ def _scrollable(table: str) -> str:
     return f'<div class="table">\n{table}\n</div>'
 
 
-# Outlines, whose branches open and close
+# Outlines, with branches that open and close
 
 
 def _outline(block: Outline, _: Prose) -> str:

@@ -1,4 +1,4 @@
-"""Documents in LaTeX that compile as they are."""
+"""Documents in LaTeX, ready to compile."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _latex_blocks(blocks: Iterable[Block], prose: Prose) -> Iterator[str]:
 
 
 def _inline_code(plain: str) -> str:
-    """Write code that may be broken after its dots and underscores."""
+    """Write code that LaTeX may break after dots and underscores."""
     escaped = math.escape_latex(plain).replace(".", r".\allowbreak{}")
     return r"\texttt{" + escaped.replace(r"\_", r"\_\allowbreak{}") + "}"
 
@@ -82,7 +82,7 @@ def _list(items: Iterable[str]) -> str:
 
 
 def chain_lines(block: Chain, prose: Prose) -> list[str]:
-    """Write a chain of equalities, and what is too long for a line on several."""
+    """Write a chain of equalities, with long parts on several lines."""
     lines: list[str] = []
     mark = ""
     for part in block.parts:
@@ -92,7 +92,7 @@ def chain_lines(block: Chain, prose: Prose) -> list[str]:
     return lines
 
 
-_SOURCE_COLUMNS = 100  # of LaTeX, which come to about a line of its page
+_SOURCE_COLUMNS = 100  # characters of LaTeX, about one line on its page
 
 
 def _chain(block: Chain, prose: Prose) -> str:

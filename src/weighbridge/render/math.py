@@ -1,4 +1,4 @@
-"""Formulas as people set them: one tree, written in Unicode, in LaTeX or in HTML.
+"""Formulas in mathematical notation: a tree, written in Unicode, LaTeX or HTML.
 
 The operators are those of `algebra.codegen`; names, numbers and texts are written here.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Style(NamedTuple):
-    """How operators, names, numbers and texts are written."""
+    """The notation of operators, names, numbers and texts."""
 
     meaning: Meaning
     name: Callable[[str], str]
@@ -96,7 +96,7 @@ def with_names(tree: Tree, style: Style) -> str:
 
 
 def numbers(tree: Tree, style: Style, values: Mapping[str, Any]) -> str:
-    """Write a tree with numbers in place of its names; a name without a value stays.
+    """Write a tree with numbers instead of names; names without a value stay.
 
     Example:
         >>> from weighbridge.algebra.expr import parse
@@ -113,7 +113,7 @@ def numbers(tree: Tree, style: Style, values: Mapping[str, Any]) -> str:
 
 
 def _value_text(value: Any, style: Style) -> str:
-    """Write what stands for itself; a text in its quotes, which mark it off from a name."""
+    """Write a constant; a text in quotes, to distinguish it from a name."""
     if isinstance(value, bool | str | None):
         return style.text(source(("value", value)))
     if isinstance(value, int):

@@ -1,6 +1,6 @@
-"""Messages in another language: errors, hints, notes and help, translated by what they say.
+"""Translates messages: errors, hints, notes and help, looked up by their English text.
 
-The English of a message stands where it is raised. ``words/messages/ROOM.zh.toml`` gives its
+The English message is in the code that raises it. ``words/messages/ROOM.zh.toml`` gives its
 Chinese, with a name in braces for each value that the code puts in:
 
     "there is no blueprint for the model_type {family}" = "没有 model_type {family} 的蓝图"
@@ -27,7 +27,7 @@ _ENGLISH = data.LANGUAGES[0]
 
 
 def error_message(error: WeighbridgeError, lang: str) -> str:
-    """Return what an error says, in a language.
+    """Return the text of an error in a language.
 
     Example:
         >>> from weighbridge.errors import ConfigError
@@ -52,14 +52,14 @@ def error_message(error: WeighbridgeError, lang: str) -> str:
 
 
 def _as_sentence(text: str) -> str:
-    """Return a Chinese text with its full stop, unless it ends as a sentence already."""
+    """Return a Chinese text with a full stop, unless it already ends as a sentence."""
     if text.endswith(("。", "？", "！", "?")):
         return text
     return f"{text}。"
 
 
 def in_language(text: str, lang: str) -> str:
-    """Return a message in a language; one without a translation stays as it is.
+    """Return a message in a language; without a translation it stays English.
 
     Example:
         >>> in_language("is longer than 512 bytes", "zh")
@@ -74,15 +74,15 @@ def in_language(text: str, lang: str) -> str:
 
 
 def translation(text: str, lang: str) -> str | None:
-    """Return a message in a language, or None where it has no translation.
+    """Return a message in a language, or None without a translation.
 
-    A message may be several joined by ``; ``, or begin with a place or the name of a rule.
+    A message may consist of several joined by ``; ``, or begin with a place or a rule's name.
     """
     whole = _translation_of_whole(text, lang)
     if whole is not None:
         return whole
     parts = text.split("; ")
-    for end in range(1, len(parts)):  # a message may hold a semicolon itself
+    for end in range(1, len(parts)):  # a message may contain a semicolon
         first, rest = "; ".join(parts[:end]), "; ".join(parts[end:])
         heads, tails = _translation_of_whole(first, lang), translation(rest, lang)
         if heads is not None and tails is not None:
@@ -96,7 +96,7 @@ def translation(text: str, lang: str) -> str | None:
 
 
 def _translation_of_whole(text: str, lang: str) -> str | None:
-    """Return the translation of a message that is one; a full stop at its end stays one."""
+    """Return the translation of a single message, with a full stop if it has one."""
     if text.endswith(".") and not text.endswith(".."):
         translated = _translation_of_whole(text[:-1], lang)
         if translated is None:
@@ -114,14 +114,14 @@ def _translation_of_whole(text: str, lang: str) -> str | None:
 
 
 class _Template(NamedTuple):
-    """A message with values in it: the text between them, what matches it, its translation."""
+    """A message with values: the text between them, a pattern, and the translation."""
 
     literals: tuple[str, ...]
     pattern: str
     translation: str
 
     def values_in(self, text: str) -> Mapping[str, str] | None:
-        """Return the values that the message has in a text; None where the text is another one."""
+        """Return the values that a text has for this message; None for another message."""
         if not all(literal in text for literal in self.literals):
             return None
         match = re.fullmatch(self.pattern, text, re.DOTALL)
@@ -132,7 +132,7 @@ class _Template(NamedTuple):
 
 @cache
 def _messages(lang: str) -> Mapping[str, str]:
-    """Return every message of the package in a language, by its English."""
+    """Return every message of the package in a language, by its English text."""
     messages: dict[str, str] = {}
     suffix = f".{lang}.toml"
     for room in data.names("words/messages", suffix):
@@ -142,7 +142,7 @@ def _messages(lang: str) -> Mapping[str, str]:
 
 @cache
 def _templates(lang: str) -> list[_Template]:
-    """Return the messages with values in them, those with the most text of their own first."""
+    """Return the messages with values, those with the most fixed text first."""
     templates = [
         _template(english, translated)
         for english, translated in _messages(lang).items()
@@ -165,7 +165,7 @@ _VALUES = {"word": r"\S+", "list": r"\S+(?:, \S+)*"}
 
 
 def _pattern(pieces: list[str]) -> Iterator[str]:
-    """Yield a regular expression's parts: text and names of values take turns in the pieces."""
+    """Yield parts of a regular expression; text and names of values alternate in pieces."""
     seen = set[str]()
     for number, piece in enumerate(pieces):
         if number % 2 == 0:

@@ -1,4 +1,4 @@
-"""Prose with marks, written in any format; `document` says what the marks are."""
+"""Prose with marks, written in any format; `document` describes the marks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MARKS = re.compile(
 
 
 class Marks(NamedTuple):
-    """How a format writes mathematics, plain text and each kind of mark."""
+    """The functions of a format for mathematics, plain text and each kind of mark."""
 
     style: math.Style
     escape: Callable[[str], str]
@@ -31,13 +31,13 @@ class Marks(NamedTuple):
 
 
 class Prose(NamedTuple):
-    """What writes the prose of a document: the marks of a format, and the value of each letter."""
+    """Writes the prose of a document, with the marks of a format and the values of letters."""
 
     marks: Marks
     values: Mapping[str, Any]
 
     def write(self, marked: str) -> str:
-        """Write prose: escape what is plain, translate what is marked."""
+        """Write prose: escape plain text and translate marks."""
         pieces, start = [], 0
         for mark in _MARKS.finditer(marked):
             pieces += [self.marks.escape(marked[start : mark.start()]), self._translate(mark)]
@@ -51,7 +51,7 @@ class Prose(NamedTuple):
             return self.marks.strong.format(self.write(mark["strong"]))
         if mark["code"]:
             return self.marks.code(mark["code"])
-        if mark["math"].startswith("="):  # a value inside prose is just a number
+        if mark["math"].startswith("="):  # in prose, a value is just a number
             return _mathematics(mark["math"], math.UNICODE, self.values)
         return self.marks.math.format(self.mathematics(mark["math"]))
 
@@ -60,7 +60,7 @@ class Prose(NamedTuple):
         return _mathematics(marked, self.marks.style, self.values)
 
     def table(self, table: Table) -> Table:
-        """Return a table of prose with its cells written."""
+        """Return a table with the prose of its cells written."""
         rows = tuple(tuple(map(self.write, row)) for row in table.rows)
         return table._replace(header=tuple(map(self.write, table.header)), rows=rows)
 

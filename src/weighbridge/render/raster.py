@@ -1,4 +1,4 @@
-"""A picture as PNG, rendered from its SVG by resvg; and the characters that no font here has."""
+"""Renders an SVG picture as PNG with resvg, and finds characters without a font."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def rendered(svg: str) -> bytes:
-    """Render a picture, twice as large for screens of today, and mark it as ours."""
+    """Render a picture at twice its size, for high-resolution screens, and mark it as ours."""
     png = bytes(_renderer()(svg_string=svg, zoom=2))
     mark = chunk(b"tEXt", b"Software\0" + MARK.encode())
     return png[:_AFTER_HEADER] + mark + png[_AFTER_HEADER:]
@@ -37,10 +37,10 @@ def _renderer() -> Callable[..., Any]:
 
 
 def without_font(svg: str) -> list[str]:
-    """Return a note of the characters of a picture that no font of this machine has.
+    """Return a note about characters of a picture that no font on this machine has.
 
     Raises:
-        UsageError: there is no font at all.
+        UsageError: this machine has no fonts.
     """
     render = _renderer()
 
@@ -71,6 +71,6 @@ def without_font(svg: str) -> list[str]:
     return [f"no font here has {listed}"]
 
 
-# In a plane that nothing is in: drawn as what a font has for what it lacks.
+# A character in an unused plane of Unicode: it is drawn as a missing glyph.
 _NEVER_ASSIGNED = "\U0004fffd"
 _MOST_LISTED = 10

@@ -1,4 +1,4 @@
-"""SVG, written by hand: texts, rectangles, images of one pixel a value, for light and dark."""
+"""SVG written by hand: texts, rectangles and images, for light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 SVG = "http://www.w3.org/2000/svg"
-MARK = "weighbridge attention"  # stands in every file that is written, so that it may be replaced
+MARK = "weighbridge attention"  # in every file that we write, so that it may be replaced later
 
 COLOUR = (31, 111, 235)
 FONTS = (
@@ -41,16 +41,16 @@ DARK = {
     "number": "#ffffff",
 }
 ON = "#ffffff"  # numbers on the darkest cells
-DARKEST = 0.97  # attention from which black on the colour has less contrast than white
+DARKEST = 0.97  # attention above which white on the colour has more contrast than black
 
 
 MARGIN = 24
-REGULAR, BOLD = 400, 600  # weights of a font
-TURN = 62  # degrees that long tokens above a map are turned by
+REGULAR, BOLD = 400, 600  # font weights
+TURN = 62  # degrees by which long tokens above a map are rotated
 
 
 def whole(width: float, height: float, drawn: Iterable[str], title: str, style: str = "") -> str:
-    """Return a whole picture, on its own ground where it brings its own style."""
+    """Return a whole picture, with its own background if it has its own style."""
     ground, role, mark = "", "group", ""
     if style:
         ground = f'<rect class="ground" width="100%" height="100%" fill="{LIGHT["ground"]}"/>'
@@ -73,7 +73,7 @@ def writing(  # noqa: PLR0913  # what SVG asks of a text
     weight: int = REGULAR,
     turned: bool = False,
 ) -> str:
-    """Return a text of a kind of ink, which begins, or has its middle or its end, at a place."""
+    """Return a text in a kind of ink; its start, middle or end is at a position."""
     place = f'x="{x:.6g}" y="{y:.6g}"'
     if turned:
         place = f'transform="translate({x:.4g} {y:.4g}) rotate(-{TURN})"'
@@ -86,7 +86,7 @@ def writing(  # noqa: PLR0913  # what SVG asks of a text
 
 
 def rect(width: float, height: float) -> str:
-    """Return the frame of a map, and the ground of its cells."""
+    """Return the frame of a map and the background of its cells."""
     colours = f'fill="{LIGHT["cell"]}" stroke="{LIGHT["line"]}"'
     return f'<rect class="cell line" {colours} width="{width:g}" height="{height:g}"/>'
 
@@ -94,7 +94,7 @@ def rect(width: float, height: float) -> str:
 def image(
     values: Sequence[Sequence[float]], width: float, height: float = 0, name: str = ""
 ) -> str:
-    """Return an image of one pixel a value."""
+    """Return an image with one pixel per value."""
     settings = f'width="{width:g}" height="{height or width:g}" preserveAspectRatio="none"'
     if name:
         settings = f'id="{name}" {settings}'
@@ -103,9 +103,9 @@ def image(
 
 
 def png(values: Sequence[Sequence[float]]) -> bytes:
-    """Return a PNG of the colour, as opaque as the square root of each value.
+    """Return a PNG in one colour whose opacity is the square root of each value.
 
-    Source: Portable Network Graphics, https://www.w3.org/TR/png-3/, colour type 6 of 8 bits.
+    Source: Portable Network Graphics, https://www.w3.org/TR/png-3/, colour type 6 with 8 bits.
     """
     rows = bytearray()
     for row in values:
@@ -123,28 +123,28 @@ def chunk(kind: bytes, of: bytes) -> bytes:
 
 
 def bounded(value: float) -> float:
-    """Return a value from 0 to 1; what is no number is 0."""
+    """Limit a value to the range from 0 to 1; nan becomes 0."""
     if not math.isfinite(value):
         return 0.0
     return min(1.0, max(0.0, value))
 
 
 def pixels(text: str, size: float) -> float:
-    """Return about how wide a text is drawn: a wide character is as wide as high."""
+    """Return the approximate width of a text; a wide character is as wide as it is high."""
     widths = [_WIDTHS.get(unicodedata.east_asian_width(character), 0.6) for character in text]
     return sum(widths) * size
 
 
-_WIDTHS = {"W": 1.0, "F": 1.0}  # of wide characters, in font sizes; others take about 0.6
+_WIDTHS = {"W": 1.0, "F": 1.0}  # width of wide characters in font sizes; others take about 0.6
 
 
 def wrapped(text: str, pixels: float, size: int) -> list[str]:
-    """Break a text into lines of about so many pixels."""
+    """Break a text into lines of about this many pixels."""
     return wrap(text, int(pixels / (0.56 * size)), indent="").split("\n")
 
 
 def paragraphs(texts: Iterable[str], width: float, y: int) -> tuple[list[str], int]:
-    """Return paragraphs below each other, and where they end."""
+    """Return paragraphs below one another, and the y coordinate of their end."""
     drawn = []
     for text in texts:
         y += 6
@@ -165,4 +165,4 @@ STYLE = (
     "image{image-rendering:pixelated}"
     f"@media (prefers-color-scheme:dark){{{_colours(DARK)}.on{{fill:{ON}}}}}"
 )
-"""What a picture looks like on dark ground; on light ground it is as its attributes say."""
+"""The style on dark backgrounds; on light ones, the attributes apply."""

@@ -1,4 +1,4 @@
-"""A table, as text for a terminal and as CSV, and where lines of a terminal break."""
+"""A table as text for terminals and as CSV, and the wrapping of lines."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 class Table(NamedTuple):
     """Cells as text.
 
-    ``align`` holds ``<`` or ``>`` for each column, and the last ``totals`` rows are set apart.
-    ``shares`` are the fractions that the rows state in the column ``share_column``, in order; a
-    terminal draws them as bars.
+    ``align`` has ``<`` or ``>`` for each column. The last ``totals`` rows are set apart. ``shares``
+    are the fractions in the column ``share_column``, row by row; a terminal draws them as bars.
     """
 
     header: tuple[str, ...]
@@ -27,10 +26,9 @@ class Table(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """What text is written on: how wide it is, and whether it shows styles and bars.
+    """The target of text: its width, and whether it shows styles and bars.
 
-    Styles are escape sequences; they are put around lines that are laid out already, so that they
-    never count as width.
+    Styles are escape sequences; they are added to finished lines and never count as width.
     """
 
     columns: int
@@ -38,14 +36,14 @@ class Screen(NamedTuple):
     has_bars: bool = False
 
 
-COLUMNS = 80  # of a file, a pipe and a notebook, and of a terminal of unknown width
+COLUMNS = 80  # for files, pipes, notebooks, and terminals of unknown width
 PLAIN = Screen(COLUMNS)
 
-BOLD, DIM = "1", "2"  # parameters of the sequence that selects a style
+BOLD, DIM = "1", "2"  # parameters of the escape sequence that selects a style
 
 
 def styled(text: str, style: str) -> str:
-    r"""Put each line of a text between the sequences that start a style and end it.
+    r"""Put each line of a text between the sequences that start and end a style.
 
     Example:
         >>> styled("12\n24", BOLD)
@@ -58,7 +56,7 @@ _FIRST_WIDE = "\u1100"  # no character below is wide, and formulas use no combin
 
 
 def width(text: str) -> int:
-    """Return how many terminal columns a text takes: two for each wide East Asian character.
+    """Return the width of a text in terminal columns; wide East Asian characters take two.
 
     Example:
         >>> width("V·H"), width("词嵌入")
@@ -78,10 +76,10 @@ def width(text: str) -> int:
 
 
 def wrap(paragraph: str, columns: int = COLUMNS, indent: str = "  ") -> str:
-    """Break a paragraph into lines of at most so many columns, at spaces and wide characters.
+    """Wrap a paragraph to a number of columns, at spaces and wide characters.
 
-    A formula without a space in so many columns is broken after its factors; what else is so long,
-    a path, stays whole.
+    A long formula without spaces is broken after its factors; other long words, such as paths, stay
+    whole.
 
     Example:
         >>> print(wrap("one two three", columns=9))
@@ -106,7 +104,7 @@ def wrap(paragraph: str, columns: int = COLUMNS, indent: str = "  ") -> str:
 
 
 def _breakable(paragraph: str) -> list[str]:
-    """Cut a paragraph after each space and around each wide character that may end a line."""
+    """Split a paragraph after each space and around each wide character that may end a line."""
     if paragraph.isascii():
         return [f"{word} " for word in paragraph.split(" ")]
     words = [""]
@@ -127,19 +125,19 @@ _NEVER_LAST = "（《「『【“‘"
 
 _ADDITION = r"(?= [+-] )"
 FORMULA = (_ADDITION, r"(?= \* )|(?<=[·×])", r"(?<= )", r"(?<=[._/、-])")
-"""Where a formula may be broken.
+"""The places to break a formula.
 
-Before an addition, else at a factor, else after a word, else inside a name.
+Before an addition, otherwise at a factor, after a word, or inside a name.
 """
 LATEX = (_ADDITION, r"(?<=\\,)")
 CODE = (_ADDITION,)
 
 
 def lines_of(formula: str, columns: int, breaks: Sequence[str] = FORMULA) -> list[str]:
-    """Break a formula into lines of so many columns, outside of the braces of LaTeX.
+    """Break a formula into lines of a number of columns, outside the braces of LaTeX.
 
-    A piece between two of the first breaks that is too long for a line is broken at the next ones,
-    on lines of its own.
+    A piece that is too long after the first kind of break is broken at the next kind, on its own
+    lines.
 
     Example:
         >>> lines_of("V·H + L·(4H² + 4H) + H²", 11)
@@ -176,11 +174,11 @@ def _pieces(formula: str, at: str) -> list[str]:
 
 
 def text(table: Table, screen: Screen = PLAIN) -> str:
-    """Write a table for a terminal, columns two spaces apart, in as many lines as it needs.
+    """Write a table for a terminal, with two spaces between columns.
 
-    Numbers stay whole, and so does a name at the head of a row: if it is too long for its column,
-    the rest is below it. A screen that has bars shows them where it has room; one with styles shows
-    totals in bold.
+    Numbers stay whole, and so do names at the head of a row: if a name is too long for its column,
+    the rest of the row goes below it. Bars are shown if the screen has them and has room; totals
+    are bold if the screen has styles.
 
     Example:
         >>> print(text(Table(("part", "count"), (("V·H", "12"), ("total", "12")), "<>", totals=1)))
@@ -204,21 +202,21 @@ def text(table: Table, screen: Screen = PLAIN) -> str:
 
 
 def widths_of(table: Table) -> list[int]:
-    """Return how many terminal columns each column of a table needs."""
+    """Return the number of terminal columns that each column of a table needs."""
     columns = zip(table.header, *table.rows, strict=True)
     return [max(map(width, column)) for column in columns]
 
 
 def line_width(widths: Sequence[int]) -> int:
-    """Return how many terminal columns a line of cells of these widths takes."""
+    """Return the number of terminal columns for a line of cells with these widths."""
     return sum(widths) + GAP * (len(widths) - 1)
 
 
-GAP = 2  # empty terminal columns between those of a table
+GAP = 2  # spaces between the columns of a table
 
 
 def _fitting(widths: list[int], align: str, columns: int) -> list[int]:
-    """Return the widths with the widest columns of text made as narrow as the screen needs."""
+    """Return the widths, with the widest columns of text narrowed to fit the screen."""
     fitting = list(widths)
     texts = [column for column, side in enumerate(align) if side == "<"]
     while line_width(fitting) > columns and texts:
@@ -229,11 +227,11 @@ def _fitting(widths: list[int], align: str, columns: int) -> list[int]:
     return fitting
 
 
-_NARROWEST = len("attention")  # of a column of text: a usual word stays whole
+_NARROWEST = len("attention")  # minimum width of a text column: common words stay whole
 
 
 def _lines(row: Sequence[str], widths: Sequence[int], align: str) -> Iterator[str]:
-    """Yield a row's lines: most often one."""
+    """Yield the lines of a row, usually one."""
     first, *rest = row
     cells = []
     for cell, room in zip(row, widths, strict=True):
@@ -257,7 +255,7 @@ def _pad(cell: str, columns: int, side: str) -> str:
 
 
 def csv(rows: Iterable[Sequence[object]]) -> str:
-    r"""Write rows as CSV (RFC 4180, lines ended by ``\r\n``).
+    r"""Write rows as CSV (RFC 4180, lines end with ``\r\n``).
 
     Example:
         >>> csv([("name", "count"), ('a "b", c', 3)])

@@ -1,4 +1,4 @@
-"""Documents for a terminal: lines as wide as its screen, an empty line between blocks."""
+"""Documents for a terminal: lines that fit its width, with empty lines between blocks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 def as_text(document: Document, screen: Screen = PLAIN) -> str:
-    """Write a document for a terminal; without a screen, as for a file."""
+    """Write a document for a terminal, or for a file if there is no screen."""
     return "\n\n".join(_texts(document.blocks, document, screen))
 
 
@@ -66,7 +66,7 @@ def _texts(blocks: Iterable[Block], document: Document, screen: Screen) -> Itera
 
 
 def prose_of(document: Document) -> Prose:
-    """Return what writes the prose of a document as plain text."""
+    """Return a writer of the document's prose as plain text."""
     from weighbridge.render import math  # noqa: PLC0415  # a report has no prose with marks
     from weighbridge.render.prose import Marks, Prose  # noqa: PLC0415
 
@@ -99,7 +99,7 @@ _LEVEL = "  "
 
 
 def _wide_table(block: WideTable, screen: Screen) -> str:
-    """Write a table in slices: the first column, and as many others as there is room for."""
+    """Write a table in slices: the first column, and as many others as fit."""
     table = block.table
     header = tuple(map(_cut, table.header))
     rows = tuple((_cut(row[0]), *row[1:]) for row in table.rows)
@@ -113,7 +113,7 @@ def _wide_table(block: WideTable, screen: Screen) -> str:
 
 
 def _slices(widths: Sequence[int], columns: int) -> Iterator[tuple[int, int]]:
-    """Yield the columns, from which to before which, that fit beside the first: at least one."""
+    """Yield ranges of columns that fit beside the first, each with at least one."""
     start, taken = 1, widths[0]
     for column in range(1, len(widths)):
         if column > start and taken + GAP + widths[column] > columns:
@@ -129,7 +129,7 @@ def _cut(name: str) -> str:
     return name
 
 
-_LONGEST_NAME = 12  # columns of the terminal; a dozen numbers under shorter names fit on a line
+_LONGEST_NAME = 12  # terminal columns; a line then has room for a dozen numbers
 
 
 def _notes(block: Notes, screen: Screen) -> str:
@@ -146,7 +146,7 @@ def _parts(block: Parts, screen: Screen) -> str:
 
 
 def _in_lines(parts: Iterable[str], columns: int) -> str:
-    """Put parts on one line, two spaces apart, or what does not fit there on further ones."""
+    """Put parts on one line, two spaces apart; parts that do not fit go to further lines."""
     lines = [""]
     for part in filter(None, parts):
         if lines[-1] and width(f"{lines[-1]}  {part}") > columns:
@@ -187,7 +187,7 @@ def _comment(block: Comment, screen: Screen) -> str:
     return "\n".join(block.mark + line for line in lines)
 
 
-_LONGEST_MARK = len("-- ")  # of a comment, SQL's
+_LONGEST_MARK = len("-- ")  # of comments in SQL
 
 
 def _aligned(block: Aligned, screen: Screen) -> str:
@@ -206,7 +206,7 @@ def _aligned(block: Aligned, screen: Screen) -> str:
 
 
 def _outline(block: Outline, screen: Screen) -> str:
-    """Write a tree whose figures end in one column, no further right than its lines need."""
+    """Write a tree with its figures aligned in one column, as far left as possible."""
     lines = list(_branch_lines(block.root, 0, screen.columns))
     needed = max(width(left) + len(_LEVEL) + width(right) for left, right in lines)
     columns = min(screen.columns, max(COLUMNS, needed))
@@ -216,7 +216,7 @@ def _outline(block: Outline, screen: Screen) -> str:
 
 
 def figures(count: str, share: str) -> str:
-    """Write the figures of a branch; below one another, the counts end in one column."""
+    """Write the figures of a branch so that all counts are right-aligned."""
     return f"{count} {share:>{_SHARE_COLUMNS}}"
 
 
@@ -226,7 +226,7 @@ _SHARE_COLUMNS = len("100.0%")
 def _branch_lines(branch: Branch, level: int, columns: int) -> Iterator[tuple[str, str]]:
     """Yield a branch's line and those below it, each with its figures.
 
-    A branch without others has its leaves on its line if they fit.
+    Leaves are on the line of a branch without subbranches if they fit.
     """
     title, right = _LEVEL * level + branch.text, figures(*branch.figures)
     whole = f"{title} {', '.join(leaf.text for leaf in branch.leaves)}"
@@ -241,7 +241,7 @@ def _branch_lines(branch: Branch, level: int, columns: int) -> Iterator[tuple[st
 
 
 def _leaf_lines(leaf: Leaf, indent: str, columns: int) -> Iterator[tuple[str, str]]:
-    """Yield a leaf's line, and what it refers to below it where that does not fit."""
+    """Yield the line of a leaf, with its target on the next line if it does not fit."""
     whole, right = indent + leaf.text, figures(*leaf.figures)
     if not leaf.target or _fits(whole, right, columns):
         yield whole, right
@@ -249,7 +249,7 @@ def _leaf_lines(leaf: Leaf, indent: str, columns: int) -> Iterator[tuple[str, st
     reference = f"= {leaf.target}"
     yield whole.removesuffix(f" {reference}"), right
     deeper, room = indent + _LEVEL, columns - width(reference)
-    if room >= 0:  # a long name goes to the left if that helps
+    if room >= 0:  # a smaller indent, if a long name then fits
         deeper = deeper[:room]
     yield deeper + reference, ""
 
@@ -259,7 +259,7 @@ def _fits(left: str, right: str, columns: int) -> bool:
 
 
 def _line(left: str, right: str, columns: int) -> str:
-    """Write a line with its figures on the right, and what has no room beside them below it."""
+    """Write a line with its figures on the right; text that does not fit goes below."""
     if not right:
         return left
     indent = " " * (len(left) - len(left.lstrip()) + 4)

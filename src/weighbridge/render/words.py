@@ -1,4 +1,4 @@
-"""The words of answers: data, one file a language."""
+"""The words of answers: data, with one file per language."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def words(lang: str) -> dict[str, str]:
     """Return the words of tables and notes in a language.
 
     Raises:
-        UsageError: weighbridge does not speak it.
+        UsageError: there are no words in this language.
 
     Example:
         >>> words("zh")["total"]
@@ -25,7 +25,7 @@ def words(lang: str) -> dict[str, str]:
 
 
 def label(name: str, lang: str) -> str:
-    """Return the name of a component or a role in a language; any other name stays as it is.
+    """Return the name of a component or role in a language; other names stay unchanged.
 
     Example:
         >>> label("attention", "zh"), label("encoder.layer.0", "en")
