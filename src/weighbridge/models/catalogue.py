@@ -1,8 +1,8 @@
 """The catalogue of released models: the family, the class and the config of each name.
 
-It is long, and most answers need one entry of it, so one entry can be loaded alone. A checkout
-cuts the entry's table out of the TOML. A wheel holds two files: the names, one line a model, which
-ends with the start and the length of its entry; and the entries, each marshalled by itself.
+It is long, and most answers need one entry, so single entries can be loaded. In a checkout, the
+table of the entry is cut out of the TOML. A wheel has two files: the names, with a line per model
+that ends with the start and length of its entry; and the entries, each marshalled separately.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from weighbridge.models.names import Matches
 
 PATH = "facts/models.toml"
-"""Where the catalogue is, among the data."""
+"""The path of the catalogue in the data."""
 
 _NAMES = "models.names"
 _ENTRIES = "models.entries"
-_MOST_SUGGESTIONS = 6  # a longer list hides the name that the user meant
+_MOST_SUGGESTIONS = 6  # in a longer list, users overlook the name that they meant
 
 
 def released() -> dict[str, dict[str, Any]]:
     """Return the catalogue: the family, class, config, parameters and source of each model.
 
-    ``parameters`` are those of the class if it generates, otherwise of the base class;
-    ``base_parameters`` are those of the base class, where they differ. ``released_parameters`` is
-    what the checkpoint holds, where transformers counts otherwise, and ``released_reason`` says
-    why. ``how`` is ``"verbatim"``, ``"copy"``, ``"reconstructed"`` or ``"default"``: how the source
-    has the config. The dict is a copy: changing it changes no answer.
+    ``parameters`` counts the class if it is generative, otherwise the base class;
+    ``base_parameters`` counts the base class, if that differs. ``released_parameters`` counts the
+    checkpoint, if transformers counts differently, and ``released_reason`` says why. ``how`` is the
+    form of the config in the source: ``"verbatim"``, ``"copy"``, ``"reconstructed"`` or
+    ``"default"``. The dict is a copy: changing it changes no answer.
 
     Example:
         >>> released()["google-bert/bert-base-chinese"]["parameters"]
@@ -49,9 +49,9 @@ def released() -> dict[str, dict[str, Any]]:
 
 
 def full_names() -> dict[str, str]:
-    """Return the full name of each model by every name that it has, in lower case.
+    """Return the full name of each model by all its names, in lower case.
 
-    Its names are the full name, the name without the organisation, and the aliases.
+    The names are the full name, the name without the organisation, and the aliases.
 
     Example:
         >>> full_names()["bert-base-chinese"]
@@ -64,13 +64,13 @@ def full_names() -> dict[str, str]:
 
 
 def entry_of(name: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the full name and the entry of the model with a name of `full_names`, in any case.
+    """Return the full name and entry of the model with a name in `full_names`, in any case.
 
     Example:
         >>> entry_of("BERT-base-chinese")[0]
         'google-bert/bert-base-chinese'
     """
-    if '"' in name or name.split() != [name]:  # these marks end a name where it is stored
+    if '"' in name or name.split() != [name]:  # these characters end a stored name
         return None
     if data.is_compiled():
         return _find_compiled(name.lower())
@@ -81,8 +81,8 @@ def entry_of(name: str) -> tuple[str, dict[str, Any]] | None:
 def releases_by_family() -> Mapping[str, list[dict[str, Any]]]:
     """Return the entries of all released models by their family. They are shared.
 
-    How many a family has says how much it is used: which of several families is the likeliest
-    where nothing else does.
+    The number of a family's releases shows how much it is used, and decides between families if
+    nothing else does.
 
     Example:
         >>> len(releases_by_family()["bert"]) > 50
@@ -95,7 +95,7 @@ def releases_by_family() -> Mapping[str, list[dict[str, Any]]]:
 
 
 def entry_config(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the config that an entry stands for, as a config.json says it.
+    """Return the config of an entry, as in a config.json.
 
     Example:
         >>> _, entry = entry_of("bert-base-chinese")
@@ -120,7 +120,7 @@ def _names(full_name: str, aliases: Iterable[str]) -> list[str]:
 
 
 def compiled_files() -> dict[str, bytes]:
-    """Return the two files that hold the catalogue in a wheel, by name."""
+    """Return the two files of the catalogue in a wheel, by name."""
     lines, entries = [""], b""
     for full_name, entry in data.read_toml(PATH).items():
         content = data.marshalled(entry)
@@ -180,7 +180,7 @@ def _table_names() -> Iterator[tuple[str, list[str], str]]:
 
 
 def _parsed_table(text: str, at: int) -> tuple[str, dict[str, Any]]:
-    """Return the name and the entry of the table with this line, and parse nothing else."""
+    """Return the name and entry of the table with this line, without parsing anything else."""
     import tomllib  # noqa: PLC0415  # a wheel does without
 
     start = text.rfind('\n["', 0, at + len('["')) + 1
@@ -197,8 +197,8 @@ def _parsed_table(text: str, at: int) -> tuple[str, dict[str, Any]]:
 def look_up(name: str) -> tuple[str, dict[str, Any]]:
     """Return the full name and the entry of a released model.
 
-    A model is found by its full name, its name without the organisation or an alias, in any case
-    and with any separators; and by the beginning of any of these that means no other model.
+    A model is found by its full name, its name without the organisation, or an alias, in any case
+    and with any separators; also by a beginning of these that no other model has.
 
     Raises:
         UnknownNameError: no model has this name, or several begin with it.
@@ -216,7 +216,7 @@ def look_up(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def _not_found(name: str, matches: Matches) -> UnknownNameError:
-    """Return the error for a name: which names are near it, and what else can be given."""
+    """Return the error for a name, with similar names and the other kinds of arguments."""
     families = _families_named(name)
     models = matches.models[: _MOST_SUGGESTIONS - len(families)]
     more = len(matches.models) - len(models)
@@ -246,7 +246,7 @@ def _not_found(name: str, matches: Matches) -> UnknownNameError:
 
 
 def _families_named(name: str) -> list[str]:
-    """Return the families with a name, but for case and separators: one or none."""
+    """Return the family with a name in any case and with any separators, if there is one."""
     from weighbridge.models.names import normal_form  # noqa: PLC0415
 
     wanted = normal_form(name)
@@ -254,7 +254,7 @@ def _families_named(name: str) -> list[str]:
 
 
 def _near_families(name: str) -> list[str]:
-    """Return the families with names that differ from one in a letter or two."""
+    """Return the families whose names differ from this one in one or two letters."""
     from weighbridge.models.names import normal_form  # noqa: PLC0415
 
     families = {normal_form(family): family for family in blueprints.families()}

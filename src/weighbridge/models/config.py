@@ -1,4 +1,4 @@
-"""Reads a config: the JSON object in a file, at an address or on standard input."""
+"""Reads a config: a JSON object in a file, at an address or on standard input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 LONGEST_CONFIG = 2 * 2**20
-"""Bytes: published configs have a few thousand, and each can take thirty in memory."""
+"""In bytes: published configs have a few thousand, and one byte can take thirty in memory."""
 
 _CONFIG = "config.json"
 _LONGEST_REASON = 100  # characters of a parser's message
@@ -30,13 +30,13 @@ def read_stdin() -> Mapping[str, Any]:
 
 
 def read_address(address: str) -> tuple[str, Mapping[str, Any]]:
-    """Return the config at an address, or in the folder or repository there, with its own address.
+    """Return the config at an address, or in its folder or repository, with its own address.
 
     Raises:
-        CheckpointError: there is nothing, or it cannot be read.
+        CheckpointError: there is nothing at the address, or it cannot be read.
         ConfigError: as for `parse_config`.
     """
-    # Most configs are on the disk.
+    # Most configs are local files.
     from weighbridge.readers.rules import MISSING, without_secrets  # noqa: PLC0415
     from weighbridge.readers.stores import open_file, read_on  # noqa: PLC0415
     from weighbridge.readers.stores.web import NOT_FOUND  # noqa: PLC0415
@@ -56,7 +56,7 @@ def read_address(address: str) -> tuple[str, Mapping[str, Any]]:
 
 
 def _explain_folder(folder: str) -> None:
-    """Refuse a folder at an address that is known not to be that of a model, and say what it is."""
+    """Refuse a folder at an address if it is known to be something other than a model."""
     from weighbridge.readers.folders import explained_folder  # noqa: PLC0415
     from weighbridge.readers.stores import store_of  # noqa: PLC0415
     from weighbridge.readers.stores.remote import RemoteFolder  # noqa: PLC0415
@@ -72,7 +72,7 @@ def read_config(path: str) -> Mapping[str, Any]:
     """Return the config in a file on the disk.
 
     Raises:
-        ConfigError: it is no regular file or cannot be read, or as for `parse_config`.
+        ConfigError: it is not a regular file or cannot be read, or as for `parse_config`.
     """
     in_folder = os.path.isdir(os.path.dirname(path) or ".")
     if in_folder and os.path.exists(path) and not os.path.isfile(path):
@@ -92,8 +92,8 @@ def parse_config(text: bytes, where: str) -> Mapping[str, Any]:
     """Return a config from the bytes of a JSON file.
 
     Raises:
-        ConfigError: it is too long, not JSON, too deep or not an object, or has one field twice
-            with different values.
+        ConfigError: it is too long, not JSON, too deep or not an object, or has a field twice with
+            different values.
 
     Example:
         >>> parse_config(b'{"hidden_size": 128}', "config.json")

@@ -1,4 +1,4 @@
-"""Binds the fields of a blueprint to the values of a config, each checked."""
+"""Binds the fields of a blueprint to the values of a config, and checks each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Config = Mapping[str, Any]
 
-_MOST_TEXTS = 6  # of a field, in a message
+_MOST_TEXTS = 6  # characters of a field in a message
 _VIA_TRANSFORMERS = "count it with --via transformers, if transformers is installed"
 
 _KINDS: dict[type, str] = {
@@ -34,13 +34,13 @@ _KINDS: dict[type, str] = {
 def flattened(
     config: Config, blueprint: Blueprint, where: str, parent: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a config with their values, those of its sub-configs under dotted names.
+    """Yield the fields of a config and their values; those of sub-configs have dotted names.
 
-    A sub-config comes before its fields, as an empty object; one that is null comes as null.
+    A sub-config comes before its fields, as an empty object, or as null.
 
     Raises:
-        ConfigError: a field's name is no text, a sub-config is no object, or a field is not in the
-            sub-config that it belongs to.
+        ConfigError: a field's name is not text, a sub-config is not an object, or a field is not in
+            the sub-config that it belongs to.
     """
     for name, value in config.items():
         if not isinstance(name, str):
@@ -67,10 +67,10 @@ def bind_fields(
 ) -> dict[str, Any]:
     """Return a value for every field of a blueprint.
 
-    ``given`` is a flattened config; a field that is ``set_by_hand`` goes before another name of it.
+    ``given`` is a flattened config; a field that is ``set_by_hand`` overrides its other names.
 
     Raises:
-        ConfigError: the config describes no model that the blueprint was proved for.
+        ConfigError: the blueprint was not proved for the model of this config.
     """
     stated = _stated_fields(given, blueprint, where, set_by_hand)
     _check_beyond(given, blueprint, where)
@@ -91,7 +91,7 @@ def bind_fields(
 
 
 def is_accounted(name: str, value: Any, blueprint: Blueprint) -> bool:
-    """Return whether a field of a config is known to matter, or not to, at this value."""
+    """Return whether a field's value is accounted for: whether its effect is known."""
     facts = data.read_toml("facts/fields.toml")
     name = blueprint.aliases.get(name, name)
     if name in blueprint.fields or name in blueprint.configs:
@@ -104,7 +104,7 @@ def is_accounted(name: str, value: Any, blueprint: Blueprint) -> bool:
     return name in blueprint.inert or last in facts["any"]
 
 
-# What a config states
+# Values that a config states
 
 
 def _check_family(path: str, family: object, blueprint: Blueprint, where: str) -> None:
@@ -120,7 +120,7 @@ def _stated_fields(
 ) -> dict[str, Any]:
     """Return the values that a config states for the blueprint's fields, under their own names.
 
-    What is set by hand goes first.
+    Fields set by hand take precedence.
     """
     stated: dict[str, Any] = {}
     spellings: dict[str, str] = {}
@@ -138,9 +138,9 @@ def _stated_fields(
 
 
 def _in_blueprint_words(name: str, value: Any, blueprint: Blueprint) -> Any:
-    """Return a field's value in the blueprint's words.
+    """Return a field's value with the texts of the blueprint.
 
-    A config may spell a list as a text with a letter for each item: ``"M-*"``.
+    A config may write a list as a text with a letter for each item: ``"M-*"``.
     """
     words = blueprint.spelled.get(name, {})
     if words and isinstance(value, str) and blueprint.kinds[name] in (list, tuple):
@@ -149,7 +149,7 @@ def _in_blueprint_words(name: str, value: Any, blueprint: Blueprint) -> Any:
 
 
 def _translated(value: Any, words: Mapping[str, str]) -> Any:
-    """Return a text, or a list of texts, in other words; ``LEFT_OUT`` stands for null."""
+    """Replace a text, or each text of a list; ``LEFT_OUT`` stands for null."""
     if isinstance(value, list | tuple):
         if not words:
             return value
@@ -163,7 +163,7 @@ def _translated(value: Any, words: Mapping[str, str]) -> Any:
 
 
 def _check_beyond(given: Config, blueprint: Blueprint, where: str) -> None:
-    """Refuse a field that the reference reads in a way that the blueprint does not know."""
+    """Refuse a field that the reference handles in a way unknown to the blueprint."""
     anywhere = data.read_toml("facts/fields.toml")["beyond"]
     for name, value in given.items():
         if value is not None and (name in blueprint.beyond or name.rpartition(".")[2] in anywhere):
@@ -174,7 +174,7 @@ def _check_beyond(given: Config, blueprint: Blueprint, where: str) -> None:
 def _defaults(given: Config, blueprint: Blueprint) -> dict[str, Any]:
     """Return the values of the fields that a config leaves out.
 
-    A field of a sub-config that is stated has another default than one of a sub-config that is not.
+    The default of a field in a sub-config depends on whether the config has that sub-config.
     """
     objects = {path for path in blueprint.configs if given.get(path) is not None}
     assumed = {name: value for name, value in blueprint.given.items() if _parent(name) in objects}
@@ -183,11 +183,11 @@ def _defaults(given: Config, blueprint: Blueprint) -> dict[str, Any]:
 
 
 def _parent(name: str) -> str:
-    """Return the path of the sub-config that a field is in."""
+    """Return the path of a field's sub-config."""
     return name.rpartition(".")[0]
 
 
-# Whether its values hold
+# Checks of values
 
 
 def _check_requirements(fields: Config, blueprint: Blueprint, where: str) -> None:
@@ -208,7 +208,7 @@ def _evaluated(name: str, tree: Tree, fields: Config, where: str) -> Any:
 
 
 def _checked_value(name: str, value: Any, blueprint: Blueprint, where: str) -> Any:
-    """Return a field's value, if it is of the field's kind and one that it was proved at."""
+    """Return a field's value if it has the right kind and the blueprint was proved for it."""
     if value is None and name in blueprint.nullable:
         return None
     if name in blueprint.sizes:
@@ -240,9 +240,9 @@ def _misfit(name: str, value: Any, wanted: str, where: str) -> ConfigError:
 
 
 def _fits(value: Any, kind: type) -> bool:
-    """Return whether a value is of a field's kind.
+    """Return whether a value has a field's kind.
 
-    A field that is null by default has no kind of its own, and takes any value that JSON has.
+    A field that is null by default has no kind and accepts any JSON value.
     """
     if kind is float:
         return type(value) in (int, float) and abs(value) < float("inf")
@@ -254,7 +254,7 @@ def _fits(value: Any, kind: type) -> bool:
 
 
 def _unproved(name: str, value: Any, blueprint: Blueprint) -> list[Any]:
-    """Return the texts of a field, or of its items, that it was not proved at."""
+    """Return the texts of a field, or of its items, for which there is no proof."""
     if name not in blueprint.values:
         return []
     items = (value,)

@@ -1,8 +1,8 @@
-"""From what a user typed to a model: a blueprint, and a value for every field that it has.
+"""Finds a model from a user's argument: a blueprint with a value for each of its fields.
 
-What is typed is a name, a path, an address, ``-``, a family or a config. It takes four steps, each
+The argument is a name, a path, an address, ``-``, a family or a config. There are four steps, each
 a function below: `_config_of` looks up the config, `_replaced` sets fields by hand, a `Reading`
-returns the blueprint for it, and `_bind` binds the one to the other.
+returns the blueprint for the config, and `_bind` combines the two.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ if TYPE_CHECKING:
     Reading = Callable[[Config, str], Blueprint]
 
 ORIGINS = ("catalogue", "defaults", "file", "given", "memory", "module", "stdin")
-"""Where a config may come from."""
+"""The possible origins of a config."""
 
-_MOST_FIELDS = 24  # of a family, in a message
-_MOST_UNKNOWN = 8  # fields, in a message
+_MOST_FIELDS = 24  # characters of a family in a message
+_MOST_UNKNOWN = 8  # fields in a message
 
 _RELEASED_REASONS = {
     "untied_head": "its output head is a tensor of its own, which transformers ties to the "
     "embeddings",
 }
-"""Why a released checkpoint may hold other parameters than transformers counts."""
+"""The reasons for a released checkpoint to differ from the count of transformers."""
 
 
 class NamedConfig(NamedTuple):
-    """The config that a user named: where it is, which of `ORIGINS` that is, and its source.
+    """The config of a user's argument: its place, its origin in `ORIGINS`, and its source.
 
-    ``entry`` is the catalogue's, and None for a config from elsewhere.
+    ``entry`` is the entry of the catalogue, or None for a config from elsewhere.
     """
 
     where: str
@@ -65,13 +65,13 @@ class NamedConfig(NamedTuple):
 
 
 class Model(NamedTuple):
-    """A blueprint with every field that it needs bound to a checked value.
+    """A blueprint with a checked value for every field that it needs.
 
-    ``where`` names it, ``origin`` is one of `ORIGINS`, ``source`` says where the catalogue has the
-    config from, and ``entry`` is the catalogue's entry. ``config`` is what was given, and ``given``
-    the same with the fields of sub-configs under dotted names; ``fields`` is what the blueprint's
-    expressions see, ``named_class`` the class that the config names (the base class where it names
-    none), ``unaccounted`` the fields of the config with no known effect, and ``set_by_hand`` those
+    ``where`` is its name, ``origin`` one of `ORIGINS`, ``entry`` the catalogue's entry and
+    ``source`` the source of its config. ``config`` is the given config, and ``given`` the same with
+    dotted names for the fields of sub-configs. ``fields`` are the values for the blueprint's
+    expressions. ``named_class`` is the class that the config names, by default the base class.
+    ``unaccounted`` are the fields of the config without a known effect, and ``set_by_hand`` those
     that the user replaced.
     """
 
@@ -89,10 +89,10 @@ class Model(NamedTuple):
 
     @property
     def default_class(self) -> str:
-        """The class that is weighed where the user names none.
+        """The class that is weighed by default.
 
-        It is the class that the config names if that one generates, that of a model in memory, and
-        else the base class.
+        It is the class of a model in memory, or the class that the config names if it is
+        generative, otherwise the base class.
 
         Example:
             >>> find({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}).default_class
@@ -106,7 +106,7 @@ class Model(NamedTuple):
 
     @property
     def values(self) -> dict[str, Any]:
-        """The value of every field that matters, by name: a copy, ready for JSON."""
+        """The value of every field that matters, as a copy that is ready for JSON."""
         return {name: _thawed(self.fields[name]) for name in sorted(self.fields)}
 
     @property
@@ -119,12 +119,12 @@ class Model(NamedTuple):
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know of this config, a sentence each."""
+        """Notes for the user on this config, a sentence each."""
         return list(_model_notes(self))
 
     @property
     def accounts(self) -> dict[str, str]:
-        """Why each field of the config matters or not: ``"used"``, the reason, or unaccounted.
+        """Whether each field of the config matters: ``"used"``, a reason why not, or unaccounted.
 
         Example:
             >>> accounts = find("bert", {"hidden_act": "relu", "hidden_size": 24}).accounts
@@ -141,18 +141,17 @@ def find(
     strict: bool = False,
     blueprint: str | os.PathLike[str] | Reading | None = None,
 ) -> Model:
-    """Return the model that a user means.
+    """Return the model of a user's argument.
 
     Args:
         model: a name in the catalogue, with or without its organisation; the path of a
-            ``config.json`` or of a folder that holds one, here or at an address
+            ``config.json`` or of a folder with one, local or at an address
             (``hf://org/name``); ``"-"`` for a config on standard input; a family; a blueprint's
             ``.toml`` file, for its defaults; the config itself, as a mapping or as an object of
             transformers; or a module of PyTorch.
-        fields: fields of the config to replace; ``"text_config.hidden_size"`` is one of a
-            sub-config.
-        strict: refuse a config with a field of no known effect.
-        blueprint: the file of a blueprint to read the config by, in place of a shipped one; or a
+        fields: fields of the config to replace; ``"text_config.hidden_size"`` is in a sub-config.
+        strict: refuse a config with a field without a known effect.
+        blueprint: the file of a blueprint to read the config with, instead of a shipped one; or a
             function that returns a blueprint for a config and its place.
 
     Raises:
@@ -160,7 +159,7 @@ def find(
         ConfigError: the config cannot be read, or describes no buildable model.
         CheckpointError: there is nothing at the address, or it cannot be read.
         BlueprintError: the blueprint cannot be read, or breaks the law of its format.
-        UsageError: the family has no such field to replace, or ``model`` is of another type.
+        UsageError: the family has no such field to replace, or ``model`` has another type.
 
     Example:
         >>> find("bert-base-chinese").fields["vocab_size"]
@@ -188,7 +187,7 @@ def find(
 
 
 def is_generative(class_name: str) -> bool:
-    """Whether a class generates text, speech or images, to judge by the end of its name.
+    """Whether a class generates text, speech or images, judging by the end of its name.
 
     Example:
         >>> is_generative("LlamaForCausalLM"), is_generative("LlamaForSequenceClassification")
@@ -199,10 +198,10 @@ def is_generative(class_name: str) -> bool:
 
 
 def bound(config: Config, blueprint: Blueprint, where: str) -> Model:
-    """Return the model of a config and a blueprint, whatever family either names.
+    """Return the model of a config and a blueprint, even if they name different families.
 
     Raises:
-        ConfigError: the config describes no model that the blueprint was proved for.
+        ConfigError: the blueprint was not proved for the model of this config.
     """
     return _bind(NamedConfig(where, "given", "", config), blueprint, frozenset())
 
@@ -231,7 +230,7 @@ def _named_class(config: Config, blueprint: Blueprint) -> str:
     return blueprint.base_class
 
 
-# The config, and the blueprint to read it by
+# The config, and the blueprint to read it with
 
 
 def _config_and_reading(
@@ -260,7 +259,7 @@ def _is_blueprint(model: object) -> bool:
 
 
 def _own_blueprint(path: object) -> Blueprint:
-    """Return the blueprint in a file of the user's."""
+    """Return the blueprint in a user's file."""
     if not isinstance(path, str | os.PathLike):
         hint = "give the path of a .toml file"
         raise UsageError("blueprint must be a path", values={"blueprint": path}, hint=hint)
@@ -270,7 +269,7 @@ def _own_blueprint(path: object) -> Blueprint:
 
 
 def _checked_family(blueprint: Blueprint, config: Config, where: str) -> Blueprint:
-    """Return a user's blueprint, if a config is of its family or names none."""
+    """Return a user's blueprint if a config has its family or names no family."""
     if config.get("model_type") not in (None, blueprint.family):
         raise ConfigError(
             f"belongs to another family than {blueprint.where}",
@@ -299,7 +298,7 @@ def _shipped(config: Config, where: str) -> Blueprint:
 
 
 def _explain_config(config: Config, where: str) -> None:
-    """Refuse a config that is known to be none of transformers' own, and say what it is."""
+    """Refuse a config that is known to belong to another library or format, and name it."""
     from weighbridge.readers.folders import explained_config  # noqa: PLC0415  # most have a family
 
     explanation = explained_config(config, where)
@@ -308,7 +307,7 @@ def _explain_config(config: Config, where: str) -> None:
 
 
 def _likely_family(config: Config) -> str:
-    """Return the most used family with the class that a config names, or else a placeholder."""
+    """Return the most used family with the class in a config, or else a placeholder."""
     architectures = config.get("architectures")
     if isinstance(architectures, list) and architectures:
         header = f"\n[classes.{architectures[0]}]\n"
@@ -324,7 +323,7 @@ def _likely_family(config: Config) -> str:
 
 
 def _config_of(model: object) -> NamedConfig:
-    """Return the config that a user named, or gave."""
+    """Return the config that a user named or passed."""
     if isinstance(model, str | os.PathLike):
         named = _looked_up(os.fspath(model))
         return named._replace(where=printable(named.where))
@@ -344,14 +343,14 @@ def _config_of(model: object) -> NamedConfig:
 
 
 def _is_in_memory(model: object) -> bool:
-    """Whether an object may be a config object or a module; both have more than a mapping."""
+    """Whether an object may be a config object or a module, which have more than mappings."""
     return hasattr(model, "to_dict") or hasattr(model, "named_parameters")
 
 
 def _module(model: Module) -> tuple[NamedConfig, Reading]:
-    """Return the config of a module and how to read it: by its family, or else by its own tensors.
+    """Return the config of a module and its reading: by its family, or else by its tensors.
 
-    A family's blueprint counts it only if it counts as many parameters as the module has.
+    The blueprint of its family is used only if it gives the same number of parameters.
     """
     from weighbridge.ledger.ledger import bind  # noqa: PLC0415
     from weighbridge.models import in_memory  # noqa: PLC0415
@@ -414,9 +413,9 @@ def _at_address(address: str) -> NamedConfig:
 
 
 def _at_page(address: str) -> NamedConfig | None:
-    """Return the config of the model whose page is at an address; None where no page is.
+    """Return the config of the model with a page at an address; None for other addresses.
 
-    The catalogue goes first where the page shows the model as it is now.
+    The catalogue takes precedence if the page shows the current version of the model.
     """
     from weighbridge.readers.stores.pages import page_at  # noqa: PLC0415  # most are names
 
@@ -431,7 +430,7 @@ def _at_page(address: str) -> NamedConfig | None:
 
 
 def _path_of(name: str) -> str | None:
-    """Return the path of the config that a name is the path of, or looks like."""
+    """Return the path of a config if a name is such a path, or looks like one."""
     path = name
     if "\0" not in name:
         path = os.path.expanduser(name)
@@ -444,10 +443,10 @@ def _path_of(name: str) -> str | None:
 
 
 def _config_in(folder: str) -> str:
-    """Return the path that the config of the model in a folder has, or would have.
+    """Return the path of the config in a folder, whether it exists or not.
 
     Raises:
-        ModelError: the folder holds something else.
+        ModelError: the folder contains something else.
     """
     path = os.path.join(folder, "config.json")
     if os.path.exists(path):
@@ -474,7 +473,7 @@ def _config_in(folder: str) -> str:
 
 
 def _replaced(config: Config, fields: Config, where: str) -> Config:
-    """Return a copy of a config with other values of some fields."""
+    """Return a copy of a config with other values for some fields."""
     replaced = dict(config)
     for name, value in fields.items():
         inside = replaced
@@ -492,7 +491,7 @@ def _replaced(config: Config, fields: Config, where: str) -> Config:
 
 
 def _refuse_unknown(model: Model, fields: Config) -> None:
-    """Refuse a field set by hand that has no known effect: it is likely a slip."""
+    """Refuse a field set by hand without a known effect, which is probably a mistake."""
     for name in model.unaccounted:
         set_by_hand = any(path in fields for path in above(name))
         if set_by_hand and name not in model.blueprint.inert:
@@ -514,7 +513,7 @@ def _listing(names: list[str]) -> str:
     return listing
 
 
-# What a model tells of itself
+# Notes on a model
 
 
 def _thawed(value: Any) -> Any:
@@ -575,7 +574,7 @@ def _model_notes(model: Model) -> Iterator[str]:
 
 
 def _release_notes(model: Model) -> Iterator[str]:
-    """Yield what a released checkpoint holds, if transformers counts otherwise."""
+    """Yield the count of a released checkpoint, if transformers counts differently."""
     entry = model.entry or {}
     if "released_reason" in entry and model.config == catalogue.entry_config(entry):
         released = units.count(entry["released_parameters"])
@@ -584,7 +583,7 @@ def _release_notes(model: Model) -> Iterator[str]:
 
 
 def _misspelt_fields(model: Model) -> Iterator[tuple[str, str]]:
-    """Yield each field that looks like a misspelling, with the field that it looks like."""
+    """Yield each field that looks misspelled, with the field that it resembles."""
     for spelling in model.unaccounted[:_MOST_UNKNOWN]:
         account = _account(model, spelling)
         if account.startswith(_MISSPELLING):

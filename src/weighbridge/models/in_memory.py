@@ -1,6 +1,6 @@
-"""Reads a model that is in memory: the config of transformers, its model, or any torch module.
+"""Reads a model in memory: a config or model of transformers, or any torch module.
 
-Nothing is imported: an object is known by what it has.
+Nothing is imported: objects are recognised by their attributes.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ConfigObject(Protocol):
-    """What is asked of a config: what a config of transformers has."""
+    """The interface of a config object of transformers."""
 
     model_type: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its fields, as in a config.json."""
+        """Return the fields, as in a config.json."""
 
 
 def config_from(model: object) -> Mapping[str, Any] | None:
-    """Return the config that an object is, or that a model of transformers has; None of others.
+    """Return a config object, or the config of a model of transformers; None for others.
 
-    A model's config names the model's own class.
+    The config of a model names the class of the model.
     """
     if isinstance(model, ConfigObject) and not isinstance(model, type):
         return model.to_dict()
@@ -43,15 +43,15 @@ def config_from(model: object) -> Mapping[str, Any] | None:
 
 
 def parameters_in(module: Module) -> int:
-    """Return how many parameters a module has, each tensor counted once."""
+    """Return the number of parameters of a module, counting each tensor once."""
     return sum(row.parameters for row in read(module).rows)
 
 
 def blueprint_of(module: Module) -> Blueprint:
-    """Return the tensors of a module as a blueprint without letters: their sizes are numbers.
+    """Return the tensors of a module as a blueprint whose sizes are numbers.
 
     Raises:
-        UsageError: a tensor's name has a brace, which stands for an index in a blueprint.
+        UsageError: a tensor's name has a brace, which marks an index in a blueprint.
     """
     class_name = type(module).__name__
     tensors: dict[str, str] = {}
@@ -85,7 +85,7 @@ def blueprint_of(module: Module) -> Blueprint:
 
 
 def stated_by(module: Module) -> dict[str, Any]:
-    """Return what a module says as a config does: the dtype that most of its parameters have."""
+    """Return a config for a module: the dtype of most of its parameters."""
     dtypes = Counter(_dtypes(read(module).rows))
     if not dtypes:
         return {}

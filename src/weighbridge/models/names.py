@@ -1,7 +1,7 @@
-"""Finds the released models that a name may mean, where the catalogue spells it otherwise.
+"""Finds the released models that a name may mean, if it is not in the catalogue.
 
-Names are compared in a normal form: without case, separators and the words that say nothing about
-the model. Only a name that the catalogue does not have comes here.
+Names are compared in a normal form, without case, separators and words that say nothing about the
+model.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 _WORD = re.compile(r"[^\W\d_]+|\d+")
-_LONGEST_NAME = 200  # characters: no model has a longer name, and comparing takes quadratic time
-_CLOSE = 0.75  # of two names, by difflib: a letter or two are wrong
-_MOST_CLOSE = 3  # names that resemble a wrong one: further ones resemble it by chance
+_LONGEST_NAME = 200  # characters; no model has a longer name, and comparison takes quadratic time
+_CLOSE = 0.75  # similarity of two names in difflib: one or two letters are wrong
+_MOST_CLOSE = 3  # names similar to a wrong one; others are similar by chance
 
 
 class Matches(NamedTuple):
     """The models that a name may mean, the most plausible first.
 
-    ``is_meant`` says that the first of them is the one. ``begins`` says that their names begin with
-    the name; otherwise they resemble it. ``is_exact`` says that the first has this very name in
-    other words.
+    ``is_meant``: the first is certainly meant. ``begins``: their names begin with the name;
+    otherwise they are similar to it. ``is_exact``: the first has the same name in another spelling.
     """
 
     models: tuple[str, ...]
@@ -73,9 +72,9 @@ def search(
 
 
 def normal_form(name: str) -> str:
-    """Return a name without what may differ where the same model is meant.
+    """Return a name without anything that may differ for the same model.
 
-    Two numbers keep a point between them, so that 2.5 and 25 differ.
+    A point between two numbers stays, so that 2.5 and 25 differ.
 
     Example:
         >>> normal_form("Meta-Llama-3.1 8B"), normal_form("qwen2.5_7b"), normal_form("org/GPT-2")
@@ -99,7 +98,7 @@ def _words(name: str) -> list[str]:
 
 
 def _words_that_matter(name: str) -> list[str]:
-    """Return the words of a name without its organisation, and without those that say nothing."""
+    """Return the words of a name without its organisation and words that say nothing."""
     facts, words = data.read_toml("facts/names.toml"), _words(name)
     while len(words) > 1 and words[0] in facts["prefixes"]:
         del words[0]
@@ -109,7 +108,7 @@ def _words_that_matter(name: str) -> list[str]:
 
 
 def _forms(full_names: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the models of each normal form, that of the name alone and that with organisation."""
+    """Return the models of each normal form, with and without the organisation."""
     forms: dict[str, list[str]] = {}
     for spelling, full_name in full_names.items():
         for form in {normal_form(spelling), normal_form(spelling.rpartition("/")[2])}:
@@ -122,12 +121,12 @@ def _models(models: Iterable[str]) -> tuple[str, ...]:
 
 
 def _content(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what an entry weighs: two releases of the same content give the same answer."""
+    """Return the family, class and parameters of an entry, equal for equal releases."""
     return entry.get("family"), entry.get("class"), entry.get("parameters")
 
 
 def _continues(form: str, wanted: str) -> bool:
-    """Whether a form begins with another, which does not end inside a number."""
+    """Whether a form begins with another that does not end inside a number."""
     rest = form.removeprefix(wanted)
     return rest != form and not (wanted[-1].isdecimal() and rest[0].isdecimal())
 
@@ -135,8 +134,8 @@ def _continues(form: str, wanted: str) -> bool:
 def _begun(wanted: str, name: str, forms: Mapping[str, list[str]]) -> tuple[str, ...]:
     """Return the models whose names begin with a name, the most plausible first.
 
-    A base release goes before one tuned further, the version that was typed before a later one, a
-    shorter name before a longer, and an organisation with many such models before one with few.
+    A base release comes before a tuned one, the typed version before a later one, a shorter name
+    before a longer one, and an organisation with many such models before one with few.
     """
     words_added: dict[str, int] = {}
     for form, models in forms.items():
@@ -147,7 +146,7 @@ def _begun(wanted: str, name: str, forms: Mapping[str, list[str]]) -> tuple[str,
 
     def distance(model: str) -> tuple[Any, ...]:
         is_other, is_variant = _is_other(model, wanted, name), _is_variant(model, name)
-        is_inside_word = not set(_words(name)) <= set(_words(model))  # clipseg is no clip
+        is_inside_word = not set(_words(name)) <= set(_words(model))  # clipseg is not clip
         releases = -makers[_organisation(model)]
         return is_variant, is_other, is_inside_word, words_added[model], releases
 
@@ -159,9 +158,9 @@ def _organisation(model: str) -> str:
 
 
 def _is_other(model: str, wanted: str, name: str) -> bool:
-    """Whether a model whose name begins with another is a part, or a later version, of that one.
+    """Whether a model whose name begins with another is a part or a later version of it.
 
-    A version goes on behind a point: Kimi-K2.6 is no Kimi-K2, and Qwen2-7B is a Qwen2.
+    A point continues a version: Kimi-K2.6 is not a Kimi-K2, but Qwen2-7B is a Qwen2.
     """
     facts, spelled = data.read_toml("facts/names.toml"), model.lower()
     if "/" not in name:
@@ -179,25 +178,25 @@ def _is_other(model: str, wanted: str, name: str) -> bool:
 
 
 def _is_variant(model: str, name: str) -> bool:
-    """Whether a model is tuned further, in a way that a name does not ask for."""
+    """Whether a model is tuned in a way that a name does not mention."""
     variants = data.read_toml("facts/names.toml")["variants"]
     added = _whole_words(model) - _whole_words(name)
     return not added.isdisjoint(variants)
 
 
 def _without_variants(model: str) -> frozenset[str]:
-    """Return the words of a model's name without those that name a further tuning."""
+    """Return the words of a model's name without those for tuning."""
     return _whole_words(model).difference(data.read_toml("facts/names.toml")["variants"])
 
 
 @cache
 def _whole_words(name: str) -> frozenset[str]:
-    """Return the words of a name, digits and all."""
+    """Return the words of a name, including digits."""
     return frozenset(re.split(r"[\W_]+", name.rpartition("/")[2].lower()))
 
 
 def _resembling(name: str, forms: Mapping[str, list[str]]) -> tuple[str, ...]:
-    """Return the models whose names have all words of a name, or else resemble it."""
+    """Return the models whose names have all words of a name, or else are similar."""
     without_organisation = normal_form(name.rpartition("/")[2])
     if without_organisation in forms:
         return _models(forms[without_organisation])
