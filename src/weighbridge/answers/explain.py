@@ -489,10 +489,10 @@ def _one(entry: Entry) -> int:
 
 def _picked(entry: Entry, pitfall: Mapping[str, Any]) -> bool:
     """Whether a pitfall is about this tensor."""
-    asked = (*pitfall.get("of", ()), *pitfall.get("absent", ())) or ("",)
+    selectors = (*pitfall.get("of", ()), *pitfall.get("absent", ())) or ("",)
     is_norm = "norm" in entry.template.role
     return (
-        any(picked(entry, of) for of in asked)
+        any(picked(entry, of) for of in selectors)
         and pitfall.get("norms", is_norm) == is_norm
         and (not pitfall.get("tied") or entry.tied)
     )

@@ -93,7 +93,9 @@ class Narrator:
     def is_true(self, sentence: Sentence, own: Sequence[Entry], around: Sequence[Entry]) -> bool:
         """Whether the conditions of a sentence hold."""
         about = _About(self, own, around)
-        return all(_ASKED[key](about, value) for key, value in sentence.items() if key in _ASKED)
+        return all(
+            _CONDITIONS[key](about, value) for key, value in sentence.items() if key in _CONDITIONS
+        )
 
     def alike(self, roles: Iterable[str], entries: Sequence[Entry]) -> bool:
         """Whether all these roles exist, with one shape."""
@@ -164,8 +166,8 @@ class _About(NamedTuple):
     own: Sequence[Entry]
     around: Sequence[Entry]
 
-    def has(self, asked: str) -> bool:
-        return any(picked(entry, asked) for entry in self.around)
+    def has(self, selector: str) -> bool:
+        return any(picked(entry, selector) for entry in self.around)
 
     def is_kernel(self, role: str) -> bool:
         return any(len(entry.shape) > _MATRIX for entry in self.own if picked(entry, role))
@@ -173,9 +175,9 @@ class _About(NamedTuple):
 
 _MATRIX = 2  # dims
 
-_ASKED: dict[str, Callable[[_About, Any], bool]] = {
-    "has": lambda about, asked: all(map(about.has, asked)),
-    "lacks": lambda about, asked: not any(map(about.has, asked)),
+_CONDITIONS: dict[str, Callable[[_About, Any], bool]] = {
+    "has": lambda about, selectors: all(map(about.has, selectors)),
+    "lacks": lambda about, selectors: not any(map(about.has, selectors)),
     "same": lambda about, roles: about.narrator.alike(roles, about.around),
     "is": lambda about, shapes: all(
         about.narrator.shape_of(role, about.around) == shapes[role] for role in shapes
@@ -183,7 +185,7 @@ _ASKED: dict[str, Callable[[_About, Any], bool]] = {
     "kernels": lambda about, roles: all(map(about.is_kernel, roles)),
     "where": lambda about, condition: about.narrator.holds(condition),
     "tied": lambda about, which: _TIED.get(which, any)(entry.tied for entry in about.own),
-    "active": lambda about, asked: about.narrator.some_are_active(about.own) == asked,
+    "active": lambda about, wanted: about.narrator.some_are_active(about.own) == wanted,
 }
 """The conditions of a sentence; see `Narrator.narrate`."""
 _TIED: dict[object, Callable[[Iterable[bool]], bool]] = {"all": all}
@@ -228,13 +230,13 @@ def _is_sum(mathematics: str) -> bool:
     return parse(mathematics)[0] in ("+", "-")
 
 
-def picked(entry: Entry, asked: str) -> bool:
+def picked(entry: Entry, selector: str) -> bool:
     """Whether a tensor has a component or a role, and a name with an ending.
 
     ``"attention"`` is the component, without its norm; ``"attention.query"`` is a role; ``" bias"``
     is any name with this ending.
     """
-    wanted, _, ending = asked.partition(" ")
+    wanted, _, ending = selector.partition(" ")
     role = entry.template.role
     if not entry.template.name.endswith(ending):
         return False

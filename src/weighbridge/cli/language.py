@@ -32,9 +32,9 @@ def language(words: Sequence[str], environment: Mapping[str, str]) -> str:
         if name == "--lang" and value in LANGUAGES:
             return value
     for name in (_OWN, *_LOCALE):
-        spoken = environment.get(name)
-        if spoken:
-            return _named(spoken)
+        locale = environment.get(name)
+        if locale:
+            return _named(locale)
     return LANGUAGES[0]
 
 
