@@ -33,7 +33,7 @@ def test_every_table_is_compiled() -> None:
 
 
 @pytest.mark.parametrize("path", SOME)
-def test_a_compiled_table_is_what_its_toml_says(path: str) -> None:
+def test_a_compiled_table_equals_its_toml(path: str) -> None:
     written = tomllib.loads((ROOT / path).read_text(encoding="utf-8"))
     assert same(marshal.loads(data.marshalled(written)), written)  # noqa: S302  # made a moment ago
 

@@ -61,7 +61,7 @@ def test_it_is_made_like_the_one_of_typing(call: str) -> None:
     assert (ours.name, ours.size, ours.parts) == (theirs.name, theirs.size, theirs.parts)
 
 
-def test_it_is_a_tuple_otherwise() -> None:
+def test_it_behaves_like_a_tuple() -> None:
     ours = Ours("a", 2)
     assert ours == ("a", 2, ()) == Theirs("a", 2)
     assert hash(ours) == hash(("a", 2, ()))

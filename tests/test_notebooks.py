@@ -32,7 +32,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_each_cell_gives_what_the_notebooks_hold() -> None:
+def test_each_cell_gives_the_output_in_the_notebook() -> None:
     done = run("--check", *NOTEBOOKS)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 

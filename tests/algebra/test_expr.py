@@ -230,7 +230,7 @@ def in_python(tree: Tree, bound: dict[str, Any]) -> Any:
 
 @unhurried
 @given(counts(3) | truths(2), values)
-def test_a_value_is_what_python_says(tree: Tree, bound: dict[str, int]) -> None:
+def test_a_value_equals_that_of_python(tree: Tree, bound: dict[str, int]) -> None:
     assert valued(tree, bound) == in_python(tree, bound)
 
 

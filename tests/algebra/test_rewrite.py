@@ -261,7 +261,7 @@ def test_a_field_that_is_a_fraction_is_made_an_integer() -> None:
     assert simplified(parse("int(a / b)"), floats) == parse("a // b")
 
 
-def test_simplifying_goes_on_in_what_it_made() -> None:
+def test_simplification_continues_in_its_results() -> None:
     assert simplified(parse("int((a + 1 + 1) / 1)")) == parse("a + 2")
     assert simplified(("neg", ("value", 3))) == ("value", -3)
     assert simplified(ZERO) == ZERO

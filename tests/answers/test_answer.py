@@ -189,7 +189,7 @@ def test_no_answer_is_forgotten() -> None:
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 @pytest.mark.parametrize("name", COMMAND_LINES)
-def test_an_answer_is_in_python_what_the_command_prints(
+def test_an_answer_in_python_equals_the_output_of_the_command(
     name: str, lang: str, ask: Callable[..., Asked]
 ) -> None:
     asked = ask(COMMAND_LINES[name], lang)

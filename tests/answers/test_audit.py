@@ -214,7 +214,7 @@ def test_a_hundred_megabytes_are_refused_before_they_are_read(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_an_article_with_more_steps_than_are_checked_says_so() -> None:
+def test_an_article_with_unchecked_steps_is_reported() -> None:
     audited = audit(text="1+1 = 2\n" * 10_001)
     assert (audited.checked, audited.slips) == (10_000, ())
     assert [(item.line, item.why) for item in audited.unread] == [(10_001, "too_many")]
@@ -231,7 +231,7 @@ def test_older_chinese_pages_are_read(tmp_path: Path) -> None:
     assert "gb18030" in audited.text()
 
 
-def test_without_the_extra_plain_text_is_read_and_latex_says_what_to_install(
+def test_without_the_extra_plain_text_is_read_and_latex_names_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pylatexenc.latexwalker", None)
@@ -264,7 +264,7 @@ def test_a_component_is_called_by_its_name_in_each_language() -> None:
     assert "文中前馈网络写作 8H² + 2H；" in audited.text("zh")
 
 
-def test_the_command_exits_with_what_was_found(
+def test_the_exit_status_depends_on_the_slips(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "d.md"
@@ -344,7 +344,7 @@ def test_a_page_elsewhere_is_fetched_up_to_a_limit(
     assert "unreachable" in refused(f"{server.url}/whole/a.html")
 
 
-def test_an_audit_is_what_the_package_returns() -> None:
+def test_the_package_returns_an_audit() -> None:
     assert isinstance(weighbridge.audit(text="2*3 = 7"), Audit)
 
 

@@ -89,7 +89,7 @@ def test_the_line_about_any_config_fits(fields: dict[str, int], lang: str) -> No
     ("lang", "in_brief", "in_full"),
     [("en", "with --set", "set by hand"), ("zh", "含 --set", "手工设置")],
 )
-def test_only_what_was_set_by_hand_is_said_to_be(lang: str, in_brief: str, in_full: str) -> None:
+def test_only_fields_set_by_hand_are_named_as_such(lang: str, in_brief: str, in_full: str) -> None:
     for model in ("bert", "bert-base-chinese", {"model_type": "bert"}):
         untouched = weigh(model)
         assert in_brief not in untouched.text(lang)
@@ -124,7 +124,7 @@ def test_code_says_how_it_is_known_too() -> None:
 
 
 @pytest.mark.parametrize("lang", LANGS)
-def test_a_checkpoint_held_against_a_model(minilm: Path, lang: str) -> None:
+def test_the_evidence_of_a_checkpoint_compared_with_a_model(minilm: Path, lang: str) -> None:
     for answer in (verify(str(minilm), minilm), guess(minilm / "model.safetensors")):
         in_brief, in_full = answer.text(lang), answer.text(lang, evidence=True)
         assert len([line for line in in_brief.splitlines() if MORE[lang] in line]) == 1

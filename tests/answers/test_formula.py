@@ -159,7 +159,7 @@ def test_the_python_returns_the_total_at_other_sizes(ledger: Ledger, size: int) 
 
 @settings(deadline=None)
 @given(ledgers)
-def test_the_sql_comes_to_the_ledgers_numbers(ledger: Ledger) -> None:
+def test_the_sql_gives_the_numbers_of_the_ledger(ledger: Ledger) -> None:
     query, numbers = sql(Lettering(ledger), formulas(ledger))
     assert ask(query) == (ledger.parameters, ledger.active)
     for wordless, number in numbers.items():
@@ -169,7 +169,7 @@ def test_the_sql_comes_to_the_ledgers_numbers(ledger: Ledger) -> None:
 @pytest.mark.parametrize("form", ["python", "sql"])
 @pytest.mark.parametrize("by", GROUPINGS)
 @pytest.mark.parametrize("raw", [LONG, EXPERTS], ids=lambda raw: raw["family"])
-def test_the_code_of_the_command_runs_as_it_is(raw: dict[str, Any], by: str, form: str) -> None:
+def test_the_code_of_the_command_runs_unchanged(raw: dict[str, Any], by: str, form: str) -> None:
     found = weighing(raw)
     written = closed_form(found, form, by=by)
     groups = {} if by == "total" else found.by(by)
@@ -487,7 +487,7 @@ def test_a_subscript_never_follows_a_subscript() -> None:
     )
 
 
-def test_html_is_no_markup() -> None:
+def test_html_in_values_is_not_markup() -> None:
     assert (
         math.with_names(parse('b < 3 and b == "<"'), math.HTML)
         == '<i>b</i> &lt; 3 and <i>b</i> == "&lt;"'
@@ -523,7 +523,7 @@ def test_the_latex_compiles(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", [*families(), *ALL])
-def test_no_two_numbers_of_a_family_share_a_letter_and_none_is_an_index(family: str) -> None:
+def test_the_numbers_of_a_family_have_distinct_letters_and_no_index(family: str) -> None:
     found = Blueprint(ALL[family][0]) if family in ALL else load(family)
     named = letters_of(found)
     assert len(set(named.values())) == len(named)

@@ -188,7 +188,9 @@ def test_a_number_that_nothing_gives_has_closest_matches(
         ),
     ],
 )
-def test_a_gap_is_what_it_is_equal_to(stated: int, what: str, values: dict[str, Any]) -> None:
+def test_a_gap_is_named_by_the_count_it_equals(
+    stated: int, what: str, values: dict[str, Any]
+) -> None:
     found = wb.reconcile(BASE, stated)
     assert not found.matches
     assert (what, values) in [
@@ -203,7 +205,7 @@ def test_a_gap_is_what_it_is_equal_to(stated: int, what: str, values: dict[str, 
 @pytest.mark.parametrize(
     "name", [name for name, entry in table().items() if not isinstance(entry["example"], dict)]
 )
-def test_a_convention_comes_to_its_example(name: str) -> None:
+def test_a_convention_gives_its_example(name: str) -> None:
     entry = table()[name]
     model_name, class_name, value = entry["example"]
     model = find(model_name)
@@ -303,7 +305,7 @@ def sum_of(way: Way) -> int:
     return way.total + sum(step.change for step in way.steps)
 
 
-def test_every_way_adds_up_and_none_can_spare_a_convention() -> None:
+def test_every_way_adds_up_and_needs_all_its_conventions() -> None:
     for stated in ("108,808,704", "110M", "86M", "1.1亿"):
         found = reconcile_model(find(BASE), read_number(stated)).matches
         assert found
@@ -315,7 +317,7 @@ def test_every_way_adds_up_and_none_can_spare_a_convention() -> None:
                     assert not set(steps(other)) < set(steps(way))
 
 
-def test_the_search_is_complete_over_what_may_be_left_out() -> None:
+def test_the_search_is_complete_over_omissions() -> None:
     from itertools import combinations
 
     model = find(BASE)
@@ -399,7 +401,7 @@ def write_table(path: Path, header: list[str], rows: list[list[object]]) -> Path
 
 
 @pytest.mark.parametrize("claim", PUBLISHED["claim"], ids=lambda claim: claim["stated"])
-def test_a_published_number_is_what_the_facts_say(claim: dict[str, Any]) -> None:
+def test_a_published_number_counts_what_the_facts_state(claim: dict[str, Any]) -> None:
     found = wb.reconcile(claim["model"], claim["stated"])
     if claim.get("none"):
         assert found.status == 1
@@ -409,7 +411,9 @@ def test_a_published_number_is_what_the_facts_say(claim: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("published", PUBLISHED["table"], ids=lambda entry: entry["name"])
-def test_a_published_table_is_what_the_facts_say(published: dict[str, Any], tmp_path: Path) -> None:
+def test_a_published_table_counts_what_the_facts_state(
+    published: dict[str, Any], tmp_path: Path
+) -> None:
     found = reconcile_table(
         write_table(tmp_path / "a.csv", published["columns"], published["rows"]),
         published["family"],

@@ -148,7 +148,7 @@ def test_a_fold_shows_the_sum_over_its_layers_and_one_of_them():
     assert "A line marked × N counts one of N" in text
 
 
-def test_nothing_is_said_of_folds_where_there_is_none():
+def test_folds_are_mentioned_only_if_there_are_any():
     text = tree("bert", fields={"num_hidden_layers": 1}).text()
     assert "(0): BertLayer " in text
     assert "×" not in text
@@ -421,7 +421,7 @@ def test_the_dict_is_json_and_adds_up():
     assert found["evidence"]["config"]["where"] == found["model"] == "google-bert/bert-base-chinese"
 
 
-def test_the_html_is_well_formed_and_says_what_the_text_says():
+def test_the_html_is_well_formed_and_has_the_text():
     found = tree("bert-base-chinese", fields={"add_cross_attention": True, "is_decoder": True})
     element = ET.fromstring(found.html())  # noqa: S314  # of our own making
     shown = spaced("".join(element.itertext()))

@@ -251,7 +251,7 @@ def test_a_difference_has_the_stored_name(check):
     )
 
 
-def test_totals_count_what_is_stored_once(check):
+def test_totals_count_stored_tensors_once(check):
     stored = tensors("BertForMaskedLM")
     whole = bind(find(CONFIG).blueprint, "BertForMaskedLM", find(CONFIG).fields).parameters
     stored["cls.predictions.decoder.weight"] = ((11, 4), "F32")
@@ -427,7 +427,7 @@ def test_a_buffer_of_another_shape_is_a_note(check):
     assert "[1, 5] expected, [1, 7] I64 found" in flat(verification.text())
 
 
-def test_a_class_that_is_named_is_not_left_for_one_that_fits_no_better(check):
+def test_a_named_class_is_kept_if_no_other_fits_better(check):
     stored = {name: value for name, value in tensors().items() if not name.startswith("pooler")}
     verification = check(stored, config={**CONFIG, "architectures": ["BertForTokenClassification"]})
     assert (verification.class_name, verification.choice.why) == (
@@ -687,7 +687,7 @@ def test_a_tensor_that_is_missing_in_many_layers_is_one_line(check):
     )
 
 
-def test_parts_of_a_module_are_one_line_with_what_they_are_for(check):
+def test_parts_of_a_module_share_a_line_with_their_roles(check):
     stored = {name: value for name, value in tensors().items() if "1.intermediate" not in name}
     assert "  encoder.layer.1  feed-forward up (weight, bias)\n" in check(stored).text()
     assert "  encoder.layer.1  前馈升维（weight、bias）\n" in check(stored).text("zh")

@@ -101,7 +101,7 @@ def test_a_tied_head_is_shown_and_the_base_model_is_all_there_is(
     ]
 
 
-def test_the_base_model_is_part_of_what_is_made_of_several_models() -> None:
+def test_the_base_model_is_part_of_a_model_made_of_several() -> None:
     llava = weigh(named("llava", "LlavaForConditionalGeneration"))
     assert llava.base_parameters == weigh("llava").parameters
     assert llava.parameters - weigh("llava").parameters == llava.by("component")["head.lm"]
@@ -118,7 +118,7 @@ def test_the_base_model_is_part_of_what_is_made_of_several_models() -> None:
         ("llama", "LlamaForSequenceClassification"),
     ],
 )
-def test_there_is_no_line_of_a_base_class_that_is_no_part_or_of_no_generative_class(
+def test_only_a_generative_class_with_its_whole_base_has_a_line_for_it(
     family: str, class_name: str
 ) -> None:
     weighing = weigh(family, class_name)
@@ -126,7 +126,7 @@ def test_there_is_no_line_of_a_base_class_that_is_no_part_or_of_no_generative_cl
     assert "base model (" not in weighing.text() + article(weighing)
 
 
-def test_what_a_base_class_is_said_to_hold_is_its_own_count_and_no_more_than_the_total() -> None:
+def test_the_line_of_a_base_class_is_its_own_count_and_at_most_the_total() -> None:
     for family in ("llama", "gpt2", "mixtral", "bart", "llava", "whisper", "qwen2_vl", "pegasus"):
         for class_name in load(family).class_names:
             weighing = weigh(family, class_name)
@@ -166,7 +166,7 @@ def test_the_experts_that_a_token_is_not_sent_to_are_not_active(family: str) -> 
     assert weighing.active == weighing.parameters - not_active * expert
 
 
-def test_the_active_parameters_of_mixtral_are_what_its_layers_add_up_to() -> None:
+def test_the_active_parameters_of_mixtral_are_the_sum_of_its_layers() -> None:
     expert = 3 * 4096 * 14336
     attention = 2 * 4096 * 4096 + 2 * 4096 * 1024
     router, norms = 8 * 4096, 2 * 4096
@@ -208,7 +208,7 @@ def test_every_answer_says_how_many_are_active_where_there_are_experts(lang: str
 
 
 @pytest.mark.parametrize("lang", data.LANGUAGES)
-def test_no_answer_speaks_of_active_parameters_where_there_are_no_experts(lang: str) -> None:
+def test_without_experts_no_answer_mentions_active_parameters(lang: str) -> None:
     weighing = weigh(LLAMA)
     assert weighing.active is None
     assert weighing.active_by_class == {}

@@ -89,7 +89,7 @@ def test_a_model_that_exists_is_weighed_whatever_it_resembles() -> None:
     assert main(["bert"]) == 0
 
 
-def test_every_word_stands_for_commands_that_exist() -> None:
+def test_every_word_means_commands_that_exist() -> None:
     for word, commands in data.read_toml("facts/commands.toml").items():
         assert word not in COMMANDS
         assert word == word.lower()

@@ -41,7 +41,7 @@ def test_a_tensor_that_is_alike_in_every_layer_is_one_entry(layers: int) -> None
     assert entry.indices.outermost == range(layers)
 
 
-def test_no_layers_are_no_entry() -> None:
+def test_without_layers_there_is_no_entry() -> None:
     assert in_layers(0) == []
     assert in_layers(0, "width + i") == []
 
@@ -133,7 +133,7 @@ def nested(outer: int, inner: int, shape: str) -> list[Entry]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["1", "1 + i", "1 + j", "1 + i + j"])
-def test_a_tensor_stands_in_at_most_so_many_places(shape: str) -> None:
+def test_the_number_of_places_of_a_tensor_is_limited(shape: str) -> None:
     outer = 250
     inner = MOST_PLACES // outer
     assert outer * inner == MOST_PLACES

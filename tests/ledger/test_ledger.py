@@ -199,7 +199,7 @@ def test_the_formula_of_a_layer_is_of_it_alone_even_if_there_is_no_other() -> No
         assert "num_hidden_layers" not in ledger.formula_of([group]).fields()
 
 
-def test_tied_tensors_are_counted_where_they_are_held() -> None:
+def test_tied_tensors_are_counted_where_they_are_stored() -> None:
     ledger = bind(BERT, "BertForPreTraining", fields())
     assert {row.name: row.tied_to for row in ledger.rows if row.tied_to} == {
         "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",

@@ -146,7 +146,7 @@ def test_a_flag_is_not_a_number(value: Any, *, is_one: bool) -> None:
 
 @settings(deadline=None)
 @given(ledgers)
-def test_a_named_formula_comes_to_the_total(ledger: Ledger) -> None:
+def test_a_named_formula_gives_the_total(ledger: Ledger) -> None:
     written = Lettering(ledger)
     named = written.named(ledger.formula())
     parts = {name: written.value(name) for name in written.parts}
@@ -169,7 +169,7 @@ COUNTED = [
 
 
 @pytest.mark.parametrize(("condition", "english", "chinese"), COUNTED)
-def test_what_a_count_of_layers_counts_is_said_in_words(
+def test_a_count_of_layers_is_explained_in_words(
     condition: str, english: str, chinese: str
 ) -> None:
     fields = {"hidden_size": 3, "num_hidden_layers": 5, "first": 2, "kinds": ["x"] * 5}

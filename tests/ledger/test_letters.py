@@ -46,7 +46,7 @@ def test_the_total_is_the_sum_of_the_rows_and_of_every_grouping(ledger: Ledger) 
 
 @unhurried
 @given(ledgers)
-def test_a_formula_comes_to_the_total(ledger: Ledger) -> None:
+def test_a_formula_gives_the_total(ledger: Ledger) -> None:
     assert ledger.formula()(**ledger.fields) == ledger.parameters
     assert ledger.active_formula()(**ledger.fields) == ledger.active
     for grouping in GROUPINGS:

@@ -127,7 +127,7 @@ def test_lists_are_never_empty():
 # Totals
 
 
-def test_every_entry_weighs_what_it_records():
+def test_every_entry_has_its_recorded_totals():
     for name, entry in ENTRIES.items():
         model = find(catalogue.entry_config(entry))
         for class_name, total in totals(entry).items():

@@ -93,7 +93,7 @@ def test_a_folder_without_a_config_is_named_as_such(
     assert find("bert").origin == "defaults"
 
 
-def test_a_released_model_is_bound_to_what_the_catalogue_says() -> None:
+def test_a_released_model_has_the_values_of_the_catalogue() -> None:
     for name, entry in CATALOGUE.items():
         found = find(name)
         assert (found.blueprint.family, found.named_class) == (entry["family"], entry["class"])
@@ -102,7 +102,7 @@ def test_a_released_model_is_bound_to_what_the_catalogue_says() -> None:
         assert found.stated_dtype or "dtype" not in entry["config"], name
 
 
-def test_only_a_release_that_transformers_counts_otherwise_has_a_note() -> None:
+def test_only_a_release_that_transformers_counts_differently_has_a_note() -> None:
     for name, entry in CATALOGUE.items():
         assert len(find(name).notes) == ("released_reason" in entry), name
     (note,) = find("google/flan-t5-base").notes
@@ -190,9 +190,7 @@ def test_a_config_is_found_by_its_path_and_by_its_folder(tmp_path: Path) -> None
     assert find(str(tmp_path / "other.json")).fields["hidden_size"] == 36
 
 
-def test_a_path_begins_at_home_where_it_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tilde_means_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text('{"model_type": "bert", "hidden_size": 24}')
@@ -328,7 +326,7 @@ def test_a_size_is_a_positive_integer(name: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(BERT.never_null))
-def test_null_is_no_size_and_no_switch(name: str) -> None:
+def test_null_is_neither_a_size_nor_a_switch(name: str) -> None:
     with pytest.raises(ConfigError, match=rf"{name} must be .* \({name} = null\)"):
         find(bert(**{name: None}))
 
@@ -455,7 +453,7 @@ def test_every_field_of_a_released_config_is_accounted_for(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
-def test_a_released_config_weighs_what_was_written_down(path: Path) -> None:
+def test_a_released_config_has_its_recorded_total(path: Path) -> None:
     with (DATA / "truth.tsv").open(encoding="utf-8", newline="") as file:
         rows = {
             row["file"]: row for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)

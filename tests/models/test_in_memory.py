@@ -68,7 +68,7 @@ def test_a_model_of_transformers_is_weighed_as_its_own_class(kind: Any, config: 
     assert str(weighing.formula()) != str(weighing.parameters)
 
 
-def test_a_model_that_was_changed_is_weighed_as_it_is() -> None:
+def test_a_changed_model_is_weighed_with_its_changes() -> None:
     model = BertModel(BertConfig(**BERT))
     model.adapter = nn.Linear(24, 4)
     weighing = wb.weigh(model)

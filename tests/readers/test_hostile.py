@@ -70,7 +70,7 @@ def rule_of(name: str) -> str:
     return name.partition(".")[0].partition("~")[0]
 
 
-def test_the_files_are_what_their_script_writes() -> None:
+def test_the_files_equal_the_output_of_their_script() -> None:
     kept = {
         path.name: path.read_bytes()
         for path in HOSTILE.iterdir()

@@ -147,7 +147,7 @@ def test_every_way_of_packing_is_tried() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_packed_weight_stands_for_its_own_shape(way: str, tmp_path: Path) -> None:
+def test_a_packed_weight_has_its_logical_shape(way: str, tmp_path: Path) -> None:
     tensors, bits = WAYS[way]
     say(tmp_path, BITS.get(way, {}))
     found = read(write(tmp_path / "model.safetensors", {"l.bias": ("F32", (64,)), **tensors}))

@@ -109,7 +109,7 @@ def test_anything_but_a_page_stays_unchanged(path: str) -> None:
 @pytest.mark.parametrize(
     "page", [HUB, f"{HUB}/datasets/org/name", f"{HUB}/docs", f"{HUB}/org/..", MODELSCOPE]
 )
-def test_a_page_that_is_not_of_a_model_says_so(page: str) -> None:
+def test_a_page_without_a_model_is_named_as_such(page: str) -> None:
     with pytest.raises(CheckpointError, match="page: this is not the page of a model"):
         find(page)
 

@@ -265,7 +265,7 @@ def test_a_remote_index_cannot_lead_elsewhere(server: Server, tmp_path: Path) ->
             read(f"{server.url}/model.safetensors.index.json")
 
 
-def test_only_what_is_read_is_fetched() -> None:
+def test_only_the_bytes_that_are_read_are_fetched() -> None:
     asked: list[tuple[int, int]] = []
 
     def fetch(begin: int, end: int) -> tuple[bytes, int]:
@@ -514,7 +514,7 @@ def test_cached_files_are_not_fetched(
     ("settings", "rule"),
     [({"HF_HUB_OFFLINE": "1"}, "offline"), ({"HF_ENDPOINT": "http://127.0.0.1:9"}, "unreachable")],
 )
-def test_the_cache_is_enough_where_there_is_no_hub(
+def test_the_cache_is_enough_without_a_hub(
     settings: dict[str, str],
     rule: str,
     hub: Callable[..., tuple[int, str, str]],

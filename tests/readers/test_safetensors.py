@@ -66,7 +66,7 @@ arrays = st.sampled_from(NUMPY_DTYPES).flatmap(
     )
 )
 @example({"scalar": np.array(1, "f4"), "empty": np.zeros((3, 0, 2), "f8")})
-def test_rows_are_what_the_reference_reports(path: Path, tensors: dict[str, np.ndarray]) -> None:
+def test_rows_equal_the_report_of_the_reference(path: Path, tensors: dict[str, np.ndarray]) -> None:
     save_file(tensors, path)
     found = read(path)
     assert ours(found) == reference(path)
@@ -91,7 +91,7 @@ def test_a_dtype_is_as_wide_as_in_the_reference(path: Path, dtype: str) -> None:
     assert ours(read(path)) == reference(path) == {"a": ((8,), dtype)}
 
 
-def test_a_row_has_what_the_header_states_and_no_more(path: Path) -> None:
+def test_a_row_has_exactly_what_the_header_states(path: Path) -> None:
     path.write_bytes(SOUND)
     found = read(path)
     assert found.rows == (

@@ -341,7 +341,7 @@ def test_the_languages_say_the_same_things():
         assert found[0] == found[1], key
 
 
-def test_colours_can_be_told_from_their_ground():
+def test_colours_are_distinct_from_the_background():
     def light(colour):
         parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
         linear = [

@@ -103,7 +103,7 @@ def test_every_line_about_a_checkpoint_fits_the_screen(
     assert too_wide(as_text(document, Screen(columns, has_bars=True)), columns) == []
 
 
-def test_a_tree_is_no_wider_than_80_columns_unless_its_lines_are() -> None:
+def test_a_tree_exceeds_80_columns_only_if_a_line_does() -> None:
     document = Tree(weigh("bert-base-chinese")).document()
     assert as_text(document, Screen(120)).splitlines()[1] == as_text(document).splitlines()[1]
 

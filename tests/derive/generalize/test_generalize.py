@@ -622,7 +622,7 @@ def test_a_condition_in_a_list_is_of_its_index(case: str) -> None:
             assert draft.gives(looked_at(fields))
 
 
-def test_the_counters_of_two_loops_are_told_apart() -> None:
+def test_the_counters_of_two_loops_are_distinguished() -> None:
     def looked_at(fields: Fields) -> Probe:
         names = {
             f"a.{i}.b.{j}.{name}": "1"

@@ -139,7 +139,7 @@ def test_transformers_loads_it_and_scores_the_same(undisturbed: Path) -> None:
     assert expected.argmax(1).tolist() == [1, 0, 0]
 
 
-def test_what_was_predicted_comes_true(undisturbed: Path) -> None:
+def test_predictions_come_true(undisturbed: Path) -> None:
     found = result(undisturbed)
     predicted, held = found["predicted"], found["measured"]
     model = load_file(undisturbed / "model.safetensors")
@@ -153,7 +153,7 @@ def test_what_was_predicted_comes_true(undisturbed: Path) -> None:
 
 
 @pytest.mark.parametrize("lengths", [[3, 17, 64, 64, 130], [40] * 6, [5]])
-def test_a_piece_takes_what_is_predicted(bert_tiny: Path, lengths: list[int]) -> None:
+def test_a_piece_takes_the_predicted_memory(bert_tiny: Path, lengths: list[int]) -> None:
     loaded = load_checkpoint(bert_tiny, "BertForSequenceClassification", labels=("a", "b"))
     before = [parameter.clone() for parameter in loaded.model.parameters()]
     costs = Costs(loaded.of, "BertForSequenceClassification")
@@ -164,7 +164,7 @@ def test_a_piece_takes_what_is_predicted(bert_tiny: Path, lengths: list[int]) ->
     assert loaded.model.config.attention == "sdpa"
 
 
-def test_what_was_not_recorded_is_not_predicted(
+def test_unrecorded_operations_are_not_predicted(
     run, texts: Path, bert_tiny: Path, tmp_path: Path
 ) -> None:
     start = tmp_path / "relu"
