@@ -430,7 +430,7 @@ def test_a_formula_that_does_not_come_to_the_total_is_never_shown(
 ) -> None:
     found = weighing()
     monkeypatch.setattr(Ledger, "formula", lambda self: self.formula_of([]))
-    with pytest.raises(WeighbridgeError, match="does not come to its tensors' sum"):
+    with pytest.raises(WeighbridgeError, match="its formula and the sum of its tensors differ"):
         closed_form(found)
 
 

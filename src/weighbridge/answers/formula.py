@@ -193,9 +193,9 @@ class _Formulas:
         for formula in self.every:
             if formula.polynomial(**ledger.fields) != formula.value:
                 raise WeighbridgeError(
-                    "its formula does not come to its tensors' sum",
+                    "its formula and the sum of its tensors differ",
                     where=formula.name,
-                    hint="report it, please, with the config",
+                    hint="please report it, with the config",
                 )
 
     @property
