@@ -93,9 +93,9 @@ def test_another_name_is_an_attribute_error() -> None:
 
 def loaded_after(question: str) -> set[str]:
     """Return the modules that a fresh interpreter has loaded after it answers."""
-    tell = "import json, sys; print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    listing = "import json, sys; print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
     done = subprocess.run(
-        [sys.executable, "-c", f"{question}\n{tell}"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", f"{question}\n{listing}"], capture_output=True, text=True, check=True
     )
     return set(json.loads(done.stderr))
 

@@ -33,7 +33,7 @@ def file(header: object, data: int = 8, length: int | None = None) -> bytes:
 def tensor(
     dtype: object = "F32", shape: object = (2,), begin: object = 0, end: object = 8
 ) -> dict[str, object]:
-    """Return a header's entry of one tensor, a sound one of 8 bytes unless told."""
+    """Return a header's entry of one tensor, a sound one of 8 bytes by default."""
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
 
 
@@ -330,7 +330,7 @@ def packed(
     start: int | None = None,
     large: tuple[int, int, int] | None = None,
 ) -> bytes:
-    """Return an archive of these, whose end says of the directory what it should, unless told."""
+    """Return an archive of these; by default its end describes its directory correctly."""
     body, directory = b"", b""
     for content, entry, offset in members:
         directory += entry.replace(
@@ -342,12 +342,17 @@ def packed(
     if large:
         ends = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, large[0], *large)
         ends += struct.pack("<4sLQL", b"PK\x06\x07", 0, len(body) + len(directory), 1)
-    told = (
+    counts = (
         0xFFFF if large else len(members) if count is None else count,
         len(directory) if directory_bytes is None else directory_bytes,
         len(body) if start is None else start,
     )
-    return body + directory + ends + struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, told[0], *told, 0)
+    return (
+        body
+        + directory
+        + ends
+        + struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, counts[0], *counts, 0)
+    )
 
 
 def short(of: str) -> bytes:
@@ -541,8 +546,8 @@ def onnx(*tensors: bytes) -> bytes:
 
 def outside(location: str, offset: str = "0", length: str = "8") -> bytes:
     """Return a model whose one tensor has its data in another file."""
-    told = pair("location", location) + pair("offset", offset) + pair("length", length)
-    return onnx(initializer(told, field(14, 1), data=None))
+    external = pair("location", location) + pair("offset", offset) + pair("length", length)
+    return onnx(initializer(external, field(14, 1), data=None))
 
 
 ONNX = {
@@ -577,14 +582,14 @@ ONNX = {
 
 
 def npy(
-    told: str = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }",
+    header: str = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }",
     data: int = 8,
     version: int = 1,
     length: int | None = None,
 ) -> bytes:
     """Return an array's file: 2 elements of F32 by default."""
-    lengths = struct.pack("<H" if version == 1 else "<I", len(told) if length is None else length)
-    return b"\x93NUMPY" + bytes([version, 0]) + lengths + told.encode() + bytes(data)
+    lengths = struct.pack("<H" if version == 1 else "<I", len(header) if length is None else length)
+    return b"\x93NUMPY" + bytes([version, 0]) + lengths + header.encode() + bytes(data)
 
 
 def npz(array: bytes, name: str = "a.npy") -> bytes:
