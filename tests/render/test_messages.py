@@ -108,3 +108,17 @@ def test_a_message_ends_as_it_does_in_the_code() -> None:
         for english, translated in messages._messages(lang).items():
             assert not english.endswith("."), english
             assert not translated.endswith("。"), english
+
+
+LISTS = [
+    ("did you mean BertModel?", "是不是 BertModel？"),
+    ("did you mean a, b?", "是不是 a、b？"),
+    ("did you mean a or b or c?", "是不是 a、b 或 c？"),
+    ("it has a, b and 4 more", "它有 a、b 等，另有 4 个"),
+    ("use one of text, latex", "可用：text、latex"),
+]
+
+
+@pytest.mark.parametrize(("english", "chinese"), LISTS)
+def test_a_list_is_written_with_the_language_s_own_commas(english: str, chinese: str) -> None:
+    assert messages.in_language(english, "zh") == chinese

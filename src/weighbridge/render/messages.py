@@ -5,8 +5,8 @@ Chinese, with a name in braces for each value that the code puts in:
 
     "there is no blueprint for the model_type {family}" = "没有 model_type {family} 的蓝图"
 
-A name that begins with ``word`` stands for one word, with ``list`` for words between commas, and
-any other name for any text.
+A name that begins with ``word`` stands for one word, with ``list`` for words between commas or
+"or", and any other name for any text.
 """
 
 from __future__ import annotations
@@ -108,9 +108,20 @@ def _translation_of_whole(text: str, lang: str) -> str | None:
     for template in _templates(lang):
         values = template.values_in(text)
         if values is not None:
-            shown = {name: in_language(value, lang) for name, value in values.items()}
+            shown = {name: _value(name, value, lang) for name, value in values.items()}
             return template.translation.format_map(shown)
     return None
+
+
+def _value(name: str, value: str, lang: str) -> str:
+    """Return a value in a language: a list with the language's own commas, a message translated."""
+    if not name.startswith(_LIST) or value.endswith(" more"):
+        return in_language(value, lang)
+    texts = words(lang)
+    *others, last = _SEPARATORS.split(value)
+    if others and " or " in value:
+        return texts["or"].format(others=texts["and"].join(others), last=last)
+    return texts["and"].join([*others, last])
 
 
 class _Template(NamedTuple):
@@ -160,7 +171,9 @@ def _template(english: str, translated: str) -> _Template:
     return _Template(literals, "".join(_pattern(pieces)), translated)
 
 
-_VALUES = {"word": r"\S+", "list": r"\S+(?:, \S+)*"}
+_LIST = "list"
+_SEPARATORS = re.compile(r", | or ")
+_VALUES = {"word": r"\S+", _LIST: r"\S+(?:(?:,| or) \S+)*(?: (?:and|or one of) \d+ more)?"}
 """What the value of a name may be, by the beginning of the name."""
 
 
