@@ -79,7 +79,8 @@ class Answer:
         return written
 
     def __repr__(self) -> str:
-        return self.text()
+        notes = [f"note: {note}" for note in self.notes]
+        return "\n".join([*notes, self.text()])
 
     def _repr_html_(self) -> str:
         """Return the answer for a notebook, with the notes of the command below it."""

@@ -187,7 +187,10 @@ class Reconciled(Answer):
         if not self.matches:
             nearest = Notes(tuple(map(texts.near, reconciled.ways.nearest)), level=1)
             verdict = Notes((texts["none"].format(**names),))
-            return Document((verdict, Together((Notes((texts["nearest"],)), nearest))), lang)
+            closest = Together((Notes((texts["nearest"],)), nearest))
+            stated = "".join(names["number"].split())
+            elsewhere = Notes((texts["elsewhere"].format(stated=stated),))
+            return Document((verdict, closest, elsewhere), lang)
         key = "found"
         if len(self.matches) > 1:
             key = "found_many"

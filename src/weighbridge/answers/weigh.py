@@ -10,6 +10,7 @@ from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.ledger.ledger import GROUPINGS, Ledger, bind
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.symbols import letters_of
+from weighbridge.models import catalogue
 from weighbridge.models.find import Model, find, is_generative
 from weighbridge.render.document import Aside, Document, Notes, Title, Together
 from weighbridge.render.table import Table
@@ -395,6 +396,16 @@ class Weighing(TabularAnswer):
             yield self._in_files(lang)
         for name, parameters in self.classes.items():
             yield self._class_line(name, parameters, lang)
+        if self._is_mistakable:
+            yield texts["defaults"].format(family=self.model.where)
+
+    @property
+    def _is_mistakable(self) -> bool:
+        """Whether a family's default sizes may be taken for those of a released model."""
+        model = self.model
+        if model.origin != "defaults" or model.set_by_hand or model.where != model.blueprint.family:
+            return False
+        return any(model.where in name for name in catalogue.full_names())
 
     def _in_files(self, lang: str) -> str:
         """Say that these are the tensors of files, and how many the class itself has."""

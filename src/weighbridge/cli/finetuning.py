@@ -117,7 +117,7 @@ def _with_default(option: Option, settings: type) -> Option:
 def _finetune(options: argparse.Namespace) -> Answer:
     from weighbridge.torch import check_torch_extra
 
-    check_torch_extra("weighbridge finetune")
+    check_torch_extra("finetuning")
     from weighbridge.answers.answer import Message
     from weighbridge.torch.finetuning.command import finetune
     from weighbridge.torch.finetuning.settings import Settings

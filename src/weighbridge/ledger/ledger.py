@@ -166,8 +166,8 @@ class Ledger:
         config's values.
 
         Raises:
-            UsageError: a field is not a size, or decides which tensors exist; or the family's
-                requirements do not hold.
+            UsageError: a field is not a size, or decides which tensors exist; arrays have
+                shapes that do not fit together; or the family's requirements do not hold.
 
         Example:
             >>> from weighbridge.blueprint.schema import load
@@ -185,8 +185,19 @@ class Ledger:
             return self.formula_of([RowGroup("", self.entries)])
         self._check_sizes(fields)
         fields = {name: _widened(value) for name, value in fields.items()}
-        self._check_rules(fields)
-        return self._total_at(fields)
+        try:
+            self._check_rules(fields)
+            return self._total_at(fields)
+        except ValueError as error:  # NumPy's, for arrays that it cannot combine
+            shapes = {
+                name: "×".join(map(str, value.shape))
+                for name, value in fields.items()
+                if _is_array(value)
+            }
+            hint = "give arrays whose shapes NumPy can broadcast together"
+            raise UsageError(
+                "the arrays have shapes that do not fit together", values=shapes, hint=hint
+            ) from error
 
     def active_formula(self) -> Polynomial:
         """Return `active` as a formula.

@@ -85,7 +85,18 @@ def read_config(path: str) -> Mapping[str, Any]:
         reason = getattr(error, "strerror", None) or str(error)
         hint = "give the path of a config.json or of a folder that holds one"
         raise ConfigError(f"cannot be read: {reason}", where=path, hint=hint) from None
-    return parse_config(text, path)
+    try:
+        return parse_config(text, path)
+    except ConfigError:
+        from weighbridge.readers import is_checkpoint  # noqa: PLC0415  # most configs are fine
+
+        if not is_checkpoint(path):
+            raise
+        hint = (
+            f"`weighbridge inspect {path}` lists what it holds; "
+            f"`weighbridge guess {path}` infers its config"
+        )
+        raise ConfigError("is a checkpoint, not a config", where=path, hint=hint) from None
 
 
 def parse_config(text: bytes, where: str) -> Mapping[str, Any]:

@@ -176,6 +176,7 @@ def find(
             "fields must be a mapping from field names to values", values={"fields": fields}
         )
     if fields:
+        fields = {name: _plain_number(value) for name, value in fields.items()}
         named = named._replace(config=_replaced(named.config, fields, named.where))
     found = _bind(named, reading(named.config, named.where), frozenset(fields or ()))
     if fields:
@@ -184,6 +185,13 @@ def find(
         what = f"has {_field_list(found, found.unaccounted)}"
         raise ConfigError(what, where=found.where, hint="remove them, or drop --strict")
     return found
+
+
+def _plain_number(value: Any) -> Any:
+    """Return NumPy's numbers, and those like them, as Python's own."""
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        return value.item()
+    return value
 
 
 def is_generative(class_name: str) -> bool:
@@ -586,8 +594,9 @@ def _misspelt_fields(model: Model) -> Iterator[tuple[str, str]]:
     """Yield each field that looks misspelled, with the field that it resembles."""
     for spelling in model.unaccounted[:_MOST_UNKNOWN]:
         account = _account(model, spelling)
-        if account.startswith(_MISSPELLING):
-            yield spelling, account.removeprefix(_MISSPELLING)
+        meant = account.removeprefix(_MISSPELLING)
+        if meant != account and meant not in model.given:
+            yield spelling, meant
 
 
 def _field_list(model: Model, names: Sequence[str]) -> str:
