@@ -145,6 +145,52 @@ def test_an_unknown_name_is_answered_with_similar_names(typed: str, near: str) -
     assert near in matches.models
 
 
+def meant_among(typed: str, *models: str) -> str | None:
+    """Return the model that a name means where these are all that the catalogue has."""
+    spellings = {model.lower(): model for model in models}
+    spellings |= {model.rpartition("/")[2].lower(): model for model in models}
+    matches = search(typed, spellings, lambda _: {})
+    assert matches.begins
+    return matches.models[0] if matches.is_meant else None
+
+
+@pytest.mark.parametrize(
+    ("typed", "model"),
+    [
+        ("bge small en", "BAAI/bge-small-en-v1.5"),
+        ("gpt-oss-20", "openai/gpt-oss-20b"),
+        ("gemma-3-27", "google/gemma-3-27b-it"),
+        ("qwen3 4b", "Qwen/Qwen3-4B-Thinking-2507"),
+        ("tinyllama 1.1b", "TinyLlama/TinyLlama-1.1B-Chat-v1.0"),
+        ("openai/whisper large v3 t", "openai/whisper-large-v3-turbo"),
+        ("bert-base-ch", "google-bert/bert-base-chinese"),
+    ],
+)
+def test_a_beginning_is_completed_by_what_makes_no_other_model(typed: str, model: str) -> None:
+    assert meant_among(typed, model) == model
+
+
+@pytest.mark.parametrize(
+    ("typed", "model"),
+    [
+        ("whisper large v3", "openai/whisper-large-v3-turbo"),
+        ("openai/whisper-large-v3", "openai/whisper-large-v3-turbo"),
+        ("deepseek v2", "deepseek-ai/DeepSeek-V2-Lite"),
+        ("jina embeddings", "jinaai/jina-embeddings-v3-hf"),
+        ("falcon mamba", "tiiuae/falcon-mamba-7b"),
+        ("siglip so400m", "google/siglip-so400m-patch14-384"),
+        ("granite 3", "ibm-granite/granite-3.1-2b-base"),
+    ],
+)
+def test_a_beginning_is_not_completed_to_another_model(typed: str, model: str) -> None:
+    assert meant_among(typed, model) is None
+
+
+def test_a_word_of_its_own_is_not_the_beginning_of_another_word() -> None:
+    assert meant_among("tiny cl", "org/tiny-clipseg", "openai/clip-vit") == "org/tiny-clipseg"
+    assert meant_among("tiny clip", "org/tiny-clipseg", "openai/clip-vit") is None
+
+
 def test_a_number_is_compared_whole() -> None:
     assert searched("qwen2.5-7").models[0] == "Qwen/Qwen2.5-7B"
     assert "Qwen/Qwen2.5-72B" not in searched("qwen2.5-7").models
@@ -218,6 +264,12 @@ def test_an_unknown_name_is_answered_with_the_three_ways() -> None:
     assert message.startswith("'someone/some-model': no model, family or file has this name. ")
     for way in ("hf://someone/some-model", "weighbridge[remote]", "a config.json", "--set"):
         assert way in message, way
+
+
+def test_a_longer_name_is_suggested_and_not_answered_with() -> None:
+    with pytest.raises(UnknownNameError, match="no model, family or file") as caught:
+        find("codebert")
+    assert "Did you mean microsoft/codebert-base?" in str(caught.value)
 
 
 def test_several_names_are_shown_with_the_number_of_further_ones() -> None:

@@ -199,6 +199,7 @@ def look_up(name: str) -> tuple[str, dict[str, Any]]:
 
     A model is found by its full name, its name without the organisation, or an alias, in any case
     and with any separators; also by a beginning of these that no other model has.
+    The words after that beginning must not name another model, as "turbo" does.
 
     Raises:
         UnknownNameError: no model has this name, or several begin with it.
@@ -227,7 +228,7 @@ def _not_found(name: str, matches: Matches) -> UnknownNameError:
     hint = f"did you mean {near}?"
     if more:
         hint = f"did you mean {near} or one of {more} more?"
-    if matches.begins:
+    if matches.begins and len(suggestions) > 1:
         return SeveralModelsError("several models fit this name", where=shorten(name), hint=hint)
     address = "hf://org/name"
     if name.isprintable() and name.count("/") == 1 and " " not in name:

@@ -15,7 +15,7 @@ from weighbridge import data
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Any
 
 _WORD = re.compile(r"[^\W\d_]+|\d+")
@@ -66,7 +66,7 @@ def search(
     likely = [model for model in begun if not _is_other(model, wanted, name)]
     base_releases = {_without_variants(model) for model in likely}
     has_base = len(likely) == 1 or any(not _is_variant(model, name) for model in likely)
-    if len(base_releases) == 1 and has_base:
+    if len(base_releases) == 1 and has_base and _completes(wanted, set(likely), full_names):
         return Matches(_models([*likely, *begun]), is_meant=True, begins=True)
     return Matches(begun, begins=True)
 
@@ -151,6 +151,49 @@ def _begun(wanted: str, name: str, forms: Mapping[str, list[str]]) -> tuple[str,
         return is_variant, is_other, is_inside_word, words_added[model], releases
 
     return tuple(sorted(words_added, key=distance))
+
+
+def _completes(wanted: str, models: Collection[str], full_names: Mapping[str, str]) -> bool:
+    """Whether models are the one that a name begins, not others with a longer name.
+
+    whisper-large-v3-turbo is not whisper-large-v3: each word that a name leaves out must be one
+    that makes no other model.
+    """
+    completed = {
+        full_name
+        for spelling, full_name in full_names.items()
+        if full_name in models and _adds_nothing(spelling, wanted, full_names)
+    }
+    return len(completed) == len(models)
+
+
+def _adds_nothing(spelling: str, wanted: str, spellings: Iterable[str]) -> bool:
+    """Whether a spelling only adds words to a name that make no other model.
+
+    A name may end inside a word, as bert-base-ch does, unless its end is a word of some model:
+    clip is not short for clipseg.
+    """
+    for end in range(1, len(spelling)):
+        if normal_form(spelling[:end]) == wanted:
+            typed, added = spelling[:end], spelling[end:]
+            break
+    else:
+        return False
+    last_word = _words(typed)[-1]
+    if last_word.isalpha() and added[0].isalpha():
+        if any(last_word in _words(known) for known in spellings):
+            return False
+        added = added[len(_words(added)[0]) :]
+    return _omissible(last_word.isdecimal()).fullmatch(added) is not None
+
+
+@cache
+def _omissible(after_number: bool) -> re.Pattern[str]:  # noqa: FBT001
+    """Return the pattern of what names leave out at their ends."""
+    facts = data.read_toml("facts/names.toml")
+    words = "|".join([*facts["suffixes"], *facts["variants"], *facts["versions"]])
+    unit = facts["unit"] if after_number else ""
+    return re.compile(rf"(?:{unit})?(?:[\W_]*(?:{words})(?![^\W_]))*", re.IGNORECASE)
 
 
 def _organisation(model: str) -> str:
