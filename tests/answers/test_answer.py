@@ -203,7 +203,8 @@ def test_an_answer_in_python_equals_the_output_of_the_command(
         assert in_language(f"note: {note}", lang) in asked.err
     assert isinstance(answer.lang, str)
     answer.lang = lang
-    assert repr(answer) == answer.text()
+    notes = [f"note: {note}" for note in answer.notes]
+    assert repr(answer) == "\n".join([*notes, answer.text()])
     json.dumps(answer.to_dict(**asked.choices))
     assert answer.page().count("</html>") == 1
     assert answer.markdown()

@@ -847,7 +847,7 @@ def test_fields_of_sub_configs_are_accounted_for_under_their_dotted_names(
         "text_config.model_type": "changes no shape: names the family",
         "n_positions": "changes no shape: it changed no tensor when the blueprint was proved",
     }
-    assert "unknown field text_config.widht = 3; did you mean text_config.width?" in found.notes[0]
+    assert "ignored fields, with no known effect: text_config.widht = 3" in found.notes[0]
     assert nested(text_config={"act": "relu"}).unaccounted == ("text_config.act",)
 
 
