@@ -158,4 +158,4 @@ def test_every_class_is_weighed_at_its_defaults_as_its_formula_says(family: str)
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_is_explained(family: str) -> None:
-    assert f"{models.find(family).blueprint.base_class}" in explain(family)
+    assert f"{models.find(family).blueprint.base_class}" in explain(family).text()

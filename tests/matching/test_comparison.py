@@ -395,7 +395,7 @@ def test_a_tensorflow_checkpoint_is_verified_and_guessed(tmp_path: Path) -> None
 
 
 def test_two_checkpoints_have_no_config(against) -> None:
-    with pytest.raises(UsageError, match="two checkpoints are held against each other"):
+    with pytest.raises(UsageError, match="two checkpoints are compared"):
         against(stored(LLAMA), stored(LLAMA), class_name="LlamaModel")
 
 

@@ -86,7 +86,7 @@ def test_any_module_is_weighed_by_its_own_tensors(device: str) -> None:
     assert rows.keys() == {name for name, _ in module.named_parameters(remove_duplicate=False)}
     assert rows["head.weight"].tied_to == "embedding.weight"
     assert rows["blocks.2.weight"].shape == (8, 8)
-    assert "How we know: read from the live module." in " ".join(weighing.text().split())
+    assert "Counted on the module in memory" in " ".join(weighing.text().split())
     assert "held against" not in weighing.text()
 
 

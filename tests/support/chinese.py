@@ -68,13 +68,17 @@ def missing(error: WeighbridgeError) -> Iterator[str]:
                 yield f"half in {lang}: {text}: {translated}"
 
 
+FOREIGN = {"reason", "rule"}
+"""Values of messages that are no words of ours: what another library says, and expressions."""
+
+
 def without_foreign_words(text: str, translated: str, lang: str) -> str:
-    """Return a translation without the reason that another library or the system gave."""
+    """Return a translation without the words that are not the package's own."""
     while text:
         for template in messages._templates(lang):
             values = template.values_in(text) or {}
-            if "reason" in values:
-                return translated.replace(values["reason"].rstrip("."), "")
+            for name in FOREIGN & values.keys():
+                translated = translated.replace(values[name].rstrip("."), "")
         text = text.partition(": ")[2]
     return translated
 

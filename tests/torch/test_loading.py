@@ -322,9 +322,9 @@ def test_texts_become_tokens_as_transformers_makes_them(tmp_path: Path) -> None:
         assert list(ours.segments) == expected["token_type_ids"]
     cut = tokens.read("a " * 40)
     assert (len(cut.ids), cut.left_out) == (12, 30)
-    assert cut.notes == ["the text is longer than the 12 positions; tokens left out: 30"]
+    assert cut.notes == ["the text is longer than the 12 positions; tokens cut off: 30"]
     assert tokens.read("a b 😀").notes == [
-        "tokens that are not in the vocabulary, and stand as [UNK]: 1"
+        "tokens that are not in the vocabulary and become [UNK]: 1"
     ]
     for wrong in ("", " \n", "\ud800"):
         with pytest.raises(UsageError):

@@ -798,7 +798,7 @@ def test_the_table_by_tensor_has_the_names_in_files(saved: Saved) -> None:
     assert [line.split(",")[0] for line in weighing.csv("tensor").splitlines()[1:]] == names
     assert [row["name"] for row in weighing.to_dict("tensor")["stored_rows"]] == names
     assert sum(weighing.by("tensor").values()) == weighing.parameters
-    assert ("of files" in weighing.text(by="tensor")) == (
+    assert ("that the files store" in weighing.text(by="tensor")) == (
         weighing.ledger.stored is not weighing.ledger
     )
     assert all(math.prod(row.shape) == row.count for row in weighing.stored_rows)
