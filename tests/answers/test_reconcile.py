@@ -389,6 +389,21 @@ def test_a_number_alone_is_sought_in_the_catalogue(capsys: pytest.CaptureFixture
     assert "No known model" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_models_with_the_same_sizes_are_all_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reconcile", "8030261248"]) == 0
+    assert "meta-llama/Llama-3.1-8B (and 3 more with the same sizes)" in capsys.readouterr().out
+    (match,) = wb.reconcile(None, 8030261248).to_dict()["matches"]
+    assert "meta-llama/Meta-Llama-3-8B" in match["models"]
+
+
+def test_a_number_of_another_model_is_answered_with_the_way_to_find_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["reconcile", "bert-base-chinese", "108,808,704"]) == 1
+    assert "`weighbridge reconcile 108,808,704` searches" in capsys.readouterr().out
+
+
 # Tables
 
 PUBLISHED = data.read_toml("facts/published.toml")

@@ -25,7 +25,7 @@ from weighbridge.render.words import words
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from weighbridge.models.find import Model
     from weighbridge.readers import StoredCheckpoint
@@ -77,10 +77,14 @@ def reconcile(
 
 
 class ReconciledModel(NamedTuple):
-    """A model with the ways of counting that give the number, or the nearest ways."""
+    """A model with the ways of counting that give the number, or the nearest ways.
+
+    ``same`` names all released models with its sizes, itself first, if it is from the catalogue.
+    """
 
     where: str
     ways: Reconciliation
+    same: Sequence[str] = ()
 
 
 def _of_catalogue(wanted: PublishedNumber) -> tuple[ReconciledModel, ...]:
@@ -88,7 +92,7 @@ def _of_catalogue(wanted: PublishedNumber) -> tuple[ReconciledModel, ...]:
 
     Models with the same shapes are listed once, under the name of the first.
     """
-    seen = set[object]()
+    names_of_shapes: dict[object, list[str]] = {}
     models = []
     for name in released():
         model = find(name)
@@ -97,13 +101,14 @@ def _of_catalogue(wanted: PublishedNumber) -> tuple[ReconciledModel, ...]:
             model.named_class,
             tuple(sorted(map(str, model.fields.items()))),
         )
-        if shape not in seen:
-            seen.add(shape)
+        same = names_of_shapes.setdefault(shape, [])
+        same.append(name)
+        if len(same) == 1:
             classes = tuple(dict.fromkeys((model.named_class, model.blueprint.base_class)))
             ways = reconcile_model(model, wanted, classes)
             simple = tuple(way for way in ways.matches if len(way.steps) <= _SIMPLE)
             if simple:
-                models.append(ReconciledModel(name, ways._replace(matches=simple)))
+                models.append(ReconciledModel(name, ways._replace(matches=simple), same))
     models.sort(key=_length_of_first)
     return tuple(models)
 
@@ -161,7 +166,7 @@ class Reconciled(Answer):
         for reconciled in self.models:
             for way in reconciled.ways.matches:
                 match = _way_to_dict(way)
-                matches.append({"model": reconciled.where, **match})
+                matches.append({"model": reconciled.where, **_same_sizes(reconciled), **match})
             nearest += [_near_to_dict(near) for near in reconciled.ways.nearest]
         return {
             "number": self.number.text,
@@ -208,13 +213,24 @@ class Reconciled(Answer):
         blocks: list[Block] = []
         for reconciled in self.models[:MOST_SHOWN]:
             ways = map(texts.way, reconciled.ways.matches[:_MOST_OF_EACH])
-            blocks += [Notes((reconciled.where,)), Notes(tuple(ways), level=1)]
+            title = reconciled.where
+            others = len(reconciled.same) - 1
+            if others:
+                title = texts["same_sizes"].format(model=title, count=units.count(others))
+            blocks += [Notes((title,)), Notes(tuple(ways), level=1)]
         blocks.append(_more(len(self.models), texts))
         verdict = Notes((texts["found_somewhere"].format(**names),))
         return (verdict, Together(tuple(blocks)))
 
 
 _MOST_OF_EACH = 2  # ways that a text shows for a model from the catalogue
+
+
+def _same_sizes(reconciled: ReconciledModel) -> dict[str, Any]:
+    """Return the names of the released models with the same sizes, ready for JSON."""
+    if not reconciled.same:
+        return {}
+    return {"models": list(reconciled.same)}
 
 
 def _more(number: int, texts: ReconcileWords) -> Notes:
