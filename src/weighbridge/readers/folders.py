@@ -117,7 +117,7 @@ def _remote_code_names(content: Mapping[str, Any], folder: str) -> dict[str, str
     }
 
 
-_INSPECT = "`weighbridge inspect {folder}` counts its checkpoint"
+_INSPECT = "`weighbridge inspect {folder}` counts a checkpoint in it"
 _DERIVE = "`weighbridge derive package.module:Class` derives a blueprint from its code"
 
 KINDS = (
