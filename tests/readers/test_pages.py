@@ -159,6 +159,8 @@ def run(server: Server, tmp_path: Path) -> Callable[..., subprocess.CompletedPro
 def test_a_page_is_weighed_and_inspected_through_the_hub(
     page: str, run: Callable[..., Any]
 ) -> None:
+    pytest.importorskip("huggingface_hub")
+    pytest.importorskip("httpx2")
     weighed = json.loads(run("weigh", page, "--json").stdout)
     assert weighed["parameters"] == wb.weigh("bert", fields={"vocab_size": 99}).parameters
     assert weighed["model"] == "hf://org/name/config.json"
@@ -170,6 +172,7 @@ def test_a_page_is_weighed_and_inspected_through_the_hub(
 def test_a_page_of_modelscope_is_read_by_plain_https(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("httpx2")
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps({"model_type": "bert", "vocab_size": 77}))
