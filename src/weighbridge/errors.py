@@ -180,3 +180,16 @@ def nearest(names: Iterable[str], wanted: str, most: int = 3) -> list[str]:
         by_lower[name]
         for name in difflib.get_close_matches(wanted[:200].lower(), by_lower, n=most, cutoff=0.75)
     ]
+
+
+def either(names: Iterable[str]) -> str:
+    """Return names as alternatives, for a message.
+
+    Example:
+        >>> either(["a"]), either(["a", "b"]), either(["a", "b", "c"])
+        ('a', 'a or b', 'a, b or c')
+    """
+    *others, last = names
+    if not others:
+        return last
+    return f"{', '.join(others)} or {last}"

@@ -258,7 +258,7 @@ def test_an_unknown_grouping_is_refused_with_those_there_are() -> None:
 
 def test_an_unknown_class_is_refused_with_those_there_are() -> None:
     with pytest.raises(
-        ModelError, match=r"bert has no class 'BertForPoetry'\. Did you mean BertModel or "
+        ModelError, match=r"bert has no class 'BertForPoetry'\. Did you mean BertModel, "
     ):
         bind(BERT, "BertForPoetry", fields())
 
@@ -280,8 +280,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no field": (
         {"zzzzzz": 5},
         (
-            "bert has no field zzzzzz. Did you mean hidden_size or intermediate_size or "
-            "max_position_embeddings or num_attention_heads or num_hidden_layers or num_labels or "
+            "bert has no field zzzzzz. Did you mean hidden_size, intermediate_size, "
+            "max_position_embeddings, num_attention_heads, num_hidden_layers, num_labels, "
             "type_vocab_size or vocab_size?"
         ),
     ),

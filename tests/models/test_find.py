@@ -860,7 +860,7 @@ def test_a_dotted_field_is_replaced_inside_its_sub_config(nested: Callable[..., 
     assert nested({"text_config": {"width": 2}}, **config).fields["text_config.inner.size"] == 5
     with pytest.raises(
         UsageError,
-        match=r"nested has no field text_config\.widht\. Did you mean text_config\.width or",
+        match=r"field text_config\.widht\. Did you mean text_config\.width, text_config\.wide or",
     ):
         nested({"text_config.widht": 2})
     with pytest.raises(UsageError, match=r"nested has no field text_config\.widht"):

@@ -113,7 +113,7 @@ def test_a_message_ends_as_it_does_in_the_code() -> None:
 LISTS = [
     ("did you mean BertModel?", "是不是 BertModel？"),
     ("did you mean a, b?", "是不是 a、b？"),
-    ("did you mean a or b or c?", "是不是 a、b 或 c？"),
+    ("did you mean a, b or c?", "是不是 a、b 或 c？"),
     ("it has a, b and 4 more", "它有 a、b 等，另有 4 个"),
     ("use one of text, latex", "可用：text、latex"),
 ]

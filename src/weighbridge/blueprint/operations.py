@@ -19,7 +19,7 @@ from weighbridge.blueprint import law
 from weighbridge.blueprint.bind import bound_size, each_place
 from weighbridge.blueprint.paths import indices_in, joined_path
 from weighbridge.blueprint.schema import LARGEST_SIZE, MOST_LAYERS, MOST_PLACES, split_dims
-from weighbridge.errors import ExpressionError, ModelError, nearest, shorten
+from weighbridge.errors import ExpressionError, ModelError, either, nearest, shorten
 from weighbridge.units import DTYPE_BITS
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Operations:
         """
         if class_name not in self.class_names:
             near = nearest(self.class_names, class_name) or list(self.class_names)
-            hint = f"did you mean {' or '.join(near)}?"
+            hint = f"did you mean {either(near)}?"
             raise ModelError(
                 f"there are no operations for the class {shorten(class_name, str)}", hint=hint
             )

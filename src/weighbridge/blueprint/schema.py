@@ -14,7 +14,7 @@ from weighbridge.algebra.expr import PARSED, evaluate, parse
 from weighbridge.blueprint import classify
 from weighbridge.blueprint.paths import above, indices_in, is_index, is_under, joined_path
 from weighbridge.blueprint.roles import role_of
-from weighbridge.errors import ModelError, nearest, shorten
+from weighbridge.errors import ModelError, either, nearest, shorten
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class Blueprint:
             near = nearest(self.class_names, str(class_name)) or self.class_names
             raise ModelError(
                 f"{self.family} has no class {shorten(class_name)}",
-                hint=f"did you mean {' or '.join(near)}?",
+                hint=f"did you mean {either(near)}?",
             )
         return known
 
@@ -301,7 +301,7 @@ def known_families(family: str) -> str:
         many = "1 family has"
     nearby = ""
     if near := nearest(known, family):
-        nearby = f", such as {' or '.join(near)}"
+        nearby = f", such as {either(near)}"
     return f"{many} one{nearby}; `weighbridge families` lists them"
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from weighbridge import data
 from weighbridge.cli.commands import COMMANDS
-from weighbridge.errors import UnknownNameError, UsageError, WeighbridgeError, nearest, shorten
+from weighbridge.errors import (
+    UnknownNameError,
+    UsageError,
+    WeighbridgeError,
+    either,
+    nearest,
+    shorten,
+)
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,7 +40,8 @@ def explained(error: WeighbridgeError, words: Sequence[str]) -> WeighbridgeError
     if not words or words[0] in COMMANDS or words[0].startswith("-"):
         return error
     word = shorten(words[0], str)
-    near = " or ".join(f"`{command}`" for command in commands_near(words[0]))
+    commands = [f"`{command}`" for command in commands_near(words[0])]
+    near = either(commands) if commands else ""
     hint = f"did you mean {near}?"
     if isinstance(error, TooManyWordsError) and not near:
         hint = f"`weighbridge --help` lists them; `weighbridge {word}` weighs one model"

@@ -11,7 +11,7 @@ from weighbridge.algebra.expr import evaluate, names_in, parse
 from weighbridge.algebra.polynomial import Polynomial
 from weighbridge.blueprint.bind import bound_size, indices_used
 from weighbridge.blueprint.roles import component_of
-from weighbridge.errors import UsageError, nearest
+from weighbridge.errors import UsageError, either, nearest
 from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.ledger.bind import Binder, product_of
 from weighbridge.ledger.letters import Letters
@@ -223,7 +223,7 @@ class Ledger:
                 near = nearest(sizes, name) or sorted(sizes)
                 raise UsageError(
                     f"{blueprint.family} has no field {name}",
-                    hint=f"did you mean {' or '.join(near)}?",
+                    hint=f"did you mean {either(near)}?",
                 )
             if name not in sizes:
                 hint = "weigh the config with that value"

@@ -6,7 +6,7 @@ from weighbridge import data
 from weighbridge.algebra.expr import evaluate, names_in
 from weighbridge.blueprint import schema as blueprints
 from weighbridge.blueprint.schema import LEFT_OUT
-from weighbridge.errors import ConfigError, ExpressionError, shorten
+from weighbridge.errors import ConfigError, ExpressionError, either, shorten
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -268,4 +268,4 @@ def _alternatives(texts: list[str]) -> str:
     more = len(texts) - len(shown)
     if more:
         return f"{', '.join(shown)} or one of {more} more"
-    return " or ".join(shown)
+    return either(shown)

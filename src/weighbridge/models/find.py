@@ -18,6 +18,7 @@ from weighbridge.errors import (
     ModelError,
     UsageError,
     WeighbridgeError,
+    either,
     nearest,
     printable,
     shorten,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 ORIGINS = ("catalogue", "defaults", "file", "given", "memory", "module", "stdin")
 """The possible origins of a config."""
 
-_MOST_FIELDS = 24  # characters of a family in a message
+_MOST_FIELDS = 24  # of a family, in a message
 _MOST_UNKNOWN = 8  # fields in a message
 
 _RELEASED_REASONS = {
@@ -509,7 +510,7 @@ def _refuse_unknown(model: Model, fields: Config) -> None:
             if not known:
                 hint = "it has no fields"
             if near:
-                hint = f"did you mean {' or '.join(near)}?"
+                hint = f"did you mean {either(near)}?"
             what = f"{model.blueprint.family} has no field {shorten(name, str)}"
             raise UsageError(what, hint=hint)
 

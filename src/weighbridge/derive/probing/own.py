@@ -35,7 +35,15 @@ from weighbridge.derive.probing.stand_ins import standing_in
 from weighbridge.derive.probing.subject import Knob
 from weighbridge.derive.probing.symbolic import SymbolicTrace, lift, tracing
 from weighbridge.derive.running.address import family_of, split
-from weighbridge.errors import ModelError, UsageError, WeighbridgeError, nearest, printable, shorten
+from weighbridge.errors import (
+    ModelError,
+    UsageError,
+    WeighbridgeError,
+    either,
+    nearest,
+    printable,
+    shorten,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -440,7 +448,7 @@ class OwnSubject:
                 if not known:
                     hint = "it has no fields"
                 if near:
-                    hint = f"did you mean {' or '.join(near)}?"
+                    hint = f"did you mean {either(near)}?"
                 raise UsageError(
                     f"{self._form.name} has no field {shorten(name, str)}", where=where, hint=hint
                 )
@@ -496,7 +504,7 @@ def _at_address(address: str) -> Any:
     for piece in path.split("."):
         if not hasattr(member, piece):
             near = nearest(_classes_in(member), piece)
-            hint = f"did you mean {' or '.join(near)}?" if near else "check what the module defines"
+            hint = f"did you mean {either(near)}?" if near else "check what the module defines"
             raise ModelError(f"{name} has no attribute {piece}", where=address, hint=hint)
         member = getattr(member, piece)
     return member

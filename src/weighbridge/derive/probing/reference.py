@@ -39,7 +39,7 @@ from weighbridge.derive.probing.reversal import Files, saved_files_of
 from weighbridge.derive.probing.stand_ins import install_stand_ins
 from weighbridge.derive.probing.subject import Knob
 from weighbridge.derive.probing.symbolic import SymbolicTrace, lift, plain_value, tracing
-from weighbridge.errors import ModelError, nearest, shorten
+from weighbridge.errors import ModelError, either, nearest, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -171,7 +171,7 @@ class FamilySubject:
             near = nearest(known, class_name)
             hint = "leave out --class"
             if near:
-                hint = f"did you mean {' or '.join(near)}?"
+                hint = f"did you mean {either(near)}?"
             elif known:
                 hint = f"its classes include {', '.join(known[:_MOST_SUGGESTED])}"
             raise ModelError(f"{self.family} has no class {shorten(class_name, str)}", hint=hint)
@@ -509,7 +509,7 @@ def check_family(family: str) -> None:
         near = nearest(model_types(), family)
         hint = "give a model type, or a class of your own as package.module:Class"
         if near:
-            hint = f"did you mean {' or '.join(near)}?"
+            hint = f"did you mean {either(near)}?"
         problem = (
             f"transformers {transformers.__version__} has no model type {shorten(family, str)}"
         )
