@@ -231,15 +231,6 @@ def test_older_chinese_pages_are_read(tmp_path: Path) -> None:
     assert "gb18030" in audited.text()
 
 
-def test_without_the_extra_plain_text_is_read_and_latex_names_the_package(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pylatexenc.latexwalker", None)
-    assert found("30522×768 = 23,449,856") == [(1, "23,449,856", "23,440,896")]
-    with pytest.raises(ArticleError, match=r"ip install 'weighbridge\[audit\]'"):
-        audit(text=r"$30522 \times 768 = 23{,}449{,}856$")
-
-
 # The reports, and the command
 
 

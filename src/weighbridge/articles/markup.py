@@ -181,7 +181,7 @@ def plain_text(text: str, where: str = "") -> str:
                 hint="give a part of the article",
             )
         pieces.append(_unmarked(text[position : match.start()], first=position == 0))
-        formula = f" {plain_formula(_latex_in(match), where)} "
+        formula = f" {plain_formula(_latex_in(match))} "
         missing_lines = match[0].count("\n") - formula.count(SOFT)
         pieces.append(formula + SOFT * missing_lines)
         position = match.end()
@@ -211,7 +211,7 @@ def _unmarked(text: str, *, first: bool) -> str:
 # LaTeX
 
 
-def plain_formula(latex: str, where: str = "") -> str:
+def plain_formula(latex: str) -> str:
     r"""Return a formula of LaTeX in plain signs.
 
     Example:
@@ -220,15 +220,8 @@ def plain_formula(latex: str, where: str = "") -> str:
     """
     if len(latex) > LONGEST_FORMULA:
         return f" {UNKNOWN} "
-    try:
-        from pylatexenc.latexwalker import LatexWalker, LatexWalkerParseError  # noqa: PLC0415
-    except ImportError:
-        raise ArticleError(
-            "reading the LaTeX in this article needs an optional package",
-            where=where,
-            values={"package": "pylatexenc"},
-            hint="run pip install 'weighbridge[audit]'",
-        ) from None
+    from pylatexenc.latexwalker import LatexWalker, LatexWalkerParseError  # noqa: PLC0415
+
     try:
         nodes, _, _ = LatexWalker(latex, tolerant_parsing=False).get_latex_nodes()
         return _TeX().written(nodes)

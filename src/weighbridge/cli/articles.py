@@ -64,8 +64,7 @@ def _audit_options() -> Iterable[Addable]:
     article = Option(
         "article",
         metavar="ARTICLE",
-        help="a text, Markdown or HTML file, the address of a page (https://…), or - for stdin; "
-        "reading LaTeX in it needs weighbridge[audit]",
+        help="a text, Markdown or HTML file, the address of a page (https://…), or - for stdin",
     )
     json = JSON.but(help="write JSON, with every slip and everything that was not read")
     return (article, json)
