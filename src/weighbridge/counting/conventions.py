@@ -9,12 +9,14 @@ more than counting 12.
 from __future__ import annotations
 
 import re
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, parse
 from weighbridge.blueprint.roles import role_of
+from weighbridge.counting.beside import tensors_beside
 from weighbridge.errors import ExpressionError
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ class CountedRow(NamedTuple):
 
     A tensor with several shapes has a row for each, so rows are identified by ``at``, not by name.
     ``active`` is the number of elements that one token uses, and ``words`` the number of stored
-    elements of a packed tensor.
+    elements of a packed tensor. ``beside`` is the only convention that counts the row, if the class
+    does not have the tensor.
     """
 
     name: str
@@ -43,6 +46,7 @@ class CountedRow(NamedTuple):
     buffer: bool = False
     at: int = 0
     words: int = 0
+    beside: str = ""
 
     @property
     def elements(self) -> int:
@@ -53,8 +57,10 @@ class CountedRow(NamedTuple):
 Rows = tuple[CountedRow, ...]
 
 
-def rows_of(ledger: Ledger) -> Rows:
-    """Return the rows of a class, including tied tensors and buffers.
+def rows_of(ledger: Ledger, given: Mapping[str, Any] | None = None) -> Rows:
+    """Return the rows of a class, including tied tensors, buffers, and what people count besides.
+
+    ``given`` is the config with fields that change no shape of the class.
 
     Example:
         >>> from weighbridge.blueprint.schema import load
@@ -79,7 +85,20 @@ def rows_of(ledger: Ledger) -> Rows:
     buffers = (
         CountedRow(row.name, "", row.shape, (), 1, 0, buffer=True) for row in ledger.buffers()
     )
-    return tuple(row._replace(at=at) for at, row in enumerate((*parameters, *buffers)))
+    others = (
+        CountedRow(
+            name=tensor.convention,
+            role=tensor.role,
+            shape=(tensor.elements,),
+            dims=(),
+            places=tensor.places,
+            active=0,
+            buffer=True,
+            beside=tensor.convention,
+        )
+        for tensor in tensors_beside(ledger, given or {})
+    )
+    return tuple(row._replace(at=at) for at, row in enumerate((*parameters, *buffers, *others)))
 
 
 def rows_of_checkpoint(found: StoredCheckpoint) -> Rows:
@@ -195,6 +214,12 @@ def shared_experts(rows: Rows) -> Iterator[CountedRow]:
     return _of_roles(rows, "shared_expert")
 
 
+def vision(rows: Rows) -> Iterator[CountedRow]:
+    """Yield the vision tower and its projector."""
+    names = frozenset(table()["vision"]["names"])
+    return (row for row in rows if not names.isdisjoint(row.name.split(".")))
+
+
 def _of_roles(rows: Rows, *roles: str) -> Iterator[CountedRow]:
     prefixes = tuple(f"{role}." for role in roles)
     return (row for row in rows if f"{row.role}.".startswith(prefixes))
@@ -213,6 +238,7 @@ WITHOUT: dict[str, Callable[[Rows], Iterable[CountedRow]]] = {
     "decoder_bias": decoder_bias,
     "router": router,
     "shared_experts": shared_experts,
+    "vision": vision,
 }
 """The tensors that a convention may leave out."""
 
@@ -225,9 +251,30 @@ def tied_twice(rows: Rows) -> Iterator[CountedRow]:
     return (row for row in rows if row.tied)
 
 
+def output_head(rows: Rows) -> Iterator[CountedRow]:
+    """Yield the matrix of an output head that is tied to the token embedding."""
+    return (row for row in rows if row.tied and row.role.startswith("head."))
+
+
 def buffers(rows: Rows) -> Iterator[CountedRow]:
     """Yield the tensors that are saved but not trained."""
-    return (row for row in rows if row.buffer and not row.role.startswith("quantization"))
+    for row in rows:
+        if row.buffer and not row.beside and not row.role.startswith("quantization"):
+            yield row
+
+
+def _named_buffers(convention: str, rows: Rows) -> Iterator[CountedRow]:
+    """Yield the buffers of one kind, in the part of the model that the convention names."""
+    entry = table()[convention]
+    for row in buffers(rows):
+        pieces = row.name.split(".")
+        if pieces[-1] in entry["names"] and entry.get("part", pieces[0]) in pieces:
+            yield row
+
+
+def _beside(convention: str, rows: Rows) -> Iterator[CountedRow]:
+    """Yield the tensors of one convention that the class does not have."""
+    return (row for row in rows if row.beside == convention)
 
 
 def quantization(rows: Rows) -> Iterator[CountedRow]:
@@ -235,12 +282,36 @@ def quantization(rows: Rows) -> Iterator[CountedRow]:
     return _of_roles(rows, "quantization")
 
 
+_BUFFER_KINDS = (
+    "position_ids",
+    "vision_position_ids",
+    "token_type_ids",
+    "running_statistics",
+    "router_biases",
+)
+_BESIDE = (
+    "fewer_positions",
+    "fewer_words",
+    "causal_masks",
+    "rotary_frequencies",
+    "predicting_layers",
+    "second_positions",
+    "added_pooler",
+    "int8_scales",
+    "block_scales",
+)
 WITH: dict[str, Callable[[Rows], Iterable[CountedRow]]] = {
     "tied_twice": tied_twice,
+    "output_head": output_head,
+    **{name: partial(_named_buffers, name) for name in _BUFFER_KINDS},
     "buffers": buffers,
+    **{name: partial(_beside, name) for name in _BESIDE},
     "quantization": quantization,
 }
-"""The tensors that a convention may count in addition."""
+"""The tensors that a convention may count in addition, or the rows of a table that it drops."""
+
+BUFFERS = frozenset((*_BUFFER_KINDS, "buffers", "causal_masks", "rotary_frequencies"))
+"""The conventions whose tensors need not have the dtype of the parameters."""
 
 
 # What is counted instead
@@ -287,10 +358,16 @@ _LETTERS: Sequence[tuple[str, str, int | None]] = (
 )
 
 
-def formula_value(rows: Rows, text: str) -> int | None:
-    """Return the value of a formula over letters; None if the model lacks one of the sizes."""
+def formula_value(rows: Rows, entry: Mapping[str, Any]) -> int | None:
+    """Return the value of a formula over letters; None if the formula does not fit the model.
+
+    It does not fit if the model lacks one of the sizes, or has tensors of a role for which the
+    formula has no term.
+    """
+    if "without" in entry and any(_of_roles(rows, entry["without"])):
+        return None
     try:
-        return int(evaluate(parse(text), formula_letters(rows)))
+        return int(evaluate(parse(entry["formula"]), formula_letters(rows)))
     except ExpressionError:
         return None
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import normalize
 
 from weighbridge.counting.conventions import (
+    BUFFERS,
     WITH,
     WITHOUT,
     formula_letters,
@@ -223,7 +224,7 @@ def reconcile_model(
     """
     blueprint = model.blueprint
     subjects = [
-        (name, rows_of(bind(blueprint, name, model.fields)))
+        (name, rows_of(bind(blueprint, name, model.fields), model.given))
         for name in _class_names(model, classes)
     ]
     return _reconciled(_distinct(subjects), wanted, (model.named_class, blueprint.base_class))
@@ -256,15 +257,20 @@ def _reconciled(
     if not ways:
         return Reconciliation(wanted, (), tuple(_nearest(near, wanted)))
     order = {name: at for at, name in enumerate(table())}
-    base = {way.parameters for way in ways if way.class_name == usual[1]}
+    headless = {way.parameters for way in ways if not _has(way, "heads")}
     # A class without its heads is the base class.
-    distinct = [way for way in ways if way.parameters not in base or not _has(way, "heads")]
+    distinct = [way for way in ways if way.parameters not in headless or not _has(way, "heads")]
     distinct.sort(key=lambda way: _simplicity(way, wanted, usual, order))
     return Reconciliation(wanted, tuple(distinct), ())
 
 
 def _has(way: Way, convention: str) -> bool:
     return any(step.convention == convention for step in way.steps)
+
+
+def _has_buffers(way: Way) -> bool:
+    """Return whether a way counts tensors that need not have the dtype of the parameters."""
+    return any(step.convention in BUFFERS for step in way.steps)
 
 
 def _nearest(near: Sequence[Near], wanted: PublishedNumber) -> Iterator[Near]:
@@ -313,7 +319,7 @@ def _simplicity(
         steps = tuple(step for step in steps if step.convention != "buffers")
     additions = sum(step.change > 0 for step in steps)
     odd = way.rounding + len(steps) + (way.dtype not in ("", "F32")) + additions / 4
-    ranks = tuple(order[step.convention] for step in steps)
+    ranks = tuple(sorted(order[step.convention] for step in steps))
     distance = Fraction(0)
     if not wanted.is_exact:
         distance = _distance(way, wanted)
@@ -376,29 +382,39 @@ class _Count:
     def _totals(self) -> Iterator[tuple[int, int, tuple[CountingStep, ...]]]:
         """Yield the subset that is left out, the total, and the other steps, of every way."""
         plain = self._sums({row.at: row.elements for row in self.counted})
-        changes = list(self._changes())
-        for mask in self.subsets:
-            for steps_by_mask in changes:
-                steps = tuple(of_mask[mask] for of_mask in steps_by_mask)
-                if all(step.change for step in steps):
-                    yield mask, plain[mask] + sum(step.change for step in steps), steps
+        for mask, steps_by_mask in product(self.subsets, list(self._changes())):
+            if steps_by_mask and mask.bit_count() + len(steps_by_mask) > _LONGEST_CHAIN:
+                continue
+            steps = tuple([of_mask[mask] for of_mask in steps_by_mask])
+            changes = [step.change for step in steps]
+            if all(changes):
+                yield mask, plain[mask] + sum(changes), steps
 
     def _changes(self) -> Iterator[tuple[list[CountingStep], ...]]:
         """Yield all combinations of what may be counted differently and in addition."""
-        additions = list(self._additions())
-        otherwise: list[tuple[list[CountingStep], ...]] = [()]
-        otherwise += [(steps,) for steps in self._otherwise()]
-        for base in otherwise:
-            for size in range(len(additions) + 1):
-                for added in combinations(additions, size):
-                    yield *base, *added
+        additions = self._additions()
+        added: list[tuple[list[CountingStep], ...]] = []
+        for size in range(_LONGEST_CHAIN + 1):
+            for chosen in combinations(additions, size):
+                if len(frozenset[int]().union(*chosen)) == sum(map(len, chosen)):
+                    added.append(tuple([additions[rows] for rows in chosen]))
+        yield from added
+        for base in self._otherwise():
+            for steps in added:
+                yield base, *steps
 
-    def _additions(self) -> Iterator[list[CountingStep]]:
-        """Yield what may be counted in addition, each as a step for every subset left out."""
+    def _additions(self) -> dict[frozenset[int], list[CountingStep]]:
+        """Return what may be counted in addition, as a step for every subset that is left out.
+
+        Two conventions that count the same rows are one: the first.
+        """
+        additions: dict[frozenset[int], list[CountingStep]] = {}
         for name, choose in WITH.items():
-            rows = [row for row in choose(self.rows) if row.elements]
-            if rows:
-                yield self._steps(name, (), {row.at: row.elements for row in rows})
+            elements = {row.at: row.elements for row in choose(self.rows) if row.elements}
+            rows = frozenset(elements)
+            if rows and rows not in additions:
+                additions[rows] = self._steps(name, (), elements)
+        return additions
 
     def _otherwise(self) -> Iterator[list[CountingStep]]:
         """Yield what may be counted differently: a padded vocabulary, or active experts only."""
@@ -463,7 +479,7 @@ class _Count:
             return
         for name, entry in table().items():
             if entry["kind"] == "instead":
-                yield from self._in_place(name, (), formula_value(self.rows, entry["formula"]))
+                yield from self._in_place(name, (), formula_value(self.rows, entry))
             elif entry["kind"] == "lora":
                 yield from self._lora(name, entry)
 
@@ -509,22 +525,25 @@ class _Count:
         yield from (way for way in self._instead() if least <= way.parameters <= most)
 
     def _matching_bytes(self, wanted: PublishedNumber) -> Iterator[Way]:
-        buffers = [row for row in self.rows if row.buffer]
-        elements = sum(row.elements for row in buffers)
-        beside = CountingStep("buffers", (), len(buffers), elements)
+        beside = self._buffers()
         written, half = wanted.value / wanted.scales[0], wanted.half / wanted.scales[0]
         for scale, dtype, more in product(
-            wanted.scales, _DTYPES, dict.fromkeys((0, stored_bytes(elements, "I64")))
+            wanted.scales, _DTYPES, dict.fromkeys((0, stored_bytes(beside.change, "I64")))
         ):
             width = stored_bytes(1, dtype)
             low, high = ((written + sign * half) * scale - more for sign in (-1, 1))
             for way in self._within(low / width, high / width):
-                if not _has(way, "buffers"):  # buffers have their own dtype
+                if not _has_buffers(way):
                     steps = way.steps
                     if more:
                         steps = (*steps, beside)
                     taken = way.parameters * width + more
                     yield way._replace(steps=steps, bytes=taken, dtype=dtype, scale=scale)
+
+    def _buffers(self) -> CountingStep:
+        """Return the step that counts all buffers of the class."""
+        buffers = [row for row in self.rows if row.buffer and not row.beside]
+        return CountingStep("buffers", (), len(buffers), sum(row.elements for row in buffers))
 
     def nearest(self, wanted: PublishedNumber) -> Iterator[Near]:
         """Yield ways with few conventions that do not give a number, with the gaps to it."""
@@ -583,6 +602,7 @@ def _slips(stated: str, true: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield "swapped", {"digits": stated[first:end]}
 
 
+_LONGEST_CHAIN = 3  # conventions of a way that adds tensors; more would explain any number
 _THROUGHOUT = ("linear_biases", "norms")
 _DTYPES = ("F32", "F16", "I8")
 _NEAR = 2  # conventions of a way that does not give the number; more would explain any number
