@@ -41,11 +41,10 @@ def tensors_beside(ledger: Ledger, given: Mapping[str, Any]) -> Iterator[TensorB
             the number of positions of a model with rotary positions.
 
     Example:
-        >>> from weighbridge.blueprint.schema import load
         >>> from weighbridge.ledger.ledger import bind
-        >>> gpt2 = load("gpt2")
-        >>> ledger = bind(gpt2, "GPT2Model", {**gpt2.defaults, "num_labels": 2})
-        >>> list(tensors_beside(ledger, {}))
+        >>> from weighbridge.models.find import find
+        >>> model = find("gpt2")
+        >>> list(tensors_beside(bind(model.blueprint, "GPT2Model", model.fields), {}))
         [TensorBeside(convention='causal_masks', role='', elements=1048576, places=12)]
     """
     sizes = {name: size for name, size in given.items() if isinstance(size, (int, float))}

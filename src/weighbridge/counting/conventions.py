@@ -289,7 +289,7 @@ _BUFFER_KINDS = (
     "running_statistics",
     "router_biases",
 )
-_BESIDE = (
+BESIDE = (
     "fewer_positions",
     "fewer_words",
     "causal_masks",
@@ -300,12 +300,14 @@ _BESIDE = (
     "int8_scales",
     "block_scales",
 )
+"""The conventions that count tensors which the class does not have."""
+
 WITH: dict[str, Callable[[Rows], Iterable[CountedRow]]] = {
     "tied_twice": tied_twice,
     "output_head": output_head,
     **{name: partial(_named_buffers, name) for name in _BUFFER_KINDS},
     "buffers": buffers,
-    **{name: partial(_beside, name) for name in _BESIDE},
+    **{name: partial(_beside, name) for name in BESIDE},
     "quantization": quantization,
 }
 """The tensors that a convention may count in addition, or the rows of a table that it drops."""

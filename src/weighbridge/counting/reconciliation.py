@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import normalize
 
 from weighbridge.counting.conventions import (
+    BESIDE,
     BUFFERS,
     WITH,
     WITHOUT,
@@ -392,15 +393,11 @@ class _Count:
 
     def _changes(self) -> Iterator[tuple[list[CountingStep], ...]]:
         """Yield all combinations of what may be counted differently and in addition."""
-        additions = self._additions()
-        added: list[tuple[list[CountingStep], ...]] = []
-        for size in range(_LONGEST_CHAIN + 1):
-            for chosen in combinations(additions, size):
-                if len(frozenset[int]().union(*chosen)) == sum(map(len, chosen)):
-                    added.append(tuple([additions[rows] for rows in chosen]))
+        added = list(_combined(self._additions()))
         yield from added
-        for base in self._otherwise():
-            for steps in added:
+        for base, steps in product(self._otherwise(), added):
+            names = {base[0].convention, *[step[0].convention for step in steps]}
+            if "active" not in names or names.isdisjoint(BESIDE):
                 yield base, *steps
 
     def _additions(self) -> dict[frozenset[int], list[CountingStep]]:
@@ -586,6 +583,16 @@ class _Count:
                 if row.places > 1:
                     terms.setdefault(elements // row.places, []).append((row.name, times, False))
         return terms
+
+
+def _combined(
+    additions: Mapping[frozenset[int], list[CountingStep]],
+) -> Iterator[tuple[list[CountingStep], ...]]:
+    """Yield the steps of conventions that count different rows, none of them first."""
+    for size in range(_LONGEST_CHAIN + 1):
+        for chosen in combinations(additions, size):
+            if len(frozenset[int]().union(*chosen)) == sum(map(len, chosen)):
+                yield tuple([additions[rows] for rows in chosen])
 
 
 def _slips(stated: str, true: str) -> Iterator[tuple[str, dict[str, Any]]]:
