@@ -6,6 +6,7 @@ import cog
 
 from weighbridge import data
 from weighbridge.answers.reconcile import reconcile, verdict
+from weighbridge.models.find import find
 
 _HEADINGS = {
     "en": ("number", "model", "source", "what it counts"),
@@ -15,10 +16,15 @@ _SOURCE = {"en": "{} ({})", "zh": "{}（{}）"}
 _BREAK = {"en": ": ", "zh": "；"}
 
 
-def claims(lang: str) -> None:
-    """Write a row for each claim: number, model, source, verdict of `weighbridge reconcile`."""
+def claims(lang: str, *, about_bert: bool = True) -> None:
+    """Write a row for each claim: number, model, source, verdict of `weighbridge reconcile`.
+
+    The claims are those about BERT, or those about all other models.
+    """
     rows = [_HEADINGS[lang], (":--",) * len(_HEADINGS[lang])]
     for claim in data.read_toml("facts/published.toml")["claim"]:
+        if (find(claim["model"]).blueprint.family == "bert") != about_bert:
+            continue
         counts = verdict(reconcile(claim["model"], claim["stated"]), lang)
         because = claim.get("because", {}).get(lang, "")
         if because:
