@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weighbridge import data, readers, units
 from weighbridge.answers.answer import Answer
 from weighbridge.counting.conventions import table as conventions
+from weighbridge.counting.parts import texts_of
+from weighbridge.counting.plausibility import improbability
+from weighbridge.counting.published import known_claims
 from weighbridge.counting.reconciliation import (
+    CUT_OFF,
+    TO_ZEROS,
     CountingStep,
     Near,
+    PartOfClass,
     PublishedNumber,
     Reconciliation,
     Way,
     read_number,
     reconcile_checkpoint,
     reconcile_model,
+    reconcile_simply,
 )
 from weighbridge.errors import printable
 from weighbridge.models.catalogue import released
@@ -25,11 +32,14 @@ from weighbridge.render.words import words
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from weighbridge.counting.published import KnownClaim
     from weighbridge.models.find import Model
     from weighbridge.readers import StoredCheckpoint
     from weighbridge.render.document import Block
+
+    Reading = Way | tuple[PartOfClass, ...]
 
 MOST_SHOWN = 8
 """The number of ways that a text shows."""
@@ -42,7 +52,7 @@ def reconcile(
     fields: Mapping[str, Any] | None = None,
     blueprint: str | os.PathLike[str] | None = None,
 ) -> Reconciled:
-    """Find the ways of counting under which a model gives a published number, or rounds to it.
+    """Find what a published number counts in a model: a total, or a part, exactly or rounded.
 
     Args:
         model: as for `weigh`; or a checkpoint as for `inspect`, to count its tensors; or None to
@@ -57,23 +67,39 @@ def reconcile(
         ConfigError: the config cannot be read, or describes no buildable model.
 
     Example:
-        >>> reconciled = reconcile("bert-base-uncased", "108,808,704")
-        >>> print(reconciled.text().splitlines()[3].strip())
-        BertModel, without the 72 biases of linear layers (-82,944) and without the
+        >>> reconciled = reconcile("bert-base-uncased", "108,891,648")
+        >>> print(reconciled.text().splitlines()[2].strip())
+        BertModel, without the pooler (-590,592)
         >>> reconciled.status, reconcile("bert-base-uncased", 109_418_952).status
         (0, 1)
+        >>> reconcile("bert-base-uncased", 589_824).parts[0].name.text()
+        'pooler weight'
     """
     wanted = read_number(stated)
     if model is None:
-        return Reconciled(wanted, _of_catalogue(wanted), None)
+        claims = tuple(known_claims(wanted))
+        return Reconciled(wanted, _of_catalogue(wanted), None, claims)
     if readers.is_checkpoint(model):
         checkpoint = readers.read(model)
         ways = ReconciledModel(checkpoint.path, reconcile_checkpoint(checkpoint, wanted))
         return Reconciled(wanted, (ways,), checkpoint)
     described: Any = model  # not a module; `find` refuses other objects
     known_model = find(described, fields, blueprint=blueprint)
-    ways = ReconciledModel(known_model.where, reconcile_model(known_model, wanted))
-    return Reconciled(wanted, (ways,), known_model)
+    claims = tuple(known_claims(wanted, known_model))
+    reconciliation = _as_claimed(reconcile_model(known_model, wanted), claims)
+    ways = ReconciledModel(known_model.where, reconciliation)
+    return Reconciled(wanted, (ways,), known_model, claims)
+
+
+def _as_claimed(reconciliation: Reconciliation, claims: Sequence[KnownClaim]) -> Reconciliation:
+    """Return a reconciliation whose first ways are those that the number is known to count."""
+    known, others = list[Way](), list[Way]()
+    for way in reconciliation.matches:
+        if any(claim.is_counted_by(way) for claim in claims):
+            known.append(way._replace(perhaps=False))
+        else:
+            others.append(way)
+    return reconciliation._replace(matches=(*known, *others))
 
 
 class ReconciledModel(NamedTuple):
@@ -88,13 +114,20 @@ class ReconciledModel(NamedTuple):
 
 
 def _of_catalogue(wanted: PublishedNumber) -> tuple[ReconciledModel, ...]:
-    """Return the released models that give a number, the simplest ways first.
+    """Return the released models that give a number, the most plausible ways first.
 
-    Models with the same shapes are listed once, under the name of the first.
+    Models whose recorded total is the number are taken alone: more complicated ways of other models
+    say nothing then. Models with the same shapes are listed once, under the name of the first.
     """
+    catalogue = released()
+    recorded = {name: _recorded(entry) for name, entry in catalogue.items()}
+    as_they_are = [name for name, totals in recorded.items() if _gives(totals, wanted)]
+    candidates = as_they_are or [
+        name for name, totals in recorded.items() if _may_give(totals, wanted)
+    ]
     names_of_shapes: dict[object, list[str]] = {}
     models = []
-    for name in released():
+    for name in candidates:
         model = find(name)
         shape = (
             model.blueprint.family,
@@ -104,20 +137,39 @@ def _of_catalogue(wanted: PublishedNumber) -> tuple[ReconciledModel, ...]:
         same = names_of_shapes.setdefault(shape, [])
         same.append(name)
         if len(same) == 1:
-            classes = tuple(dict.fromkeys((model.named_class, model.blueprint.base_class)))
-            ways = reconcile_model(model, wanted, classes)
-            simple = tuple(way for way in ways.matches if len(way.steps) <= _SIMPLE)
-            if simple:
-                models.append(ReconciledModel(name, ways._replace(matches=simple), same))
-    models.sort(key=_length_of_first)
+            ways = reconcile_simply(model, wanted)
+            if ways:
+                models.append(ReconciledModel(name, Reconciliation(wanted, ways, ()), same))
+    models.sort(key=_implausibility_of_first)
+    if models and models[0].ways.matches[0].is_total:
+        models = [model for model in models if model.ways.matches[0].is_total]
     return tuple(models)
 
 
-def _length_of_first(model: ReconciledModel) -> int:
-    return len(model.ways.matches[0].steps)
+def _recorded(entry: Mapping[str, Any]) -> list[int]:
+    """Return the totals that the catalogue records for a model."""
+    return [entry[name] for name in ("parameters", "base_parameters") if name in entry]
 
 
-_SIMPLE = 2  # more conventions give almost any number for almost any model
+def _gives(totals: Iterable[int], wanted: PublishedNumber) -> bool:
+    """Whether a total is the number, or rounds to it."""
+    return any(low <= total < end for total in totals for _, low, end in wanted.windows)
+
+
+_MOST_ADDED = 2.5  # all that people count in addition; tied weights at most double a total
+_LEAST_KEPT = 0.01  # what remains of a small model without its embeddings, or of many experts
+
+
+def _may_give(totals: Sequence[int], wanted: PublishedNumber) -> bool:
+    """Whether a way of counting may turn one of the totals into the number."""
+    if wanted.is_bytes:
+        return True
+    return min(totals) * _LEAST_KEPT <= wanted.value <= max(totals) * _MOST_ADDED
+
+
+def _implausibility_of_first(model: ReconciledModel) -> tuple[int, float]:
+    first = model.ways.matches[0]
+    return first.rounding, _improbability(first)
 
 
 class Reconciled(Answer):
@@ -128,13 +180,19 @@ class Reconciled(Answer):
         wanted: PublishedNumber,
         models: tuple[ReconciledModel, ...],
         model: Model | StoredCheckpoint | None,
+        claims: Sequence[KnownClaim] = (),
     ) -> None:
         self.number, self.models, self.model = wanted, models, model
-        matches: list[Way] = []
+        self.claims = tuple(claims)
+        """What is known about the number from its publication."""
+        matches, parts = list[Way](), list[PartOfClass]()
         for reconciled in models:
             matches += reconciled.ways.matches
+            parts += reconciled.ways.parts
         self.matches: tuple[Way, ...] = tuple(matches)
-        """The ways that give the number, simplest first."""
+        """The ways that give the number, the most plausible first."""
+        self.parts: tuple[PartOfClass, ...] = tuple(parts)
+        """The parts of the model that have the number, the most plausible first."""
 
     @property
     def of_model(self) -> Model | None:
@@ -151,9 +209,18 @@ class Reconciled(Answer):
         return self.of_model.notes
 
     @property
+    def verdict(self) -> str:
+        """``"fits"``, ``"perhaps"`` if it may be chance that a way gives it, or ``"none"``."""
+        if any(reconciled.ways.fits for reconciled in self.models):
+            return "fits"
+        if self.matches or self.parts:
+            return "perhaps"
+        return "none"
+
+    @property
     def status(self) -> int:
-        """0 if some way gives the number, 1 if none does: the exit status of the command."""
-        return int(not self.matches)
+        """0 if the number fits, 1 if it does not or may by chance: the command's exit status."""
+        return int(self.verdict != "fits")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
@@ -174,37 +241,63 @@ class Reconciled(Answer):
             "is_bytes": self.number.is_bytes,
             "model": model,
             "status": self.status,
+            "verdict": self.verdict,
+            "known": [_claim_to_dict(claim) for claim in self.claims],
             "matches": matches,
+            "parts": [_part_to_dict(part) for part in self.parts],
             "nearest": nearest,
         }
 
     def document(self, lang: str = "en") -> Document:
-        """Return the ways that fit, or the nearest ones."""
+        """Return what is known, and the ways and parts that fit, or the nearest ones."""
         texts = ReconcileWords(lang)
+        number = printable(self.number.text)
+        known = Notes(tuple(texts.claim(claim, number) for claim in self.claims))
         if self.model is None:
-            return Document(self._anywhere(texts), lang)
+            return Document((known, *self._anywhere(texts)), lang)
         (reconciled,) = self.models
+        if self.verdict == "fits":
+            return Document((known, *self._fitting(texts, reconciled)), lang)
+        return Document((known, *self._not_fitting(texts, reconciled)), lang)
+
+    def _fitting(self, texts: ReconcileWords, reconciled: ReconciledModel) -> Iterator[Block]:
+        readings = _readings(reconciled.ways, perhaps=False)
         names = {
             "number": printable(self.number.text),
             "model": reconciled.where,
-            "count": units.count(len(self.matches)),
+            "count": units.count(len(readings)),
         }
-        if not self.matches:
+        key = "found_many"
+        if len(readings) == 1:
+            key = "found"
+            if not isinstance(readings[0], Way):
+                key = "found_part"
+        yield Notes((texts[key].format(**names),))
+        shown = Notes(tuple(map(texts.reading, readings[:MOST_SHOWN])), level=1)
+        yield Together((shown, _more(len(readings), texts)))
+        first = readings[0]
+        if isinstance(first, Way) and first.is_sum:
+            yield Notes((texts.sum(first),))
+
+    def _not_fitting(self, texts: ReconcileWords, reconciled: ReconciledModel) -> Iterator[Block]:
+        number = printable(self.number.text)
+        names = {"number": number, "model": reconciled.where}
+        readings = _readings(reconciled.ways, perhaps=True)
+        key = "none"
+        if readings and not self.number.is_exact:
+            key = "none_rounds"
+        elif readings:
+            key = "none_likely"
+        yield Notes((texts[key].format(**names),))
+        if readings:
+            different = _first_of_each_kind(readings)
+            shown = Notes(tuple(map(texts.reading, different[:_MOST_CHANCES])), level=1)
+            yield Together((Notes((texts["perhaps"],)), shown))
+        if reconciled.ways.nearest and (self.number.is_exact or not readings):
             nearest = Notes(tuple(map(texts.near, reconciled.ways.nearest)), level=1)
-            verdict = Notes((texts["none"].format(**names),))
-            closest = Together((Notes((texts["nearest"],)), nearest))
-            stated = "".join(names["number"].split())
-            elsewhere = Notes((texts["elsewhere"].format(stated=stated),))
-            return Document((verdict, closest, elsewhere), lang)
-        key = "found"
-        if len(self.matches) > 1:
-            key = "found_many"
-        ways = Notes(tuple(map(texts.way, self.matches[:MOST_SHOWN])), level=1)
-        more = _more(len(self.matches), texts)
-        first, total = self.matches[0], NOTHING
-        if first.steps and first.steps[0].tensors and first.bytes is None:
-            total = Notes((texts.sum(first),))
-        return Document((Notes((texts[key].format(**names),)), Together((ways, more)), total), lang)
+            yield Together((Notes((texts["nearest"],)), nearest))
+        stated = "".join(number.split())
+        yield Notes((texts["elsewhere"].format(stated=stated),))
 
     def _anywhere(self, texts: ReconcileWords) -> tuple[Block, ...]:
         names = {"number": printable(self.number.text)}
@@ -224,6 +317,47 @@ class Reconciled(Answer):
 
 
 _MOST_OF_EACH = 2  # ways that a text shows for a model from the catalogue
+_MOST_CHANCES = 4  # ways that a text shows if all of them may fit by chance
+
+
+def _readings(reconciliation: Reconciliation, *, perhaps: bool) -> list[Reading]:
+    """Return the ways, and the parts with one name except for the role, the most plausible first.
+
+    ``perhaps`` selects those that may fit by chance.
+    """
+    alike: dict[object, list[PartOfClass]] = {}
+    for part in reconciliation.parts:
+        if part.perhaps == perhaps:
+            key = (part.class_name, part.name._replace(part="", path="", tensors=0))
+            alike.setdefault(key, []).append(part)
+    readings: list[Reading] = [way for way in reconciliation.matches if way.perhaps == perhaps]
+    readings += map(tuple, alike.values())
+    readings.sort(key=_implausibility_of_reading)
+    return readings
+
+
+def _first_of_each_kind(readings: Sequence[Reading]) -> list[Reading]:
+    """Return the first reading with each set of conventions, whatever its class."""
+    first: dict[object, Reading] = {}
+    for reading in readings:
+        key: object = reading
+        if isinstance(reading, Way):
+            key = tuple(step.convention for step in reading.steps)
+        first.setdefault(key, reading)
+    return list(first.values())
+
+
+def _implausibility_of_reading(reading: Reading) -> float:
+    if isinstance(reading, Way):
+        return _improbability(reading)
+    return reading[0].name.rank
+
+
+def _improbability(way: Way) -> float:
+    """Return the improbability of a way; that of a total as it is, is 0."""
+    if way.is_total:
+        return 0.0
+    return improbability(step.convention for step in way.steps)
 
 
 def _same_sizes(reconciled: ReconciledModel) -> dict[str, Any]:
@@ -253,9 +387,23 @@ def _way_to_dict(way: Way) -> dict[str, Any]:
         "total": way.total,
         "parameters": way.parameters,
         "steps": steps,
-        "rounded_to_zeros": bool(way.rounding),
+        "rounded_to_zeros": way.rounding == TO_ZEROS,
+        "cut_off": way.rounding == CUT_OFF,
+        "perhaps_chance": way.perhaps,
         **size,
     }
+
+
+def _part_to_dict(part: PartOfClass) -> dict[str, Any]:
+    return {"class": part.class_name, **part.name.to_dict(), "perhaps_chance": part.perhaps}
+
+
+def _claim_to_dict(claim: KnownClaim) -> dict[str, Any]:
+    values = {**claim._asdict(), "conventions": list(claim.conventions)}
+    for name in ("says", "source", "because"):
+        values[name] = dict(values[name])
+    values["class"] = values.pop("class_name") or None
+    return values
 
 
 def _near_to_dict(near: Near) -> dict[str, Any]:
@@ -270,6 +418,36 @@ class ReconcileWords(dict[str, str]):
         super().__init__({**words(lang), **data.read_toml(f"words/reconcile.{lang}.toml")})
         self.lang = lang
 
+    def claim(self, claim: KnownClaim, number: str) -> str:
+        """Say what is known about a published number."""
+        names = {
+            "number": number,
+            "model": claim.model,
+            "says": claim.says[self.lang],
+            "source": claim.source[self.lang],
+        }
+        sentence = self["claim"].format(**names)
+        if claim.class_name:
+            return sentence
+        if not claim.because:
+            return sentence + self["claim_none"]
+        return sentence + self["claim_because"].format(because=claim.because[self.lang])
+
+    def reading(self, reading: Reading) -> str:
+        """Describe a way, or parts that have the same number, in one sentence."""
+        if isinstance(reading, Way):
+            return self.way(reading)
+        first = reading[0]
+        names = {
+            "class": first.class_name,
+            "part": texts_of([part.name for part in reading], self.lang),
+            "count": units.count(first.name.parameters),
+        }
+        key = "part"
+        if first.perhaps:
+            key = "rounded_part"
+        return self[key].format(**names)
+
     def way(self, way: Way) -> str:
         """Describe a way in one sentence."""
         if way.steps and not way.steps[0].tensors:
@@ -281,8 +459,12 @@ class ReconcileWords(dict[str, str]):
         else:
             total = units.count(way.total)
             sentence = self["all"].format(**{"class": way.class_name, "total": total})
-        sentences = [sentence]
-        if way.rounding:
+        sentences, gives = [sentence], units.count(way.parameters)
+        if way.perhaps and way.steps and way.bytes is None:
+            sentences[0] = self["perhaps_gives"].format(way=sentence, parameters=gives)
+        if way.rounding == CUT_OFF:
+            sentences.append(self["cut_off"])
+        if way.rounding == TO_ZEROS:
             sentences.append(self["rounded"])
         if way.bytes is not None:
             written = {
@@ -362,7 +544,7 @@ def _change(change: int) -> str:
 
 
 def verdict(reconciled: Reconciled, lang: str = "en") -> str:
-    """Say in one sentence what a number counts: the simplest way, or that there is none.
+    """Say in one sentence what a number counts: the most plausible reading, or that there is none.
 
     Example:
         >>> verdict(reconcile("bert-base-uncased", "108,891,648"))
@@ -371,6 +553,12 @@ def verdict(reconciled: Reconciled, lang: str = "en") -> str:
         'no way of counting'
     """
     texts = ReconcileWords(lang)
-    if not reconciled.matches:
-        return texts["nothing"]
-    return texts.way(reconciled.matches[0])
+    for perhaps in (False, True):
+        for model in reconciled.models:
+            readings = _readings(model.ways, perhaps=perhaps)
+            if readings:
+                sentence = texts.reading(readings[0])
+                if perhaps:
+                    sentence = texts["by_chance"].format(way=sentence)
+                return sentence
+    return texts["nothing"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import units
@@ -143,7 +144,8 @@ def _table_row(
     ways: tuple[Way, ...] = ()
     if not problem:
         # The other rows show to which digit a table is rounded.
-        ways = reconcile_model(model, wanted._replace(loose=wanted.half)).matches
+        precise = wanted._replace(loose=wanted.half, cut=Fraction(0))
+        ways = reconcile_model(model, precise).matches
     return TableRow(named or f"line {line}", wanted, ways, problem)
 
 

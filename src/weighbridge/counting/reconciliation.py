@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left, bisect_right
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import normalize
@@ -30,6 +30,13 @@ from weighbridge.counting.conventions import (
     table,
     unique_parameters,
 )
+from weighbridge.counting.parts import parts_of
+from weighbridge.counting.plausibility import (
+    MOST_STEPS,
+    chance_limit,
+    improbability,
+    neighbourhood,
+)
 from weighbridge.errors import UsageError
 from weighbridge.ledger.ledger import bind
 from weighbridge.units import stored_bytes
@@ -38,18 +45,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.counting.conventions import CountedRow, Rows
+    from weighbridge.counting.parts import PartIndex, PartName
+    from weighbridge.ledger.ledger import Ledger
     from weighbridge.models.find import Model
     from weighbridge.readers import StoredCheckpoint
 
 # Published numbers as people write them
 
 
+ROUNDED, CUT_OFF, TO_ZEROS = range(3)
+"""How a way gives a number: all its digits, cut off instead of rounded, or rounded to its zeros."""
+
+
 class PublishedNumber(NamedTuple):
     """A published number: its value, and how far it may be rounded.
 
     ``half`` is half a unit of the last digit, and ``loose`` half a unit of the last digit other
-    than 0: "340M" may be rounded to tens of millions. A number of bytes is read in each of the
-    ``scales``.
+    than 0: "340M" may be rounded to tens of millions. ``cut`` is the unit of the last digit if the
+    digits after it may have been cut off instead of rounded, and 0 otherwise. A number of bytes is
+    read in each of the ``scales``.
     """
 
     text: str
@@ -58,11 +72,21 @@ class PublishedNumber(NamedTuple):
     loose: Fraction
     is_bytes: bool = False
     scales: tuple[int, ...] = (1,)
+    cut: Fraction = Fraction(0)
 
     @property
     def is_exact(self) -> bool:
         """Whether the number is not rounded."""
         return self.half < 1 and not self.is_bytes
+
+    @property
+    def windows(self) -> Iterator[tuple[int, Fraction, Fraction]]:
+        """The kinds of rounding, each with the lowest total and the end of those that fit."""
+        yield ROUNDED, self.value - self.half, self.value + self.half
+        if self.cut:
+            yield CUT_OFF, self.value + self.half, self.value + self.cut
+        if self.loose > self.half:
+            yield TO_ZEROS, self.value - self.loose, self.value + self.loose
 
 
 _SUFFIXES = {
@@ -131,13 +155,33 @@ def read_number(text: str | int) -> PublishedNumber:
         message, values = "has an unknown unit", {"unit": parts[3]}
         raise UsageError(message, where=_shortened(text), values=values, hint=_HINT)
     value = Fraction(int(digits + decimals), 10 ** len(decimals))
-    zeros = 0
-    if not decimals and unit not in _BYTES:
-        zeros = len(digits) - len(digits.rstrip("0"))
     scales = _BYTES.get(unit, (_SUFFIXES.get(unit, 1),))
     half = Fraction(1, 10 ** len(decimals)) * scales[0] / 2
-    loose = half * 10**zeros
-    return PublishedNumber(text, value * scales[0], half, loose, unit in _BYTES, scales)
+    loose, cut = half, Fraction(0)
+    if unit not in _BYTES:
+        if not decimals:
+            loose = half * 10 ** _rounded_zeros(digits, is_whole=not unit)
+        if unit:
+            cut = 2 * half
+    return PublishedNumber(text, value * scales[0], half, loose, unit in _BYTES, scales, cut)
+
+
+_MOST_DIGITS_OF_ROUNDED = 5  # 108,310,000 may be rounded; 268,435,456,000 is a product
+_LEAST_ZEROS_OF_ROUNDED = 3  # people round to thousands or more
+
+
+def _rounded_zeros(digits: str, *, is_whole: bool) -> int:
+    """Return the number of trailing zeros that may come from rounding.
+
+    A number with all its digits has many other digits, or ends in a few zeros by chance.
+    """
+    significant = digits.rstrip("0")
+    zeros = len(digits) - len(significant)
+    if is_whole and zeros < _LEAST_ZEROS_OF_ROUNDED:
+        return 0
+    if is_whole and len(significant) > _MOST_DIGITS_OF_ROUNDED:
+        return 0
+    return zeros
 
 
 def _shortened(text: str) -> str:
@@ -163,8 +207,8 @@ class Way(NamedTuple):
 
     ``total`` is the number of the class's unique parameters, and ``steps`` change it to
     ``parameters``. For a number of bytes, ``bytes`` is the size in a ``dtype``, read in units of
-    ``scale``. ``rounding`` is 0 if the way gives all digits of the number, and 1 if it gives only
-    those before the trailing zeros.
+    ``scale``. ``rounding`` is `ROUNDED`, `CUT_OFF` or `TO_ZEROS`. ``perhaps`` marks a way that may
+    give the number by chance.
     """
 
     class_name: str
@@ -175,6 +219,20 @@ class Way(NamedTuple):
     bytes: int | None = None
     dtype: str = ""
     scale: int = 1
+    perhaps: bool = False
+
+    @property
+    def is_total(self) -> bool:
+        """Whether it counts a class as it is: all parameters, or all that one token uses."""
+        steps = self.steps
+        if self.bytes is not None:  # a file's size includes its buffers
+            steps = steps_of_parameters(steps)
+        return not steps or [step.convention for step in steps] == ["active"]
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether it counts the total with tensors left out or added."""
+        return bool(self.steps and self.steps[0].tensors) and self.bytes is None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -190,6 +248,11 @@ class Way(NamedTuple):
 _VALUES_OF_A_MODEL = ("padded",)
 
 
+def steps_of_parameters(steps: tuple[CountingStep, ...]) -> tuple[CountingStep, ...]:
+    """Return the steps that do not count buffers."""
+    return tuple(step for step in steps if step.convention != "buffers")
+
+
 class Near(NamedTuple):
     """A way that does not give a number, the gap to it, and what the gap equals."""
 
@@ -198,18 +261,37 @@ class Near(NamedTuple):
     gap_is: tuple[tuple[str, dict[str, Any]], ...]
 
 
+class PartOfClass(NamedTuple):
+    """A part of a class that has a number of parameters, or rounds to it."""
+
+    class_name: str
+    name: PartName
+    perhaps: bool = False
+
+
 class Reconciliation(NamedTuple):
-    """The ways that give a number, the simplest first; the nearest ways if none does."""
+    """The ways and the parts that give a number, the most plausible first.
+
+    If none is plausible, the nearest ways are given too.
+    """
 
     number: PublishedNumber
     matches: tuple[Way, ...]
     nearest: tuple[Near, ...]
+    parts: tuple[PartOfClass, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether a way or a part gives the number, and not perhaps by chance."""
+        is_chance = [way.perhaps for way in self.matches]
+        is_chance += [part.perhaps for part in self.parts]
+        return not all(is_chance)
 
 
 def reconcile_model(
     model: Model, wanted: PublishedNumber, classes: Sequence[str] | None = None
 ) -> Reconciliation:
-    """Find the ways of counting under which a model gives a number, or rounds to it.
+    """Find the ways of counting and the parts that give a number, or round to it.
 
     If none does, the nearest ways with zero, one and two conventions are returned. A way whose gap
     can be explained comes first.
@@ -220,15 +302,46 @@ def reconcile_model(
         >>> found = reconcile_model(model, read_number("108,808,704"))
         >>> [(step.convention, step.change) for step in found.matches[0].steps]
         [('linear_biases', -82944), ('pooler', -590592)]
+        >>> [part.name.text() for part in reconcile_model(model, read_number(590_592)).parts][0]
+        'pooler'
         >>> reconcile_model(model, read_number(109_418_952)).matches
         ()
     """
+    return search_of(model, classes).find(wanted)
+
+
+def search_of(model: Model, classes: Sequence[str] | None = None) -> Search:
+    """Return the search for the numbers of a model, in all classes of its family or in some."""
     blueprint = model.blueprint
+    # The base class and the one in the config come first.
+    names = classes or dict.fromkeys(
+        (blueprint.base_class, model.named_class, *blueprint.class_names)
+    )
+    ledgers = {name: bind(blueprint, name, model.fields) for name in names}
+    subjects = _distinct((name, rows_of(ledger, model.given)) for name, ledger in ledgers.items())
+    usual = (model.named_class, blueprint.base_class)
+    return Search(subjects, usual, [ledgers[name] for name, _ in subjects])
+
+
+def reconcile_simply(model: Model, wanted: PublishedNumber) -> tuple[Way, ...]:
+    """Return the plausible ways of counting the usual classes, with at most two conventions.
+
+    Example:
+        >>> from weighbridge.models.find import find
+        >>> ways = reconcile_simply(find("bert-base-uncased"), read_number("108,891,648"))
+        >>> [step.convention for step in ways[0].steps]
+        ['pooler']
+    """
+    usual = (model.named_class, model.blueprint.base_class)
     subjects = [
-        (name, rows_of(bind(blueprint, name, model.fields), model.given))
-        for name in _class_names(model, classes)
+        (name, rows_of(bind(model.blueprint, name, model.fields), model.given))
+        for name in dict.fromkeys(usual)
     ]
-    return _reconciled(_distinct(subjects), wanted, (model.named_class, blueprint.base_class))
+    search = Search(_distinct(subjects), usual, most_steps=_SIMPLE)
+    return tuple(way for way in search.likely(wanted).matches if not way.perhaps)
+
+
+_SIMPLE = 2  # more conventions give almost any number for almost any model
 
 
 def reconcile_checkpoint(found: StoredCheckpoint, wanted: PublishedNumber) -> Reconciliation:
@@ -242,27 +355,108 @@ def reconcile_checkpoint(found: StoredCheckpoint, wanted: PublishedNumber) -> Re
         >>> reconcile_checkpoint(found, read_number(9)).matches[0].class_name
         'a.pt'
     """
-    return _reconciled([(found.path, rows_of_checkpoint(found))], wanted, (found.path, found.path))
+    subjects = [(found.path, rows_of_checkpoint(found))]
+    return Search(subjects, (found.path, found.path)).find(wanted)
 
 
-def _reconciled(
-    subjects: Sequence[tuple[str, Rows]], wanted: PublishedNumber, usual: tuple[str, str]
-) -> Reconciliation:
-    """Search the ways of several classes; ``usual`` are the named class and the base class."""
-    ways, near = list[Way](), list[Near]()
-    for name, rows in subjects:
-        of_class = _Count(rows, name, usual[1])
-        ways += of_class.matching(wanted)
-        if not ways:
-            near += of_class.nearest(wanted)
-    if not ways:
-        return Reconciliation(wanted, (), tuple(_nearest(near, wanted)))
-    order = {name: at for at, name in enumerate(table())}
-    headless = {way.parameters for way in ways if not _has(way, "heads")}
-    # A class without its heads is the base class.
-    distinct = [way for way in ways if way.parameters not in headless or not _has(way, "heads")]
-    distinct.sort(key=lambda way: _simplicity(way, wanted, usual, order))
-    return Reconciliation(wanted, tuple(distinct), ())
+class Search:
+    """The ways of counting several classes, and their parts, in which numbers are looked up.
+
+    ``usual`` are the named class and the base class. Parts need ``ledgers``.
+    """
+
+    def __init__(
+        self,
+        subjects: Iterable[tuple[str, Rows]],
+        usual: tuple[str, str],
+        ledgers: Sequence[Ledger] = (),
+        most_steps: int | None = None,
+    ) -> None:
+        self.usual, self.ledgers = usual, ledgers
+        self.counts = [_Count(rows, name, usual[1], most_steps) for name, rows in subjects]
+
+    @cached_property
+    def indexes(self) -> list[tuple[str, PartIndex]]:
+        """The parts of each class."""
+        return [(ledger.class_name, parts_of(ledger)) for ledger in self.ledgers]
+
+    def find(self, wanted: PublishedNumber) -> Reconciliation:
+        """Return what gives a number, or the nearest ways if it is nothing plausible."""
+        reconciliation = self.likely(wanted)
+        if reconciliation.fits:
+            return reconciliation
+        candidates = chain.from_iterable(count.nearest(wanted) for count in self.counts)
+        near = [candidate for candidate in candidates if candidate.gap]
+        return reconciliation._replace(nearest=tuple(_nearest(near, wanted)))
+
+    def likely(self, wanted: PublishedNumber) -> Reconciliation:
+        """Return the ways and the parts that give a number, without the nearest ones."""
+        parts = tuple(self._parts(wanted))
+        is_part = any(not part.perhaps for part in parts)
+        ways = tuple(self._ways(wanted, is_part=is_part))
+        if ways:
+            # A path in the state dict says less than a way of counting.
+            parts = tuple(part for part in parts if part.name.part != "module")
+        return Reconciliation(wanted, ways, (), parts)
+
+    def _parts(self, wanted: PublishedNumber) -> Iterator[PartOfClass]:
+        """Yield the parts of classes that give a number, or round to it, each once."""
+        if wanted.is_bytes:
+            return
+        known = set[str]()
+        least = ceil(wanted.value - wanted.half)
+        most = ceil(wanted.value + wanted.half) - 1
+        for class_name, index in self.indexes:
+            for name in index.within(least, most):
+                text = name.text()
+                if name.part != "model" and text not in known:
+                    known.add(text)
+                    yield PartOfClass(class_name, name, perhaps=not wanted.is_exact)
+
+    def _ways(self, wanted: PublishedNumber, *, is_part: bool) -> Iterator[Way]:
+        """Yield the ways, the most plausible first, and mark those that may fit by chance.
+
+        ``is_part`` is whether a part has the number; then it is not what a method trains.
+        """
+        ways = list(chain.from_iterable(count.matching(wanted) for count in self.counts))
+        headless = {way.parameters for way in ways if not _has(way, "heads")}
+        # A class without its heads is the base class.
+        distinct = [way for way in ways if way.parameters not in headless or not _has(way, "heads")]
+        order = {name: at for at, name in enumerate(table())}
+        distinct.sort(key=lambda way: _implausibility(way, wanted, self.usual, order))
+        exact = [way for way in distinct if wanted.is_exact and not way.rounding]
+        limit = self._limit(int(wanted.value), exact)
+        counted = [way for way in exact if not _trains(way) and _is_plausible(way, limit)]
+        for way in distinct:
+            is_plausible = way.is_total or way in counted
+            if _trains(way) and way in exact:
+                is_plausible = not counted and not is_part
+            yield way._replace(perhaps=not is_plausible)
+
+    def _limit(self, number: int, exact: Sequence[Way]) -> float:
+        """Return the improbability from which the ways that give a number may do so by chance."""
+        if not exact or any(way.is_total for way in exact):
+            return 0.0
+        improbabilities: dict[int, float] = {}
+        for count in self.counts:
+            for total, bits in count.near(*neighbourhood(number)):
+                improbabilities[total] = min(bits, improbabilities.get(total, bits))
+        return chance_limit(number, improbabilities)
+
+
+def _is_plausible(way: Way, limit: float) -> bool:
+    if way.is_total:
+        return True
+    return len(way.steps) <= MOST_STEPS and improbability(map(_convention, way.steps)) < limit
+
+
+def _trains(way: Way) -> bool:
+    """Whether a way counts what a method of fine-tuning trains."""
+    return any(table()[step.convention]["kind"] == "lora" for step in way.steps)
+
+
+def _convention(step: CountingStep) -> str:
+    return step.convention
 
 
 def _has(way: Way, convention: str) -> bool:
@@ -291,14 +485,6 @@ def _nearest(near: Sequence[Near], wanted: PublishedNumber) -> Iterator[Near]:
             yield min(of_as_many, key=lambda candidate: _distance(candidate.way, wanted))
 
 
-def _class_names(model: Model, classes: Sequence[str] | None) -> Iterable[str]:
-    """Return the classes to search; the base class and the one in the config come first."""
-    blueprint = model.blueprint
-    return classes or dict.fromkeys(
-        (blueprint.base_class, model.named_class, *blueprint.class_names)
-    )
-
-
 def _distinct(subjects: Iterable[tuple[str, Rows]]) -> list[tuple[str, Rows]]:
     """Return the first of all classes with the same parameters."""
     distinct: dict[tuple[object, ...], tuple[str, Rows]] = {}
@@ -308,23 +494,27 @@ def _distinct(subjects: Iterable[tuple[str, Rows]]) -> list[tuple[str, Rows]]:
     return list(distinct.values())
 
 
-def _simplicity(
+def _implausibility(
     way: Way, wanted: PublishedNumber, usual: tuple[str, str], order: dict[str, int]
 ) -> tuple[object, ...]:
-    """Return a sort key: few conventions first, then near ones, then those of a usual class."""
+    """Return a sort key: plausible ways first, then near ones, then those of a usual class."""
     class_rank = len(usual)
     if way.class_name in usual:
         class_rank = usual.index(way.class_name)
     steps = way.steps
     if way.bytes is not None:  # a file's size includes its buffers
-        steps = tuple(step for step in steps if step.convention != "buffers")
-    additions = sum(step.change > 0 for step in steps)
-    odd = way.rounding + len(steps) + (way.dtype not in ("", "F32")) + additions / 4
+        steps = steps_of_parameters(steps)
+    bits = improbability(map(_convention, steps))
+    if way.is_total:
+        bits = 0.0
+    bits += way.rounding + (way.dtype not in ("", "F32"))
     ranks = tuple(sorted(order[step.convention] for step in steps))
     distance = Fraction(0)
     if not wanted.is_exact:
         distance = _distance(way, wanted)
-    return odd, max(ranks, default=0), distance, class_rank, ranks
+    if way.is_total:
+        return bits, distance, class_rank, ranks
+    return bits, class_rank, distance, ranks
 
 
 def _distance(way: Way, wanted: PublishedNumber) -> Fraction:
@@ -339,8 +529,12 @@ class _Count:
     A subset is an integer with a bit for each name in ``without``.
     """
 
-    def __init__(self, rows: Rows, class_name: str, base_class: str) -> None:
+    def __init__(
+        self, rows: Rows, class_name: str, base_class: str, most_steps: int | None = None
+    ) -> None:
         self.rows, self.class_name, self.base_class = rows, class_name, base_class
+        self.most_left_out = most_steps or len(WITHOUT)
+        self.most_steps = most_steps or _LONGEST_CHAIN
         self.total = unique_parameters(self.rows)
         self.counted = [row for row in self.rows if not row.tied and not row.buffer]
         real = {row.at for row in self.counted if row.elements}
@@ -375,6 +569,8 @@ class _Count:
         """Yield the subsets that need all of their members, small ones first."""
         row_masks = {self.masks[row.at] for row in self.counted if row.elements}
         for mask in sorted(range(1 << len(self.without)), key=int.bit_count):
+            if mask.bit_count() > self.most_left_out:
+                return
             bits = {1 << at for at in range(len(self.without)) if mask >> at & 1}
             # A member is needed if a row is left out because of it alone.
             if bits <= {row_mask & mask for row_mask in row_masks}:
@@ -384,7 +580,7 @@ class _Count:
         """Yield the subset that is left out, the total, and the other steps, of every way."""
         plain = self._sums({row.at: row.elements for row in self.counted})
         for mask, steps_by_mask in product(self.subsets, list(self._changes())):
-            if steps_by_mask and mask.bit_count() + len(steps_by_mask) > _LONGEST_CHAIN:
+            if steps_by_mask and mask.bit_count() + len(steps_by_mask) > self.most_steps:
                 continue
             steps = tuple([of_mask[mask] for of_mask in steps_by_mask])
             changes = [step.change for step in steps]
@@ -498,28 +694,51 @@ class _Count:
         if wanted.is_bytes:
             yield from self._matching_bytes(wanted)
             return
-        for rounding, half in enumerate(dict.fromkeys((wanted.half, wanted.loose))):
-            ways = list(self._within(wanted.value - half, wanted.value + half))
-            if ways:
-                yield from (way._replace(rounding=rounding) for way in ways)
-                return
+        seen = set[tuple[CountingStep, ...]]()
+        for rounding, low, high in wanted.windows:
+            # A rounding to fewer digits says little about more than the totals.
+            for way in self._within(low, high, totals_only=bool(seen)):
+                if way.steps not in seen:
+                    seen.add(way.steps)
+                    yield way._replace(rounding=rounding)
 
-    def _within(self, low: Fraction, high: Fraction) -> Iterator[Way]:
+    def _within(self, low: Fraction, high: Fraction, *, totals_only: bool = False) -> Iterator[Way]:
         """Yield the ways with a total from ``low`` to below ``high``, or equal to both."""
         least, most = ceil(low), ceil(high) - 1
         if low == high:
             least = most = floor(low)
         smaller: list[frozenset[str]] = []
-        first = bisect_left(self.totals, least, key=lambda total: total[1])
-        last = bisect_right(self.totals, most, key=lambda total: total[1])
-        hits = sorted(self.totals[first:last], key=lambda hit: hit[0].bit_count() + len(hit[2]))
+        hits = self._between(least, most)
+        if totals_only:
+            hits = [hit for hit in hits if not hit[0]]
+        hits.sort(key=lambda hit: hit[0].bit_count() + len(hit[2]))
         for mask, sum_of, steps in hits:
-            left_out = (name for at, name in enumerate(self.without) if mask >> at & 1)
-            names = frozenset((*left_out, *map(_name_of, steps)))
+            names = frozenset((*self._names(mask), *map(_name_of, steps)))
             if not any(fewer <= names for fewer in smaller):
                 smaller.append(names)
-                yield self.way(mask, sum_of, steps)
-        yield from (way for way in self._instead() if least <= way.parameters <= most)
+                way = self.way(mask, sum_of, steps)
+                if way.is_total or not totals_only:
+                    yield way
+        if not totals_only:
+            yield from (way for way in self._instead() if least <= way.parameters <= most)
+
+    def _between(self, least: int, most: int) -> list[tuple[int, int, tuple[CountingStep, ...]]]:
+        first = bisect_left(self.totals, least, key=lambda total: total[1])
+        last = bisect_right(self.totals, most, key=lambda total: total[1])
+        return self.totals[first:last]
+
+    def _names(self, mask: int) -> Iterator[str]:
+        """Yield the names of what a mask leaves out."""
+        return (name for at, name in enumerate(self.without) if mask >> at & 1)
+
+    def near(self, least: int, most: int) -> Iterator[tuple[int, float]]:
+        """Yield the totals in a range that people may count, each with its improbability."""
+        bits_of_mask: dict[int, float] = {}
+        for mask, sum_of, steps in self._between(least, most):
+            if mask.bit_count() + len(steps) <= MOST_STEPS:
+                if mask not in bits_of_mask:
+                    bits_of_mask[mask] = improbability(self._names(mask))
+                yield sum_of, bits_of_mask[mask] + improbability(map(_convention, steps))
 
     def _matching_bytes(self, wanted: PublishedNumber) -> Iterator[Way]:
         beside = self._buffers()
