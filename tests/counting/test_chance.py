@@ -17,14 +17,16 @@ MODELS = {
     "mistralai/Mixtral-8x7B-v0.1": "MixtralForCausalLM",
     "google/electra-large-discriminator": "ElectraForPreTraining",
 }
-SMALL = {"bert-tiny": "BertForPreTraining", "t5-small": "T5ForConditionalGeneration"}
+# So small that more than 1 in 1,000 numbers near its total is a total in some way of counting.
+TINY = {"hidden_size": 64, "intermediate_size": 256, "num_attention_heads": 1}
+SMALL = {"bert": "BertForPreTraining", "t5-small": "T5ForConditionalGeneration"}
 DRAWN = 4000
 MOST = DRAWN // 1000
 
 
 @cache
 def search(model: str) -> Search:
-    return search_of(find(model))
+    return search_of(find(model, dict(TINY) if model == "bert" else None))
 
 
 def total(model: str) -> int:
