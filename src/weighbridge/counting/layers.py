@@ -247,10 +247,10 @@ def _heads(ledger: Ledger, entry: Entry, role: str) -> int:
         in_shape += names_in(ledger.blueprint.dims[dim])
     of_family = sorted(ledger.blueprint.fields)
     for fields, letters in product((in_shape, of_family), _letters_of_heads(role)):
-        numbers = {ledger.fields.get(field) for field in fields if _letter(field) in letters}
-        if len(numbers) == 1:
-            (heads,) = numbers
-            return heads or 0
+        values = [ledger.fields.get(field) for field in fields if _letter(field) in letters]
+        numbers = {value for value in values if isinstance(value, int) and value > 0}
+        if len(numbers) == 1 and len(values) == values.count(*numbers):
+            return numbers.pop()
     return 0
 
 

@@ -275,7 +275,8 @@ class _Division:
             everything = everything[len(outside) :]
         layers = sum(_layer_count(kinds) for kinds in stacks.values())
         total = sum(self.layers_of_stack.values())
-        if not stacks or (outside and selection.part != "layer"):
+        is_whole = selection.part == "model" or (outside and selection.part != "layer")
+        if is_whole or not stacks:
             yield Scope(everything, 0, min(layers, total))
         elif len(stacks) > 1:
             yield Scope(everything, layers, total, rank=_facts()["rank"]["all_layers"])
