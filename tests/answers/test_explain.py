@@ -121,8 +121,8 @@ def test_the_languages_say_the_same_things(kind):
 def test_no_sentence_holds_a_number_of_its_own(lang):
     lines = data.read_text(f"words/explain.{lang}.toml").splitlines()
     for line in lines:
-        if not line.startswith(("#", "where = ")):
-            assert not re.search(r"[1-9]", re.sub(r"\$[^$]*\$", "", line)), line
+        if not line.startswith(("#", "where = ", "is = ", "kind = ")):
+            assert not re.search(r"[1-9]", re.sub(r"\$[^$]*\$|`[^`]*`", "", line)), line
 
 
 def test_only_parts_that_a_class_lacks_are_called_absent():
@@ -216,13 +216,12 @@ def test_text_from_outside_is_escaped(form, name, lang, tmp_path):
     folder = tmp_path / name
     folder.mkdir()
     (folder / "config.json").write_text('{"model_type": "bert"}')
-    text = explain(str(folder), lang=lang, form=form, evidence=True)
+    text = explain(str(folder), lang=lang, form=form, evidence=True, title=f"t/{name}/t")
     assert "109,482,240" in text
-    expected = f"/{LATEX[name] if form == 'latex' else name}/config.json"
+    written = LATEX[name] if form == "latex" else name
     visible = shown(form, text)
-    assert visible.count(expected) == (3 if form == "html" else 2), (
-        "in the title, and as the source of the config"
-    )
+    assert visible.count(f"/{written}/config.json") == 1, "as the source of the config"
+    assert visible.count(f"t/{written}/t") == (2 if form == "html" else 1), "in the title"
 
 
 @given(st.text(st.sampled_from("\\`*$=#VH9a_{}"), min_size=1))
@@ -290,7 +289,11 @@ def test_a_wrong_language_format_or_class_is_one_clear_error():
 def test_layers_that_differ_and_unusual_fields_are_described_truly(lang):
     """The article mentions no letters that the model lacks, nor equal layers; each chain holds."""
     found = find("bert")._replace(
-        blueprint=Blueprint(MIXED), fields=MIXED["defaults"], where="mixed", config={}
+        blueprint=Blueprint(MIXED),
+        fields=MIXED["defaults"],
+        where="mixed",
+        config={},
+        named_class="MixedModel",
     )
     weighing = Weighing(found, "MixedModel")
     text = Article(weighing).text(lang)
@@ -312,7 +315,11 @@ def test_layers_that_differ_are_not_called_alike_or_counted_as_such(lang):
     )
     fields = lettered["defaults"] | {"hidden_size": 7}
     found = find("bert")._replace(
-        blueprint=Blueprint(lettered), fields=fields, where="mixed", config={}
+        blueprint=Blueprint(lettered),
+        fields=fields,
+        where="mixed",
+        config={},
+        named_class="MixedModel",
     )
     text = Article(Weighing(found, "MixedModel")).text(lang)
     assert ("are alike" if lang == "en" else "结构完全相同") not in text
@@ -328,7 +335,11 @@ def test_parts_that_no_class_of_the_family_has_are_not_called_absent():
         },
     }
     found = find("bert")._replace(
-        blueprint=Blueprint(raw), fields=MIXED["defaults"], where="mixed", config={}
+        blueprint=Blueprint(raw),
+        fields=MIXED["defaults"],
+        where="mixed",
+        config={},
+        named_class="MixedModel",
     )
     assert "pooler" not in Article(Weighing(found, "MixedModel")).text().replace(
         "the pooler and", ""

@@ -183,7 +183,12 @@ def written(raw: dict[str, Any], lang: str = "en", class_name: str = "Base", **f
 
 def weighed(raw: dict[str, Any], class_name: str = "Base", **fields: int) -> Weighing:
     found = find("bert")._replace(
-        blueprint=Blueprint(raw), fields={**raw["defaults"], **fields}, where="made up", config={}
+        blueprint=Blueprint(raw),
+        fields={**raw["defaults"], **fields},
+        where="made up",
+        config={},
+        given={},
+        named_class=raw["class"],
     )
     return Weighing(found, class_name)
 
@@ -219,6 +224,7 @@ def sentences(lang: str) -> list[dict[str, Any]]:
     texts = data.read_toml(f"words/explain.{lang}.toml")
     found = [
         *texts["pitfall"],
+        *texts["uncounted"],
         *(sentence for section in texts["section"] for sentence in section["say"]),
     ]
     return [
@@ -233,10 +239,13 @@ def sentences(lang: str) -> list[dict[str, Any]]:
 def test_a_mixture_of_experts_has_a_total_and_active_parameters() -> None:
     text, weighing = article(EXPERTS), weighed(EXPERTS)
     assert f"so it passes through {weighing.ledger.active:,} parameters" in text
-    assert "gives each of the E experts a score, and the 2 experts with the highest scores" in text
+    assert (
+        "gives each of the E experts a score, and the K = 2 experts with the highest scores" in text
+    )
     assert "gate and up together E × 2F × H, down E × H × F" in text
-    assert "each key-value head serves 2 query heads" in text
-    together = "A heads together have A·D = 12 numbers, which need not equal the hidden size of 8"
+    assert "each key-value head serves A/A_kv = 2 query heads" in text
+    assert "only through the experts it is sent to, which have 3L·K·H·F = 1,728." in text
+    together = "A heads together have A·D = 12 numbers, and H = 8."
     assert together in text
     assert "so it passes through" not in article(EXPERTS, num_experts_per_tok=6)
 
@@ -311,11 +320,15 @@ def test_one_of_several_exclusive_sentences_is_written() -> None:
         {"text": "a", "has": ["attention"]},
         {"else": True, "text": "b", "name": "first"},
         {"else": True, "text": "c"},
-        {"text": "d", "unless": "first"},
+        {"text": "d", "unless": ["first"]},
         {"text": "e {shape[ssm.d]}", "lacks": ["attention"]},
         {"text": "f {shape[ssm]}"},
     ]
     assert list(narrator.narrate(sentences, entries, entries)) == ["b", "e $inner$"]
+
+
+ROLES = ("has", "lacks", "same", "is", "kernels", "kind", "several", "single", "of", "absent")
+"""The conditions that name roles."""
 
 
 def test_the_conditions_of_sentences_exist() -> None:
@@ -332,16 +345,19 @@ def test_the_conditions_of_sentences_exist() -> None:
         "same",
         "is",
         "kernels",
+        "kind",
+        "knows",
+        "inert",
+        "unset",
+        "several",
+        "single",
+        "once",
         "where",
         "tied",
         "active",
     }
     for sentence in sentences("en"):
-        asked = [
-            role
-            for key in ("has", "lacks", "same", "is", "kernels", "of", "absent")
-            for role in sentence.get(key, ())
-        ]
+        asked = [role for key in ROLES for role in sentence.get(key, ())]
         asked += re.findall(r"\{shape\[([^\]]*)\]\}", sentence["text"])
         assert {role.partition(" ")[0] for role in asked} <= known, sentence
         assert sentence.keys() <= keys | {"of", "absent", "norms"}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weighbridge import data
 from weighbridge.algebra.expr import parse, source
 from weighbridge.answers.answer import Answer
+from weighbridge.answers.notation import Notation, names_shown
 from weighbridge.answers.sentences import Narrator, marked_shape, picked
 from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.blueprint.roles import component_of
@@ -17,6 +18,7 @@ from weighbridge.ledger.ledger import bind
 from weighbridge.ledger.places import ONE
 from weighbridge.ledger.rows import RowGroup
 from weighbridge.ledger.symbols import meaning_of
+from weighbridge.models.find import is_generative
 from weighbridge.render.document import (
     Aside,
     Block,
@@ -35,18 +37,22 @@ from weighbridge.units import count
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
+    from weighbridge.algebra.polynomial import Polynomial
     from weighbridge.ledger.rows import Entry
-    from weighbridge.models.find import Described
+    from weighbridge.models.find import Described, Model
 
 
-def explain(
+def explain(  # noqa: PLR0913  # each is a word of its own for the user
     model: Described,
     class_name: str | None = None,
     *,
     lang: str | None = None,
+    title: str | None = None,
+    letters: Mapping[str, str] | None = None,
+    assume: Sequence[str] = (),
     fields: Mapping[str, Any] | None = None,
     strict: bool = False,
     blueprint: str | os.PathLike[str] | None = None,
@@ -57,25 +63,40 @@ def explain(
         model: as for `weigh`.
         class_name: as for `weigh`.
         lang: the language of the article: ``"en"``, the default, or ``"zh"``.
+        title: the title of the article; by default it names the model and its count.
+        letters: other letters for sizes, by ours or by config fields: ``{"H": "h", "P": "N"}``.
+        assume: equations that simplify the formulas, such as ``"F = 4H"``; the config must agree.
         fields: as for `weigh`.
         strict: as for `weigh`.
         blueprint: as for `weigh`.
 
     Raises:
         ModelError, ConfigError, BlueprintError: as for `weigh`.
-        UsageError: there is no such language.
+        UsageError: there is no such language or letter, two sizes have one letter, or the config
+            contradicts an assumption.
 
     Example:
         >>> article = explain("bert-base-chinese", lang="zh")
         >>> print(article.text().splitlines()[0])
         google-bert/bert-base-chinese 的 102,267,648 个参数是怎么算出来的
+        >>> article = explain("bert-base-chinese", letters={"H": "h"}, assume=["F = 4H"])
+        >>> print(article.text().splitlines()[3])
+        BertModel has V·h + P·h + T·h + 3h + L·(12h² + 13h) + h² parameters, which for
     """
     weighing = weigh(model, class_name, fields=fields, strict=strict, blueprint=blueprint)
     if weighing.model.origin == "module":
         what = "no blueprint counts this module, so there is no derivation to explain"
         hint = "`weighbridge derive package.module:Class` derives a blueprint from its code"
         raise ModelError(what, where=weighing.model.where, hint=hint)
-    return Article(weighing, lang)
+    return Article(weighing, lang, ArticleStyle(title, letters, assume))
+
+
+class ArticleStyle(NamedTuple):
+    """An author's choices for an article: its title, letters for sizes, and assumptions."""
+
+    title: str | None = None
+    letters: Mapping[str, str] | None = None
+    assume: Sequence[str] = ()
 
 
 class Article(Answer):
@@ -84,8 +105,10 @@ class Article(Answer):
     ``markdown()`` writes mathematics that Git forges render.
     """
 
-    def __init__(self, weighing: Weighing, lang: str | None = None) -> None:
-        self.weighing = weighing
+    def __init__(
+        self, weighing: Weighing, lang: str | None = None, style: ArticleStyle | None = None
+    ) -> None:
+        self.weighing, self.style = weighing, style or ArticleStyle()
         if lang is not None:
             words(lang)  # refuses an unknown language
             self.lang = lang
@@ -102,41 +125,82 @@ class Article(Answer):
     def document(self, lang: str = "en", *, evidence: bool = False) -> Document:
         """Return the article; ``evidence`` adds all sources of the numbers."""
         words(lang)
-        return _Writer(self.weighing, lang).document(evidence=evidence)
+        return _Writer(self.weighing, lang, self.style).document(evidence=evidence)
 
 
 class _Writer:
     """Writes an article: its formulas and tables, and the sentences around them."""
 
-    def __init__(self, weighing: Weighing, lang: str) -> None:
-        self.weighing, self.lang = weighing, lang
+    def __init__(self, weighing: Weighing, lang: str, style: ArticleStyle) -> None:
+        self.weighing, self.lang, self.style = weighing, lang, style
         self.ledger, self.model = weighing.ledger, weighing.model
         self.texts = data.read_toml(f"words/explain.{lang}.toml")
-        self.narrator = Narrator(self.ledger)
-        self.letters, self.values = self.narrator.letters, self.narrator.values
+        self.narrator = Narrator(self.ledger, self.model.given)
+        self.letters = self.narrator.letters
+        self.notation = Notation(self.narrator, style.letters or {}, style.assume)
         self.everything = [RowGroup("", self.ledger.entries)]
 
     def document(self, *, evidence: bool) -> Document:
         sections = list(self.sections())
-        blocks: list[Block] = [
-            Heading(1, self.fill("title")),
-            self.opening(),
-            *self.sizes(),
+        derivation: list[Block] = [
             *chain.from_iterable(map(self.section, sections)),
             *self.total([section.lines for section in sections]),
             *self.pitfalls(),
-            *self.left_out(),
+        ]
+        opening = list(self.notation.blocks([self.opening()]))
+        derivation = list(self.notation.blocks(derivation))
+        blocks: list[Block] = [
+            Heading(1, self.title()),
+            *opening,
+            *self.sizes(names_shown([*opening, *derivation])),
+            *derivation,
+            *self.notation.blocks(self.left_out()),
             *self.known(evidence=evidence),
         ]
-        return Document(tuple(blocks), self.lang, self.values)
+        return Document(tuple(blocks), self.lang, self.notation.values)
+
+    def title(self) -> str:
+        if self.style.title is not None:
+            return plain(self.style.title)
+        return self.fill("title")
 
     def opening(self) -> Paragraph:
         sentences = [self.fill("opening_long")]
-        if len(self.formula(self.everything)) <= _LONGEST_IN_TEXT:
+        formula = self.formula(self.everything)
+        if len(formula) <= _LONGEST_IN_TEXT and _is_arithmetic(parse(formula)):
             sentences = [self.fill("opening")]
+        sentences += self.beside()
         if self.ledger.active < self.ledger.parameters:
             sentences.append(self.fill("opening_active"))
         return Paragraph(self.joined(sentences))
+
+    def beside(self) -> Iterator[str]:
+        """Yield the counts of other classes that people may mean."""
+        base_class = self.model.blueprint.base_class
+        for name, number in self.weighing.classes.items():
+            if name != self.weighing.class_name:
+                kind = "named"
+                if name == base_class:
+                    kind = "base"
+                text = self.texts[f"beside_{kind}"]
+                yield text.format(name=f"`{name}`", number=f"$={number}$")
+        if list(self.weighing.classes) == [base_class]:
+            others = [
+                self.texts["class_count"].format(name=f"`{name}`", number=f"$={number}$")
+                for name, number in self.generative_classes().items()
+            ]
+            if others:
+                yield self.texts["beside_generative"].format(others=self.listed(others))
+
+    def generative_classes(self) -> dict[str, int]:
+        """Return the count of each class that generates text with the whole base model."""
+        blueprint, counts = self.model.blueprint, dict[str, int]()
+        for name in blueprint.class_names:
+            if is_generative(name) and name != blueprint.base_class:
+                ledger = bind(blueprint, name, self.model.fields)
+                if ledger.contains(self.ledger):
+                    counts[name] = ledger.parameters
+        return counts
 
     def fill(self, key: str, **more: Any) -> str:
         """Return a sentence with the figures of the whole class, and others, in its braces."""
@@ -148,14 +212,20 @@ class _Writer:
         formula, shown = self.formula(lines), {}
         if len(formula) <= _LONGEST_FORMULA:
             shown = {"formula": f"${formula}$"}
+        active = self.ledger.formula_of(lines, active=True)
+        active_count = active(**self.ledger.fields)
+        parameters = sum(line.parameters for line in lines)
         return {
             **shown,
-            "count": f"$={sum(line.parameters for line in lines)}$",
-            "active": f"$={self.ledger.formula_of(lines, active=True)(**self.ledger.fields)}$",
+            "count": f"$={parameters}$",
+            "equation": _equation(formula, parameters),
+            "active": f"$={active_count}$",
+            "active_equation": _equation(self.as_text(active), active_count),
             "tied": f"$={sum(line.tied for line in lines)}$",
             "total": self.weighing.parameters,
-            "model": plain(self.model.where),
+            "model": plain(_name_of(self.model)),
             "class": f"`{self.weighing.class_name}`",
+            "base_class": f"`{self.model.blueprint.base_class}`",
         }
 
     def joined(self, sentences: Iterable[str]) -> str:
@@ -170,18 +240,22 @@ class _Writer:
 
     def sections(self) -> Iterator[_Section]:
         """Yield each section with tensors: those shared by all parts, each part, the rest."""
-        parts: dict[str, list[Entry]] = {"": []}
-        for entry in self.ledger.entries:
-            parts.setdefault(self.tower(entry), []).append(entry)
-        if len(parts) <= 2:  # a single part is the whole model
-            parts = {"": list(self.ledger.entries)}
         shared, *towers = [
-            list(self.sections_of(tower, entries)) for tower, entries in parts.items()
+            list(self.sections_of(tower, entries)) for tower, entries in self.parts().items()
         ]
         first = [section for section in shared if section.rank <= _LAYERS]
         yield from first
         yield from chain.from_iterable(towers)
         yield from shared[len(first) :]
+
+    def parts(self) -> dict[str, list[Entry]]:
+        """Return the tensors of each part of the model, and first those of no part."""
+        parts: dict[str, list[Entry]] = {"": []}
+        for entry in self.ledger.entries:
+            parts.setdefault(self.tower(entry), []).append(entry)
+        if len(parts) <= 2:  # a single part is the whole model
+            return {"": list(self.ledger.entries)}
+        return parts
 
     def tower(self, entry: Entry) -> str:
         """Return the part of the model that contains a tensor; empty for a head or no part."""
@@ -222,7 +296,7 @@ class _Writer:
             if len(section.lines) > 1:
                 yield Heading(3, label(line.name, self.lang))
             yield from self.component(line, section.around)
-        if len(section.lines) > 1:
+        if sum(bool(line.parameters) for line in section.lines) > 1:
             yield Paragraph(self.texts["subtotal"])
             yield self.derivation(section.lines)
 
@@ -236,6 +310,11 @@ class _Writer:
         if len(outer) > 1 or any(entry.template.varies for entry in repeated):
             text: str = self.texts["layers_differ"]
             return text.format(index=index)
+        if all(len(entry.indices) == 1 for entry in repeated):
+            indices = dict.fromkeys(chain.from_iterable(e.template.repeat for e in repeated))
+            names = [f"`{{{index}}}`" for index in indices]
+            text = self.texts["single_copy"]
+            return text.format(indices=self.listed(names))
         number = self.in_letters(self.model.blueprint.repeat[index])
         text = self.texts["repeats_alike"]
         if number.startswith("L"):
@@ -257,7 +336,8 @@ class _Writer:
         ]
         if ties:
             yield Paragraph(self.texts["tied_list"].format(names=self.listed(ties)))
-        yield self.derivation([line])
+        if line.parameters:
+            yield self.derivation([line])
 
     def tensors(self, line: RowGroup) -> Grid:
         """Return a table of a component's tensors: name, shape in letters, elements in a layer."""
@@ -275,7 +355,10 @@ class _Writer:
         parts = []
         if len(formula) <= _LONGEST_FORMULA:
             parts = [formula]
-        if parts and _is_arithmetic(tree := parse(formula)) and tree[0] != "name":
+        tree = parse(formula)
+        if tree[0] == "value":
+            parts = []
+        elif parts and _is_arithmetic(tree) and tree[0] != "name":
             parts.append(f"#{formula}")
         indices = {entry.indices for entry in _entries(lines)}
         if (
@@ -288,22 +371,32 @@ class _Writer:
 
     # The rest
 
-    def sizes(self) -> Iterator[Block]:
-        used = self.ledger.formula().fields() | self.model.blueprint.sizes & set(self.model.config)
+    def sizes(self, names: set[str]) -> Iterator[Block]:
+        """Yield the table of the sizes whose letters are shown, and the assumptions."""
         rows = []
-        for name in (*self.letters, *sorted(used - self.letters.keys())):
-            if name not in used & self.values.keys():
+        for letter, field in self.sizes_by_letter():
+            shown, meaning = self.notation.names.get(letter, letter), ""
+            if shown not in names:
                 continue
-            letter, meaning = self.letters.get(name, name), ""
-            if name in self.letters:
-                meaning = meaning_of(name, self.lang)
-            rows.append((f"${letter}$", f"`{name}`", meaning, f"$={letter}$"))
+            if field in self.letters:
+                meaning = meaning_of(field, self.lang)
+            rows.append((f"${shown}$", f"`{field}`", meaning, f"$={shown}$"))
         yield Heading(2, self.texts["sizes"])
         yield Paragraph(self.texts["sizes_intro"])
         yield Grid(Table(tuple(self.texts["size_header"]), tuple(rows), "<<<>"))
+        assumptions = list(self.notation.assumptions())
+        if assumptions:
+            yield Paragraph(self.texts["assumed"].format(assumptions=self.listed(assumptions)))
+
+    def sizes_by_letter(self) -> list[tuple[str, str]]:
+        """Return our letter and the field of each size: those with a letter first, in order."""
+        field_by_letter = self.narrator.fields_by_letter
+        ranked = [letter for letter in self.letters.values() if letter in field_by_letter]
+        rest = sorted(field_by_letter.keys() - set(ranked))
+        return [(letter, field_by_letter[letter]) for letter in (*ranked, *rest)]
 
     def total(self, sections: list[list[RowGroup]]) -> Iterator[Block]:
-        sums = [sum(line.parameters for line in lines) for lines in sections]
+        sums = filter(None, [sum(line.parameters for line in lines) for lines in sections])
         yield Heading(2, self.texts["total"])
         yield Paragraph(self.texts["total_intro"])
         formula = self.formula(self.everything)
@@ -320,18 +413,26 @@ class _Writer:
             entries = self.entries_of(pitfall)
             if entries:
                 figures = self.figures([RowGroup("", tuple(entries))])
-                items += self.narrator.narrate([pitfall], entries, self.ledger.entries, **figures)
+                text = self.narrator.filled(pitfall, entries, figures)
+                items += filter(None, [text])
         yield Heading(2, self.texts["wrong"])
         yield Bullets(tuple(items))
 
     def entries_of(self, pitfall: Mapping[str, Any]) -> list[Entry]:
-        """Return the tensors that a pitfall is about, in this class or missing from it."""
-        entries = [entry for entry in self.ledger.entries if _picked(entry, pitfall)]
-        if "absent" not in pitfall:
-            return entries
-        if entries:
-            return []
-        return [entry for entry in self.base_entries() if _picked(entry, pitfall)]
+        """Return the tensors that a pitfall is about, in this class or missing from it.
+
+        They are those of the parts of the model for which it is true.
+        """
+        if "absent" in pitfall:
+            if any(_picked(entry, pitfall) for entry in self.ledger.entries):
+                return []
+            return [entry for entry in self.base_entries() if _picked(entry, pitfall)]
+        entries: list[Entry] = []
+        for of_part in self.parts().values():
+            chosen = [entry for entry in of_part if _picked(entry, pitfall)]
+            if self.narrator.is_true(pitfall, chosen, of_part):
+                entries += chosen
+        return entries
 
     def left_out(self) -> Iterator[Block]:
         rows = set()
@@ -347,6 +448,9 @@ class _Writer:
             if name != self.weighing.class_name
         ]
         items = [self.texts["nothing"]]
+        items += self.narrator.narrate(
+            self.texts["uncounted"], self.ledger.entries, self.ledger.entries
+        )
         if buffers:
             items.append(self.texts["buffers"].format(names=self.listed(buffers)))
         if others:
@@ -403,9 +507,11 @@ class _Writer:
 
     def formula(self, lines: Iterable[RowGroup]) -> str:
         """Return the formula of some lines as mathematics, in letters."""
-        tree = self.ledger.formula_of(lines).tree(
-            sorted(self.model.blueprint.repeats), tuple(self.letters)
-        )
+        return self.as_text(self.ledger.formula_of(lines))
+
+    def as_text(self, formula: Polynomial) -> str:
+        """Return a formula as mathematics, in letters."""
+        tree = formula.tree(sorted(self.model.blueprint.repeats), tuple(self.letters))
         return source(self.narrator.renamed(tree))
 
     def in_letters(self, tree: Tree) -> str:
@@ -428,6 +534,31 @@ class _Section(NamedTuple):
 _LAYERS = 1  # rank of the section of layers; later sections follow those of all parts
 _LONGEST_FORMULA = 1_000  # characters of its source; a longer formula explains nothing
 _LONGEST_IN_TEXT = 160
+
+
+def _equation(formula: str, value: int) -> str:
+    """Return a formula with its value, or only the value if the formula explains nothing."""
+    tree = parse(formula)
+    if len(formula) > _LONGEST_IN_TEXT or tree[0] == "value" or not _is_arithmetic(tree):
+        return f"$={value}$"
+    return f"${formula}$ = $={value}$"
+
+
+def _name_of(model: Model) -> str:
+    """Return the name of a model for a title, which is never a path.
+
+    For a config from a file or an object, it is the name that the config states, if that is not a
+    path, and otherwise its family.
+    """
+    if model.origin in ("catalogue", "defaults"):
+        return model.where
+    address = re.match(r"hf://([^/]+/[^/@]+)", model.where)
+    if address:
+        return address[1]
+    stated = model.config.get("_name_or_path")
+    if isinstance(stated, str) and re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", stated):
+        return stated
+    return model.blueprint.family
 
 
 def _is_changed(path: str, fields: Iterable[str]) -> bool:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, names_in, parse, source, substitute
+from weighbridge.answers.notation import tidied
+from weighbridge.blueprint.paths import above
 from weighbridge.blueprint.roles import component_of
 from weighbridge.ledger.symbols import letters_of, size_symbols
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
+    from weighbridge.blueprint.schema import Blueprint
     from weighbridge.ledger.ledger import Ledger
     from weighbridge.ledger.rows import Entry
 
@@ -26,8 +29,13 @@ if TYPE_CHECKING:
 class Narrator:
     """Fills in the sentences about a model: letters, their values, shapes of tensors."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger, self.blueprint = ledger, ledger.blueprint
+    def __init__(self, ledger: Ledger, config: Mapping[str, Any] | None = None) -> None:
+        self.ledger = ledger
+        self.blueprint: Blueprint = ledger.blueprint
+        self.config = config or {}
+        self.modules = self.blueprint.modules(ledger.class_name)
+        self.written = set[str]()
+        """The sentences for the first place only that have been written."""
         self.letters = letters_of(self.blueprint)
         sizes = {
             name: value for name, value in ledger.fields.items() if type(value) in (int, float)
@@ -36,6 +44,15 @@ class Narrator:
             **sizes,
             **{letter: sizes[name] for name, letter in self.letters.items() if name in sizes},
         }
+        known = self.letters.keys() | self.blueprint.sizes
+        self.fields_by_letter = {
+            self.letters.get(name, name): name for name in sizes if name in known
+        }
+        """The field of each letter, or of its own name if it has no letter."""
+        self.outside = [self.letters.get(name, name) for name in sorted(self.blueprint.repeats)]
+        """The letters that formulas are factored by: the numbers of layers."""
+        self.taken = frozenset(self.blueprint.repeat)
+        """The letters of indices."""
 
     def narrate(
         self,
@@ -52,11 +69,17 @@ class Narrator:
 
         - ``has``, ``lacks``: tensors that must exist, or must not, in the notation of `picked`;
         - ``same``: roles with one shape; ``is``: the shape of a role, in letters;
-        - ``kernels``: roles whose weights are the kernels of convolutions;
+        - ``several``: roles, one of which has several weights; ``single``: roles with one weight;
+        - ``kernels``: roles whose weights are the kernels of convolutions; ``kind``: a part of the
+          class name of modules that hold a role's tensors;
+        - ``knows``: config fields, one of which the family has; ``inert``: fields that change no
+          shape; ``unset``: fields, or fields with a
+          value, that the config does not state, or states as false;
         - ``where``: an inequality of letters;
         - ``tied``: some tensors are tied, or ``"all"``; ``active``: some experts are not active;
-        - ``else``: none of the sentences just before was true; ``unless``: the sentence with this
-          ``name`` was not true.
+        - ``else``: none of the sentences just before was true; ``unless``: no sentence with one of
+          these ``name``s was true;
+        - ``once``: only the first place in the article has it.
 
         A sentence with a size, or with the single shape of a role, that the model lacks is left
         out.
@@ -64,24 +87,22 @@ class Narrator:
         is_written, names = False, set[str]()
         for sentence in sentences:
             is_written = is_written and bool(sentence.get("else"))
-            if is_written or sentence.get("unless") in names:
+            is_repeated = "once" in sentence and sentence["text"] in self.written
+            if is_written or is_repeated or not names.isdisjoint(sentence.get("unless", ())):
                 continue
-            text = self.filled(sentence, own, around, figures)
+            text = None
+            if self.is_true(sentence, own, around):
+                text = self.filled(sentence, own, figures)
             if text is not None:
                 is_written = True
+                self.written.add(sentence["text"])
                 names.add(sentence.get("name", ""))
                 yield text
 
     def filled(
-        self,
-        sentence: Sentence,
-        own: Sequence[Entry],
-        around: Sequence[Entry],
-        figures: Mapping[str, str],
+        self, sentence: Sentence, own: Sequence[Entry], figures: Mapping[str, str]
     ) -> str | None:
-        """Return a sentence with values in its braces; None if it is not true here."""
-        if not self.is_true(sentence, own, around):
-            return None
+        """Return a sentence with values in its braces; None if the model lacks one of them."""
         try:
             text: str = sentence["text"].format(shape=_Shapes(self, own), **figures)
         except KeyError:
@@ -108,6 +129,27 @@ class Narrator:
             any(entry.template.active for entry in entries)
             and self.ledger.active < self.ledger.parameters
         )
+
+    def is_kind(self, role: str, kind: str, entries: Sequence[Entry]) -> bool:
+        """Whether the tensors with a role are in modules whose class name contains a text."""
+        of_role = [entry for entry in entries if picked(entry, role)]
+        return bool(of_role) and all(
+            any(kind in self.modules.get(path, "") for path in above(entry.template.name))
+            for entry in of_role
+        )
+
+    def knows(self, field: str) -> bool:
+        """Whether the family has a config field, at the top level or in a sub-config."""
+        known = (*self.blueprint.inert, *self.blueprint.fields)
+        return any(name.rpartition(".")[2] == field for name in known)
+
+    def states(self, statement: str) -> bool:
+        """Whether the config gives a field a value, as in ``field=value``, or one that is true."""
+        field, equals, value = statement.partition("=")
+        stated = [self.config[name] for name in self.config if name.rpartition(".")[2] == field]
+        if equals:
+            return value in stated
+        return any(stated)
 
     def holds(self, condition: str) -> bool:
         """Whether an inequality of letters holds; false if the model lacks one of them."""
@@ -148,8 +190,15 @@ class Narrator:
         return dims
 
     def renamed(self, tree: Tree) -> Tree:
-        """Return a tree with letters instead of fields."""
-        return substitute(tree, lambda field: ("name", self.letters.get(field, field)))
+        """Return a tree with letters instead of fields, in which exact divisions cancel."""
+        renamed = substitute(tree, lambda field: ("name", self.letters.get(field, field)))
+        if "//" in source(renamed):
+            return self.tidied(renamed)
+        return renamed
+
+    def tidied(self, tree: Tree) -> Tree:
+        """Return an expression in letters, simplified for the values of this config."""
+        return tidied(tree, self.values, self.outside, tuple(self.letters.values()))
 
 
 def _in_brackets(dim: str) -> str:
@@ -169,6 +218,11 @@ class _About(NamedTuple):
     def has(self, selector: str) -> bool:
         return any(picked(entry, selector) for entry in self.around)
 
+    def weights(self, role: str) -> int:
+        """Return the number of weights with a role, each counted once for all layers."""
+        names = {entry.template.name for entry in self.around if picked(entry, role)}
+        return sum(not name.endswith("bias") for name in names)
+
     def is_kernel(self, role: str) -> bool:
         return any(len(entry.shape) > _MATRIX for entry in self.own if picked(entry, role))
 
@@ -182,7 +236,15 @@ _CONDITIONS: dict[str, Callable[[_About, Any], bool]] = {
     "is": lambda about, shapes: all(
         about.narrator.shape_of(role, about.around) == shapes[role] for role in shapes
     ),
+    "several": lambda about, roles: any(about.weights(role) > 1 for role in roles),
+    "single": lambda about, roles: all(about.weights(role) == 1 for role in roles),
     "kernels": lambda about, roles: all(map(about.is_kernel, roles)),
+    "kind": lambda about, kinds: all(
+        about.narrator.is_kind(role, kind, about.around) for role, kind in kinds.items()
+    ),
+    "knows": lambda about, fields: any(map(about.narrator.knows, fields)),
+    "inert": lambda about, fields: about.narrator.blueprint.inert.issuperset(fields),
+    "unset": lambda about, statements: not any(map(about.narrator.states, statements)),
     "where": lambda about, condition: about.narrator.holds(condition),
     "tied": lambda about, which: _TIED.get(which, any)(entry.tied for entry in about.own),
     "active": lambda about, wanted: about.narrator.some_are_active(about.own) == wanted,

@@ -12,6 +12,7 @@ from weighbridge.cli.options import (
     Option,
     asked_of_model,
 )
+from weighbridge.errors import UsageError
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,13 +39,46 @@ def _weigh(options: argparse.Namespace) -> Weighing:
 def _explain_options() -> Iterable[Addable]:
     from weighbridge.render.document import FORMATS
 
-    return (*OF_A_MODEL, FORMAT.but(choices=tuple(FORMATS)))
+    return (
+        *OF_A_MODEL,
+        FORMAT.but(choices=tuple(FORMATS)),
+        Option("--title", metavar="TEXT", help="the title of the article"),
+        Option(
+            "--letters",
+            metavar="H=h,V=v",
+            default="",
+            help="other letters for sizes: ours, or config fields, and yours",
+        ),
+        Option(
+            "--assume",
+            metavar="EQUATION",
+            action="append",
+            default=[],
+            help='simplify the formulas, for example by "F = 4H"; the config must agree',
+        ),
+    )
 
 
 def _explain(options: argparse.Namespace) -> Answer:
-    from weighbridge.answers.explain import Article
+    from weighbridge.answers.explain import Article, ArticleStyle
 
-    return Article(_weigh(options), options.lang)
+    style = ArticleStyle(options.title, _letters(options.letters), options.assume)
+    return Article(_weigh(options), options.lang, style)
+
+
+def _letters(text: str) -> dict[str, str]:
+    """Return the author's letters by ours, from ``H=h,V=v``."""
+    letters: dict[str, str] = {}
+    for pair in filter(None, text.split(",")):
+        ours, equals, theirs = map(str.strip, pair.partition("="))
+        if not equals or not ours or ours in letters:
+            raise UsageError(
+                "--letters takes each size once, as OURS=YOURS",
+                values={"found": pair},
+                hint="for example --letters H=h,V=v",
+            )
+        letters[ours] = theirs
+    return letters
 
 
 def _formula_options() -> Iterable[Addable]:

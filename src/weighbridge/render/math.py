@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import units
 from weighbridge.algebra.codegen import meaning_in
-from weighbridge.algebra.expr import show, source
+from weighbridge.algebra.expr import PRECEDENCE, Shown, bracketed, show, source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,14 +73,18 @@ def _html_text(plain: str) -> str:
     return plain.translate({ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"})
 
 
-UNICODE = Style(meaning_in("text"), _unicode_name, str)
+def _root(operand: Shown) -> Shown:
+    return Shown(f"√{bracketed(operand, PRECEDENCE['[]'])}")
+
+
+UNICODE = Style({**meaning_in("text"), "sqrt": _root}, _unicode_name, str)
 LATEX = Style(
     meaning_in("latex"),
     _latex_name,
     lambda number: number.replace(",", "{,}"),
     lambda text: rf"\text{{\texttt{{{escape_latex(text)}}}}}",
 )
-HTML = Style(meaning_in("html"), _html_name, str, _html_text)
+HTML = Style({**meaning_in("html"), "sqrt": _root}, _html_name, str, _html_text)
 
 
 def with_names(tree: Tree, style: Style) -> str:
