@@ -28,7 +28,7 @@ from weighbridge.render.table import width
 
 CLASSES = load("bert").class_names
 LANGUAGES = ("en", "zh")
-FORMATS = ("text", "markdown", "latex", "html")
+FORMATS = ("text", "markdown", "zhihu", "latex", "html")
 
 
 def explain(*question, form="text", evidence=False, **more):
@@ -164,6 +164,29 @@ def test_the_markdown_is_tables_mathematics_and_prose_and_nothing_left_over(name
             assert "\\" not in plain
 
 
+@pytest.mark.parametrize("name", ["bert-base-chinese", "gpt2", "Mixtral-8x7B-v0.1"])
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_mathematics_for_zhihu_is_between_dollars(name, lang):
+    article = explaining.explain(name, lang=lang)
+    text = re.sub(r"```python.*?```", "", article.markdown(site="zhihu"), flags=re.DOTALL)
+    assert "```" not in text
+    blocks = re.findall(r"^\$\$\n(.*?)\n\$\$$", text, re.MULTILINE | re.DOTALL)
+    fences = MarkdownIt("commonmark").parse(article.markdown())
+    assert blocks == [token.content.strip() for token in fences if token.info == "math"]
+    prose = re.sub(r"\$\$.*?\$\$|`[^`]*`", "", text, flags=re.DOTALL)
+    pieces = re.split(r"\$(?=\S)([^$]*\S)\$(?!\d)", prose)
+    assert len(pieces) > 40
+    for plain_text, mathematics in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
+        assert "$" not in plain_text
+        assert not re.search(r"\\[a-zA-Z,]", plain_text), plain_text
+        assert "\n" not in mathematics
+
+
+def test_an_unknown_site_is_one_clear_error():
+    with pytest.raises(UsageError, match="unknown site"):
+        explaining.explain("bert").markdown(site="medium")
+
+
 class Balance(HTMLParser):
     def __init__(self):
         super().__init__()
@@ -171,7 +194,7 @@ class Balance(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.outside += [value for name, value in attrs if name in ("src", "href")]
-        if tag not in ("meta", "br"):
+        if tag not in ("meta", "br", "wbr"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
@@ -189,11 +212,55 @@ def test_the_html_is_balanced_and_stands_alone(lang):
     assert "://" not in page.replace("&#x27;", "")
 
 
+def test_a_phone_shows_the_counts():
+    """On a narrow page, names and shapes wrap; the numbers on the right do not."""
+    page = explain("bert-base-chinese", form="html")
+    narrow = page.partition("@media (max-width: 40rem)")[2].partition("</style>")[0]
+    assert "overflow-wrap: anywhere" in narrow
+    assert re.search(r'td\[style\*="right"\] \{[^}]*white-space: nowrap', narrow)
+    assert '<td style="text-align:right">589,824</td>' in page
+    assert "<code>encoder.<wbr>layer.{i}.<wbr>attention.<wbr>self.<wbr>query.<wbr>weight" in page
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("name", ["google/gemma-2b", "t5-small", "facebook/opt-125m"])
+def test_nothing_is_derived_from_zero(name, lang):
+    """A part whose tensors are all shared has no formula, and adds nothing to the total."""
+    text = explain(name, lang=lang)
+    assert not re.search(r"^ *(= )?0$", text, re.MULTILINE)
+    assert "+ 0" not in text
+
+
+def test_a_path_is_not_a_title(tmp_path, monkeypatch):
+    config = {"model_type": "bert", "_name_or_path": "/home/me/bert"}
+    for name, expected in (("", "bert"), ("org/my-bert", "org/my-bert"), ("../bert", "bert")):
+        config["_name_or_path"] = name or config["_name_or_path"]
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        for described in (str(tmp_path), str(tmp_path / "config.json"), config):
+            title = explain(described).splitlines()[0]
+            assert title == f"How the 109,482,240 parameters of {expected} are counted"
+    assert explain("bert", title="Weighing *BERT*").splitlines()[:2] == [
+        "Weighing *BERT*",
+        "=" * 15,
+    ]
+
+
+def test_the_count_that_people_mean_has_the_other_beside_it():
+    llama = explain("Llama-2-7b")
+    assert "LlamaForCausalLM has" in llama
+    assert "The base class, LlamaModel, has 6,607,343,616." in " ".join(llama.split())
+    family = " ".join(explain("llama").split())
+    assert "With a head that generates text, it is LlamaForCausalLM (6,738,415,616)." in family
+    bert = " ".join(explain("bert-base-chinese").split())
+    assert "The class that the config names, BertForMaskedLM, has 102,290,312." in bert
+    assert "BertLMHeadModel (" not in bert, "it lacks the pooler"
+
+
 def shown(form, text):
     """Return a text as readers see it, on one line."""
     if form == "html":
         text = html.unescape(re.sub("<[^>]*>", "", text))
-    elif form == "markdown":
+    elif form in ("markdown", "zhihu"):
         inline = [token for token in MarkdownIt("commonmark").parse(text) if token.type == "inline"]
         text = " ".join(child.content for token in inline for child in token.children)
     return " ".join(text.split())

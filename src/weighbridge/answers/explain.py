@@ -13,7 +13,7 @@ from weighbridge.answers.notation import Notation, names_shown
 from weighbridge.answers.sentences import Narrator, marked_shape, picked
 from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.blueprint.roles import component_of
-from weighbridge.errors import ModelError
+from weighbridge.errors import ModelError, UsageError
 from weighbridge.ledger.ledger import bind
 from weighbridge.ledger.places import ONE
 from weighbridge.ledger.rows import RowGroup
@@ -30,6 +30,7 @@ from weighbridge.render.document import (
     Heading,
     Paragraph,
     plain,
+    write,
 )
 from weighbridge.render.table import Table
 from weighbridge.render.words import label, words
@@ -100,10 +101,7 @@ class ArticleStyle(NamedTuple):
 
 
 class Article(Answer):
-    """What `explain` returns: the derivation of a weighing's count.
-
-    ``markdown()`` writes mathematics that Git forges render.
-    """
+    """What `explain` returns: the derivation of a weighing's count."""
 
     def __init__(
         self, weighing: Weighing, lang: str | None = None, style: ArticleStyle | None = None
@@ -122,10 +120,29 @@ class Article(Answer):
         """Return the facts of the article, ready for JSON."""
         return self.weighing.to_dict()
 
+    def markdown(self, lang: str | None = None, *, site: str = "github", **choices: Any) -> str:
+        """Write it in Markdown, with mathematics as a site renders it.
+
+        Args:
+            lang: as for `text`.
+            site: ``"github"`` for Git forges, or ``"zhihu"`` for Zhihu, CSDN and Typora.
+            choices: as for `text`.
+
+        Raises:
+            UsageError: the language or the site is unknown.
+        """
+        if site not in _FORMATS_BY_SITE:
+            hint = f"use one of {', '.join(_FORMATS_BY_SITE)}"
+            raise UsageError("unknown site", values={"site": site}, hint=hint)
+        return write(self._in_language(lang, choices), _FORMATS_BY_SITE[site])
+
     def document(self, lang: str = "en", *, evidence: bool = False) -> Document:
         """Return the article; ``evidence`` adds all sources of the numbers."""
         words(lang)
         return _Writer(self.weighing, lang, self.style).document(evidence=evidence)
+
+
+_FORMATS_BY_SITE = {"github": "markdown", "zhihu": "zhihu"}
 
 
 class _Writer:

@@ -41,13 +41,17 @@ def _explain_options() -> Iterable[Addable]:
 
     return (
         *OF_A_MODEL,
-        FORMAT.but(choices=tuple(FORMATS)),
+        FORMAT.but(
+            choices=tuple(FORMATS),
+            help="the format of the article: markdown is for GitHub and other forges, zhihu is "
+            "Markdown with $…$ for Zhihu, CSDN and Typora",
+        ),
         Option("--title", metavar="TEXT", help="the title of the article"),
         Option(
             "--letters",
-            metavar="H=h,V=v",
+            metavar="LETTERS",
             default="",
-            help="other letters for sizes: ours, or config fields, and yours",
+            help="other letters for sizes, as in H=h,V=v: ours, or config fields, and yours",
         ),
         Option(
             "--assume",

@@ -221,6 +221,7 @@ def plain(outside: str) -> str:
 FORMATS = {
     "text": ("terminal", "as_text"),
     "markdown": ("markdown", "as_markdown"),
+    "zhihu": ("markdown", "as_markdown_with_dollars"),
     "latex": ("latex", "as_latex"),
     "html": ("html", "as_page"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,13 @@ table {{ border-collapse: collapse; font-size: .92em; }}
 th, td {{ padding: .25rem .8rem .25rem 0; text-align: left;\
  border-bottom: 1px solid color-mix(in srgb,
   currentColor 18%, transparent); white-space: nowrap; }}
+@media (max-width: 40rem) {{
+  table {{ width: 100%; }}
+  th, td {{ white-space: normal; overflow-wrap: anywhere; padding-right: .5rem; }}
+  th {{ overflow-wrap: normal; }}
+  th[style*="right"], td[style*="right"] {{ white-space: nowrap; overflow-wrap: normal;
+    padding-right: 0; }}
+}}
 </style>
 </head>
 <body>
@@ -99,11 +107,17 @@ def _html_blocks(blocks: Iterable[Block], prose: Prose) -> Iterator[str]:
         yield _BLOCKS.get(kind, _as_in_terminal)(block, prose)
 
 
+def _breakable_code(plain: str) -> str:
+    """Write code that a narrow page may break after dots and underscores."""
+    pieces = re.split(r"(?<=[._])(?=\w{3})", plain)
+    return f"<code>{'<wbr>'.join(map(escape, pieces))}</code>"
+
+
 _MARKS = Marks(
     style=math.HTML,
     escape=escape,
     strong="<strong>{}</strong>",
-    code=lambda plain: f"<code>{escape(plain)}</code>",
+    code=_breakable_code,
     math="{}",
 )
 

@@ -1,4 +1,8 @@
-"""Documents in Markdown, with the mathematics that GitHub, GitLab and Gitea render."""
+"""Documents in Markdown, with mathematics as a site renders it.
+
+GitHub, GitLab and Gitea render `` $`…`$ `` and blocks of ``math``, which need no spaces beside
+Chinese characters. Zhihu, CSDN and Typora render ``$…$``, and ``$$`` on lines of their own.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +33,27 @@ if TYPE_CHECKING:
 
 
 def as_markdown(document: Document) -> str:
-    """Write a document in Markdown."""
+    """Write a document in Markdown for a Git forge."""
     prose = Prose(_MARKS, document.values)
-    return "\n\n".join(_markdown_blocks(document.blocks, prose))
+    return "\n\n".join(_markdown_blocks(document.blocks, prose, _FENCED))
 
 
-def _markdown_blocks(blocks: Iterable[Block], prose: Prose) -> Iterator[str]:
+def as_markdown_with_dollars(document: Document) -> str:
+    """Write a document in Markdown for Zhihu, CSDN and Typora."""
+    prose = Prose(_MARKS._replace(math="${}$"), document.values)
+    return "\n\n".join(_markdown_blocks(document.blocks, prose, "$$\n{}\n$$"))
+
+
+_FENCED = "```math\n{}\n```"
+
+
+def _markdown_blocks(blocks: Iterable[Block], prose: Prose, equation: str) -> Iterator[str]:
     for block in flat(blocks):
         kind: type = type(block)
-        yield _BLOCKS.get(kind, _as_in_terminal)(block, prose)
+        if isinstance(block, Chain):
+            yield equation.format(_chain(block, prose))
+        else:
+            yield _BLOCKS.get(kind, _as_in_terminal)(block, prose)
 
 
 def escape(plain: str) -> str:
@@ -77,7 +93,7 @@ def _bullets(block: Bullets, prose: Prose) -> str:
 
 def _chain(block: Chain, prose: Prose) -> str:
     lines = " \\\\\n".join(chain_lines(block, prose))
-    return f"```math\n\\begin{{gathered}}\n{lines}\n\\end{{gathered}}\n```"
+    return f"\\begin{{gathered}}\n{lines}\n\\end{{gathered}}"
 
 
 def _as_in_terminal(block: Any, _: Prose) -> str:
@@ -91,7 +107,6 @@ _BLOCKS: dict[type, Callable[[Any, Prose], str]] = {
     Heading: lambda block, prose: "#" * block.level + " " + prose.write(block.prose),
     Paragraph: lambda block, prose: prose.write(block.prose),
     Bullets: _bullets,
-    Chain: _chain,
     Code: lambda block, _: f"```python\n{block.source}\n```",
     Grid: lambda block, prose: markdown_table(prose.table(block.table)),
 }
