@@ -17,7 +17,7 @@ from bisect import bisect_left
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from weighbridge.articles.katex import LONGEST_FORMULA_COPIED, LatexText, compared_sign
+from weighbridge.articles.katex import LONGEST_FORMULA_COPIED, LatexText, ShownText, compared_sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _MOST_STEPS = 20_000
 """The bound of a search for sources in one line, a fifth of a second. Articles take up to 1,000."""
 _MOST_PERIODS = 50  # lengths of a repeated text that are tried at a position; formulas need 20
-_SHORTEST_WITHOUT_TAIL = 3  # characters of the text before a source that no text follows
 _SHORTEST_EQUATION = 5  # characters of an equation that is there twice, such as H=768
 
 
@@ -194,55 +193,55 @@ def _stretches_around(
     text, middle = compared.text, compared.position(mark)
     first = max(compared.position(earliest), middle - LONGEST_FORMULA_COPIED)
     before = text[first:middle]
-    for source_end_column, shown in latex.formulas(mark):
+    for column, shown in latex.formulas(mark):
         forms = sorted({form for form in shown if form in before})
         if not forms:
             return
-        source_end = compared.position(source_end_column)
-        for form in forms:
-            for prefix in _prefixes(before, form, latex):
-                start = middle - 2 * len(prefix) - len(form)
-                end = source_end
-                for tail in shown:
-                    if text.startswith(prefix + tail, source_end):
-                        end = source_end + len(prefix + tail)
-                if end == source_end and text.endswith(prefix + form, first, start):
-                    start -= len(prefix + form)  # MathJax has both texts before the source
-                yield _Stretch(start, middle - len(prefix), source_end, end)
+        source_end = compared.position(column)
+        for prefix, form in _readings(before, forms, latex):
+            source_start = middle - len(prefix)
+            start = source_start - len(prefix + form)
+            end = _end_of_tail(text, source_end, prefix, shown)
+            if end == source_end and text.endswith(prefix + form, first, start):
+                start -= len(prefix + form)  # MathJax has both texts before the source
+            yield _Stretch(start, source_start, source_end, end)
 
 
-def _prefixes(before: str, form: str, latex: LatexText) -> Iterator[str]:
-    """Yield each P for which a text ends with P + form + P."""
-    end = len(before)
-    while (start := before.rfind(form, 0, end)) >= 0 and latex.steps_left > 0:
-        latex.steps_left -= 1
-        prefix = before[start + len(form) :]
-        if before.endswith(prefix, 0, start):
-            yield prefix
-        end = start + len(form) - 1
+def _readings(before: str, forms: list[str], latex: LatexText) -> Iterator[tuple[str, str]]:
+    """Yield each P and R for which a text ends with P R P and R is one of the forms."""
+    for form in forms:
+        end = len(before)
+        while (start := before.rfind(form, 0, end)) >= 0 and latex.steps_left > 0:
+            latex.steps_left -= 1
+            prefix = before[start + len(form) :]
+            if before.endswith(prefix, 0, start):
+                yield prefix, form
+            end = start + len(form) - 1
+
+
+def _end_of_tail(text: str, position: int, prefix: str, shown: ShownText) -> int:
+    """Return where the text of a formula ends that begins at a position, or the position."""
+    for form in shown:
+        if text.startswith(prefix + form, position):
+            return position + len(prefix + form)
+    return position
 
 
 def _is_plausible(compared: _ComparedText, stretch: _Stretch, *, page: bool) -> bool:
     """Return whether a stretch is a copy, and not a text that happens to read as one."""
-    line, columns = compared.line, compared.columns
-    start, source_start = columns[stretch.start], columns[stretch.source_start]
-    source_end, end = (
-        compared.column_behind(stretch.source_end),
-        compared.column_behind(stretch.end),
-    )
+    line = compared.line
     shown = compared.text[stretch.start : stretch.source_start]
-    if "$" in line[start:end] or shown[-1] in _OPERATORS:
+    if shown[-1] in _OPERATORS:
         return False  # in 768×768 \times 12, nothing ends at the sign
+    start, source_start = compared.columns[stretch.start], compared.columns[stretch.source_start]
+    source_end, end = map(compared.column_behind, (stretch.source_end, stretch.end))
     has_command = bool(_COMMAND.search(line[source_start:source_end]))
-    if stretch.has_tail and has_command:
-        return True
-    if stretch.has_tail:
+    if not has_command:
         is_whole = not _is_inside_word(line, start) and not _is_inside_word(line, end)
-        return page and is_whole and bool(_FORMULA.fullmatch(shown))
+        return page and stretch.has_tail and is_whole and bool(_FORMULA.fullmatch(shown))
     touching = line[max(0, start - 1) : start] + line[source_end : source_end + 1]
-    is_long = len(shown) >= _SHORTEST_WITHOUT_TAIL
     is_whole = shown[0] not in _OPERATORS and not _FORMULA_SIGN.search(touching)
-    return has_command and is_whole and is_long
+    return stretch.has_tail or is_whole
 
 
 _OPERATORS = frozenset("×·*+-/÷")

@@ -47,7 +47,7 @@ def compared_sign(character: str) -> str:
     return kept
 
 
-class Shown(NamedTuple):
+class ShownText(NamedTuple):
     """The text that KaTeX shows for some LaTeX: hidden, in a line, and in a displayed formula.
 
     Where signs stand above each other, the orders differ: in the hidden MathML the upper part of a
@@ -58,21 +58,21 @@ class Shown(NamedTuple):
     inline: str
     displayed: str
 
-    def then(self, after: Shown) -> Shown:
+    def then(self, after: ShownText) -> ShownText:
         """Return the text of two pieces, one after the other."""
-        return Shown(
+        return ShownText(
             self.hidden + after.hidden,
             self.inline + after.inline,
             self.displayed + after.displayed,
         )
 
 
-_NOTHING = Shown("", "", "")
+_NOTHING = ShownText("", "", "")
 
 
-def _same(text: str) -> Shown:
+def _same(text: str) -> ShownText:
     compared = "".join(map(compared_sign, text))
-    return Shown(compared, compared, compared)
+    return ShownText(compared, compared, compared)
 
 
 class _Unreadable(Exception):  # noqa: N818  # it is caught here, and never an error of the user
@@ -89,7 +89,7 @@ class LatexText:
         self.text = text
         self.steps_left = steps
 
-    def formulas(self, start: int) -> Iterator[tuple[int, Shown]]:
+    def formulas(self, start: int) -> Iterator[tuple[int, ShownText]]:
         """Yield each column where a formula from `start` on may end, and what it shows."""
         column, shown = start, _NOTHING
         try:
@@ -102,7 +102,7 @@ class LatexText:
         except _Unreadable:
             return
 
-    def _piece(self, column: int, depth: int) -> tuple[int, Shown]:
+    def _piece(self, column: int, depth: int) -> tuple[int, ShownText]:
         """Read one sign, group, command or pair of scripts; return the column behind it."""
         self.steps_left -= 1
         if self.steps_left < 0 or depth > _MOST_DEPTH or column >= len(self.text):
@@ -119,7 +119,7 @@ class LatexText:
             return column, below.then(above)
         return column + 1, _same(character)
 
-    def _group(self, column: int, depth: int) -> tuple[int, Shown]:
+    def _group(self, column: int, depth: int) -> tuple[int, ShownText]:
         """Read a group in braces."""
         column, shown = column + 1, _NOTHING
         while self.text[column : column + 1] != "}":
@@ -127,13 +127,13 @@ class LatexText:
             shown = shown.then(piece)
         return column + 1, shown
 
-    def _argument(self, column: int, depth: int) -> tuple[int, Shown]:
+    def _argument(self, column: int, depth: int) -> tuple[int, ShownText]:
         """Read a group, a command, or the next sign."""
         while self.text[column : column + 1].isspace():
             column += 1
         return self._piece(column, depth + 1)
 
-    def _scripts(self, column: int, depth: int) -> tuple[int, Shown, Shown]:
+    def _scripts(self, column: int, depth: int) -> tuple[int, ShownText, ShownText]:
         """Read indices, exponents and primes in any order; return what is below and above."""
         below, above, primes = _NOTHING, _NOTHING, _NOTHING
         while (mark := self.text[column : column + 1]) and mark in "'^_":
@@ -145,7 +145,7 @@ class LatexText:
                 column, above = self._argument(column + 1, depth)
         return column, below, primes.then(above)
 
-    def _command(self, column: int, depth: int) -> tuple[int, Shown]:
+    def _command(self, column: int, depth: int) -> tuple[int, ShownText]:
         """Read a command with its arguments."""
         matched = _COMMAND_NAME.match(self.text, column)
         if not matched:
@@ -166,13 +166,13 @@ class LatexText:
             return column, shown.then(_same(table["accents"][name]))
         return self._layout(name, column, depth)
 
-    def _layout(self, name: str, column: int, depth: int) -> tuple[int, Shown]:
+    def _layout(self, name: str, column: int, depth: int) -> tuple[int, ShownText]:
         """Read the argument of a command that has no text of its own."""
         commands = _katex()["commands"]
         if name in commands["braces"]:
             column, shown = self._argument(column, depth)
             column, (hidden, _, displayed) = self._with_limits(column, shown, depth)
-            return column, Shown(hidden, displayed, displayed)
+            return column, ShownText(hidden, displayed, displayed)
         if name in commands["hidden"]:
             column, _ = self._argument(column, depth)
             return column, _NOTHING
@@ -183,20 +183,20 @@ class LatexText:
         is_absent_bracket = name in {"left", "right"} and self.text[column : column + 1] == "."
         return column + is_absent_bracket, _NOTHING
 
-    def _with_limits(self, column: int, base: Shown, depth: int) -> tuple[int, Shown]:
+    def _with_limits(self, column: int, base: ShownText, depth: int) -> tuple[int, ShownText]:
         column, below, above = self._scripts(column, depth)
         hidden, inline, _ = base.then(below).then(above)
         _, _, displayed = below.then(base).then(above)
-        return column, Shown(hidden, inline, displayed)
+        return column, ShownText(hidden, inline, displayed)
 
-    def _pair(self, column: int, brackets: list[str], depth: int) -> tuple[int, Shown]:
+    def _pair(self, column: int, brackets: list[str], depth: int) -> tuple[int, ShownText]:
         """Read a fraction, which is set as in a line even in a displayed formula."""
         column, upper = self._argument(column, depth)
         column, lower = self._argument(column, depth)
         before, behind = brackets
         hidden = f"{before}{upper.hidden}{lower.hidden}{behind}"
         visible = f"{before}{lower.inline}{upper.inline}{behind}"
-        return column, Shown(hidden, visible, visible)
+        return column, ShownText(hidden, visible, visible)
 
 
 def _katex() -> dict[str, Any]:
