@@ -121,6 +121,8 @@ NO_COPY = [
     "x == 1 and y == 1",
     "\\frac{1}{2}\\frac{1}{2}\\frac{1}{2}",
     "2*2*2*2*2*2=64",
+    "x, {}, {}, {}, {}",
+    "`\\underbrace`, `\\sqrt` and a\\text a",
 ]
 ONLY_ON_NO_PAGE = {"768768768"}
 

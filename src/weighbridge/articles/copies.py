@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _MOST_STEPS = 20_000
 """The bound of a search for sources in one line, a fifth of a second. Articles take up to 1,000."""
-_MOST_PERIODS = 50  # lengths of a repeated text that are tried at a position; formulas need 20
+_MOST_PERIODS = 30  # lengths of a repeated text that are tried at a position; formulas need 10
+_SHORTEST_WITHOUT_TAIL = 3  # characters of the text before a source that no text follows
 _SHORTEST_EQUATION = 5  # characters of an equation that is there twice, such as H=768
 
 
@@ -236,12 +237,15 @@ def _is_plausible(compared: _ComparedText, stretch: _Stretch, *, page: bool) -> 
     start, source_start = compared.columns[stretch.start], compared.columns[stretch.source_start]
     source_end, end = map(compared.column_behind, (stretch.source_end, stretch.end))
     has_command = bool(_COMMAND.search(line[source_start:source_end]))
-    if not has_command:
-        is_whole = not _is_inside_word(line, start) and not _is_inside_word(line, end)
-        return page and stretch.has_tail and is_whole and bool(_FORMULA.fullmatch(shown))
+    if stretch.has_tail and has_command:
+        return True
+    if not _FORMULA.fullmatch(shown):
+        return False
+    if stretch.has_tail:
+        return page and not _is_inside_word(line, start) and not _is_inside_word(line, end)
     touching = line[max(0, start - 1) : start] + line[source_end : source_end + 1]
-    is_whole = shown[0] not in _OPERATORS and not _FORMULA_SIGN.search(touching)
-    return stretch.has_tail or is_whole
+    is_whole = len(shown) >= _SHORTEST_WITHOUT_TAIL and not _FORMULA_SIGN.search(touching)
+    return has_command and is_whole
 
 
 _OPERATORS = frozenset("×·*+-/÷")
