@@ -127,9 +127,15 @@ def test_assumptions_that_cannot_be_used_are_one_clear_error(assume, message: st
 def test_divisions_cancel_only_if_they_leave_no_rest() -> None:
     tree = parse("3 * A * (H // A) * H + (I // p) ** 2 + 4 * (H // 4)")
     values = {"H": 12, "A": 3, "I": 7, "p": 2}
-    assert source(tidied(tree, values, [], [])) == "3 * H ** 2 + (I // p) ** 2 + H"
-    assert "H // A" in source(tidied(tree, {**values, "A": 5}, [], []))
-    assert source(tidied(parse("a // b * b"), {}, [], [])) == "a // b * b"
+    assert source(tidied(tree, values, [], [])) == "3 * H ** 2 + floor(I / p) ** 2 + H"
+    assert "(I // p) ** 2" in source(tidied(tree, {**values, "I": 8}, [], []))
+    assert "A * H * floor(H / A)" in source(tidied(tree, {**values, "A": 5}, [], []))
+    assert source(tidied(parse("a // b * b"), {}, [], [])) == "floor(a / b) * b"
+
+
+def test_a_head_size_that_is_rounded_is_shown_so() -> None:
+    text = on_one_line(explain("glm4v_moe"))
+    assert "A·⌊H_t/A⌋ × H_t" in text
 
 
 def test_a_family_has_one_formula_however_its_code_divides() -> None:

@@ -327,7 +327,19 @@ def test_one_of_several_exclusive_sentences_is_written() -> None:
     assert list(narrator.narrate(sentences, entries, entries)) == ["b", "e $inner$"]
 
 
-ROLES = ("has", "lacks", "same", "is", "kernels", "kind", "several", "single", "of", "absent")
+ROLES = (
+    "has",
+    "lacks",
+    "same",
+    "is",
+    "kernels",
+    "kind",
+    "several",
+    "single",
+    "transposed",
+    "of",
+    "absent",
+)
 """The conditions that name roles."""
 
 
@@ -351,6 +363,7 @@ def test_the_conditions_of_sentences_exist() -> None:
         "unset",
         "several",
         "single",
+        "transposed",
         "once",
         "where",
         "tied",

@@ -371,12 +371,11 @@ class _Writer:
         formula, value = self.formula(lines), sum(line.parameters for line in lines)
         parts = []
         if len(formula) <= _LONGEST_FORMULA:
-            parts = [formula]
-        tree = parse(formula)
-        if tree[0] == "value":
-            parts = []
-        elif parts and _is_arithmetic(tree) and tree[0] != "name":
-            parts.append(f"#{formula}")
+            tree = parse(formula)
+            if tree[0] != "value":
+                parts = [formula]
+            if tree[0] not in ("name", "value") and _is_arithmetic(tree):
+                parts.append(f"#{formula}")
         indices = {entry.indices for entry in _entries(lines)}
         if (
             len(indices) == 1
@@ -555,10 +554,11 @@ _LONGEST_IN_TEXT = 160
 
 def _equation(formula: str, value: int) -> str:
     """Return a formula with its value, or only the value if the formula explains nothing."""
-    tree = parse(formula)
-    if len(formula) > _LONGEST_IN_TEXT or tree[0] == "value" or not _is_arithmetic(tree):
-        return f"$={value}$"
-    return f"${formula}$ = $={value}$"
+    if len(formula) <= _LONGEST_IN_TEXT:
+        tree = parse(formula)
+        if tree[0] != "value" and _is_arithmetic(tree):
+            return f"${formula}$ = $={value}$"
+    return f"$={value}$"
 
 
 def _name_of(model: Model) -> str:
@@ -608,7 +608,7 @@ def _is_arithmetic(tree: Tree) -> bool:
     )
 
 
-_OPERATIONS = ("+", "-", "*", "//", "**", "neg")
+_OPERATIONS = ("+", "-", "*", "/", "//", "**", "neg", "floor")
 
 
 def _name(entry: Entry) -> str:

@@ -245,12 +245,29 @@ def tidied(
         >>> source(tidied(tree, {"L": 2, "A": 4, "H": 8}, ["L"], ["L", "A", "H"]))
         'L * (3 * H ** 2 + 2 * H)'
         >>> source(tidied(tree, {"L": 2, "A": 3, "H": 8}, ["L"], ["L", "A", "H"]))
-        'L * (3 * A * H * (H // A) + 2 * H)'
+        'L * (3 * A * H * floor(H / A) + 2 * H)'
     """
     try:
-        return _polynomial(tree, values).tree(outside, order)
-    except (OverflowError, ExpressionError):
+        tree = _polynomial(tree, values).tree(outside, order)
+    except (OverflowError, ExpressionError):  # it is too long
         return tree
+    return _with_floors(tree, values)
+
+
+def _with_floors(tree: Tree, values: Mapping[str, Any]) -> Tree:
+    """Return a tree with ``floor(a / b)`` for each division that leaves a remainder."""
+    kind, *operands = tree
+    if kind in ("name", "value"):
+        return tree
+    changed = []
+    for operand in operands:
+        if isinstance(operand, tuple):
+            changed.append(_with_floors(operand, values))
+        else:
+            changed.append(operand)  # the index of a loop
+    if kind == "//" and not _is_exact(operands, values):
+        return ("floor", ("/", *changed))
+    return (kind, *changed)
 
 
 def _polynomial(tree: Tree, values: Mapping[str, Any]) -> Polynomial:
@@ -313,4 +330,4 @@ def _is_exact(operands: Sequence[Tree], values: Mapping[str, Any]) -> bool:
     if not needed <= values.keys():
         return False
     dividend, divisor = (evaluate(operand, values) for operand in operands)
-    return bool(divisor) and dividend % divisor == 0
+    return bool(divisor) and bool(dividend % divisor == 0)

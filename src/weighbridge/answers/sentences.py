@@ -68,7 +68,8 @@ class Narrator:
         A sentence may have conditions:
 
         - ``has``, ``lacks``: tensors that must exist, or must not, in the notation of `picked`;
-        - ``same``: roles with one shape; ``is``: the shape of a role, in letters;
+        - ``same``: roles with one shape; ``transposed``: two roles whose matrices are transposed;
+          ``is``: the shape of a role in letters, or several possible shapes;
         - ``several``: roles, one of which has several weights; ``single``: roles with one weight;
         - ``kernels``: roles whose weights are the kernels of convolutions; ``kind``: a part of the
           class name of modules that hold a role's tensors;
@@ -171,9 +172,16 @@ class Narrator:
 
     def shape_of(self, role: str, entries: Iterable[Entry]) -> str | None:
         """Return the shape of a role's weights, in letters; None unless there is exactly one."""
+        dims = self.dims_of(role, entries)
+        if dims is None:
+            return None
+        return " ".join(map(_in_brackets, dims))
+
+    def dims_of(self, role: str, entries: Iterable[Entry]) -> tuple[str, ...] | None:
+        """Return the dims of a role's weights, in letters; None unless they are all the same."""
         of_role = [entry for entry in entries if picked(entry, role)]
         weights = [entry for entry in of_role if not entry.template.name.endswith("bias")]
-        shapes = {" ".join(map(_in_brackets, self.dims(entry))) for entry in weights or of_role}
+        shapes = {tuple(self.dims(entry)) for entry in weights or of_role}
         if len(shapes) != 1:
             return None
         return shapes.pop()
@@ -223,8 +231,19 @@ class _About(NamedTuple):
         names = {entry.template.name for entry in self.around if picked(entry, role)}
         return sum(not name.endswith("bias") for name in names)
 
+    def are_transposed(self, role: str, other: str) -> bool:
+        """Whether the matrices of two roles have the same dims in opposite order."""
+        first, second = (self.narrator.dims_of(name, self.around) for name in (role, other))
+        return first is not None and second is not None and first == second[::-1]
+
     def is_kernel(self, role: str) -> bool:
         return any(len(entry.shape) > _MATRIX for entry in self.own if picked(entry, role))
+
+
+def _either(shapes: str | list[str]) -> list[str]:
+    if isinstance(shapes, str):
+        return [shapes]
+    return shapes
 
 
 _MATRIX = 2  # dims
@@ -234,8 +253,9 @@ _CONDITIONS: dict[str, Callable[[_About, Any], bool]] = {
     "lacks": lambda about, selectors: not any(map(about.has, selectors)),
     "same": lambda about, roles: about.narrator.alike(roles, about.around),
     "is": lambda about, shapes: all(
-        about.narrator.shape_of(role, about.around) == shapes[role] for role in shapes
+        about.narrator.shape_of(role, about.around) in _either(shapes[role]) for role in shapes
     ),
+    "transposed": lambda about, roles: about.are_transposed(*roles),
     "several": lambda about, roles: any(about.weights(role) > 1 for role in roles),
     "single": lambda about, roles: all(about.weights(role) == 1 for role in roles),
     "kernels": lambda about, roles: all(map(about.is_kernel, roles)),
