@@ -8,9 +8,9 @@ from arithmetic import chains, integers, value_of
 from made_up import blueprint
 
 from weighbridge import data
-from weighbridge.answers.explain import Article
+from weighbridge.answers.explain import Article, explain
 from weighbridge.answers.sentences import Narrator
-from weighbridge.answers.weigh import Weighing
+from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.blueprint.schema import Blueprint
 from weighbridge.data import LANGUAGES
 from weighbridge.models.find import find
@@ -381,3 +381,131 @@ def test_the_conditions_of_sentences_exist() -> None:
     ]
     of_checkpoints = {"quantization", "constant"}  # only checkpoints have these
     assert sorted(in_sections) == sorted(set(facts["components"]) - of_checkpoints)
+
+
+TOLD_OF = {
+    "Heads do not multiply the count: A heads split the 3H outputs": ["gpt2", "bloom"],
+    "Heads do not multiply the count: A heads of D numbers": ["llama", "mixtral", "t5"],
+    "is set independently of the hidden size": ["gemma", "qwen3_next", "gpt_oss"],
+    "(grouped-query attention)": ["mistral", "mixtral", "gemma2", "glm4_moe"],
+    "(multi-query attention)": ["falcon"],
+    "Keys and values are latent": ["deepseek_v2", "deepseek_v3"],
+    "its class is called Conv1D": ["gpt2", "openai-gpt"],
+    "The norms are RMSNorm": ["llama", "mixtral", "deepseek_v3", "gemma2", "qwen3_next", "phi3"],
+    "(rotary position embedding, RoPE)": ["llama", "falcon", "gpt_neox", "gptj", "deepseek_v3"],
+    "Positions are learned, not computed": ["bert", "gpt2", "roberta", "distilbert"],
+    "The table is filled with sines and cosines": ["marian", "pegasus", "roformer"],
+    "all use the same tensors": ["albert"],
+    "There is more than one set of maps": ["longformer", "perceiver"],
+    "applied to the vector of the first token": ["bert", "roberta", "longformer"],
+    "Three matrices, not two": ["llama", "mt5", "gemma", "deepseek_v3"],
+    "the experts with the highest scores are used": ["mixtral", "deepseek_v3", "gpt_oss"],
+    "Mean pooling. The average": ["bert", "llama", "t5"],
+    "divides it by √d_k": ["bert", "llama", "vit", "deepseek_v3"],
+    "no parameters for positions here": ["bloom", "mpt", "jamba"],
+}
+"""Families whose articles contain a sentence."""
+ONLY_THERE = (
+    "Heads do not multiply the count: A heads split the 3H outputs",
+    "is set independently of the hidden size",
+    "(multi-query attention)",
+    "Keys and values are latent",
+    "its class is called Conv1D",
+    "The table is filled with sines and cosines",
+    "all use the same tensors",
+    "There is more than one set of maps",
+    "no parameters for positions here",
+)
+"""The sentences that no other of these families has."""
+FAMILIES = sorted(
+    {family for families in TOLD_OF.values() for family in families}
+    | {"convnext", "mamba", "rwkv", "swin", "wav2vec2", "whisper", "xlnet"}
+)
+
+
+@pytest.fixture(scope="module")
+def articles() -> dict[str, str]:
+    return {family: " ".join(explain(family).text().split()) for family in FAMILIES}
+
+
+def test_a_sentence_is_in_the_articles_of_the_families_with_its_tensors(
+    articles: dict[str, str],
+) -> None:
+    for sentence, families in TOLD_OF.items():
+        for family in families:
+            assert sentence in articles[family], (sentence, family)
+    for words in ONLY_THERE:
+        told = [family for family in articles if words in articles[family]]
+        assert told == sorted(TOLD_OF[words]), words
+
+
+def test_sentences_about_attention_are_not_told_of_models_without_it(
+    articles: dict[str, str],
+) -> None:
+    for family in ("convnext", "mamba", "rwkv"):
+        for words in ("Heads do not multiply", "W_O", "√d_k", "Mean pooling", "rotary"):
+            assert words not in articles[family], (family, words)
+
+
+def test_an_alibi_model_has_no_rotary_positions() -> None:
+    assert "RoPE" in " ".join(explain("falcon").text().split())
+    text = " ".join(explain("falcon", fields={"alibi": True}).text().split())
+    assert "RoPE" not in text
+    assert "no parameters for positions here" in text
+
+
+def test_both_languages_tell_the_same_of_every_family() -> None:
+    for family in FAMILIES:
+        english, chinese = (explain(family).text(lang=lang) for lang in LANGUAGES)
+        large = [[n for n in integers(text) if n > 24] for text in (english, chinese)]
+        assert large[0] == large[1], family
+
+
+def test_conditions_of_shapes_and_counts() -> None:
+    weighing = weighed(TWO)
+    narrator, entries = Narrator(weighing.ledger), weighing.ledger.entries
+    decoder = [entry for entry in entries if entry.template.name.startswith("decoder")]
+    encoder = [entry for entry in entries if entry.template.name.startswith("encoder")]
+
+    def holds(around: Any, **sentence: Any) -> bool:
+        return narrator.is_true(sentence, around, around)
+
+    assert holds(encoder, single=["attention.query"])
+    assert not holds(decoder, single=["attention.query"])
+    assert holds(entries, several=["embedding.token"])
+    assert not holds(encoder, several=["embedding.token", "attention.query"])
+    assert holds(encoder, transposed=["ffn.up", "ffn.down"])
+    assert not holds(encoder, transposed=["ffn.up", "attention.query"])
+    assert not holds(decoder, transposed=["ffn.up", "ffn.down"])
+    assert holds(encoder, **{"is": {"ffn.up": ["H F", "F H"]}})
+    assert not holds(encoder, **{"is": {"ffn.up": ["H F", "H H"]}})
+
+
+def test_conditions_of_configs_and_modules() -> None:
+    weighing = weigh("bert")
+    config = {"a.flag": True, "kind": "round", "off": False}
+    narrator, entries = Narrator(weighing.ledger, config), weighing.ledger.entries
+
+    def holds(**sentence: Any) -> bool:
+        return narrator.is_true(sentence, entries, entries)
+
+    assert holds(kind={"pooler": "Pooler"})
+    assert holds(kind={"embedding.norm": "LayerNorm", "attention.query": "Attention"})
+    assert not holds(kind={"attention.norm": "RMSNorm"})
+    assert not holds(kind={"router": "Linear"}), "there is none"
+    assert holds(knows=["unheard_of", "hidden_size"])
+    assert holds(knows=["hidden_act"]), "an inert field is known"
+    assert not holds(knows=["unheard_of"])
+    assert holds(inert=["hidden_act"])
+    assert not holds(inert=["hidden_act", "hidden_size"])
+    assert holds(unset=["off", "unheard_of", "kind=square"])
+    for statement in ("flag", "kind=round", "kind"):
+        assert not holds(unset=[statement])
+
+
+def test_a_sentence_for_one_place_is_written_once() -> None:
+    weighing = weighed(STATE)
+    narrator, entries = Narrator(weighing.ledger), weighing.ledger.entries
+    sentences = [{"text": "a", "once": True}, {"text": "b"}]
+    assert list(narrator.narrate(sentences, entries, entries)) == ["a", "b"]
+    assert list(narrator.narrate(sentences, entries, entries)) == ["b"]

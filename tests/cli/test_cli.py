@@ -505,3 +505,16 @@ def test_characters_that_a_terminal_cannot_show_are_escaped() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "102,267,648" in done.stdout
     assert "\\u" in done.stdout
+
+
+def test_explain_takes_letters_assumptions_and_a_title(run) -> None:
+    options = ["--letters", "H = h, num_hidden_layers=n", "--assume", "F=4h", "--assume", "T = 2"]
+    text = run("explain", "bert", *options, "--title", "Mine").out
+    assert text.startswith("Mine\n====\n")
+    assert "BertModel has V·h + P·h + 5h + n·(12h² + 13h) + h² parameters" in " ".join(text.split())
+    assert "$V\\,h + P\\,h" in run("explain", "bert", "--letters", "H=h", "--format", "zhihu").out
+
+
+@pytest.mark.parametrize("letters", ["H", "=h", "H=h,H=x"])
+def test_letters_that_are_no_pairs_are_one_clear_error(run, letters: str) -> None:
+    assert "--letters takes each size once" in run("explain", "bert", "--letters", letters).err
