@@ -9,6 +9,7 @@ import pytest
 from notebooks import HOSTILE, Sanitised
 
 from weighbridge.render import document
+from weighbridge.render.diagram import Box
 from weighbridge.render.document import Block, Document, plain
 from weighbridge.render.html import as_page, fragment
 from weighbridge.render.table import Table
@@ -43,6 +44,7 @@ BLOCKS: list[Block] = [
     document.Chain(("V*H",)),
     document.Code(HOSTILE),
     document.Grid(PROSE_TABLE),
+    document.Diagram("boxes", "title", plain(HOSTILE), (Box(("word",)),)),
 ]
 
 

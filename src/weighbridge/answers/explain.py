@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
 from weighbridge.algebra.expr import parse, source
 from weighbridge.answers.answer import Answer
+from weighbridge.answers.diagrams import Diagrams
 from weighbridge.answers.notation import Notation, names_shown
 from weighbridge.answers.sentences import Narrator, marked_shape, picked
 from weighbridge.answers.weigh import Weighing, weigh
@@ -25,6 +27,7 @@ from weighbridge.render.document import (
     Bullets,
     Chain,
     Code,
+    Diagram,
     Document,
     Grid,
     Heading,
@@ -32,6 +35,7 @@ from weighbridge.render.document import (
     plain,
     write,
 )
+from weighbridge.render.saved import save
 from weighbridge.render.table import Table
 from weighbridge.render.words import label, words
 from weighbridge.units import count
@@ -140,6 +144,30 @@ class Article(Answer):
         """Return the article; ``evidence`` adds all sources of the numbers."""
         words(lang)
         return _Writer(self.weighing, lang, self.style).document(evidence=evidence)
+
+    @property
+    def has_diagrams(self) -> bool:
+        """Whether it has diagrams, which a terminal and Markdown on stdout leave out."""
+        return any(isinstance(block, Diagram) for block in self.document(self.lang).blocks)
+
+    def save(
+        self, path: str | os.PathLike[str], form: str = "", lang: str | None = None, **choices: Any
+    ) -> list[Path]:
+        """Write it to a file, and return the paths of this file and of its diagrams.
+
+        In Markdown, the diagrams are SVG files beside it; in HTML and LaTeX they are part of it.
+
+        Args:
+            path: the file; an existing one is replaced.
+            form: ``"text"``, ``"markdown"``, ``"latex"`` or ``"html"``; by default the ending of
+                the file decides.
+            lang: as for `text`.
+            choices: as for `text`.
+
+        Raises:
+            UsageError: the language is unknown, or a file cannot be written.
+        """
+        return save(self._in_language(lang, choices), Path(path), form)
 
 
 _FORMATS_BY_SITE = {"github": "markdown", "zhihu": "zhihu"}
@@ -309,6 +337,8 @@ class _Writer:
             yield Paragraph(section.text)
         if layers := self.layers(_entries(section.lines)):
             yield Paragraph(layers)
+        diagrams = self.diagrams(section.around)
+        yield from diagrams.of_section([line.name for line in section.lines])
         for line in section.lines:
             if len(section.lines) > 1:
                 yield Heading(3, label(line.name, self.lang))
@@ -345,6 +375,7 @@ class _Writer:
         )
         if text:
             yield Paragraph(text)
+        yield from self.diagrams(around).of_component(line.name)
         yield self.tensors(line)
         ties = [
             f"`{entry.template.name}` = `{entry.template.tie.to}`"
@@ -355,6 +386,11 @@ class _Writer:
             yield Paragraph(self.texts["tied_list"].format(names=self.listed(ties)))
         if line.parameters:
             yield self.derivation([line])
+
+    def diagrams(self, entries: list[Entry]) -> Diagrams:
+        """Return the diagrams of a part of the model."""
+        class_name, config = self.weighing.class_name, self.model.config
+        return Diagrams(self.narrator, entries, class_name, config, self.lang)
 
     def tensors(self, line: RowGroup) -> Grid:
         """Return a table of a component's tensors: name, shape in letters, elements in a layer."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from weighbridge.algebra.expr import evaluate, names_in, parse, source, substitute
 from weighbridge.algebra.polynomial import Polynomial
 from weighbridge.errors import ExpressionError, UsageError, shorten
-from weighbridge.render.document import Bullets, Chain, Grid, Heading, Paragraph
+from weighbridge.render.diagram import labels, with_prose
+from weighbridge.render.document import Bullets, Chain, Diagram, Grid, Heading, Paragraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -171,6 +172,10 @@ def _rewritten_grid(notation: Notation, block: Grid) -> Grid:
     return Grid(block.table._replace(rows=rows))
 
 
+def _rewritten_diagram(notation: Notation, block: Diagram) -> Diagram:
+    return block._replace(parts=with_prose(block.parts, notation.prose))
+
+
 _BLOCKS: dict[type, Callable[[Notation, Any], Block]] = {
     Heading: lambda notation, block: Heading(block.level, notation.prose(block.prose)),
     Paragraph: lambda notation, block: Paragraph(notation.prose(block.prose)),
@@ -179,6 +184,7 @@ _BLOCKS: dict[type, Callable[[Notation, Any], Block]] = {
         tuple(dict.fromkeys(map(notation.expression, block.parts)))
     ),
     Grid: _rewritten_grid,
+    Diagram: _rewritten_diagram,
 }
 
 
@@ -203,6 +209,8 @@ def _marked(block: Block) -> Iterator[str]:
         texts = block.items
     elif isinstance(block, Grid):
         texts = tuple(chain.from_iterable(block.table.rows))
+    elif isinstance(block, Diagram):
+        texts = labels(block.parts)
     for text in texts:
         for mark in _MATHEMATICS.finditer(text):
             if mark["math"]:

@@ -36,6 +36,10 @@ def _weigh(options: argparse.Namespace) -> Weighing:
     return weigh(options.model, options.class_name, **asked_of_model(options))
 
 
+_MARKDOWN = ("markdown", "zhihu")  # formats whose diagrams are files
+_WITHOUT_DIAGRAMS = "the diagrams are left out; -o FILE writes them beside the article"
+
+
 def _explain_options() -> Iterable[Addable]:
     from weighbridge.render.document import FORMATS
 
@@ -60,14 +64,32 @@ def _explain_options() -> Iterable[Addable]:
             default=[],
             help='simplify the formulas, for example by "F = 4H"; the config must agree',
         ),
+        Option(
+            "-o",
+            "--output",
+            dest="output",
+            metavar="FILE",
+            help="write the article to a file, whose ending decides its format (.md, .tex, .html); "
+            "in Markdown, its diagrams are SVG files beside it",
+        ),
     )
 
 
 def _explain(options: argparse.Namespace) -> Answer:
+    from weighbridge.answers.answer import Message
     from weighbridge.answers.explain import Article, ArticleStyle
+    from weighbridge.cli.output import say
 
     style = ArticleStyle(options.title, _letters(options.letters), options.assume)
-    return Article(_weigh(options), options.lang, style)
+    article = Article(_weigh(options), options.lang, style)
+    if not options.output:
+        if options.form in _MARKDOWN and article.has_diagrams:
+            say(f"note: {_WITHOUT_DIAGRAMS}", options.lang)
+        return article
+    form = options.form.replace("text", "")  # the default leaves it to the ending of the file
+    files = article.save(options.output, form, evidence=options.evidence)
+    options.form = "text"
+    return Message("\n".join(map(str, files)), notes=article.notes)
 
 
 def _letters(text: str) -> dict[str, str]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
+    from weighbridge.render.diagram import Part
+
 
 class Aside(str):
     """A sentence that helps to read an answer, or gives its evidence; terminals dim it.
@@ -176,9 +178,24 @@ class Grid(NamedTuple):
     table: Table
 
 
+class Diagram(NamedTuple):
+    """A drawing of a model's parts, and a sentence about it; terminals leave it out.
+
+    ``parts`` are those of `render.diagram`. ``file`` is the address of its picture, for Markdown,
+    which leaves it out if it has none.
+    """
+
+    name: str
+    title: str
+    caption: str
+    parts: tuple[Part, ...]
+    file: str = ""
+
+
 Block = (
     Title | Notes | Lines | Parts | NumberedStep | Equalities | Definitions | Comment | Aligned
     | Outline | Together | Table | WideTable | Heading | Paragraph | Bullets | Chain | Code | Grid
+    | Diagram
 )  # fmt: skip
 
 NOTHING = Notes(())

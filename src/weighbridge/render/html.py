@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from weighbridge.render import math, terminal
+from weighbridge.render.diagram import description
+from weighbridge.render.diagram_svg import inline_svg, svg_file
 from weighbridge.render.document import (
     Bullets,
     Chain,
     Code,
     Definitions,
+    Diagram,
     Document,
     Equalities,
     Grid,
@@ -51,6 +55,8 @@ pre, .equation, .table {{ overflow-x: auto; }}
 pre, .equation {{ padding: .6rem 1rem;\
  background: color-mix(in srgb, currentColor 6%, transparent);
   border-radius: .3rem; }}
+figure {{ margin: 1.5rem 0; text-align: center; break-inside: avoid; }}
+figcaption {{ font-size: .92em; }}
 table {{ border-collapse: collapse; font-size: .92em; }}
 th, td {{ padding: .25rem .8rem .25rem 0; text-align: left;\
  border-bottom: 1px solid color-mix(in srgb,
@@ -86,8 +92,13 @@ def fragment(document: Document, notes: Sequence[str] = ()) -> str:
     typeset text between dollar signs, which is a path or a name here.
     """
     lang = LANGUAGE_TAGS.get(document.lang, document.lang)
-    blocks = (*document.blocks, Notes(tuple(notes)))
-    pieces = _html_blocks(blocks, Prose(_MARKS, document.values))
+    prose = Prose(_MARKS, document.values)
+    pieces = []
+    for block in (*document.blocks, Notes(tuple(notes))):
+        if isinstance(block, Diagram):
+            pieces.append(_picture(block, prose, lang))
+        else:
+            pieces += _html_blocks([block], prose)
     opening = f'<div class="weighbridge tex2jax_ignore mathjax_ignore" lang="{lang}">'
     return "\n".join([opening, *pieces, "</div>"])
 
@@ -186,6 +197,21 @@ def _grid(block: Grid, prose: Prose) -> str:
     return _scrollable(html_table(block.table, prose.write))
 
 
+def _figure(block: Diagram, prose: Prose) -> str:
+    drawing = inline_svg(block, prose.values)
+    caption = f"<figcaption>{prose.write(block.caption)}</figcaption>"
+    return f"<figure>\n{drawing}\n{caption}\n</figure>"
+
+
+def _picture(block: Diagram, prose: Prose, lang: str) -> str:
+    """Write a diagram as an image, since a notebook may remove the elements of SVG."""
+    names = description(block.parts, prose.values, only_names=True)
+    content = b64encode(svg_file(block, prose.values, lang).encode()).decode()
+    source = f"data:image/svg+xml;base64,{content}"
+    image = f'<img src="{source}" alt="{escape(f"{block.title}: {names}")}">'
+    return f"<p>{image}<br>\n{prose.write(block.caption)}</p>"
+
+
 def _scrollable(table: str) -> str:
     return f'<div class="table">\n{table}\n</div>'
 
@@ -244,4 +270,5 @@ _BLOCKS: dict[type, Callable[[Any, Prose], str]] = {
     Chain: _chain_paragraph,
     Code: lambda block, _: f"<pre>{escape(block.source)}</pre>",
     Grid: _grid,
+    Diagram: _figure,
 }

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weighbridge.render import math, terminal
+from weighbridge.render.diagram_tikz import tikz_picture
 from weighbridge.render.document import (
     Bullets,
     Chain,
     Code,
+    Diagram,
     Document,
     Grid,
     Heading,
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 _WHOLE = r"""%% Compile with %s.
 \documentclass[11pt,a4paper]{%s}
 \usepackage[margin=2.2cm]{geometry}
-\usepackage{amsmath,booktabs}
+\usepackage{%s}
 \setlength{\emergencystretch}{3em}
 \date{}
 \begin{document}
@@ -45,7 +47,11 @@ def as_latex(document: Document) -> str:
     """Write a document in LaTeX."""
     prose = Prose(_MARKS, document.values)
     body = "\n\n".join(_latex_blocks(document.blocks, prose))
-    return _WHOLE % (*_CLASSES.get(document.lang, _CLASS), body)
+    packages = "amsmath,booktabs"
+    if any(isinstance(block, Diagram) for block in flat(document.blocks)):
+        packages += ",tikz"
+    program, class_name = _CLASSES.get(document.lang, _CLASS)
+    return _WHOLE % (program, class_name, packages, body)
 
 
 def _latex_blocks(blocks: Iterable[Block], prose: Prose) -> Iterator[str]:
@@ -111,6 +117,11 @@ def _table(table: Table, write_cell: Callable[[str], str]) -> str:
     return f"\\medskip\n{{\\footnotesize\\noindent\n{written}\\par}}"
 
 
+def _figure(block: Diagram, prose: Prose) -> str:
+    drawing, caption = tikz_picture(block, prose), prose.write(block.caption)
+    return f"\\begin{{center}}\n{drawing}\\\\[1ex]\n\\small {caption}\n\\end{{center}}"
+
+
 def _verbatim(text: str) -> str:
     return f"\\begin{{verbatim}}\n{text}\n\\end{{verbatim}}"
 
@@ -129,4 +140,5 @@ _BLOCKS: dict[type, Callable[[Any, Prose], str]] = {
     Chain: _chain,
     Code: lambda block, _: _verbatim(block.source),
     Grid: lambda block, prose: _table(block.table, prose.write),
+    Diagram: _figure,
 }

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from weighbridge.render import math, terminal
+from weighbridge.render.diagram import description
 from weighbridge.render.document import (
     Bullets,
     Chain,
     Code,
+    Diagram,
     Document,
     Grid,
     Heading,
@@ -35,13 +38,13 @@ if TYPE_CHECKING:
 def as_markdown(document: Document) -> str:
     """Write a document in Markdown for a Git forge."""
     prose = Prose(_MARKS, document.values)
-    return "\n\n".join(_markdown_blocks(document.blocks, prose, _FENCED))
+    return "\n\n".join(filter(None, _markdown_blocks(document.blocks, prose, _FENCED)))
 
 
 def as_markdown_with_dollars(document: Document) -> str:
     """Write a document in Markdown for Zhihu, CSDN and Typora."""
     prose = Prose(_MARKS._replace(math="${}$"), document.values)
-    return "\n\n".join(_markdown_blocks(document.blocks, prose, "$$\n{}\n$$"))
+    return "\n\n".join(filter(None, _markdown_blocks(document.blocks, prose, "$$\n{}\n$$")))
 
 
 _FENCED = "```math\n{}\n```"
@@ -96,6 +99,15 @@ def _chain(block: Chain, prose: Prose) -> str:
     return f"\\begin{{gathered}}\n{lines}\n\\end{{gathered}}"
 
 
+def _image(block: Diagram, prose: Prose) -> str:
+    """Write a diagram as an image with a description, if it has a file."""
+    if not block.file:
+        return ""
+    names = description(block.parts, prose.values, only_names=True)
+    image = f"![{escape(f'{block.title}: {names}')}]({quote(block.file)})"
+    return f"{image}\n\n{prose.write(block.caption)}"
+
+
 def _as_in_terminal(block: Any, _: Prose) -> str:
     return f"```text\n{terminal.as_text(Document((block,)))}\n```"
 
@@ -109,4 +121,5 @@ _BLOCKS: dict[type, Callable[[Any, Prose], str]] = {
     Bullets: _bullets,
     Code: lambda block, _: f"```python\n{block.source}\n```",
     Grid: lambda block, prose: markdown_table(prose.table(block.table)),
+    Diagram: _image,
 }

@@ -12,6 +12,7 @@ from weighbridge.render.document import (
     Code,
     Comment,
     Definitions,
+    Diagram,
     Equalities,
     Grid,
     Heading,
@@ -61,7 +62,7 @@ def _texts(blocks: Iterable[Block], document: Document, screen: Screen) -> Itera
             yield "\n".join(_texts(block.blocks, document, screen))
         elif type(block) in _PROSE:
             yield _PROSE[type(block)](block, prose_of(document), screen)
-        elif block != NOTHING:
+        elif block != NOTHING and not isinstance(block, Diagram):
             yield _REPORT[type(block)](block, screen)
 
 
