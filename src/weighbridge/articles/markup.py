@@ -151,6 +151,9 @@ _FORMULA = re.compile(
     r"|(?<![\\$])\$(?P<e>[^$\n]+)\$(?!\d)",
     re.DOTALL,
 )
+_DRAWING = re.compile(  # its coordinates are no numbers of the article
+    r"\\begin\{tikzpicture\}(?:(?!\\begin\{tikzpicture).)*?\\end\{tikzpicture\}", re.DOTALL
+)
 _CODE = re.compile(r"`{1,3}([^`\n]{1,1000})`{1,3}")
 _BULLET = re.compile(
     r"^([ >]*)(?:[-*•]|\d{1,3}[.)、）]|#{1,6}(?:\s+\d+(?:\.\d+)*\.?(?=\s))?)\s+", re.MULTILINE
@@ -171,6 +174,7 @@ def plain_text(text: str, where: str = "") -> str:
         >>> plain_text(r"- **Layer**: $4H^2 \times 12$")
         'Layer:  4H^2 *12 '
     """
+    text = _DRAWING.sub(lambda match: "\n" * match[0].count("\n"), text)
     text = _RULE.sub("", text)
     pieces, position = [], 0
     for count, match in enumerate(_FORMULA.finditer(text)):

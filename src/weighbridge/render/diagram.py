@@ -26,7 +26,7 @@ class Box(NamedTuple):
     A line break in a line is where it may be broken if there is not enough room.
 
     ``kind`` is ``"tensor"``, for what has parameters, ``"step"``, for what has none, or ``"data"``,
-    for what flows from one to the next and has no frame.
+    for what flows from one to the next and has no frame. No arrow leads to a box without input.
     """
 
     lines: tuple[str, ...]
