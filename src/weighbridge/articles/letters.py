@@ -1,0 +1,174 @@
+"""Reads the meanings of letters: "H（隐藏层大小）", "let L be the number of layers", "头数A"."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from weighbridge.articles import terms
+from weighbridge.articles.size_words import (
+    SizeWord,
+    WholeNumber,
+    ends_with,
+    is_plausible,
+    lowered,
+    size_words,
+    stating,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_WINDOW = 48  # characters between a letter and its meaning, including the words between them
+_LETTER = (
+    r"(?<![A-Za-z0-9_\\])(?P<letter>[A-Za-z](?:_[A-Za-z]{1,8})?|[a-z]{1,4}_[a-z]{1,8}|d[a-z]{1,6})"
+)
+_FACTOR = re.compile(r"[A-Za-z]|\s[A-Za-z](?![A-Za-z])|\([\dA-Za-z]")  # the 2 of "2H" and of "2 H"
+_LEAST_GLUED = 10  # "W1" and "h2" are names
+_NO_LETTERS = ("s", "a", "I")  # "layer(s)", "the size a model has"
+_ASSIGNED = re.compile(_LETTER + r"\s*(?:=|＝|:=)\s*(?=\d)")
+_GLUED = re.compile(_LETTER + r"(?=\d)")
+_OPERATOR_BEFORE = re.compile(r"[×·*+/^÷−\d)）-]\s*$")
+
+
+def defined_letters(texts: Iterable[str]) -> dict[str, str]:
+    """Return the config fields of the letters that an article defines, each with one meaning.
+
+    Example:
+        >>> defined_letters(["V(词表大小)*h(指定向量维度)", "let L be the number of layers"])
+        {'V': 'vocab_size', 'h': 'hidden_size', 'L': 'num_hidden_layers'}
+    """
+    meanings: dict[str, set[str]] = {}
+    for text in texts:
+        for word in size_words(lowered(text)):
+            for letter in (*_letter_before(text, word), *_letter_after(text, word)):
+                meanings.setdefault(letter, set()).add(word.field)
+    letters = {}
+    for letter, fields in meanings.items():
+        if len(fields) == 1:
+            letters[letter] = fields.pop()
+    return letters
+
+
+def letter_sizes(text: str, letters: Mapping[str, str]) -> list[tuple[str, WholeNumber]]:
+    """Return the letters that a line equates with numbers.
+
+    Letters that the article defines, ``letters``, may have lost the sign of equality, as in "h12".
+
+    Example:
+        >>> line = "H=768, d_ff = 3072, 4*H = 3, x=2H, h12, A100"
+        >>> sizes = letter_sizes(line, {"h": "num_attention_heads"})
+        >>> [(letter, number.value) for letter, number in sizes]
+        [('H', 768), ('d_ff', 3072), ('h', 12)]
+    """
+    numbers = whole_numbers(text)
+    sizes = []
+    for match in _ASSIGNED.finditer(text):
+        number = numbers.get(match.end())
+        before = text[max(0, match.start() - 3) : match.start()]
+        is_factor = number and _FACTOR.match(text, number.end)
+        if number and not is_factor and not _OPERATOR_BEFORE.search(before):
+            sizes.append((match["letter"], number))
+    for match in _GLUED.finditer(text):
+        number = numbers.get(match.end())
+        if number and number.value >= _LEAST_GLUED and match["letter"] in letters:
+            sizes.append((match["letter"], number))
+    return sizes
+
+
+def field_of_letter(
+    letter: str, value: int, letters: Mapping[str, str], fields: Mapping[str, int]
+) -> str:
+    """Return the field of a letter with a value; "" if the letter stands for no size.
+
+    The article's definition comes first, then a field that the article gives the same value in
+    words, then the first usual meaning with a plausible value.
+    """
+    usual = _usual_fields().get(letter, [])
+    if letter in letters:
+        usual = [letters[letter]]
+    plausible = [field for field in usual if is_plausible(field, value)]
+    for field in plausible:
+        if fields.get(field) == value:
+            return field
+    return next(iter(plausible), "")
+
+
+def _letter_before(text: str, word: SizeWord) -> Iterator[str]:
+    """Yield the letter that a name explains: "H（隐藏层大小）", "L is the number of layers"."""
+    before = text[max(0, word.start - _WINDOW) : word.start]
+    match = None
+    if before.rstrip()[-1:] in _SIGNS or ends_with(before, "denotes", "between"):
+        match = _before_pattern().search(before)
+    if match is None:
+        if word.kind == "counted":
+            yield from _letter_counted(text, word)
+        return
+    if word.kind != "loose" and _may_mean(match["letter"], word.field):
+        yield match["letter"]
+
+
+def _letter_counted(text: str, word: SizeWord) -> Iterator[str]:
+    """Yield the letter right before a noun: "L layers", "num_heads个头"."""
+    match = _COUNTED.search(text, max(0, word.start - _WINDOW), word.start)
+    if match and word.field in _usual_fields().get(match["letter"], []):
+        yield match["letter"]
+
+
+def _letter_after(text: str, word: SizeWord) -> Iterator[str]:
+    """Yield the letter that follows a name: "hidden size (H)", "词汇表大小为V"."""
+    if word.kind == "loose":
+        return
+    match = _after_pattern().match(text, word.end, word.end + _WINDOW)
+    if match is None:
+        return
+    letter = match["letter"]
+    is_usual = word.field in _usual_fields().get(letter, []) and word.kind != "counted"
+    if is_usual or (match["bracket"] and _may_mean(letter, word.field)):
+        yield letter
+
+
+def _may_mean(letter: str, field: str) -> bool:
+    """Return whether a definition is believed; longer names such as d_ffn keep their meaning."""
+    if letter in _NO_LETTERS:
+        return False
+    usual = _usual_fields().get(letter, [])
+    return len(letter) == 1 or field in usual or (not usual and "_" in letter)
+
+
+_SIGNS = tuple("(（:：=＝|")
+_COUNTED = re.compile(_LETTER + r"(?:\s|个|-)*$")
+
+
+@cache
+def _before_pattern() -> re.Pattern[str]:
+    sign = r"[(（:：=＝|]\s*(?:即|指|为|是)?|[,，]\s*(?:the|即|为)"
+    return re.compile(
+        rf"{_LETTER}\s*(?:{sign}|{stating('denotes')})\s*(?:{stating('between')}\s*){{0,2}}$"
+    )
+
+
+@cache
+def _after_pattern() -> re.Pattern[str]:
+    endings, named = stating("endings"), stating("named")
+    letter = _LETTER.replace(r"(?<![A-Za-z0-9_\\])", "")
+    return re.compile(
+        rf"(?:\s*{endings})?\s*(?:(?P<bracket>[(（|]\s*)|{named}\s*|,\s*)?\s*"
+        rf"{letter}(?![A-Za-z0-9_])"
+        r"(?(bracket)\s*[)）=＝|])"
+    )
+
+
+@cache
+def _usual_fields() -> Mapping[str, list[str]]:
+    """Return the fields that each letter may stand for, the most usual first."""
+    usual: dict[str, list[str]] = {}
+    for table in ("letters", "also"):
+        for field, size in terms.facts()["sizes"].items():
+            for letter in size.get(table, ()):
+                fields = usual.setdefault(letter, [])
+                if field not in fields:
+                    fields.append(field)
+    return usual

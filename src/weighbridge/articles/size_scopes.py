@@ -1,0 +1,173 @@
+"""Finds the model that each size belongs to, and the article's own model.
+
+A size belongs to the model that its sentence names last before it, or else to the model of the
+heading above it, or else to the article's own model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+from typing import TYPE_CHECKING
+
+from weighbridge.articles.size_words import (
+    SizeCandidate,
+    WholeNumber,
+    elected,
+    has_word,
+    lowered,
+    stating,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from weighbridge.articles.lines import ArticleLine
+    from weighbridge.articles.model_names import ModelName
+
+_LONGEST_HEADING = 40  # characters
+
+
+def with_models(
+    lines: Sequence[ArticleLine],
+    names: Mapping[int, list[ModelName]],
+    candidates: Iterable[SizeCandidate],
+) -> list[SizeCandidate]:
+    """Return the candidates with the model that each belongs to, and whether they are supposed."""
+    texts = {line.number: line.text for line in lines}
+    headings = _headings(lines, names)
+    scoped = []
+    for candidate in candidates:
+        text, start = texts[candidate.line], candidate.number.start
+        sentence = _sentence_start(text, start)
+        model = candidate.model
+        if model is None:
+            model = _model_of(text, names[candidate.line], candidate.number, sentence)
+        is_supposed = has_word(lowered(text[sentence:start]), "supposed")
+        model = model or headings[candidate.line]
+        scoped.append(candidate._replace(model=model, is_supposed=is_supposed))
+    return scoped
+
+
+def _model_of(
+    text: str, names: Sequence[ModelName], number: WholeNumber, sentence: int
+) -> ModelName | None:
+    """Return the model that a sentence names last before a number, or right after it."""
+    before = [name for name in names if sentence <= name.start and name.end <= number.start]
+    for name in names:
+        if name.start > number.end and _FOR.fullmatch(text, number.end, name.start):
+            return name
+    if before:
+        return before[-1]
+    earlier = [name for name in names if name.end <= sentence]
+    if earlier and _pronouns().match(lowered(text), sentence):
+        return earlier[-1]
+    return None
+
+
+def _sentence_start(text: str, at: int) -> int:
+    """Return where the sentence of a column begins."""
+    start = 0
+    for match in _SENTENCE_END.finditer(text, 0, at):
+        start = match.end()
+    return start
+
+
+def _headings(
+    lines: Sequence[ArticleLine], names: Mapping[int, list[ModelName]]
+) -> dict[int, ModelName | None]:
+    """Return the model of the last heading before each line; a short line with a name is one."""
+    headings: dict[int, ModelName | None] = {}
+    current = None
+    for line in lines:
+        line_names = names[line.number]
+        if len(line_names) == 1 and _is_heading(line.text, line_names[0]):
+            current = line_names[0]
+        headings[line.number] = current
+    return headings
+
+
+def _is_heading(text: str, name: ModelName) -> bool:
+    """Return whether a line announces a model: it is short, and the name ends or begins it."""
+    text = text.strip(" \t*#_")
+    if not text or len(text) > _LONGEST_HEADING or text[-1] in "。.,，;；!！?？":
+        return False
+    if name.class_name or name.release:
+        return False
+    rest = text.replace(name.text, "", 1)
+    return text[-1] in ":：" or _heading_rest().fullmatch(rest) is not None
+
+
+_SENTENCE_END = re.compile(r"[。;；!！?？]|\.(?=\s|$)")
+_FOR = re.compile(r"[^\d,，。;；|]{0,16}\s(?:for|in|of)\s+(?:the\s+)?|\s*[(（]\s*")
+
+
+@cache
+def _heading_rest() -> re.Pattern[str]:
+    numbering = r"[\d\s.、:：()（）一二三四五六七八九十*#-]*"
+    return re.compile(rf"{numbering}(?:{stating('headings')}|[\s:：()（）-])*", re.IGNORECASE)
+
+
+@cache
+def _pronouns() -> re.Pattern[str]:
+    return re.compile(rf"\s*{stating('pronouns')}")
+
+
+# The article's own model
+
+
+_TITLE_LINES = 8  # lines with text among which the title is, on pages with a menu above it
+
+
+def article_model(
+    lines: Sequence[ArticleLine],
+    names: Mapping[int, list[ModelName]],
+    candidates: Sequence[SizeCandidate],
+) -> ModelName | None:
+    """Return the name of the article's model, as completely as the article has it."""
+    all_names = [name for line in lines for name in names[line.number]]
+    title = _title_name(lines, names, all_names)
+    if title is None:
+        return None
+    real = [candidate for candidate in candidates if not candidate.is_supposed]
+    unscoped = elected(candidate for candidate in real if candidate.model is None)
+    counts: Counter[tuple[str, ...]] = Counter()
+    spelled: dict[tuple[str, ...], ModelName] = {}
+    for name in all_names:
+        completed = name
+        if name.is_bare:
+            completed = name._replace(words=(*title.words, *name.words))
+        adds_words = set(completed.words) > set(title.words)
+        if adds_words and not _contradicts(name, candidates, unscoped):
+            counts[completed.words] += 1
+            spelled.setdefault(completed.words, completed)
+    if not counts:
+        return title
+    return spelled[counts.most_common(1)[0][0]]
+
+
+def _title_name(
+    lines: Sequence[ArticleLine],
+    names: Mapping[int, list[ModelName]],
+    all_names: Sequence[ModelName],
+) -> ModelName | None:
+    """Return the first name in the title, or else the model that is named most."""
+    counts = Counter(name.words[0] for name in all_names if not name.is_bare)
+    if not counts:
+        return None
+    titles = [line for line in lines if line.text.strip()][:_TITLE_LINES]
+    for line in titles:
+        in_title = [name for name in names[line.number] if not name.is_bare]
+        if in_title:
+            return max(in_title, key=lambda name: counts[name.words[0]])
+    most_named = counts.most_common(1)[0][0]
+    return next(name for name in all_names if name.words[0] == most_named)
+
+
+def _contradicts(
+    name: ModelName, candidates: Sequence[SizeCandidate], unscoped: Mapping[str, int]
+) -> bool:
+    """Return whether a model has other sizes than those that are stated without a model."""
+    sizes = elected(size for size in candidates if size.model and size.model.words == name.words)
+    return any(unscoped.get(field, value) != value for field, value in sizes.items())

@@ -1,0 +1,92 @@
+"""Reads sizes from the shapes of modules: printed by PyTorch, in code, or in Chinese prose."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from functools import cache
+from typing import TYPE_CHECKING
+
+from weighbridge.articles import terms
+from weighbridge.articles.size_words import SizeCandidate, WholeNumber, is_plausible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_WEIGHT = 3  # less than a name's: the shape of a module may be that of a head
+_LENGTH = "max_position_embeddings"
+_PRINTED = re.compile(
+    r"(?P<module>embedding|linear|conv1d)\(\s*"
+    r"(?:num_embeddings\s*=|in_features\s*=)?\s*(?P<rows>\d+)\s*,\s*"
+    r"(?:embedding_dim\s*=|out_features\s*=)?\s*(?P<columns>\d+)"
+)
+_IN_WORDS = re.compile(
+    r"输入(?:的)?(?:向量)?(?:维度?)?(?:是|为|[:：])?\s*(?P<rows>\d+)\s*(?:维度?)?"
+    r"(?:\s*[,，、;；]?\s*输出(?:的)?(?:向量)?(?:维度?)?(?:是|为|[:：])?\s*(?P<columns>\d+))?"
+)
+_REPEATED = re.compile(r"\(0-(\d+)\): (\d+) x \w*(?:layer|block)\b")
+_LINEAR_FIELDS = {
+    Fraction(1): ("hidden_size", "hidden_size"),
+    Fraction(4): ("hidden_size", "intermediate_size"),
+    Fraction(1, 4): ("intermediate_size", "hidden_size"),
+}
+"""The fields of a linear layer without a name, by the ratio of its sizes."""
+_FEW_TYPES, _MANY_WORDS = 4, 5000  # rows of an embedding without a name: token types, vocabulary
+_LONGEST_PATH = 80  # characters between a module's name and its shape
+
+
+def sizes_in_shapes(lower: str) -> Iterator[SizeCandidate]:
+    """Yield the sizes in the shapes of modules, printed, in code or in words."""
+    for match in _REPEATED.finditer(lower):
+        if int(match[1]) + 1 == int(match[2]):
+            yield _candidate_at("num_hidden_layers", match, 2)
+    for match in (*_PRINTED.finditer(lower), *_IN_WORDS.finditer(lower)):
+        rows, columns = _shape_fields(lower, match)
+        if rows:
+            yield _candidate_at(rows, match, "rows")
+        if columns and match["columns"]:
+            yield _candidate_at(columns, match, "columns")
+
+
+def _candidate_at(field: str, match: re.Match[str], group: int | str) -> SizeCandidate:
+    start, end = match.span(group)
+    return SizeCandidate(field, WholeNumber(int(match[group]), start, end), _WEIGHT)
+
+
+def _shape_fields(lower: str, match: re.Match[str]) -> tuple[str, str]:
+    """Return the fields of the two dimensions of a module; "" for those that are not known."""
+    before = lower[max(0, match.start() - _LONGEST_PATH) : match.start()]
+    named = [*_modules_pattern().finditer(before)]
+    rows, columns = int(match["rows"]), int(match["columns"] or 0)
+    if named:
+        kind = _module_kinds()[named[-1][0]]
+        fields = terms.facts()["shapes"]["fields"][kind]
+        values = (rows, columns or rows)
+        if all(map(is_plausible, fields, values)) or not columns:
+            return fields[0], fields[1]
+        return "", ""
+    module = match.groupdict().get("module")
+    if module == "embedding":
+        field = _LENGTH
+        if rows <= _FEW_TYPES:
+            field = "type_vocab_size"
+        elif rows >= _MANY_WORDS:
+            field = "vocab_size"
+        return field, "hidden_size"
+    if module == "linear":
+        return _LINEAR_FIELDS.get(Fraction(columns, rows or 1), ("", ""))
+    return "", ""
+
+
+@cache
+def _module_kinds() -> dict[str, str]:
+    kinds = {}
+    for kind, words in terms.facts()["shapes"]["words"].items():
+        kinds.update(dict.fromkeys(words, kind))
+    return kinds
+
+
+@cache
+def _modules_pattern() -> re.Pattern[str]:
+    words = sorted(_module_kinds(), key=len, reverse=True)
+    return re.compile(rf"(?<![a-z])(?:{'|'.join(map(re.escape, words))})(?![a-z])")

@@ -1,0 +1,149 @@
+"""Reads the sizes that an article states, and the models that they belong to.
+
+A size is a whole number beside the name of a config field: "隐藏层维度768", "12 layers", "H = 768",
+a cell of a table, the shape of a printed module. `size_words` knows the names, `size_tables`,
+`size_shapes`, `size_statements` and `letters` find the numbers, and `size_scopes` their models.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+from weighbridge.articles.letters import defined_letters, field_of_letter, letter_sizes
+from weighbridge.articles.lines import Stretch
+from weighbridge.articles.model_names import ModelName, model_names_in
+from weighbridge.articles.size_scopes import article_model, with_models
+from weighbridge.articles.size_statements import sizes_on_line
+from weighbridge.articles.size_tables import table_sizes
+from weighbridge.articles.size_words import SizeCandidate, elected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from weighbridge.articles.lines import ArticleLine
+
+LONGEST_LINE = 20_000  # characters; a longer line is not prose, and takes long to read
+_LETTER_WEIGHT = 3  # less than a name's: a letter has several meanings
+
+
+class StatedSize(NamedTuple):
+    """A size that an article states.
+
+    ``model`` is the name of the model that it belongs to, "" if none is named; ``own`` is whether
+    that is the model of the article. ``letter`` is the letter that it is a value of, or "".
+    """
+
+    field: str
+    value: int
+    at: Stretch
+    model: str
+    own: bool
+    letter: str
+
+
+class Sizes(NamedTuple):
+    """All sizes that an article states.
+
+    ``fields`` are those of its own model. ``of_model`` has those of each model that it names.
+    ``letters`` are the config fields of its letters, and ``values`` the numbers of its letters.
+    ``own_name`` is the name of its model, if it names one.
+    """
+
+    fields: dict[str, int]
+    found: tuple[StatedSize, ...]
+    letters: dict[str, str]
+    values: dict[str, Fraction]
+    of_model: dict[str, dict[str, int]]
+    own_name: ModelName | None
+
+
+def stated_sizes(lines: Sequence[ArticleLine]) -> Sizes:
+    """Return the sizes that an article states.
+
+    Example:
+        >>> from weighbridge.articles.lines import ArticleLine
+        >>> text = "BERT base 的隐藏层维度768、12 层; BERT Large (H=1024, L=24)"
+        >>> sizes = stated_sizes([ArticleLine(1, text)])
+        >>> sizes.fields, sizes.of_model["BERT Large"]
+        ({'hidden_size': 768, 'num_hidden_layers': 12},
+        {'hidden_size': 1024, 'num_hidden_layers': 24})
+    """
+    readable = [line for line in lines if len(line.text) <= LONGEST_LINE]
+    letters = defined_letters(line.text for line in readable)
+    names = {line.number: model_names_in(line.text) for line in readable}
+    candidates = with_models(readable, names, _candidates(readable, letters))
+    own_name = article_model(readable, names, candidates)
+    stated = [_stated(candidate, own_name) for candidate in candidates]
+    owned = [candidate for candidate, size in zip(candidates, stated, strict=True) if size.own]
+    fields = elected(owned)
+    for candidate in owned:
+        if candidate.letter:
+            letters.setdefault(candidate.letter, candidate.field)
+    values = _letter_values(owned, letters, fields)
+    return Sizes(fields, tuple(stated), letters, values, _by_model(candidates), own_name)
+
+
+def _stated(candidate: SizeCandidate, own_name: ModelName | None) -> StatedSize:
+    """Return a size with its model, and whether that is the article's."""
+    stretch = Stretch(candidate.line, candidate.number.start, candidate.number.end)
+    size = (candidate.field, candidate.number.value, stretch)
+    if candidate.model is None:
+        return StatedSize(*size, "", not candidate.is_supposed, candidate.letter)
+    is_own = own_name is None or candidate.model.agrees_with(own_name)
+    own = is_own and not candidate.is_supposed
+    return StatedSize(*size, candidate.model.text, own, candidate.letter)
+
+
+def _by_model(candidates: Iterable[SizeCandidate]) -> dict[str, dict[str, int]]:
+    """Return the sizes of each model that an article names, by the first of its spellings."""
+    stated: dict[tuple[str, ...], list[SizeCandidate]] = {}
+    for candidate in candidates:
+        if candidate.model:
+            stated.setdefault(candidate.model.words, []).append(candidate)
+    tables = {}
+    for sizes in stated.values():
+        if sizes[0].model:
+            tables[sizes[0].model.text] = elected(sizes)
+    return tables
+
+
+def _letter_values(
+    owned: Iterable[SizeCandidate], letters: Mapping[str, str], fields: Mapping[str, int]
+) -> dict[str, Fraction]:
+    """Return the numbers of letters: those stated, and those of fields that letters stand for.
+
+    A letter with two numbers has no value.
+    """
+    stated: dict[str, set[int]] = {}
+    for candidate in owned:
+        if candidate.letter:
+            stated.setdefault(candidate.letter, set()).add(candidate.number.value)
+    values = {}
+    for letter, numbers in stated.items():
+        if len(numbers) == 1:
+            values[letter] = Fraction(*numbers)
+    for letter, field in letters.items():
+        if field in fields and letter not in stated:
+            values[letter] = Fraction(fields[field])
+    return values
+
+
+def _candidates(lines: Sequence[ArticleLine], letters: Mapping[str, str]) -> list[SizeCandidate]:
+    """Return the numbers that state sizes, each once, in the order of the article."""
+    candidates: dict[tuple[int, int], SizeCandidate] = {}
+    for size in table_sizes(lines, letters):
+        candidates.setdefault((size.line, size.number.start), size)
+    lines = [line for line in lines if any(map(str.isdecimal, line.text))]
+    for line in lines:
+        for size in sizes_on_line(line.text):
+            candidates.setdefault((line.number, size.number.start), size._replace(line=line.number))
+    fields = elected(candidates.values())
+    for line in lines:
+        for letter, number in letter_sizes(line.text, letters):
+            place = (line.number, number.start)
+            field = field_of_letter(letter, number.value, letters, fields)
+            if field:
+                size = SizeCandidate(field, number, _LETTER_WEIGHT, letter, line.number)
+                candidates[place] = candidates.get(place, size)._replace(letter=letter)
+    return [candidates[place] for place in sorted(candidates)]
