@@ -26,11 +26,12 @@ _LETTER = (
     r"(?<![A-Za-z0-9_\\])(?P<letter>[A-Za-z](?:_[A-Za-z]{1,8})?|[a-z]{1,4}_[a-z]{1,8}|d[a-z]{1,6})"
 )
 _FACTOR = re.compile(r"[A-Za-z]|\s[A-Za-z](?![A-Za-z])|\([\dA-Za-z]")  # the 2 of "2H" and of "2 H"
+_LONGEST_FACTOR = 8  # characters before a letter in which another factor may stand
 _LEAST_GLUED = 10  # "W1" and "h2" are names
 _NO_LETTERS = ("s", "a", "I")  # "layer(s)", "the size a model has"
 _ASSIGNED = re.compile(_LETTER + r"\s*(?:=|＝|:=)\s*(?=\d)")
 _GLUED = re.compile(_LETTER + r"(?=\d)")
-_OPERATOR_BEFORE = re.compile(r"[×·*+/^÷−\d)）-]\s*$")
+_FACTOR_BEFORE = re.compile(r"[×·*+/^÷−\d)）-]\s*$|(?:^|[^A-Za-z])[A-Za-z](?:_[a-z]{1,3})?\s+$")
 
 
 def defined_letters(texts: Iterable[str]) -> dict[str, str]:
@@ -41,14 +42,18 @@ def defined_letters(texts: Iterable[str]) -> dict[str, str]:
         {'V': 'vocab_size', 'h': 'hidden_size', 'L': 'num_hidden_layers'}
     """
     meanings: dict[str, set[str]] = {}
+    in_rows: dict[str, set[str]] = {}
     for text in texts:
         for word in size_words(lowered(text)):
             for letter in (*_letter_before(text, word), *_letter_after(text, word)):
                 meanings.setdefault(letter, set()).add(word.field)
+            row = _ROW.fullmatch(text, 0, word.start)
+            if row and _may_mean(row["letter"], word.field):
+                in_rows.setdefault(row["letter"], set()).add(word.field)
     letters = {}
-    for letter, fields in meanings.items():
+    for letter, fields in (in_rows | meanings).items():
         if len(fields) == 1:
-            letters[letter] = fields.pop()
+            (letters[letter],) = fields
     return letters
 
 
@@ -67,9 +72,9 @@ def letter_sizes(text: str, letters: Mapping[str, str]) -> list[tuple[str, Whole
     sizes = []
     for match in _ASSIGNED.finditer(text):
         number = numbers.get(match.end())
-        before = text[max(0, match.start() - 3) : match.start()]
+        before = text[max(0, match.start() - _LONGEST_FACTOR) : match.start()]
         is_factor = number and _FACTOR.match(text, number.end)
-        if number and not is_factor and not _OPERATOR_BEFORE.search(before):
+        if number and not is_factor and not _FACTOR_BEFORE.search(before):
             sizes.append((match["letter"], number))
     for match in _GLUED.finditer(text):
         number = numbers.get(match.end())
@@ -139,6 +144,8 @@ def _may_mean(letter: str, field: str) -> bool:
 
 
 _SIGNS = tuple("(（:：=＝|")
+_ROW = re.compile(rf"\s*\|\s*{_LETTER}\s*\|[^|\d]{{1,30}}\|\s*")
+"""A row of a table from a letter to the second cell after it: | F | hidden_dim | ffn size |."""
 _COUNTED = re.compile(_LETTER + r"(?:\s|个|-)*$")
 
 

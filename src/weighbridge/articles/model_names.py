@@ -18,6 +18,7 @@ from weighbridge.models.names import normal_form
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_ORIGINAL = "transformer"
 _MOST_WORDS = 10_000  # that are kept
 MOST_TAILS = 6  # words that follow the first of a name; no published name has more
 _WORD = re.compile(r"(?<![A-Za-z0-9_./])[A-Za-z]+")
@@ -53,7 +54,8 @@ class ModelName(NamedTuple):
     @property
     def is_bare(self) -> bool:
         """Whether this is only the word for a size."""
-        return self.words[0] not in first_words() and self.words[0] != "transformer"
+        known = self.release or self.class_name or self.words[0] in first_words()
+        return not known and self.words[0] != _ORIGINAL
 
     def agrees_with(self, other: ModelName) -> bool:
         """Return whether two names may mean the same model.
@@ -119,7 +121,7 @@ def bare_name(text: str) -> ModelName | None:
 
 def _releases(text: str) -> list[ModelName]:
     """Return the names that the catalogue spells in the same way: bert-base-chinese."""
-    names, known = [], _catalogue()
+    names, known = [], catalogue_names()
     for match in _SLUG.finditer(text):
         slug = match[0].rstrip(".")
         release = known.get(slug.lower(), "")
@@ -130,9 +132,9 @@ def _releases(text: str) -> list[ModelName]:
 
 
 def _named_classes(text: str) -> list[ModelName]:
-    names, known = [], _families_by_form()
+    names = []
     for match in _CLASS.finditer(text):
-        family = known.get(match["stem"].lower(), "")
+        family = family_of_form(match["stem"].lower())
         if family:
             class_name = ""
             if match["task"].endswith("Model") or match["task"].startswith("For"):
@@ -168,7 +170,7 @@ def _bare(text: str) -> list[ModelName]:
 def _originals(text: str) -> list[ModelName]:
     """Return the mentions of the first Transformer, which has no release."""
     matches = _original_pattern().finditer(text)
-    return [ModelName(match[0], *match.span(), ("transformer",)) for match in matches]
+    return [ModelName(match[0], *match.span(), (_ORIGINAL,)) for match in matches]
 
 
 @lru_cache(maxsize=_MOST_WORDS)
@@ -208,7 +210,7 @@ def _word_tail(text: str, at: int) -> int:
     match = _tail_pattern().match(text, at)
     if match is None:
         return 0
-    needs_hyphen = _tails()[match["word"].lower()]
+    needs_hyphen = _tails().get(match["word"].lower(), True)
     if needs_hyphen and match["separator"] not in tuple("-_/"):
         return 0
     return match.end()
@@ -224,8 +226,10 @@ def _number_tail(text: str, at: int, first: str) -> int:
         is_known = number in _known_words()[first]
     elif match["separator"] == " ":
         is_known = f"{first} {number}" in _pairs()
+    elif match["separator"] in tuple("-_"):
+        is_known = True
     else:
-        is_known = match["separator"] in tuple("-_") or number in _known_words()[first]
+        is_known = number in _known_words()[first] or not text[at + match.end() :][:1].isalpha()
     if not is_known:
         return 0
     return at + match.end()
@@ -243,7 +247,8 @@ def first_words() -> frozenset[str]:
 
 
 @cache
-def _catalogue() -> Mapping[str, str]:
+def catalogue_names() -> Mapping[str, str]:
+    """Return the full name of each released model by all its names, in lower case."""
     return full_names()
 
 
@@ -251,7 +256,7 @@ def _catalogue() -> Mapping[str, str]:
 def _known_words() -> Mapping[str, set[str]]:
     """Return all words and numbers of the names that begin with each word."""
     known: dict[str, set[str]] = {word: set() for word in terms.facts()["names"]["more"]}
-    for name in (*families(), *_catalogue(), *terms.facts()["names"]["released"]):
+    for name in (*families(), *catalogue_names(), *terms.facts()["names"]["released"]):
         words = words_of(name)
         known.setdefault(words[0], set()).update(words[1:])
     return known
@@ -261,11 +266,21 @@ def _known_words() -> Mapping[str, set[str]]:
 def _pairs() -> frozenset[str]:
     """Return the first two words of each name that goes on with a number."""
     pairs = set()
-    for name in (*families(), *_catalogue(), *terms.facts()["names"]["released"]):
+    for name in (*families(), *catalogue_names(), *terms.facts()["names"]["released"]):
         words = words_of(name)
         if len(words) > 1 and words[1][0].isdecimal():
             pairs.add(f"{words[0]} {words[1]}")
     return frozenset(pairs)
+
+
+def family_of_form(name: str) -> str:
+    """Return the family with a name without separators; "" if there is none.
+
+    Example:
+        >>> family_of_form("xlmroberta"), family_of_form("bart"), family_of_form("gpt3")
+        ('xlm-roberta', 'bart', '')
+    """
+    return _families_by_form().get(name, "")
 
 
 @cache
@@ -284,7 +299,9 @@ def _tails() -> Mapping[str, bool]:
 @cache
 def _tail_pattern() -> re.Pattern[str]:
     words = "|".join(sorted(_tails(), key=len, reverse=True))
-    return re.compile(rf"(?P<separator>[-_ /]?)(?P<word>{words})(?![A-Za-z])", re.IGNORECASE)
+    return re.compile(
+        rf"(?P<separator>[-_ /]?)(?P<word>{words}|(?<=-)[a-z])(?![A-Za-z])", re.IGNORECASE
+    )
 
 
 @cache

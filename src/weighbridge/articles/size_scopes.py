@@ -135,16 +135,27 @@ def article_model(
     counts: Counter[tuple[str, ...]] = Counter()
     spelled: dict[tuple[str, ...], ModelName] = {}
     for name in all_names:
-        completed = name
-        if name.is_bare:
-            completed = name._replace(words=(*title.words, *name.words))
-        adds_words = set(completed.words) > set(title.words)
-        if adds_words and not _contradicts(name, candidates, unscoped):
+        completed = _completed(title, name)
+        if completed and not _contradicts(name, candidates, unscoped):
             counts[completed.words] += 1
             spelled.setdefault(completed.words, completed)
     if not counts:
         return title
     return spelled[counts.most_common(1)[0][0]]
+
+
+def _completed(title: ModelName, name: ModelName) -> ModelName | None:
+    """Return a name with more words than the title's, which it completes; None if it does not.
+
+    A bare "base" completes "BERT", but not "Llama 2 7B", whose size is known.
+    """
+    if not name.is_bare:
+        if set(name.words) > set(title.words):
+            return name
+        return None
+    if title.release or not {"b", "m"}.isdisjoint(title.words):
+        return None
+    return name._replace(text=f"{title.text} {name.text}", words=(*title.words, *name.words))
 
 
 def _title_name(

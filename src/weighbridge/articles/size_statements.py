@@ -34,7 +34,7 @@ _LENGTH = "max_position_embeddings"
 
 # How much a way to state a size counts where an article states several values.
 _BY_NAME, _BY_COUNT, _BY_WEAK_NAME = 5, 2, 1
-_WEIGHTS = {"words": _BY_NAME, "counted": _BY_NAME, "loose": _BY_NAME, "weak": _BY_WEAK_NAME}
+_WEIGHTS = {"weak": _BY_WEAK_NAME}
 
 
 def sizes_on_line(text: str) -> Iterator[SizeCandidate]:
@@ -65,7 +65,7 @@ def _after_names(
         if number is None or _counts_others(lower, number, word, starts):
             continue
         if _is_size(lower, word, number):
-            yield SizeCandidate(word.field, number, _WEIGHTS[word.kind])
+            yield SizeCandidate(word.field, number, _WEIGHTS.get(word.kind, _BY_NAME))
 
 
 def _linked_number(
@@ -74,6 +74,8 @@ def _linked_number(
     """Return the number that only words without a meaning of their own part from a name."""
     link = _link_pattern().match(lower, word.end, word.end + _LONGEST_LINK)
     if link is None or (word.kind in ("counted", "loose") and not _SIGN.search(link[0])):
+        return None
+    if word.kind == "symbols" and "|" in link[0]:  # a table of tensors has formulas in its cells
         return None
     return numbers.get(link.end())
 
@@ -96,7 +98,7 @@ def _before_names(
     for number in numbers.values():
         link = _backward_pattern().match(lower, number.end)
         word = starts.get(link.end()) if link else None
-        if word and word.kind in ("words", "weak") and _is_size(lower, word, number):
+        if word and word.kind in ("words", "symbols", "weak") and _is_size(lower, word, number):
             yield SizeCandidate(word.field, number, _BY_COUNT)
 
 

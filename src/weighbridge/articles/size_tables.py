@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _LONGEST_CELL = 48  # characters of a cell that names a size
 _LEAST_CELLS = 2
+_FIRST_CELL = 4  # columns in which the first cell begins
 _WEIGHT = 5  # as much as a name beside its number
 _SEPARATOR = re.compile(r"\s*\|\s*|\t+| {3,}")
 _REMARK = re.compile(r"[(（].*?[)）]|[#\"'`*_\s]")
@@ -88,12 +89,20 @@ def _fields_in_rows(
 ) -> Iterator[SizeCandidate]:
     """Yield the sizes of rows that each have a field, and a number for each model."""
     for row in rows:
-        named = {cell.field for cell in row.cells if cell.field}
+        named = _fields_named(row)
         numbers = {column: cell.number for column, cell in enumerate(row.cells) if cell.number}
         if len(named) == 1 and (len(numbers) == 1 or models):
             (field,) = named
             for column, number in numbers.items():
                 yield SizeCandidate(field, number, _WEIGHT, "", row.line, models.get(column))
+
+
+def _fields_named(row: _Row) -> set[str]:
+    """Return the fields that a row names; an identifier such as embedding_size decides."""
+    identifiers = {cell.field for cell in row.cells if "_" in cell.text and cell.field}
+    if len(identifiers) == 1:
+        return identifiers
+    return {cell.field for cell in row.cells if cell.field}
 
 
 def _tables(lines: Sequence[ArticleLine], letters: Mapping[str, str]) -> Iterator[list[_Row]]:
@@ -141,7 +150,7 @@ def _cell(text: str, start: int, letters: Mapping[str, str]) -> _Cell:
     names = model_names_in(text)
     if len(names) == 1:
         return _Cell(text, start, "", names[0], None)
-    return _Cell(text, start, _field_of(text, letters), bare_name(text), None)
+    return _Cell(text, start, _field_of(text, start, letters), bare_name(text), None)
 
 
 def _number_in(text: str, start: int) -> WholeNumber | None:
@@ -154,15 +163,22 @@ def _number_in(text: str, start: int) -> WholeNumber | None:
     return WholeNumber(number.value, start + number.start, start + number.end)
 
 
-def _field_of(text: str, letters: Mapping[str, str]) -> str:
-    """Return the field that a cell names; "" if it names none, or is a sentence."""
+def _field_of(text: str, start: int, letters: Mapping[str, str]) -> str:
+    """Return the field that a cell names; "" if it names none, or is a sentence or a formula.
+
+    A symbol alone must be the first cell: in a table of tensors it is a shape.
+    """
     if len(text) > _LONGEST_CELL:
         return ""
     words = size_words(lowered(text))
     bare = _REMARK.sub("", text)
-    if words:
-        named = sum(word.end - word.start for word in words[:1])
+    if words and words[0].kind != "symbols":
+        named = words[0].end - words[0].start
         if 2 * named >= len(bare):
             return words[0].field
         return ""
+    if start > _FIRST_CELL:
+        return ""
+    if words and words[0].end - words[0].start == len(bare):
+        return words[0].field
     return letters.get(bare, "")

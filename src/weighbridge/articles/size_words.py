@@ -21,6 +21,8 @@ _NUMBER = re.compile(
     r"(?<!\d)(?<!\d[.。])(?:\d{1,3}(?:[,，]\d{3})+(?!\d)|\d{1,3}(?:_\d{3})+(?!\d)|\d+)"
 )
 _LATIN = re.compile("[A-Za-z]")
+_KINDS = ("words", "symbols", "weak", "counted", "loose")
+_LEAST_SYMBOL = 5  # characters; a shorter symbol is read as a letter
 _MOST_DIGITS = 9  # of a size
 _NO_SIZE_AFTER = re.compile(
     r"[.。]\d|\s*\\(?:times|cdot|div)|[eE][+-]?\d|(?:st|nd|rd|th)(?![a-z])"
@@ -36,8 +38,8 @@ _RESULT_BEFORE = re.compile(r"[\d)）²]\s*=\s*$")
 class SizeWord(NamedTuple):
     """A name of a size in a line: its config field and its columns.
 
-    ``kind`` is the table of the vocabulary that has the name: ``words``, ``weak``, ``counted`` or
-    ``loose``. ``counts`` is whether it may also stand after a number.
+    ``kind`` is the table of the vocabulary that has the name: ``words``, ``symbols``, ``weak``,
+    ``counted`` or ``loose``. ``counts`` is whether it may also stand after a number.
     """
 
     field: str
@@ -89,8 +91,9 @@ def size_words(lower: str) -> tuple[SizeWord, ...]:
     """
     names: list[SizeWord] = []
     for match in _words_pattern().finditer(lower):
-        field, kind, counts = _meaning(match[0])
-        names.append(SizeWord(field, match.start(), match.end(), kind, counts))
+        if match[0] not in _ambiguous_names():
+            field, kind, counts = _meaning(match[0])
+            names.append(SizeWord(field, match.start(), match.end(), kind, counts))
     return tuple(names)
 
 
@@ -210,12 +213,12 @@ def _vocabulary() -> Mapping[str, tuple[str, str, bool]]:
     vocabulary: dict[str, tuple[str, str, bool]] = {}
     for field, size in terms.facts()["sizes"].items():
         counted = {_normal(name) for name in (*size.get("counted", ()), *size.get("loose", ()))}
-        for kind in ("words", "weak", "counted", "loose"):
+        for kind in _KINDS:
             for name in _names_of(size, kind):
                 normal = _normal(name)
                 vocabulary.setdefault(normal, (field, kind, normal in counted))
                 if "_" in name:
-                    vocabulary[name.lower()] = (field, kind, normal in counted)
+                    vocabulary.setdefault(name.lower(), (field, kind, normal in counted))
     return vocabulary
 
 
@@ -226,11 +229,13 @@ def _meaning(name: str) -> tuple[str, str, bool]:
 
 
 def _names_of(size: Mapping[str, Any], kind: str) -> Iterable[str]:
-    if kind != "words":
-        names: list[str] = size.get(kind, [])
-        return names
-    symbols = [*size["letters"], *size.get("also", ()), *size["configs"]]
-    return [*size["words"], *(symbol for symbol in symbols if "_" in symbol or len(symbol) > 4)]
+    if kind == "words":
+        return [*size["words"], *size["configs"]]
+    if kind == "symbols":
+        symbols = [*size["letters"], *size.get("also", ())]
+        return [symbol for symbol in symbols if "_" in symbol or len(symbol) >= _LEAST_SYMBOL]
+    names: list[str] = size.get(kind, [])
+    return names
 
 
 def _normal(name: str) -> str:
@@ -238,11 +243,18 @@ def _normal(name: str) -> str:
 
 
 @cache
+def _ambiguous_names() -> frozenset[str]:
+    """Return the names that two fields share, as hidden_dim in different families."""
+    configs = Counter(name for size in terms.facts()["sizes"].values() for name in size["configs"])
+    return frozenset(name for name, count in configs.items() if count > 1)
+
+
+@cache
 def _words_pattern() -> re.Pattern[str]:
     """Return a pattern for all names, grouped by their first letters, which makes it fast."""
     by_letter: dict[str, set[str]] = {}
     for size in terms.facts()["sizes"].values():
-        for kind in ("words", "weak", "counted", "loose"):
+        for kind in _KINDS:
             for name in _names_of(size, kind):
                 by_letter.setdefault(name[0].lower(), set()).add(name.lower()[1:])
     groups = []

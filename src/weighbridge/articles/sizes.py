@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from weighbridge.articles.lines import ArticleLine
 
 LONGEST_LINE = 20_000  # characters; a longer line is not prose, and takes long to read
+_MARKS = str.maketrans("`$", "  ")  # of code and of formulas; every character keeps its column
 _LETTER_WEIGHT = 3  # less than a name's: a letter has several meanings
 
 
@@ -47,7 +48,7 @@ class Sizes(NamedTuple):
 
     ``fields`` are those of its own model. ``of_model`` has those of each model that it names.
     ``letters`` are the config fields of its letters, and ``values`` the numbers of its letters.
-    ``own_name`` is the name of its model, if it names one.
+    ``own_name`` is the name of its model, if it names one, and ``names`` are all names in it.
     """
 
     fields: dict[str, int]
@@ -56,6 +57,7 @@ class Sizes(NamedTuple):
     values: dict[str, Fraction]
     of_model: dict[str, dict[str, int]]
     own_name: ModelName | None
+    names: tuple[ModelName, ...]
 
 
 def stated_sizes(lines: Sequence[ArticleLine]) -> Sizes:
@@ -69,7 +71,11 @@ def stated_sizes(lines: Sequence[ArticleLine]) -> Sizes:
         ({'hidden_size': 768, 'num_hidden_layers': 12},
         {'hidden_size': 1024, 'num_hidden_layers': 24})
     """
-    readable = [line for line in lines if len(line.text) <= LONGEST_LINE]
+    readable = [
+        line._replace(text=line.text.replace("**", "  ").translate(_MARKS))
+        for line in lines
+        if len(line.text) <= LONGEST_LINE
+    ]
     letters = defined_letters(line.text for line in readable)
     names = {line.number: model_names_in(line.text) for line in readable}
     candidates = with_models(readable, names, _candidates(readable, letters))
@@ -77,11 +83,13 @@ def stated_sizes(lines: Sequence[ArticleLine]) -> Sizes:
     stated = [_stated(candidate, own_name) for candidate in candidates]
     owned = [candidate for candidate, size in zip(candidates, stated, strict=True) if size.own]
     fields = elected(owned)
+    values = _letter_values(owned, letters, fields)
     for candidate in owned:
         if candidate.letter:
             letters.setdefault(candidate.letter, candidate.field)
-    values = _letter_values(owned, letters, fields)
-    return Sizes(fields, tuple(stated), letters, values, _by_model(candidates), own_name)
+    all_names = tuple(name for line in readable for name in names[line.number])
+    of_model = _by_model(candidates)
+    return Sizes(fields, tuple(stated), letters, values, of_model, own_name, all_names)
 
 
 def _stated(candidate: SizeCandidate, own_name: ModelName | None) -> StatedSize:
@@ -111,21 +119,21 @@ def _by_model(candidates: Iterable[SizeCandidate]) -> dict[str, dict[str, int]]:
 def _letter_values(
     owned: Iterable[SizeCandidate], letters: Mapping[str, str], fields: Mapping[str, int]
 ) -> dict[str, Fraction]:
-    """Return the numbers of letters: those stated, and those of fields that letters stand for.
+    """Return the numbers of letters: those of the fields that letters stand for, and those stated.
 
-    A letter with two numbers has no value.
+    A letter that the article does not define has no value if it states two.
     """
     stated: dict[str, set[int]] = {}
     for candidate in owned:
         if candidate.letter:
             stated.setdefault(candidate.letter, set()).add(candidate.number.value)
     values = {}
-    for letter, numbers in stated.items():
-        if len(numbers) == 1:
-            values[letter] = Fraction(*numbers)
     for letter, field in letters.items():
-        if field in fields and letter not in stated:
+        if field in fields:
             values[letter] = Fraction(fields[field])
+    for letter, numbers in stated.items():
+        if len(numbers) == 1 and letter not in letters:
+            values[letter] = Fraction(*numbers)
     return values
 
 
