@@ -43,8 +43,8 @@ model has under a named convention; one that is not about the model; not read.""
 class NumberVerdict(NamedTuple):
     """What is said of one number: where it stands, its verdict, and the reason.
 
-    ``reason`` is a key of the table ``reasons`` in the words of an audit, and ``values`` fill in the
-    braces of its text.
+    ``reason`` is a key of the table ``reasons`` in the words of an audit, and ``values`` fill in
+    the braces of its text.
     """
 
     at: Stretch
