@@ -1,9 +1,13 @@
 """`articles.tables`: a right table has no slip, and a changed digit is never called right."""
 
+import time
+
 import pytest
 
-from weighbridge.articles.lines import KNOWN, RIGHT, ArticleLine, Stretch
+from weighbridge.articles import cells, sums
+from weighbridge.articles.lines import FOLLOWS, KNOWN, RIGHT, UNREAD, ArticleLine, Stretch
 from weighbridge.articles.tables import TableFindings, check_tables
+from weighbridge.data import read_toml
 
 BASE = {
     "vocab_size": 30522,
@@ -289,3 +293,263 @@ def called_right(findings: TableFindings, at: Stretch, column: int) -> bool:
         if is_same and verdict.verdict in (RIGHT, KNOWN):
             return True
     return False
+
+
+# Wrong tables
+
+COMPONENTS = """
+| Component | Parameters | Share |
+| Embeddings | 23,837,184 | 21.8% |
+| Encoder | 85,054,464 | 77.7% |
+| Pooler | 590,592 | 0.5% |
+| Total | 109,482,240 | 100% |
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "correct"),
+    [
+        ("109,482,240", "109,482,204", "109,482,240"),
+        ("109,482,240", "108,482,240", "109,482,240"),
+        ("109,482,240", "99,482,240", "109,482,240"),
+        ("77.7%", "77.9%", "77.7%"),
+        ("21.8%", "28.1%", "21.8%"),
+        ("23,837,184", "28,337,184", "23,837,184"),
+        ("85,054,464", "84,054,464", "85,054,464"),
+    ],
+)
+def test_a_planted_slip_is_found_where_it_is(right: str, wrong: str, correct: str) -> None:
+    assert found(COMPONENTS.replace(right, wrong)) == [(wrong, correct)]
+
+
+def test_a_row_is_to_blame_if_the_model_has_the_value_that_mends_it() -> None:
+    text = RIGHT_TABLES["no rules and no outer bars"].replace("590592", "596592")
+    assert found(text) == [("109482240", "109,488,240")]
+    assert found(text, known=(109_482_240, 590_592, 85_054_464)) == [("596592", "590,592")]
+    assert verdicts(text, known=(109_482_240, 590_592))["109482240"] == RIGHT
+
+
+def test_a_sum_follows_from_a_slip_in_a_row_or_is_right_without_it() -> None:
+    text = """
+| Part | Calculation | Parameters |
+| Words | 30522 × 768 | 23,449,896 |
+| Positions | 512 × 768 | 393,216 |
+| Total | | 23,843,112 |
+"""
+    findings = checked(text)
+    (slip,) = findings.slips
+    assert (slip.stated, slip.correct, slip.shift) == ("23,449,896", "23,440,896", 9000)
+    (follow,) = slip.follows
+    assert (follow.line, follow.stated, follow.mended) == (4, "23,843,112", "23,834,112")
+    assert verdicts(text)["23,843,112"] == FOLLOWS
+    mended = text.replace("23,843,112", "23,834,112")
+    assert found(mended) == [("23,449,896", "23,440,896")]
+    assert verdicts(mended)["23,834,112"] == RIGHT
+
+
+def test_a_slip_goes_on_through_subtotals() -> None:
+    text = """
+| 组件 | 参数量 |
+| 注意力（每层） | 2,363,904 |
+| 前馈（每层） | 4,723,968 |
+| 单层小计 | 7,087,878 |
+| 12 层合计 | 85,054,536 |
+| 池化层 | 590,592 |
+| 总计 | 85,645,128 |
+"""
+    (slip,) = checked(text).slips
+    assert (slip.stated, slip.correct) == ("7,087,878", "7,087,872")
+    mended = [(follow.stated, follow.mended) for follow in slip.follows]
+    assert mended == [("85,054,536", "85,054,464"), ("85,645,128", "85,645,056")]
+
+
+# Tables of which nothing is wrong, though a hasty reader may think so
+
+CHARITABLE = {
+    "a row is left out": """
+| Component | Parameters |
+| Embeddings | 23,837,184 |
+| Encoder | 85,054,464 |
+| Total | 109,482,240 |
+""",
+    "totals of several classes": """
+| Component | Parameters |
+| Embeddings | 23,837,184 |
+| Encoder | 85,054,464 |
+| Pooler | 590,592 |
+| Total without pooler | 108,891,648 |
+| Total with pooler | 109,482,240 |
+| Total with the MLM head | 110,106,428 |
+""",
+    "sizes and a total": """
+| 超参数 | 值 |
+| 层数 | 12 |
+| 隐藏维度 | 768 |
+| 词表 | 30522 |
+| 总参数量 | 110M |
+""",
+    "models and their totals": """
+| Model | Layers | Hidden | Heads | Total params |
+| BERT-base | 12 | 768 | 12 | 110M |
+| BERT-large | 24 | 1024 | 16 | 340M |
+""",
+    "scores": """
+| Task | MNLI | QQP | Overall |
+| BERT-base | 84.6 | 71.2 | 79.6 |
+| BERT-large | 86.7 | 72.1 | 82.1 |
+| Overall | 85.1 | 71.9 | 80.1 |
+""",
+    "shapes of activations": """
+Layer        Output shape        Params
+embedding    (128, 768)          23,440,896
+dense        (128, 3072)         2,362,368
+dense_1      (128, 768)          2,360,064
+Total                            28,163,328
+""",
+    "one shape, several matrices": """
+| Part | Shape | Parameters |
+| Q, K, V | 768 × 768 | 1,769,472 |
+| one linear | 768 × 768 | 590,592 |
+| FFN | 768 × 3072 | 4,718,592 |
+""",
+    "a row that is not read": """
+| Part | Parameters |
+| Words | 23,440,896 |
+| Positions | see above |
+| Total | 23,834,112 |
+""",
+    "adjusted shares": """
+| Part | Parameters (M) | Share |
+| Embeddings | 23.8 | 21.8% |
+| Encoder | 85.1 | 77.7% |
+| Pooler | 0.6 | 0.5% |
+| Total | 109.5 | 100% |
+""",
+    "rounded rows and a rounded sum": """
+| Part | Parameters |
+| Embeddings | 23.8M |
+| Encoder | 85.1M |
+| Pooler | 0.6M |
+| Head | 0.6M |
+| Total | 110.0M |
+""",
+    "years and models": """
+| Year | Model | Params |
+| 2018 | BERT | 110M |
+| 2019 | GPT-2 | 1.5B |
+""",
+    "two tables with sums": """
+| A | n |
+
+| x | 1,000 |
+| y | 2,000 |
+| sum | 3,000 |
+
+| B | n |
+
+| x | 5,000 |
+| y | 6,000 |
+| sum | 11,000 |
+""",
+}
+
+
+@pytest.mark.parametrize("name", CHARITABLE)
+def test_nothing_is_called_wrong_without_certainty(name: str) -> None:
+    assert not found(CHARITABLE[name])
+
+
+def test_a_known_total_is_no_slip_if_a_row_is_left_out() -> None:
+    text = CHARITABLE["a row is left out"]
+    assert verdicts(text)["109,482,240"] == UNREAD
+    assert verdicts(text, known=(109_482_240,))["109,482,240"] == KNOWN
+
+
+def test_a_formula_with_letters_of_unknown_size_is_left_to_others() -> None:
+    text = "| Part | Formula | Count |\n| Words | Q*R | 23,440,896 |\n| Norm | 2R | 1,536 |"
+    findings = check_tables(lines_of(text), {})
+    assert not findings.slips
+    assert not findings.taken
+
+
+def test_prose_and_lists_are_no_tables() -> None:
+    text = "The total is 5,000 | see below.\n\nHere H = 768.\n- one  two\n12 layers\n\n| a |"
+    assert not checked(text).verdicts
+
+
+# The parts
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "kind"),
+    [
+        ("23,440,896", 23_440_896, cells.COUNT),
+        ("**23,440,896**", 23_440_896, cells.COUNT),
+        ("２３，４４０，８９６", 23_440_896, cells.COUNT),
+        ("23 440 896", 23_440_896, cells.COUNT),
+        ("约 2344 万", 23_440_000, cells.COUNT),
+        ("1.1亿", 110_000_000, cells.COUNT),
+        ("~110M params", 110_000_000, cells.COUNT),
+        ("1.5e8", 150_000_000, cells.COUNT),
+        ("× 12", 12, cells.COUNT),
+        ("12 layers", 12, cells.COUNT),
+        ("417.5 MiB", 417.5 * 2**20, cells.BYTES),
+        ("438 MB", 438_000_000, cells.BYTES),
+        ("22.5 GFLOPs", 22_500_000_000, cells.OPERATIONS),
+        ("21.4%", 0.214, cells.SHARE),
+    ],
+)
+def test_numbers_in_cells(text: str, value: float, kind: str) -> None:
+    cell = cells.read_cell(text, Stretch(1, 0, len(text)))
+    assert cell.main
+    assert float(cell.main.value) == pytest.approx(value)
+    assert cell.main.kind == kind
+    start, end = cell.main.at.start, cell.main.at.end
+    assert text[start:end].strip() == text[start:end]
+
+
+def test_a_wrong_sum_has_a_reading_that_is_nearest() -> None:
+    numbers = [cells.read_cell(text, Stretch(1, 0, 9)).main for text in ("1,000", "2,000", "3,001")]
+    rows = [sums.Addend(number, "", number.value) for number in numbers[:2] if number]
+    assert numbers[2]
+    stated = sums.Sum.of(numbers[2], rows)
+    nearest = stated.nearest()
+    assert nearest
+    assert nearest.mended == 3000
+    assert stated.is_certain(nearest)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_every_reason_and_kind_has_its_words(lang: str) -> None:
+    words = read_toml(f"words/audit.{lang}.toml")
+    texts = [*RIGHT_TABLES.values(), *CHARITABLE.values(), COMPONENTS.replace("77.7%", "71.7%")]
+    for text in texts:
+        findings = checked(text)
+        for verdict in findings.verdicts:
+            assert words["reasons"][verdict.reason].format(**verdict.values)
+        for slip in findings.slips:
+            assert slip.kind in words["kinds"]
+
+
+# Hostile tables
+
+HOSTILE = {
+    "rows": "| a | 1,234 |\n" * 100_000,
+    "rows below the limit": "| a | 1,234 |\n" * 999 + "| total | 1,232,767 |",
+    "sums": "| total | 1,234 | 12 | 3 |\n" * 999,
+    "sums and rows": ("| a | 1,234 |\n" * 40 + "| total | 49,361 |\n") * 24,
+    "tables": ("| a | 2 | 3 | 6 | 5,000 | 9 |\n| total | 2 | 3 | 6 | 5,000 | 9 |\n\n\n") * 8_000,
+    "cells": "|" + "1,234|" * 39 + "\n" + ("|" + "1,234|" * 39 + "\n") * 990,
+    "one long line": "|" + "1,234 |" * 100_000,
+    "formulas": "| a | " + "2*" * 90 + "2 | 5,000 |\n" + ("| b | 9^9^9^9 | 5,000 |\n" * 2_000),
+    "brackets": "| " + "(" * 199 + "1 | 5 |\n" + "| " + "1,1," * 49 + "1) | 5 |\n" * 3_000,
+    "blanks": ("a" + " " * 9_000 + "1\n") * 200,
+    "digits": "| a | " + "9" * 9_000 + " |\n| total | " + "9" * 100 + " |\n",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_tables_take_bounded_time(name: str) -> None:
+    start = time.perf_counter()
+    checked(HOSTILE[name])
+    assert time.perf_counter() - start < 20

@@ -22,12 +22,13 @@ class TableFindings(NamedTuple):
     """What is said of the numbers in tables.
 
     ``taken`` has the stretches that need no other reading; a number that is unread and is not among
-    them may still be read otherwise.
+    them may still be read otherwise. ``skipped`` has the first lines of what was too long to read.
     """
 
     verdicts: list[NumberVerdict]
     slips: list[Slip]
     taken: list[Stretch]
+    skipped: list[int]
 
 
 class Book:
@@ -36,6 +37,7 @@ class Book:
     def __init__(self, lines: Mapping[int, str]) -> None:
         self.lines = lines
         self.slips: list[Slip] = []
+        self.skipped: list[int] = []
         self.mended: dict[Stretch, Fraction] = {}
         self._slip_of: dict[Stretch, Slip] = {}
         self._verdicts: dict[Stretch, NumberVerdict] = {}
@@ -94,4 +96,4 @@ class Book:
         """Return everything that was said, in the order of the article."""
         verdicts = sorted(self._verdicts.values(), key=lambda verdict: verdict.at)
         slips = sorted(self.slips, key=lambda slip: slip.line)
-        return TableFindings(verdicts, slips, sorted(self._taken))
+        return TableFindings(verdicts, slips, sorted(self._taken), self.skipped)

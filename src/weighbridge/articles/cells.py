@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.algebra.expr import parse
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from weighbridge.algebra.polynomial import Polynomial
     from weighbridge.articles.lines import ArticleLine
 
+MOST_ROWS = 1_000  # of a table; a longer one is data
+MOST_CELLS_READ = 40_000  # in all tables; bounds the time
 MOST_CELLS = 40  # in a row; a longer one is data, not a table of components
 LONGEST_FORMULA_CELL = 200  # characters; a longer cell is prose
 
@@ -141,12 +144,14 @@ class ArticleRow(NamedTuple):
 class ArticleTable(NamedTuple):
     """A table: the titles of its columns, if it has any, and its rows.
 
-    ``columns`` are the places of the columns, if the cells stand apart by blanks.
+    ``columns`` are the places of the columns, if the cells stand apart by blanks. ``line`` is the
+    first line.
     """
 
     titles: tuple[str, ...]
     rows: tuple[ArticleRow, ...]
     columns: tuple[Stretch, ...] = ()
+    line: int = 0
 
     def title(self, column: int) -> str:
         """Return the title of a column, in lower case; "" if it has none."""
@@ -159,7 +164,7 @@ class ArticleTable(NamedTuple):
 
 
 def find_tables(lines: Sequence[ArticleLine]) -> Iterator[ArticleTable]:
-    """Yield the tables of an article.
+    """Yield the tables of an article; one that is too long to check has no rows.
 
     Example:
         >>> from weighbridge.articles.lines import ArticleLine
@@ -169,7 +174,12 @@ def find_tables(lines: Sequence[ArticleLine]) -> Iterator[ArticleTable]:
         >>> table.titles, [row.cells[1].main.value for row in table.rows]
         (('part', 'parameters'), [Fraction(590592, 1), Fraction(590592, 1)])
     """
+    most = MOST_CELLS_READ
     for block in _blocks(lines):
+        most -= sum(len(_BETWEEN[separator].findall(line.text)) + 1 for line, separator in block)
+        if len(block) > MOST_ROWS or most < 0:
+            yield ArticleTable((), (), line=block[0][0].number)
+            continue
         rows = []
         for line, separator in block:
             first, *others = _cells(line, separator)
@@ -272,16 +282,18 @@ def _with_titles(rows: list[ArticleRow]) -> ArticleTable | None:
         titles, rows = tuple(cell.text for cell in first.cells), rows[1:]
     if not rows:
         return None
-    return ArticleTable(titles, _in_units(titles, rows))
+    return ArticleTable(titles, _in_units(titles, rows), line=first.line)
 
 
 def _are_titles(row: ArticleRow) -> bool:
     """Return whether a row with numbers holds titles: "per layer", "× 12 layers", "total"."""
-    titles = table_words()
-    named = (titles["counts"]["words"], titles["shares"]["words"], titles["numbers"]["words"])
     texts = [cell.text for cell in row.cells if cell.is_text]
     numbers = [cell for cell in row.cells if cell.main and cell.main.number.text == cell.text]
-    return not numbers and len(texts) > 1 and any(names_one(texts[-1], words) for words in named)
+    return (
+        not numbers
+        and len(texts) > 1
+        and any(names_one(texts[-1], kind) for kind in ("counts", "shares", "numbers"))
+    )
 
 
 def _in_units(titles: Sequence[str], rows: Sequence[ArticleRow]) -> tuple[ArticleRow, ...]:
@@ -289,7 +301,7 @@ def _in_units(titles: Sequence[str], rows: Sequence[ArticleRow]) -> tuple[Articl
     scaled_rows = list(rows)
     for column, title in enumerate(titles):
         unit = _SCALE.search(title.translate(_HALF_WIDTH))
-        is_share = names_one(title, table_words()["shares"]["words"])
+        is_share = names_one(title, "shares")
         if not unit and not is_share:
             continue
         scale, kind = scale_of(unit["unit"]) if unit else (Fraction(1, 100), SHARE)
@@ -353,9 +365,15 @@ def table_words() -> dict[str, dict[str, list[str]]]:
     return data.read_toml("facts/table_terms.toml")
 
 
-def names_one(text: str, words: list[str]) -> bool:
-    """Return whether a text has one of these words."""
-    return bool(text) and terms.mentions(text, words)
+@lru_cache(maxsize=4096)
+def names_one(text: str, kind: str) -> bool:
+    """Return whether a text has one of the words of a kind.
+
+    Example:
+        >>> names_one("Total parameters", "sums"), names_one("其中：词嵌入", "parts")
+        (True, True)
+    """
+    return bool(text) and terms.mentions(text, table_words()[kind]["words"])
 
 
 def scale_of(unit: str) -> tuple[Fraction, str]:

@@ -55,7 +55,7 @@ class TableGrid:
 
     def is_named(self, column: int, words: str) -> bool:
         """Return whether the title of a column has one of some words."""
-        return names_one(self.table.title(column), table_words()[words]["words"])
+        return names_one(self.table.title(column), words)
 
     def main(self, row: int, column: int) -> CellNumber | None:
         """Return the number of a cell."""
@@ -86,9 +86,8 @@ class TableGrid:
 
 def is_sum(text: str) -> bool:
     """Return whether a row or a column is called a sum."""
-    words = table_words()["sums"]
     bare = text.strip(" *:：()（）[]").lower()
-    return names_one(text, words["words"]) or bare in words["whole"]
+    return names_one(text, "sums") or bare in table_words()["sums"]["whole"]
 
 
 def is_among(value: Fraction, known: Container[int]) -> bool:

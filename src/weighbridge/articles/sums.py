@@ -6,8 +6,11 @@ right. An error is claimed only if every row is read and no reading gives the su
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
+
+from weighbridge.articles.cells import COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +27,8 @@ _LARGEST_SCALED = 10**40  # a difference that has no end as a decimal
 ZERO = Fraction(0)
 
 
-class Addend(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Addend:
     """A row of a sum: its number, None if it could not be read, and its value as corrected.
 
     ``times`` is how often its label or another column says that the row counts. A ``part`` is one
@@ -115,8 +119,12 @@ def how_it_fits(total: CellNumber, value: Fraction, slack: Fraction) -> str:
     """
     if value == total.value:
         return EXACT
-    if total.number.fits(value, rounded=is_rounded(total)):
-        return LOOSE if slack else ROUNDED
+    lowest, highest = value - slack, value + slack
+    fits = [total.number.fits(end, rounded=is_rounded(total)) for end in (lowest, highest)]
+    if all(fits):
+        return ROUNDED
+    if any(fits):
+        return LOOSE
     slack += total.number.place / 2 if is_rounded(total) else 0
     if slack and abs(value - total.value) <= slack:
         return LOOSE
@@ -156,6 +164,16 @@ def is_one_digit_off(stated: Fraction, value: Fraction) -> bool:
     return len(str(off).rstrip("0")) == 1 and off > 0
 
 
+def is_transposed(stated: Fraction, value: Fraction) -> bool:
+    """Return whether two numbers have the same digits in another order.
+
+    Example:
+        >>> is_transposed(Fraction(109_482_204), Fraction(109_482_240))
+        True
+    """
+    return stated != value and sorted(str(stated)) == sorted(str(value))
+
+
 class Sum(NamedTuple):
     """A stated sum and its surroundings.
 
@@ -179,13 +197,21 @@ class Sum(NamedTuple):
         above = tuple(addends)
         return cls(total, above, above, above, (), 0)
 
-    def is_certain(self, nearest: Reading) -> bool:
-        """Return whether the sum must be wrong, if no reading gives it."""
+    def is_certain(self, nearest: Reading, *, is_model_known: bool = False) -> bool:
+        """Return whether the sum must be wrong, if no reading gives it.
+
+        A table may leave rows out, unless the sum is too small for that, a digit off, or none of
+        the counts of a known model.
+        """
+        stated, rows = self.total.value, nearest.mended
         if nearest.slack and not is_rounded(self.total):
             return False
-        if any(addend.times != 1 or addend.tied for addend in self.open):
-            return is_one_digit_off(self.total.value, nearest.mended)
-        return is_near(self.total.value, nearest.mended)
+        if stated < _LEAST_COUNT and self.total.kind == COUNT:
+            return False
+        is_weighted = any(addend.times != 1 or addend.tied for addend in self.open)
+        if is_weighted or (stated > rows and not is_model_known):
+            return is_one_digit_off(stated, rows) or is_transposed(stated, rows)
+        return is_near(stated, rows)
 
     def readings(self) -> Iterator[Reading]:
         """Yield the readings, the most natural first."""
@@ -195,21 +221,24 @@ class Sum(NamedTuple):
             if len(base.addends) <= MOST_ADDENDS:
                 yield from self._weighted(base)
                 yield from self._lenient(base)
+        if len(self.after) > 1:
+            yield Reading.of(self.after)._replace(lenient=True)
 
     def plain(self) -> list[Reading]:
         """Return the readings that an error may be claimed from."""
         above = [self.open, self.block, self.before]
         if not self.before:
             above = [self.after]
-        choices: list[tuple[Addend, ...]] = []
+        choices: dict[tuple[Addend, ...], None] = {}
         for addends in above:
-            for choice in self._choices(addends):
-                if len(choice) > 1 and choice not in choices:
-                    choices.append(choice)
-        return [Reading.of(choice) for choice in choices]
+            choices.update(dict.fromkeys(self._choices(addends)))
+        return [Reading.of(choice) for choice in choices if len(choice) > 1]
 
     def _choices(self, addends: tuple[Addend, ...]) -> Iterator[tuple[Addend, ...]]:
         """Yield the rows among some that a sum may add up, each once."""
+        if len(addends) > MOST_ADDENDS:
+            yield addends
+            return
         yield tuple(addend for addend in addends if addend.layer and self.of_layer)
         yield addends
         yield tuple(addend for addend in addends if not addend.part)
@@ -245,10 +274,12 @@ class Sum(NamedTuple):
             if addend.value * times == -missing != 0 and len(addends) > 2:
                 others = (*addends[:position], *addends[position + 1 :])
                 yield Reading(others, "table_sum_some", lenient=True)
-        for start in range(1, len(addends) - 1):
-            last = Reading(addends[start:], "table_sum_some", lenient=True)
-            if last.stated == self.total.value:
-                yield last
+        last_rows = ZERO
+        for start in range(len(addends) - 1, 0, -1):
+            addend, times = addends[start]
+            last_rows += addend.value * times
+            if last_rows == self.total.value and start < len(addends) - 1:
+                yield Reading(addends[start:], "table_sum_some", lenient=True)
         if self.layers > 1 and len(addends) <= _MOST_WINDOWS:
             yield from self._repeated(base, missing)
 
@@ -319,11 +350,12 @@ def to_blame(
     ``supports`` tells whether something else in the article gives a value to a row.
     """
     blamed = []
+    missing = total.value - reading.stated
     for addend, times in reading.addends:
         number = addend.number
         if number is None or is_rounded(number) or is_rounded(total):
             continue
-        needed = addend.value + (total.value - reading.stated) / times
+        needed = addend.value + missing / times
         if needed > 0 and supports(number, needed):
             blamed.append((number, needed))
     if len(blamed) == 1:

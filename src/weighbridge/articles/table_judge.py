@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weighbridge.articles import sums
-from weighbridge.articles.cells import names_one, table_words
+from weighbridge.articles.cells import names_one
 from weighbridge.articles.checks import number_text
 from weighbridge.articles.grid import is_among
 from weighbridge.articles.lines import KNOWN, RIGHT, UNREAD
@@ -81,14 +81,15 @@ class SumJudge:
             self.book.say(total, UNREAD, "table_row_unread")
             return
         blamed = sums.to_blame(nearest, total, self._supports(total, nearest))
-        is_qualified = names_one(label, table_words()["qualified"]["words"])
+        is_model_known = bool(self.grid.known)
+        is_qualified = names_one(label, "qualified")
         if blamed:
             number, needed = blamed
             self.book.slip("wrong_row", number, needed)
             self.book.say(total, RIGHT, "table_sum", rows=rows, sum=total.number.text)
         elif is_among(total.value, self.grid.known):
             self.book.say(total, KNOWN, "table_known", rows=rows)
-        elif is_qualified or not stated.is_certain(nearest):
+        elif is_qualified or not stated.is_certain(nearest, is_model_known=is_model_known):
             self.book.say(total, UNREAD, "table_no_reading", sum=number_text(nearest.mended))
         else:
             shown = ""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from weighbridge.articles import cells, sums
-from weighbridge.articles.cells import BYTES, COUNT, SHARE, names_one, table_words
+from weighbridge.articles.cells import BYTES, COUNT, SHARE, names_one
 from weighbridge.articles.exact import Number
 from weighbridge.articles.grid import LEAST_SUM, is_sum
 from weighbridge.articles.lines import UNREAD
@@ -90,7 +91,8 @@ class ColumnSums:
     """The sums of one column, from the top.
 
     ``block`` has the rows since the last sum, ``open`` the rows and sums that no sum contains, and
-    ``before`` all rows that are no sums.
+    ``before`` all rows that are no sums. ``below`` has the positions of rows
+    that a sum above them contains.
     """
 
     def __init__(self, grid: TableGrid, column: int) -> None:
@@ -99,6 +101,7 @@ class ColumnSums:
         self.block: list[sums.Addend] = []
         self.open: list[sums.Addend] = []
         self.before: list[sums.Addend] = []
+        self.below: set[int] = set()
 
     def run(self) -> None:
         """Check the column."""
@@ -108,7 +111,7 @@ class ColumnSums:
                 self._add_sum(row, total)
                 continue
             addend = self._addend(row)
-            if addend:
+            if addend and row not in self.below:
                 self._close(check_layers(addend, self.open, self.grid.layers, self.book))
                 for addends in (self.block, self.open, self.before):
                     addends.append(addend)
@@ -118,29 +121,33 @@ class ColumnSums:
     def _add_sum(self, row: int, total: CellNumber) -> None:
         """Check a sum, which stands for its rows in the sums below it."""
         label = self.grid.label(row)
-        is_layer = names_one(label, table_words()["layer"]["words"])
-        after = [] if self.before else self._rows_after(row)
+        is_layer = names_one(label, "layer")
+        after = self._rows_after(row)
         above = (tuple(self.block), tuple(self.open), tuple(self.before))
-        stated = sums.Sum(total, *above, tuple(after), self.grid.layers, is_layer)
+        rows_after = tuple(below for _, below in after)
+        stated = sums.Sum(total, *above, rows_after, self.grid.layers, is_layer)
         addend = sums.Addend(total, label, total.value, layer=is_layer, is_sum=True)
         covered = check_layers(addend, self.open, self.grid.layers, self.book)
-        self._close(covered or self.judge.judge(stated, label))
-        self.open.append(addend._replace(mended=self.book.value(total)))
+        covered = covered or self.judge.judge(stated, label)
+        self._close(covered)
+        self.below.update(position for position, below in after if below in covered)
+        self.open.append(replace(addend, mended=self.book.value(total)))
         self.block = []
 
     def _close(self, covered: Sequence[sums.Addend]) -> None:
         """Drop rows that a sum or a product contains."""
-        self.open = [addend for addend in self.open if addend not in covered]
+        contained = set(covered)
+        self.open = [addend for addend in self.open if addend not in contained]
 
-    def _rows_after(self, row: int) -> list[sums.Addend]:
-        """Return the rows below a sum that stands at the top of its table, up to the next sum."""
+    def _rows_after(self, row: int) -> list[tuple[int, sums.Addend]]:
+        """Return the rows below a sum, up to the next one, with their positions."""
         addends = []
-        for below in range(row + 1, len(self.grid.rows)):
+        for below in range(row + 1, min(len(self.grid.rows), row + 1 + sums.MOST_ADDENDS)):
             if self.grid.is_sum[below]:
                 break
             addend = self._addend(below)
             if addend:
-                addends.append(addend)
+                addends.append((below, addend))
         return addends
 
     def _addend(self, row: int) -> sums.Addend | None:
@@ -149,7 +156,7 @@ class ColumnSums:
         number = cell.main or self._calculated(cell)
         if number is None and not (cell.is_text or cell.formula):
             return None
-        mended, words = Fraction(0), table_words()
+        mended = Fraction(0)
         if number:
             mended = self.book.value(number)
         is_part = label.lstrip().startswith(_PART_MARKS)
@@ -158,9 +165,9 @@ class ColumnSums:
             label,
             mended,
             self._times(row),
-            part=is_part or names_one(label, words["parts"]["words"]),
-            tied=names_one(label, words["tied"]["words"]),
-            layer=names_one(label, words["layer"]["words"]),
+            part=is_part or names_one(label, "parts"),
+            tied=names_one(label, "tied"),
+            layer=names_one(label, "layer"),
         )
 
     def _calculated(self, cell: cells.TableCell) -> CellNumber | None:
@@ -180,7 +187,7 @@ class ColumnSums:
             if is_number and not is_product and 1 < number.value <= LEAST_SUM:
                 return number.value
         times = cells.times_in(label)
-        if not times and names_one(label, table_words()["layer"]["words"]):
+        if not times and names_one(label, "layer"):
             times = self.grid.layers
         return Fraction(times or 1)
 
