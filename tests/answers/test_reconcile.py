@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import weighbridge as wb
 from weighbridge import data
 from weighbridge.answers.conventions import Conventions
+from weighbridge.answers.reconcile import verdict
 from weighbridge.answers.reconcile_table import reconcile_table
 from weighbridge.blueprint.schema import families
 from weighbridge.cli import main
@@ -27,7 +28,8 @@ from weighbridge.counting.conventions import (
     table,
     unique_parameters,
 )
-from weighbridge.counting.reconciliation import Way, read_number, reconcile_model
+from weighbridge.counting.published import KnownClaim
+from weighbridge.counting.reconciliation import Way, read_number, reconcile_model, search_of
 from weighbridge.errors import UsageError
 from weighbridge.ledger.ledger import bind
 from weighbridge.models.find import find
@@ -584,3 +586,126 @@ def test_json_has_each_step(capsys: pytest.CaptureFixture[str]) -> None:
         {"convention": "linear_biases", "tensors": 72, "change": -82_944},
         {"convention": "pooler", "tensors": 2, "change": -590_592},
     ]
+
+
+# Parts, what may be chance, and what is known
+
+
+@pytest.mark.parametrize(
+    ("model", "stated", "first"),
+    [
+        (BASE, "589824", "BertModel: pooler weight"),
+        (BASE, "590,592", "BertModel: pooler"),
+        (BASE, "2359296", "BertModel: attention of one layer, without biases"),
+        (BASE, "2362368", "BertModel: attention of one layer"),
+        (BASE, "4722432", "BertModel: feed-forward of one layer"),
+        (BASE, "4718592", "BertModel: feed-forward of one layer, without biases"),
+        (BASE, "7087872", "BertModel: one layer"),
+        (BASE, "85054464", "BertModel: all 12 layers"),
+        (BASE, "23837184", "BertModel: embeddings"),
+        ("bert-base-chinese", "16622592", "BertModel: embeddings"),
+        ("meta-llama/Llama-2-7b-hf", "202383360", "LlamaModel: one layer"),
+        ("mixtral", "176160768", "MixtralModel: one expert"),
+        ("t5-small", "25175296", "T5Model: all 6 layers of the decoder"),
+        ("gpt2", "7087872", "GPT2Model: one layer"),
+        ("gpt2", "39383808", "GPT2Model: embeddings"),
+    ],
+)
+def test_the_number_of_a_part_names_the_part(model: str, stated: str, first: str) -> None:
+    found = wb.reconcile(model, stated)
+    assert (found.status, found.verdict) == (0, "fits")
+    assert found.text().splitlines()[2].strip() == first
+
+
+def test_parts_with_one_number_are_named_in_one_sentence() -> None:
+    text = " ".join(wb.reconcile(BASE, 589_824).text().split())
+    assert (
+        "attention query, attention key, attention value or attention output weight of one layer"
+    ) in text
+    assert "LoRA" not in text
+    chinese = wb.reconcile(BASE, 589_824).text("zh")
+    assert "池化层权重" in chinese
+    assert "自注意力查询 Q、自注意力键 K、自注意力值 V 或自注意力输出" in chinese
+
+
+def test_json_names_parts_and_marks_what_may_be_chance() -> None:
+    found = wb.reconcile(BASE, 589_824).to_dict()
+    assert (found["verdict"], found["status"]) == ("fits", 0)
+    assert [match["perhaps_chance"] for match in found["matches"]] == [True, True]
+    assert {match["steps"][0]["convention"] for match in found["matches"]} == {"lora"}
+    assert found["nearest"] == []
+    named = {(part["part"], part["only"], part["layers"]) for part in found["parts"]}
+    assert {("pooler", "weight", 0), ("attention.query", "weight", 1)} <= named
+
+
+def test_a_rounding_of_a_part_or_of_a_long_count_is_perhaps_chance(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for stated, shown in (("24M", "embeddings (23,837,184)"), ("86M", "85,677,114")):
+        assert main(["reconcile", BASE, stated]) == 1
+        out = capsys.readouterr().out
+        assert f"No total of google-bert/bert-base-uncased rounds to {stated}." in out
+        assert "Perhaps one of these is meant, or the match is chance:" in out
+        assert shown in out
+        assert wb.reconcile(BASE, stated).to_dict()["verdict"] == "perhaps"
+    assert verdict(wb.reconcile(BASE, "24M")) == "perhaps BertModel: embeddings (23,837,184)"
+
+
+def test_a_number_with_only_long_chains_has_the_nearest_ways_too() -> None:
+    chain = next(
+        total
+        for mask, total, _ in reversed(search_of(find(BASE)).counts[0].totals)
+        if mask.bit_count() > 3 and wb.reconcile(BASE, total).verdict == "perhaps"
+    )
+    found = wb.reconcile(BASE, chain)
+    assert found.status == 1
+    assert found.to_dict()["nearest"]
+    assert "No likely way of counting gives" in found.text()
+
+
+def test_a_cut_off_number_is_called_so() -> None:
+    found = wb.reconcile("t5-small", "60M")
+    assert found.status == 0
+    assert found.to_dict()["matches"][0]["cut_off"]
+    assert "60,506,624; cut off, not rounded" in found.text()
+    assert "舍去" in found.text("zh")
+
+
+@pytest.mark.parametrize("model", [BASE, None])
+def test_what_is_known_about_a_number_comes_first(model: str | None) -> None:
+    found = wb.reconcile(model, 109_418_952)
+    assert found.status == 1
+    first = " ".join(found.text().split("\n\n")[0].split())
+    assert first.startswith("109418952 is known for bert-base-uncased:")
+    assert first.endswith("its own terms add up to 109,396,992.")
+    (known,) = found.to_dict()["known"]
+    assert known["class"] is None
+    assert "文中有算错之处" in found.text("zh").replace("\n  ", "")
+
+
+def test_a_number_known_for_one_model_is_not_known_for_another() -> None:
+    assert not wb.reconcile("bert-base-chinese", 109_418_952).claims
+
+
+def test_a_known_way_of_a_rounding_fits() -> None:
+    found = wb.reconcile(BASE, "1.18M")
+    assert (found.status, found.verdict) == (0, "fits")
+    assert [step.convention for step in found.matches[0].steps] == ["two_square_heads"]
+
+
+def test_a_known_way_comes_first_although_others_are_more_plausible(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def first() -> str:
+        return wb.reconcile(BASE, 1_181_184).text().split("\n\n")[-1].split("\n  ")[0].strip()
+
+    words = {"en": "heads", "zh": "任务头"}
+    claim = KnownClaim(BASE, words, words, {}, "BertModel", ("two_square_heads",))
+    assert first() == "BertModel: attention key and value of one layer"
+    monkeypatch.setattr("weighbridge.answers.reconcile.known_claims", lambda *_: iter((claim,)))
+    assert first().startswith("2·H·H + 2·H")
+
+
+def test_a_reconciliation_is_written_as_markdown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reconcile", BASE, "589824", "--markdown"]) == 0
+    assert "- BertModel: pooler weight" in capsys.readouterr().out

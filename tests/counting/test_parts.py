@@ -141,6 +141,26 @@ def test_layers_that_differ_are_told_apart() -> None:
     assert [name.which for name in norms] == [""]
 
 
+def test_a_layer_is_a_block_of_a_stage_and_not_half_a_block() -> None:
+    swin = parts_of(ledger_of("microsoft/swin-tiny-patch4-window7-224"))
+    blocks = {
+        (name.which, name.layers, name.of_layers)
+        for number in swin.numbers
+        for name in swin.named(number)
+        if name.part == "layer"
+    }
+    assert blocks == {
+        ("0.0–0.1", 1, 12),
+        ("1.0–1.1", 1, 12),
+        ("2.0–2.5", 1, 12),
+        ("3.0–3.1", 1, 12),
+        ("", 12, 12),
+    }
+    # In this class an index numbers attention and feed-forward apart.
+    encoder = parts_of(ledger_of("t5-small", "T5EncoderModel"))
+    assert "one layer (layers 1–5)" in [name.text() for name in encoder.named(3_146_752)]
+
+
 def test_a_part_of_both_stacks_names_no_stack() -> None:
     parts = parts_of(ledger_of("t5-small"))
     (shared,) = [name for name in parts.named(2 * 512 * 2048) if name.part == "ffn"]

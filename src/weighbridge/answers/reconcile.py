@@ -96,7 +96,7 @@ def _as_claimed(reconciliation: Reconciliation, claims: Sequence[KnownClaim]) ->
     known, others = list[Way](), list[Way]()
     for way in reconciliation.matches:
         if any(claim.is_counted_by(way) for claim in claims):
-            known.append(way._replace(perhaps=False))
+            known.append(way._replace(perhaps=False, known=True))
         else:
             others.append(way)
     return reconciliation._replace(matches=(*known, *others))
@@ -349,6 +349,8 @@ def _first_of_each_kind(readings: Sequence[Reading]) -> list[Reading]:
 
 def _implausibility_of_reading(reading: Reading) -> float:
     if isinstance(reading, Way):
+        if reading.known:
+            return -1.0
         return _improbability(reading)
     return reading[0].name.rank
 

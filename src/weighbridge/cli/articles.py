@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weighbridge.cli.commands import Command
-from weighbridge.cli.options import BLUEPRINT, FAMILY, JSON, SET, Option, fields
+from weighbridge.cli.options import (
+    BLUEPRINT,
+    FAMILY,
+    JSON,
+    MARKDOWN,
+    SET,
+    OneOf,
+    Option,
+    fields,
+)
 from weighbridge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,8 +39,8 @@ def _reconcile_options() -> Iterable[Addable]:
         help="find one way of counting that fits all rows of a CSV file with a header line",
     )
     blueprint = BLUEPRINT.but(help="use this blueprint instead of a shipped one")
-    json = JSON.but(help="write JSON, with every way that fits")
-    return (words, table, FAMILY, SET, blueprint, json)
+    json = JSON.but(help="write JSON, with every way and part that fits")
+    return (words, table, FAMILY, SET, blueprint, OneOf((json, MARKDOWN)))
 
 
 def _reconcile(options: argparse.Namespace) -> Answer:

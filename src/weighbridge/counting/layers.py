@@ -61,6 +61,11 @@ class LayerKind(NamedTuple):
     layers: tuple[Place, ...]
     contents: Contents
 
+    @property
+    def mixes_tokens(self) -> bool:
+        """Whether tokens take in others in these layers."""
+        return any(tensor.role.startswith(_MIXES_TOKENS) for tensor, _ in self.contents)
+
 
 class Division(NamedTuple):
     """A ledger's tensors outside all layers, and its kinds of layers."""
@@ -103,19 +108,43 @@ def divide(ledger: Ledger) -> Division:
 
 
 _MIXES_TOKENS = ("attention.", "linear_attention.", "ssm.", "recurrent.", "time_mix.")
+_FEEDS_FORWARD = ("ffn.", "channel_mix.")
 
 
 def _levels(entries: Iterable[Entry]) -> dict[str, int]:
     """Return how many indices number the layers below each path.
 
-    A layer mixes tokens: the blocks of a stage are the layers, not the stage.
+    A layer mixes tokens and feeds forward: the blocks of a stage are the layers, not the stage; and
+    not the halves of a block, if an index numbers these.
     """
-    levels: dict[str, int] = {}
+    mixing: dict[str, list[Entry]] = {}
+    feeding: dict[str, list[Entry]] = {}
     for entry in entries:
+        path, _, _ = entry.template.name.partition("{")
         if entry.template.role.startswith(_MIXES_TOKENS):
-            path, _, _ = entry.template.name.partition("{")
-            levels[path] = max(levels.get(path, 0), _depth(entry))
+            mixing.setdefault(path, []).append(entry)
+        elif entry.template.role.startswith(_FEEDS_FORWARD):
+            feeding.setdefault(path, []).append(entry)
+    levels: dict[str, int] = {}
+    for path, of_attention in mixing.items():
+        level = max(map(_depth, of_attention))
+        others = feeding.get(path, [])
+        while (
+            level > 1
+            and others
+            and _layers_with(of_attention, level).isdisjoint(_layers_with(others, level))
+        ):
+            level -= 1
+        levels[path] = level
     return levels
+
+
+def _layers_with(entries: Iterable[Entry], level: int) -> set[Place]:
+    layers: set[Place] = set()
+    for entry in entries:
+        if _depth(entry) >= level:
+            layers.update(place for place, _ in _layers_of(entry.indices, level))
+    return layers
 
 
 def _depth(entry: Entry) -> int:
@@ -143,7 +172,7 @@ def _tensors(ledger: Ledger) -> Iterator[list[PartTensor]]:
     """Yield the tensors of each entry: one, or the matrices that it holds."""
     shares_of_qkv = _shares_of_qkv(ledger)
     for at, entry in enumerate(ledger.entries):
-        whole = _tensor(ledger, at, entry)
+        whole = _whole_tensor(ledger, at, entry)
         component, _, fused = whole.role.rpartition(".")
         shares = _FUSED.get(fused) or shares_of_qkv.get(_module(whole.name))
         if not shares or whole.elements % sum(shares.values()):
@@ -196,7 +225,7 @@ def _module(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _tensor(ledger: Ledger, at: int, entry: Entry) -> PartTensor:
+def _whole_tensor(ledger: Ledger, at: int, entry: Entry) -> PartTensor:
     template = entry.template
     experts = 0
     if template.active is not None and not template.active.over:

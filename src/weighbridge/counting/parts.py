@@ -217,6 +217,7 @@ class _Division:
         for kind in self.kinds:
             self.tensors += [tensor for tensor, _ in kind.contents]
         self.tensors = list(dict.fromkeys(self.tensors))
+        self.mixing = {kind.stack for kind in self.kinds if kind.mixes_tokens}
         self.layers_of_stack = Counter[str]()
         for kind in self.kinds:
             self.layers_of_stack[kind.stack] += len(kind.layers)
@@ -259,27 +260,35 @@ class _Division:
 
     def _scopes(self, selection: Selection) -> Iterator[Scope]:
         """Yield the tensors of a name: outside the layers, in one, in all, or in the model."""
-        outside = _covered(self.outside, selection)
-        stacks: dict[str, dict[Contents, list[LayerKind]]] = {}
-        for kind in self.kinds:
-            contents = _covered(kind.contents, selection)
-            if contents:
-                stacks.setdefault(kind.stack, {}).setdefault(contents, []).append(kind)
+        stacks = self._by_stack(selection)
         if selection.part != "model":
             for stack, kinds_by_contents in stacks.items():
                 yield from self._of_stack(stack, kinds_by_contents)
-        everything = outside
+        outside: Contents = ()
+        if selection.part != "layer":
+            outside = _covered(self.outside, selection)
+        everything, layers = outside, 0
         for kinds_by_contents in stacks.values():
             everything += _all_layers(kinds_by_contents)
-        if selection.part == "layer":
-            everything = everything[len(outside) :]
-        layers = sum(_layer_count(kinds) for kinds in stacks.values())
-        total = sum(self.layers_of_stack.values())
-        is_whole = selection.part == "model" or (outside and selection.part != "layer")
-        if is_whole or not stacks:
-            yield Scope(everything, 0, min(layers, total))
+            layers += _layer_count(kinds_by_contents)
+        if outside or not stacks or selection.part == "model":
+            yield Scope(everything, 0, layers)
         elif len(stacks) > 1:
+            total = sum(self.layers_of_stack.values())
             yield Scope(everything, layers, total, rank=_facts()["rank"]["all_layers"])
+
+    def _by_stack(self, selection: Selection) -> dict[str, dict[Contents, list[LayerKind]]]:
+        """Return the kinds of layers with the tensors of a name, by their stack and the tensors."""
+        kinds: Sequence[LayerKind] = self.kinds
+        if selection.part == "layer" and self.mixing:
+            # What lies between two stages is numbered too, but it is not a layer.
+            kinds = [kind for kind in kinds if kind.stack in self.mixing]
+        stacks: dict[str, dict[Contents, list[LayerKind]]] = {}
+        for kind in kinds:
+            contents = _covered(kind.contents, selection)
+            if contents:
+                stacks.setdefault(kind.stack, {}).setdefault(contents, []).append(kind)
+        return stacks
 
     def _of_stack(
         self, stack: str, kinds_by_contents: Mapping[Contents, Sequence[LayerKind]]
@@ -320,16 +329,23 @@ def _all_layers(kinds_by_contents: Mapping[Contents, Sequence[LayerKind]]) -> Co
 
 
 def _ranges(kinds: Iterable[LayerKind]) -> str:
-    """Write the numbers of layers, neighbours as a range: ``"0, 3–60"``."""
-    places = chain.from_iterable(kind.layers for kind in kinds)
-    numbers = sorted(place[-1] for place in places)
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][-1] + 1 >= number:
-            ranges[-1][1:] = [number]
+    """Write the numbers of layers, neighbours as a range: ``"0, 3–60"``.
+
+    The number of a layer in a stage follows that of the stage: ``"2.0–2.5"``.
+    """
+    ranges: list[list[tuple[int, ...]]] = []
+    for place in sorted(chain.from_iterable(kind.layers for kind in kinds)):
+        before = (*place[:-1], place[-1] - 1)
+        if ranges and ranges[-1][-1] == before:
+            ranges[-1][1:] = [place]
         else:
-            ranges.append([number])
-    return ", ".join("–".join(map(str, ends)) for ends in ranges)
+            ranges.append([place])
+    texts = ("–".join(map(_numbered, ends)) for ends in ranges)
+    return ", ".join(texts)
+
+
+def _numbered(place: tuple[int, ...]) -> str:
+    return ".".join(map(str, place))
 
 
 # Variants: without biases, the active part, the share of a head or an expert

@@ -208,7 +208,7 @@ class Way(NamedTuple):
     ``total`` is the number of the class's unique parameters, and ``steps`` change it to
     ``parameters``. For a number of bytes, ``bytes`` is the size in a ``dtype``, read in units of
     ``scale``. ``rounding`` is `ROUNDED`, `CUT_OFF` or `TO_ZEROS`. ``perhaps`` marks a way that may
-    give the number by chance.
+    give the number by chance, and ``known`` one that the number is known to count.
     """
 
     class_name: str
@@ -220,6 +220,7 @@ class Way(NamedTuple):
     dtype: str = ""
     scale: int = 1
     perhaps: bool = False
+    known: bool = False
 
     @property
     def is_total(self) -> bool:
@@ -416,22 +417,26 @@ class Search:
     def _ways(self, wanted: PublishedNumber, *, is_part: bool) -> Iterator[Way]:
         """Yield the ways, the most plausible first, and mark those that may fit by chance.
 
-        ``is_part`` is whether a part has the number; then it is not what a method trains.
+        What a method trains is only taken if nothing simpler has the number: no way, and no part.
         """
+        ways = self._ways_in_order(wanted)
+        exact = [way for way in ways if wanted.is_exact and not way.rounding]
+        limit = self._limit(int(wanted.value), exact)
+        plausible = [way for way in exact if not _trains(way) and _is_plausible(way, limit)]
+        if not plausible and not is_part:
+            plausible = list(filter(_trains, exact))
+        for way in ways:
+            yield way._replace(perhaps=not way.is_total and way not in plausible)
+
+    def _ways_in_order(self, wanted: PublishedNumber) -> list[Way]:
+        """Return the ways that give a number, the most plausible first."""
         ways = list(chain.from_iterable(count.matching(wanted) for count in self.counts))
         headless = {way.parameters for way in ways if not _has(way, "heads")}
         # A class without its heads is the base class.
         distinct = [way for way in ways if way.parameters not in headless or not _has(way, "heads")]
         order = {name: at for at, name in enumerate(table())}
         distinct.sort(key=lambda way: _implausibility(way, wanted, self.usual, order))
-        exact = [way for way in distinct if wanted.is_exact and not way.rounding]
-        limit = self._limit(int(wanted.value), exact)
-        counted = [way for way in exact if not _trains(way) and _is_plausible(way, limit)]
-        for way in distinct:
-            is_plausible = way.is_total or way in counted
-            if _trains(way) and way in exact:
-                is_plausible = not counted and not is_part
-            yield way._replace(perhaps=not is_plausible)
+        return distinct
 
     def _limit(self, number: int, exact: Sequence[Way]) -> float:
         """Return the improbability from which the ways that give a number may do so by chance."""
