@@ -72,6 +72,9 @@ def test_all_readings_of_a_number_are_given_the_most_likely_first() -> None:
         "feed-forward down weight of one layer",
     ]
     assert texts("bert-base-uncased", H * H + 1) == []
+    assert "attention norm bias of one layer" in texts("bert-base-uncased", H)
+    assert "attention query weights of all 12 layers" in texts("bert-base-uncased", 12 * H * H)
+    assert "attention biases of one layer" in texts("bert-base-uncased", 4 * H)
 
 
 @pytest.mark.parametrize(

@@ -506,7 +506,10 @@ def texts_of(names: Sequence[PartName], lang: str = "en") -> str:
     if len(labels) > 1:
         part = texts["or"].format(others=texts["comma"].join(labels[:-1]), last=part)
     is_whole_expert = first.per == "expert" and first.part in _EXPERTS
-    for key in (first.only, first.per):
+    only = first.only
+    if first.tensors > 1:
+        only = f"{only}_many"
+    for key in (only, first.per):
         if key in texts["share"] and not is_whole_expert:
             part = texts["share"][key].format(part=part)
     values = {
