@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import weighbridge as wb
+
 ROOT = Path(__file__).parents[2]
 _SPEC = importlib.util.spec_from_file_location("published", ROOT / "tools" / "published.py")
 published = importlib.util.module_from_spec(_SPEC)
@@ -64,6 +66,15 @@ def test_a_rounded_total_is_that_of_a_class_as_it_is(results) -> None:
     for outcome in results:
         if outcome.is_reconciled and outcome.reconciled.matches[0].rounding:
             assert outcome.conventions == ()
+
+
+@pytest.mark.slow
+def test_most_totals_of_another_catalogue_are_reconciled() -> None:
+    lines = (ROOT / "tests" / "data" / "llmfit.tsv").read_text(encoding="utf-8").splitlines()
+    rows = [line.split("\t") for line in lines[1:]]
+    explained = [model for model, claimed in rows if wb.reconcile(model, claimed).status == 0]
+    assert len(rows) > 400
+    assert len(explained) / len(rows) >= LEAST_SHARE
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])

@@ -295,6 +295,7 @@ BESIDE = (
     "causal_masks",
     "rotary_frequencies",
     "predicting_layers",
+    "sharing_layers",
     "second_positions",
     "added_pooler",
     "int8_scales",
