@@ -51,10 +51,13 @@ class Outcome(NamedTuple):
 
     @property
     def conventions(self) -> tuple[str, ...] | None:
-        """The conventions of the first way; None if no way gives the number."""
+        """The conventions of the first way; None if no way gives the number, except by chance."""
         if self.reconciled is None or not self.reconciled.matches:
             return None
-        return tuple(step.convention for step in self.reconciled.matches[0].steps)
+        first = self.reconciled.matches[0]
+        if first.perhaps:
+            return None
+        return tuple(step.convention for step in first.steps)
 
     @property
     def is_reconciled(self) -> bool:
