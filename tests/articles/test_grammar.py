@@ -58,7 +58,7 @@ UNREAD = {
     "√4 = 2": "sign",
     "5 * (2 * 3 = 30": "bracket",
     "2*3 = 1,0226,7648": "grouping",
-    "2 * 3 MiB = 6": "bytes",
+    "2 * 3 GFLOPs = 6": "operations",
     "\ufffd = 5": "latex",
 }
 

@@ -7,22 +7,36 @@ from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, units
 from weighbridge.answers.answer import Answer
-from weighbridge.answers.reconcile import Reconciled, reconcile, verdict
+from weighbridge.answers.reconcile import Reconciled, ReconcileWords, reconcile, verdict
 from weighbridge.articles import examine
+from weighbridge.articles.lines import KNOWN, VERDICTS
+from weighbridge.articles.places import placed_numbers
 from weighbridge.articles.source import Source, decoded, read_article
-from weighbridge.blueprint.schema import load
+from weighbridge.articles.subject import NAMED
+from weighbridge.articles.verdicts import counts_of
+from weighbridge.counting.parts import PartName
+from weighbridge.counting.published import KnownClaim
+from weighbridge.counting.reconciliation import Way
 from weighbridge.errors import ArticleError, UsageError, WeighbridgeError, printable, shorten
-from weighbridge.render.document import NOTHING, Document, Notes, Together
+from weighbridge.ledger.ledger import bind
+from weighbridge.render.document import NOTHING, Annotated, Document, Notes, Piece, Together
 from weighbridge.render.words import label, words
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from fractions import Fraction
 
-    from weighbridge.articles.checks import Findings
+    from weighbridge.articles.claims import WordSlip
+    from weighbridge.articles.examination import Examination
     from weighbridge.articles.figures import Follow, Slip
+    from weighbridge.articles.lines import NumberVerdict
+    from weighbridge.articles.places import PlacedNumber
+    from weighbridge.articles.restoration import RestoredCalculation
+    from weighbridge.articles.subject import ArticleModel
+    from weighbridge.render.document import Block
 
+LEAST_TOTAL = 10**6  # smaller numbers are not the total of a model
 MOST_LINES = 40  # slips, consequences or unread pieces that a text lists
 _LONGEST = 300  # characters of a line of the article that a text shows
 
@@ -70,10 +84,15 @@ class Audit(Answer):
     steps that were checked.
     """
 
-    def __init__(self, source: Source, findings: Findings) -> None:
+    def __init__(self, source: Source, examination: Examination) -> None:
         self.source = source
-        self.slips, self.unread, self.checked, self.total = findings
-        if not (self.checked or self.unread or self.slips):
+        self.examination = examination
+        findings = examination.findings
+        self.slips, self.unread = findings.slips, findings.unread
+        self.total, self.numbers = findings.total, examination.numbers
+        self.checked = findings.checked + len(examination.restored)
+        self.remarks, self.restored = examination.remarks, examination.restored
+        if not (self.checked or self.unread or self.slips or self.remarks):
             raise ArticleError(
                 "contains no arithmetic to check",
                 where=printable(source.where),
@@ -85,22 +104,35 @@ class Audit(Answer):
         """0 if no slip was found, 1 if there is one, 2 if nothing could be checked."""
         if self.slips:
             return 1
-        if self.checked:
+        if self.checked or self.remarks:
             return 0
         return 2
 
+    @property
+    def model(self) -> ArticleModel | None:
+        """The model that the article is about, with its sizes; None if it is not known."""
+        return self.examination.model
+
+    @cached_property
+    def parameters(self) -> int | None:
+        """The number of parameters of that model, of the class that the article is about."""
+        if self.model is None:
+            return None
+        model = self.model.model
+        return bind(model.blueprint, self.model.class_name, model.fields).parameters
+
     @cached_property
     def counts(self) -> Reconciled | None:
-        """What the corrected total counts in a BERT of the article's sizes; None without sizes."""
+        """What the corrected total counts in that model; None without a model or a total."""
         total = self.total
-        if total is None or total.mended.denominator > 1 or total.mended < 1:
+        if total is None or self.model is None or total.mended.denominator > 1:
             return None
-        fields = {name: size for name, size in total.sizes.items() if name in load("bert").fields}
-        if not fields:
+        if total.mended < LEAST_TOTAL:
             return None
+        model = self.model.model
         try:
-            return reconcile("bert", int(total.mended), fields=fields)
-        except WeighbridgeError:  # the sizes fit no model, or the total is out of range
+            return reconcile(model.config, int(total.mended))
+        except WeighbridgeError:  # the total is out of range
             return None
 
     def to_dict(self) -> dict[str, Any]:
@@ -119,18 +151,80 @@ class Audit(Answer):
             "checked": self.checked,
             "slips": list(map(_slip_to_dict, self.slips)),
             "unread": [item._asdict() for item in self.unread],
+            "numbers": [self._number_to_dict(number) for number in self.numbers],
+            "recognised": [
+                self._number_to_dict(number) for number in self.numbers if number.verdict == KNOWN
+            ],
+            "verdicts": counts_of(self.numbers),
+            "remarks": [self._remark_to_dict(remark) for remark in self.remarks],
+            "restored": [self._restored_to_dict(calculation) for calculation in self.restored],
+            "model": self._model_to_dict(),
             "counts": counts,
             "total": total,
         }
 
+    def _remark_to_dict(self, remark: WordSlip) -> dict[str, Any]:
+        return {
+            "line": self.examination.plain.source_line(remark.at.line),
+            "text": self.examination.plain.stretch(remark.at),
+            "kind": remark.kind,
+            "because": AuditWords("en").claim(remark.kind),
+        }
+
+    def _restored_to_dict(self, calculation: RestoredCalculation) -> dict[str, Any]:
+        return {
+            "line": self.examination.plain.source_line(calculation.line),
+            "calculation": calculation.text,
+            "value": calculation.value,
+            "part": calculation.part.text() if calculation.part else None,
+        }
+
+    def _model_to_dict(self) -> dict[str, Any] | None:
+        if self.model is None:
+            return None
+        return {
+            "name": self.model.name,
+            "how": self.model.how,
+            "release": self.model.release or None,
+            "model_type": self.model.family,
+            "class": self.model.class_name,
+            "parameters": self.parameters,
+            "sizes": self.examination.sizes.fields,
+        }
+
+    def _number_to_dict(self, number: NumberVerdict) -> dict[str, Any]:
+        line = self.examination.plain.source_line(number.at.line)
+        return {
+            "line": line,
+            "text": number.text,
+            "verdict": number.verdict,
+            "reason": number.reason,
+            "because": AuditWords("en").reason(number),
+        }
+
     def document(self, lang: str = "en") -> Document:
-        """Return the slips with their lines, the unread lines, and the total."""
+        """Return the slips with their lines, the unread lines, the total, and a count of numbers.
+
+        It ends with the article itself, with a mark for each number; a terminal leaves that out.
+        """
         texts = AuditWords(lang)
         heading = Notes(tuple(self._heading(texts)))
         slips = [_slip_block(slip, texts) for slip in self.slips[:MOST_LINES]]
         more, unread = texts.more(len(self.slips)), self._unread(texts)
         total = Notes(tuple(self._total(texts)))
-        return Document((heading, *slips, Notes(more), *unread, total), lang)
+        counts = Notes((texts.counts(self.numbers),))
+        others = (*self._remarks(texts), *self._restored(texts), *unread)
+        report: list[Block] = [heading, *slips, Notes(more), *others, total, counts]
+        return Document((*report, self._marked(texts)), lang)
+
+    def _marked(self, texts: AuditWords) -> Annotated:
+        """Return the article with its numbers marked."""
+        plain = self.examination.plain
+        placed = placed_numbers(plain, self.numbers)
+        lines = []
+        for number, original in enumerate(plain.originals, start=1):
+            lines.append(tuple(_pieces(original, placed.get(number, ()), texts)))
+        return Annotated(tuple(lines), texts.legend())
 
     def _heading(self, texts: AuditWords) -> Iterator[str]:
         key = "heading"
@@ -145,19 +239,54 @@ class Audit(Answer):
         else:
             yield texts("nothing")
 
+    def _remarks(self, texts: AuditWords) -> tuple[Together, ...]:
+        """Return statements that are misleading, but not wrong."""
+        lines = []
+        for remark in self.remarks:
+            line = self.examination.plain.source_line(remark.at.line)
+            stated = self.examination.plain.stretch(remark.at)
+            lines.append(texts("remark", line=line, text=stated, says=texts.claim(remark.kind)))
+        return _listed(texts("remarks"), lines, texts)
+
+    def _restored(self, texts: AuditWords) -> tuple[Together, ...]:
+        """Return the calculations whose operators were put back."""
+        lines = []
+        for calculation in self.restored:
+            key, part = "read_calculation", ""
+            if calculation.part:
+                key, part = "read_part", calculation.part.text(texts.lang)
+            line = self.examination.plain.source_line(calculation.line)
+            value = units.count(calculation.value)
+            lines.append(texts(key, line=line, text=calculation.text, value=value, part=part))
+        return _listed(texts("restored"), lines, texts)
+
     def _unread(self, texts: AuditWords) -> tuple[Together, ...]:
-        if not self.unread:
-            return ()
         lines = []
         for item in self.unread[:MOST_LINES]:
             why, text = texts.why(item.why, shorten(item.about, str)), _shortened(item.text)
             lines.append(texts("unread_line", line=item.line, text=text, why=why))
-        lines += texts.more(len(self.unread))
-        return (Together((Notes((texts("unread"),)), Notes(tuple(lines), level=1))),)
+        return _listed(texts("unread"), lines, texts, len(self.unread))
+
+    def _about(self, texts: AuditWords) -> Iterator[str]:
+        """Yield the model of the article, and the sizes that it states."""
+        fields = self.examination.sizes.fields
+        if fields:
+            sizes = []
+            for field, value in fields.items():
+                sizes.append(texts("size", field=field, value=units.count(value)))
+            yield texts("sizes", sizes=texts("and").join(sizes))
+        if self.model and self.parameters:
+            key = "about_guessed"
+            if self.model.how == NAMED:
+                key = "about"
+            name = self.model.release or self.model.family
+            names = {"class": self.model.class_name, "name": name}
+            yield texts(key, parameters=units.count(self.parameters), **names)
 
     def _total(self, texts: AuditWords) -> Iterator[str]:
+        yield from self._about(texts)
         total = self.total
-        if total is None:
+        if total is None or total.mended < LEAST_TOTAL:
             return
         key = "largest"
         if total.called:
@@ -168,16 +297,32 @@ class Audit(Answer):
         else:
             shift = _with_sign(total.stated - total.mended)
             yield texts("total_mended", mended=_exactly(total.mended), shift=shift)
-        if total.sizes:
-            sizes = []
-            for field, value in total.sizes.items():
-                sizes.append(texts("size", field=field, value=units.count(value)))
-            yield texts("sizes", sizes=texts("and").join(sizes))
         if self.counts:
             key = "counts_nothing"
             if self.counts.matches:
                 key = "counts"
             yield texts(key, verdict=verdict(self.counts, texts.lang))
+
+
+def _listed(
+    heading: str, lines: Sequence[str], texts: AuditWords, count: int = 0
+) -> tuple[Together, ...]:
+    """Return lines under a heading, and how many more there are; nothing without lines."""
+    if not lines:
+        return ()
+    items = (*lines[:MOST_LINES], *texts.more(count or len(lines)))
+    return (Together((Notes((heading,)), Notes(items, level=1))),)
+
+
+def _pieces(original: str, numbers: Sequence[PlacedNumber], texts: AuditWords) -> Iterator[Piece]:
+    """Yield the pieces of a line: its numbers with their marks, and what is between them."""
+    position = 0
+    for start, end, number in numbers:
+        yield Piece(original[position:start])
+        name = texts.verdict(number.verdict)
+        yield Piece(original[start:end], number.verdict, f"{name}: {texts.reason(number)}")
+        position = end
+    yield Piece(original[position:])
 
 
 def _slip_to_dict(slip: Slip) -> dict[str, Any]:
@@ -199,7 +344,11 @@ def _slip_block(slip: Slip, texts: AuditWords) -> Together:
     """Return a slip: its line, the mistake, and the figures that depend on it."""
     line = Notes((texts("line", line=slip.line, text=_shortened(slip.text)),))
     values = {"stated": slip.stated, "correct": slip.correct, "mended": slip.mended}
-    facts = [texts.kind(slip.kind, about=label(slip.about, texts.lang), **values)]
+    facts = (
+        [texts.claim(slip.about)]
+        if slip.kind == "words"
+        else [texts.kind(slip.kind, about=label(slip.about, texts.lang), **values)]
+    )
     if slip.shift is not None:
         facts.append(texts("shift", shift=_with_sign(slip.shift)))
     if slip.kind == "arithmetic" and slip.mended not in (slip.correct, ""):
@@ -261,6 +410,46 @@ class AuditWords:
         """Describe the mistake."""
         text: str = self._texts["kinds"][kind]
         return text.format(**values)
+
+    def reason(self, number: NumberVerdict) -> str:
+        """Say why a number has its verdict."""
+        values = {name: self._value(value) for name, value in number.values.items()}
+        text: str = self._texts["reasons"].get(number.reason) or self._texts["why"][number.reason]
+        return text.format(**values)
+
+    def _value(self, value: object) -> str:
+        """Write a value of a reason in words."""
+        if isinstance(value, PartName):
+            return value.text(self.lang)
+        if isinstance(value, Way):
+            return ReconcileWords(self.lang).way(value)
+        if isinstance(value, KnownClaim):
+            return value.says[self.lang]
+        return shorten(value, str)
+
+    def verdict(self, verdict: str) -> str:
+        """Return the name of a verdict."""
+        text: str = self._texts["one_verdict"][verdict]
+        return text
+
+    def legend(self) -> dict[str, str]:
+        """Return the name of each verdict."""
+        return {verdict: self.verdict(verdict) for verdict in VERDICTS}
+
+    def counts(self, numbers: Sequence[NumberVerdict]) -> str:
+        """Return how many numbers there are, and how many have each verdict."""
+        counts = []
+        for key, number in counts_of(numbers).items():
+            if number:
+                name = self._texts["verdicts"][key]
+                counts.append(self("verdict_count", count=units.count(number), verdict=name))
+        total = self.count("number", len(numbers))
+        return self("numbers", numbers=total, counts=self("and").join(counts))
+
+    def claim(self, kind: str) -> str:
+        """Say what is right in place of a statement in words."""
+        text: str = self._texts["claims"][kind]
+        return text
 
     def why(self, why: str, about: str) -> str:
         """Return the reason why something was not read."""

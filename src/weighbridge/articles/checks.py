@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from fractions import Fraction
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import units
 from weighbridge.algebra.expr import names_in
@@ -20,19 +21,31 @@ from weighbridge.articles.figures import (
     Slip,
     is_name,
     literal,
+    literal_of,
+    numbers_in,
 )
 from weighbridge.articles.grammar import APPROXIMATE, WEAK, Side, Statement, Unread
+from weighbridge.articles.lines import FOLLOWS, KNOWN, RIGHT, SLIP, UNREAD, NumberVerdict
+from weighbridge.articles.readings import MOST_READINGS, readings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from fractions import Fraction
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from weighbridge.algebra.expr import Tree
     from weighbridge.algebra.polynomial import Polynomial
+    from weighbridge.articles.lines import Stretch
+    from weighbridge.articles.readings import Reading
 
 MOST_STATEMENTS = 10_000  # together with MOST_WRITTEN, it bounds the time for an article
 MOST_WRITTEN = 200_000  # characters of all arithmetic that is checked
 _LEAST_WRITTEN = 8  # characters that even a short side counts as, because reading it takes time
 LONGEST_SHOWN = 1000  # characters of a line
+_CLEAR = 100  # numbers that differ by more than this factor are hardly meant to be equal
+_LOOSE = Fraction(3, 2)  # units of the last digit by which a rough number may be off
+_LEAST_PART = 16  # a size whose multiples may be a part that a sum has and the text does not list
+_STRENGTH = {UNREAD: 0, KNOWN: 1, RIGHT: 2, FOLLOWS: 3, SLIP: 4}
+"""Of two verdicts on one number, the stronger one stands."""
+_WIDTHS = (1, 4, 2, 8)  # bytes of a parameter; 1 also for a number that is bytes already
 _NEAR = 10  # numbers that differ by more than a tenth are not meant to be equal
 _MOST_SUMMED = 64  # figures in one sum; every number is compared with that many sums
 
@@ -51,13 +64,52 @@ class Total(NamedTuple):
     called: bool
 
 
+class KnownSizes(NamedTuple):
+    """The sizes that an article states, by the names that stand for them.
+
+    ``given`` are the numbers that it gives to letters. ``assumed`` are the numbers that a letter or
+    words may stand for, as far as the article does not say: every model's hidden size for H.
+    ``fields`` are the sizes of its own model, ``foreign`` the numbers that are another's, and
+    ``settled`` those of which something else, such as a table, says whether they are right.
+    """
+
+    given: Mapping[str, Fraction]
+    assumed: Mapping[str, Sequence[Fraction]]
+    fields: Mapping[str, int]
+    foreign: frozenset[Stretch]
+    settled: frozenset[Stretch]
+
+    def numbers(self) -> frozenset[Fraction]:
+        """Return all sizes."""
+        return frozenset({*self.given.values(), *chain.from_iterable(self.assumed.values())})
+
+
+NO_SIZES = KnownSizes({}, {}, {}, frozenset(), frozenset())
+
+
+class ValuedFormula(NamedTuple):
+    """A formula in letters that an article states, the numbers in it, and its value."""
+
+    line: int
+    text: str
+    numbers: tuple[Number, ...]
+    value: Fraction
+
+
 class Findings(NamedTuple):
-    """The results of an article's checks; ``checked`` is the number of steps checked."""
+    """The results of an article's checks; ``checked`` is the number of steps checked.
+
+    ``marks`` has a verdict for each number that is part of a statement, and ``results`` the line of
+    each number that was calculated. ``formulas`` are all formulas in letters, with their values.
+    """
 
     slips: tuple[Slip, ...]
     unread: tuple[Unread, ...]
     checked: int
     total: Total | None
+    marks: Mapping[Stretch, NumberVerdict]
+    results: Mapping[Fraction, int]
+    formulas: Sequence[ValuedFormula]
 
 
 class _Result(NamedTuple):
@@ -68,7 +120,9 @@ class _Result(NamedTuple):
     label: str
 
 
-def check_statements(items: Iterable[Statement | Unread], lines: Sequence[str]) -> Findings:
+def check_statements(
+    items: Iterable[Statement | Unread], lines: Sequence[str], sizes: KnownSizes = NO_SIZES
+) -> Findings:
     """Check the statements of an article.
 
     ``lines`` are the article's lines, for the words around a formula and to show a slip.
@@ -85,57 +139,112 @@ def check_statements(items: Iterable[Statement | Unread], lines: Sequence[str]) 
         else:
             unread.append(Unread(item.line, item.sides[-1].text, "too_many"))
             break
-    checking = _Checking(statements, lines)
+    checking = _Checking(statements, lines, sizes)
     for statement in statements:
-        try:
-            checking.read(statement)
-        except UnreadableError as error:
-            unread.append(
-                Unread(statement.line, _statement_text(statement), error.why, error.about)
-            )
+        checking.read(statement)
     checking.look_for_what_is_missing()
     slips = sorted(checking.slips, key=lambda slip: slip.line)
     unread = sorted([*unread, *checking.unread], key=lambda item: item.line)
-    return Findings(tuple(slips), tuple(unread), checking.checked, _total(checking))
+    results = {result.number.value: result.figure.line for result in reversed(checking.results)}
+    total = _total(checking)
+    return Findings(
+        tuple(slips),
+        tuple(unread),
+        checking.checked,
+        total,
+        checking.marks,
+        results,
+        checking.valued_formulas,
+    )
 
 
 class _Checking:
-    def __init__(self, statements: Sequence[Statement], lines: Sequence[str]) -> None:
-        self.lines, self.figures = lines, Figures(statements)
+    def __init__(
+        self, statements: Sequence[Statement], lines: Sequence[str], sizes: KnownSizes
+    ) -> None:
+        self.lines, self.figures = lines, Figures(statements, sizes.given, sizes.assumed)
+        self.known = sizes
+        self._sizes = sizes.numbers() | self.figures.numbers_of_names()
         self.slips: list[Slip] = []
+        self.marks: dict[Stretch, NumberVerdict] = {}
         self.unread: list[Unread] = []
         self.checked = 0
         self.results: list[_Result] = []
-        self.sizes: dict[str, Figure] = {}
-        """Letters and words that the article equates with a number, without a calculation."""
         self._formulas: list[StatedFormula] = []
         self._components: dict[int, str] = {}
+        self.valued_formulas: list[ValuedFormula] = []
 
     def read(self, statement: Statement) -> None:
-        """Check a statement, and remember its figure."""
+        """Check a statement, and remember its figure; what cannot be read is reported."""
         values = [side for side in statement.sides if side.tree is not None and not is_name(side)]
         names = [side for side in statement.sides if is_name(side)]
         for side in reversed(values):
-            self._look_at_formula(side)
-        if not values:
-            return
-        figure = None
-        for left, right in pairwise(values):
-            sign = statement.relations[statement.sides.index(right) - 1]
-            if self._may_be_equal(left, right, sign):
-                figure = self._compare(left, right, sign, statement)
+            self._attempt(statement, self._look_at_formula, side)
+        figure: Figure | None = None
+        before: Side | None = None
+        for side in values:
+            if before is None:
+                step = self._attempt(statement, self._first, side, statement, len(values), names)
             else:
-                figure = self._alone(right, statement, named=False)
-        if figure is None:
-            figure = self._alone(values[-1], statement, named=bool(names))
-        if len(statement.sides) > 1:
-            is_size = len(values) == 1 and literal(values[0]) is not None
-            self._remember(statement, names, figure, is_size=is_size)
+                sign = statement.relations[statement.sides.index(side) - 1]
+                step = self._attempt(statement, self._step, before, side, sign, statement)
+            figure = step or figure
+            if step or self._has_value(side):
+                before = side
+        if figure and len(statement.sides) > 1:
+            self._remember(statement, names, figure)
 
-    def _remember(
-        self, statement: Statement, names: Sequence[Side], figure: Figure, *, is_size: bool
-    ) -> None:
+    def _attempt(
+        self, statement: Statement, check: Callable[..., Figure | None], *sides: Any
+    ) -> Figure | None:
+        """Return the figure of a check; report the statement as unread if it cannot be read."""
+        try:
+            return check(*sides)
+        except UnreadableError as error:
+            text = _statement_text(statement)
+            if not any(item.line == statement.line and item.text == text for item in self.unread):
+                self.unread.append(Unread(statement.line, text, error.why, error.about))
+            for side in statement.sides:
+                self._mark(side.tree, UNREAD, error.why, about=error.about)
+            return None
+
+    def _has_value(self, side: Side) -> bool:
+        """Return whether a side can be compared with the next one."""
+        try:
+            self._calculated(side)
+        except UnreadableError:
+            return False
+        return True
+
+    def _first(
+        self, side: Side, statement: Statement, sides: int, names: Sequence[Side]
+    ) -> Figure | None:
+        """Read the first side; it is compared with the next one, if there is one."""
+        if sides > 1:
+            return None
+        return self._alone(side, statement, named=bool(names))
+
+    def _step(self, left: Side, right: Side, sign: str, statement: Statement) -> Figure:
+        """Check a step from one side to the next."""
+        if self._may_be_equal(left, right, sign):
+            return self._compare(left, right, sign, statement)
+        return self._alone(right, statement, named=False)
+
+    def _mark(self, tree: Tree | None, verdict: str, reason: str, **values: str) -> None:
+        """Give a verdict to the numbers of a tree; a stronger verdict before stands."""
+        for number in numbers_in(tree or ()):
+            if number.at is None:
+                continue
+            before = self.marks.get(number.at)
+            if before is None or _STRENGTH[before.verdict] < _STRENGTH[verdict]:
+                mark = NumberVerdict(number.at, number.text, verdict, reason, values)
+                self.marks[number.at] = mark
+
+    def _remember(self, statement: Statement, names: Sequence[Side], figure: Figure) -> None:
         """Assign the figure of a statement to its names, or else to its words."""
+        numbers = [number for side in statement.sides for number in numbers_in(side.tree or ())]
+        if any(number.at in self.known.foreign for number in numbers):
+            return
         labels = [side.tree[1] for side in names if side.tree]
         if not names:
             phrases = [statement.label]
@@ -144,8 +253,6 @@ class _Checking:
             labels = [PHRASE + " ".join(text.lower().split()) for text in phrases if text]
         for label in labels:
             self.figures.define(label, figure)
-            if is_size:
-                self.sizes.setdefault(label, figure)
 
     # A step
 
@@ -157,12 +264,10 @@ class _Checking:
         left_number, right_number = literal(left), literal(right)
         if left_number and (right_number is None or left_number.place > right_number.place):
             left, right = right, left
-        figure = self._calculated(left)
-        if literal(right):
-            return self._against_number(figure, left, right, sign, statement.label)
-        right_figure = self._calculated(right)
-        self._against_formula(figure, right_figure, left, right, sign)
-        return right_figure
+        number = literal(right)
+        if number:
+            return self._against_number(left, right, sign, number, statement.label)
+        return self._against_formula(left, right, sign)
 
     def _may_be_equal(self, left: Side, right: Side, sign: str) -> bool:
         """Return whether two sides are meant to be equal.
@@ -190,26 +295,41 @@ class _Checking:
         return self.figures.calculated(side.tree or (), side.line)
 
     def _against_number(
-        self, figure: Figure, left: Side, right: Side, sign: str, label: str
+        self, left: Side, right: Side, sign: str, number: Number, label: str
     ) -> Figure:
-        """Compare the figure of the left side with the number on the right."""
-        number, is_rounded = literal(right), sign in APPROXIMATE
-        if number is None or figure.number is None:
-            raise UnreadableError("unknown", ", ".join(sorted(figure.stated.fields())))
+        """Compare the left side, in each way in which it may be read, with a number."""
+        is_rounded = sign in APPROXIMATE
+        figure, fits = self._read_charitably(left, right, number, is_rounded=is_rounded)
+        if not fits:
+            self._refuse_to_claim(figure, left, number, sign)
+        if fits:
+            self._mark(left.tree, RIGHT, "calculation")
+        else:
+            self._mark(left.tree, KNOWN, "step")
+        self._mark_effects(left.tree)
+        return self._settled(figure, right, number, label, fits=fits, is_rounded=is_rounded)
+
+    def _settled(
+        self,
+        figure: Figure,
+        right: Side,
+        number: Number,
+        label: str,
+        *,
+        fits: bool,
+        is_rounded: bool = False,
+    ) -> Figure:
+        """Record a number that is right or a slip, and return its figure."""
         self.checked += 1
-        slack = self.figures.slack(left.tree) if left.tree else NONE
-        fits = number.fits(figure.number, rounded=is_rounded, slack=slack)
-        if not fits:
-            figure = self._meant(figure, left, right, number)
-            fits = number.fits(figure.number or NONE, rounded=is_rounded, slack=slack)
         exact, mended = figure.number or NONE, number_of(figure.mended)
-        if not fits and mended is not None and (is_rounded or number.rounded):
-            fits = number.fits(mended, rounded=True)  # it rounds the correct value
         shares = dict(figure.shares)
-        if not fits:
+        if fits:
+            self._mark(right.tree, RIGHT, "result")
+        else:
             slip = self._slip("arithmetic", right, number.text, number_text(exact))
             slip.shift, slip.mended = number.value - exact, number_text(mended)
             shares[slip] = slip.shift
+            self._mark(right.tree, SLIP, "slip", correct=number_text(exact))
         is_near = fits and number.value != exact
         stated = figure.stated if is_near else constant(number.value)
         result = Figure(stated, figure.mended, shares, right.line)
@@ -219,39 +339,138 @@ class _Checking:
         self.results.append(_Result(result, number, label))
         return result
 
-    def _meant(self, figure: Figure, left: Side, right: Side, number: Number) -> Figure:
-        """Return another figure that the left side may mean, if it equals the number.
+    def _mark_effects(self, tree: Tree | None) -> None:
+        """Mark the numbers of a calculation that depend on a slip."""
+        for number in numbers_in(tree or ()):
+            figure = self.figures.off.get(number.value)
+            if figure and not number.rounded:
+                mended = number_text(number_of(figure.mended))
+                self._mark(("value", number), FOLLOWS, "follows", mended=mended)
 
-        This is the figure times a number among the words before it or, if the left side is itself a
-        number, a sum of the figures before it.
+    def _read_charitably(
+        self, left: Side, right: Side, number: Number, *, is_rounded: bool
+    ) -> tuple[Figure, bool]:
+        """Return the first figure of the left side that fits a number; else the one as written.
+
+        The figure may also be repeated as often as the words before it say or, if the left side is
+        itself a number, be a sum of the figures before it.
+
+        Raises:
+            UnreadableError: nothing fits, and the side as it is written has no value.
         """
-        candidates = list(_repeated(figure, left.before))
+        as_written: Figure | None = None
+        unreadable: UnreadableError | None = None
+        for count, reading in enumerate(readings(left, right, self.figures, self._sizes)):
+            if count == MOST_READINGS:
+                raise UnreadableError("too_many_readings")
+            if literal_of(reading.right) != number:
+                continue
+            try:
+                with self.figures.supposing(reading.names):
+                    figure = self.figures.calculated(reading.left, left.line)
+                    slack = self.figures.slack(reading.left)
+            except UnreadableError as error:
+                unreadable = unreadable or error
+                continue
+            as_written = as_written or figure
+            for candidate in self._meant(figure, left, right):
+                if _fits(candidate, number, slack, is_rounded=is_rounded):
+                    return candidate, True
+        if as_written is None:
+            raise unreadable or UnreadableError("not_read")
+        return as_written, False
+
+    def _refuse_to_claim(self, figure: Figure, left: Side, number: Number, sign: str) -> None:
+        """Refuse to call a number a slip unless everything in the step is known and clear.
+
+        Raises:
+            UnreadableError: it is not a slip beyond doubt.
+        """
+        exact = figure.number
+        if number.at in self.known.settled:
+            raise UnreadableError("table")
+        if exact is None:
+            raise UnreadableError("unknown", ", ".join(sorted(figure.stated.fields())))
+        is_bare = literal(left) is not None and not left.before
+        if is_bare and sign not in APPROXIMATE:
+            raise UnreadableError("two_numbers")
+        _refuse_cut_off(left)
+        largest, smallest = sorted((abs(exact), abs(number.value)))[::-1]
+        if largest > _CLEAR * smallest:
+            raise UnreadableError("unclear")
+        if sign in APPROXIMATE and abs(exact - number.value) <= _LOOSE * number.shown_place:
+            raise UnreadableError("loose")
+
+    def _meant(self, figure: Figure, left: Side, right: Side) -> list[Figure]:
+        """Return the figures that the left side may mean."""
+        candidates = [figure, *_repeated(figure, left.before)]
         if literal(left):
             candidates += self._sums(right.line)
-        for candidate in candidates:
-            if candidate.number == number.value:
-                return candidate
-        return figure
+        return candidates
 
-    def _against_formula(
+    def _against_formula(self, left: Side, right: Side, sign: str) -> Figure:
+        """Compare two calculated sides, by their letters or else by their values."""
+        as_written: tuple[Figure, Figure] | None = None
+        for count, reading in enumerate(readings(left, right, self.figures, self._sizes)):
+            if count == MOST_READINGS:
+                raise UnreadableError("too_many_readings")
+            try:
+                with self.figures.supposing(reading.names):
+                    left_figure = self.figures.calculated(reading.left, left.line)
+                    right_figure = self.figures.calculated(reading.right, right.line)
+            except UnreadableError:
+                if as_written is None and not reading.names:
+                    raise
+                continue
+            as_written = as_written or (left_figure, right_figure)
+            if left_figure.stated == right_figure.stated or self._are_equal_in_letters(reading):
+                self.checked += 1
+                self._mark(left.tree, RIGHT, "calculation")
+                self._mark(right.tree, RIGHT, "calculation")
+                return right_figure
+        if as_written is None:
+            raise UnreadableError("not_read")
+        self._claim_formula(*as_written, left, right, sign)
+        return as_written[1]
+
+    def _are_equal_in_letters(self, reading: Reading) -> bool:
+        """Return whether the sides are equal whatever the sizes are, or where F is 4H."""
+        left = self.figures.in_letters(reading.left)
+        right = self.figures.in_letters(reading.right)
+        return left == right or components.with_usual_sizes(left - right) == constant(0)
+
+    def _claim_formula(
         self, left_figure: Figure, right_figure: Figure, left: Side, right: Side, sign: str
     ) -> None:
-        """Compare two calculated sides, by their letters or else by their values."""
+        """Report two sides that differ as a slip.
+
+        Raises:
+            UnreadableError: their letters are not all known, or they are said to be nearly equal.
+        """
         left_letters = self.figures.in_letters(left.tree or ())
         right_letters = self.figures.in_letters(right.tree or ())
-        if left_letters != right_letters and left_figure.stated != right_figure.stated:
-            _refuse_to_compare(left_figure, right_figure, sign)
-            exact, stated = left_figure.number, right_figure.number
-            correct = formula_text(left_letters)
-            if right_letters.fields():
-                slip = self._slip("letters", right, formula_text(right_letters), correct)
-            else:
-                if exact is not None:
-                    correct = number_text(exact)
-                slip = self._slip("arithmetic", right, right.text, correct)
-            if exact is not None and stated is not None:
-                slip.shift = stated - exact
+        exact, stated = left_figure.number, right_figure.number
+        written_left, written_right = (
+            set(names_in(left.tree or ())),
+            set(names_in(right.tree or ())),
+        )
+        unknown = left_figure.stated.fields() | right_figure.stated.fields()
+        is_algebra = bool(written_right) and written_right <= written_left
+        if unknown and not is_algebra:
+            raise UnreadableError("unknown", ", ".join(sorted(unknown)))
+        if sign in APPROXIMATE:
+            raise UnreadableError("nearly")
+        _refuse_cut_off(left)
+        correct = formula_text(left_letters)
+        if right_letters.fields():
+            slip = self._slip("letters", right, formula_text(right_letters), correct)
+        else:
+            correct = number_text(exact)
+            slip = self._slip("arithmetic", right, right.text, correct)
+        if exact is not None and stated is not None:
+            slip.shift = stated - exact
         self.checked += 1
+        self._mark(right.tree, SLIP, "slip", correct=correct)
 
     def _slip(self, kind: str, side: Side, stated: str, correct: str) -> Slip:
         slip = Slip(kind, side.line, self.line(side.line), stated, correct)
@@ -266,6 +485,7 @@ class _Checking:
         mended = number_of(figure.mended)
         if mended is None or number.fits(mended, rounded=rounded):
             return
+        self._mark(side.tree, FOLLOWS, "follows", mended=number_text(mended))
         for slip, share in figure.shares.items():
             text = self.line(side.line)
             follow = Follow(side.line, text, number.text, number_text(mended), share)
@@ -300,6 +520,8 @@ class _Checking:
             self._follow(again, number, side)
             return again
         figure = Figure.of(constant(number.value), side.line)
+        if _overlaps(number.at, self.known.settled):
+            return figure
         if number.value >= LEAST_KNOWN and terms.mentions(
             statement.label, words["totals"]["words"]
         ):
@@ -307,14 +529,29 @@ class _Checking:
         return figure
 
     def _sum(self, side: Side, number: Number, label: str) -> Figure | None:
-        """Check a figure that is called a sum: compare it with the nearest sum of earlier ones."""
+        """Check a figure that is called a sum: compare it with the sums of earlier ones.
+
+        Which of them are meant is a guess. A number is only a slip if it is close to one of these
+        sums, and a part that is not listed, such as biases, can't explain the difference.
+
+        Raises:
+            UnreadableError: it is none of the sums, and not a slip beyond doubt.
+        """
         sums = self._sums(side.line)
         if not sums:
             return None
+        for figure in sums:
+            if _fits(figure, number, NONE):
+                return self._settled(figure, side, number, label, fits=True)
+        if number.at in self.known.settled:
+            return None
         nearest = min(sums, key=lambda figure: abs((figure.number or NONE) - number.value))
-        if not _is_near(number.value, nearest.number or NONE):
+        off = number.value - (nearest.number or NONE)
+        large_sizes = [size for size in self._sizes if size >= _LEAST_PART]
+        is_part = any(off % size == 0 for size in large_sizes)
+        if not large_sizes or is_part or not _is_near(number.value, nearest.number or NONE):
             raise UnreadableError("sum_of_what")
-        return self._against_number(nearest, Side(None, side.line, ""), side, "=", label)
+        return self._settled(nearest, side, number, label, fits=False)
 
     def _sums(self, line: int) -> list[Figure]:
         """Return the sums of the last results: of the last two, the last three, and so on."""
@@ -334,6 +571,7 @@ class _Checking:
         if side.line not in self._components:
             self._components[side.line] = components.component_on_line(self.lines, side.line)
         component = self._components[side.line]
+        self._value_formula(side, side.tree)
         value = self.figures.in_letters(side.tree)
         added_values = tuple(self.figures.in_letters(tree) for tree in components.added(side.tree))
         self._formulas.append(StatedFormula(side.line, side.text, component, value, added_values))
@@ -344,6 +582,21 @@ class _Checking:
             with_biases, without_biases = wrong
             slip = self._slip("formula", side, formula_text(value), formula_text(with_biases))
             slip.mended, slip.about = formula_text(without_biases), component
+
+    def _value_formula(self, side: Side, tree: Tree) -> None:
+        """Remember a formula with letters, and its value in the sizes that the article states."""
+        names = names_in(tree)
+        assumed = {}
+        for name in names:
+            if self.figures.meaning(name) is None:
+                assumed[name] = next(iter(self.figures.possible_numbers(name)), NONE)
+        if not names or not all(assumed.values()):
+            return
+        with self.figures.supposing(assumed):
+            value = self.figures.calculated(tree, side.line).number
+        if value is not None:
+            formula = ValuedFormula(side.line, side.text, tuple(numbers_in(tree)), value)
+            self.valued_formulas.append(formula)
 
     def look_for_what_is_missing(self) -> None:
         """Look for a derivation of attention that leaves out the output projection."""
@@ -358,21 +611,51 @@ class _Checking:
         slip.mended, slip.about = formula_text(without_biases), "attention"
 
 
-def _is_near(value: Fraction, other: Fraction) -> bool:
-    return abs(value - other) * _NEAR <= abs(value)
+def _fits(figure: Figure, number: Number, slack: Fraction, *, is_rounded: bool = False) -> bool:
+    """Return whether a number may be written for a figure, as it is stated or as it is mended."""
+    exact, mended = figure.number, number_of(figure.mended)
+    if exact is None:
+        return False
+    if number.byte_scales:
+        return _fits_in_bytes(exact, number)
+    if number.fits(exact, rounded=is_rounded, slack=slack):
+        return True
+    if mended is not None and (is_rounded or number.rounded):
+        return number.fits(mended, rounded=True)
+    return False
 
 
-def _refuse_to_compare(left: Figure, right: Figure, sign: str) -> None:
-    """Refuse two formulas whose letters are not all known, or that are said to be nearly equal.
+def _overlaps(at: Stretch | None, settled: Iterable[Stretch]) -> bool:
+    """Return whether a number stands within a stretch of which something else decides."""
+    return at is not None and any(
+        at.line == other.line and at.start < other.end and other.start < at.end for other in settled
+    )
+
+
+def _refuse_cut_off(left: Side) -> None:
+    """Refuse to call a step wrong if its left side may begin before the tokens that were read.
 
     Raises:
-        UnreadableError: always, except for formulas that must be equal.
+        UnreadableError: an operand is beside it.
     """
-    left_letters, right_letters = left.stated.fields(), right.stated.fields()
-    if not (left_letters <= right_letters or right_letters <= left_letters):
-        raise UnreadableError("unknown", ", ".join(sorted(left_letters ^ right_letters)))
-    if sign in APPROXIMATE:
-        raise UnreadableError("nearly")
+    if left.first and left.part[left.first - 1].kind in ("number", "name", "close"):
+        raise UnreadableError("begins_where")
+
+
+def _fits_in_bytes(exact: Fraction, number: Number) -> bool:
+    """Return whether a number of bytes may be written for a number of bytes, or of parameters.
+
+    MB is often written for MiB. Parameters have 4, 2, 1 or 8 bytes each.
+    """
+    for scale in number.byte_scales:
+        for width in _WIDTHS:
+            if number.fits(exact * width / scale, rounded=True):
+                return True
+    return False
+
+
+def _is_near(value: Fraction, other: Fraction) -> bool:
+    return abs(value - other) * _NEAR <= abs(value)
 
 
 def _total(checking: _Checking) -> Total | None:
@@ -394,28 +677,9 @@ def _total(checking: _Checking) -> Total | None:
         checking.line(figure.line),
         stated=number.value,
         mended=number_of(figure.mended) or NONE,
-        sizes=_model_sizes(checking),
+        sizes=checking.known.fields,
         called=bool(called),
     )
-
-
-def _model_sizes(checking: _Checking) -> dict[str, int]:
-    """Return the sizes that an article gives its model, by the fields of a config."""
-    sizes: dict[str, int] = {}
-    for field, field_names in terms.facts()["sizes"].items():
-        for name, figure in checking.sizes.items():
-            value = figure.number
-            if value is None or value.denominator != 1:
-                continue
-            if _is_one_of(name, field_names):
-                sizes.setdefault(field, int(value))
-    return sizes
-
-
-def _is_one_of(name: str, field_names: Mapping[str, list[str]]) -> bool:
-    if name.startswith(PHRASE):
-        return terms.mentions(name, field_names["words"])
-    return name in field_names["letters"]
 
 
 def _added(left: Figure, right: Figure, line: int) -> Figure:

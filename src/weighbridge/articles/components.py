@@ -114,6 +114,25 @@ def miscounted(value: Polynomial, component: str) -> tuple[Polynomial, Polynomia
     return None
 
 
+def with_usual_sizes(value: Polynomial) -> Polynomial:
+    """Return a formula with 4H for F, as in most models, in the article's own letters."""
+    hidden = [name for name in value.fields() if terms.config_field_of(name) == "hidden_size"]
+    if len(hidden) != 1:
+        return value
+    four = constant(4) * Polynomial.of(hidden[0])
+    result = constant(0)
+    for powers, coefficient in value.terms.items():
+        term = constant(Fraction(coefficient))
+        for name, power in powers:
+            is_inner = terms.config_field_of(str(name)) == "intermediate_size"
+            if power < 0 or Fraction(power).denominator != 1:
+                return value
+            for _ in range(int(power)):
+                term = term * (four if is_inner else Polynomial.of(str(name)))
+        result = result + term
+    return result
+
+
 def _is_biases(rest: Polynomial, letter: str) -> bool:
     """Return whether the rest of a formula is a few times the hidden size."""
     if not rest.terms.keys() <= {((letter, 1),)}:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from weighbridge.algebra.expr import Meaning, Tree
+    from weighbridge.articles.lines import Stretch
 
 MOST_POWER = 1000  # an exponent, far larger than any in an article
 MOST_PRODUCTS = 400  # of terms, where two sums with letters are multiplied; 20 by 20
@@ -31,14 +32,19 @@ class UnreadableError(Exception):
 class Number(NamedTuple):
     """A number as it is written.
 
-    ``place`` is the value of one unit in the last digit other than 0. A number with a unit, such as
-    110M, is ``rounded``.
+    ``place`` is the value of one unit in the last digit other than 0, and ``shown_place`` that of
+    the last digit. A number with a unit, such as 110M, is ``rounded``. A number of bytes may be
+    larger by one of its ``byte_scales``, because MB is often written for MiB. ``at`` is where it
+    stands in the article, if it does.
     """
 
     value: Fraction
     text: str
     place: Fraction
     rounded: bool = False
+    at: Stretch | None = None
+    shown_place: Fraction = Fraction(1)
+    byte_scales: tuple[Fraction, ...] = ()
 
     def fits(
         self, exact: Fraction, *, rounded: bool = False, slack: Fraction = Fraction(0)

@@ -6,9 +6,11 @@ A number that depends on a slip is recognised where it is used again.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from fractions import Fraction
-from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain, count
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.algebra.expr import names_in
 from weighbridge.algebra.polynomial import Polynomial
@@ -22,7 +24,7 @@ from weighbridge.articles.exact import (
 from weighbridge.articles.expressions import LEAVES, PHRASE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.articles.grammar import Side, Statement
@@ -34,6 +36,7 @@ MOST_FOLLOWED = 24  # slips whose share in a figure is calculated; each takes an
 MOST_ROUNDED = 64  # numbers in one calculation; each takes an evaluation
 _LONGEST_CHAIN = 16  # of definitions that depend on one another; bounds the recursion
 NONE = Fraction(0)
+NOTHING_GIVEN: Mapping[str, Any] = MappingProxyType({})
 
 
 class Follow(NamedTuple):
@@ -103,17 +106,58 @@ def as_mended(figure: Figure) -> Polynomial:
 class Figures:
     """The meanings of letters, words and numbers, in the part of the article read so far."""
 
-    def __init__(self, statements: Iterable[Statement]) -> None:
+    def __init__(
+        self,
+        statements: Iterable[Statement],
+        given: Mapping[str, Fraction] = NOTHING_GIVEN,
+        assumed: Mapping[str, Sequence[Fraction]] = NOTHING_GIVEN,
+    ) -> None:
+        """Begin with the numbers that are ``given`` to names.
+
+        ``assumed`` are numbers that a name may stand for, as far as the article does not say.
+        """
         self.named: dict[str, Figure] = {}
+        for name, value in given.items():
+            self.named[name] = Figure.of(constant(value))
         self.off: dict[Fraction, Figure] = {}
         """Figures that depend on a slip, by their stated numbers."""
+        self._assumed = assumed
+        self._supposed: Mapping[str, Figure] = {}
         self._later: dict[str, Tree] = {}
+        self._numbers: dict[str, list[Fraction]] = {}
+        for name, value in given.items():
+            self._numbers[name] = [value]
         for statement in statements:
             for name, tree in _definitions(statement):
                 self._later.setdefault(name, tree)
+                if tree[0] == "value":
+                    self._numbers.setdefault(name, []).append(tree[1].value)
+
+    def possible_numbers(self, name: str) -> list[Fraction]:
+        """Return all numbers that a name is given in the article, or may stand for."""
+        numbers = [*self._numbers.get(name, ()), *self._assumed.get(name.strip(), ())]
+        return list(dict.fromkeys(numbers))
+
+    def has_meaning(self, name: str) -> bool:
+        """Return whether the article says what a name stands for."""
+        return self.meaning(name) is not None or bool(self.possible_numbers(name))
+
+    def numbers_of_names(self) -> frozenset[Fraction]:
+        """Return all numbers that the article gives to names."""
+        return frozenset(chain.from_iterable(self._numbers.values()))
+
+    @contextmanager
+    def supposing(self, names: Mapping[str, Fraction]) -> Iterator[None]:
+        """Give names other numbers for a while."""
+        before = self._supposed
+        self._supposed = {name: Figure.of(constant(value)) for name, value in names.items()}
+        yield
+        self._supposed = before
 
     def meaning(self, name: str, depth: int = 0) -> Figure | None:
         """Return the figure that a name, or the last words of a phrase, stands for."""
+        if name in self._supposed:
+            return self._supposed[name]
         if name.startswith(PHRASE):
             words = name.split()
             phrases = (PHRASE + " ".join(words[start:]) for start in range(len(words)))
@@ -210,7 +254,10 @@ def numbers_in(tree: Tree) -> Iterator[Number]:
     """Yield the numbers of a tree, from left to right."""
     ahead = [tree]
     while ahead:
-        kind, *operands = ahead.pop()
+        tree = ahead.pop()
+        if not tree:
+            continue
+        kind, *operands = tree
         if kind == "value":
             yield operands[0]
         elif kind != "name":
@@ -261,7 +308,12 @@ def is_name(side: Side) -> bool:
 
 def literal(side: Side) -> Number | None:
     """Return the number of a side that consists only of a number; None for any other side."""
-    if side.tree is None or side.tree[0] != "value":
+    return literal_of(side.tree or ())
+
+
+def literal_of(tree: Tree) -> Number | None:
+    """Return the number of a tree that is only a number."""
+    if not tree or tree[0] != "value":
         return None
-    number: Number = side.tree[1]
+    number: Number = tree[1]
     return number

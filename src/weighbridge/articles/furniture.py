@@ -72,7 +72,7 @@ def end_of_article(lines: Sequence[ArticleLine]) -> int:
     texts = [line.text[:_LONGEST_LINE] for line in lines]
     end = _first(patterns.hard, texts, _last(texts, _is_calculation))
     end = _first(patterns.soft, texts[:end], _last(texts[:end], _is_evidence))
-    end = _last(texts[:end], lambda text: _is_calculation(text) or _topics(text) > 0)
+    end = _last(texts[:end], lambda text: _is_equality(text) or _topics(text) > 0)
     while end and (not texts[end - 1].strip() or _is_lone(texts[end - 1])):
         end -= 1
     return lines[end - 1].number if end else 0
@@ -98,6 +98,14 @@ def _is_calculation(text: str) -> bool:
     """Whether a line has a calculation, or nothing but a large number: perhaps a last total."""
     patterns = _patterns()
     return bool(patterns.calculation.search(text) or patterns.total.search(text))
+
+
+_EQUALITY = re.compile(r"[\w)\]][ ]*[=≈][ ]*[\w(-]|[=≈][ ]*\d|\d[ ]*[-+*/×·][ ]*\d")
+
+
+def _is_equality(text: str) -> bool:
+    """Whether a line states an equality or has a calculation."""
+    return _is_calculation(text) or bool(_EQUALITY.search(text))
 
 
 def _is_evidence(text: str) -> bool:

@@ -51,7 +51,8 @@ class Side(NamedTuple):
     """One side of a statement: its tree, the line on which it ends, and its text.
 
     A side of words has no tree. ``before`` are the numbers among the words before it, and
-    ``words_after`` is true if words follow it.
+    ``words_after`` is true if words follow it. The tree is read from the tokens of ``part`` between
+    ``first`` and ``last``; the others are what stands beside it between two relations.
     """
 
     tree: Tree | None
@@ -59,6 +60,9 @@ class Side(NamedTuple):
     text: str
     before: tuple[Number, ...] = ()
     words_after: bool = False
+    part: tuple[Token, ...] = ()
+    first: int = 0
+    last: int = 0
 
 
 class Statement(NamedTuple):
@@ -183,7 +187,11 @@ def _segments(tokens: Iterable[Token]) -> Iterator[tuple[list[Token], str]]:
         if token.kind == "separator":
             separator = max(separator or token, token, key=_separator_rank)
             continue
-        if separator is not None and segment and not _goes_on_over(separator, token, kinds):
+        if (
+            separator is not None
+            and segment
+            and not _goes_on_over(separator, token, kinds, segment[-1])
+        ):
             if _stands_for_equal(separator, token, kinds, len(segment)):
                 segment.append(Token("relation", "=", separator.line))
                 kinds.add("relation")
@@ -201,8 +209,13 @@ def _separator_rank(separator: Token) -> int:
     return _SEPARATOR_RANKS.get(separator.text, 0)
 
 
-def _goes_on_over(separator: Token, token: Token, kinds: set[str]) -> bool:
-    """Return whether a statement continues with this token after a separator."""
+def _goes_on_over(separator: Token, token: Token, kinds: set[str], before: Token) -> bool:
+    """Return whether a statement continues with this token after a separator.
+
+    ``kinds`` are the kinds of the tokens before it, of which ``before`` is the last.
+    """
+    if separator.text == "\n" and before.kind == "op" and token.kind in OPERANDS:
+        return True
     if token.kind == "relation":
         only_words = kinds == {"word"}
         return separator.text in _JOINED_BY_RELATION and (
@@ -210,8 +223,8 @@ def _goes_on_over(separator: Token, token: Token, kinds: set[str]) -> bool:
         )
     if token.kind == "op" and separator.text == "\f":
         return True
-    is_plus = token.kind == "op" and token.text == "+"
-    return is_plus and separator.text == "\n" and "relation" not in kinds
+    adds = token.kind == "op" and token.text in "+-"
+    return adds and separator.text == "\n" and "relation" not in kinds
 
 
 def _stands_for_equal(separator: Token, token: Token, kinds: set[str], length: int) -> bool:
@@ -402,11 +415,16 @@ def _last_side(part: Sequence[Token], start: int, expression: Expression) -> Sid
         _as_written(part[start : expression.end]),
         before=tuple(token.number for token in part[:start] if token.number),
         words_after=expression.end < len(part),
+        part=tuple(part),
+        first=start,
+        last=expression.end,
     )
 
 
 def _is_cut_off(part: Sequence[Token], start: int) -> bool:
     """Return whether an expression belongs to something before it that could not be read."""
+    if part[start].kind == "op":  # it adds to something on the line before
+        return True
     if start == 0:
         return False
     first, last_before = part[start], part[start - 1]
@@ -449,7 +467,8 @@ def _first_side(part: list[Token]) -> tuple[Side, list[Token]]:
     rest = part[after:]
     if rest and not _may_follow(rest[0]):
         raise UnreadableError("not_read")
-    return Side(tree, part[0].line, _as_written(part[:end])), rest
+    text = _as_written(part[:end])
+    return Side(tree, part[0].line, text, part=tuple(part), first=0, last=end), rest
 
 
 def _may_follow(token: Token) -> bool:
@@ -473,7 +492,8 @@ def _expressions_alone(part: list[Token], label: str) -> Iterator[Statement | Un
             position += len(unreadable)
             continue
         if tree[0] != "name":
-            side = Side(tree, part[position].line, _as_written(part[position:end]))
+            text = _as_written(part[position:end])
+            side = Side(tree, part[position].line, text, part=tuple(part), first=position, last=end)
             yield Statement((side,), (), f"{label} {_words_of(part[:position])}".strip())
         position = end
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -179,3 +180,34 @@ def _usual_fields() -> Mapping[str, list[str]]:
                 if field not in fields:
                     fields.append(field)
     return usual
+
+
+# Letters in a list: H | embedding_size | embedding size | 128
+
+_CELL_BREAK = re.compile(r"\s*\|\s*|\s{2,}|\t")
+_SYMBOL = re.compile(r"[A-Za-z](?:_[A-Za-z0-9]+)*|[a-z]+(?:_[a-z0-9]+)+")
+_FIELD_NAME = re.compile(r"[a-z][a-z0-9]*(?:[_.][a-z0-9]+)+")
+_COUNT = re.compile(r"\d{1,3}(?:,\d{3})+|\d+")
+
+
+def listed_letters(texts: Iterable[str]) -> dict[str, Fraction]:
+    """Return the numbers of letters that a list gives with the config field of each.
+
+    Example:
+        >>> listed_letters(["| H_e | embedding_size | embedding size | 128 |"])
+        {'H_e': Fraction(128, 1), 'embedding_size': Fraction(128, 1)}
+    """
+    values: dict[str, Fraction] = {}
+    for text in texts:
+        cells = [cell for cell in _CELL_BREAK.split(text.strip(" |")) if cell]
+        if len(cells) < _LEAST_CELLS or not _COUNT.fullmatch(cells[-1]):
+            continue
+        letter, field = cells[:2]
+        if _SYMBOL.fullmatch(letter) and _FIELD_NAME.fullmatch(field):
+            number = Fraction(cells[-1].replace(",", ""))
+            values.setdefault(letter, number)
+            values.setdefault(field, number)
+    return values
+
+
+_LEAST_CELLS = 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 class ArticleLine(NamedTuple):
     """A line as a reader sees it, without markup.
 
-    ``number`` is the line in the source, from 1. ``origins`` has the column in the source of each
-    character of ``text``; it is empty if the columns are those of ``text`` itself.
+    ``number`` counts the lines from 1; except in pages, it is the line in the source. A formula
+    that is written on several lines goes on in each line that ``continues`` the one before it.
     """
 
     number: int
     text: str
-    origins: tuple[int, ...] = ()
+    continues: bool = False
 
 
 class Stretch(NamedTuple):
@@ -51,4 +51,4 @@ class NumberVerdict(NamedTuple):
     text: str
     verdict: str
     reason: str
-    values: Mapping[str, str]
+    values: Mapping[str, Any]

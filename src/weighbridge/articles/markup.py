@@ -145,7 +145,7 @@ class _Page(HTMLParser):
 
 _ENVIRONMENT = r"(?:align|equation|gather|multline|eqnarray)\*?"
 _FORMULA = re.compile(
-    r"\$\$(?P<a>[^$]+)\$\$|\\\[(?P<b>(?:(?!\\\[).)+?)\\\]|\\\((?P<c>[^\n]{1,2000}?)\\\)"
+    r"```math\n(?P<f>(?:(?!```).)+?)```|\$`(?P<g>[^`\n]+)`\$|\$\$(?P<a>[^$]+)\$\$|\\\[(?P<b>(?:(?!\\\[).)+?)\\\]|\\\((?P<c>[^\n]{1,2000}?)\\\)"
     rf"|\\begin\{{(?P<env>{_ENVIRONMENT})\}}"
     rf"(?P<d>(?:(?!\\begin\{{{_ENVIRONMENT}).)+?)\\end\{{(?P=env)\}}"
     r"|(?<![\\$])\$(?P<e>[^$\n]+)\$(?!\d)",
@@ -172,10 +172,11 @@ def plain_text(text: str, where: str = "") -> str:
 
     Example:
         >>> plain_text(r"- **Layer**: $4H^2 \times 12$")
-        'Layer:  4H^2 *12 '
+        'Layer: 4H^2 *12'
     """
     text = _DRAWING.sub(lambda match: "\n" * match[0].count("\n"), text)
     text = _RULE.sub("", text)
+    is_latex = bool(_DOCUMENT.search(text))
     pieces, position = [], 0
     for count, match in enumerate(_FORMULA.finditer(text)):
         if count == MOST_FORMULAS:
@@ -184,28 +185,81 @@ def plain_text(text: str, where: str = "") -> str:
                 where=where,
                 hint="give a part of the article",
             )
-        pieces.append(_unmarked(text[position : match.start()], first=position == 0))
-        formula = f" {plain_formula(_latex_in(match))} "
+        between = text[position : match.start()]
+        pieces.append(_unmarked(between, first=position == 0, is_latex=is_latex))
+        formula = _set_apart(plain_formula(_latex_in(match)), text, match)
         missing_lines = match[0].count("\n") - formula.count(SOFT)
         pieces.append(formula + SOFT * missing_lines)
         position = match.end()
-    pieces.append(_unmarked(text[position:], first=position == 0))
+    pieces.append(_unmarked(text[position:], first=position == 0, is_latex=is_latex))
     return "".join(pieces)
+
+
+def _set_apart(formula: str, text: str, match: re.Match[str]) -> str:
+    """Return a formula with one blank on each side: two blanks would separate cells of a table."""
+    formula = formula.strip(" ")
+    if match.start() and not text[match.start() - 1].isspace():
+        formula = f" {formula}"
+    if match.end() < len(text) and not text[match.end()].isspace():
+        formula += " "
+    return formula
 
 
 def _latex_in(match: re.Match[str]) -> str:
     """Return the LaTeX between the marks of a formula."""
-    latex = [match[group] for group in "abcde" if match[group] is not None]
+    latex = [match[group] for group in "abcdefg" if match[group] is not None]
     return latex[0]
 
 
-def _unmarked(text: str, *, first: bool) -> str:
+_BROKEN_FORMULA = re.compile(r"[·*×+=/^].*[A-Za-z0-9_)]$")
+
+
+def _without_bullet(match: re.Match[str]) -> str:
+    """Return the indent of a bullet, or the bullet itself where it is the sign of a formula.
+
+    A minus after a line that ends in a formula goes on with it.
+    """
+    before = match.string[: match.start()].removesuffix("\n").rpartition("\n")[2]
+    is_sign = match[0].strip(" >") in ("-", "+", "*") and _BROKEN_FORMULA.search(before.rstrip())
+    if is_sign and not _BULLET.match(before):
+        return match[0]
+    return match[1]
+
+
+# Documents in LaTeX
+
+_DOCUMENT = re.compile(r"\\begin\{document\}|\\(?:sub)*section\*?\{")
+_PREAMBLE = re.compile(r"\A(?:(?!\\begin\{document\}).)*\\begin\{document\}", re.DOTALL)
+_LATEX_COMMENT = re.compile(r"(?<!\\)%.*")
+_LATEX_ROW = re.compile(r"^(?=.*(?<!\\)&)(.*?)(?:\\\\)?[ ]*$", re.MULTILINE)
+_LATEX_BLOCK = re.compile(r"\\(?:begin|end)\{[^}\n]*\}(?:\{[^\n]*\}|\[[^\]\n]*\])?")
+_ALLOW_BREAK = re.compile(r"\\allowbreak(?:\{\})?")
+_ESCAPED = re.compile(r"\\([%_&#{}$])")
+_COMMAND = re.compile(r"\\[A-Za-z]+\*?|(?<!\\)[{}]|\\\\")
+
+
+def _without_commands(text: str) -> str:
+    """Return the text of a document in LaTeX, outside formulas, on the same lines.
+
+    The cells of a row of a table are separated as in Markdown.
+    """
+    text = _PREAMBLE.sub(lambda match: "\n" * match[0].count("\n"), text)
+    text = _LATEX_COMMENT.sub("", text)
+    text = _ALLOW_BREAK.sub("", _LATEX_BLOCK.sub("", text))
+    text = _LATEX_ROW.sub(lambda match: f"| {match[1]} |", text)
+    text = re.sub(r"(?<!\\)&", "|", text)
+    return _ESCAPED.sub(r"\1", _COMMAND.sub(" ", text))
+
+
+def _unmarked(text: str, *, first: bool, is_latex: bool) -> str:
+    if is_latex:
+        return _without_commands(text)
     text = _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)
     text = _LINK.sub(lambda match: match[1] or "", text)
     begins_line = first or text.startswith("\n")
     if not begins_line:  # there is no bullet after a formula
         text = "\0" + text
-    text = _BULLET.sub(r"\1", text).removeprefix("\0")
+    text = _BULLET.sub(_without_bullet, text).removeprefix("\0")
     text = _TAG.sub("", _TAG_UP.sub(r"^(\1)", text))
     pieces = _CODE.split(text)  # every second piece is code
     pieces[::2] = [_EMPHASIS.sub(r"\1", _STRONG.sub(r"\1", piece)) for piece in pieces[::2]]
@@ -228,9 +282,14 @@ def plain_formula(latex: str) -> str:
 
     try:
         nodes, _, _ = LatexWalker(latex, tolerant_parsing=False).get_latex_nodes()
-        return _TeX().written(nodes)
+        return _BETWEEN_FACTORS.sub(r"\1*", _TeX().written(nodes))
     except (LatexWalkerParseError, RecursionError):
         return f" {UNKNOWN} " + SOFT * latex.count("\n")
+
+
+_FACTOR = r"(?:(?<![A-Za-z_])[A-Za-z](?:_[A-Za-z0-9]+)?|\d|\))"
+_BETWEEN_FACTORS = re.compile(rf"({_FACTOR})[ \u2009]+(?=[A-Za-z](?![A-Za-z])|[A-Za-z]+_|\()")
+"""Blanks between a factor and a letter or a bracket, which mean a product in a formula."""
 
 
 class _TeX:

@@ -47,9 +47,17 @@ def relations() -> dict[str, str]:
     for relation, words in facts()["relations"].items():
         for word in words:
             phrases[word] = relation
-            for filler in facts()["fillers"]["before"]:
-                phrases[f"{filler} {word}"] = relation
+            for filler in _fillers_before(word):
+                phrases[filler + word] = relation
     return phrases
+
+
+def _fillers_before(word: str) -> list[str]:
+    """Return the words that may stand before a word for "equal": "which equals", 这可以简化为."""
+    if _WIDE.search(word):
+        fillers: list[str] = facts()["fillers"]["before_chinese"]
+        return fillers
+    return [f"{filler} " for filler in facts()["fillers"]["before"]]
 
 
 @cache
@@ -57,6 +65,32 @@ def relation_at_end() -> re.Pattern[str]:
     """Return a pattern for such a phrase at the end of Chinese text, the longest first."""
     wide = sorted((word for word in relations() if _WIDE.search(word)), key=len, reverse=True)
     return re.compile(f"(?:{'|'.join(wide)})$")
+
+
+def has_wide(text: str) -> bool:
+    """Return whether a text has Chinese characters."""
+    return bool(_WIDE.search(text))
+
+
+@cache
+def operator_words() -> re.Pattern[str]:
+    """Return a pattern for the words for operations, the longest first."""
+    words = [word for words in facts()["operators"].values() for word in words]
+    longest_first = sorted(words, key=len, reverse=True)
+    return re.compile("|".join(map(_operator_pattern, longest_first)))
+
+
+def _operator_pattern(word: str) -> str:
+    return word if _WIDE.search(word) else rf"^{word}$"
+
+
+@cache
+def operator_of(word: str) -> str:
+    """Return the sign of a word for an operation."""
+    for sign, words in facts()["operators"].items():
+        if word in words:
+            return str(sign)
+    return ""
 
 
 @cache

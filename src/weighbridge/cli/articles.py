@@ -8,6 +8,7 @@ from weighbridge.cli.commands import Command
 from weighbridge.cli.options import (
     BLUEPRINT,
     FAMILY,
+    FORMAT,
     JSON,
     MARKDOWN,
     SET,
@@ -75,8 +76,12 @@ def _audit_options() -> Iterable[Addable]:
         metavar="ARTICLE",
         help="a text, Markdown or HTML file, the address of a page (https://…), or - for stdin",
     )
-    json = JSON.but(help="write JSON, with every slip and everything that was not read")
-    return (article, json)
+    json = JSON.but(help="write JSON, with a verdict for every number")
+    form = FORMAT.but(
+        choices=("text", "markdown", "html"),
+        help="the format of the report; Markdown and HTML mark every number of the article",
+    )
+    return (article, OneOf((json, form)))
 
 
 def _audit(options: argparse.Namespace) -> Answer:

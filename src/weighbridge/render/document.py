@@ -138,6 +138,25 @@ class WideTable(NamedTuple):
     table: Table
 
 
+class Piece(NamedTuple):
+    """A piece of somebody's text; if it has a mark, with the reason for it."""
+
+    text: str
+    mark: str = ""
+    reason: str = ""
+
+
+class Annotated(NamedTuple):
+    """Somebody's text, line by line, with marks, and a name for each kind of mark.
+
+    Marks are ``right``, ``slip``, ``follows``, ``known``, ``size``, ``boilerplate`` or ``unread``.
+    A terminal leaves the text out: the report before it names the lines.
+    """
+
+    lines: tuple[tuple[Piece, ...], ...]
+    legend: Mapping[str, str]
+
+
 # Blocks of an article: prose with marks
 
 
@@ -194,8 +213,8 @@ class Diagram(NamedTuple):
 
 Block = (
     Title | Notes | Lines | Parts | NumberedStep | Equalities | Definitions | Comment | Aligned
-    | Outline | Together | Table | WideTable | Heading | Paragraph | Bullets | Chain | Code | Grid
-    | Diagram
+    | Outline | Annotated | Together | Table | WideTable | Heading | Paragraph | Bullets | Chain
+    | Code | Grid | Diagram
 )  # fmt: skip
 
 NOTHING = Notes(())

@@ -11,6 +11,7 @@ from weighbridge.render import math, terminal
 from weighbridge.render.diagram import description
 from weighbridge.render.diagram_svg import inline_svg, svg_file
 from weighbridge.render.document import (
+    Annotated,
     Bullets,
     Chain,
     Code,
@@ -35,7 +36,7 @@ from weighbridge.render.table import Table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from weighbridge.render.document import Block, Branch
+    from weighbridge.render.document import Block, Branch, Piece
 
 _PAGE = """<!DOCTYPE html>
 <html lang="{lang}">
@@ -67,6 +68,26 @@ th, td {{ padding: .25rem .8rem .25rem 0; text-align: left;\
   th {{ overflow-wrap: normal; }}
   th[style*="right"], td[style*="right"] {{ white-space: nowrap; overflow-wrap: normal;
     padding-right: 0; }}
+}}
+.marked {{ font-size: .95em; overflow-wrap: anywhere; }}
+.marked p {{ margin: 0; padding-left: 3rem; min-height: 1.65em; white-space: pre-wrap; }}
+.marked .line {{ float: left; width: 2.3rem; margin-left: -3rem; text-align: right; opacity: .45;\
+ font: .75em/2.2 ui-monospace, monospace; user-select: none; }}
+.legend {{ list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .3rem 1rem;\
+ font-size: .85em; }}
+mark {{ color: inherit; background: color-mix(in srgb, var(--mark) 22%, transparent);\
+ border-bottom: 2px solid var(--mark); border-radius: .15rem; padding: 0 .1rem; --mark: #888; }}
+mark.right, mark.size {{ --mark: #2a9d4a; }}
+mark.slip {{ --mark: #d32f2f; font-weight: bold; }}
+mark.follows {{ --mark: #e08a00; }}
+mark.known {{ --mark: #2f6fd3; }}
+mark.unread {{ --mark: #8e44ad; border-bottom-style: dashed; }}
+mark.boilerplate {{ background: none; border-bottom-style: dotted; }}
+mark.slip::after, mark.follows::after {{ content: " (" attr(title) ")"; font-weight: normal;\
+ font-size: .8em; }}
+@media print {{
+  mark[title]::after {{ content: " (" attr(title) ")"; font-weight: normal; font-size: .75em; }}
+  mark.boilerplate::after {{ content: ""; }}
 }}
 </style>
 </head>
@@ -216,6 +237,32 @@ def _scrollable(table: str) -> str:
     return f'<div class="table">\n{table}\n</div>'
 
 
+# Somebody's text, with marks
+
+
+def _annotated(block: Annotated, _: Prose) -> str:
+    legend = "".join(
+        f'<li><mark class="{mark}">{escape(name)}</mark></li>'
+        for mark, name in block.legend.items()
+    )
+    rows = []
+    for number, pieces in enumerate(block.lines, start=1):
+        text = "".join(map(_piece, pieces))
+        rows.append(f'<p id="line-{number}"><span class="line">{number}</span>{text}</p>')
+    return f'<ul class="legend">{legend}</ul>\n<div class="marked">\n{_joined(rows)}\n</div>'
+
+
+def _joined(rows: Sequence[str]) -> str:
+    return "\n".join(rows)
+
+
+def _piece(piece: Piece) -> str:
+    if not piece.mark:
+        return escape(piece.text)
+    reason = escape(piece.reason, quote=True)
+    return f'<mark class="{piece.mark}" title="{reason}">{escape(piece.text)}</mark>'
+
+
 # Outlines, with branches that open and close
 
 
@@ -264,6 +311,7 @@ _BLOCKS: dict[type, Callable[[Any, Prose], str]] = {
     Table: lambda block, _: html_table(block),
     WideTable: lambda block, _: _scrollable(html_table(block.table)),
     Outline: _outline,
+    Annotated: _annotated,
     Heading: lambda block, prose: f"<h{block.level}>{prose.write(block.prose)}</h{block.level}>",
     Paragraph: lambda block, prose: f"<p>{prose.write(block.prose)}</p>",
     Bullets: _bullets,

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from weighbridge.render import math, terminal
 from weighbridge.render.diagram import description
 from weighbridge.render.document import (
+    Annotated,
     Bullets,
     Chain,
     Code,
@@ -108,11 +109,38 @@ def _image(block: Diagram, prose: Prose) -> str:
     return f"{image}\n\n{prose.write(block.caption)}"
 
 
+_WITHOUT_NOTE = ("right", "size", "boilerplate")
+_SIGNS = {"right": " ✓", "size": " ✓"}
+
+
+def _annotated(block: Annotated, _: Prose) -> str:
+    """Write somebody's text, with a tick for each right number and a note for most others."""
+    lines: list[str] = []
+    notes: list[str] = []
+    for pieces in block.lines:
+        text = ""
+        for piece in pieces:
+            written = escape(piece.text)
+            if piece.mark and piece.mark not in _WITHOUT_NOTE:
+                notes.append(f"[^{len(notes) + 1}]: {escape(piece.reason)}")
+                written = f"**{written}**[^{len(notes)}]"
+            text += written + _SIGNS.get(piece.mark, "")
+        lines.append(text.strip())
+    return "\n".join([_paragraphs(lines), "", *notes]).rstrip()
+
+
+def _paragraphs(lines: Iterable[str]) -> str:
+    """Join lines with hard breaks; empty lines separate paragraphs."""
+    text = "  \n".join(lines)
+    return re.sub(r"(?:  \n){2,}", "\n\n", text)
+
+
 def _as_in_terminal(block: Any, _: Prose) -> str:
     return f"```text\n{terminal.as_text(Document((block,)))}\n```"
 
 
 _BLOCKS: dict[type, Callable[[Any, Prose], str]] = {
+    Annotated: _annotated,
     Title: lambda block, _: f"**{escape(block.text)}**",
     Notes: _note_bullets,
     Table: lambda block, _: markdown_table(block),

@@ -6,6 +6,7 @@ from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.render.document import (
     NOTHING,
     Aligned,
+    Annotated,
     Aside,
     Bullets,
     Chain,
@@ -58,6 +59,8 @@ def as_text(document: Document, screen: Screen = PLAIN) -> str:
 
 def _texts(blocks: Iterable[Block], document: Document, screen: Screen) -> Iterator[str]:
     for block in blocks:
+        if isinstance(block, Annotated):
+            continue
         if isinstance(block, Together):
             yield "\n".join(_texts(block.blocks, document, screen))
         elif type(block) in _PROSE:

@@ -1,0 +1,67 @@
+"""Finds where the numbers of an article stand in its original lines, with their markup."""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, NamedTuple
+
+from weighbridge.articles.tokens import plain_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from weighbridge.articles.lines import NumberVerdict
+    from weighbridge.articles.plain import PlainArticle
+
+MOST_ALIGNED = 400
+"""Numbers of a line that are aligned one by one; the time grows with their square."""
+_NUMERAL = re.compile(r"\d+(?:(?:,|\{,\}|[\u2009\u202f\u00a0]| , )\d{3})*(?:\.\d+)?")
+_DIGITS = re.compile(r"[\d.]+")
+
+
+class PlacedNumber(NamedTuple):
+    """A number with its verdict, and its columns in the original line, the last excluded."""
+
+    start: int
+    end: int
+    verdict: NumberVerdict
+
+
+def placed_numbers(
+    plain: PlainArticle, numbers: Iterable[NumberVerdict]
+) -> Mapping[int, Sequence[PlacedNumber]]:
+    r"""Return the numbers of each line that are found in the original line, in its order.
+
+    Example:
+        >>> from weighbridge.articles import examine
+        >>> from weighbridge.articles.source import Source
+        >>> text = r"- **Layer**: $4 \times 2{,}304 = 9{,}216$"
+        >>> examination = examine(Source("a.md", text, "utf-8", False))
+        >>> (line,) = placed_numbers(examination.plain, examination.numbers).values()
+        >>> [text[number.start : number.end] for number in line]
+        ['4', '2{,}304', '9{,}216']
+    """
+    by_line: dict[int, list[NumberVerdict]] = {}
+    for number in numbers:
+        by_line.setdefault(number.at.line, []).append(number)
+    return {
+        line: list(_aligned(plain.original(line), verdicts)) for line, verdicts in by_line.items()
+    }
+
+
+def _aligned(original: str, verdicts: list[NumberVerdict]) -> Iterator[PlacedNumber]:
+    """Yield the numbers that original and plain line have in the same order."""
+    matches = list(_NUMERAL.finditer(plain_digits(original)))[:MOST_ALIGNED]
+    written = [_digits(match[0]) for match in matches]
+    wanted = [_digits(verdict.text) for verdict in verdicts[:MOST_ALIGNED]]
+    blocks = SequenceMatcher(None, written, wanted, autojunk=False).get_matching_blocks()
+    for block in blocks:
+        for offset in range(block.size):
+            match = matches[block.a + offset]
+            yield PlacedNumber(match.start(), match.end(), verdicts[block.b + offset])
+
+
+def _digits(text: str) -> str:
+    """Return the digits of a number without grouping, and without its unit."""
+    return "".join(_DIGITS.findall(text))

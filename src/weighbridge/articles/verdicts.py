@@ -1,0 +1,120 @@
+"""Gives each number of an article one verdict.
+
+Several modules say something of a number: it is the result of a step, a size, a part of a table, a
+date. Here the strongest of these becomes its verdict. A number without any is looked up among the
+numbers that the model has. What remains is unread, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge.articles.lines import (
+    BOILERPLATE,
+    FOLLOWS,
+    KNOWN,
+    RIGHT,
+    SIZE,
+    SLIP,
+    UNREAD,
+    VERDICTS,
+    ArticleLine,
+    NumberVerdict,
+    Stretch,
+)
+from weighbridge.articles.tokens import Token, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from weighbridge.articles.exact import Number
+
+    Recognise = Callable[[Number], "Known | None"]
+
+_ORDER = (SLIP, FOLLOWS, SIZE, RIGHT, KNOWN, BOILERPLATE, UNREAD)
+"""The verdicts from the strongest to the weakest, where several are given to one number."""
+MOST_SMALL = 4
+"""Numbers up to this one count things, such as the two norms of a layer."""
+
+
+class Known(NamedTuple):
+    """How a number is known: a reason, and the values of its text."""
+
+    reason: str
+    values: Mapping[str, Any]
+
+
+def verdicts_of(
+    lines: Sequence[ArticleLine],
+    given: Iterable[NumberVerdict],
+    recognise: Recognise,
+    end: int,
+) -> tuple[NumberVerdict, ...]:
+    """Return a verdict for each number, in the order of the article.
+
+    ``given`` are the verdicts of other modules. ``recognise`` looks a number up, with its line.
+    Lines after ``end`` belong to the site.
+    """
+    strongest = _strongest(given)
+    verdicts: list[NumberVerdict] = []
+    on_line: dict[int, list[Stretch]] = {}
+    for at in strongest:
+        on_line.setdefault(at.line, []).append(at)
+    for line in lines:
+        covered = on_line.get(line.number, [])
+        for token in _number_tokens(line):
+            at = Stretch(line.number, token.start, token.end)
+            inside = next((other for other in covered if _overlap(at, other)), None)
+            if inside is None:
+                verdicts.append(_verdict(token, at, line, recognise, end))
+            elif strongest[inside].verdict == UNREAD:
+                found = _verdict(token, at, line, recognise, end)
+                verdicts.append(strongest[inside] if found.verdict == UNREAD else found)
+        verdicts += (strongest[at] for at in covered if strongest[at].verdict != UNREAD)
+    return tuple(sorted(verdicts, key=lambda verdict: verdict.at))
+
+
+def counts_of(verdicts: Iterable[NumberVerdict]) -> dict[str, int]:
+    """Return how many numbers have each verdict."""
+    counts = Counter(verdict.verdict for verdict in verdicts)
+    return {verdict: counts[verdict] for verdict in VERDICTS}
+
+
+def _strongest(given: Iterable[NumberVerdict]) -> dict[Stretch, NumberVerdict]:
+    """Return the strongest verdict of each stretch; one that overlaps a stronger one is dropped."""
+    by_strength = sorted(given, key=lambda verdict: _ORDER.index(verdict.verdict))
+    strongest: dict[Stretch, NumberVerdict] = {}
+    by_line: dict[int, list[Stretch]] = {}
+    for verdict in by_strength:
+        stretches = by_line.setdefault(verdict.at.line, [])
+        if not any(_overlap(verdict.at, other) for other in stretches):
+            stretches.append(verdict.at)
+            strongest[verdict.at] = verdict
+    return strongest
+
+
+def _overlap(at: Stretch, other: Stretch) -> bool:
+    return at.start < other.end and other.start < at.end
+
+
+def _number_tokens(line: ArticleLine) -> Iterator[Token]:
+    for token in tokens(line.text, line.number):
+        if token.number or token.why:
+            yield token
+
+
+def _verdict(
+    token: Token, at: Stretch, line: ArticleLine, recognise: Recognise, end: int
+) -> NumberVerdict:
+    """Return the verdict of a number of which no module has said anything that counts."""
+    if line.number > end:
+        return NumberVerdict(at, token.text, BOILERPLATE, "after_the_end", {})
+    if token.number is None:
+        return NumberVerdict(at, token.text, UNREAD, token.why, {"about": ""})
+    known = recognise(token.number)
+    if known:
+        return NumberVerdict(at, token.text, KNOWN, known.reason, known.values)
+    if token.number.value <= MOST_SMALL and token.number.shown_place == 1:
+        return NumberVerdict(at, token.text, KNOWN, "small", {})
+    return NumberVerdict(at, token.text, UNREAD, "no_reading", {"about": ""})
