@@ -582,6 +582,7 @@ class _Checking:
             with_biases, without_biases = wrong
             slip = self._slip("formula", side, formula_text(value), formula_text(with_biases))
             slip.mended, slip.about = formula_text(without_biases), component
+            self._mark(side.tree, KNOWN, "step")
 
     def _value_formula(self, side: Side, tree: Tree) -> None:
         """Remember a formula with letters, and its value in the sizes that the article states."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LEAST_PART = 1000
 """Smaller numbers, such as 12 or 768, are sizes or counts, not numbers of parameters."""
+_LEAST_FIELD = 16  # a size of the model; smaller numbers have too many meanings
 _LEAST_TOTAL = 10**6  # a number of parameters that may be a whole model's
 _MOST_SEARCHED = 40  # different numbers that are searched for; each takes milliseconds
 
@@ -46,6 +47,11 @@ class Recognition:
         self._field_of: dict[Fraction, str] = {}
         for field, value in fields.items():
             self._field_of.setdefault(Fraction(value), field)
+        self._model_field_of: dict[Fraction, str] = {}
+        for model in models:
+            for field, value in model.values.items():
+                if isinstance(value, int) and value >= _LEAST_FIELD:
+                    self._model_field_of.setdefault(Fraction(value), field)
         heads, hidden = fields.get("num_attention_heads"), fields.get("hidden_size")
         if heads and hidden:
             self._field_of.setdefault(Fraction(hidden, heads), "head_dim")
@@ -59,6 +65,9 @@ class Recognition:
         field = self._field_of.get(number.value)
         if field:
             return Known("size_again", {"field": field})
+        field = self._model_field_of.get(number.value)
+        if field:
+            return Known("model_size", {"field": field})
         part = self.part_with(number.value)
         if part:
             return Known("part", {"part": part})
