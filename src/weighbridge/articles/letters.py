@@ -31,7 +31,7 @@ _LONGEST_FACTOR = 8  # characters before a letter in which another factor may st
 _LEAST_GLUED = 10  # "W1" and "h2" are names
 _NO_LETTERS = ("s", "a", "I")  # "layer(s)", "the size a model has"
 _ASSIGNED = re.compile(_LETTER + r"\s*(?:=|＝|:=)\s*(?=\d)")
-_GLUED = re.compile(_LETTER + r"(?=\d)")
+_STATED_OTHERWISE = re.compile(_LETTER + r"(?:\s*(?P<verb>是|为|取|is)\s*)?(?=\d)")
 _FACTOR_BEFORE = re.compile(r"[×·*+/^÷−\d)）-]\s*$|(?:^|[^A-Za-z])[A-Za-z](?:_[a-z]{1,3})?\s+$")
 
 
@@ -61,7 +61,8 @@ def defined_letters(texts: Iterable[str]) -> dict[str, str]:
 def letter_sizes(text: str, letters: Mapping[str, str]) -> list[tuple[str, WholeNumber]]:
     """Return the letters that a line equates with numbers.
 
-    Letters that the article defines, ``letters``, may have lost the sign of equality, as in "h12".
+    Letters that the article defines, ``letters``, may have a word for the sign of equality, or have
+    lost it, as in "h12". Other small letters only count if the line has several.
 
     Example:
         >>> line = "H=768, d_ff = 3072, 4*H = 3, x=2H, h12, A100"
@@ -74,12 +75,14 @@ def letter_sizes(text: str, letters: Mapping[str, str]) -> list[tuple[str, Whole
     for match in _ASSIGNED.finditer(text):
         number = numbers.get(match.end())
         before = text[max(0, match.start() - _LONGEST_FACTOR) : match.start()]
-        is_factor = number and _FACTOR.match(text, number.end)
-        if number and not is_factor and not _FACTOR_BEFORE.search(before):
+        if number and not _FACTOR.match(text, number.end) and not _FACTOR_BEFORE.search(before):
             sizes.append((match["letter"], number))
-    for match in _GLUED.finditer(text):
+    if len(sizes) == 1 and sizes[0][0].islower() and len(sizes[0][0]) == 1:
+        sizes = [(letter, number) for letter, number in sizes if letter in letters]
+    for match in _STATED_OTHERWISE.finditer(text):
         number = numbers.get(match.end())
-        if number and number.value >= _LEAST_GLUED and match["letter"] in letters:
+        is_size = number and (match["verb"] or number.value >= _LEAST_GLUED)
+        if number and is_size and match["letter"] in letters:
             sizes.append((match["letter"], number))
     return sizes
 
@@ -106,13 +109,15 @@ def _letter_before(text: str, word: SizeWord) -> Iterator[str]:
     """Yield the letter that a name explains: "H（隐藏层大小）", "L is the number of layers"."""
     before = text[max(0, word.start - _WINDOW) : word.start]
     match = None
-    if before.rstrip()[-1:] in _SIGNS or ends_with(before, "denotes", "between"):
+    last = before.rstrip()[-1:]
+    if last in _SIGNS or last.isdecimal() or ends_with(before, "denotes", "between"):
         match = _before_pattern().search(before)
     if match is None:
         if word.kind == "counted":
             yield from _letter_counted(text, word)
         return
-    if word.kind != "loose" and _may_mean(match["letter"], word.field):
+    is_explained = not match["number"] or word.kind == "words"  # in "K = 2 experts" K may be any
+    if word.kind != "loose" and is_explained and _may_mean(match["letter"], word.field):
         yield match["letter"]
 
 
@@ -145,14 +150,16 @@ def _may_mean(letter: str, field: str) -> bool:
 
 
 _SIGNS = tuple("(（:：=＝|")
-_ROW = re.compile(rf"\s*\|\s*{_LETTER}\s*\|[^|\d]{{1,30}}\|\s*")
-"""A row of a table from a letter to the second cell after it: | F | hidden_dim | ffn size |."""
+_ROW = re.compile(rf"[\s|]*{_LETTER}\s*(?:\||\s\s)\s*(?:[^|\d]{{1,30}}(?:\||\s\s)\s*)?")
+"""A row of a table from a letter to one of the next two cells: | F | hidden_dim | ffn size |."""
 _COUNTED = re.compile(_LETTER + r"(?:\s|个|-)*$")
 
 
 @cache
 def _before_pattern() -> re.Pattern[str]:
-    sign = r"[(（:：=＝|]\s*(?:即|指|为|是)?|[,，]\s*(?:the|即|为)"
+    sign = (
+        r"[(（:：=＝|]\s*(?:即|指|为|是)?|[,，]\s*(?:the|即|为)|(?P<number>[=＝]\s*[\d,]+\s*[(（]?)"
+    )
     return re.compile(
         rf"{_LETTER}\s*(?:{sign}|{stating('denotes')})\s*(?:{stating('between')}\s*){{0,2}}$"
     )

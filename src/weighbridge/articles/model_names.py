@@ -317,4 +317,5 @@ def _bare_pattern() -> re.Pattern[str]:
 @cache
 def _original_pattern() -> re.Pattern[str]:
     phrases = [re.escape(phrase) for phrase in terms.facts()["names"]["originals"]]
-    return re.compile("|".join(phrases).replace(r"\ ", r"[\s-]?"), re.IGNORECASE)
+    words = "|".join(phrases).replace(r"\ ", r"[\s-]?")
+    return re.compile(rf"(?<![A-Za-z])(?:{words})(?![A-Za-z])", re.IGNORECASE)

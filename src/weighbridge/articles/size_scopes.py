@@ -153,7 +153,8 @@ def _completed(title: ModelName, name: ModelName) -> ModelName | None:
         if set(name.words) > set(title.words):
             return name
         return None
-    if title.release or not {"b", "m"}.isdisjoint(title.words):
+    is_sized = not {"b", "m", *name.words}.isdisjoint(title.words)
+    if title.release or is_sized:
         return None
     return name._replace(text=f"{title.text} {name.text}", words=(*title.words, *name.words))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from weighbridge.articles import terms
 from weighbridge.articles.size_shapes import sizes_in_shapes
 from weighbridge.articles.size_words import (
+    NAME_WEIGHT,
     SizeCandidate,
     SizeWord,
     WholeNumber,
@@ -32,9 +33,7 @@ _LEAST_LOOSE = 128  # "64维" is a head's more often than a model's
 _HEADS = ("num_attention_heads", "num_key_value_heads")
 _LENGTH = "max_position_embeddings"
 
-# How much a way to state a size counts where an article states several values.
-_BY_NAME, _BY_COUNT, _BY_WEAK_NAME = 5, 2, 1
-_WEIGHTS = {"weak": _BY_WEAK_NAME}
+_COUNT_WEIGHT, _WEAK_WEIGHT = 2, 1  # of other ways to state a size than a name
 
 
 def sizes_on_line(text: str) -> Iterator[SizeCandidate]:
@@ -59,13 +58,16 @@ def _after_names(
     for word in words:
         each = _EACH.match(lower, word.end)
         if word.field in _HEADS and each and each.end() in numbers:
-            yield SizeCandidate("head_dim", numbers[each.end()], _BY_NAME)
+            yield SizeCandidate("head_dim", numbers[each.end()], NAME_WEIGHT)
             continue
         number = _linked_number(lower, word, numbers)
         if number is None or _counts_others(lower, number, word, starts):
             continue
         if _is_size(lower, word, number):
-            yield SizeCandidate(word.field, number, _WEIGHTS.get(word.kind, _BY_NAME))
+            weight = NAME_WEIGHT
+            if word.kind == "weak":
+                weight = _WEAK_WEIGHT
+            yield SizeCandidate(word.field, number, weight)
 
 
 def _linked_number(
@@ -73,9 +75,9 @@ def _linked_number(
 ) -> WholeNumber | None:
     """Return the number that only words without a meaning of their own part from a name."""
     link = _link_pattern().match(lower, word.end, word.end + _LONGEST_LINK)
-    if link is None or (word.kind in ("counted", "loose") and not _SIGN.search(link[0])):
+    if link is None or word.kind == "loose":
         return None
-    if word.kind == "symbols" and "|" in link[0]:  # a table of tensors has formulas in its cells
+    if word.kind == "counted" and not _SIGN.search(link[0]):
         return None
     return numbers.get(link.end())
 
@@ -99,7 +101,7 @@ def _before_names(
         link = _backward_pattern().match(lower, number.end)
         word = starts.get(link.end()) if link else None
         if word and word.kind in ("words", "symbols", "weak") and _is_size(lower, word, number):
-            yield SizeCandidate(word.field, number, _BY_COUNT)
+            yield SizeCandidate(word.field, number, _COUNT_WEIGHT)
 
 
 def _counted(
@@ -117,10 +119,10 @@ def _counted(
             continue
         field = _meant_field(lower, word, number)
         if word.kind == "loose":
-            loose.append(SizeCandidate(word.field, number, _BY_WEAK_NAME))
+            loose.append(SizeCandidate(word.field, number, _WEAK_WEIGHT))
         else:
             counted_fields.add(word.field)
-            yield SizeCandidate(field, number, _BY_COUNT)
+            yield SizeCandidate(field, number, _COUNT_WEIGHT)
     if counted_fields & {"num_hidden_layers", "num_attention_heads"}:
         likely = [size for size in loose if size.number.value >= _LEAST_LOOSE]
         yield from likely[:1]
@@ -145,7 +147,7 @@ def _listed(
         if 1 < len(in_row) == len(listed):
             for word, number in zip(listed, in_row, strict=True):
                 if is_plausible(word.field, number.value):
-                    yield SizeCandidate(word.field, number, _BY_NAME)
+                    yield SizeCandidate(word.field, number, NAME_WEIGHT)
 
 
 def _numbers_in_row(
@@ -164,11 +166,12 @@ def _numbers_in_row(
 
 def _is_size(lower: str, word: SizeWord, number: WholeNumber) -> bool:
     """Return whether a number beside a name is plausible, exact, and not that of some data."""
-    if not is_plausible(word.field, number.value) or is_rounded(lower, number):
+    is_weak = word.kind == "weak"
+    if not is_plausible(word.field, number.value, is_weak=is_weak) or is_rounded(lower, number):
         return False
     if _OPERATOR_BEFORE_NAME.search(lower, max(0, word.start - 3), word.start):
         return False
-    return not (word.kind == "weak" and word.field == _LENGTH and has_word(lower, "training"))
+    return not (is_weak and word.field == _LENGTH and has_word(lower, "training"))
 
 
 def _noun_after(lower: str, number: WholeNumber, starts: Mapping[int, SizeWord]) -> SizeWord | None:
@@ -184,8 +187,11 @@ def _noun_after(lower: str, number: WholeNumber, starts: Mapping[int, SizeWord])
     return starts.get(end)
 
 
-_SIGN = re.compile(r"[:：=＝|(（]|(?<![a-z])is(?![a-z])|为|是")
-_EACH = re.compile(r",?\s*(?:each\s*)?(?:of|with|having)\s+(?:size |dimension |dim |width )?(?=\d)")
+_SIGN = re.compile(r"[:：=＝(（]|(?<![a-z])is(?![a-z])|为|是")
+_EACH = re.compile(
+    r",?\s*(?:each\s*)?(?:of|with|having)\s+(?:an?\s+)?"
+    r"(?:(?:size|dimension|dimensionality|dim|width)\s+(?:of\s+)?)?(?=\d)"
+)
 _NEXT_ITEM = re.compile(r"\s*(?:、|,|，|和|与|以及|及|and|/|;)\s*(?:and\s*)?")
 _OPERATOR_BEFORE_NAME = re.compile(r"(?:[×·+/^÷]|(?<!\*)\*)\s*$")
 
@@ -195,15 +201,14 @@ def _link_pattern() -> re.Pattern[str]:
     """Return a pattern for what stands between a name and its number."""
     remark = r"[(（\[][^()（）\[\]\d|=:：]{0,40}[)）\]]"
     sign = r"[=＝:：)）|]|is\b|为|是"
-    letter = rf"[,，(（]?\s*\$?(?<![a-z])[a-z](?:_[a-z]{{1,6}})?\$?(?=\s*(?:{sign}))"
-    cell = r"\|\s*[a-z_]{1,14}\s*(?=\|)"
+    letter = rf"[(（]?\s*\$?(?<![a-z])[a-z](?:_[a-z]{{1,6}})?\$?(?=\s*(?:{sign}))"
     hidden = r"(?:d_?mod(?:el|le)|hidden_size|n_embd|h|d)"
     multiple = (  # "中间层大小为4h，即3072"
         rf"[,，(（]?\s*(?:即|为|是|[=＝])?\s*\d\s?[×*·]?\s?{hidden}\s*[,，=＝(（]\s*(?:即|为|是)?"
     )
-    signs = r"[\s\"'`:：=＝|)）(（]|\*\*|->|→"
+    signs = r"[\s\"'`:：=＝)）(（]|\*\*|->|→"
     words = stating("links", "endings")
-    return re.compile(f"(?:{remark}|{cell}|{multiple}|{letter}|{words}|{signs}){{0,12}}+")
+    return re.compile(f"(?:{remark}|{multiple}|{letter}|{words}|{signs}){{0,12}}+")
 
 
 @cache

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.articles.model_names import ModelName, bare_name, model_names_in
 from weighbridge.articles.size_words import (
+    NAME_WEIGHT,
     SizeCandidate,
     WholeNumber,
+    ambiguous_names,
     is_plausible,
     lowered,
     size_words,
@@ -23,8 +26,11 @@ if TYPE_CHECKING:
 _LONGEST_CELL = 48  # characters of a cell that names a size
 _LEAST_CELLS = 2
 _FIRST_CELL = 4  # columns in which the first cell begins
-_WEIGHT = 5  # as much as a name beside its number
 _SEPARATOR = re.compile(r"\s*\|\s*|\t+| {3,}")
+_UNIT = re.compile(r"\s*(?:个|层|头|维|tokens)?\s*")
+_LONGEST_FORMULA = 24  # characters; a longer cell is a remark
+_FORMULA = re.compile(r"[·×*%²^]|\w\s?[+/]\s?\w")
+_IDENTIFIER = re.compile(r"[a-z0-9]{2,}(?:_[a-z0-9]+)+")
 _REMARK = re.compile(r"[(（].*?[)）]|[#\"'`*_\s]")
 
 
@@ -81,7 +87,7 @@ def _models_in_rows(rows: Iterable[_Row], fields: Mapping[int, str]) -> Iterator
         for column, cell in enumerate(row.cells):
             field = fields.get(column)
             if field and cell.number:
-                yield SizeCandidate(field, cell.number, _WEIGHT, "", row.line, model)
+                yield SizeCandidate(field, cell.number, NAME_WEIGHT, "", row.line, model)
 
 
 def _fields_in_rows(
@@ -91,18 +97,53 @@ def _fields_in_rows(
     for row in rows:
         named = _fields_named(row)
         numbers = {column: cell.number for column, cell in enumerate(row.cells) if cell.number}
-        if len(named) == 1 and (len(numbers) == 1 or models):
+        if len(named) == 1 and (models or (len(numbers) == 1 and not _has_formula(row))):
             (field,) = named
             for column, number in numbers.items():
-                yield SizeCandidate(field, number, _WEIGHT, "", row.line, models.get(column))
+                yield SizeCandidate(field, number, NAME_WEIGHT, "", row.line, models.get(column))
+
+
+def _has_formula(row: _Row) -> bool:
+    """Return whether a row has a formula or a share, and so a count of parameters."""
+    texts = [cell.text for cell in row.cells if not cell.field]
+    return any(len(text) <= _LONGEST_FORMULA and _FORMULA.search(text) for text in texts)
+
+
+def _is_other_field(cell: _Cell) -> bool:
+    """Return whether a cell is a field of a config that is no size: first_k_dense_replace."""
+    text = cell.text.strip()
+    return not (cell.field or text in ambiguous_names()) and _IDENTIFIER.fullmatch(text) is not None
 
 
 def _fields_named(row: _Row) -> set[str]:
     """Return the fields that a row names; an identifier such as embedding_size decides."""
+    if any(_is_other_field(cell) for cell in row.cells):
+        return set()
     identifiers = {cell.field for cell in row.cells if "_" in cell.text and cell.field}
     if len(identifiers) == 1:
         return identifiers
     return {cell.field for cell in row.cells if cell.field}
+
+
+def stacked_sizes(
+    lines: Sequence[ArticleLine], letters: Mapping[str, str]
+) -> Iterator[SizeCandidate]:
+    """Yield each number that is alone on a line below the name of a size, as in lists of facts.
+
+    Example:
+        >>> from weighbridge.articles.lines import ArticleLine
+        >>> lines = [ArticleLine(1, "注意力头数"), ArticleLine(2, ""), ArticleLine(3, "128个")]
+        >>> [(size.field, size.number.value) for size in stacked_sizes(lines, {})]
+        [('num_attention_heads', 128)]
+    """
+    written = [line for line in lines if line.text.strip()]
+    for name, value in pairwise(written):
+        number = whole_numbers(value.text).get(len(value.text) - len(value.text.lstrip()))
+        if number is None or _UNIT.fullmatch(value.text, number.end) is None:
+            continue
+        field = _field_of(name.text.strip(), 0, letters)
+        if field and is_plausible(field, number.value):
+            yield SizeCandidate(field, number, NAME_WEIGHT, "", value.number)
 
 
 def _tables(lines: Sequence[ArticleLine], letters: Mapping[str, str]) -> Iterator[list[_Row]]:
@@ -168,7 +209,7 @@ def _field_of(text: str, start: int, letters: Mapping[str, str]) -> str:
 
     A symbol alone must be the first cell: in a table of tensors it is a shape.
     """
-    if len(text) > _LONGEST_CELL:
+    if len(text) > _LONGEST_CELL or _FORMULA.search(text):
         return ""
     words = size_words(lowered(text))
     bare = _REMARK.sub("", text)

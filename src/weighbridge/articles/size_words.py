@@ -21,11 +21,13 @@ _NUMBER = re.compile(
     r"(?<!\d)(?<!\d[.。])(?:\d{1,3}(?:[,，]\d{3})+(?!\d)|\d{1,3}(?:_\d{3})+(?!\d)|\d+)"
 )
 _LATIN = re.compile("[A-Za-z]")
+NAME_WEIGHT = 5
+"""The weight of a number beside a name, against other ways to state a size."""
 _KINDS = ("words", "symbols", "weak", "counted", "loose")
 _LEAST_SYMBOL = 5  # characters; a shorter symbol is read as a letter
 _MOST_DIGITS = 9  # of a size
 _NO_SIZE_AFTER = re.compile(
-    r"[.。]\d|\s*\\(?:times|cdot|div)|[eE][+-]?\d|(?:st|nd|rd|th)(?![a-z])"
+    r"[.。]\d|[A-Za-z](?![A-Za-z])|\s*\\(?:times|cdot|div)|[eE][+-]?\d|(?:st|nd|rd|th)(?![a-z])"
     r"|\s*(?:[×✕·⋅∙÷+^²³%％]|\*(?!\*)|/\s*[\dA-Za-z(]|[xX](?=\s?[\d(])|[-–—~～]\s*\d)"
     r"|\s*(?:to|or|到|至|或|或者)\s*\d"
     r"|\s?(?:[kKMBGT]i?[bB]?(?![A-Za-z])|mn|bn|million|billion|thousand|[百千万亿])"
@@ -91,7 +93,7 @@ def size_words(lower: str) -> tuple[SizeWord, ...]:
     """
     names: list[SizeWord] = []
     for match in _words_pattern().finditer(lower):
-        if match[0] not in _ambiguous_names():
+        if match[0] not in ambiguous_names():
             field, kind, counts = _meaning(match[0])
             names.append(SizeWord(field, match.start(), match.end(), kind, counts))
     return tuple(names)
@@ -115,9 +117,12 @@ def whole_numbers(text: str) -> dict[int, WholeNumber]:
     return numbers
 
 
-def is_plausible(field: str, value: int) -> bool:
-    """Return whether a model can have this value of a field."""
-    least, most = terms.facts()["sizes"][field]["range"]
+def is_plausible(field: str, value: int, *, is_weak: bool = False) -> bool:
+    """Return whether a model can have this value of a field; a weak name allows fewer values."""
+    size = terms.facts()["sizes"][field]
+    least, most = size["range"]
+    if is_weak:
+        least, most = size.get("weak_range", size["range"])
     return bool(least <= value <= most)
 
 
@@ -243,7 +248,7 @@ def _normal(name: str) -> str:
 
 
 @cache
-def _ambiguous_names() -> frozenset[str]:
+def ambiguous_names() -> frozenset[str]:
     """Return the names that two fields share, as hidden_dim in different families."""
     configs = Counter(name for size in terms.facts()["sizes"].values() for name in size["configs"])
     return frozenset(name for name, count in configs.items() if count > 1)
@@ -262,7 +267,7 @@ def _words_pattern() -> re.Pattern[str]:
         parts = [_rest_pattern(rest) for rest in sorted(rests, key=_length, reverse=True)]
         boundary = ""
         if letter.isascii():
-            boundary = "(?<![a-z_])"
+            boundary = "(?<![a-z])(?<![a-z]_)"
         groups.append(f"{boundary}{re.escape(letter)}(?:{'|'.join(parts)})")
     return re.compile("|".join(groups))
 
@@ -270,7 +275,7 @@ def _words_pattern() -> re.Pattern[str]:
 def _rest_pattern(rest: str) -> str:
     part = re.sub(r"\\?[ _-]", lambda _: _SEPARATOR, re.escape(rest))
     if rest and rest[-1].isascii():
-        return f"{part}(?![a-z_])"
+        return f"{part}(?!_?[a-z])"
     return part
 
 

@@ -7,7 +7,9 @@ a cell of a table, the shape of a printed module. `size_words` knows the names, 
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.articles.letters import defined_letters, field_of_letter, letter_sizes
@@ -15,8 +17,8 @@ from weighbridge.articles.lines import Stretch
 from weighbridge.articles.model_names import ModelName, model_names_in
 from weighbridge.articles.size_scopes import article_model, with_models
 from weighbridge.articles.size_statements import sizes_on_line
-from weighbridge.articles.size_tables import table_sizes
-from weighbridge.articles.size_words import SizeCandidate, elected
+from weighbridge.articles.size_tables import stacked_sizes, table_sizes
+from weighbridge.articles.size_words import NAME_WEIGHT, SizeCandidate, elected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from weighbridge.articles.lines import ArticleLine
 
 LONGEST_LINE = 20_000  # characters; a longer line is not prose, and takes long to read
+_BOLD = re.compile(r"(?<![\w)])\*\*(?=\S)([^*]{1,200})(?<=\S)\*\*(?![\w(])")
 _MARKS = str.maketrans("`$", "  ")  # of code and of formulas; every character keeps its column
 _LETTER_WEIGHT = 3  # less than a name's: a letter has several meanings
 
@@ -71,36 +74,63 @@ def stated_sizes(lines: Sequence[ArticleLine]) -> Sizes:
         ({'hidden_size': 768, 'num_hidden_layers': 12},
         {'hidden_size': 1024, 'num_hidden_layers': 24})
     """
-    readable = [
-        line._replace(text=line.text.replace("**", "  ").translate(_MARKS))
-        for line in lines
-        if len(line.text) <= LONGEST_LINE
-    ]
+    readable = _without_marks(lines)
     letters = defined_letters(line.text for line in readable)
     names = {line.number: model_names_in(line.text) for line in readable}
     candidates = with_models(readable, names, _candidates(readable, letters))
     own_name = article_model(readable, names, candidates)
-    stated = [_stated(candidate, own_name) for candidate in candidates]
-    owned = [candidate for candidate, size in zip(candidates, stated, strict=True) if size.own]
+    owned = [candidate for candidate in candidates if _is_own(candidate, own_name)]
     fields = elected(owned)
+    stated = _stated(candidates, owned, fields)
     values = _letter_values(owned, letters, fields)
     for candidate in owned:
         if candidate.letter:
             letters.setdefault(candidate.letter, candidate.field)
-    all_names = tuple(name for line in readable for name in names[line.number])
+    all_names = tuple(chain.from_iterable(names[line.number] for line in readable))
     of_model = _by_model(candidates)
-    return Sizes(fields, tuple(stated), letters, values, of_model, own_name, all_names)
+    return Sizes(fields, stated, letters, values, of_model, own_name, all_names)
 
 
-def _stated(candidate: SizeCandidate, own_name: ModelName | None) -> StatedSize:
-    """Return a size with its model, and whether that is the article's."""
-    stretch = Stretch(candidate.line, candidate.number.start, candidate.number.end)
-    size = (candidate.field, candidate.number.value, stretch)
-    if candidate.model is None:
-        return StatedSize(*size, "", not candidate.is_supposed, candidate.letter)
-    is_own = own_name is None or candidate.model.agrees_with(own_name)
-    own = is_own and not candidate.is_supposed
-    return StatedSize(*size, candidate.model.text, own, candidate.letter)
+def _without_marks(lines: Iterable[ArticleLine]) -> list[ArticleLine]:
+    """Return the lines that are not too long, with spaces for marks of code and of formulas."""
+    readable = []
+    for line in lines:
+        if len(line.text) <= LONGEST_LINE:
+            text = _BOLD.sub(r"  \1  ", line.text).translate(_MARKS)
+            readable.append(line._replace(text=text))
+    return readable
+
+
+def _is_own(candidate: SizeCandidate, own_name: ModelName | None) -> bool:
+    """Return whether a size is one of the article's own model, not of another or only supposed."""
+    if candidate.is_supposed:
+        return False
+    return not (candidate.model and own_name) or candidate.model.agrees_with(own_name)
+
+
+def _stated(
+    candidates: Iterable[SizeCandidate],
+    owned: Sequence[SizeCandidate],
+    fields: Mapping[str, int],
+) -> tuple[StatedSize, ...]:
+    """Return the sizes, without those that the article's model has otherwise by a clear statement.
+
+    In an article on 32 heads, "shared by 4 heads" states no size.
+    """
+    own = frozenset(owned)
+    stated = []
+    for candidate in candidates:
+        is_own = candidate in own
+        differs = is_own and candidate.number.value != fields[candidate.field]
+        if differs and candidate.weight < NAME_WEIGHT:
+            continue
+        model = ""
+        if candidate.model:
+            model = candidate.model.text
+        stretch = Stretch(candidate.line, candidate.number.start, candidate.number.end)
+        size = (candidate.field, candidate.number.value, stretch)
+        stated.append(StatedSize(*size, model, is_own, candidate.letter))
+    return tuple(stated)
 
 
 def _by_model(candidates: Iterable[SizeCandidate]) -> dict[str, dict[str, int]]:
@@ -140,18 +170,29 @@ def _letter_values(
 def _candidates(lines: Sequence[ArticleLine], letters: Mapping[str, str]) -> list[SizeCandidate]:
     """Return the numbers that state sizes, each once, in the order of the article."""
     candidates: dict[tuple[int, int], SizeCandidate] = {}
-    for size in table_sizes(lines, letters):
+    for size in (*table_sizes(lines, letters), *stacked_sizes(lines, letters)):
         candidates.setdefault((size.line, size.number.start), size)
     lines = [line for line in lines if any(map(str.isdecimal, line.text))]
     for line in lines:
         for size in sizes_on_line(line.text):
             candidates.setdefault((line.number, size.number.start), size._replace(line=line.number))
+    _add_letters(candidates, lines, letters)
+    return [candidates[place] for place in sorted(candidates)]
+
+
+def _add_letters(
+    candidates: dict[tuple[int, int], SizeCandidate],
+    lines: Iterable[ArticleLine],
+    letters: Mapping[str, str],
+) -> None:
+    """Add the numbers of letters; a letter's definition decides over the words around it."""
     fields = elected(candidates.values())
     for line in lines:
         for letter, number in letter_sizes(line.text, letters):
             place = (line.number, number.start)
             field = field_of_letter(letter, number.value, letters, fields)
+            size = SizeCandidate(field, number, _LETTER_WEIGHT, letter, line.number)
+            if field and letter not in letters:
+                size = candidates.get(place, size)._replace(letter=letter)
             if field:
-                size = SizeCandidate(field, number, _LETTER_WEIGHT, letter, line.number)
-                candidates[place] = candidates.get(place, size)._replace(letter=letter)
-    return [candidates[place] for place in sorted(candidates)]
+                candidates[place] = size
