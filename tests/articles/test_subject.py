@@ -4,10 +4,14 @@ import time
 
 import pytest
 
+from weighbridge.answers.explain import explain
 from weighbridge.articles.lines import ArticleLine
 from weighbridge.articles.model_names import model_names_in
 from weighbridge.articles.sizes import stated_sizes
 from weighbridge.articles.subject import GUESSED, NAMED, ArticleModel, article_subject
+from weighbridge.data import LANGUAGES
+from weighbridge.models.find import find
+from weighbridge.render.markdown import as_markdown
 
 
 def subject(text: str) -> ArticleModel | None:
@@ -138,6 +142,12 @@ def test_the_class_is_the_one_that_the_article_names() -> None:
     assert (subject("GPT-2\nGPT2Model") or model).class_name == "GPT2Model"
 
 
+def test_a_doubtful_size_does_not_change_the_release() -> None:
+    model = subject("ALBERT Base has 12 layers and 128-dimensional embeddings")
+    assert model
+    assert model.model.fields["hidden_size"] == 768
+
+
 def test_other_models_are_listed() -> None:
     model = subject("BERT-base\n与 RoBERTa、GPT-2 和 BERT-large 相比，RoBERTa 更大")
     assert model
@@ -174,6 +184,25 @@ NAMES = {
 @pytest.mark.parametrize("text", NAMES)
 def test_names_of_models_are_found(text: str) -> None:
     assert [name.text for name in model_names_in(text)] == NAMES[text]
+
+
+EXPLAINED = (
+    "bert-base-chinese",
+    "openai-community/gpt2",
+    "google-t5/t5-base",
+    "mistralai/Mixtral-8x7B-v0.1",
+    "distilbert-base-uncased",
+)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_our_own_explanation_is_read_as_its_model(name: str, lang: str) -> None:
+    expected = find(name)
+    model = subject(as_markdown(explain(name).document(lang)))
+    assert model
+    assert model.model.fields == expected.fields
+    assert model.release == expected.where
 
 
 def test_a_model_is_found_fast() -> None:

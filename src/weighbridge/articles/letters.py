@@ -32,7 +32,9 @@ _LEAST_GLUED = 10  # "W1" and "h2" are names
 _NO_LETTERS = ("s", "a", "I")  # "layer(s)", "the size a model has"
 _ASSIGNED = re.compile(_LETTER + r"\s*(?:=|＝|:=)\s*(?=\d)")
 _STATED_OTHERWISE = re.compile(_LETTER + r"(?:\s*(?P<verb>是|为|取|is)\s*)?(?=\d)")
-_FACTOR_BEFORE = re.compile(r"[×·*+/^÷−\d)）-]\s*$|(?:^|[^A-Za-z])[A-Za-z](?:_[a-z]{1,3})?\s+$")
+_FACTOR_BEFORE = re.compile(
+    r"[×·*+/^÷−\d)）-]\s*$|\\(?:[,;:!]|[a-z]+)\s*$|(?:^|[^A-Za-z])[A-Za-z](?:_[a-z]{1,3})?\s+$"
+)
 
 
 def defined_letters(texts: Iterable[str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from weighbridge.articles.size_words import (
     elected,
     has_word,
     lowered,
+    sentence_of,
     stating,
 )
 
@@ -40,7 +41,7 @@ def with_models(
     scoped = []
     for candidate in candidates:
         text, start = texts[candidate.line], candidate.number.start
-        sentence = _sentence_start(text, start)
+        sentence = sentence_of(text, start)[0]
         model = candidate.model
         if model is None:
             model = _model_of(text, names[candidate.line], candidate.number, sentence)
@@ -64,14 +65,6 @@ def _model_of(
     if earlier and _pronouns().match(lowered(text), sentence):
         return earlier[-1]
     return None
-
-
-def _sentence_start(text: str, at: int) -> int:
-    """Return where the sentence of a column begins."""
-    start = 0
-    for match in _SENTENCE_END.finditer(text, 0, at):
-        start = match.end()
-    return start
 
 
 def _headings(
@@ -99,7 +92,6 @@ def _is_heading(text: str, name: ModelName) -> bool:
     return text[-1] in ":：" or _heading_rest().fullmatch(rest) is not None
 
 
-_SENTENCE_END = re.compile(r"[。;；!！?？]|\.(?=\s|$)")
 _FOR = re.compile(r"[^\d,，。;；|]{0,16}\s(?:for|in|of)\s+(?:the\s+)?|\s*[(（]\s*")
 
 
@@ -165,16 +157,15 @@ def _title_name(
     all_names: Sequence[ModelName],
 ) -> ModelName | None:
     """Return the first name in the title, or else the model that is named most."""
-    counts = Counter(name.words[0] for name in all_names if not name.is_bare)
-    if not counts:
-        return None
     titles = [line for line in lines if line.text.strip()][:_TITLE_LINES]
     for line in titles:
-        in_title = [name for name in names[line.number] if not name.is_bare]
-        if in_title:
-            return max(in_title, key=lambda name: counts[name.words[0]])
-    most_named = counts.most_common(1)[0][0]
-    return next(name for name in all_names if name.words[0] == most_named)
+        for name in names[line.number]:
+            if not name.is_bare:
+                return name
+    counts = Counter(name.words[0] for name in all_names if not name.is_bare)
+    for most_named, _ in counts.most_common(1):
+        return next(name for name in all_names if name.words[0] == most_named)
+    return None
 
 
 def _contradicts(

@@ -15,10 +15,11 @@ from weighbridge.articles.size_words import (
     WholeNumber,
     any_of,
     has_word,
+    is_called_inexact,
     is_count,
     is_plausible,
-    is_rounded,
     lowered,
+    sentence_of,
     size_words,
     stating,
     whole_numbers,
@@ -27,6 +28,7 @@ from weighbridge.articles.size_words import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+_LONGEST_COUNT = 6  # characters: the last digits of a number and what parts it from its noun
 _LONGEST_LINK = 48  # characters between a name and its number
 _MOST_FILLERS = 6  # words and spaces between a number and its noun
 _LEAST_LOOSE = 128  # "64维" is a head's more often than a model's
@@ -78,6 +80,9 @@ def _linked_number(
     if link is None or word.kind == "loose":
         return None
     if word.kind == "counted" and not _SIGN.search(link[0]):
+        return None
+    has_number = _NUMBER_BEFORE.search(lower, max(0, word.start - _LONGEST_COUNT), word.start)
+    if has_number and not _VERB.search(link[0]):  # 64 in "768 hidden units (64 for each head)"
         return None
     return numbers.get(link.end())
 
@@ -167,11 +172,17 @@ def _numbers_in_row(
 def _is_size(lower: str, word: SizeWord, number: WholeNumber) -> bool:
     """Return whether a number beside a name is plausible, exact, and not that of some data."""
     is_weak = word.kind == "weak"
-    if not is_plausible(word.field, number.value, is_weak=is_weak) or is_rounded(lower, number):
+    if not is_plausible(word.field, number.value, is_weak=is_weak) or is_called_inexact(
+        lower, number
+    ):
         return False
     if _OPERATOR_BEFORE_NAME.search(lower, max(0, word.start - 3), word.start):
         return False
-    return not (is_weak and word.field == _LENGTH and has_word(lower, "training"))
+    is_field = "_" in lower[word.start : word.end]
+    if word.field != _LENGTH or is_field:
+        return True
+    start, end = sentence_of(lower, number.start)
+    return not has_word(lower[start:end], "training")
 
 
 def _noun_after(lower: str, number: WholeNumber, starts: Mapping[int, SizeWord]) -> SizeWord | None:
@@ -187,6 +198,8 @@ def _noun_after(lower: str, number: WholeNumber, starts: Mapping[int, SizeWord])
     return starts.get(end)
 
 
+_VERB = re.compile(r"[:：=＝]|(?<![a-z])is(?![a-z])|为|是")
+_NUMBER_BEFORE = re.compile(r"\d\s?[个-]?\s?$")
 _SIGN = re.compile(r"[:：=＝(（]|(?<![a-z])is(?![a-z])|为|是")
 _EACH = re.compile(
     r",?\s*(?:each\s*)?(?:of|with|having)\s+(?:an?\s+)?"

@@ -151,7 +151,7 @@ def _tables(lines: Sequence[ArticleLine], letters: Mapping[str, str]) -> Iterato
     rows: list[_Row] = []
     last_row = 0
     for position, line in enumerate(lines):
-        cells = tuple(_cells(line.text, letters))
+        cells = tuple(_cells_of_row(line.text, letters))
         if len(cells) >= _LEAST_CELLS:
             if rows and position - last_row > _LEAST_CELLS:
                 yield rows
@@ -165,7 +165,7 @@ def _tables(lines: Sequence[ArticleLine], letters: Mapping[str, str]) -> Iterato
         yield rows
 
 
-def _cells(text: str, letters: Mapping[str, str]) -> Iterator[_Cell]:
+def _cells_of_row(text: str, letters: Mapping[str, str]) -> Iterator[_Cell]:
     """Yield the cells of a row of a table; none for a line of prose."""
     line = text.strip()
     if _SEPARATOR.search(line) is None:

@@ -37,6 +37,9 @@ _RANGE_BEFORE = re.compile(r"\d\s*(?:[-–—~～]|\bor\b|\bto\b|或|到|至)\s*
 _RESULT_BEFORE = re.compile(r"[\d)）²]\s*=\s*$")
 
 
+_SENTENCE_END = re.compile(r"[。;；!！?？]|\.(?=\s|$)")
+
+
 class SizeWord(NamedTuple):
     """A name of a size in a line: its config field and its columns.
 
@@ -136,7 +139,7 @@ def is_count(lower: str, number: WholeNumber, field: str) -> bool:
     return field == "max_position_embeddings" or not ends_with(before, "limits")
 
 
-def is_rounded(lower: str, number: WholeNumber) -> bool:
+def is_called_inexact(lower: str, number: WholeNumber) -> bool:
     """Return whether a word before a number says that it is not exact."""
     before = lower[max(0, number.start - _BEFORE) : number.start]
     return ends_with(before, "rounded")
@@ -167,6 +170,22 @@ def _words_stating(*names: str) -> tuple[str, ...]:
     for name in names:
         words += terms.facts()["stating"][name]
     return tuple(words)
+
+
+def sentence_of(text: str, at: int) -> tuple[int, int]:
+    """Return where the sentence of a column begins and ends.
+
+    Example:
+        >>> sentence_of("It is 3.5. A layer; no", 11)
+        (10, 19)
+    """
+    start = 0
+    for match in _SENTENCE_END.finditer(text, 0, at):
+        start = match.end()
+    following = _SENTENCE_END.search(text, at)
+    if following is None:
+        return start, len(text)
+    return start, following.end()
 
 
 def has_word(text: str, name: str) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 LONGEST_LINE = 20_000  # characters; a longer line is not prose, and takes long to read
 _BOLD = re.compile(r"(?<![\w)])\*\*(?=\S)([^*]{1,200})(?<=\S)\*\*(?![\w(])")
 _MARKS = str.maketrans("`$", "  ")  # of code and of formulas; every character keeps its column
+_LEAST_SURE = 2  # the weight of a size that is not only in weak words
 _LETTER_WEIGHT = 3  # less than a name's: a letter has several meanings
 
 
@@ -52,6 +53,7 @@ class Sizes(NamedTuple):
     ``fields`` are those of its own model. ``of_model`` has those of each model that it names.
     ``letters`` are the config fields of its letters, and ``values`` the numbers of its letters.
     ``own_name`` is the name of its model, if it names one, and ``names`` are all names in it.
+    ``doubtful`` are the fields that it states only in words that often mean something else.
     """
 
     fields: dict[str, int]
@@ -61,6 +63,7 @@ class Sizes(NamedTuple):
     of_model: dict[str, dict[str, int]]
     own_name: ModelName | None
     names: tuple[ModelName, ...]
+    doubtful: frozenset[str]
 
 
 def stated_sizes(lines: Sequence[ArticleLine]) -> Sizes:
@@ -88,7 +91,9 @@ def stated_sizes(lines: Sequence[ArticleLine]) -> Sizes:
             letters.setdefault(candidate.letter, candidate.field)
     all_names = tuple(chain.from_iterable(names[line.number] for line in readable))
     of_model = _by_model(candidates)
-    return Sizes(fields, stated, letters, values, of_model, own_name, all_names)
+    sure = {candidate.field for candidate in owned if candidate.weight >= _LEAST_SURE}
+    doubtful = frozenset(fields.keys() - sure)
+    return Sizes(fields, stated, letters, values, of_model, own_name, all_names, doubtful)
 
 
 def _without_marks(lines: Iterable[ArticleLine]) -> list[ArticleLine]:

@@ -66,14 +66,15 @@ def article_subject(sizes: Sizes) -> ArticleModel | None:
         ('BERT', 'google-bert/bert-base-chinese', ('GPT-2',))
     """
     how, name = NAMED, ""
+    fields = {field: sizes.fields[field] for field in sizes.fields.keys() - sizes.doubtful}
     if sizes.own_name:
         name = sizes.own_name.text
-        release, family = _named(sizes.own_name, sizes.fields)
+        release, family = _named(sizes.own_name, fields)
     else:
         how = GUESSED
-        release, family = _guessed(sizes.fields)
+        release, family = _guessed(fields)
         name = release.rpartition("/")[2]
-    model = _with_sizes(release, family, sizes.fields)
+    model = _with_sizes(release, family, fields)
     if model is None:
         return None
     family = model.blueprint.family
