@@ -3,7 +3,15 @@
 import pytest
 
 from weighbridge.articles import cells, sums
-from weighbridge.articles.lines import FOLLOWS, KNOWN, RIGHT, UNREAD, ArticleLine, Stretch
+from weighbridge.articles.lines import (
+    BOILERPLATE,
+    FOLLOWS,
+    KNOWN,
+    RIGHT,
+    UNREAD,
+    ArticleLine,
+    Stretch,
+)
 from weighbridge.articles.tables import TableFindings, check_tables
 from weighbridge.data import read_toml
 
@@ -190,6 +198,13 @@ Total             7,087,872            85,054,464
 | Encoder | 85,054,464 | 340.22 | 324.46 |
 | Pooler | 590,592 | 2.36 | 2.25 |
 | Total | 109,482,240 | 437.93 | 417.64 |
+""",
+    "MB for MiB": """
+| Component | Parameters | Size (MB) |
+|---|---|---|
+| Embeddings | 23,837,184 | 90.9 |
+| Encoder | 85,054,464 | 324.5 |
+| Total | 108,891,648 | 415.4 |
 """,
     "counts with shares in brackets, merged cells": """
 | Component | Formula | Parameters |
@@ -470,6 +485,24 @@ def test_a_formula_with_letters_of_unknown_size_is_left_to_others() -> None:
     assert not findings.taken
 
 
+def test_a_column_of_positions_counts_nothing() -> None:
+    text = "| # | Part | Count |\n| 1 | x | 5,000 |\n| 2 | y | 6,000 |\n| | sum | 11,000 |"
+    assert verdicts(text) == {"1": BOILERPLATE, "2": BOILERPLATE} | dict.fromkeys(
+        ("5,000", "6,000", "11,000"), RIGHT
+    )
+
+
+def test_letters_in_columns_of_shapes_have_the_sizes_of_the_article() -> None:
+    text = "| Tensor | Shape | Elements |\n| w | `V` × `H` | 23,440,896 |\n| b | `H` | 768 |"
+    assert verdicts(text) == {"23,440,896": RIGHT, "768": RIGHT}
+
+
+def test_sums_of_decimals_are_written_as_decimals() -> None:
+    text = "| stage | ms |\n| a | 2846.0 |\n| b | 3788.7 |\n| total | 6634.7 |"
+    *_, total = checked(text).verdicts
+    assert (total.verdict, total.values["sum"]) == (RIGHT, "6,634.7")
+
+
 def test_prose_and_lists_are_no_tables() -> None:
     text = "The total is 5,000 | see below.\n\nHere H = 768.\n- one  two\n12 layers\n\n| a |"
     assert not checked(text).verdicts
@@ -510,7 +543,7 @@ def test_a_wrong_sum_has_a_reading_that_is_nearest() -> None:
     numbers = [cells.read_cell(text, Stretch(1, 0, 9)).main for text in ("1,000", "2,000", "3,001")]
     rows = [sums.Addend(number, "", number.value) for number in numbers[:2] if number]
     assert numbers[2]
-    stated = sums.Sum.of(numbers[2], rows)
+    stated = sums.StatedSum.of(numbers[2], rows)
     nearest = stated.nearest()
     assert nearest
     assert nearest.mended == 3000

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.articles.checks import number_text
 from weighbridge.articles.figures import Follow, Slip
-from weighbridge.articles.lines import FOLLOWS, KNOWN, RIGHT, SIZE, SLIP, UNREAD, NumberVerdict
+from weighbridge.articles.lines import (
+    BOILERPLATE,
+    FOLLOWS,
+    KNOWN,
+    RIGHT,
+    SIZE,
+    SLIP,
+    UNREAD,
+    NumberVerdict,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -15,7 +24,20 @@ if TYPE_CHECKING:
     from weighbridge.articles.cells import CellNumber
     from weighbridge.articles.lines import Stretch
 
-_RANKS = {UNREAD: 0, SIZE: 1, KNOWN: 2, RIGHT: 3, FOLLOWS: 4, SLIP: 5}
+_RANKS = {UNREAD: 0, BOILERPLATE: 1, SIZE: 2, KNOWN: 3, RIGHT: 4, FOLLOWS: 5, SLIP: 6}
+
+
+def in_digits(value: Fraction) -> str:
+    """Write a number in groups of three digits, with its decimals if there are any.
+
+    Example:
+        >>> from fractions import Fraction
+        >>> in_digits(Fraction(12_413)), in_digits(Fraction(124_137, 10))
+        ('12,413', '12,413.7')
+    """
+    if value.denominator == 1:
+        return number_text(value)
+    return f"{float(value):,.10g}"
 
 
 class TableFindings(NamedTuple):
@@ -70,7 +92,7 @@ class Book:
         if number.at in self._slip_of:
             return
         line, text = number.at.line, self.lines.get(number.at.line, "").strip()
-        slip = Slip(kind, line, text, number.number.text, shown or number_text(correct))
+        slip = Slip(kind, line, text, number.number.text, shown or in_digits(correct))
         slip.shift = number.value - correct
         self.slips.append(slip)
         self.mended[number.at], self._slip_of[number.at] = correct, slip
@@ -81,7 +103,7 @@ class Book:
         slips = [self._slip_of[cause.at] for cause in causes if cause.at in self._slip_of]
         for slip in slips:
             text = self.lines.get(number.at.line, "").strip()
-            stated, correct = number.number.text, number_text(mended)
+            stated, correct = number.number.text, in_digits(mended)
             follow = Follow(number.at.line, text, stated, correct, number.value - mended)
             slip.follows.append(follow)
         if slips:

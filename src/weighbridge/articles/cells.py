@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from weighbridge.articles.lines import ArticleLine
 
 MOST_ROWS = 1_000  # of a table; a longer one is data
-MOST_CELLS_READ = 40_000  # in all tables; bounds the time
+MOST_CELLS_READ = 30_000  # in all tables; bounds the time
 MOST_CELLS = 40  # in a row; a longer one is data, not a table of components
 LONGEST_FORMULA_CELL = 200  # characters; a longer cell is prose
 
@@ -39,7 +39,7 @@ COUNT, SHARE, BYTES, OPERATIONS = "count", "share", "bytes", "operations"
 """What a number in a cell counts."""
 
 _HALF_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
-_HALF_WIDTH |= {0x3000: 0x20, 0xA0: 0x20, ord("−"): ord("-"), ord("∗"): ord("*")}
+_HALF_WIDTH |= {0x3000: 0x20, 0xA0: 0x20, ord("−"): ord("-"), ord("∗"): ord("*"), ord("`"): 0x20}
 """Signs of full width as plain ones; the length of a text stays the same."""
 
 _BYTES = {
@@ -65,6 +65,7 @@ _NUMBER = re.compile(
 )
 _ONE_NUMBER = rf"(?:{_DIGITS})(?:\.\d+)?(?:{_EXPONENT})?(?:[ ]?(?:{_UNITS})(?![A-Za-z0-9]))?"
 _SPACED_GROUPS = re.compile(r"\d{1,3}(?: \d{3})+")
+_MARKS = " *_$"
 _NOTHING = frozenset(
     ("", "-", "--", "---", "—", "–", "——", "/", "n/a", "none", "无", "…", "...", "\\")
 )
@@ -182,7 +183,7 @@ def find_tables(lines: Sequence[ArticleLine]) -> Iterator[ArticleTable]:
             continue
         rows = []
         for line, separator in block:
-            first, *others = _cells(line, separator)
+            first, *others = _row_cells(line, separator)
             rows.append(ArticleRow(line.number, (_as_label(first), *others)))
         table = _with_titles(rows)
         if table and block[0][1] == " ":
@@ -246,7 +247,7 @@ def _separator(text: str) -> str:
     return ""
 
 
-def _cells(line: ArticleLine, separator: str) -> tuple[TableCell, ...]:
+def _row_cells(line: ArticleLine, separator: str) -> tuple[TableCell, ...]:
     """Return the cells of a row."""
     text, start, end = line.text, 0, len(line.text)
     if separator == "|":
@@ -403,9 +404,9 @@ def read_cell(line: str, at: Stretch) -> TableCell:
         >>> read_cell("30522 × 768", Stretch(1, 0, 11)).formula
         '30522 × 768'
     """
-    raw = line[at.start : at.end]
-    blank = len(raw) - len(raw.lstrip(" *_`$"))
-    text = raw.strip(" *_`$").translate(_HALF_WIDTH)
+    raw = line[at.start : at.end].translate(_HALF_WIDTH)
+    blank = len(raw) - len(raw.lstrip(_MARKS))
+    text = raw.strip(_MARKS)
     start = at.start + blank
     inner = Stretch(at.line, start, start + len(text))
     cell = TableCell(inner, text)
@@ -414,7 +415,7 @@ def read_cell(line: str, at: Stretch) -> TableCell:
             return cell._replace(formula=text)
         return cell
     if _SPACED_GROUPS.fullmatch(text):
-        return cell._replace(main=_plain_number(text.replace(" ", ""), inner, text))
+        return cell._replace(main=plain_number(text.replace(" ", ""), inner, text))
     shape = _SHAPE.fullmatch(text)
     if shape:
         return cell._replace(formula=text, is_shape=True)
@@ -476,8 +477,9 @@ def _number_at(cell: TableCell, position: int, sign: str = "") -> CellNumber | N
     return CellNumber(at, number, kind, sign)
 
 
-def _plain_number(digits: str, at: Stretch, text: str) -> CellNumber:
-    return CellNumber(at, Number(Fraction(digits), text, Fraction(1)), COUNT)
+def plain_number(digits: str, at: Stretch, text: str = "") -> CellNumber:
+    """Return a count of digits only."""
+    return CellNumber(at, Number(Fraction(digits), text or digits, Fraction(1)), COUNT)
 
 
 # Formulas
@@ -537,6 +539,21 @@ def shape_dims(cell: TableCell) -> tuple[int, ...]:
 def has_letters(cell: TableCell) -> bool:
     """Return whether the formula of a cell has letters, whose values others must know."""
     return bool(re.search(r"[^\W\dxX_]", re.sub(r"torch\.|Size", "", cell.formula)))
+
+
+def numbers_within(line: str, at: Stretch) -> Iterator[CellNumber]:
+    """Yield the numbers of a stretch of a line.
+
+    Example:
+        >>> text = "Total params: 2,774,542 (10.58 MB)"
+        >>> [number.number.text for number in numbers_within(text, Stretch(1, 14, len(text)))]
+        ['2,774,542', '10.58 MB']
+    """
+    cell = TableCell(at, line[at.start : at.end])
+    for match in _NUMBER.finditer(cell.text):
+        number = _number_at(cell, match.start())
+        if number:
+            yield number
 
 
 _POWER = re.compile(r"\^\s*\(?\s*$")

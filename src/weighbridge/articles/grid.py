@@ -36,6 +36,11 @@ class TableGrid:
         """The share beside each count."""
 
     @property
+    def titles(self) -> list[str]:
+        """The titles of all columns, in lower case; "" for one without a title."""
+        return [self.table.title(column) for column in range(self.width)]
+
+    @property
     def layers(self) -> int:
         """The number of layers that the article states; 0 if it states none."""
         return self.sizes.get("num_hidden_layers", 0)
@@ -79,7 +84,7 @@ class TableGrid:
             elsewhere = [self.main(position, other) for position in range(len(self.rows))]
             if sum(item is not None for item in elsewhere) == 1:
                 number = candidate
-        if number and (number.value >= LEAST_SUM or sums.is_rounded(number)):
+        if number and (number.value >= LEAST_SUM or sums.may_be_rounded(number)):
             return number
         return None
 

@@ -86,7 +86,7 @@ class Reading(NamedTuple):
         """How far the sum may be off because of rounded rows."""
         slack = ZERO
         for addend, times in self.addends:
-            if addend.number and is_rounded(addend.number):
+            if addend.number and may_be_rounded(addend.number):
                 slack += addend.number.number.place / 2 * times
         return slack
 
@@ -100,7 +100,7 @@ EXACT, LOOSE, ROUNDED = "exact", "loose", "rounded"
 """How a sum fits its rows: digit by digit, within the rounding of the rows, or itself rounded."""
 
 
-def is_rounded(number: CellNumber) -> bool:
+def may_be_rounded(number: CellNumber) -> bool:
     """Return whether a number stands for others near it."""
     return number.number.rounded or number.number.place < 1
 
@@ -119,13 +119,15 @@ def how_it_fits(total: CellNumber, value: Fraction, slack: Fraction) -> str:
     """
     if value == total.value:
         return EXACT
+    if not (slack or may_be_rounded(total)):
+        return ""
     lowest, highest = value - slack, value + slack
-    fits = [total.number.fits(end, rounded=is_rounded(total)) for end in (lowest, highest)]
+    fits = [total.number.fits(end, rounded=may_be_rounded(total)) for end in (lowest, highest)]
     if all(fits):
         return ROUNDED
     if any(fits):
         return LOOSE
-    slack += total.number.place / 2 if is_rounded(total) else 0
+    slack += total.number.place / 2 if may_be_rounded(total) else 0
     if slack and abs(value - total.value) <= slack:
         return LOOSE
     return ""
@@ -174,7 +176,7 @@ def is_transposed(stated: Fraction, value: Fraction) -> bool:
     return stated != value and sorted(str(stated)) == sorted(str(value))
 
 
-class Sum(NamedTuple):
+class StatedSum(NamedTuple):
     """A stated sum and its surroundings.
 
     ``block`` has the rows since the last sum, ``open`` the rows and sums that no sum contains,
@@ -192,24 +194,24 @@ class Sum(NamedTuple):
     """Whether it is called the sum of one layer."""
 
     @classmethod
-    def of(cls, total: CellNumber, addends: Iterable[Addend]) -> Sum:
+    def of(cls, total: CellNumber, addends: Iterable[Addend]) -> StatedSum:
         """Return a sum of which only the rows are known."""
         above = tuple(addends)
         return cls(total, above, above, above, (), 0)
 
-    def is_certain(self, nearest: Reading, *, is_model_known: bool = False) -> bool:
+    def is_certain(self, nearest: Reading, *, are_rows_known: bool = False) -> bool:
         """Return whether the sum must be wrong, if no reading gives it.
 
-        A table may leave rows out, unless the sum is too small for that, a digit off, or none of
-        the counts of a known model.
+        A table may leave rows out, unless the sum is too small for that, a digit off, or its rows
+        add up to a count of the article's model.
         """
         stated, rows = self.total.value, nearest.mended
-        if nearest.slack and not is_rounded(self.total):
+        if nearest.slack and not may_be_rounded(self.total):
             return False
         if stated < _LEAST_COUNT and self.total.kind == COUNT:
             return False
         is_weighted = any(addend.times != 1 or addend.tied for addend in self.open)
-        if is_weighted or (stated > rows and not is_model_known):
+        if is_weighted or (stated > rows and not are_rows_known):
             return is_one_digit_off(stated, rows) or is_transposed(stated, rows)
         return is_near(stated, rows)
 
@@ -353,7 +355,7 @@ def to_blame(
     missing = total.value - reading.stated
     for addend, times in reading.addends:
         number = addend.number
-        if number is None or is_rounded(number) or is_rounded(total):
+        if number is None or may_be_rounded(number) or may_be_rounded(total):
             continue
         needed = addend.value + missing / times
         if needed > 0 and supports(number, needed):

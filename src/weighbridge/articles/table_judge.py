@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weighbridge.articles import sums
+from weighbridge.articles.book import in_digits
 from weighbridge.articles.cells import names_one
-from weighbridge.articles.checks import number_text
 from weighbridge.articles.grid import is_among
 from weighbridge.articles.lines import KNOWN, RIGHT, UNREAD
 from weighbridge.articles.table_shares import as_written, is_rounding
@@ -27,7 +27,7 @@ class SumJudge:
     def __init__(self, grid: TableGrid) -> None:
         self.grid, self.book = grid, grid.book
 
-    def judge(self, stated: sums.Sum, label: str = "") -> tuple[sums.Addend, ...]:
+    def judge(self, stated: sums.StatedSum, label: str = "") -> tuple[sums.Addend, ...]:
         """Judge a sum with its label, and return the rows that it covers."""
         loose = None
         for reading in filter(_is_read, stated.readings()):
@@ -35,7 +35,7 @@ class SumJudge:
             of_mended = sums.how_it_fits(stated.total, reading.mended, reading.slack)
             is_fitting = how in _FITTING or of_mended in _FITTING
             # Leaving out a small row changes a rounded sum no more than a wrong digit does.
-            if is_fitting and not (reading.lenient and sums.is_rounded(stated.total)):
+            if is_fitting and not (reading.lenient and sums.may_be_rounded(stated.total)):
                 self.fits(stated.total, reading, how, of_mended)
                 self._equal_tied(stated, reading)
                 return reading.rows
@@ -57,14 +57,14 @@ class SumJudge:
             self.book.follow(total, causes, reading.mended)
         else:
             rows = str(len(reading.addends))
-            self.book.say(total, RIGHT, reading.reason, rows=rows, sum=number_text(reading.stated))
+            self.book.say(total, RIGHT, reading.reason, rows=rows, sum=in_digits(reading.stated))
         if how != sums.EXACT or reading.stated != reading.mended:
             return
         for number in causes:
             if number.number.text:
                 self.book.say(number, RIGHT, "table_addend", line=str(total.at.line))
 
-    def _equal_tied(self, stated: sums.Sum, reading: sums.Reading) -> None:
+    def _equal_tied(self, stated: sums.StatedSum, reading: sums.Reading) -> None:
         """Say of shared tensors that a sum leaves out that they equal a row of it."""
         used = {addend.value: addend for addend, _ in reading.addends}
         for addend in stated.open:
@@ -74,14 +74,14 @@ class SumJudge:
             if self.book.verdict(twin.number) == RIGHT:
                 self.book.say(number, RIGHT, "table_tied", line=str(twin.number.at.line))
 
-    def _fits_not(self, stated: sums.Sum, nearest: sums.Reading, label: str) -> None:
+    def _fits_not(self, stated: sums.StatedSum, nearest: sums.Reading, label: str) -> None:
         """Say what is wrong with a sum that no reading gives, as far as this is certain."""
         total, rows = stated.total, str(len(nearest.addends))
         if not nearest.is_read:
             self.book.say(total, UNREAD, "table_row_unread")
             return
         blamed = sums.to_blame(nearest, total, self._supports(total, nearest))
-        is_model_known = bool(self.grid.known)
+        are_rows_known = is_among(nearest.mended, self.grid.known)
         is_qualified = names_one(label, "qualified")
         if blamed:
             number, needed = blamed
@@ -89,11 +89,11 @@ class SumJudge:
             self.book.say(total, RIGHT, "table_sum", rows=rows, sum=total.number.text)
         elif is_among(total.value, self.grid.known):
             self.book.say(total, KNOWN, "table_known", rows=rows)
-        elif is_qualified or not stated.is_certain(nearest, is_model_known=is_model_known):
-            self.book.say(total, UNREAD, "table_no_reading", sum=number_text(nearest.mended))
+        elif is_qualified or not stated.is_certain(nearest, are_rows_known=are_rows_known):
+            self.book.say(total, UNREAD, "table_no_reading", sum=in_digits(nearest.mended))
         else:
             shown = ""
-            if sums.is_rounded(total):
+            if sums.may_be_rounded(total):
                 shown = as_written(nearest.mended, total)
             self.book.slip("wrong_sum", total, nearest.mended, shown)
 

@@ -60,7 +60,7 @@ def _is_product(number: CellNumber, addend: sums.Addend, times: int, book: Book)
 def _miscounts_layers(number: CellNumber, one: CellNumber, times: int, book: Book) -> bool:
     """Claim that a row is not so many times the one of a layer; the smaller change mends it."""
     product = book.value(one) * times
-    is_any_rounded = sums.is_rounded(number) or sums.is_rounded(one)
+    is_any_rounded = sums.may_be_rounded(number) or sums.may_be_rounded(one)
     if is_any_rounded or not sums.is_near(number.value, product):
         return False
     if sums.is_one_digit_off(one.value, number.value / times) and not book.verdict(one):
@@ -74,7 +74,9 @@ def check_parents(addends: Sequence[sums.Addend], book: Book) -> None:
     """Say of rows that equal the sum of the rows below or above them that they are right."""
     for position, covered in sums.parents(addends).items():
         family = [addends[member].number for member in (position, *covered)]
-        parent, *children = [number for number in family if number and not sums.is_rounded(number)]
+        parent, *children = [
+            number for number in family if number and not sums.may_be_rounded(number)
+        ]
         if len(children) < len(covered):
             continue
         rows = str(len(children))

@@ -8,7 +8,7 @@ from itertools import product
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from weighbridge.articles import cells, sums
+from weighbridge.articles import cells, sums, terms
 from weighbridge.articles.cells import COUNT
 from weighbridge.articles.grid import LEAST_SUM, is_sum
 from weighbridge.articles.lines import RIGHT, UNREAD
@@ -49,11 +49,11 @@ class RowCheck:
 
     def _check_again(self, number: CellNumber, other: CellNumber) -> None:
         exact, rounded = sorted((number, other), key=lambda item: item.number.place)
-        if not sums.is_rounded(rounded):
+        if not sums.may_be_rounded(rounded):
             return
         if sums.how_it_fits(rounded, exact.value, Fraction(0)):
             self.book.say(rounded, RIGHT, "table_rounds", exact=exact.number.text)
-        elif sums.is_near(rounded.value, exact.value) and not sums.is_rounded(exact):
+        elif sums.is_near(rounded.value, exact.value) and not sums.may_be_rounded(exact):
             self.book.say(rounded, UNREAD, "table_row")
 
     def _check_formulas(self) -> None:
@@ -61,7 +61,7 @@ class RowCheck:
         doubts: list[tuple[int, int, TableCell, CellNumber, Fraction]] = []
         proved: dict[tuple[int, int], int] = {}
         for position, row in enumerate(self.grid.rows):
-            for column, cell in enumerate(row):
+            for column, cell in enumerate(map(self._with_letter, row, self.grid.titles)):
                 if not cell.formula:
                     continue
                 target, count = self._beside(position, column)
@@ -77,6 +77,13 @@ class RowCheck:
         for column, target, cell, count, value in doubts:
             is_calculation = self._is_calculation(column, target, proved)
             self._doubt(cell, count, value, is_calculation=is_calculation)
+
+    def _with_letter(self, cell: TableCell, title: str) -> TableCell:
+        """Return a cell with its letter as a formula, in a column of shapes or formulas."""
+        is_column = cells.names_one(title, "shapes") or cells.names_one(title, "formulas")
+        if cell.is_text and is_column and terms.config_field_of(cell.text):
+            return cell._replace(formula=cell.text)
+        return cell
 
     def _beside(self, position: int, column: int) -> tuple[int, CellNumber | None]:
         """Return the count that a formula calculates, with its column: behind it, or before it."""
@@ -112,7 +119,7 @@ class RowCheck:
                 self.book.take(count.at)
                 return True
             self.book.say(count, RIGHT, reason, formula=cell.formula)
-            if not sums.is_rounded(count):
+            if not sums.may_be_rounded(count):
                 self._take_formula(cell, RIGHT, "table_operand", result=count.number.text)
             return True
         return False
@@ -147,7 +154,7 @@ class RowCheck:
     def _is_matrix(self, position: int, cell: TableCell) -> bool:
         """Return whether a formula is the shape of a matrix, of which a row may count several."""
         dims = cells.shape_dims(cell) or _factors(cell.formula)
-        column = self.grid.rows[position].index(cell)
+        column = [other.at for other in self.grid.rows[position]].index(cell.at)
         is_large = len(dims) == 2 and min(dims) >= _LEAST_DIMENSION
         return is_large and not self.grid.is_named(column, "formulas")
 
@@ -196,7 +203,7 @@ class RowCheck:
         numbers = [item for item in counts if 1 < item[1].value <= LEAST_SUM]
         products = [item for item in counts if item[1].value >= LEAST_SUM]
         for (number, times), (each, one) in product(numbers, counts):
-            if number == each or sums.is_rounded(times):
+            if number == each or sums.may_be_rounded(times):
                 continue
             for column, both in products:
                 value = one.value * times.value
@@ -205,7 +212,7 @@ class RowCheck:
 
     def _check_product(self, one: CellNumber, times: CellNumber, both: CellNumber) -> None:
         value = self.book.value(one) * times.value
-        slack = one.number.place / 2 * times.value if sums.is_rounded(one) else Fraction(0)
+        slack = one.number.place / 2 * times.value if sums.may_be_rounded(one) else Fraction(0)
         factors = {"each": one.number.text, "times": times.number.text}
         how = sums.how_it_fits(both, one.value * times.value, slack)
         if how in (sums.EXACT, sums.ROUNDED):

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     Pairs = Sequence[tuple[CellNumber, CellNumber]]
 
 _BYTES_EACH = (Fraction(4), Fraction(2), Fraction(8), Fraction(1), Fraction(1, 2))
-_MEGABYTES = (Fraction(1), Fraction(1024**2, 10**6), Fraction(1024**3, 10**9))
-"""What a megabyte may be, over the one as written: authors write MB for MiB."""
 _LEAST_EXAMPLES = 2  # rows that fit a scale, before another row is called wrong
 
 
@@ -88,8 +86,8 @@ class ShareCheck:
             number, size = self.grid.main(row, counts), self.grid.main(row, column)
             if number and size and number.value >= LEAST_SUM:
                 pairs.append((number, size))
-        scales = [each * megabyte for each in _BYTES_EACH for megabyte in _MEGABYTES]
-        self._check_scaled(pairs, scales, "bytes")
+        if pairs:
+            self._check_scaled(pairs, byte_scales(unit_of(pairs[0][1])), "bytes")
 
     def _check_scaled(self, pairs: Pairs, scales: Sequence[Fraction], kind: str) -> None:
         """Check numbers that are counts at one scale."""
@@ -113,9 +111,13 @@ class ShareCheck:
                 self._fits(number, scaled, best, kind)
 
     def _fits(self, number: CellNumber, scaled: CellNumber, scale: Fraction, kind: str) -> None:
-        values = {"part": number.number.text, "whole": number_text(1 / scale)}
+        values = {"part": number.number.text}
+        if kind == "share":
+            values["whole"] = number_text(1 / scale)
         if self._is_scaled(number, scaled, scale):
             self.book.say(scaled, RIGHT, f"table_{kind}", **values)
+        elif self._may_round(number, scaled, scale):
+            self.book.say(scaled, UNREAD, "table_rounding")
         else:
             self.book.say(scaled, UNREAD, f"table_{kind}_other", **values)
 
@@ -131,7 +133,7 @@ class ShareCheck:
 
     def _may_round(self, number: CellNumber, scaled: CellNumber, scale: Fraction) -> bool:
         """Return whether a number may be the count at a scale before this was rounded."""
-        if not sums.is_rounded(number):
+        if not sums.may_be_rounded(number):
             return False
         off = abs(self.book.value(number) * scale - scaled.value)
         return off <= number.number.place * scale + scaled.number.place
@@ -164,6 +166,36 @@ def _cut_off(pairs: Iterable[tuple[CellNumber, Fraction]]) -> set[Stretch]:
     return cut if rounded else set()
 
 
+def unit_of(number: CellNumber) -> Fraction:
+    """Return the value of the unit of a number: a million for 3.5M.
+
+    Example:
+        >>> from weighbridge.articles.cells import read_cell
+        >>> from weighbridge.articles.lines import Stretch
+        >>> unit_of(read_cell("3.5M", Stretch(1, 0, 4)).main)
+        Fraction(1000000, 1)
+    """
+    written = Fraction(_digits_of(number).replace(",", ""))
+    return number.value / written if written else Fraction(1)
+
+
+def byte_scales(unit: Fraction) -> list[Fraction]:
+    """Return what one parameter may add to a size in a unit, in the order of likelihood.
+
+    Authors write MB for MiB.
+    """
+    scales = []
+    for binary in (Fraction(1024**power, 1000**power) for power in (0, 1, 2, 3)):
+        if binary == 1 or unit * binary in (1024, 1024**2, 1024**3):
+            scales += [each / binary for each in _BYTES_EACH]
+    return scales
+
+
+def _digits_of(number: CellNumber) -> str:
+    text = number.number.text
+    return text.rstrip("".join(set(text) - set("0123456789.,")))
+
+
 def as_written(value: Fraction, number: CellNumber) -> str:
     """Write a value with the unit and the decimals of another number.
 
@@ -173,10 +205,7 @@ def as_written(value: Fraction, number: CellNumber) -> str:
         >>> as_written(Fraction(1234, 10_000), read_cell("15.3%", Stretch(1, 0, 5)).main)
         '12.3%'
     """
-    text = number.number.text
-    digits = text.rstrip("".join(set(text) - set("0123456789.,")))
+    digits = _digits_of(number)
     decimals = len(digits.partition(".")[2])
-    scale = Fraction(1)
-    if number.value:
-        scale = number.value / Fraction(digits.replace(",", ""))
-    return f"{float(value / scale):,.{decimals}f}{text[len(digits) :]}"
+    written = f"{float(value / unit_of(number)):,.{decimals}f}"
+    return f"{written}{number.number.text[len(digits) :]}"

@@ -51,7 +51,7 @@ class SumCheck:
                 if is_right or (any(fits) and not self.book.verdict(across.total)):
                     self.judge.judge(across)
 
-    def _across(self, column: int, columns: Sequence[int]) -> list[sums.Sum]:
+    def _across(self, column: int, columns: Sequence[int]) -> list[sums.StatedSum]:
         """Return the sum of each row with the counts beside it."""
         stated = []
         for row in range(len(self.grid.rows)):
@@ -63,7 +63,7 @@ class SumCheck:
                     title = self.grid.table.title(other)
                     addends.append(sums.Addend(number, title, self.book.value(number)))
             if total and len(addends) > 1 and total.value >= LEAST_SUM:
-                stated.append(sums.Sum.of(total, addends))
+                stated.append(sums.StatedSum.of(total, addends))
         return stated
 
     def _check_hundred(self) -> None:
@@ -125,7 +125,7 @@ class ColumnSums:
         after = self._rows_after(row)
         above = (tuple(self.block), tuple(self.open), tuple(self.before))
         rows_after = tuple(below for _, below in after)
-        stated = sums.Sum(total, *above, rows_after, self.grid.layers, is_layer)
+        stated = sums.StatedSum(total, *above, rows_after, self.grid.layers, is_layer)
         addend = sums.Addend(total, label, total.value, layer=is_layer, is_sum=True)
         covered = check_layers(addend, self.open, self.grid.layers, self.book)
         covered = covered or self.judge.judge(stated, label)
@@ -192,7 +192,7 @@ class ColumnSums:
         return Fraction(times or 1)
 
 
-def _fits_across(across: sums.Sum) -> bool:
+def _fits_across(across: sums.StatedSum) -> bool:
     reading = across.plain()[0]
     return sums.how_it_fits(across.total, reading.stated, reading.slack) in (
         sums.EXACT,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from weighbridge.articles import cells
 from weighbridge.articles.book import Book, TableFindings
 from weighbridge.articles.grid import TableGrid
-from weighbridge.articles.lines import UNREAD
+from weighbridge.articles.lines import BOILERPLATE, UNREAD
 from weighbridge.articles.table_rows import RowCheck
 from weighbridge.articles.table_shares import ShareCheck, pair_shares
 from weighbridge.articles.table_sums import SumCheck
@@ -56,8 +56,12 @@ def check_tables(
 
 def _leave_the_rest(grid: TableGrid) -> None:
     """Say of the remaining numbers that nothing in the table checks them."""
+    first = [row[0].main for row in grid.rows if row[0].main]
+    if len(first) > 1 and [number.value for number in first] == list(range(1, len(first) + 1)):
+        for number in first:
+            grid.book.say(number, BOILERPLATE, "table_position")
     for row in grid.rows:
         for cell in row:
-            for number in (cell.main, *cell.others):
-                if number and not grid.book.verdict(number):
-                    grid.book.say(number, UNREAD, "table_unchecked")
+            for other in filter(None, (cell.main, *cell.others)):
+                if not grid.book.verdict(other):
+                    grid.book.say(other, UNREAD, "table_unchecked")
