@@ -82,6 +82,14 @@ class _Sentence(NamedTuple):
     places: Sequence[tuple[int, int]]
 
 
+class _Neighbours(NamedTuple):
+    """The two sentences before a sentence, and the one after it."""
+
+    far: str
+    before: str
+    after: str
+
+
 def find_claims(
     lines: Sequence[ArticleLine], roles: Collection[str], family: str
 ) -> list[WordSlip]:
@@ -94,13 +102,14 @@ def find_claims(
         family: the ``model_type`` of the model; empty if it is unknown.
     """
     claims = [claim for claim in _claims() if _concerns(claim, roles, family)]
-    slips: list[WordSlip] = []
+    sentences: list[_Sentence] = []
     for paragraph in _paragraphs(lines):
-        sentences = list(_sentences(paragraph))
-        texts = ["", *(sentence.text for sentence in sentences), ""]
-        for position, sentence in enumerate(sentences):
-            before, after = texts[position], texts[position + 2]
-            slips += _claims_in(sentence, before, after, claims, family)
+        sentences += _sentences(paragraph)
+    texts = ["", "", *(sentence.text for sentence in sentences), ""]
+    slips: list[WordSlip] = []
+    for position, sentence in enumerate(sentences):
+        near = _Neighbours(texts[position], texts[position + 1], texts[position + 3])
+        slips += _claims_in(sentence, near, claims, family)
     return slips
 
 
@@ -114,7 +123,7 @@ def _concerns(claim: _Claim, roles: Collection[str], family: str) -> bool:
 
 
 def _claims_in(
-    sentence: _Sentence, before: str, after: str, claims: Iterable[_Claim], family: str
+    sentence: _Sentence, near: _Neighbours, claims: Iterable[_Claim], family: str
 ) -> Iterator[WordSlip]:
     """Yield the claims of a sentence, each kind once; of those that overlap, the first."""
     taken: list[tuple[int, int]] = []
@@ -125,7 +134,7 @@ def _claims_in(
             continue
         if any(match.start() < end and start < match.end() for start, end in taken):
             continue
-        if _is_excused(claim, match, before, after, family):
+        if _is_excused(claim, match, near, family):
             continue
         taken.append(match.span())
         kinds.add(claim.kind)
@@ -142,19 +151,19 @@ def _match(claim: _Claim, text: str) -> re.Match[str] | None:
     return next(filter(None, (pattern.search(text) for pattern in claim.says)), None)
 
 
-def _is_excused(claim: _Claim, match: re.Match[str], before: str, after: str, family: str) -> bool:
+def _is_excused(claim: _Claim, match: re.Match[str], near: _Neighbours, family: str) -> bool:
     """Whether a sentence is a question, about another model, or quotes a claim as wrong."""
     context, text = _context(), match.string
     if _QUESTION.search(text):
         return True
-    if context.before.search(before + text[: match.start()]):
+    if context.before.search(near.before + text[: match.start()]):
         return True
-    if context.after.search(text[match.end() :] + " " + after[:_AFTERWARDS]):
+    if context.after.search(text[match.end() :] + " " + near.after[:_AFTERWARDS]):
         return True
     own = context.names.get(family)
     if claim.is_named and not (own and own.search(text)):
         return True
-    if claim.unless_near and claim.unless_near.search(f"{before}\n{after}"):
+    if claim.unless_near and claim.unless_near.search("\n".join(near)):
         return True
     others = (name for name in context.names.values() if name is not own)
     return not claim.holds_for_all and any(name.search(text) for name in others)
