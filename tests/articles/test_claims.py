@@ -346,6 +346,7 @@ BERT的位置嵌入是通过一个可训练的矩阵实现的，并且其长度�
 位置编码不是正弦函数，而是可学习的参数，有 512*768 个。
 Rotary positions have no parameters.
 BERT's position embeddings are fixed at 512 positions.
+加载模型时，对于 pooler 这类出现不需要的权重不发生报错。
 # Steps without parameters
 Softmax, dropout and GELU have no parameters.
 Dropout does not add parameters.
@@ -414,6 +415,40 @@ def test_a_wrong_statement_is_found(kind, sentence):
 @pytest.mark.parametrize(("kind", "model", "sentence"), WRONG_ELSEWHERE)
 def test_a_wrong_statement_about_another_model_is_found(kind, model, sentence):
     assert [claim.kind for claim in claims_in(sentence, model)] == [kind]
+
+
+def wordings(of_set: str) -> list[tuple[tuple[str, str], str, str]]:
+    """Return a set of `wordings.tsv`: model, kind and sentence.
+
+    The patterns knew none of them. They found 36 of the first 60, were widened, found 45 of the
+    next 55, and were widened again: these are `found`, and `missed` what they still do not find,
+    because a right statement reads too much like it. Of the last 40, `held out`, they found 36; the
+    patterns must not be changed for the sake of these.
+    """
+    models = {"BERT": BERT, "GPT2": GPT2, "LLAMA": LLAMA, "MIXTRAL": MIXTRAL}
+    lines = Path(__file__).with_name("wordings.tsv").read_text(encoding="utf-8").splitlines()
+    rows = [line.split("\t") for line in lines]
+    return [
+        (models[model], kind, sentence) for name, model, kind, sentence in rows if name == of_set
+    ]
+
+
+@pytest.mark.parametrize(("model", "kind", "sentence"), wordings("found"))
+def test_other_wordings_are_found(model, kind, sentence):
+    assert [claim.kind for claim in claims_in(sentence, model)] == [kind]
+
+
+@pytest.mark.parametrize(("model", "kind", "sentence"), wordings("missed"))
+def test_wordings_that_may_be_right_are_not_slips(model, kind, sentence):
+    assert claims_in(sentence, model) == []
+
+
+def test_nine_of_ten_wordings_that_the_patterns_do_not_know_are_found():
+    held_out = wordings("held out")
+    found = 0
+    for model, kind, sentence in held_out:
+        found += kind in {claim.kind for claim in claims_in(sentence, model)}
+    assert found >= 0.9 * len(held_out) > 30
 
 
 @pytest.mark.parametrize("sentence", [s for s in RIGHT.strip().splitlines() if s[0] != "#"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,6 +25,7 @@ _SHORTEST_COUNT = 2  # lines that begin with 1, 2: the headings of an article
 _LONGEST_HEADING = 48  # characters
 _SHORTEST_CODE = 3  # adjacent lines that begin with 1, 2, 3: the line numbers of code
 _PIECE = re.compile(r"\{([a-z]+)\}")
+_FEWEST_ON_TOPIC = 2  # lines on the topic before the end of an article
 _LONGEST_LINE = 20_000  # characters that are read of a line
 
 
@@ -70,11 +72,14 @@ def end_of_article(lines: Sequence[ArticleLine]) -> int:
     """
     patterns = _patterns()
     texts = [line.text[:_LONGEST_LINE] for line in lines]
+    topical = [position for position, text in enumerate(texts) if _topics(text)]
     end = _first(patterns.hard, texts, _last(texts, _is_calculation))
-    end = _first(patterns.soft, texts[:end], _last(texts[:end], _is_evidence))
+    if len([position for position in topical if position < end]) < _FEWEST_ON_TOPIC:
+        end = len(texts)
+    topical = [position for position in topical if position < end]
+    middle = topical[len(topical) // 2] if topical else end
+    end = _first(patterns.soft, texts[:end], max(middle, _last(texts[:end], _is_evidence)))
     end = _last(texts[:end], lambda text: _is_equality(text) or _topics(text) > 0)
-    while end and (not texts[end - 1].strip() or _is_lone(texts[end - 1])):
-        end -= 1
     return lines[end - 1].number if end else 0
 
 
@@ -185,8 +190,10 @@ def _reasons(text: str, leading: _Span | None) -> dict[_Span, str]:
     reasons = {leading: "numbering"} if leading in numbers else {}
     for reason, stretches in _stretches(text) if numbers else ():
         for start, stop in stretches:
-            for number in numbers:
-                if start <= number[0] and number[1] <= stop:
+            first = bisect_left(numbers, (start, start))
+            after = bisect_left(numbers, (stop, stop))
+            for number in numbers[first:after]:
+                if number[1] <= stop:
                     reasons.setdefault(number, reason)
     return reasons
 
