@@ -384,9 +384,15 @@ def test_the_conditions_of_sentences_exist() -> None:
 
 
 TOLD_OF = {
-    "Heads do not multiply the count: A heads split the 3H outputs": ["gpt2", "bloom"],
+    "Heads do not multiply the count: A heads split the 3H outputs": [
+        "gpt2",
+        "bloom",
+        "openai-gpt",
+    ],
     "Heads do not multiply the count: A heads of D numbers": ["llama", "mixtral", "t5"],
-    "is set independently of the hidden size": ["gemma", "qwen3_next", "gpt_oss"],
+    "is set independently of the hidden size": [
+        *("gemma", "gemma2", "glm4_moe", "gpt_oss", "mt5", "qwen3_next"),
+    ],
     "(grouped-query attention)": ["mistral", "mixtral", "gemma2", "glm4_moe"],
     "(multi-query attention)": ["falcon"],
     "Keys and values are latent": ["deepseek_v2", "deepseek_v3"],
@@ -399,7 +405,7 @@ TOLD_OF = {
     "There is more than one set of maps": ["longformer", "perceiver"],
     "applied to the vector of the first token": ["bert", "roberta", "longformer"],
     "Three matrices, not two": ["llama", "mt5", "gemma", "deepseek_v3"],
-    "the experts with the highest scores are used": ["mixtral", "deepseek_v3", "gpt_oss"],
+    "experts with the highest scores are used": ["mixtral", "deepseek_v3", "gpt_oss"],
     "Mean pooling. The average": ["bert", "llama", "t5"],
     "divides it by √d_k": ["bert", "llama", "vit", "deepseek_v3"],
     "no parameters for positions here": ["bloom", "mpt", "jamba"],
