@@ -39,7 +39,7 @@ def test_letters_may_be_exchanged() -> None:
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("form", ["text", "markdown", "latex", "page"])
+@pytest.mark.parametrize("form", ["text", "markdown"])
 def test_the_numbers_are_those_of_our_letters(lang: str, form: str) -> None:
     plain, own = (
         getattr(explain("bert-base-chinese", lang=lang, letters=letters), form)()

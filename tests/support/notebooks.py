@@ -21,7 +21,7 @@ ELEMENTS = {
     *("div", "p", "b", "strong", "code", "pre", "ul", "li", "table", "thead", "tbody", "tfoot"),
     *("tr", "th", "td", "h1", "h2", "h3", "details", "summary", "span", "sup", "sub", "i", "em"),
 }
-WITHOUT_END = {"br", "img"}
+WITHOUT_END = {"br", "img", "wbr"}
 PICTURE = "data:image/svg+xml;base64,"
 
 

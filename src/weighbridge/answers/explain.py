@@ -603,7 +603,7 @@ def _name_of(model: Model) -> str:
     For a config from a file or an object, it is the name that the config states, if that is not a
     path, and otherwise its family.
     """
-    if model.origin in ("catalogue", "defaults"):
+    if model.origin == "catalogue":
         return model.where
     address = re.match(r"hf://([^/]+/[^/@]+)", model.where)
     if address:
