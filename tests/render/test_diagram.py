@@ -143,6 +143,18 @@ def test_lines_break_only_where_there_is_no_room() -> None:
         assert drawing.width == WIDTH
 
 
+def test_only_the_widest_boxes_are_broken() -> None:
+    wide = Box(("output", "16,384 × 16,384\n+ 16,384"))
+    narrow = Box(("norm", "512 × 512\n+ 512"))
+    texts = [
+        shape.prose
+        for shape in layout((Beside((wide, narrow, wide)),), {}).shapes
+        if isinstance(shape, Inscription)
+    ]
+    assert "512 × 512 + 512" in texts
+    assert "16,384 × 16,384" in texts
+
+
 def test_arrows_lead_from_part_to_part() -> None:
     three = Beside((Box(("a",)), Box(("b",)), Box(("c",))))
     arrows = [
@@ -156,13 +168,11 @@ def test_arrows_lead_from_part_to_part() -> None:
 
 
 def test_what_goes_around_is_added() -> None:
-    (around,) = [
-        shape
-        for shape in layout((Residual((Box(("a",)),)),), {}).shapes
-        if isinstance(shape, Polyline) and len(shape.points) == 4
-    ]
-    (ring,) = [s for s in layout((Residual((Box(("a",)),)),), {}).shapes if isinstance(s, Ring)]
+    shapes = layout((Residual((Frame(("a",), (Box(("b",)),)),)),), {}).shapes
+    (around,) = [s for s in shapes if isinstance(s, Polyline) and len(s.points) == 4]
+    (ring,) = [s for s in shapes if isinstance(s, Ring)]
     assert around.points[-1] == (ring.x - RING, ring.y)
+    assert extent(around)[0] + 4 < min(s.x for s in shapes if isinstance(s, Rectangle))
 
 
 DIAGRAM = Diagram(
@@ -211,4 +221,5 @@ def test_terminals_and_markdown_on_stdout_leave_diagrams_out() -> None:
 @given(several(parts))
 def test_labels_are_found_and_rewritten(drawn: tuple[Part, ...]) -> None:
     assert with_prose(drawn, str) == drawn
+    assert labels((Strips((Strip("heads", (("1", 1),)),)),)) == ["heads"]
     assert labels(with_prose(drawn, str.upper)) == [label.upper() for label in labels(drawn)]

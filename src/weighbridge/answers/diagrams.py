@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from math import isqrt, prod
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
@@ -139,7 +139,7 @@ class Diagrams:
         if list(inputs.rest) == ["token"]:
             return "token |"
         order = self.order("embeddings")
-        if order is None or ("patch" in order and not inputs.is_one_grid()):
+        if order is None:
             raise _CannotDrawError
         return order
 
@@ -613,15 +613,6 @@ class _Inputs:
     def rest(self) -> list[str]:
         """The kinds that are not drawn yet."""
         return [role.removeprefix("embedding.") for role in self.tensors.undrawn]
-
-    def is_one_grid(self) -> bool:
-        """Whether the positions are those of a square of patches and of each special token."""
-        specials = len(self.tensors.by_role.get("embedding.class", ()))
-        for entry in self.tensors.by_role.get("embedding.position", ()):
-            patches = prod(entry.shape[:-1]) - specials
-            if patches <= 0 or isqrt(patches) ** 2 != patches:
-                return False
-        return True
 
     def branch(self, kinds: Sequence[str]) -> list[Part]:
         """Return what happens to one summand: its table, then further steps."""
