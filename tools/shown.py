@@ -13,6 +13,7 @@ import os
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import cog
 
@@ -46,3 +47,18 @@ def shown(
     cog.outl("```console")
     cog.outl("\n".join(line.rstrip() for line in [f"$ {command}", *printed]))
     cog.outl("```")
+
+
+def pictured(model: str, name: str, file: str) -> None:
+    """Write a diagram of an article to a file of the docs, and show it, as Markdown."""
+    from weighbridge.answers.explain import explain  # noqa: PLC0415  # most docs show commands
+    from weighbridge.render.diagram_svg import svg_file  # noqa: PLC0415
+    from weighbridge.render.document import Diagram, Document, write  # noqa: PLC0415
+
+    document = explain(model).document("en")
+    for block in document.blocks:
+        if isinstance(block, Diagram) and block.name == name:
+            svg = svg_file(block, document.values, "en")
+            Path("docs", file).write_text(svg, encoding="utf-8")
+            shown_block = Document((block._replace(file=file),), "en", document.values)
+            cog.outl(write(shown_block, "markdown"))

@@ -6,6 +6,7 @@ import re
 import subprocess
 import xml.etree.ElementTree as ET
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,11 +31,11 @@ from weighbridge.render.diagram import (
     labels,
     layout,
 )
+from weighbridge.render.diagram_svg import svg_file
 from weighbridge.render.document import Diagram
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from weighbridge.ledger.rows import Entry
 
@@ -434,3 +435,10 @@ def test_another_config_gives_other_numbers() -> None:
         (96, 40, 96),
         (96,),
     }
+
+
+def test_the_diagram_of_the_docs_is_up_to_date() -> None:
+    diagram, values = of_kind("bert-base-chinese", "layer"), drawn("bert-base-chinese")[1]
+    docs = Path(__file__).parents[2] / "docs"
+    svg = (docs / "bert-base-chinese-layer.svg").read_text(encoding="utf-8")
+    assert svg == svg_file(diagram, values, "en")
