@@ -9,7 +9,7 @@ from weighbridge import data, units
 from weighbridge.answers.answer import Answer
 from weighbridge.answers.reconcile import Reconciled, ReconcileWords, reconcile, verdict
 from weighbridge.articles import examine
-from weighbridge.articles.lines import KNOWN, VERDICTS
+from weighbridge.articles.lines import KNOWN, UNREAD, VERDICTS
 from weighbridge.articles.places import placed_numbers
 from weighbridge.articles.source import Source, decoded, read_article
 from weighbridge.articles.subject import NAMED
@@ -90,9 +90,10 @@ class Audit(Answer):
         findings = examination.findings
         self.slips, self.unread = findings.slips, findings.unread
         self.total, self.numbers = findings.total, examination.numbers
-        self.checked = findings.checked + len(examination.restored)
+        self.checked = findings.checked
         self.remarks, self.restored = examination.remarks, examination.restored
-        if not (self.checked or self.unread or self.slips or self.remarks):
+        has_unread = any(number.verdict == UNREAD for number in self.numbers)
+        if not (self.checked or self.unread or has_unread or self.slips or self.remarks):
             raise ArticleError(
                 "contains no arithmetic to check",
                 where=printable(source.where),

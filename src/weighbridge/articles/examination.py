@@ -19,8 +19,11 @@ from weighbridge.articles.figures import Slip
 from weighbridge.articles.furniture import end_of_article, furniture
 from weighbridge.articles.grammar import Unread, statements
 from weighbridge.articles.letters import listed_letters
-from weighbridge.articles.lines import KNOWN, SIZE, ArticleLine, NumberVerdict, Stretch
+from weighbridge.articles.lines import KNOWN, RIGHT, SIZE, ArticleLine, NumberVerdict, Stretch
 from weighbridge.articles.plain import PlainArticle, plain_article, without_remarks
+from weighbridge.articles.printout_forms import read_printouts
+from weighbridge.articles.printout_lines import LISTING, SUMMARY, TREE
+from weighbridge.articles.printouts import check_printouts
 from weighbridge.articles.recognition import Recognition
 from weighbridge.articles.restoration import RestoredCalculation, restorations
 from weighbridge.articles.sizes import Sizes, stated_sizes
@@ -32,8 +35,9 @@ from weighbridge.counting.parts import PartIndex, parts_of
 from weighbridge.ledger.ledger import Ledger, bind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
+    from weighbridge.articles.printout_lines import Printout
     from weighbridge.articles.source import Source
 
 _SHOWN = 60  # characters of a line that is too long to read; they fit on one line of a terminal
@@ -64,23 +68,27 @@ def examine(article: Source) -> Examination:
     plain = plain_article(article)
     end = end_of_article(plain.lines) or len(plain.lines)
     lines = [line for line in plain.lines if line.number <= end]
-    sizes = stated_sizes(lines)
+    printed = read_printouts(lines)
+    sizes = _sizes(lines, printed)
     model = article_subject(sizes)
     ledgers = _ledgers(model)
     parts = [parts_of(ledger) for ledger in ledgers]
-    tables = check_tables(_table_lines(lines), sizes.fields, _numbers_of(parts))
-    items = chain(statements(_tokens(lines)), _too_long(plain))
+    printouts = check_printouts(lines, next(iter(ledgers), None))
+    prose = _without(lines, printed, _BLOCKS)
+    tables = check_tables(_table_lines(prose), sizes.fields, _numbers_of(parts))
+    items = chain(statements(_tokens(prose)), _too_long(plain))
     restored = restorations(lines, sizes.fields, parts)
-    settled = [*tables.taken, *(verdict.at for verdict in restored.verdicts)]
+    settled = [*printouts.taken, *tables.taken, *(verdict.at for verdict in restored.verdicts)]
     known = _known(sizes, listed_letters(line.text for line in lines), settled)
     findings = check_statements(items, plain.originals, known)
     words = find_claims(lines, _roles(ledgers), model.family if model else "")
-    slips = [*findings.slips, *tables.slips, *_slips_in_words(words, plain)]
+    slips = [*findings.slips, *printouts.slips, *tables.slips, *_slips_in_words(words, plain)]
     findings = findings._replace(slips=tuple(sorted(slips, key=lambda slip: slip.line)))
     findings = findings._replace(total=_total(findings.total, restored.calculations, plain, sizes))
     models = [model.model] if model else []
     recognise = Recognition(sizes.fields, models, parts, findings.results)
     given = chain(
+        printouts.verdicts,
         tables.verdicts,
         restored.verdicts,
         findings.marks.values(),
@@ -89,6 +97,10 @@ def examine(article: Source) -> Examination:
         furniture(plain.lines),
     )
     numbers = verdicts_of(plain.lines, given, recognise, end)
+    in_tables = sum(
+        verdict.verdict == RIGHT for verdict in chain(printouts.verdicts, tables.verdicts)
+    )
+    findings = findings._replace(checked=findings.checked + len(restored.calculations) + in_tables)
     remarks = tuple(word for word in words if word.rank != SLIP_IN_WORDS)
     findings = _at_source_lines(findings, plain)
     return Examination(plain, sizes, model, findings, numbers, remarks, restored.calculations)
@@ -126,6 +138,15 @@ def _tokens(lines: Iterable[ArticleLine]) -> Iterator[Token]:
         before = line.number
 
 
+def _without(
+    lines: Sequence[ArticleLine], printed: Iterable[Printout], forms: Container[str]
+) -> list[ArticleLine]:
+    """Return lines in which printouts of some forms are empty."""
+    ranges = [printout.lines for printout in printed if printout.form in forms]
+    numbers = set(chain.from_iterable(ranges))
+    return [line._replace(text="") if line.number in numbers else line for line in lines]
+
+
 def _table_lines(lines: Iterable[ArticleLine]) -> list[ArticleLine]:
     """Return lines in which sentences with an equality are empty: they are not rows of a table."""
     kept = []
@@ -157,6 +178,21 @@ def _total(
 
 
 # Sizes
+
+_BLOCKS = (SUMMARY, TREE, LISTING)
+"""The forms of printouts that have lines of their own."""
+
+
+def _sizes(lines: Sequence[ArticleLine], printed: Sequence[Printout]) -> Sizes:
+    """Return the sizes that an article states, in words and in the shapes that it prints.
+
+    The columns of a summary, such as the number of parameters, are not sizes.
+    """
+    sizes = stated_sizes(_without(lines, printed, (SUMMARY,)))
+    for printout in printed:
+        for field, size in printout.sizes.items():
+            sizes.fields.setdefault(field, size)
+    return sizes
 
 
 def _known(sizes: Sizes, listed: Mapping[str, Fraction], settled: Iterable[Stretch]) -> KnownSizes:
