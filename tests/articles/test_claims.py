@@ -563,4 +563,4 @@ def test_explain_makes_no_wrong_statement(model):
 def test_every_kind_has_its_words():
     kinds = {claim["kind"] for claim in data.read_toml("facts/claims.toml")["claim"]}
     for lang in data.LANGUAGES:
-        assert data.read_toml(f"words/audit.{lang}.toml")["claims"].keys() == kinds
+        assert data.read_toml(f"words/audit.{lang}.toml")["claims"].keys() >= kinds
