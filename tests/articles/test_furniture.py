@@ -213,6 +213,47 @@ pages «4171»–«4186»
 issue #«123» of the repository
 softmax 会趋向于«0»
 the weights sum to «1» over 512 positions
+# Written after the patterns: of these 60 they found 55 at once, and none of the 51 others
+RoBERTa-base was released in July «2019» and has 125M parameters.
+文章首发于 «2022»-«11»-«03»，阅读约 «8» 分钟
+The model was trained on «64» V«100» GPUs for «2» days.
+我们用 «8» 张 A«100» 训练了 «3» 个 epoch，学习率 «2e-5»
+DistilBERT keeps «97»% of BERT's performance with 66M parameters and 6 layers.
+Run `pip install transformers==«4.41».«2»` first.
+Let us start with Part «1»: the embeddings (30522 × 768).
+Step «3». Multiply by 12.
+Llama-«3»-«70»B has 80 layers, 64 heads and 8 key-value heads.
+Chapter «5»: counting 12 layers
+- [x] «3». Pooler: 590,592
+GPT-«2» small: 12 layers, 768 dims, 124,439,808 parameters
+ALBERT xxlarge v«2» has 235M parameters.
+（«2»）多头注意力：4 个 768×768 的矩阵
+二、(«1») 位置编码 512*768
+【«12»】参考 «2017» 年的论文
+代码运行时间 «0.35»s，参数量 109482240
+Published in Towards AI · «7» min read · Apr «18», «2024»
+«2.3»k claps
+点赞 «128»　收藏 «256»　评论 «12»
+Sep «12», «2020» at «14»:«22»
+The WordPiece vocabulary has 30,522 entries, 768 dims each.
+MNLI accuracy is «84.6», and SQuAD v«1.1» F«1» is «88.5».
+In «2018», BERT-large with 340M parameters was the largest.
+T«5»-«11»B has 24 layers and d_ff = 65536.
+wiki 上的 «25» 亿词与 BooksCorpus 的 «8» 亿词
+The first 768 dimensions
+The vector has 768 numbers, 12 × 64.
+共 12 个 Transformer block，每个 block 7,087,872 参数
+from transformers import GPT«2»Model
+base: 12/768/12/110M; large: 24/1024/16/340M
+hidden_size=4096, intermediate_size=11008, num_hidden_layers=32
+总计：«1». 词嵌入 23,440,896；«2». 位置嵌入 393,216
+两个 LayerNorm 共 4*768 个参数
+model.layers.«31».self_attn.q_proj.weight torch.Size([4096, 4096])
+The tokenizer yields 128 tokens at most.
+Question «2»: how many parameters has a layer of 12 heads?
+Copyright © «2023» CSDN
+ID: «123456789»
+本文共 «2345» 字，预计阅读 «6» 分钟
 """
 SAMPLES = [line for line in LINES.strip().splitlines() if not line.startswith("# ")]
 
