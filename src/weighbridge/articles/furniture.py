@@ -73,17 +73,17 @@ def end_of_article(lines: Sequence[ArticleLine]) -> int:
     patterns = _patterns()
     texts = [line.text[:_LONGEST_LINE] for line in lines]
     topical = [position for position, text in enumerate(texts) if _topics(text)]
-    end = _first(patterns.hard, texts, _last(texts, _is_calculation))
+    end = _first_fitting(patterns.hard, texts, _last(texts, _is_calculation))
     if len([position for position in topical if position < end]) < _FEWEST_ON_TOPIC:
         end = len(texts)
     topical = [position for position in topical if position < end]
     middle = topical[len(topical) // 2] if topical else end
-    end = _first(patterns.soft, texts[:end], max(middle, _last(texts[:end], _is_evidence)))
+    end = _first_fitting(patterns.soft, texts[:end], max(middle, _last(texts[:end], _is_evidence)))
     end = _last(texts[:end], lambda text: _is_equality(text) or _topics(text) > 0)
     return lines[end - 1].number if end else 0
 
 
-def _first(pattern: re.Pattern[str], texts: Sequence[str], start: int) -> int:
+def _first_fitting(pattern: re.Pattern[str], texts: Sequence[str], start: int) -> int:
     """Return the position of the first text from ``start`` that fits; otherwise their number."""
     for position in range(start, len(texts)):
         if pattern.search(texts[position]):
