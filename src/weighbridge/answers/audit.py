@@ -247,7 +247,7 @@ class Audit(Answer):
             line = self.examination.plain.source_line(remark.at.line)
             stated = self.examination.plain.stretch(remark.at)
             lines.append(texts("remark", line=line, text=stated, says=texts.claim(remark.kind)))
-        return _listed(texts("remarks"), lines, texts)
+        return _under(texts("remarks"), lines, texts)
 
     def _restored(self, texts: AuditWords) -> tuple[Together, ...]:
         """Return the calculations whose operators were put back."""
@@ -259,14 +259,14 @@ class Audit(Answer):
             line = self.examination.plain.source_line(calculation.line)
             value = units.count(calculation.value)
             lines.append(texts(key, line=line, text=calculation.text, value=value, part=part))
-        return _listed(texts("restored"), lines, texts)
+        return _under(texts("restored"), lines, texts)
 
     def _unread(self, texts: AuditWords) -> tuple[Together, ...]:
         lines = []
         for item in self.unread[:MOST_LINES]:
             why, text = texts.why(item.why, shorten(item.about, str)), _shortened(item.text)
             lines.append(texts("unread_line", line=item.line, text=text, why=why))
-        return _listed(texts("unread"), lines, texts, len(self.unread))
+        return _under(texts("unread"), lines, texts, len(self.unread))
 
     def _about(self, texts: AuditWords) -> Iterator[str]:
         """Yield the model of the article, and the sizes that it states."""
@@ -305,7 +305,7 @@ class Audit(Answer):
             yield texts(key, verdict=verdict(self.counts, texts.lang))
 
 
-def _listed(
+def _under(
     heading: str, lines: Sequence[str], texts: AuditWords, count: int = 0
 ) -> tuple[Together, ...]:
     """Return lines under a heading, and how many more there are; nothing without lines."""

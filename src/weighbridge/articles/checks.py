@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from weighbridge.algebra.expr import Tree
     from weighbridge.algebra.polynomial import Polynomial
     from weighbridge.articles.lines import Stretch
-    from weighbridge.articles.readings import Reading
+    from weighbridge.articles.readings import StepReading
 
 MOST_STATEMENTS = 10_000  # together with MOST_WRITTEN, it bounds the time for an article
 MOST_WRITTEN = 200_000  # characters of all arithmetic that is checked
@@ -181,18 +181,25 @@ class _Checking:
         for side in reversed(values):
             self._attempt(statement, self._look_at_formula, side)
         figure: Figure | None = None
-        before: Side | None = None
-        for side in values:
-            if before is None:
-                step = self._attempt(statement, self._first, side, statement, len(values), names)
-            else:
-                sign = statement.relations[statement.sides.index(side) - 1]
-                step = self._attempt(statement, self._step, before, side, sign, statement)
+        if len(values) == 1:
+            alone = self._alone_with_name if names else self._alone
+            figure = self._attempt(statement, alone, values[0], statement)
+        elif values:
+            figure = self._check_chain(statement, values)
+        if figure and len(statement.sides) > 1:
+            self._remember(statement, names, figure)
+
+    def _check_chain(self, statement: Statement, values: Sequence[Side]) -> Figure | None:
+        """Check each step of a chain; a side that cannot be read is left out of it."""
+        figure: Figure | None = None
+        before = values[0]
+        for side in values[1:]:
+            sign = statement.relations[statement.sides.index(side) - 1]
+            step = self._attempt(statement, self._step, before, side, sign, statement)
             figure = step or figure
             if step or self._has_value(side):
                 before = side
-        if figure and len(statement.sides) > 1:
-            self._remember(statement, names, figure)
+        return figure
 
     def _attempt(
         self, statement: Statement, check: Callable[..., Figure | None], *sides: Any
@@ -216,19 +223,11 @@ class _Checking:
             return False
         return True
 
-    def _first(
-        self, side: Side, statement: Statement, sides: int, names: Sequence[Side]
-    ) -> Figure | None:
-        """Read the first side; it is compared with the next one, if there is one."""
-        if sides > 1:
-            return None
-        return self._alone(side, statement, named=bool(names))
-
     def _step(self, left: Side, right: Side, sign: str, statement: Statement) -> Figure:
         """Check a step from one side to the next."""
         if self._may_be_equal(left, right, sign):
             return self._compare(left, right, sign, statement)
-        return self._alone(right, statement, named=False)
+        return self._alone(right, statement)
 
     def _mark(self, tree: Tree | None, verdict: str, reason: str, **values: str) -> None:
         """Give a verdict to the numbers of a tree; a stronger verdict before stands."""
@@ -359,26 +358,30 @@ class _Checking:
             UnreadableError: nothing fits, and the side as it is written has no value.
         """
         as_written: Figure | None = None
-        unreadable: UnreadableError | None = None
+        unreadable = UnreadableError("not_read")
         for count, reading in enumerate(readings(left, right, self.figures, self._sizes)):
             if count == MOST_READINGS:
                 raise UnreadableError("too_many_readings")
             if literal_of(reading.right) != number:
                 continue
             try:
-                with self.figures.supposing(reading.names):
-                    figure = self.figures.calculated(reading.left, left.line)
-                    slack = self.figures.slack(reading.left)
+                figure, slack = self._read_left(reading, left)
             except UnreadableError as error:
-                unreadable = unreadable or error
+                unreadable = error if count == 0 else unreadable
                 continue
             as_written = as_written or figure
             for candidate in self._meant(figure, left, right):
-                if _fits(candidate, number, slack, is_rounded=is_rounded):
+                if _may_be_written(candidate, number, slack, is_rounded=is_rounded):
                     return candidate, True
         if as_written is None:
-            raise unreadable or UnreadableError("not_read")
+            raise unreadable
         return as_written, False
+
+    def _read_left(self, reading: StepReading, left: Side) -> tuple[Figure, Fraction]:
+        """Return the figure of a reading's left side, and how far rounding may move it."""
+        with self.figures.supposing(reading.names):
+            figure = self.figures.calculated(reading.left, left.line)
+            return figure, self.figures.slack(reading.left)
 
     def _refuse_to_claim(self, figure: Figure, left: Side, number: Number, sign: str) -> None:
         """Refuse to call a number a slip unless everything in the step is known and clear.
@@ -433,7 +436,7 @@ class _Checking:
         self._claim_formula(*as_written, left, right, sign)
         return as_written[1]
 
-    def _are_equal_in_letters(self, reading: Reading) -> bool:
+    def _are_equal_in_letters(self, reading: StepReading) -> bool:
         """Return whether the sides are equal whatever the sizes are, or where F is 4H."""
         left = self.figures.in_letters(reading.left)
         right = self.figures.in_letters(reading.right)
@@ -502,7 +505,11 @@ class _Checking:
 
     # A figure without a calculation
 
-    def _alone(self, side: Side, statement: Statement, *, named: bool) -> Figure:
+    def _alone_with_name(self, side: Side, statement: Statement) -> Figure:
+        """Read a figure that is only given to a name."""
+        return self._alone(side, statement, named=True)
+
+    def _alone(self, side: Side, statement: Statement, *, named: bool = False) -> Figure:
         """Read a figure that is not compared with anything.
 
         It is called a sum of the figures before it, or repeats one of them, or is new.
@@ -541,7 +548,7 @@ class _Checking:
         if not sums:
             return None
         for figure in sums:
-            if _fits(figure, number, NONE):
+            if _may_be_written(figure, number, NONE):
                 return self._settled(figure, side, number, label, fits=True)
         if number.at in self.known.settled:
             return None
@@ -612,13 +619,15 @@ class _Checking:
         slip.mended, slip.about = formula_text(without_biases), "attention"
 
 
-def _fits(figure: Figure, number: Number, slack: Fraction, *, is_rounded: bool = False) -> bool:
+def _may_be_written(
+    figure: Figure, number: Number, slack: Fraction, *, is_rounded: bool = False
+) -> bool:
     """Return whether a number may be written for a figure, as it is stated or as it is mended."""
     exact, mended = figure.number, number_of(figure.mended)
     if exact is None:
         return False
     if number.byte_scales:
-        return _fits_in_bytes(exact, number)
+        return _may_be_bytes(exact, number)
     if number.fits(exact, rounded=is_rounded, slack=slack):
         return True
     if mended is not None and (is_rounded or number.rounded):
@@ -643,7 +652,7 @@ def _refuse_cut_off(left: Side) -> None:
         raise UnreadableError("begins_where")
 
 
-def _fits_in_bytes(exact: Fraction, number: Number) -> bool:
+def _may_be_bytes(exact: Fraction, number: Number) -> bool:
     """Return whether a number of bytes may be written for a number of bytes, or of parameters.
 
     MB is often written for MiB. Parameters have 4, 2, 1 or 8 bytes each.

@@ -81,10 +81,12 @@ def examine(article: Source) -> Examination:
     settled = [*printouts.taken, *tables.taken, *(verdict.at for verdict in restored.verdicts)]
     known = _known(sizes, listed_letters(line.text for line in lines), settled)
     findings = check_statements(items, plain.originals, known)
-    words = find_claims(lines, _roles(ledgers), model.family if model else "")
+    words = find_claims(lines, _roles_of_tensors(ledgers), model.family if model else "")
     slips = [*findings.slips, *printouts.slips, *tables.slips, *_slips_in_words(words, plain)]
     findings = findings._replace(slips=tuple(sorted(slips, key=lambda slip: slip.line)))
-    findings = findings._replace(total=_total(findings.total, restored.calculations, plain, sizes))
+    findings = findings._replace(
+        total=_largest_total(findings.total, restored.calculations, plain, sizes)
+    )
     models = [model.model] if model else []
     recognise = Recognition(sizes.fields, models, parts, findings.results)
     given = chain(
@@ -115,7 +117,7 @@ def _ledgers(model: ArticleModel | None) -> list[Ledger]:
     return [bind(blueprint, name, model.model.fields) for name in names]
 
 
-def _roles(ledgers: Iterable[Ledger]) -> set[str]:
+def _roles_of_tensors(ledgers: Iterable[Ledger]) -> set[str]:
     return {entry.template.role for ledger in ledgers for entry in ledger.entries}
 
 
@@ -160,7 +162,7 @@ _RELATION = re.compile("[=≈]")
 _CELLS = re.compile(r"[|\t]")
 
 
-def _total(
+def _largest_total(
     total: Total | None,
     restored: Iterable[RestoredCalculation],
     plain: PlainArticle,

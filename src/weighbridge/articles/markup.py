@@ -145,7 +145,8 @@ class _Page(HTMLParser):
 
 _ENVIRONMENT = r"(?:align|equation|gather|multline|eqnarray)\*?"
 _FORMULA = re.compile(
-    r"```math\n(?P<f>(?:(?!```).)+?)```|\$`(?P<g>[^`\n]+)`\$|\$\$(?P<a>[^$]+)\$\$|\\\[(?P<b>(?:(?!\\\[).)+?)\\\]|\\\((?P<c>[^\n]{1,2000}?)\\\)"
+    r"```math\n(?P<f>(?:(?!```).)+?)```|\$`(?P<g>[^`\n]+)`\$|\$\$(?P<a>[^$]+)\$\$"
+    r"|\\\[(?P<b>(?:(?!\\\[).)+?)\\\]|\\\((?P<c>[^\n]{1,2000}?)\\\)"
     rf"|\\begin\{{(?P<env>{_ENVIRONMENT})\}}"
     rf"(?P<d>(?:(?!\\begin\{{{_ENVIRONMENT}).)+?)\\end\{{(?P=env)\}}"
     r"|(?<![\\$])\$(?P<e>[^$\n]+)\$(?!\d)",

@@ -6,7 +6,7 @@ import re
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
-from weighbridge.articles.tokens import plain_digits
+from weighbridge.articles.tokens import with_plain_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ def placed_numbers(
 
 def _aligned(original: str, verdicts: list[NumberVerdict]) -> Iterator[PlacedNumber]:
     """Yield the numbers that original and plain line have in the same order."""
-    matches = list(_NUMERAL.finditer(plain_digits(original)))[:MOST_ALIGNED]
+    matches = list(_NUMERAL.finditer(with_plain_digits(original)))[:MOST_ALIGNED]
     written = [_digits(match[0]) for match in matches]
     wanted = [_digits(verdict.text) for verdict in verdicts[:MOST_ALIGNED]]
     blocks = SequenceMatcher(None, written, wanted, autojunk=False).get_matching_blocks()

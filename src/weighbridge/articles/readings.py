@@ -33,7 +33,7 @@ _POWERS = "23"
 _LEAST_RAISED = 16  # 122 is not 12², but 7682 may be 768²
 
 
-class Reading(NamedTuple):
+class StepReading(NamedTuple):
     """One way to read a step: the trees of its sides, and numbers for letters."""
 
     left: Tree
@@ -43,7 +43,7 @@ class Reading(NamedTuple):
 
 def readings(
     left: Side, right: Side, figures: Figures, sizes: Collection[Fraction]
-) -> Iterator[Reading]:
+) -> Iterator[StepReading]:
     """Yield the ways to read a step, the one that is written first, then those with least changes.
 
     ``sizes`` are the numbers whose powers may have lost their sign.
@@ -57,7 +57,7 @@ def readings(
     for left_at, right_at in sides:
         left_tree, right_tree = left_trees[left_at], right_trees[right_at]
         for names in _numbers_of_letters(left_tree, right_tree, figures):
-            yield Reading(left_tree, right_tree, names)
+            yield StepReading(left_tree, right_tree, names)
 
 
 def _numbers_of_letters(left: Tree, right: Tree, figures: Figures) -> Iterator[dict[str, Fraction]]:
@@ -83,15 +83,15 @@ def _changed(
     if not tokens:
         return []
     raised = _with_powers(tokens, sizes, figures)
-    trees = [_parsed(raised)] if raised != tokens else []
+    trees = [_whole_tree(raised)] if raised != tokens else []
     for cut in [*cuts(tokens)][:_MOST_CUTS]:  # type: ignore[operator]
-        trees.append(_parsed(cut))
+        trees.append(_whole_tree(cut))
         if raised != tokens:
-            trees.append(_parsed(_with_powers(cut, sizes, figures)))
+            trees.append(_whole_tree(_with_powers(cut, sizes, figures)))
     return list(dict.fromkeys(filter(None, trees)))
 
 
-def _parsed(tokens: Sequence[Token]) -> Tree | None:
+def _whole_tree(tokens: Sequence[Token]) -> Tree | None:
     """Return the tree of all tokens; None if they are not one expression."""
     try:
         tree, end = longest_expression(tokens, 0)
@@ -150,9 +150,9 @@ def _with_powers(
         elif exponent not in _POWERS or not base:
             raised.append(token)
         elif token.kind == "number" and base.isdigit() and _may_be_raised(int(base), sizes):
-            raised += _power(_number(base, token), exponent, token)
+            raised += _raised_tokens(_number(base, token), exponent, token)
         elif token.kind == "name" and _is_raised_letter(token.text, base, figures):
-            raised += _power(token._replace(text=base), exponent, token)
+            raised += _raised_tokens(token._replace(text=base), exponent, token)
         else:
             raised.append(token)
     return raised
@@ -179,7 +179,7 @@ def _number(digits: str, token: Token) -> Token:
     return token._replace(text=digits, number=number)
 
 
-def _power(base: Token, exponent: str, token: Token) -> list[Token]:
+def _raised_tokens(base: Token, exponent: str, token: Token) -> list[Token]:
     sign = Token("op", "^", token.line, tight=True)
     raised = Token("number", exponent, token.line, tight=True)
     return [base, sign, raised._replace(number=Number(Fraction(exponent), exponent, Fraction(1)))]

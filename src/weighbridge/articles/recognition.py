@@ -16,11 +16,11 @@ from weighbridge.errors import WeighbridgeError
 from weighbridge.models.find import find
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from weighbridge.articles.exact import Number
     from weighbridge.counting.parts import PartIndex, PartName
-    from weighbridge.counting.reconciliation import PublishedNumber, Way
+    from weighbridge.counting.reconciliation import PublishedNumber
     from weighbridge.models.find import Model
 
 LEAST_PART = 1000
@@ -104,11 +104,6 @@ class Recognition:
             if find(claim.model).blueprint.family in families:
                 return Known("published", {"claim": claim})
         for model in self._models:
-            way = _first(reconcile_simply(model, wanted))
-            if way:
+            for way in reconcile_simply(model, wanted):
                 return Known("total", {"way": way})
         return None
-
-
-def _first(ways: Iterable[Way]) -> Way | None:
-    return next(iter(ways), None)

@@ -111,11 +111,11 @@ def plain_signs(text: str) -> str:
 _DIGITS_ALONE = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "01234567890123456789")
 
 
-def plain_digits(text: str) -> str:
+def with_plain_digits(text: str) -> str:
     """Return a line of the same length in which all digits are plain.
 
     Example:
-        >>> plain_digits("４Ｈ²，３５９")
+        >>> with_plain_digits("４Ｈ²，３５９")
         '4H2，359'
     """
     return text.translate(_FULL).translate(_DIGITS_ALONE)

@@ -63,15 +63,14 @@ def verdicts_of(
         on_line.setdefault(at.line, []).append(at)
     for line in lines:
         covered = on_line.get(line.number, [])
+        verdicts += (strongest[at] for at in covered if strongest[at].verdict != UNREAD)
         for token in _number_tokens(line):
             at = Stretch(line.number, token.start, token.end)
-            inside = next((other for other in covered if _overlap(at, other)), None)
-            if inside is None:
-                verdicts.append(_verdict(token, at, line, recognise, end))
-            elif strongest[inside].verdict == UNREAD:
-                found = _verdict(token, at, line, recognise, end)
-                verdicts.append(strongest[inside] if found.verdict == UNREAD else found)
-        verdicts += (strongest[at] for at in covered if strongest[at].verdict != UNREAD)
+            before = [strongest[other] for other in covered if _overlap(at, other)]
+            if all(verdict.verdict == UNREAD for verdict in before):
+                looked_up = _verdict(token, at, line, recognise, end)
+                is_unread = before and looked_up.verdict == UNREAD
+                verdicts.append(before[0] if is_unread else looked_up)
     return tuple(sorted(verdicts, key=lambda verdict: verdict.at))
 
 
