@@ -21,7 +21,6 @@ from weighbridge.articles.figures import (
     Slip,
     is_name,
     literal,
-    literal_of,
     numbers_in,
 )
 from weighbridge.articles.grammar import APPROXIMATE, WEAK, Side, Statement, Unread
@@ -358,30 +357,41 @@ class _Checking:
             UnreadableError: nothing fits, and the side as it is written has no value.
         """
         as_written: Figure | None = None
-        unreadable = UnreadableError("not_read")
-        for count, reading in enumerate(readings(left, right, self.figures, self._sizes)):
-            if count == MOST_READINGS:
-                raise UnreadableError("too_many_readings")
-            if literal_of(reading.right) != number:
-                continue
-            try:
-                figure, slack = self._read_left(reading, left)
-            except UnreadableError as error:
-                unreadable = error if count == 0 else unreadable
+        reason = UnreadableError("not_read")
+        for reading in self._bounded(readings(left, right, self.figures, self._sizes)):
+            figure, slack = self._read_left(reading, left)
+            if isinstance(figure, UnreadableError):
+                reason = figure if not reading.names else reason
                 continue
             as_written = as_written or figure
             for candidate in self._meant(figure, left, right):
                 if _may_be_written(candidate, number, slack, is_rounded=is_rounded):
                     return candidate, True
         if as_written is None:
-            raise unreadable
+            raise reason
         return as_written, False
 
-    def _read_left(self, reading: StepReading, left: Side) -> tuple[Figure, Fraction]:
+    def _bounded(self, ways: Iterable[StepReading]) -> Iterator[StepReading]:
+        """Yield readings, up to a limit.
+
+        Raises:
+            UnreadableError: there are more.
+        """
+        for count, reading in enumerate(ways):
+            if count == MOST_READINGS:
+                raise UnreadableError("too_many_readings")
+            yield reading
+
+    def _read_left(
+        self, reading: StepReading, left: Side
+    ) -> tuple[Figure | UnreadableError, Fraction]:
         """Return the figure of a reading's left side, and how far rounding may move it."""
-        with self.figures.supposing(reading.names):
-            figure = self.figures.calculated(reading.left, left.line)
-            return figure, self.figures.slack(reading.left)
+        try:
+            with self.figures.supposing(reading.names):
+                figure = self.figures.calculated(reading.left, left.line)
+                return figure, self.figures.slack(reading.left)
+        except UnreadableError as error:
+            return error, NONE
 
     def _refuse_to_claim(self, figure: Figure, left: Side, number: Number, sign: str) -> None:
         """Refuse to call a number a slip unless everything in the step is known and clear.
@@ -414,9 +424,7 @@ class _Checking:
     def _against_formula(self, left: Side, right: Side, sign: str) -> Figure:
         """Compare two calculated sides, by their letters or else by their values."""
         as_written: tuple[Figure, Figure] | None = None
-        for count, reading in enumerate(readings(left, right, self.figures, self._sizes)):
-            if count == MOST_READINGS:
-                raise UnreadableError("too_many_readings")
+        for reading in self._bounded(readings(left, right, self.figures, self._sizes)):
             try:
                 with self.figures.supposing(reading.names):
                     left_figure = self.figures.calculated(reading.left, left.line)

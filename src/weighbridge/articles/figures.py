@@ -151,8 +151,10 @@ class Figures:
         """Give names other numbers for a while."""
         before = self._supposed
         self._supposed = {name: Figure.of(constant(value)) for name, value in names.items()}
-        yield
-        self._supposed = before
+        try:
+            yield
+        finally:
+            self._supposed = before
 
     def meaning(self, name: str, depth: int = 0) -> Figure | None:
         """Return the figure that a name, or the last words of a phrase, stands for."""

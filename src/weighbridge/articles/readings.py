@@ -48,8 +48,13 @@ def readings(
 
     ``sizes`` are the numbers whose powers may have lost their sign.
     """
-    left_trees = [left.tree or (), *_changed(left, sizes, figures, _endings)]
-    right_trees = [right.tree or (), *_changed(right, sizes, figures, _beginnings)]
+    if left.tree is None or right.tree is None:
+        return
+    yield StepReading(left.tree, right.tree, {})  # most steps are right, and need no other
+    left_trees = [left.tree, *_changed(left, sizes, figures, _endings)]
+    right_trees = [right.tree]
+    if right.tree[0] != "value":
+        right_trees += _changed(right, sizes, figures, _beginnings)
     sides = sorted(
         product(range(len(left_trees)), range(len(right_trees))),
         key=lambda pair: (sum(pair), pair),

@@ -57,21 +57,27 @@ def verdicts_of(
     Lines after ``end`` belong to the site.
     """
     strongest = _strongest(given)
+    on_line: dict[int, list[NumberVerdict]] = {}
+    for verdict in strongest.values():
+        on_line.setdefault(verdict.at.line, []).append(verdict)
     verdicts: list[NumberVerdict] = []
-    on_line: dict[int, list[Stretch]] = {}
-    for at in strongest:
-        on_line.setdefault(at.line, []).append(at)
     for line in lines:
-        covered = on_line.get(line.number, [])
-        verdicts += (strongest[at] for at in covered if strongest[at].verdict != UNREAD)
+        on_this_line = on_line.get(line.number, [])
+        verdicts += (verdict for verdict in on_this_line if verdict.verdict != UNREAD)
         for token in _number_tokens(line):
             at = Stretch(line.number, token.start, token.end)
-            before = [strongest[other] for other in covered if _overlap(at, other)]
+            before = [verdict for verdict in on_this_line if _overlap(at, verdict.at)]
             if all(verdict.verdict == UNREAD for verdict in before):
                 looked_up = _verdict(token, at, line, recognise, end)
-                is_unread = before and looked_up.verdict == UNREAD
-                verdicts.append(before[0] if is_unread else looked_up)
+                verdicts.append(_better(looked_up, before))
     return tuple(sorted(verdicts, key=lambda verdict: verdict.at))
+
+
+def _better(looked_up: NumberVerdict, before: Sequence[NumberVerdict]) -> NumberVerdict:
+    """Return what was looked up, unless it only repeats that a number is unread."""
+    if before and looked_up.verdict == UNREAD:
+        return before[0]
+    return looked_up
 
 
 def counts_of(verdicts: Iterable[NumberVerdict]) -> dict[str, int]:
