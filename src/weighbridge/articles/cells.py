@@ -617,6 +617,6 @@ def split_factors(formula: str) -> list[str]:
     return re.split(r"[×xX*·⋅]", formula)
 
 
-def plain_digits(text: str) -> str:
+def without_commas(text: str) -> str:
     """Return a number without the signs between its groups."""
     return text.replace(",", "").strip()

@@ -66,9 +66,10 @@ def examine(article: Source) -> Examination:
         ('2,359,269', '2,359,296')
     """
     plain = plain_article(article)
-    end = end_of_article(plain.lines) or len(plain.lines)
+    printed = read_printouts(plain.lines)
+    last_printed = max((printout.lines.stop - 1 for printout in printed), default=0)
+    end = max(end_of_article(plain.lines) or len(plain.lines), last_printed)
     lines = [line for line in plain.lines if line.number <= end]
-    printed = read_printouts(lines)
     sizes = _sizes(lines, printed)
     model = article_subject(sizes)
     ledgers = _ledgers(model)

@@ -98,7 +98,7 @@ class _Summary:
         """Read a line; return whether it belongs to the table."""
         if not line.text.strip() or _RULE_LINE.match(line.text):
             return True
-        total = _total(line)
+        total = _totals_on(line)
         self.totals.update(total)
         if total or self.totals:
             return bool(total)
@@ -207,7 +207,7 @@ def _name_before(lines: Sequence[ArticleLine], start: int) -> str:
     return ""
 
 
-def _total(line: ArticleLine) -> dict[str, tuple[CellNumber, ...]]:
+def _totals_on(line: ArticleLine) -> dict[str, tuple[CellNumber, ...]]:
     """Return the numbers of a line such as "Total params: 109,482,240", by what they count."""
     label, colon, _ = line.text[:LONGEST_LINE].partition(":")
     if colon:

@@ -75,17 +75,17 @@ class SummaryCheck:
         else:
             self.book.say(total, UNREAD, "printout_rows")
 
-    def _readings(self) -> Iterator[sums.Reading]:
+    def _readings(self) -> Iterator[sums.SumReading]:
         """Yield the rows that may add up to the total: all, or those without rows below them."""
-        yield sums.Reading.of(_addend(module, count) for module, count in self.rows)
+        yield sums.SumReading.of(_addend(module, count) for module, count in self.rows)
         leaves = []
         for position, (module, count) in enumerate(self.rows):
             after = self.rows[position + 1 : position + 2]
             if not after or after[0][0].depth <= module.depth:
                 leaves.append(_addend(module, count))
-        yield sums.Reading.of(leaves)
+        yield sums.SumReading.of(leaves)
 
-    def _say_sum(self, total: CellNumber, reading: sums.Reading) -> None:
+    def _say_sum(self, total: CellNumber, reading: sums.SumReading) -> None:
         rows = str(len(reading.addends))
         self.book.say(total, RIGHT, "table_sum", rows=rows, sum=total.number.text)
         for addend in reading.rows:
@@ -144,7 +144,7 @@ class SummaryCheck:
         parts, whole = [self._number(name) for name in _SIZES], self._number("total_size")
         addends = [sums.Addend(part, "", self.book.value(part)) for part in parts if part]
         if whole and len(addends) == len(_SIZES):
-            self._check_total_size(whole, sums.Reading.of(addends))
+            self._check_total_size(whole, sums.SumReading.of(addends))
 
     def _check_size(
         self, number: CellNumber, size: CellNumber, scale: Fraction, unit: Fraction
@@ -162,7 +162,7 @@ class SummaryCheck:
                 return
         self.book.say(size, UNREAD, "table_bytes_other", part=number.number.text)
 
-    def _check_total_size(self, whole: CellNumber, reading: sums.Reading) -> None:
+    def _check_total_size(self, whole: CellNumber, reading: sums.SumReading) -> None:
         if reading.stated == whole.value:
             self._say_sum(whole, reading)
         elif reading.mended == whole.value:

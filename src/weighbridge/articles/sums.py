@@ -51,7 +51,7 @@ class Addend:
         return self.number.value if self.number else ZERO
 
 
-class Reading(NamedTuple):
+class SumReading(NamedTuple):
     """Rows that a sum may add up, each with how often it counts, and the reason to read it so.
 
     No error is claimed from a ``lenient`` reading: it explains a sum, and nothing else.
@@ -62,7 +62,7 @@ class Reading(NamedTuple):
     lenient: bool = False
 
     @classmethod
-    def of(cls, addends: Iterable[Addend]) -> Reading:
+    def of(cls, addends: Iterable[Addend]) -> SumReading:
         """Return the reading in which each row counts once."""
         return cls(tuple((addend, Fraction(1)) for addend in addends))
 
@@ -199,7 +199,7 @@ class StatedSum(NamedTuple):
         above = tuple(addends)
         return cls(total, above, above, above, (), 0)
 
-    def is_certain(self, nearest: Reading, *, are_rows_known: bool = False) -> bool:
+    def is_certain(self, nearest: SumReading, *, are_rows_known: bool = False) -> bool:
         """Return whether the sum must be wrong, if no reading gives it.
 
         A table may leave rows out, unless the sum is too small for that, a digit off, or its rows
@@ -215,7 +215,7 @@ class StatedSum(NamedTuple):
             return is_one_digit_off(stated, rows) or is_transposed(stated, rows)
         return is_near(stated, rows)
 
-    def readings(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[SumReading]:
         """Yield the readings, the most natural first."""
         bases = self.plain()
         yield from bases
@@ -224,9 +224,9 @@ class StatedSum(NamedTuple):
                 yield from self._weighted(base)
                 yield from self._lenient(base)
         if len(self.after) > 1:
-            yield Reading.of(self.after)._replace(lenient=True)
+            yield SumReading.of(self.after)._replace(lenient=True)
 
-    def plain(self) -> list[Reading]:
+    def plain(self) -> list[SumReading]:
         """Return the readings that an error may be claimed from."""
         above = [self.open, self.block, self.before]
         if not self.before:
@@ -234,7 +234,7 @@ class StatedSum(NamedTuple):
         choices: dict[tuple[Addend, ...], None] = {}
         for addends in above:
             choices.update(dict.fromkeys(self._choices(addends)))
-        return [Reading.of(choice) for choice in choices if len(choice) > 1]
+        return [SumReading.of(choice) for choice in choices if len(choice) > 1]
 
     def _choices(self, addends: tuple[Addend, ...]) -> Iterator[tuple[Addend, ...]]:
         """Yield the rows among some that a sum may add up, each once."""
@@ -247,7 +247,7 @@ class StatedSum(NamedTuple):
         yield tuple(addend for addend in addends if abs(addend.value) >= _LEAST_COUNT)
         yield _without_parents(addends)
 
-    def nearest(self) -> Reading | None:
+    def nearest(self) -> SumReading | None:
         """Return the reading that is nearest to the stated sum, of those to claim an error from."""
         readings = self.plain()
         for base in self.plain():
@@ -257,17 +257,17 @@ class StatedSum(NamedTuple):
         stated = self.total.value
         return min(readings, key=lambda reading: abs(reading.mended - stated), default=None)
 
-    def _weighted(self, base: Reading) -> Iterator[Reading]:
+    def _weighted(self, base: SumReading) -> Iterator[SumReading]:
         """Yield readings in which rows count as often as they say, or once for each layer."""
         addends = [addend for addend, _ in base.addends]
         if any(addend.times != 1 for addend in addends):
-            yield Reading(tuple((addend, addend.times) for addend in addends), "table_sum_times")
+            yield SumReading(tuple((addend, addend.times) for addend in addends), "table_sum_times")
         if self.layers > 1:
-            yield Reading(
+            yield SumReading(
                 tuple((addend, Fraction(self.layers)) for addend in addends), "table_sum_times"
             )
 
-    def _lenient(self, base: Reading) -> Iterator[Reading]:
+    def _lenient(self, base: SumReading) -> Iterator[SumReading]:
         """Yield readings that leave rows out, or of which a stretch is one layer."""
         yield from self._untied(base)
         addends = base.addends
@@ -275,23 +275,23 @@ class StatedSum(NamedTuple):
         for position, (addend, times) in enumerate(addends):
             if addend.value * times == -missing != 0 and len(addends) > 2:
                 others = (*addends[:position], *addends[position + 1 :])
-                yield Reading(others, "table_sum_some", lenient=True)
+                yield SumReading(others, "table_sum_some", lenient=True)
         last_rows = ZERO
         for start in range(len(addends) - 1, 0, -1):
             addend, times = addends[start]
             last_rows += addend.value * times
             if last_rows == self.total.value and start < len(addends) - 1:
-                yield Reading(addends[start:], "table_sum_some", lenient=True)
+                yield SumReading(addends[start:], "table_sum_some", lenient=True)
         if self.layers > 1 and len(addends) <= _MOST_WINDOWS:
             yield from self._repeated(base, missing)
 
-    def _untied(self, base: Reading) -> Iterator[Reading]:
+    def _untied(self, base: SumReading) -> Iterator[SumReading]:
         """Yield the reading without shared tensors, if there are any."""
         untied = tuple(item for item in base.addends if not item[0].tied)
         if 1 < len(untied) < len(base.addends):
-            yield Reading(untied, "table_sum_tied")
+            yield SumReading(untied, "table_sum_tied")
 
-    def _repeated(self, base: Reading, missing: Fraction) -> Iterator[Reading]:
+    def _repeated(self, base: SumReading, missing: Fraction) -> Iterator[SumReading]:
         """Yield readings in which a stretch of rows counts once for each layer."""
         more = missing / (self.layers - 1)
         for start in range(len(base.addends)):
@@ -304,7 +304,7 @@ class StatedSum(NamedTuple):
                         for addend, times in base.addends[start : end + 1]
                     ]
                     addends = (*base.addends[:start], *repeated, *base.addends[end + 1 :])
-                    yield Reading(addends, "table_sum_times", lenient=True)
+                    yield SumReading(addends, "table_sum_times", lenient=True)
 
 
 def _without_parents(addends: Sequence[Addend]) -> tuple[Addend, ...]:
@@ -345,7 +345,7 @@ def parents(addends: Sequence[Addend]) -> dict[int, range]:
 
 
 def to_blame(
-    reading: Reading, total: CellNumber, supports: Callable[[CellNumber, Fraction], bool]
+    reading: SumReading, total: CellNumber, supports: Callable[[CellNumber, Fraction], bool]
 ) -> tuple[CellNumber, Fraction] | None:
     """Return the one row that is to blame for a sum that does not fit, and its correct value.
 

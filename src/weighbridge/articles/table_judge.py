@@ -50,7 +50,7 @@ class SumJudge:
         self._fits_not(stated, nearest, label)
         return nearest.rows
 
-    def fits(self, total: CellNumber, reading: sums.Reading, how: str, of_mended: str) -> None:
+    def fits(self, total: CellNumber, reading: sums.SumReading, how: str, of_mended: str) -> None:
         """Say that a sum is right, or that it follows from a slip in its rows."""
         causes = [addend.number for addend, _ in reading.addends if addend.number]
         if how and reading.stated != reading.mended and not of_mended:
@@ -64,7 +64,7 @@ class SumJudge:
             if number.number.text:
                 self.book.say(number, RIGHT, "table_addend", line=str(total.at.line))
 
-    def _equal_tied(self, stated: sums.StatedSum, reading: sums.Reading) -> None:
+    def _equal_tied(self, stated: sums.StatedSum, reading: sums.SumReading) -> None:
         """Say of shared tensors that a sum leaves out that they equal a row of it."""
         used = {addend.value: addend for addend, _ in reading.addends}
         for addend in stated.open:
@@ -74,7 +74,7 @@ class SumJudge:
             if self.book.verdict(twin.number) == RIGHT:
                 self.book.say(number, RIGHT, "table_tied", line=str(twin.number.at.line))
 
-    def _fits_not(self, stated: sums.StatedSum, nearest: sums.Reading, label: str) -> None:
+    def _fits_not(self, stated: sums.StatedSum, nearest: sums.SumReading, label: str) -> None:
         """Say what is wrong with a sum that no reading gives, as far as this is certain."""
         total, rows = stated.total, str(len(nearest.addends))
         if not nearest.is_read:
@@ -98,7 +98,7 @@ class SumJudge:
             self.book.slip("wrong_sum", total, nearest.mended, shown)
 
     def _supports(
-        self, total: CellNumber, nearest: sums.Reading
+        self, total: CellNumber, nearest: sums.SumReading
     ) -> Callable[[CellNumber, Fraction], bool]:
         """Return a function for whether something else gives a row a value."""
         shares_fit_rows = True
@@ -119,5 +119,5 @@ class SumJudge:
         return supports
 
 
-def _is_read(reading: sums.Reading) -> bool:
+def _is_read(reading: sums.SumReading) -> bool:
     return reading.is_read

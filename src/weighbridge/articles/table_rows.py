@@ -233,7 +233,7 @@ class RowCheck:
 
 def _factors(formula: str) -> tuple[int, ...]:
     """Return the factors of a product of numbers, such as 768 × 3072."""
-    digits = [cells.plain_digits(factor) for factor in cells.split_factors(formula)]
+    digits = [cells.without_commas(factor) for factor in cells.split_factors(formula)]
     if all(map(str.isdigit, digits)):
         return tuple(map(int, digits))
     return ()

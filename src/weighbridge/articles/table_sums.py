@@ -73,11 +73,11 @@ class SumCheck:
             for row in range(len(self.grid.rows)):
                 number = self.grid.main(row, column)
                 if number and kind == SHARE and self.grid.is_sum[row] and len(addends) > 1:
-                    self._judge_hundred(number, sums.Reading.of(addends))
+                    self._judge_hundred(number, sums.SumReading.of(addends))
                 elif number:
                     addends.append(sums.Addend(number, "", number.value))
 
-    def _judge_hundred(self, total: CellNumber, reading: sums.Reading) -> None:
+    def _judge_hundred(self, total: CellNumber, reading: sums.SumReading) -> None:
         if reading.stated == total.value:
             self.judge.fits(total, reading, sums.EXACT, sums.EXACT)
         elif sums.how_it_fits(total, reading.stated, reading.slack):

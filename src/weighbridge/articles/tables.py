@@ -6,6 +6,7 @@ slip only if everything that it depends on was read and no reading gives it. The
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from weighbridge.articles import cells
@@ -56,12 +57,17 @@ def check_tables(
 
 def _leave_the_rest(grid: TableGrid) -> None:
     """Say of the remaining numbers that nothing in the table checks them."""
-    first = [row[0].main for row in grid.rows if row[0].main]
-    if len(first) > 1 and [number.value for number in first] == list(range(1, len(first) + 1)):
-        for number in first:
+    _leave_positions(grid)
+    for cell in chain.from_iterable(grid.rows):
+        for number in filter(None, (cell.main, *cell.others)):
+            if not grid.book.verdict(number):
+                grid.book.say(number, UNREAD, "table_unchecked")
+
+
+def _leave_positions(grid: TableGrid) -> None:
+    """Say of a first column with 1, 2, 3 that it counts the rows only."""
+    positions = [row[0].main for row in grid.rows if row[0].main]
+    values = [number.value for number in positions]
+    if len(values) > 1 and values == list(range(1, len(values) + 1)):
+        for number in positions:
             grid.book.say(number, BOILERPLATE, "table_position")
-    for row in grid.rows:
-        for cell in row:
-            for other in filter(None, (cell.main, *cell.others)):
-                if not grid.book.verdict(other):
-                    grid.book.say(other, UNREAD, "table_unchecked")
