@@ -209,6 +209,11 @@ def test_a_printout_of_another_model_is_no_slip(right: str, other: str) -> None:
     assert not found(text, ledger_of("gpt2", "GPT2LMHeadModel"))
 
 
+def test_the_sizes_of_another_model_are_those_of_the_printout() -> None:
+    findings = checked(printed("shapes_bert_tiny"), ledger_of("bert", "BertModel"))
+    assert {verdict.verdict for verdict in findings.verdicts} == {SIZE, BOILERPLATE}
+
+
 def test_a_printout_that_is_cut_is_no_slip() -> None:
     text = printed("torchinfo_bert_base")
     lines = [line for line in text.split("\n") if "BertLayer: 3-5" not in line]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from weighbridge.articles.lines import ArticleLine
 
 _LEAST_INDENT = 4  # columns by which the rest of a row stands farther in
-_MOST_BLANK = 1  # lines without text inside a summary
+_MOST_BLANK = 2  # lines without text inside a summary
 _TITLES = (
     "Input Shape",
     "Output Shape",

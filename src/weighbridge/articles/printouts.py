@@ -104,8 +104,9 @@ class ShapeCheck:
             compared += self._compared(module)
         agreeing = sum(number.value == expected for number, expected, _ in compared)
         is_model = bool(compared) and agreeing >= _LEAST_AGREEING * len(compared)
-        for number, expected, name in compared:
-            self._compare(number, expected, name, is_model=is_model)
+        if is_model:
+            for number, expected, name in compared:
+                self._compare(number, expected, name)
         for module in self.printout.modules:
             for number in _sizes_in(module):
                 self._say_size(number)
@@ -157,14 +158,14 @@ class ShapeCheck:
             tensors[f"{first}.{tensor}"] = tuple(numbers)
         return tensors
 
-    def _compare(self, number: CellNumber, expected: int, name: str, *, is_model: bool) -> None:
+    def _compare(self, number: CellNumber, expected: int, name: str) -> None:
         """Compare a size with the model's."""
         if number.value == expected:
             self.book.say(number, RIGHT, "printout_shape", tensor=name)
             return
         is_same_class = self.printout.class_name in ("", self.shapes.class_name)
         is_repeated = self.stated[expected] >= _LEAST_REPEATED
-        if is_model and is_same_class and is_repeated and self.stated[int(number.value)] == 1:
+        if is_same_class and is_repeated and self.stated[int(number.value)] == 1:
             self.book.slip("wrong_shape", number, Fraction(expected))
         else:
             self.book.say(number, UNREAD, "printout_other", tensor=name, size=str(expected))
