@@ -115,6 +115,7 @@ STATED = {
     "V = 21,128(词表大小)，P = 512(最大位置数)，T = 2(片段类型数)": "V=21128 P=512 T=2",
     "768 hidden dimensions (64 hidden dimensions per head)": "H=768 D=64",
     "3072 for feed-forward projections, 768 for the hidden size": "H=768 F=3072",
+    "768 hidden units (64 for each head)": "H=768",
     "16 heads, each with a dimension of 256": "A=16 D=256",
     "a context window of n_ctx = 2048 tokens": "P=2048",
     "| KV 缓存头数(KV Heads) | 4(GQA) |": "KV=4",
@@ -151,6 +152,8 @@ NO_SIZES = [
     "隐藏层的大小与 768 有关",
     "If we increase the hidden size to 1024",
     "若把层数改为24",
+    "若改为 H=1024、L=24，则更大",
+    "With 1024 instead of 768: hidden size = 1024",
     "Fine-tune with batch size 32, sequence length 128 and 3 epochs.",
     "微调时序列长度取128，批大小32",
     "dropout 0.1, learning rate 2e-5, 40 epochs",
@@ -251,6 +254,16 @@ OTHERS = {
 @pytest.mark.parametrize("text", OTHERS)
 def test_sizes_of_other_models_stay_theirs(text: str) -> None:
     assert short(read(text).fields) == OTHERS[text]
+
+
+def test_a_pronoun_stands_for_the_model_before_it() -> None:
+    sizes = read("BERT base\nvocab 30522; RoBERTa is bigger. It has vocab 50265.")
+    assert short(sizes.of_model["RoBERTa"]) == "V=50265"
+
+
+def test_a_number_that_counts_something_else_is_no_size() -> None:
+    sizes = read("Llama 2 7B\nnumber of heads: 32. Each key-value head is shared by 4 heads")
+    assert [size.value for size in sizes.found] == [32]
 
 
 # Letters

@@ -94,6 +94,7 @@ UNKNOWN = [
     "the falcon and the camel bloom",
     "a large model with a base of users",
     "总参数约110M",
+    "词表大小30522，隐藏维度768，12 层，12 个头，最大长度512",  # of BERT, ERNIE and others
     "",
 ]
 
@@ -177,6 +178,7 @@ NAMES = {
     "BertEmbeddings(nn.Module)": ["BertEmbeddings"],
     "CLIP, clip, SAM, sam, OPT, opt": ["CLIP", "SAM", "OPT"],
     "BERT it is": ["BERT"],
+    "a falcon, Falcon, a mamba": ["Falcon"],
     "BERT base, BERT_BASE, BERTBASE": ["BERT base", "BERT_BASE", "BERTBASE"],
 }
 
