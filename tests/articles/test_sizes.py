@@ -73,6 +73,7 @@ STATED = {
     "词表大小为１２８２５６，上下文长度８１９２": "V=128256 P=8192",
     "这是一个14分类任务": "C=14",
     "头数为12，每个头64维": "A=12 D=64",
+    "使用 12 heads attention,其query,key,value是64维度": "A=12 D=64",
     "中间层大小一般取 4h，即 3072": "F=3072",
     "KV 压缩维度 512，Q 压缩维度 1536，路由专家数 256，共享专家数 1": "E=256 R=512 Q=1536 S=1",
     # letters
@@ -331,7 +332,7 @@ def test_a_long_article_takes_less_than_a_second() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["(", "| ", "hidden size ", "4h=", "为", "12、", "d_model", "H=("]
+    "piece", ["(", "| ", "hidden size ", "4h=", "为", "12、", "d_model", "H=(", "1 2 ", "a_", "BERT-", "BERT base "]
 )
 def test_no_line_takes_long(piece: str) -> None:
     started = time.perf_counter()

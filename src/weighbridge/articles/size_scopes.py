@@ -7,6 +7,7 @@ heading above it, or else to the article's own model.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING
@@ -55,15 +56,16 @@ def _model_of(
     text: str, names: Sequence[ModelName], number: WholeNumber, sentence: int
 ) -> ModelName | None:
     """Return the model that a sentence names last before a number, or right after it."""
-    before = [name for name in names if sentence <= name.start and name.end <= number.start]
-    for name in names:
-        if name.start > number.end and _FOR.fullmatch(text, number.end, name.start):
+    starts = [name.start for name in names]
+    following = bisect_left(starts, number.start)
+    for name in names[following : following + 1]:
+        if _FOR.fullmatch(text, number.end, name.start):
             return name
-    if before:
-        return before[-1]
-    earlier = [name for name in names if name.end <= sentence]
-    if earlier and _pronouns().match(lowered(text), sentence):
-        return earlier[-1]
+    first_of_sentence = bisect_left(starts, sentence)
+    if first_of_sentence < following:
+        return names[following - 1]
+    if first_of_sentence and _pronouns().match(lowered(text), sentence):
+        return names[first_of_sentence - 1]
     return None
 
 

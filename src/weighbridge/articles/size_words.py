@@ -25,6 +25,7 @@ NAME_WEIGHT = 5
 """The weight of a number beside a name, against other ways to state a size."""
 _KINDS = ("words", "symbols", "weak", "counted", "loose")
 _LEAST_SYMBOL = 5  # characters; a shorter symbol is read as a letter
+_LONGEST_SENTENCE = 600  # characters before and after a number; bounds the time of long lines
 _MOST_DIGITS = 9  # of a size
 _NO_SIZE_AFTER = re.compile(
     r"[.。]\d|[A-Za-z](?![A-Za-z])|\s*\\(?:times|cdot|div)|[eE][+-]?\d|(?:st|nd|rd|th)(?![a-z])"
@@ -179,12 +180,12 @@ def sentence_of(text: str, at: int) -> tuple[int, int]:
         >>> sentence_of("It is 3.5. A layer; no", 11)
         (10, 19)
     """
-    start = 0
-    for match in _SENTENCE_END.finditer(text, 0, at):
+    start, end = max(0, at - _LONGEST_SENTENCE), min(len(text), at + _LONGEST_SENTENCE)
+    for match in _SENTENCE_END.finditer(text, start, at):
         start = match.end()
-    following = _SENTENCE_END.search(text, at)
+    following = _SENTENCE_END.search(text, at, end)
     if following is None:
-        return start, len(text)
+        return start, end
     return start, following.end()
 
 
