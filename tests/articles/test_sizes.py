@@ -81,7 +81,7 @@ STATED = {
     "V=30522，H=768，S=512，T=2，F=3072": "V=30522 P=512 T=2 H=768 F=3072",
     "d_model=512, d_ff=2048, h=8, N=6": "L=6 A=8 H=512 F=2048",
     "其中 h 是头的数量，h = 12，d_model = 768": "A=12 H=768",
-    "h是头的数量，dmodel模型的大小，即h12，dmodle768；": "A=12 H=768",
+    "h是头的数量，dmodel模型的大小，即h12，dmodle768；之后将12个头": "A=12 H=768",
     # bullets, tables, code, configs
     "- **Hidden size (H):** 768\n- **Sequence length (S):** 512": "P=512 H=768",
     "| hidden size | 768 |\n\n| layers | 12 |": "L=12 H=768",
@@ -163,6 +163,7 @@ NO_SIZES = [
     "over 100 layers",
     "hidden size 768.5 and vocabulary 30k, 3.2万词表",
     "the A100 GPU, T4, V100",
+    "H 是隐藏层大小, F 是前馈维度: H100, F32, A100",
     "点赞 12 评论 37 收藏 1024",
     "heads 12%",
     "specific dimensions: 3072",
@@ -332,7 +333,21 @@ def test_a_long_article_takes_less_than_a_second() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["(", "| ", "hidden size ", "4h=", "为", "12、", "d_model", "H=(", "1 2 ", "a_", "BERT-", "BERT base "]
+    "piece",
+    [
+        "(",
+        "| ",
+        "hidden size ",
+        "4h=",
+        "为",
+        "12、",
+        "d_model",
+        "H=(",
+        "1 2 ",
+        "a_",
+        "BERT-",
+        "BERT base ",
+    ],
 )
 def test_no_line_takes_long(piece: str) -> None:
     started = time.perf_counter()

@@ -28,10 +28,10 @@ _LETTER = (
 )
 _FACTOR = re.compile(r"[A-Za-z]|\s[A-Za-z](?![A-Za-z])|\([\dA-Za-z]")  # the 2 of "2H" and of "2 H"
 _LONGEST_FACTOR = 8  # characters before a letter in which another factor may stand
-_LEAST_GLUED = 10  # "W1" and "h2" are names
 _NO_LETTERS = ("s", "a", "I")  # "layer(s)", "the size a model has"
 _ASSIGNED = re.compile(_LETTER + r"\s*(?:=|＝|:=)\s*(?=\d)")
-_STATED_OTHERWISE = re.compile(_LETTER + r"(?:\s*(?P<verb>是|为|取|is)\s*)?(?=\d)")
+_IN_WORDS = re.compile(_LETTER + r"\s*(?:是|为|取|is)\s*(?=\d)")
+_GLUED = re.compile(_LETTER + r"(?=\d)")
 _FACTOR_BEFORE = re.compile(
     r"[×·*+/^÷−\d)）-]\s*$|\\(?:[,;:!]|[a-z]+)\s*$|(?:^|[^A-Za-z])[A-Za-z](?:_[a-z]{1,3})?\s+$"
 )
@@ -63,11 +63,11 @@ def defined_letters(texts: Iterable[str]) -> dict[str, str]:
 def letter_sizes(text: str, letters: Mapping[str, str]) -> list[tuple[str, WholeNumber]]:
     """Return the letters that a line equates with numbers.
 
-    Letters that the article defines, ``letters``, may have a word for the sign of equality, or have
-    lost it, as in "h12". Other small letters only count if the line has several.
+    Letters that the article defines, ``letters``, may have a word for the sign of equality. Other
+    small letters only count if the line has several.
 
     Example:
-        >>> line = "H=768, d_ff = 3072, 4*H = 3, x=2H, h12, A100"
+        >>> line = "H=768, d_ff = 3072, 4*H = 3, x=2H, h 是 12"
         >>> sizes = letter_sizes(line, {"h": "num_attention_heads"})
         >>> [(letter, number.value) for letter, number in sizes]
         [('H', 768), ('d_ff', 3072), ('h', 12)]
@@ -81,10 +81,25 @@ def letter_sizes(text: str, letters: Mapping[str, str]) -> list[tuple[str, Whole
             sizes.append((match["letter"], number))
     if len(sizes) == 1 and sizes[0][0].islower() and len(sizes[0][0]) == 1:
         sizes = [(letter, number) for letter, number in sizes if letter in letters]
-    for match in _STATED_OTHERWISE.finditer(text):
+    return [*sizes, *_beside_letters(_IN_WORDS, text, letters)]
+
+
+def glued_sizes(text: str, letters: Mapping[str, str]) -> list[tuple[str, WholeNumber]]:
+    """Return the defined letters that stand right before a number, as "h12" without its sign.
+
+    It is the value of the letter only if the article also states it elsewhere: "H100" is a device.
+    """
+    return _beside_letters(_GLUED, text, letters)
+
+
+def _beside_letters(
+    pattern: re.Pattern[str], text: str, letters: Mapping[str, str]
+) -> list[tuple[str, WholeNumber]]:
+    numbers = whole_numbers(text)
+    sizes = []
+    for match in pattern.finditer(text):
         number = numbers.get(match.end())
-        is_size = number and (match["verb"] or number.value >= _LEAST_GLUED)
-        if number and is_size and match["letter"] in letters:
+        if number and match["letter"] in letters:
             sizes.append((match["letter"], number))
     return sizes
 

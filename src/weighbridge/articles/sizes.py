@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from weighbridge.articles.letters import defined_letters, field_of_letter, letter_sizes
+from weighbridge.articles.letters import defined_letters, field_of_letter, glued_sizes, letter_sizes
 from weighbridge.articles.lines import Stretch
 from weighbridge.articles.model_names import ModelName, model_names_in
 from weighbridge.articles.size_scopes import article_model, with_models
@@ -201,3 +201,8 @@ def _add_letters(
                 size = candidates.get(place, size)._replace(letter=letter)
             if field:
                 candidates[place] = size
+        for letter, number in glued_sizes(line.text, letters):
+            if fields.get(letters[letter]) == number.value:
+                place = (line.number, number.start)
+                size = SizeCandidate(letters[letter], number, _LETTER_WEIGHT, letter, line.number)
+                candidates.setdefault(place, size)
