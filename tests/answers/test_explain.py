@@ -249,6 +249,8 @@ def test_the_count_that_people_mean_has_the_other_beside_it():
     llama = explain("Llama-2-7b")
     assert "LlamaForCausalLM has" in llama
     assert "The base class, LlamaModel, has 6,607,343,616." in " ".join(llama.split())
+    assert "6,738,415,616 - 131,072,000 = 6,607,343,616" in " ".join(llama.split())
+    assert "Without the head" not in explain("google/gemma-2b"), "its head adds nothing"
     family = " ".join(explain("llama").split())
     assert "With a head that generates text, it is LlamaForCausalLM (6,738,415,616)." in family
     bert = " ".join(explain("bert-base-chinese").split())

@@ -456,8 +456,10 @@ class _Writer:
         if len(formula) <= _LONGEST_FORMULA:
             parts.insert(0, formula)
         yield Chain(tuple(dict.fromkeys(parts)))
-        if within := self.weighing.within(self.lang):
-            yield Paragraph(plain(self.joined(within)))
+        base, whole = self.weighing.base_parameters, self.weighing.parameters
+        if base is not None and base < whole:
+            yield Paragraph(self.fill("without_head"))
+            yield Chain((f"{whole} - {whole - base}", f"={base}"))
 
     def pitfalls(self) -> Iterator[Block]:
         items: list[str] = []
