@@ -216,6 +216,13 @@ def test_norms_are_before_or_after_their_block() -> None:
     assert steps_of(of_kind("olmo2", "layer")) == ["block", "norm", "add"] * 2
 
 
+def test_a_model_inside_another_has_the_order_of_its_own_family() -> None:
+    for diagram in drawn("llava")[0]:
+        if diagram.name == "layer":
+            assert steps_of(diagram) == ["norm", "block", "add"] * 2
+    assert {diagram.name for diagram in drawn("llava")[0]} == {"embeddings", "layer", "heads"}
+
+
 @pytest.mark.parametrize(
     ("model", "fields"),
     [

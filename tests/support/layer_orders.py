@@ -73,7 +73,7 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         name = getattr(function, "__name__", "")
         if name in ("item", "__bool__", "__int__", "__index__") and given[0].is_meta:
-            return 1  # masks are full here
+            return name == "__bool__" or 1  # masks are full here
         result = function(*given, **(named or {}))
         inputs = list(tensors_in([given, named or {}]))
         for tensor in tensors_in(result):

@@ -96,16 +96,30 @@ class Diagrams:
 
     def order(self, kind: str) -> str | None:
         """Return the order of steps in the part that is drawn, if it is known."""
+        orders = data.read_toml("facts/orders.toml")
+        for family, prefix, config in self._families():
+            settings: dict[str, Any] = orders["settings"].get(family, {})
+            if any(config.get(field, usual) != usual for field, usual in settings.items()):
+                continue
+            for order, places in orders[kind].items():
+                if f"{family}:{prefix}" in places.split():
+                    return str(order)
+        return None
+
+    def _families(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+        """Yield the families whose list of layers this is, with its prefix there and its config.
+
+        The text or vision model inside another model may be that of a family of its own.
+        """
         blueprint = self.narrator.blueprint
         prefix = self.drawn_layer.prefix.removeprefix(blueprint.prefix(self.class_name))
-        orders = data.read_toml("facts/orders.toml")
-        for field, usual in orders["settings"].get(blueprint.family, {}).items():
-            if self.config.get(field, usual) != usual:
-                return None
-        for order, places in orders[kind].items():
-            if f"{blueprint.family}:{prefix}" in places.split():
-                return str(order)
-        return None
+        yield blueprint.family, prefix, self.config
+        module, _, inside = prefix.partition(".")
+        for path, family in blueprint.configs.items():
+            if module in _MODULES_OF_CONFIGS.get(path, ()):
+                config = self.config.get(path) or {}
+                if config.get("model_type", family) == family:
+                    yield family, inside, config
 
     # Embeddings
 
@@ -712,6 +726,13 @@ _BLOCKS = {
     "shared_expert": "ffn",
 }
 """The block of a layer that each component belongs to, in order."""
+
+
+_MODULES_OF_CONFIGS = {
+    "text_config": ("language_model", "text_model"),
+    "vision_config": ("vision_tower", "vision_model"),
+}
+"""The modules that are built from a config inside another."""
 
 
 def _stem(entry: Entry) -> str:
