@@ -22,13 +22,13 @@ from weighbridge.render.diagram import (
     Flow,
     Frame,
     Inscription,
+    Junction,
     Polyline,
     Rectangle,
     Residual,
     Ring,
     Strip,
     Strips,
-    Sum,
     labels,
     layout,
     with_prose,
@@ -60,7 +60,7 @@ def several(parts: st.SearchStrategy[Part]) -> st.SearchStrategy[tuple[Part, ...
 
 
 parts = st.recursive(
-    boxes | strips | st.just(Sum()),
+    boxes | strips | st.just(Junction()),
     lambda below: (
         st.builds(Flow, several(below))
         | st.builds(Beside, several(boxes))
@@ -159,7 +159,7 @@ def test_arrows_lead_from_part_to_part() -> None:
     three = Beside((Box(("a",)), Box(("b",)), Box(("c",))))
     arrows = [
         shape
-        for shape in layout((Box(("x",)), three, Sum()), {}).shapes
+        for shape in layout((Box(("x",)), three, Junction()), {}).shapes
         if isinstance(shape, Polyline) and shape.has_head
     ]
     assert len(arrows) == 4  # to each of three boxes, and to their sum
@@ -176,7 +176,7 @@ def test_what_goes_around_is_added() -> None:
 
 
 DIAGRAM = Diagram(
-    "name", HOSTILE, "caption", (Box((plain(HOSTILE), "$A_kv$ × $3*H$ + $H$")), Sum("×"))
+    "name", HOSTILE, "caption", (Box((plain(HOSTILE), "$A_kv$ × $3*H$ + $H$")), Junction("×"))
 )
 
 

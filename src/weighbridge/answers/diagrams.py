@@ -22,10 +22,10 @@ from weighbridge.render.diagram import (
     Box,
     Flow,
     Frame,
+    Junction,
     Residual,
     Strip,
     Strips,
-    Sum,
 )
 from weighbridge.render.document import Diagram
 from weighbridge.units import count
@@ -133,7 +133,7 @@ class Diagrams:
         branches = [inputs.branch(branch.split()) for branch in summands.split("+")]
         parts: list[Part] = list(branches[0])
         if len(branches) > 1:
-            parts = [Beside(tuple(map(_as_one, branches))), Sum()]
+            parts = [Beside(tuple(map(_as_one, branches))), Junction()]
         parts += [inputs.step(step) for step in steps.split()]
         if inputs.rest:
             raise _CannotDrawError
@@ -252,10 +252,10 @@ class Diagrams:
         always = tensors.feed_forward("shared_expert", is_narrow=True)
         if "shared_expert.switch" in tensors:
             switch = Beside((_as_one(always), tensors.box("shared_expert.switch")))
-            always = [switch, Sum("×")]
+            always = [switch, Junction("×")]
         tensors.check_all_drawn()
         shared = Frame((words["shared_expert"],), tuple(always))
-        return Flow((Beside((chosen, shared)), Sum()))
+        return Flow((Beside((chosen, shared)), Junction()))
 
     def norms(self, entries: Sequence[Entry]) -> Iterator[Box]:
         """Yield a box for each norm: its scale, and its shift if it has one."""
@@ -347,7 +347,7 @@ class Diagrams:
         words = self.texts["heads"]
         groups = attention.heads // attention.key_heads
         into = Box((self.texts["layer"]["into"].format(width=self.width),), "data")
-        heads, cells = self._sizes("A", attention.heads), _cells(attention.heads, groups)
+        heads, cells = self._sizes("A", attention.heads), _head_cells(attention.heads, groups)
         key_heads = self._sizes("A_kv", attention.key_heads)
         if groups == 1:
             key_heads = heads
@@ -670,17 +670,17 @@ class _Cells(NamedTuple):
     key_value: tuple[tuple[str, int], ...]
 
 
-def _cells(heads: int, group: int) -> _Cells:
+def _head_cells(heads: int, group: int) -> _Cells:
     """Number the heads; key-value heads are as wide as their group of query heads.
 
     Where there are many, only the first and the last are shown.
 
     Example:
-        >>> _cells(4, 2)
+        >>> _head_cells(4, 2)
         _Cells(query=(('1', 1), ('2', 1), ('3', 1), ('4', 1)), key_value=(('1', 2), ('2', 2)))
-        >>> [text for text, _ in _cells(32, 4).query]
+        >>> [text for text, _ in _head_cells(32, 4).query]
         ['1', '2', '3', '4', '5', '6', '7', '8', '…', '29', '30', '31', '32']
-        >>> [text for text, _ in _cells(32, 4).key_value]
+        >>> [text for text, _ in _head_cells(32, 4).key_value]
         ['1', '2', '…', '8']
     """
     groups = heads // group

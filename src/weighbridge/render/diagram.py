@@ -34,7 +34,7 @@ class Box(NamedTuple):
     has_input: bool = True
 
 
-class Sum(NamedTuple):
+class Junction(NamedTuple):
     """A plus sign in a circle, which adds everything that leads to it."""
 
     sign: str = "+"
@@ -88,7 +88,7 @@ class Strips(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Part = Box | Sum | Beside | Flow | Frame | Residual | Apart | Strips
+    Part = Box | Junction | Beside | Flow | Frame | Residual | Apart | Strips
 
 
 # What is drawn, in pixels
@@ -426,12 +426,12 @@ def with_prose(part: Any, rewritten: Callable[[str], str]) -> Any:
     """Return a part, or several, with a function applied to every label.
 
     Example:
-        >>> with_prose((Sum(), Box(("norm", "$H$"))), lambda prose: prose.replace("H", "h"))
-        (Sum(sign='+'), Box(lines=('norm', '$h$'), kind='tensor', has_input=True))
+        >>> with_prose((Junction(), Box(("norm", "$H$"))), lambda prose: prose.replace("H", "h"))
+        (Junction(sign='+'), Box(lines=('norm', '$h$'), kind='tensor', has_input=True))
     """
     if isinstance(part, Box):
         return part._replace(lines=tuple(map(rewritten, part.lines)))
-    if isinstance(part, Sum):
+    if isinstance(part, Junction):
         return part
     if isinstance(part, Strips):
         strips = [strip._replace(label=rewritten(strip.label)) for strip in part.strips]
@@ -463,7 +463,7 @@ def description(
 
     Example:
         >>> boxes = (Box(("words", "$V$ × $H$")), Box(("positions", "$P$ × $H$")))
-        >>> parts = (Beside(boxes), Sum(), Box(("vector",), "data"))
+        >>> parts = (Beside(boxes), Junction(), Box(("vector",), "data"))
         >>> description(parts, {})
         'words V × H; positions P × H → + → vector'
         >>> description(parts, {}, only_names=True)
@@ -485,7 +485,7 @@ class _Describer(NamedTuple):
         if isinstance(part, Box):
             lines = part.lines[:1] if self.only_names else part.lines
             return " ".join(self.prose.write(line.replace("\n", " ")) for line in lines)
-        if isinstance(part, Sum):
+        if isinstance(part, Junction):
             return part.sign
         if isinstance(part, Strips):
             return "; ".join(self.prose.write(strip.label) for strip in part.strips)
