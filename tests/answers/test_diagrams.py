@@ -371,7 +371,8 @@ def test_markdown_shows_files_beside_it(tmp_path: Path) -> None:
     assert [image.attrs["src"] for image in images] == [
         path.name.replace(" ", "%20") for path in written[1:]
     ]
-    assert images[0].content.startswith("从词元到向量")
+    assert images[0].content == "从词元到向量: 词嵌入; 位置嵌入; 片段嵌入 → + → 归一化"
+    assert not any(re.search(r"\d", image.content) for image in images)
     for path in written[1:]:
         root = ET.fromstring(path.read_text(encoding="utf-8"))  # noqa: S314  # ours
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
@@ -449,3 +450,10 @@ def test_the_diagram_of_the_docs_is_up_to_date() -> None:
     docs = Path(__file__).parents[2] / "docs"
     svg = (docs / "bert-base-chinese-layer.svg").read_text(encoding="utf-8")
     assert svg == svg_file(diagram, values, "en")
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.tex", "a.html"])
+def test_an_audit_of_an_article_with_diagrams_finds_no_slip(name: str, tmp_path: Path) -> None:
+    article = explain("meta-llama/Meta-Llama-3-8B")
+    article.save(tmp_path / name)
+    assert audit(tmp_path / name).to_dict()["slips"] == []

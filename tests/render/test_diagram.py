@@ -50,7 +50,8 @@ boxes = st.builds(
 )
 strips = st.integers(1, 13).flatmap(
     lambda cells: st.builds(
-        lambda label: Strips((Strip(label, tuple((str(n), 1) for n in range(cells))),)), prose
+        lambda label: Strips((Strip("row", label, tuple((str(n), 1) for n in range(cells))),)),
+        prose,
     )
 )
 
@@ -221,5 +222,5 @@ def test_terminals_and_markdown_on_stdout_leave_diagrams_out() -> None:
 @given(several(parts))
 def test_labels_are_found_and_rewritten(drawn: tuple[Part, ...]) -> None:
     assert with_prose(drawn, str) == drawn
-    assert labels((Strips((Strip("heads", (("1", 1),)),)),)) == ["heads"]
+    assert labels((Strips((Strip("row", "heads", (("1", 1),)),)),)) == ["heads"]
     assert labels(with_prose(drawn, str.upper)) == [label.upper() for label in labels(drawn)]

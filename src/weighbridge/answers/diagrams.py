@@ -239,7 +239,7 @@ class Diagrams:
     def _experts(self, tensors: _Tensors) -> Part:
         words = self.texts["layer"]
         experts, active = tensors.experts()
-        title = [words["experts"].format(experts=experts)]
+        title = [words["experts"], words["number"].format(experts=experts)]
         if active and active < experts:
             title.append(words["active"].format(active=active))
         parts = []
@@ -354,11 +354,11 @@ class Diagrams:
         key_size = self._sizes("D", attention.size, attention)
         value_size = self._sizes("D", attention.value_size, attention)
         strips = (
-            Strip(words["query"].format(heads=heads, size=key_size), cells.query),
-            Strip(words["key"].format(heads=key_heads, size=key_size), cells.key_value),
-            Strip(words["value"].format(heads=key_heads, size=value_size), cells.key_value),
+            _strip(words["query"], words, heads, key_size, cells.query),
+            _strip(words["key"], words, key_heads, key_size, cells.key_value),
+            _strip(words["value"], words, key_heads, value_size, cells.key_value),
         )
-        result = Strip(words["result"].format(heads=heads, size=value_size), cells.query)
+        result = _strip(words["result"], words, heads, value_size, cells.query)
         parts = [
             into,
             self._projections("attention", tensors),
@@ -661,6 +661,12 @@ class _Inputs:
             return self.tensors.norm_box(role, kind)
         self.width = self.tensors.linear(role).outputs
         return self.tensors.box(role, role)
+
+
+def _strip(
+    name: str, words: Mapping[str, str], heads: str, size: str, cells: tuple[tuple[str, int], ...]
+) -> Strip:
+    return Strip(name, words["heads"].format(name=name, heads=heads, size=size), cells)
 
 
 class _Cells(NamedTuple):

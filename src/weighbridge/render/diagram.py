@@ -72,11 +72,12 @@ class Apart(NamedTuple):
 
 
 class Strip(NamedTuple):
-    """A row of cells: its label, and the text and width of each cell in columns.
+    """A row of cells: its name, its label, and the text and width of each cell in columns.
 
     A cell with ``…`` stands for cells that are left out, and has no frame.
     """
 
+    name: str
     label: str
     cells: tuple[tuple[str, int], ...]
 
@@ -467,18 +468,24 @@ def description(
         >>> description(parts, {})
         'words V × H; positions P × H → + → vector'
         >>> description(parts, {}, only_names=True)
-        'words; positions → + → vector'
+        'words; positions → +'
     """
     return _Describer(Prose(_PLAIN, values), only_names).chain(parts)
 
 
+def _is_data(part: Part) -> bool:
+    return isinstance(part, Box) and part.kind == "data"
+
+
 class _Describer(NamedTuple):
-    """Describes parts, with the shapes in boxes or with names alone."""
+    """Describes parts, with their sizes or with the names of what computes alone."""
 
     prose: Prose
     only_names: bool
 
     def chain(self, parts: Sequence[Part]) -> str:
+        if self.only_names:
+            parts = [part for part in parts if not _is_data(part)]
         return " → ".join(map(self.part, parts))
 
     def part(self, part: Part) -> str:
@@ -488,12 +495,14 @@ class _Describer(NamedTuple):
         if isinstance(part, Junction):
             return part.sign
         if isinstance(part, Strips):
-            return "; ".join(self.prose.write(strip.label) for strip in part.strips)
+            strips = [strip.name if self.only_names else strip.label for strip in part.strips]
+            return "; ".join(map(self.prose.write, strips))
         if isinstance(part, Beside | Apart):
             return "; ".join(map(self.part, part.parts))
         inside = self.chain(part.parts)
         if isinstance(part, Frame):
-            return f"{', '.join(map(self.prose.write, part.title))} ({inside})"
+            title = part.title[:1] if self.only_names else part.title
+            return f"{', '.join(map(self.prose.write, title))} ({inside})"
         if isinstance(part, Residual):
             return f"+ ({inside})"
         return inside
