@@ -81,6 +81,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
             "max_position_embeddings": 512,
             "type_vocab_size": 2,
             "num_attention_heads": 12,
+            "head_dim": 64,
             "num_labels": 14,
         },
         "slips": [(53, "words", "weights_for_vectors")],
