@@ -490,19 +490,27 @@ class _Describer(NamedTuple):
 
     def part(self, part: Part) -> str:
         if isinstance(part, Box):
-            lines = part.lines[:1] if self.only_names else part.lines
-            return " ".join(self.prose.write(line.replace("\n", " ")) for line in lines)
+            return self.box(part)
         if isinstance(part, Junction):
             return part.sign
         if isinstance(part, Strips):
-            strips = [strip.name if self.only_names else strip.label for strip in part.strips]
-            return "; ".join(map(self.prose.write, strips))
+            return "; ".join(map(self.strip, part.strips))
         if isinstance(part, Beside | Apart):
             return "; ".join(map(self.part, part.parts))
         inside = self.chain(part.parts)
         if isinstance(part, Frame):
-            title = part.title[:1] if self.only_names else part.title
-            return f"{', '.join(map(self.prose.write, title))} ({inside})"
+            return f"{self.title(part)} ({inside})"
         if isinstance(part, Residual):
             return f"+ ({inside})"
         return inside
+
+    def box(self, box: Box) -> str:
+        lines = box.lines[:1] if self.only_names else box.lines
+        return " ".join(self.prose.write(line.replace("\n", " ")) for line in lines)
+
+    def strip(self, strip: Strip) -> str:
+        return self.prose.write(strip.name if self.only_names else strip.label)
+
+    def title(self, frame: Frame) -> str:
+        lines = frame.title[:1] if self.only_names else frame.title
+        return ", ".join(map(self.prose.write, lines))
