@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from weighbridge.articles import terms
 from weighbridge.articles.lines import RIGHT, UNREAD, NumberVerdict, Stretch
 from weighbridge.articles.lost import restore
 
@@ -47,18 +49,56 @@ def restorations(
     """
     sizes = _sizes_and_shares(fields)
     known = {number: names[0] for number, names in _named(parts)}
-    texts = {number: name.text() for number, name in known.items()}
     calculations: list[RestoredCalculation] = []
     verdicts: list[NumberVerdict] = []
     for line in lines:
         if sizes and _RUN.search(line.text):
-            for restored in restore(line.text, sizes, fields.get(_HEADS), texts):
+            for restored in _restored_on(line, sizes, fields.get(_HEADS), known):
                 verdicts += _verdicts(line, restored, known)
                 if not restored.cut:
                     calculations.append(_calculation(line, restored, known))
     if calculations:
         verdicts += _left_over(lines, verdicts)
     return Restorations(tuple(calculations), tuple(verdicts))
+
+
+def _restored_on(
+    line: ArticleLine, sizes: Sequence[int], heads: int | None, known: Mapping[int, PartName]
+) -> list[Restored]:
+    """Return what a line comes to: parts that it names, or else any part of the model.
+
+    A calculation may come to several parts; the one that the line is about decides.
+    """
+    restored: dict[tuple[int, int], Restored] = {}
+    for parts in (_parts_named(line.text, known), known):
+        names = {number: part.text() for number, part in parts.items()}
+        for calculation in restore(line.text, sizes, heads, names):
+            restored.setdefault((calculation.start, calculation.end), calculation)
+    return list(restored.values())
+
+
+def _parts_named(text: str, known: Mapping[int, PartName]) -> dict[int, PartName]:
+    """Return the parts of the component that a line names; of one head, if it says so."""
+    if _ONE_HEAD.search(text):
+        return {number: part for number, part in known.items() if part.per == "head"}
+    components = [
+        name
+        for name, component in terms.facts()["components"].items()
+        if terms.mentions(text, component["words"])
+    ]
+    groups = tuple(chain.from_iterable(_GROUPS.get(name, (name,)) for name in components))
+    return {
+        number: part
+        for number, part in known.items()
+        if part.per == "" and part.part.startswith(groups)
+    }
+
+
+_ONE_HEAD = re.compile(
+    r"单个?(?:head|头)|每个?(?:head|头)|(?:one|single|per|each) head", re.IGNORECASE
+)
+_GROUPS = {"attention": ("attention", "qkv"), "embedding": ("embedding",), "norm": ("norm",)}
+"""The beginnings of the names of a component's parts, where they differ from its own."""
 
 
 def _left_over(

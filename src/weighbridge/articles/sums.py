@@ -6,7 +6,6 @@ right. An error is claimed only if every row is read and no reading gives the su
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,8 +26,7 @@ _LARGEST_SCALED = 10**40  # a difference that has no end as a decimal
 ZERO = Fraction(0)
 
 
-@dataclass(frozen=True, eq=False)
-class Addend:
+class Addend(NamedTuple):
     """A row of a sum: its number, None if it could not be read, and its value as corrected.
 
     ``times`` is how often its label or another column says that the row counts. A ``part`` is one

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -131,7 +130,7 @@ class ColumnSums:
         covered = covered or self.judge.judge(stated, label)
         self._close(covered)
         self.below.update(position for position, below in after if below in covered)
-        self.open.append(replace(addend, mended=self.book.value(total)))
+        self.open.append(addend._replace(mended=self.book.value(total)))
         self.block = []
 
     def _close(self, covered: Sequence[sums.Addend]) -> None:
