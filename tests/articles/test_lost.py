@@ -91,6 +91,7 @@ def test_a_list_with_a_rounded_sum() -> None:
         "))((()",
         "(768(768)2)3",
         "7687681",
+        "共12224个",  # 12*2 = 24 by chance
     ],
 )
 def test_what_is_not_put_back(line: str) -> None:
@@ -102,6 +103,13 @@ def test_without_sizes_or_heads() -> None:
     assert restore("768768", [768], None, KNOWN)[0].text == "768*768"
     assert restore("768768123", SIZES, None, KNOWN) == []
     assert restore("11111111", [1, 0, -1], 1, {8: "eight"}) == []
+    assert restore("76807680", [768, 0], 0, KNOWN) == []
+
+
+def test_a_calculation_does_not_come_to_a_size() -> None:
+    """Of 768/12*4*12 = 3072 nobody writes the left side; it is reached by chance."""
+    assert restore("76812412", SIZES, 12, {3072: "size"}) == []
+    assert restore("76812412", [768, 12], 12, {3072: "size"}) != []
 
 
 def test_two_polynomials_are_not_put_back() -> None:
