@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from weighbridge.articles.allowance import Allowance
 from weighbridge.articles.lost import Restored, restore
 
 PUBLISHED = Path(__file__).parents[3] / "shared" / "articles"
@@ -305,3 +306,12 @@ def test_the_published_article() -> None:
         (26, LONG): LONG_TEXT,
         (27, "7682,2768768"): "768*2 + 2*768*768",
     }
+
+
+def test_all_lines_together_are_bounded() -> None:
+    allowance = Allowance(10_000)
+    assert not restore("768768", SIZES, 12, KNOWN, allowance)[0].cut
+    assert [restore("2" * 100, SIZES, 12, KNOWN, allowance)[0].cut for _ in range(99)] == [
+        True
+    ] * 99
+    assert restore("768768", SIZES, 12, KNOWN, allowance)[0].cut

@@ -45,6 +45,7 @@ _LEAST_PART = 16  # a size whose multiples may be a part that a sum has and the 
 _STRENGTH = {UNREAD: 0, KNOWN: 1, RIGHT: 2, FOLLOWS: 3, SLIP: 4}
 """Of two verdicts on one number, the stronger one stands."""
 _WIDTHS = (1, 4, 2, 8)  # bytes of a parameter; 1 also for a number that is bytes already
+_RANGE = 3  # tokens: two numbers and the dash between them
 _NEAR = 10  # numbers that differ by more than a tenth are not meant to be equal
 _MOST_SUMMED = 64  # figures in one sum; every number is compared with that many sums
 
@@ -658,6 +659,10 @@ def _refuse_cut_off(left: Side) -> None:
     """
     if left.first and left.part[left.first - 1].kind in ("number", "name", "close"):
         raise UnreadableError("begins_where")
+    read = left.part[left.first : left.last]
+    texts = [token.text for token in read]
+    if len(read) == _RANGE and texts[1] == "-" and read[1].tight and read[2].tight:
+        raise UnreadableError("unclear")  # layers 1-2
 
 
 def _may_be_bytes(exact: Fraction, number: Number) -> bool:

@@ -17,13 +17,16 @@ from bisect import bisect_left
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from weighbridge.articles.allowance import Allowance
 from weighbridge.articles.katex import LONGEST_FORMULA_COPIED, LatexText, ShownText, compared_sign
+from weighbridge.articles.tokens import LONGEST_LINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MOST_STEPS = 20_000
 """The bound of a search for sources in one line, a fifth of a second. Articles take up to 1,000."""
+_MOST_STEPS_IN_ALL = 300_000  # of the searches in all lines of an article
 _MOST_PERIODS = 30  # lengths of a repeated text that are tried at a position; formulas need 10
 _SHORTEST_WITHOUT_TAIL = 3  # characters of the text before a source that no text follows
 _SHORTEST_EQUATION = 5  # characters of an equation that is there twice, such as H=768
@@ -44,25 +47,34 @@ class Copy(NamedTuple):
     plain: str
 
 
-def find_copies(line: str, page: bool) -> list[Copy]:  # noqa: FBT001  # the caller's own flag
+def find_copies(line: str, page: bool, allowance: Allowance | None = None) -> list[Copy]:  # noqa: FBT001  # the caller's own flag
     r"""Return the formulas that a line has several times in a row, from left to right.
 
     Args:
-        line: a line as it was copied, up to any length; the search is bounded.
+        line: a line as it was copied.
         page: whether the text has other copies (`is_copied_page`). Only then are sources without
             a command of LaTeX found: 768 stands there as 768768768.
+        allowance: the steps that are left for all lines of the article (`allowance_for_copies`).
 
     Example:
         >>> find_copies(r"即 2×H22 \times H^22×H2。", page=False)
         [Copy(start=2, end=22, source_start=6, source_end=18, plain='2 \\times H^2')]
     """
+    if len(line) > LONGEST_LINE:
+        return []
+    allowance = allowance or allowance_for_copies()
     compared = _ComparedText.of(line)
-    copies = _with_latex(compared, page=page)
+    copies = _with_latex(compared, allowance, page=page)
     starts = [0, *(copy.end for copy in copies)]
     ends = [*(copy.start for copy in copies), len(line)]
     for start, end in zip(starts, ends, strict=True):
-        copies += _without_latex(compared, start, end, page=page)
+        copies += _without_latex(compared, (start, end), allowance, page=page)
     return sorted(copies)
+
+
+def allowance_for_copies() -> Allowance:
+    """Return the steps that the search may take in all lines of an article."""
+    return Allowance(_MOST_STEPS_IN_ALL)
 
 
 def is_copied_page(text: str) -> bool:
@@ -72,8 +84,12 @@ def is_copied_page(text: str) -> bool:
         >>> is_copied_page("大小 H×HH \\times HH×H"), is_copied_page("大小 $H \\times H$")
         (True, False)
     """
-    candidates = (line for line in text.splitlines() if _COMMAND.search(line))
-    return any(_with_latex(_ComparedText.of(line), page=False) for line in candidates)
+    allowance = allowance_for_copies()
+    for line in text.splitlines():
+        is_candidate = len(line) <= LONGEST_LINE and _COMMAND.search(line)
+        if is_candidate and _with_latex(_ComparedText.of(line), allowance, page=False):
+            return True
+    return False
 
 
 # The text that is compared
@@ -153,11 +169,11 @@ _FORMULA = re.compile(r"""(?=.*[A-Za-z0-9])[\w(]([^|"`]*[\w)\]}%'])?""")
 # Sources with signs of LaTeX
 
 
-def _with_latex(compared: _ComparedText, *, page: bool) -> list[Copy]:
+def _with_latex(compared: _ComparedText, allowance: Allowance, *, page: bool) -> list[Copy]:
     """Return the copies whose source has signs of LaTeX."""
     if not page and not _COMMAND.search(compared.line):
         return []
-    latex = LatexText(compared.line, _MOST_STEPS)
+    latex = LatexText(compared.line, allowance.lend(_MOST_STEPS))
     copies: list[Copy] = []
     column = after_copy = 0
     while mark := _FIRST_MARK.search(compared.line, column):
@@ -170,6 +186,7 @@ def _with_latex(compared: _ComparedText, *, page: bool) -> list[Copy]:
             longest = max(plausible, key=_completeness)
             copies.append(_copy_at(compared, longest))
             column = after_copy = copies[-1].end
+    allowance.take_back(latex.steps_left)
     return copies
 
 
@@ -254,7 +271,9 @@ _FORMULA_SIGN = re.compile(r"[A-Za-z0-9_^(){}\\]")
 # Sources without a sign of LaTeX
 
 
-def _without_latex(compared: _ComparedText, start: int, end: int, *, page: bool) -> list[Copy]:
+def _without_latex(
+    compared: _ComparedText, columns: tuple[int, int], allowance: Allowance, *, page: bool
+) -> list[Copy]:
     """Return the copies between two columns whose source has no sign of LaTeX.
 
     They are the same text several times in a row, which also occurs by chance: 768768768. On a
@@ -262,12 +281,15 @@ def _without_latex(compared: _ComparedText, start: int, end: int, *, page: bool)
     two or three times: ``a=ba=b`` means nothing else.
     """
     copies: list[Copy] = []
-    after_copy = compared.position(start)
-    for stretch in islice(_repetitions(compared, start, end), _MOST_STEPS):
+    after_copy = compared.position(columns[0])
+    steps = allowance.lend(_MOST_STEPS)
+    for stretch in islice(_repetitions(compared, *columns), steps):
+        steps -= 1
         if stretch.start >= after_copy and _is_copied_formula(compared, stretch, page=page):
             copy = _copy_at(compared, stretch)
             copies.append(copy._replace(plain=_SPECIAL.sub(r"\\\g<0>", copy.plain)))
             after_copy = stretch.end
+    allowance.take_back(steps)
     return copies
 
 

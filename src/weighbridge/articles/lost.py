@@ -17,6 +17,8 @@ import re
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
+from weighbridge.articles.allowance import Allowance
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -25,6 +27,7 @@ _LONGEST_RUN = 120  # characters; the longest known has 62
 _MOST_CUTTINGS = 12
 _MOST_STEPS = 50_000
 """The bound of the search in one line, a tenth of a second; the longest known run takes 5,000."""
+_MOST_STEPS_IN_ALL = 200_000  # of the searches in all lines; the longest article takes 15,000
 
 
 class Restored(NamedTuple):
@@ -45,7 +48,11 @@ class Restored(NamedTuple):
 
 
 def restore(
-    line_text: str, sizes: Collection[int], heads: int | None, known: Mapping[int, str]
+    line_text: str,
+    sizes: Collection[int],
+    heads: int | None,
+    known: Mapping[int, str],
+    allowance: Allowance | None = None,
 ) -> list[Restored]:
     """Return the calculations of a line whose operators were lost and can be put back.
 
@@ -57,6 +64,7 @@ def restore(
         heads: the number of attention heads, the only size that divides.
         known: values that the model has, such as the weights of a layer, with their names. They
             are what a calculation may come to that has no value beside it.
+        allowance: the steps that are left for all lines of the article (`allowance_for_restoring`).
 
     Example:
         >>> restore("embedding参数(305225122)768", [30522, 512, 2, 768], 12, {23835648: "all"})
@@ -66,14 +74,22 @@ def restore(
     if _OPERATOR.search(line_text):
         return []
     several = frozenset(size for size in sizes if size > 1)
-    article = _Article(line_text, several, known, _Search(heads))
+    allowance = allowance or allowance_for_restoring()
+    search = _Search(heads, allowance.lend(_MOST_STEPS))
+    article = _Article(line_text, several, known, search)
     restored = []
     for runs in _lists_of_runs(line_text):
         try:
             restored += _restored_list(article, runs) or _restored_each(article, runs)
         except _TooLong:
             restored += [_cut(run) for run in runs]
+    allowance.take_back(search.steps_left)
     return restored
+
+
+def allowance_for_restoring() -> Allowance:
+    """Return the steps that the search may take in all lines of an article."""
+    return Allowance(_MOST_STEPS_IN_ALL)
 
 
 class _Article(NamedTuple):
@@ -262,10 +278,10 @@ _Operands = dict[tuple[int, int], _Written]
 class _Search:
     """The calculations that operands can be, up to a limit, in a bounded number of steps."""
 
-    def __init__(self, heads: int | None) -> None:
+    def __init__(self, heads: int | None, steps: int) -> None:
         self.heads = heads
         self.limit = 0
-        self.steps_left = _MOST_STEPS
+        self.steps_left = steps
 
     def all_up_to(self, sequence: _Sequence, limit: int) -> list[_Solution]:
         """Return the cheapest calculation of each polynomial up to a value."""

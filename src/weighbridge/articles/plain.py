@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.articles import markup
-from weighbridge.articles.copies import find_copies, is_copied_page
+from weighbridge.articles.copies import allowance_for_copies, find_copies, is_copied_page
 from weighbridge.articles.lines import ArticleLine
 from weighbridge.articles.terms import WIDE
 from weighbridge.articles.tokens import LONGEST_LINE, plain_signs
@@ -15,6 +15,7 @@ from weighbridge.articles.tokens import LONGEST_LINE, plain_signs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from weighbridge.articles.copies import Copy
     from weighbridge.articles.lines import Stretch
     from weighbridge.articles.source import Source
 
@@ -108,13 +109,14 @@ def _numbered(
 def _folded(lines: list[str], text: str) -> list[str]:
     """Return lines in which each formula that was copied twice or thrice stands once, as LaTeX."""
     page = is_copied_page(text)
-    return [_without_copies(line, page=page) for line in lines]
+    allowance = allowance_for_copies()
+    return [_without_copies(line, find_copies(line, page, allowance)) for line in lines]
 
 
-def _without_copies(line: str, *, page: bool) -> str:
+def _without_copies(line: str, copies: Iterable[Copy]) -> str:
     pieces, position = [], 0
-    for copy in find_copies(line, page):
-        pieces += [line[position : copy.start], f" ${line[copy.source_start : copy.source_end]}$ "]
+    for copy in copies:
+        pieces += [line[position : copy.start], f" ${copy.plain}$ "]
         position = copy.end
     return "".join([*pieces, line[position:]])
 

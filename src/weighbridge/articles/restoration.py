@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.articles import terms
 from weighbridge.articles.lines import RIGHT, UNREAD, NumberVerdict, Stretch
-from weighbridge.articles.lost import restore
+from weighbridge.articles.lost import allowance_for_restoring, restore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from weighbridge.articles.allowance import Allowance
     from weighbridge.articles.lines import ArticleLine
     from weighbridge.articles.lost import Restored
     from weighbridge.counting.parts import PartIndex, PartName
+
+    _Known = Mapping[int, tuple[PartName, ...]]
 
 _HEADS = "num_attention_heads"
 _RUN = re.compile(r"(?<![\d.,])\d{4,}(?![\d.,])|\)\d|\d\(")
@@ -48,50 +51,65 @@ def restorations(
     confirms.
     """
     sizes = _sizes_and_shares(fields)
-    known = {number: names[0] for number, names in _named(parts)}
+    known = dict(_named(parts))
     calculations: list[RestoredCalculation] = []
     verdicts: list[NumberVerdict] = []
+    allowance = allowance_for_restoring()
     for line in lines:
-        if sizes and _RUN.search(line.text):
-            for restored in _restored_on(line, sizes, fields.get(_HEADS), known):
-                verdicts += _verdicts(line, restored, known)
-                if not restored.cut:
-                    calculations.append(_calculation(line, restored, known))
+        if not sizes or not _RUN.search(line.text):
+            continue
+        for counted in _restored_on(line, sizes, fields.get(_HEADS), known, allowance):
+            verdicts += _verdicts(line, counted)
+            if not counted.restored.cut:
+                calculations.append(_calculation(line, counted))
     if calculations:
         verdicts += _left_over(lines, verdicts)
     return Restorations(tuple(calculations), tuple(verdicts))
 
 
+class _Counted(NamedTuple):
+    """A calculation that was put back, and the part of the model that it counts."""
+
+    restored: Restored
+    part: PartName | None
+
+
 def _restored_on(
-    line: ArticleLine, sizes: Sequence[int], heads: int | None, known: Mapping[int, PartName]
-) -> list[Restored]:
+    line: ArticleLine,
+    sizes: Sequence[int],
+    heads: int | None,
+    known: _Known,
+    allowance: Allowance,
+) -> list[_Counted]:
     """Return what a line comes to: parts that it names, or else any part of the model.
 
     A calculation may come to several parts; the one that the line is about decides.
     """
-    restored: dict[tuple[int, int], Restored] = {}
-    for parts in (_parts_named(line.text, known), known):
+    found: dict[tuple[int, int], _Counted] = {}
+    likeliest = {number: names[0] for number, names in known.items()}
+    for parts in (_parts_named(line.text, known), likeliest):
         names = {number: part.text() for number, part in parts.items()}
-        for calculation in restore(line.text, sizes, heads, names):
-            restored.setdefault((calculation.start, calculation.end), calculation)
-    return list(restored.values())
+        for restored in restore(line.text, sizes, heads, names, allowance):
+            counted = _Counted(restored, parts.get(restored.value))
+            found.setdefault((restored.start, restored.end), counted)
+    return list(found.values())
 
 
-def _parts_named(text: str, known: Mapping[int, PartName]) -> dict[int, PartName]:
+def _parts_named(text: str, known: _Known) -> dict[int, PartName]:
     """Return the parts of the component that a line names; of one head, if it says so."""
-    if _ONE_HEAD.search(text):
-        return {number: part for number, part in known.items() if part.per == "head"}
+    per = "head" if _ONE_HEAD.search(text) else ""
     components = [
         name
         for name, component in terms.facts()["components"].items()
         if terms.mentions(text, component["words"])
     ]
     groups = tuple(chain.from_iterable(_GROUPS.get(name, (name,)) for name in components))
-    return {
-        number: part
-        for number, part in known.items()
-        if part.per == "" and part.part.startswith(groups)
-    }
+    parts: dict[int, PartName] = {}
+    for number, names in known.items():
+        for part in names:
+            if part.per == per and (per or part.part.startswith(groups)):
+                parts.setdefault(number, part)
+    return parts
 
 
 _ONE_HEAD = re.compile(
@@ -140,24 +158,21 @@ def _named(parts: Iterable[PartIndex]) -> Iterator[tuple[int, tuple[PartName, ..
                 yield number, index.named(number)
 
 
-def _calculation(
-    line: ArticleLine, restored: Restored, known: Mapping[int, PartName]
-) -> RestoredCalculation:
-    part = known.get(restored.value)
+def _calculation(line: ArticleLine, counted: _Counted) -> RestoredCalculation:
+    restored = counted.restored
     is_stated = restored.stated is not None
-    return RestoredCalculation(line.number, restored.text, restored.value, part, is_stated)
+    return RestoredCalculation(line.number, restored.text, restored.value, counted.part, is_stated)
 
 
-def _verdicts(
-    line: ArticleLine, restored: Restored, known: Mapping[int, PartName]
-) -> Iterator[NumberVerdict]:
+def _verdicts(line: ArticleLine, counted: _Counted) -> Iterator[NumberVerdict]:
+    restored = counted.restored
     at = Stretch(line.number, restored.start, restored.end)
     text = line.text[restored.start : restored.end]
     if restored.cut:
         yield NumberVerdict(at, text, UNREAD, "too_many_readings", {"about": ""})
         return
-    values = {"calculation": restored.text, "part": known.get(restored.value, "")}
-    reason = "restored_part" if restored.value in known else "restored"
+    values = {"calculation": restored.text, "part": counted.part}
+    reason = "restored_part" if counted.part else "restored"
     yield NumberVerdict(at, text, RIGHT, reason, values)
     if restored.stated:
         stated = at._replace(start=restored.stated[0], end=restored.stated[1])

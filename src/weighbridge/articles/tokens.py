@@ -59,7 +59,7 @@ _CHINESE_UNIT = "百万|千万|十亿|万亿|亿|億|万|萬|千"
 _UNIT = f"thousand|million|billion|mn|bn|{_BYTES}|{_OPERATIONS}|[kKmMbB]|%"
 _TOKEN = re.compile(
     rf"(?P<number>"
-    rf"(?:\d{{1,3}}(?:[,\u2009\u202f\u00a0]\d{{3}})+(?!\d)|\d+(?:_\d{{3}})+(?!\d)|\d+)(?:\.\d+)?"
+    rf"(?:\d{{1,3}}(?:[,\u2009\u202f\u00a0]\d{{3}})+(?!\d)|\d+(?:_\d{{3}})+(?!\d)|\d+|(?<![\d.])(?=\.\d))(?:\.\d+)?"
     rf"(?:[eE][+-]?\d{{1,3}}(?![A-Za-z0-9]))?)"
     rf"(?P<unit>[ ]?(?:{_CHINESE_UNIT}|(?:{_UNIT})(?![A-Za-z0-9])))?"
     rf"|(?P<wide>[{terms.WIDE}]+)"
