@@ -137,7 +137,16 @@ UNREAD = {
 }
 
 
-ELSEWHERE = {"too_many", "too_many_readings", "no_reading", "lost", "table", "begins_where"}
+ELSEWHERE = {
+    "begins_where",
+    "joined_digits",
+    "lost",
+    "no_reading",
+    "quoted",
+    "table",
+    "too_many",
+    "too_many_readings",
+}
 """Reasons of which other tests have a case, or that only hostile texts give."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -41,6 +42,19 @@ _LEAST_WRITTEN = 8  # characters that even a short side counts as, because readi
 LONGEST_SHOWN = 1000  # characters of a line
 _CLEAR = 100  # numbers that differ by more than this factor are hardly meant to be equal
 _LOOSE = Fraction(3, 2)  # units of the last digit by which a rough number may be off
+_LOOSELY_EQUAL = 500  # numbers that differ by less than 1 in 500 are "about" equal
+_CALLED_WRONG = re.compile(
+    r"\b(?:wrong(?:ly)?|incorrect(?:ly)?|mistakes?|mistakenly|errors?|typos?|erroneous(?:ly)?)\b"
+    r"|错误|错的|写错|算错|误写|误以为|误认为|笔误|误差",
+    re.IGNORECASE,
+)
+"""Words by which an article quotes a number that is not right."""
+_SENTENCE_END = re.compile(r"(?<=[。；！？])|(?<=[.;!?])\s")
+_COUNTED = re.compile(r"\b(\w{1,40})\s?[-+*/]=")
+"""A name whose value a program changes."""
+_DOTTED = re.compile(r"\d{1,3}\.\d{3}")
+"""A number that may have a dot between thousands, if others beside it have one too."""
+_MOST_JOINED = 2  # digits of the number of a list or a note that may stand at the end of a result
 _LEAST_PART = 16  # a size whose multiples may be a part that a sum has and the text does not list
 _STRENGTH = {UNREAD: 0, KNOWN: 1, RIGHT: 2, FOLLOWS: 3, SLIP: 4}
 """Of two verdicts on one number, the stronger one stands."""
@@ -170,6 +184,8 @@ class _Checking:
         self.unread: list[Unread] = []
         self.checked = 0
         self.results: list[_Result] = []
+        self._refused: set[Stretch | None] = set()
+        self._counted = set(chain.from_iterable(map(_COUNTED.findall, lines)))
         self._formulas: list[StatedFormula] = []
         self._components: dict[int, str] = {}
         self.valued_formulas: list[ValuedFormula] = []
@@ -208,6 +224,8 @@ class _Checking:
         try:
             return check(*sides)
         except UnreadableError as error:
+            if check == self._step and (stated := literal(sides[1])):
+                self._refused.add(stated.at)
             text = _statement_text(statement)
             if not any(item.line == statement.line and item.text == text for item in self.unread):
                 self.unread.append(Unread(statement.line, text, error.why, error.about))
@@ -232,7 +250,7 @@ class _Checking:
     def _mark(self, tree: Tree | None, verdict: str, reason: str, **values: str) -> None:
         """Give a verdict to the numbers of a tree; a stronger verdict before stands."""
         for number in numbers_in(tree or ()):
-            if number.at is None:
+            if number.at is None or (verdict == RIGHT and number.at in self._refused):
                 continue
             before = self.marks.get(number.at)
             if before is None or _STRENGTH[before.verdict] < _STRENGTH[verdict]:
@@ -300,7 +318,7 @@ class _Checking:
         is_rounded = sign in APPROXIMATE
         figure, fits = self._read_charitably(left, right, number, is_rounded=is_rounded)
         if not fits:
-            self._refuse_to_claim(figure, left, number, sign)
+            self._refuse_to_claim(figure, left, right, sign)
         if fits:
             self._mark(left.tree, RIGHT, "calculation")
         else:
@@ -394,26 +412,47 @@ class _Checking:
         except UnreadableError as error:
             return error, NONE
 
-    def _refuse_to_claim(self, figure: Figure, left: Side, number: Number, sign: str) -> None:
+    def _refuse_to_claim(self, figure: Figure, left: Side, right: Side, sign: str) -> None:
         """Refuse to call a number a slip unless everything in the step is known and clear.
 
         Raises:
             UnreadableError: it is not a slip beyond doubt.
         """
-        exact = figure.number
+        exact, number = figure.number, literal(right)
+        if number is None:
+            raise UnreadableError("not_read")
         if number.at in self.known.settled:
             raise UnreadableError("table")
         if exact is None:
             raise UnreadableError("unknown", ", ".join(sorted(figure.stated.fields())))
-        is_bare = literal(left) is not None and not left.before
-        if is_bare and sign not in APPROXIMATE:
+        if literal(left) and sign not in APPROXIMATE:
             raise UnreadableError("two_numbers")
         _refuse_cut_off(left)
+        _refuse_doubt(left, right)
+        _refuse_joined_digits(exact, number)
+        self._refuse_unclear_line(left, right)
         largest, smallest = sorted((abs(exact), abs(number.value)))[::-1]
         if largest > _CLEAR * smallest:
             raise UnreadableError("unclear")
-        if sign in APPROXIMATE and abs(exact - number.value) <= _LOOSE * number.shown_place:
+        loose = max(_LOOSE * number.shown_place, abs(exact) / _LOOSELY_EQUAL)
+        if sign in APPROXIMATE and abs(exact - number.value) <= loose:
             raise UnreadableError("loose")
+
+    def _refuse_unclear_line(self, left: Side, right: Side) -> None:
+        """Refuse to claim a slip that the article quotes as one, or that may not be one.
+
+        Raises:
+            UnreadableError: the line says that something is wrong, the next line goes on with a
+                plus, or a letter has several values, as in a program with x += 1.
+        """
+        if _is_called_wrong(self.line(right.line), right.text):
+            raise UnreadableError("quoted")
+        if self.line(right.line + 1).startswith("+"):
+            raise UnreadableError("begins_where")
+        names = {*names_in(left.tree or ()), *names_in(right.tree or ())}
+        counted = sorted(names & self._counted)
+        if counted:
+            raise UnreadableError("unknown", ", ".join(counted))
 
     def _meant(self, figure: Figure, left: Side, right: Side) -> list[Figure]:
         """Return the figures that the left side may mean."""
@@ -473,6 +512,8 @@ class _Checking:
         if sign in APPROXIMATE:
             raise UnreadableError("nearly")
         _refuse_cut_off(left)
+        _refuse_doubt(left, right)
+        self._refuse_unclear_line(left, right)
         correct = formula_text(left_letters)
         if right_letters.fields():
             slip = self._slip("letters", right, formula_text(right_letters), correct)
@@ -649,6 +690,42 @@ def _overlaps(at: Stretch | None, settled: Iterable[Stretch]) -> bool:
     return at is not None and any(
         at.line == other.line and at.start < other.end and other.start < at.end for other in settled
     )
+
+
+def _is_called_wrong(line: str, number: str) -> bool:
+    """Return whether the sentence of a line in which a number stands says that it is wrong."""
+    sentences = _SENTENCE_END.split(line)
+    around = [sentence for sentence in sentences if number in sentence]
+    return any(_CALLED_WRONG.search(sentence) for sentence in around or sentences)
+
+
+def _refuse_doubt(left: Side, right: Side) -> None:
+    """Refuse to call a step wrong if what stands beside its numbers may belong to them.
+
+    Raises:
+        UnreadableError: a number is in doubt, or words and numbers stand before the right one.
+    """
+    for side in (left, right):
+        if any(token.doubt for token in side.part[side.first : side.last]):
+            raise UnreadableError("grouping")
+    numbers = [*numbers_in(left.tree or ()), *numbers_in(right.tree or ())]
+    dotted = [number for number in numbers if _DOTTED.fullmatch(number.text)]
+    if len(dotted) > 1:  # 50.000 + 257 = 50.257
+        raise UnreadableError("grouping")
+    if right.before:  # 150% of 80,000
+        raise UnreadableError("begins_where")
+
+
+def _refuse_joined_digits(exact: Fraction, number: Number) -> None:
+    """Refuse to call a result wrong if the number of a list or a note may stand at its end.
+
+    Raises:
+        UnreadableError: the result without its last digits is right.
+    """
+    digits, expected = re.sub(r"\D", "", number.text), str(abs(exact))
+    joined = len(digits) - len(expected)
+    if 0 < joined <= _MOST_JOINED and expected.isdigit() and digits.startswith(expected):
+        raise UnreadableError("joined_digits")
 
 
 def _refuse_cut_off(left: Side) -> None:

@@ -93,6 +93,8 @@ def _numbered(
 ) -> PlainArticle:
     """Number the lines, and join torn names; a line that is too long becomes empty."""
     normal = [(plain_signs(text), continues) for text, continues in texts]
+    if _groups_by_dots(normal):
+        normal = [(_DOT_IN_GROUPS.sub(",", text), continues) for text, continues in normal]
     join = _joiner("\n".join(text for text, _ in normal))
     lines, too_long = [], []
     for number, (text, continues) in enumerate(normal, start=1):
@@ -101,6 +103,26 @@ def _numbered(
             text = ""  # noqa: PLW2901
         lines.append(ArticleLine(number, join(text), continues))
     return PlainArticle(tuple(lines), tuple(originals), source_lines, tuple(too_long))
+
+
+# Dots between groups of digits
+
+
+_GROUPED_BY_DOTS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:\.\d{3}){2,}(?![.,]?\d)")
+_GROUPED_BY_COMMAS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3}){2,}(?![.,]?\d)")
+_DOT_IN_GROUPS = re.compile(r"(?<=\d)(?<!\b0)\.(?=\d{3}(?!\d))")
+_LEAST_GROUPED = 2
+"""Numbers such as 38.597.376 in an article that groups by dots; one alone may be an address."""
+
+
+def _groups_by_dots(texts: Iterable[tuple[str, bool]]) -> bool:
+    """Return whether an article writes 38.597.376, and nowhere 38,597,376."""
+    grouped = 0
+    for text, _ in texts:
+        if _GROUPED_BY_COMMAS.search(text):
+            return False
+        grouped += len(_GROUPED_BY_DOTS.findall(text))
+    return grouped >= _LEAST_GROUPED
 
 
 # Copies of formulas

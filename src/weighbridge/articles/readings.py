@@ -7,6 +7,7 @@ it. A step is right if any plausible reading is right.
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,6 +31,8 @@ _MOST_LETTERS = 64  # combinations of the numbers that letters may stand for
 _MOST_CUTS = 24  # places where a side may begin or end
 _POWERS = "23"
 """Exponents that are lost in copying: squares and cubes."""
+_TEN_RAISED = re.compile(r"10(\d{1,2})")
+_LEAST_UNSTATED = 100  # a base that the article does not state as a size
 _LEAST_RAISED = 16  # 122 is not 12², but 7682 may be 768²
 
 
@@ -89,6 +92,7 @@ def _changed(
         return []
     raised = _with_powers(tokens, sizes, figures)
     trees = [_whole_tree(raised)] if raised != tokens else []
+    trees += map(_whole_tree, _with_one_power(tokens))
     for cut in [*cuts(tokens)][:_MOST_CUTS]:  # type: ignore[operator]
         trees.append(_whole_tree(cut))
         if raised != tokens:
@@ -111,7 +115,8 @@ def _endings(tokens: list[Token]) -> Iterator[list[Token]]:
     In 23,837,184 + 12 * 7,087,872 = 85,054,464, the sum has only begun.
     """
     for start in range(1, len(tokens)):
-        if _is_beside(tokens, start) or _adds_numbers(tokens, start - 1):
+        after_words = tokens[start - 1].kind == "word"
+        if after_words or _is_beside(tokens, start) or _adds_numbers(tokens, start - 1):
             yield tokens[start:]
 
 
@@ -121,7 +126,8 @@ def _beginnings(tokens: list[Token]) -> Iterator[list[Token]]:
     In 12 * 7,087,872 = 85,054,464 + 23,837,184 = 108,891,648, the sum goes on after the result.
     """
     for end in range(len(tokens) - 1, 0, -1):
-        if _is_beside(tokens, end) or _adds_numbers(tokens, end):
+        before_words = tokens[end].kind == "word"
+        if before_words or _is_beside(tokens, end) or _adds_numbers(tokens, end):
             yield tokens[:end]
 
 
@@ -132,8 +138,8 @@ def _is_beside(tokens: Sequence[Token], position: int) -> bool:
 
 
 def _adds_numbers(tokens: Sequence[Token], position: int) -> bool:
-    """Return whether a plus stands here between numbers that are too large to be factors."""
-    if tokens[position].text != "+" or any(token.kind == "name" for token in tokens):
+    """Return whether a sign stands here beside a number that is too large to be a factor."""
+    if tokens[position].kind != "op" or any(token.kind == "name" for token in tokens):
         return False
     beside = tokens[max(position - 1, 0) : position + 2]
     numbers = [token.number.value for token in beside if token.number]
@@ -161,6 +167,26 @@ def _with_powers(
         else:
             raised.append(token)
     return raised
+
+
+def _with_one_power(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Yield tokens with a power put back: 10^23 for 1023 after a sign, and for one other number.
+
+    Here the sizes of the article do not say which number it is.
+    """
+    for position, token in enumerate(tokens):
+        if token.kind != "number":
+            continue
+        follows_sign = position > 0 and tokens[position - 1].text == "*"
+        ten = _TEN_RAISED.fullmatch(token.text)
+        base, exponent = token.text[:-1], token.text[-1:]
+        if ten and follows_sign:
+            power = _raised_tokens(_number("10", token), ten[1], token)
+        elif exponent in _POWERS and base.isdigit() and int(base) >= _LEAST_UNSTATED:
+            power = _raised_tokens(_number(base, token), exponent, token)
+        else:
+            continue
+        yield [*tokens[:position], *power, *tokens[position + 1 :]]
 
 
 def _is_factor(token: Token, figures: Figures) -> bool:

@@ -23,7 +23,8 @@ class Token(NamedTuple):
     """A token of a line.
 
     ``tight`` is true if there is no space before it. ``number`` is the value of a number, and
-    ``why`` the reason why a number cannot be read. ``start`` and ``end`` are its columns.
+    ``why`` the reason why a number cannot be read. ``start`` and ``end`` are its columns. A token
+    is in ``doubt`` if what stands beside it may belong to it: the 2 of 2AB, the 13 of 13, 476.
 
     Kinds are ``number``, ``name``, ``word``, ``op``, ``relation``, ``open``, ``close``,
     ``separator`` and ``other``. The ``text`` of a sign is its meaning: ``*`` for every
@@ -38,6 +39,7 @@ class Token(NamedTuple):
     why: str = ""
     start: int = 0
     end: int = 0
+    doubt: bool = False
 
 
 _SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵃᵇᵈᵉʰᵏᵐⁿᵗᵀ", "0123456789+-abdehkmntT")
@@ -51,8 +53,10 @@ _STOP_AS_POINT = re.compile(r"(?<=(?<![\d.,])\d)。(?=\d{1,2}[MKB万亿%])")
 """A full stop in place of a decimal point, as a page with other signs lost has it: 1。18M."""
 _SPACED = re.compile(r"(?<== )\d{1,3}(?: , \d{3})+(?!\d)")
 """A number with spaces around its commas, as on some pages: = 23 , 835 , 648."""
+_FIXED_BLANK = re.compile(r"(?<!\d)\u00a0|\u00a0(?!\d{3}(?!\d))")
+"""A blank that does not break a line, and does not stand between the digits of one number."""
 _TIMES_X = re.compile(r"(?<=[\d)])(\s?)[xX](?=\s?[\d(])")
-_BYTES = "[KMGTkmgt]i?B|[KMGT]b"
+_BYTES = "[KMGTkmgt]i?B|[KMGT]b|[kmgt]i?b"
 _OPERATIONS = "[KMGTP](?:FLOPs?|FLOPS|MACs?)"
 """Units of operations, which are not parameters."""
 _CHINESE_UNIT = "百万|千万|十亿|万亿|亿|億|万|萬|千"
@@ -64,7 +68,7 @@ _TOKEN = re.compile(
     rf"(?P<unit>[ ]?(?:{_CHINESE_UNIT}|(?:{_UNIT})(?![A-Za-z0-9])))?"
     rf"|(?P<wide>[{terms.WIDE}]+)"
     r"|(?P<word>[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*(?:[-'’][A-Za-z]+)*)"
-    r"|(?P<separator>!=|<=|>=|=>|->|\+=|[→⇒⟶<>≤≥≠≪≫∈,;:.!?，。；：、！？|…—–\n\f])"
+    r"|(?P<separator>(?<=\s)--(?=[A-Za-z])|!=|<=|>=|=>|->|\+=|[→⇒⟶<>≤≥≠≪≫∈,;:.!?，。；：、！？|…—–\n\f])"
     r"|(?P<relation>:=|==?|[≈≃≅≒~∼≡])"
     r"|(?P<op>\*\*|[-+*/^×·⋅∙∗✕⨯÷−∕])"
     r"|(?P<open>[(\[{])|(?P<close>[)\]}])"
@@ -73,6 +77,8 @@ _TOKEN = re.compile(
     r"|(?P<space>\s+)|(?P<strange>.)"
 )
 _BYTES_UNIT = re.compile(_BYTES).fullmatch
+_GOES_ON = re.compile(r"(?<!\d{4}),\s\d{3}(?![\d.]|\s?[*×·/+^])|\.\d|[A-Za-z]{2}(?![A-Za-z0-9_])")
+"""What may belong to the number before it: 13, 476; 23.837.184; 2AB."""
 _MISGROUPED = re.compile(r",\d\d")
 _OPS = {
     "**": "^",
@@ -103,6 +109,7 @@ def plain_signs(text: str) -> str:
     """
     text = _STOP_AS_POINT.sub(".", text.replace("i.e.", " namely "))
     text = _FULL_COMMA.sub(",", text).translate(_FULL)
+    text = _FIXED_BLANK.sub(" ", text)
     text = _SPACED.sub(lambda match: match[0].replace(" ", ""), text)
     text = _SUPERSCRIPTS.sub(lambda match: f"^({match[0].translate(_SUPERSCRIPT)})", text)
     return _SUBSCRIPTS.sub(lambda match: match[0].translate(_SUBSCRIPT), text)
@@ -263,11 +270,20 @@ def _number_token(match: re.Match[str], line: int, *, tight: bool) -> Token:
     text = match[0].strip()
     place = scale * Fraction(10) ** _last_digit(mantissa)
     at = Stretch(line, match.start(), match.end())
+    is_power = "e" in match["number"].lower() and "." in mantissa  # 2.19e+06 is rounded
+    is_torn = mantissa.isdigit() and mantissa.startswith("0") and Fraction(mantissa) > 0
+    doubt = is_torn or bool(_GOES_ON.match(match.string, match.end()))
     shown = scale / 10 ** len(mantissa.partition(".")[2])
     number = Number(
-        Fraction(mantissa) * scale, text, place, bool(unit), at, shown, _byte_scales(unit)
+        Fraction(mantissa) * scale,
+        text,
+        place,
+        bool(unit) or is_power,
+        at,
+        shown,
+        _byte_scales(unit),
     )
-    return Token("number", text, line, tight, number)
+    return Token("number", text, line, tight, number, doubt=doubt)
 
 
 def _scale_of(unit: str) -> Fraction:

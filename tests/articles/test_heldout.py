@@ -1,0 +1,66 @@
+"""Right texts in ways of writing that nobody tuned to, and hostile ones."""
+
+import pytest
+
+from weighbridge.articles import examine
+from weighbridge.articles.checks import Findings
+from weighbridge.articles.source import Source
+
+
+def examined(text: str) -> Findings:
+    return examine(Source("a.md", text, "utf-8", False)).findings
+
+
+RIGHT = {
+    "an option of a command": "weigh gpt.toml --set n_layer=12 --set n_embd=768",
+    "a number with an exponent": "3.15e23 / (1024 * 312e12 * 0.45) = 2.19e+06 s",
+    "words before the left number": "We know that 5 mod 3 = 2.",
+    "a share before a number": "150% of 80,000 = 1.5*80000 = 120,000",
+    "a quoted slip": "Wrong: 7,080,960 x 12 = 84,971,521 (off by one).",
+    "a quoted slip in Chinese": "有人写成 768*768=589842，这是错的。",
+    "nearly equal": "709×12=8508≈8505，四舍五入。",
+    "a program": "x = 3\nx += 1; y = x * 2 == 8",
+    "groups with dots": "768 · 30.522 = 23.440.896 und 12 · 7.087.872 = 85.054.464",
+    "one group with dots": "I have 50.000 merges + 256 bytes + 1 end = 50.257 entries.",
+    "the number of the next step": "1、词嵌入：50257*768=385973762、位置嵌入：1024*768=786432",
+    "blanks after commas": "That is 12 * 7, 087, 872 = 85, 054, 464 and 12 * 3, 840 = 46, 080.",
+    "a lost stop": "For 7.5B it is 7.5B × 16 = 120 GB With ZeRO-1 on 64 GPUs it is 31.4 GB",
+    "a unit per something": "权重与优化器状态 2+2+12=16字节/参数7B模型就需要7×16=112GB",
+    "a run-on calculation": "41,943,040 + 176,160,768 = 218,103,808 ×32 = 6,979,321,856",
+    "a product of letters that is no word": "Show that (A+B)² = A² + 2AB + B².",
+    "a line that begins with a sign": "66,362,880 = 23,835,648 + 6\n× 7,087,872",
+    "lines that go on with a plus": "12·96·12288²\n+ 50257·12288 = 173,946,175,488\n"
+    "+ 617,558,016 = 174,563,733,504",
+    "a lost power of ten": "6×1750亿×3000亿=3.15×1023 次浮点运算。",
+    "a lost power of no known size": "12·7682 ≈ 7.1M per layer",
+    "fixed blanks": "It is 437,928,960 bytes = 417.6 MiB ≈ 438 MB".replace(" ", "\u00a0"),
+    "small units": "it is 437,928,960 bytes = 417.6 mib ≈ 438 mb",
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_text_has_no_slip(name: str) -> None:
+    slips = examined(RIGHT[name]).slips
+    assert [(slip.stated, slip.correct) for slip in slips] == []
+
+
+WRONG = {
+    "an exponent": "3.15e23 / 3.15e3 = 1.02e+20",
+    "after a list of sizes": "With H = 768, 12 heads: 768*768 = 589,842, 3072*768 = 2,359,296.",
+    "groups with dots": "768 · 30.522 = 23.440.869 und 12 · 7.087.872 = 85.054.464",
+    "a mistake in another sentence": "768*768 = 589,842. The 117M is a mistake.",
+    "fixed blanks": "768\u00a0×\u00a0768\u00a0=\u00a0589,842",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_text_has_one_slip(name: str) -> None:
+    assert len(examined(WRONG[name]).slips) == 1
+
+
+def test_a_number_that_is_called_wrong_is_not_right() -> None:
+    text = "One wrongly adds 38,597,376 + 786,432 = 39,384,809, about 39.4M."
+    article = examine(Source("a.md", text, "utf-8", False))
+    assert [verdict.verdict for verdict in article.numbers if verdict.text == "39,384,809"] == [
+        "unread"
+    ]
