@@ -138,6 +138,7 @@ UNREAD = {
 
 
 ELSEWHERE = {
+    "cut",
     "begins_where",
     "joined_digits",
     "lost",

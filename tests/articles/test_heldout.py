@@ -2,7 +2,7 @@
 
 import pytest
 
-from weighbridge.articles import examine
+from weighbridge.articles import examine, plain
 from weighbridge.articles.checks import Findings
 from weighbridge.articles.source import Source
 
@@ -64,3 +64,10 @@ def test_a_number_that_is_called_wrong_is_not_right() -> None:
     assert [verdict.verdict for verdict in article.numbers if verdict.text == "39,384,809"] == [
         "unread"
     ]
+
+
+def test_a_long_article_is_read_up_to_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain, "MOST_READ", 60)
+    findings = examined("768*768 = 589,842 in each layer\n" * 3)
+    assert [slip.line for slip in findings.slips] == [1]
+    assert [(item.line, item.why) for item in findings.unread] == [(2, "cut")]

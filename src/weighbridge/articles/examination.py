@@ -129,6 +129,8 @@ def _numbers_of(parts: Iterable[PartIndex]) -> frozenset[int]:
 def _too_long(plain: PlainArticle) -> Iterator[Unread]:
     for number in plain.too_long:
         yield Unread(number, plain.original(number)[:_SHOWN], "long_line")
+    if plain.cut:
+        yield Unread(plain.cut, plain.original(plain.cut)[:_SHOWN], "cut")
 
 
 def _tokens(lines: Iterable[ArticleLine]) -> Iterator[Token]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from weighbridge.articles.lines import Stretch
     from weighbridge.articles.source import Source
 
+MOST_READ = 200_000
+"""Characters of an article, far more than a derivation has; bounds the time to some seconds."""
 MOST_TORN_NAMES = 40
 """Names with an underscore that are looked for with blanks in them; bounds the time."""
 _NAME = re.compile(r"(?<![A-Za-z_])[A-Za-z]+(?:_[A-Za-z]+)+(?![A-Za-z_])")
@@ -31,13 +33,15 @@ class PlainArticle(NamedTuple):
 
     Each line has a number of its own. In a page, several lines may stand on one line of the source:
     ``source_lines`` has the line in the source of each number. ``too_long`` are the numbers of
-    lines that are too long to read.
+    lines that are too long to read. Of a long article, what begins with the line ``cut`` is not
+    read; 0 if all of it is.
     """
 
     lines: tuple[ArticleLine, ...]
     originals: tuple[str, ...]
     source_lines: dict[int, int]
     too_long: tuple[int, ...]
+    cut: int = 0
 
     def stretch(self, at: Stretch) -> str:
         """Return the text of a stretch, as it is read."""
@@ -97,12 +101,17 @@ def _numbered(
         normal = [(_DOT_IN_GROUPS.sub(",", text), continues) for text, continues in normal]
     join = _joiner("\n".join(text for text, _ in normal))
     lines, too_long = [], []
+    characters = cut = 0
     for number, (text, continues) in enumerate(normal, start=1):
-        if len(text) > LONGEST_LINE:
+        characters += len(text)
+        if characters > MOST_READ:
+            cut = cut or number
+            text = ""  # noqa: PLW2901
+        elif len(text) > LONGEST_LINE:
             too_long.append(number)
             text = ""  # noqa: PLW2901
         lines.append(ArticleLine(number, join(text), continues))
-    return PlainArticle(tuple(lines), tuple(originals), source_lines, tuple(too_long))
+    return PlainArticle(tuple(lines), tuple(originals), source_lines, tuple(too_long), cut)
 
 
 # Dots between groups of digits
