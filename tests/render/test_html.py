@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from html import escape
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,6 +45,21 @@ BLOCKS: list[Block] = [
     document.Chain(("V*H",)),
     document.Code(HOSTILE),
     document.Grid(PROSE_TABLE),
+    document.Annotated(
+        HOSTILE,
+        (
+            document.AnnotatedLine(
+                1,
+                (
+                    document.Piece(HOSTILE, "right", "a reason", HOSTILE),
+                    document.Piece("", "slip", "a reason", inner=(document.Piece(HOSTILE),)),
+                ),
+                (document.LineNote("slip", HOSTILE),),
+            ),
+        ),
+        {"right": "1 right"},
+        "reasons",
+    ),
     document.Diagram("boxes", "title", plain(HOSTILE), (Box(("word",)),)),
 ]
 
@@ -66,6 +82,20 @@ def test_the_content_of_a_block_is_text(block: Block) -> None:
     shown = "".join(Sanitised(fragment(Document((block,)), (HOSTILE,))).texts)
     held = " ".join(texts_in(block)).replace(plain(HOSTILE), HOSTILE)
     assert shown.count(HOSTILE) == held.count(HOSTILE) + 1  # and the note below it
+
+
+def test_the_reasons_of_marks_are_text() -> None:
+    line = document.AnnotatedLine(
+        7,
+        (document.Piece("768", "slip", HOSTILE, "769"),),
+        (document.LineNote("slip", HOSTILE),),
+        (("768", HOSTILE),),
+    )
+    block = document.Annotated(HOSTILE, (line,), {"slip": HOSTILE}, HOSTILE)
+    page = as_page(Document((block,)))
+    assert HOSTILE not in page
+    assert page.count(escape(HOSTILE)) == 7
+    assert '<p id="line-7">' in page
 
 
 def test_a_page_has_the_title_of_its_document() -> None:

@@ -5,40 +5,31 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from weighbridge import data, units
 from weighbridge.answers.answer import Answer
-from weighbridge.answers.reconcile import Reconciled, ReconcileWords, reconcile, verdict
+from weighbridge.answers.audit_report import audit_document
+from weighbridge.answers.audit_words import AuditWords
+from weighbridge.answers.reconcile import Reconciled, reconcile
 from weighbridge.articles import examine
-from weighbridge.articles.lines import KNOWN, UNREAD, VERDICTS
-from weighbridge.articles.places import placed_numbers
+from weighbridge.articles.lines import KNOWN, UNREAD
 from weighbridge.articles.source import Source, decoded, read_article
-from weighbridge.articles.subject import NAMED
 from weighbridge.articles.verdicts import counts_of
-from weighbridge.counting.parts import PartName
-from weighbridge.counting.published import KnownClaim
-from weighbridge.counting.reconciliation import Way
-from weighbridge.errors import ArticleError, UsageError, WeighbridgeError, printable, shorten
+from weighbridge.errors import ArticleError, UsageError, WeighbridgeError, printable
 from weighbridge.ledger.ledger import bind
-from weighbridge.render.document import NOTHING, Annotated, Document, Notes, Piece, Together
-from weighbridge.render.words import label, words
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
     from fractions import Fraction
 
+    from weighbridge.articles.checks import Total
     from weighbridge.articles.claims import WordSlip
     from weighbridge.articles.examination import Examination
-    from weighbridge.articles.figures import Follow, Slip
+    from weighbridge.articles.figures import Slip
     from weighbridge.articles.lines import NumberVerdict
-    from weighbridge.articles.places import PlacedNumber
     from weighbridge.articles.restoration import RestoredCalculation
     from weighbridge.articles.subject import ArticleModel
-    from weighbridge.render.document import Block
+    from weighbridge.render.document import Document
 
 LEAST_TOTAL = 10**6  # smaller numbers are not the total of a model
-MOST_LINES = 40  # slips, consequences or unread pieces that a text lists
-_LONGEST = 300  # characters of a line of the article that a text shows
 
 
 def audit(article: str | os.PathLike[str] | None = None, *, text: str | None = None) -> Audit:
@@ -105,7 +96,7 @@ class Audit(Answer):
         """0 if no slip was found, 1 if there is one, 2 if nothing could be checked."""
         if self.slips:
             return 1
-        if self.checked or self.remarks:
+        if self.checked:
             return 0
         return 2
 
@@ -122,13 +113,18 @@ class Audit(Answer):
         model = self.model.model
         return bind(model.blueprint, self.model.class_name, model.fields).parameters
 
+    @property
+    def model_total(self) -> Total | None:
+        """The article's total, if it may be that of a model."""
+        if self.total and self.total.mended >= LEAST_TOTAL:
+            return self.total
+        return None
+
     @cached_property
     def counts(self) -> Reconciled | None:
         """What the corrected total counts in that model; None without a model or a total."""
-        total = self.total
+        total = self.model_total
         if total is None or self.model is None or total.mended.denominator > 1:
-            return None
-        if total.mended < LEAST_TOTAL:
             return None
         model = self.model.model
         try:
@@ -204,174 +200,29 @@ class Audit(Answer):
         }
 
     def document(self, lang: str = "en") -> Document:
-        """Return the slips with their lines, the unread lines, the total, and a count of numbers.
+        """Return the slips, what was not read, the total, a count of numbers, and the article.
 
-        It ends with the article itself, with a mark for each number; a terminal leaves that out.
+        A terminal leaves out the article, in which each number is marked.
         """
-        texts = AuditWords(lang)
-        heading = Notes(tuple(self._heading(texts)))
-        slips = [_slip_block(slip, texts) for slip in self.slips[:MOST_LINES]]
-        more, unread = texts.more(len(self.slips)), self._unread(texts)
-        total = Notes(tuple(self._total(texts)))
-        counts = Notes((texts.counts(self.numbers),))
-        others = (*self._remarks(texts), *self._restored(texts), *unread)
-        report: list[Block] = [heading, *slips, Notes(more), *others, total, counts]
-        return Document((*report, self._marked(texts)), lang)
-
-    def _marked(self, texts: AuditWords) -> Annotated:
-        """Return the article with its numbers marked."""
-        plain = self.examination.plain
-        placed = placed_numbers(plain, self.numbers)
-        lines = []
-        for number, original in enumerate(plain.originals, start=1):
-            lines.append(tuple(_pieces(original, placed.get(number, ()), texts)))
-        return Annotated(tuple(lines), texts.legend())
-
-    def _heading(self, texts: AuditWords) -> Iterator[str]:
-        key = "heading"
-        if self.source.encoding != "utf-8":
-            key = "read_as"
-        yield texts(key, where=printable(self.source.where), encoding=self.source.encoding)
-        checked = texts.count("step", self.checked)
-        if self.slips:
-            yield texts("some", slips=texts.count("slip", len(self.slips)), checked=checked)
-        elif self.checked:
-            yield texts("none", checked=checked)
-        else:
-            yield texts("nothing")
-
-    def _remarks(self, texts: AuditWords) -> tuple[Together, ...]:
-        """Return statements that are misleading, but not wrong."""
-        lines = []
-        for remark in self.remarks:
-            line = self.examination.plain.source_line(remark.at.line)
-            stated = self.examination.plain.stretch(remark.at)
-            lines.append(texts("remark", line=line, text=stated, says=texts.claim(remark.kind)))
-        return _under(texts("remarks"), lines, texts)
-
-    def _restored(self, texts: AuditWords) -> tuple[Together, ...]:
-        """Return the calculations whose operators were put back."""
-        lines = []
-        for calculation in self.restored:
-            key, part = "read_calculation", ""
-            if calculation.part:
-                key, part = "read_part", calculation.part.text(texts.lang)
-            line = self.examination.plain.source_line(calculation.line)
-            value = units.count(calculation.value)
-            lines.append(texts(key, line=line, text=calculation.text, value=value, part=part))
-        return _under(texts("restored"), lines, texts)
-
-    def _unread(self, texts: AuditWords) -> tuple[Together, ...]:
-        lines = []
-        for item in self.unread[:MOST_LINES]:
-            why, text = texts.why(item.why, shorten(item.about, str)), _shortened(item.text)
-            lines.append(texts("unread_line", line=item.line, text=text, why=why))
-        return _under(texts("unread"), lines, texts, len(self.unread))
-
-    def _about(self, texts: AuditWords) -> Iterator[str]:
-        """Yield the model of the article, and the sizes that it states."""
-        fields = self.examination.sizes.fields
-        if fields:
-            sizes = []
-            for field, value in fields.items():
-                sizes.append(texts("size", field=field, value=units.count(value)))
-            yield texts("sizes", sizes=texts("and").join(sizes))
-        if self.model and self.parameters:
-            key = "about_guessed"
-            if self.model.how == NAMED:
-                key = "about"
-            name = self.model.release or self.model.family
-            names = {"class": self.model.class_name, "name": name}
-            yield texts(key, parameters=units.count(self.parameters), **names)
-
-    def _total(self, texts: AuditWords) -> Iterator[str]:
-        yield from self._about(texts)
-        total = self.total
-        if total is None or total.mended < LEAST_TOTAL:
-            return
-        key = "largest"
-        if total.called:
-            key = "total"
-        yield texts(key, stated=_exactly(total.stated), line=total.line)
-        if total.stated == total.mended:
-            yield texts("total_right")
-        else:
-            shift = _with_sign(total.stated - total.mended)
-            yield texts("total_mended", mended=_exactly(total.mended), shift=shift)
-        if self.counts:
-            key = "counts_nothing"
-            if self.counts.matches:
-                key = "counts"
-            yield texts(key, verdict=verdict(self.counts, texts.lang))
-
-
-def _under(
-    heading: str, lines: Sequence[str], texts: AuditWords, count: int = 0
-) -> tuple[Together, ...]:
-    """Return lines under a heading, and how many more there are; nothing without lines."""
-    if not lines:
-        return ()
-    items = (*lines[:MOST_LINES], *texts.more(count or len(lines)))
-    return (Together((Notes((heading,)), Notes(items, level=1))),)
-
-
-def _pieces(original: str, numbers: Sequence[PlacedNumber], texts: AuditWords) -> Iterator[Piece]:
-    """Yield the pieces of a line: its numbers with their marks, and what is between them."""
-    position = 0
-    for start, end, number in numbers:
-        yield Piece(original[position:start])
-        name = texts.verdict(number.verdict)
-        yield Piece(original[start:end], number.verdict, f"{name}: {texts.reason(number)}")
-        position = end
-    yield Piece(original[position:])
+        return audit_document(self, AuditWords(lang))
 
 
 def _slip_to_dict(slip: Slip) -> dict[str, Any]:
     follows = [{**follow._asdict(), "shift": _json_number(follow.shift)} for follow in slip.follows]
+    correct = slip.correct
+    if slip.kind == "words":
+        correct = AuditWords("en").claim(slip.about)
     return {
         "line": slip.line,
         "text": slip.text,
         "kind": slip.kind,
         "about": slip.about,
         "stated": slip.stated,
-        "correct": slip.correct,
-        "mended": slip.mended,
+        "correct": correct,
+        "mended": slip.mended or correct,
         "shift": _json_number(slip.shift),
         "follows": follows,
     }
-
-
-def _slip_block(slip: Slip, texts: AuditWords) -> Together:
-    """Return a slip: its line, the mistake, and the figures that depend on it."""
-    line = Notes((texts("line", line=slip.line, text=_shortened(slip.text)),))
-    values = {"stated": slip.stated, "correct": slip.correct, "mended": slip.mended}
-    facts = (
-        [texts.claim(slip.about)]
-        if slip.kind == "words"
-        else [texts.kind(slip.kind, about=label(slip.about, texts.lang), **values)]
-    )
-    if slip.shift is not None:
-        facts.append(texts("shift", shift=_with_sign(slip.shift)))
-    if slip.kind == "arithmetic" and slip.mended not in (slip.correct, ""):
-        facts.append(texts("mended", mended=slip.mended))
-    follows = NOTHING
-    if slip.follows:
-        facts.append(texts("follows"))
-        lines = [_follow(follow, texts) for follow in slip.follows[:MOST_LINES]]
-        follows = Notes((*lines, *texts.more(len(slip.follows))), level=2)
-    return Together((line, Notes(tuple(facts), level=1), follows))
-
-
-def _follow(follow: Follow, texts: AuditWords) -> str:
-    share = ""
-    if follow.shift is not None:
-        share = _with_sign(follow.shift)
-    values = {"stated": follow.stated, "share": share, "mended": follow.mended}
-    return texts("follow", line=follow.line, **values)
-
-
-def _shortened(text: str) -> str:
-    return shorten(text, str, _LONGEST)
 
 
 def _json_number(value: Fraction | None) -> int | float | None:
@@ -381,92 +232,3 @@ def _json_number(value: Fraction | None) -> int | float | None:
     if value.denominator == 1:
         return int(value)
     return float(value)
-
-
-def _exactly(value: Fraction) -> str:
-    return units.number(_json_number(value) or 0)
-
-
-def _with_sign(value: Fraction) -> str:
-    sign = "-"
-    if value > 0:
-        sign = "+"
-    return f"{sign}{_exactly(abs(value))}"
-
-
-class AuditWords:
-    """The words of an audit in one language."""
-
-    def __init__(self, lang: str) -> None:
-        self.lang = lang
-        words(lang)  # refuses an unknown language
-        self._texts: dict[str, Any] = data.read_toml(f"words/audit.{lang}.toml")
-
-    def __call__(self, key: str, /, **values: object) -> str:
-        """Return a text with values in its braces."""
-        text: str = self._texts[key]
-        return text.format(**values)
-
-    def kind(self, kind: str, **values: str) -> str:
-        """Describe the mistake."""
-        text: str = self._texts["kinds"][kind]
-        return text.format(**values)
-
-    def reason(self, number: NumberVerdict) -> str:
-        """Say why a number has its verdict."""
-        values = {name: self._value(value) for name, value in number.values.items()}
-        text: str = self._texts["reasons"].get(number.reason) or self._texts["why"][number.reason]
-        return text.format(**values)
-
-    def _value(self, value: object) -> str:
-        """Write a value of a reason in words."""
-        if isinstance(value, PartName):
-            return value.text(self.lang)
-        if isinstance(value, Way):
-            return ReconcileWords(self.lang).way(value)
-        if isinstance(value, KnownClaim):
-            return value.says[self.lang]
-        return shorten(value, str)
-
-    def verdict(self, verdict: str) -> str:
-        """Return the name of a verdict."""
-        text: str = self._texts["one_verdict"][verdict]
-        return text
-
-    def legend(self) -> dict[str, str]:
-        """Return the name of each verdict."""
-        return {verdict: self.verdict(verdict) for verdict in VERDICTS}
-
-    def counts(self, numbers: Sequence[NumberVerdict]) -> str:
-        """Return how many numbers there are, and how many have each verdict."""
-        counts = []
-        for key, number in counts_of(numbers).items():
-            if number:
-                name = self._texts["verdicts"][key]
-                counts.append(self("verdict_count", count=units.count(number), verdict=name))
-        total = self.count("number", len(numbers))
-        return self("numbers", numbers=total, counts=self("and").join(counts))
-
-    def claim(self, kind: str) -> str:
-        """Say what is right in place of a statement in words."""
-        text: str = self._texts["claims"][kind]
-        return text
-
-    def why(self, why: str, about: str) -> str:
-        """Return the reason why something was not read."""
-        text: str = self._texts["why"][why]
-        return text.format(about=about)
-
-    def count(self, noun: str, number: int) -> str:
-        """Return a number of things."""
-        form = "many"
-        if number == 1:
-            form = "one"
-        text: str = self._texts[form][noun]
-        return text.format(count=units.count(number))
-
-    def more(self, number: int) -> tuple[str, ...]:
-        """Return the number of items that a list leaves out, if any, in words."""
-        if number <= MOST_LINES:
-            return ()
-        return (self("more", count=units.count(number - MOST_LINES)),)

@@ -527,6 +527,7 @@ class _Checking:
 
     def _slip(self, kind: str, side: Side, stated: str, correct: str) -> Slip:
         slip = Slip(kind, side.line, self.line(side.line), stated, correct)
+        slip.written = side.text
         self.slips.append(slip)
         return slip
 

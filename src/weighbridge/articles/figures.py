@@ -53,7 +53,8 @@ class Slip:
     """A step that is wrong: its kind, its line, the stated value and the correct one.
 
     ``correct`` is the value of the step as written, ``mended`` its value with all earlier slips
-    corrected as well, and ``shift`` is the error of this step alone. The kinds are ``arithmetic``;
+    corrected as well, and ``shift`` is the error of this step alone. ``written`` is what the line
+    has in place of the correct value, as it is read. The kinds are ``arithmetic``;
     ``letters``; ``formula``, where ``about`` is the component, ``correct`` its formula with biases
     and ``mended`` the one without; and ``missing``, the same for a formula that lacks a part.
     """
@@ -65,6 +66,7 @@ class Slip:
         self.stated = stated
         self.correct = correct
         self.mended, self.about = correct, ""
+        self.written = stated
         self.shift: Fraction | None = None
         self.follows: list[Follow] = []
 

@@ -1,10 +1,11 @@
-"""Finds where the numbers of an article stand in its original lines, with their markup."""
+"""Finds where numbers and passages of an article stand in its original lines, with markup."""
 
 from __future__ import annotations
 
 import re
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
+from unicodedata import normalize
 
 from weighbridge.articles.tokens import with_plain_digits
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST_ALIGNED = 400
 """Numbers of a line that are aligned one by one; the time grows with their square."""
-_NUMERAL = re.compile(r"\d+(?:(?:,|\{,\}|[\u2009\u202f\u00a0]| , )\d{3})*(?:\.\d+)?")
+_NUMERAL = re.compile(r"\d+(?:(?:,|\{,\}|[\u2009\u202f\u00a0]| , )\d{3}(?!\d))*(?:\.\d+)?")
 _DIGITS = re.compile(r"[\d.]+")
 
 
@@ -58,10 +59,62 @@ def _aligned(original: str, verdicts: list[NumberVerdict]) -> Iterator[PlacedNum
     blocks = SequenceMatcher(None, written, wanted, autojunk=False).get_matching_blocks()
     for block in blocks:
         for offset in range(block.size):
-            match = matches[block.a + offset]
-            yield PlacedNumber(match.start(), match.end(), verdicts[block.b + offset])
+            start, end = matches[block.a + offset].span()
+            verdict = verdicts[block.b + offset]
+            yield PlacedNumber(start, end + _unit_length(original[end:], verdict.text), verdict)
+
+
+def _unit_length(rest: str, text: str) -> int:
+    """Return how much of the text after a number is its unit, such as 亿 or M."""
+    unit = text.lstrip(_IN_NUMBERS)
+    after = rest.lstrip(" ")
+    if not unit or not after.startswith(unit):
+        return 0
+    return len(rest) - len(after) + len(unit)
+
+
+_IN_NUMBERS = "0123456789.,  "
 
 
 def _digits(text: str) -> str:
     """Return the digits of a number without grouping, and without its unit."""
     return "".join(_DIGITS.findall(text))
+
+
+# Passages
+
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+
+
+def place_of_passage(original: str, passage: str) -> tuple[int, int] | None:
+    r"""Return the columns of a passage in an original line, which may have markup in it.
+
+    Only letters and digits are compared.
+
+    Example:
+        >>> line = r"so we get **$3 \times H^2$** for it"
+        >>> start, end = place_of_passage(line, "3*H^2")
+        >>> line[start:end]
+        '3 \\times H^2'
+    """
+    letters, columns = _letters(original)
+    wanted, _ = _letters(passage)
+    start = letters.find(wanted)
+    if start < 0 or not wanted:
+        return None
+    return columns[start], columns[start + len(wanted) - 1] + 1
+
+
+def _letters(text: str) -> tuple[str, list[int]]:
+    """Return the letters and digits of a text in their plain form, and the column of each."""
+    letters, columns = [], []
+    for column, sign in enumerate(_COMMAND.sub(_blank, with_plain_digits(text))):
+        for letter in normalize("NFKC", sign).lower():
+            if letter.isalnum():
+                letters.append(letter)
+                columns.append(column)
+    return "".join(letters), columns
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])

@@ -139,22 +139,52 @@ class WideTable(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A piece of somebody's text; if it has a mark, with the reason for it."""
+    """A piece of somebody's text; if it has a mark, with the reason for it.
+
+    ``beside`` is shown next to the piece: what is right instead. A passage consists of ``inner``
+    pieces, which together are its text. A format with few means leaves out a ``minor`` mark, such
+    as that of an operand.
+    """
 
     text: str
     mark: str = ""
     reason: str = ""
+    beside: str = ""
+    inner: tuple[Piece, ...] = ()
+    minor: bool = False
+
+
+class LineNote(NamedTuple):
+    """A sentence about a line of somebody's text, with the mark of what it is about."""
+
+    mark: str
+    text: str
+
+
+class AnnotatedLine(NamedTuple):
+    """A line of somebody's text: its number in the source, its pieces, and notes below it.
+
+    ``reasons`` has the numbers of the line that have the same reason, and that reason.
+    """
+
+    number: int
+    pieces: tuple[Piece, ...]
+    notes: tuple[LineNote, ...] = ()
+    reasons: tuple[tuple[str, str], ...] = ()
 
 
 class Annotated(NamedTuple):
-    """Somebody's text, line by line, with marks, and a name for each kind of mark.
+    """Somebody's text, line by line, with marks; and how often each mark occurs, in words.
 
-    Marks are ``right``, ``slip``, ``follows``, ``known``, ``size``, ``boilerplate`` or ``unread``.
-    A terminal leaves the text out: the report before it names the lines.
+    Marks are ``right``, ``slip``, ``follows``, ``known``, ``size``, ``boilerplate`` or ``unread``,
+    and ``remark`` for a passage. ``reasons`` is the heading of the list of all reasons. A terminal
+    leaves the text out: the report before it names the lines.
     """
 
-    lines: tuple[tuple[Piece, ...], ...]
+    title: str
+    lines: tuple[AnnotatedLine, ...]
     legend: Mapping[str, str]
+    reasons: str
 
 
 # Blocks of an article: prose with marks

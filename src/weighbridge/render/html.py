@@ -7,7 +7,7 @@ from base64 import b64encode
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from weighbridge.render import math, terminal
+from weighbridge.render import annotated, math, terminal
 from weighbridge.render.diagram import description
 from weighbridge.render.diagram_svg import inline_svg, svg_file
 from weighbridge.render.document import (
@@ -36,7 +36,7 @@ from weighbridge.render.table import Table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from weighbridge.render.document import Block, Branch, Piece
+    from weighbridge.render.document import Block, Branch
 
 _PAGE = """<!DOCTYPE html>
 <html lang="{lang}">
@@ -69,27 +69,7 @@ th, td {{ padding: .25rem .8rem .25rem 0; text-align: left;\
   th[style*="right"], td[style*="right"] {{ white-space: nowrap; overflow-wrap: normal;
     padding-right: 0; }}
 }}
-.marked {{ font-size: .95em; overflow-wrap: anywhere; }}
-.marked p {{ margin: 0; padding-left: 3rem; min-height: 1.65em; white-space: pre-wrap; }}
-.marked .line {{ float: left; width: 2.3rem; margin-left: -3rem; text-align: right; opacity: .45;\
- font: .75em/2.2 ui-monospace, monospace; user-select: none; }}
-.legend {{ list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .3rem 1rem;\
- font-size: .85em; }}
-mark {{ color: inherit; background: color-mix(in srgb, var(--mark) 22%, transparent);\
- border-bottom: 2px solid var(--mark); border-radius: .15rem; padding: 0 .1rem; --mark: #888; }}
-mark.right, mark.size {{ --mark: #2a9d4a; }}
-mark.slip {{ --mark: #d32f2f; font-weight: bold; }}
-mark.follows {{ --mark: #e08a00; }}
-mark.known {{ --mark: #2f6fd3; }}
-mark.unread {{ --mark: #8e44ad; border-bottom-style: dashed; }}
-mark.boilerplate {{ background: none; border-bottom-style: dotted; }}
-mark.slip::after, mark.follows::after {{ content: " (" attr(title) ")"; font-weight: normal;\
- font-size: .8em; }}
-@media print {{
-  mark[title]::after {{ content: " (" attr(title) ")"; font-weight: normal; font-size: .75em; }}
-  mark.boilerplate::after {{ content: ""; }}
-}}
-</style>
+{style}</style>
 </head>
 <body>
 {body}
@@ -103,7 +83,10 @@ def as_page(document: Document) -> str:
     """Write a document as a page."""
     body = "\n\n".join(_html_blocks(document.blocks, Prose(_MARKS, document.values)))
     lang = LANGUAGE_TAGS.get(document.lang, document.lang)
-    return _PAGE.format(lang=lang, title=_title(document), body=body)
+    style = ""
+    if any(isinstance(block, Annotated) for block in document.blocks):
+        style = annotated.STYLE
+    return _PAGE.format(lang=lang, title=_title(document), body=body, style=style)
 
 
 def fragment(document: Document, notes: Sequence[str] = ()) -> str:
@@ -118,6 +101,8 @@ def fragment(document: Document, notes: Sequence[str] = ()) -> str:
     for block in (*document.blocks, Notes(tuple(notes))):
         if isinstance(block, Diagram):
             pieces.append(_picture(block, prose, lang))
+        elif isinstance(block, Annotated):
+            pieces.append(annotated.in_notebook(block))
         else:
             pieces += _html_blocks([block], prose)
     opening = f'<div class="weighbridge tex2jax_ignore mathjax_ignore" lang="{lang}">'
@@ -191,7 +176,10 @@ def _notes(block: Notes, _: Prose) -> str:
     """Write one sentence as a paragraph, and several, or indented ones, as a list."""
     if len(block.items) == 1 and not block.level:
         return f"<p>{escape(block.items[0])}</p>"
-    return _note_list(block.items)
+    written = _note_list(block.items)
+    if block.level > 1:
+        return f'<div style="margin-left:2em">{written}</div>'
+    return written
 
 
 def _item_parts(block: Parts, _: Prose) -> str:
@@ -235,32 +223,6 @@ def _picture(block: Diagram, prose: Prose, lang: str) -> str:
 
 def _scrollable(table: str) -> str:
     return f'<div class="table">\n{table}\n</div>'
-
-
-# Somebody's text, with marks
-
-
-def _annotated(block: Annotated, _: Prose) -> str:
-    legend = "".join(
-        f'<li><mark class="{mark}">{escape(name)}</mark></li>'
-        for mark, name in block.legend.items()
-    )
-    rows = []
-    for number, pieces in enumerate(block.lines, start=1):
-        text = "".join(map(_piece, pieces))
-        rows.append(f'<p id="line-{number}"><span class="line">{number}</span>{text}</p>')
-    return f'<ul class="legend">{legend}</ul>\n<div class="marked">\n{_joined(rows)}\n</div>'
-
-
-def _joined(rows: Sequence[str]) -> str:
-    return "\n".join(rows)
-
-
-def _piece(piece: Piece) -> str:
-    if not piece.mark:
-        return escape(piece.text)
-    reason = escape(piece.reason, quote=True)
-    return f'<mark class="{piece.mark}" title="{reason}">{escape(piece.text)}</mark>'
 
 
 # Outlines, with branches that open and close
@@ -311,7 +273,7 @@ _BLOCKS: dict[type, Callable[[Any, Prose], str]] = {
     Table: lambda block, _: html_table(block),
     WideTable: lambda block, _: _scrollable(html_table(block.table)),
     Outline: _outline,
-    Annotated: _annotated,
+    Annotated: lambda block, _: annotated.on_page(block),
     Heading: lambda block, prose: f"<h{block.level}>{prose.write(block.prose)}</h{block.level}>",
     Paragraph: lambda block, prose: f"<p>{prose.write(block.prose)}</p>",
     Bullets: _bullets,

@@ -33,7 +33,7 @@ from weighbridge.render.table import Table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from weighbridge.render.document import Block
+    from weighbridge.render.document import Block, Piece
 
 
 def as_markdown(document: Document) -> str:
@@ -88,7 +88,8 @@ def _cell(text: str) -> str:
 
 
 def _note_bullets(block: Notes, _: Prose) -> str:
-    return "\n".join(f"- {escape(item)}" for item in block.items)
+    indent = "  " * block.level
+    return "\n".join(f"{indent}- {escape(item)}" for item in block.items)
 
 
 def _bullets(block: Bullets, prose: Prose) -> str:
@@ -109,30 +110,58 @@ def _image(block: Diagram, prose: Prose) -> str:
     return f"{image}\n\n{prose.write(block.caption)}"
 
 
-_WITHOUT_NOTE = ("right", "size", "boilerplate")
+# Somebody's text, with marks
+
 _SIGNS = {"right": " ✓", "size": " ✓"}
+"""Marks that have a sign in place of a note, and no others: a text has most of these."""
+_WITH_NOTE = ("slip", "follows", "known", "unread")
 
 
 def _annotated(block: Annotated, _: Prose) -> str:
-    """Write somebody's text, with a tick for each right number and a note for most others."""
-    lines: list[str] = []
-    notes: list[str] = []
-    for pieces in block.lines:
-        text = ""
-        for piece in pieces:
-            written = escape(piece.text)
-            if piece.mark and piece.mark not in _WITHOUT_NOTE:
-                notes.append(f"[^{len(notes) + 1}]: {escape(piece.reason)}")
-                written = f"**{written}**[^{len(notes)}]"
-            text += written + _SIGNS.get(piece.mark, "")
-        lines.append(text.strip())
-    return "\n".join([_paragraphs(lines), "", *notes]).rstrip()
+    """Write somebody's text, with a tick for each right number and a footnote for most others.
+
+    Numbers with the same reason share a footnote.
+    """
+    footnotes: dict[str, int] = {}
+    paragraphs, paragraph = [], list[str]()
+    for line in block.lines:
+        written = _as_text("".join(_piece(piece, footnotes) for piece in line.pieces))
+        for note in line.notes:
+            written += _reference(note.text, footnotes)
+        if written:
+            paragraph.append(written)
+        elif paragraph:
+            paragraphs.append("  \n".join(paragraph))
+            paragraph = []
+    paragraphs.append("  \n".join(paragraph))
+    notes = [f"[^{number}]: {escape(reason)}" for reason, number in footnotes.items()]
+    legend = escape(" · ".join(block.legend.values()))
+    title = f"## {escape(block.title)}"
+    return "\n\n".join(filter(None, [title, legend, *paragraphs, "\n".join(notes)]))
 
 
-def _paragraphs(lines: Iterable[str]) -> str:
-    """Join lines with hard breaks; empty lines separate paragraphs."""
-    text = "  \n".join(lines)
-    return re.sub(r"(?:  \n){2,}", "\n\n", text)
+def _piece(piece: Piece, footnotes: dict[str, int]) -> str:
+    if piece.inner:
+        return "".join(_piece(inner, footnotes) for inner in piece.inner)
+    written = escape(piece.text)
+    if piece.minor:
+        return written
+    if piece.mark in _WITH_NOTE:
+        return f"**{written}**{_reference(piece.reason, footnotes)}"
+    return written + _SIGNS.get(piece.mark, "")
+
+
+def _reference(reason: str, footnotes: dict[str, int]) -> str:
+    number = footnotes.setdefault(reason, len(footnotes) + 1)
+    return f"[^{number}]"
+
+
+def _as_text(line: str) -> str:
+    """Escape what Markdown would read as a list, a rule or a heading at the start of a line."""
+    return _LIST.sub(r"\1\\\2", line.strip())
+
+
+_LIST = re.compile(r"^(\d*)([-+=.)])")
 
 
 def _as_in_terminal(block: Any, _: Prose) -> str:
