@@ -34,6 +34,14 @@ RIGHT = {
     "a lost power of ten": "6×1750亿×3000亿=3.15×1023 次浮点运算。",
     "a lost power of no known size": "12·7682 ≈ 7.1M per layer",
     "fixed blanks": "It is 437,928,960 bytes = 417.6 MiB ≈ 438 MB".replace(" ", "\u00a0"),
+    "rates": "The link has 100 Gbit/s = 12.5 GB/s.",
+    "a range": "lr 1e-4~3e-4, 100~105 epochs, 3e-4 ~ 1e-4",
+    "rounded up and down": r"$\lceil 50257/128\rceil\times128=50304$, $\lfloor 7/2\rfloor=3$",
+    "markup that is left over": "Pooler: 768*768 + 768 = 590,592\n\n"
+    "**Total = 85,054,464 + 590,592 = 85,645,056 (~**86M)",
+    "a lost power that stands twice": "3 * (7682 + 768) + (7682 + 768) = 2,362,368",
+    "a blank before the last digits": "A batch is 32, 768 = 2^15; 49152 + 256 = 49, 408.",
+    "a formula that is not the one": "`2(4H² + H) = 8H² + 2H` is not a feed-forward network.",
     "small units": "it is 437,928,960 bytes = 417.6 mib ≈ 438 mb",
 }
 

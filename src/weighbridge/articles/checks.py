@@ -49,6 +49,7 @@ _CALLED_WRONG = re.compile(
     re.IGNORECASE,
 )
 """Words by which an article quotes a number that is not right."""
+_DENIED = re.compile(rf"{_CALLED_WRONG.pattern}|\bis not\b|不是|并非", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<=[。；！？])|(?<=[.;!?])\s")
 _COUNTED = re.compile(r"\b(\w{1,40})\s?[-+*/]=")
 """A name whose value a program changes."""
@@ -425,7 +426,7 @@ class _Checking:
             raise UnreadableError("table")
         if exact is None:
             raise UnreadableError("unknown", ", ".join(sorted(figure.stated.fields())))
-        if literal(left) and sign not in APPROXIMATE:
+        if literal(left) and (sign not in APPROXIMATE or not _is_near(exact, number.value)):
             raise UnreadableError("two_numbers")
         _refuse_cut_off(left)
         _refuse_doubt(left, right)
@@ -636,7 +637,8 @@ class _Checking:
         wrong = components.miscounted(value, component)
         self.checked += wrong is not None or components.is_right(value, component)
         is_known = any(slip.line == side.line and slip.kind == "formula" for slip in self.slips)
-        if wrong and not is_known:
+        is_denied = _DENIED.search(self.line(side.line))
+        if wrong and not is_known and not is_denied:
             with_biases, without_biases = wrong
             slip = self._slip("formula", side, formula_text(value), formula_text(with_biases))
             slip.mended, slip.about = formula_text(without_biases), component
@@ -707,7 +709,7 @@ def _refuse_doubt(left: Side, right: Side) -> None:
         UnreadableError: a number is in doubt, or words and numbers stand before the right one.
     """
     for side in (left, right):
-        if any(token.doubt for token in side.part[side.first : side.last]):
+        if any(token.doubt and token.number for token in side.part[side.first : side.last]):
             raise UnreadableError("grouping")
     numbers = [*numbers_in(left.tree or ()), *numbers_in(right.tree or ())]
     dotted = [number for number in numbers if _DOTTED.fullmatch(number.text)]
@@ -721,10 +723,12 @@ def _refuse_joined_digits(exact: Fraction, number: Number) -> None:
     """Refuse to call a result wrong if the number of a list or a note may stand at its end.
 
     Raises:
-        UnreadableError: the result without its last digits is right.
+        UnreadableError: the result without its last digits, or with others before it, is right.
     """
     digits, expected = re.sub(r"\D", "", number.text), str(abs(exact))
     joined = len(digits) - len(expected)
+    if joined < 0 and expected.endswith(digits):  # 32, 768
+        raise UnreadableError("grouping")
     if 0 < joined <= _MOST_JOINED and expected.isdigit() and digits.startswith(expected):
         raise UnreadableError("joined_digits")
 

@@ -221,7 +221,7 @@ def _goes_on_over(separator: Token, token: Token, kinds: set[str], before: Token
         return separator.text in _JOINED_BY_RELATION and (
             separator.text in _COLONS or not only_words
         )
-    if token.kind == "op" and (separator.text == "\f" or token.text in "*/^"):
+    if token.kind == "op" and (separator.text == "\f" or (token.text in "*/" and not token.doubt)):
         return separator.text in ("\n", "\f")
     adds = token.kind == "op" and token.text in "+-"
     return adds and separator.text == "\n" and "relation" not in kinds

@@ -170,23 +170,24 @@ def _with_powers(
 
 
 def _with_one_power(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Yield tokens with a power put back: 10^23 for 1023 after a sign, and for one other number.
+    """Yield tokens with a power put back: 10^23 for 1023, and another number wherever it stands.
 
     Here the sizes of the article do not say which number it is.
     """
-    for position, token in enumerate(tokens):
-        if token.kind != "number":
+    texts = dict.fromkeys(token.text for token in tokens if token.kind == "number")
+    for text in texts:
+        ten = _TEN_RAISED.fullmatch(text)
+        base, exponent = ("10", ten[1]) if ten else (text[:-1], text[-1:])
+        may_be_raised = base.isdigit() and exponent in _POWERS and int(base) >= _LEAST_UNSTATED
+        if not ten and not may_be_raised:
             continue
-        follows_sign = position > 0 and tokens[position - 1].text == "*"
-        ten = _TEN_RAISED.fullmatch(token.text)
-        base, exponent = token.text[:-1], token.text[-1:]
-        if ten and follows_sign:
-            power = _raised_tokens(_number("10", token), ten[1], token)
-        elif exponent in _POWERS and base.isdigit() and int(base) >= _LEAST_UNSTATED:
-            power = _raised_tokens(_number(base, token), exponent, token)
-        else:
-            continue
-        yield [*tokens[:position], *power, *tokens[position + 1 :]]
+        changed: list[Token] = []
+        for token in tokens:
+            if token.kind == "number" and token.text == text:
+                changed += _raised_tokens(_number(base, token), exponent, token)
+            else:
+                changed.append(token)
+        yield changed
 
 
 def _is_factor(token: Token, figures: Figures) -> bool:

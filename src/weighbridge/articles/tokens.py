@@ -25,6 +25,7 @@ class Token(NamedTuple):
     ``tight`` is true if there is no space before it. ``number`` is the value of a number, and
     ``why`` the reason why a number cannot be read. ``start`` and ``end`` are its columns. A token
     is in ``doubt`` if what stands beside it may belong to it: the 2 of 2AB, the 13 of 13, 476.
+    So is an asterisk, which may be markup.
 
     Kinds are ``number``, ``name``, ``word``, ``op``, ``relation``, ``open``, ``close``,
     ``separator`` and ``other``. The ``text`` of a sign is its meaning: ``*`` for every
@@ -55,6 +56,7 @@ _SPACED = re.compile(r"(?<== )\d{1,3}(?: , \d{3})+(?!\d)")
 """A number with spaces around its commas, as on some pages: = 23 , 835 , 648."""
 _FIXED_BLANK = re.compile(r"(?<!\d)\u00a0|\u00a0(?!\d{3}(?!\d))")
 """A blank that does not break a line, and does not stand between the digits of one number."""
+_PER_SECOND = re.compile(r"(?<=[A-Za-z]{2})/[sS](?:ec)?(?![A-Za-z0-9_])")
 _TIMES_X = re.compile(r"(?<=[\d)])(\s?)[xX](?=\s?[\d(])")
 _BYTES = "[KMGTkmgt]i?B|[KMGT]b|[kmgt]i?b"
 _OPERATIONS = "[KMGTP](?:FLOPs?|FLOPS|MACs?)"
@@ -68,7 +70,7 @@ _TOKEN = re.compile(
     rf"(?P<unit>[ ]?(?:{_CHINESE_UNIT}|(?:{_UNIT})(?![A-Za-z0-9])))?"
     rf"|(?P<wide>[{terms.WIDE}]+)"
     r"|(?P<word>[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*(?:[-'’][A-Za-z]+)*)"
-    r"|(?P<separator>(?<=\s)--(?=[A-Za-z])|!=|<=|>=|=>|->|\+="
+    r"|(?P<separator>(?<=\s)--(?=[A-Za-z])|(?<=[\dkKMB%万亿])[~∼](?=\d)|!=|<=|>=|=>|->|\+="
     r"|[→⇒⟶<>≤≥≠≪≫∈,;:.!?，。；：、！？|…—–\n\f])"
     r"|(?P<relation>:=|==?|[≈≃≅≒~∼≡])"
     r"|(?P<op>\*\*|[-+*/^×·⋅∙∗✕⨯÷−∕])"
@@ -110,7 +112,7 @@ def plain_signs(text: str) -> str:
     """
     text = _STOP_AS_POINT.sub(".", text.replace("i.e.", " namely "))
     text = _FULL_COMMA.sub(",", text).translate(_FULL)
-    text = _FIXED_BLANK.sub(" ", text)
+    text = _PER_SECOND.sub(lambda match: " " * len(match[0]), _FIXED_BLANK.sub(" ", text))
     text = _SPACED.sub(lambda match: match[0].replace(" ", ""), text)
     text = _SUPERSCRIPTS.sub(lambda match: f"^({match[0].translate(_SUPERSCRIPT)})", text)
     return _SUBSCRIPTS.sub(lambda match: match[0].translate(_SUBSCRIPT), text)
@@ -252,7 +254,7 @@ def _tokens_of(kind: str, match: re.Match[str], line: int, *, tight: bool) -> It
         is_symbol = _SYMBOL.fullmatch(text) and (text not in _NO_SYMBOLS or tight)
         yield Token("name" if is_symbol else "word", text, line, tight)
     elif kind == "op":
-        yield Token("op", _OPS.get(text, text), line, tight)
+        yield Token("op", _OPS.get(text, text), line, tight, doubt=text.startswith("*"))
     elif kind == "relation":
         yield Token("relation", _RELATIONS.get(text, "≈"), line, tight)
     elif kind == "strange":
