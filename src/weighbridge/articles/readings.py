@@ -176,18 +176,31 @@ def _with_one_power(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """
     texts = dict.fromkeys(token.text for token in tokens if token.kind == "number")
     for text in texts:
-        ten = _TEN_RAISED.fullmatch(text)
-        base, exponent = ("10", ten[1]) if ten else (text[:-1], text[-1:])
-        may_be_raised = base.isdigit() and exponent in _POWERS and int(base) >= _LEAST_UNSTATED
-        if not ten and not may_be_raised:
-            continue
-        changed: list[Token] = []
-        for token in tokens:
-            if token.kind == "number" and token.text == text:
-                changed += _raised_tokens(_number(base, token), exponent, token)
-            else:
-                changed.append(token)
-        yield changed
+        base, exponent = _as_power(text)
+        if exponent:
+            yield _raised_everywhere(tokens, text, base, exponent)
+
+
+def _as_power(text: str) -> tuple[str, str]:
+    """Return the base and the exponent of a number that may be a power; "" if it is none."""
+    ten = _TEN_RAISED.fullmatch(text)
+    if ten:
+        return "10", ten[1]
+    base, exponent = text[:-1], text[-1:]
+    if base.isdigit() and exponent in _POWERS and int(base) >= _LEAST_UNSTATED:
+        return base, exponent
+    return text, ""
+
+
+def _raised_everywhere(tokens: Sequence[Token], text: str, base: str, exponent: str) -> list[Token]:
+    """Return tokens with a power in place of each number that is written like this."""
+    raised: list[Token] = []
+    for token in tokens:
+        if token.kind == "number" and token.text == text:
+            raised += _raised_tokens(_number(base, token), exponent, token)
+        else:
+            raised.append(token)
+    return raised
 
 
 def _is_factor(token: Token, figures: Figures) -> bool:
