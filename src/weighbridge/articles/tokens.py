@@ -57,14 +57,18 @@ _SPACED = re.compile(r"(?<== )\d{1,3}(?: , \d{3})+(?!\d)")
 _FIXED_BLANK = re.compile(r"(?<!\d)\u00a0|\u00a0(?!\d{3}(?!\d))")
 """A blank that does not break a line, and does not stand between the digits of one number."""
 _PER_SECOND = re.compile(r"(?<=[A-Za-z]{2})/[sS](?:ec)?(?![A-Za-z0-9_])")
-_TIMES_X = re.compile(r"(?<=[\d)])(\s?)[xX](?=\s?[\d(])")
+_EXPERT = r"\d{1,3}(?:\.\d+)?[BbMm](?![A-Za-z0-9])(?!\s*[=≈*/+×])"
+_MIXTURE = rf"(?<![\d*/+^])\d{{1,3}}[xX×]{_EXPERT}"
+"""The name of a mixture of experts, which is not a product: Mixtral 8x7B."""
+_TIMES_X = re.compile(rf"(?<=[\d)])(\s?)[xX](?!{_EXPERT})(?=\s?[\d(])")
 _BYTES = "[KMGTkmgt]i?B|[KMGT]b|[kmgt]i?b"
 _OPERATIONS = "[KMGTP](?:FLOPs?|FLOPS|MACs?)"
 """Units of operations, which are not parameters."""
 _CHINESE_UNIT = "百万|千万|十亿|万亿|亿|億|万|萬|千"
 _UNIT = f"thousand|million|billion|mn|bn|{_BYTES}|{_OPERATIONS}|[kKmMbB]|%"
 _TOKEN = re.compile(
-    rf"(?P<number>"
+    rf"(?P<mixture>{_MIXTURE})"
+    rf"|(?P<number>"
     rf"(?:\d{{1,3}}(?:[,\u2009\u202f\u00a0]\d{{3}})+(?!\d)|\d+(?:_\d{{3}})+(?!\d)|\d+|(?<![\d.])(?=\.\d))(?:\.\d+)?"
     rf"(?:[eE][+-]?\d{{1,3}}(?![A-Za-z0-9]))?)"
     rf"(?P<unit>[ ]?(?:{_CHINESE_UNIT}|(?:{_UNIT})(?![A-Za-z0-9])))?"
@@ -250,6 +254,8 @@ def _tokens_of(kind: str, match: re.Match[str], line: int, *, tight: bool) -> It
     elif kind == "word" and _PRODUCT.fullmatch(text):
         yield Token("name", text[0], line, tight)
         yield from (Token("name", letter, line, tight=True) for letter in text[1:])
+    elif kind == "mixture":
+        yield Token("word", text, line, tight)
     elif kind == "word":
         is_symbol = _SYMBOL.fullmatch(text) and (text not in _NO_SYMBOLS or tight)
         yield Token("name" if is_symbol else "word", text, line, tight)
