@@ -24,7 +24,14 @@ from weighbridge.articles.figures import (
     literal,
     numbers_in,
 )
-from weighbridge.articles.grammar import APPROXIMATE, WEAK, Side, Statement, Unread
+from weighbridge.articles.grammar import (
+    APPROXIMATE,
+    WEAK,
+    Side,
+    Statement,
+    Unread,
+    is_byte_unit,
+)
 from weighbridge.articles.lines import FOLLOWS, KNOWN, RIGHT, SLIP, UNREAD, NumberVerdict
 from weighbridge.articles.readings import MOST_READINGS, readings
 
@@ -86,6 +93,7 @@ class KnownSizes(NamedTuple):
     words may stand for, as far as the article does not say: every model's hidden size for H.
     ``fields`` are the sizes of its own model, ``foreign`` the numbers that are another's, and
     ``settled`` those of which something else, such as a table, says whether they are right.
+    ``totals`` are the counts of the model's classes.
     """
 
     given: Mapping[str, Fraction]
@@ -93,6 +101,7 @@ class KnownSizes(NamedTuple):
     fields: Mapping[str, int]
     foreign: frozenset[Stretch]
     settled: frozenset[Stretch]
+    totals: frozenset[int] = frozenset()
 
     def numbers(self) -> frozenset[Fraction]:
         """Return all sizes."""
@@ -426,7 +435,12 @@ class _Checking:
             raise UnreadableError("table")
         if exact is None:
             raise UnreadableError("unknown", ", ".join(sorted(figure.stated.fields())))
-        if literal(left) and (sign not in APPROXIMATE or not _is_near(exact, number.value)):
+        for name in names_in(left.tree or ()):
+            if self.figures.is_doubtful(name):
+                raise UnreadableError("unclear")
+        is_converted = bool(number.byte_scales) and _counts_bytes(left)
+        may_round = sign in APPROXIMATE and _is_near(exact, number.value)
+        if literal(left) and not (is_converted or may_round):
             raise UnreadableError("two_numbers")
         _refuse_cut_off(left)
         _refuse_doubt(left, right)
@@ -608,7 +622,12 @@ class _Checking:
         off = number.value - (nearest.number or NONE)
         large_sizes = [size for size in self._sizes if size >= _LEAST_PART]
         is_part = any(off % size == 0 for size in large_sizes)
-        if not large_sizes or is_part or not _is_near(number.value, nearest.number or NONE):
+        if (
+            number.rounded
+            or not large_sizes
+            or is_part
+            or not _is_near(number.value, nearest.number or NONE)
+        ):
             raise UnreadableError("sum_of_what")
         return self._settled(nearest, side, number, label, fits=False)
 
@@ -680,7 +699,7 @@ def _may_be_written(
     if exact is None:
         return False
     if number.byte_scales:
-        return _may_be_bytes(exact, number)
+        return may_be_bytes(exact, number)
     if number.fits(exact, rounded=is_rounded, slack=slack):
         return True
     if mended is not None and (is_rounded or number.rounded):
@@ -747,7 +766,12 @@ def _refuse_cut_off(left: Side) -> None:
         raise UnreadableError("unclear")  # layers 1-2
 
 
-def _may_be_bytes(exact: Fraction, number: Number) -> bool:
+def _counts_bytes(side: Side) -> bool:
+    """Return whether a side is a number of bytes: 1,340,567,552 bytes."""
+    return literal(side) is not None and is_byte_unit(side.part[side.last :])
+
+
+def may_be_bytes(exact: Fraction, number: Number) -> bool:
     """Return whether a number of bytes may be written for a number of bytes, or of parameters.
 
     MB is often written for MiB. Parameters have 4, 2, 1 or 8 bytes each.
@@ -764,7 +788,10 @@ def _is_near(value: Fraction, other: Fraction) -> bool:
 
 
 def _total(checking: _Checking) -> Total | None:
-    """Return the figure that the article calls its total, or else its largest."""
+    """Return the figure that the article calls its total, or else its largest.
+
+    Of several, a count of the article's own model comes first.
+    """
     results = [result for result in checking.results if number_of(result.figure.mended) is not None]
     words, parts = (terms.facts()["totals"][kind] for kind in ("words", "parts"))
     called = [
@@ -774,8 +801,10 @@ def _total(checking: _Checking) -> Total | None:
     ]
     if not results:
         return None
+    likely = called or results
+    owned = [result for result in likely if result.number.value in checking.known.totals]
     figure, number, _ = max(
-        called or results, key=lambda result: (not result.number.rounded, result.number.value)
+        owned or likely, key=lambda result: (not result.number.rounded, result.number.value)
     )
     return Total(
         figure.line,

@@ -13,7 +13,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.articles import terms
-from weighbridge.articles.checks import Findings, KnownSizes, Total, check_statements
+from weighbridge.articles.checks import (
+    LONGEST_SHOWN,
+    Findings,
+    KnownSizes,
+    Total,
+    check_statements,
+)
 from weighbridge.articles.claims import SLIP_IN_WORDS, WordSlip, find_claims
 from weighbridge.articles.figures import Slip
 from weighbridge.articles.furniture import end_of_article, furniture
@@ -80,7 +86,9 @@ def examine(article: Source) -> Examination:
     items = chain(statements(_tokens(prose)), _too_long(plain))
     restored = restorations(lines, sizes.fields, parts)
     settled = [*printouts.taken, *tables.taken, *(verdict.at for verdict in restored.verdicts)]
+    totals = frozenset(ledger.parameters for ledger in ledgers)
     known = _known(sizes, listed_letters(line.text for line in lines), settled)
+    known = known._replace(totals=totals)
     findings = check_statements(items, plain.originals, known)
     words = find_claims(lines, _roles_of_tensors(ledgers), model.family if model else "")
     slips = [*findings.slips, *printouts.slips, *tables.slips, *_slips_in_words(words, plain)]
@@ -89,7 +97,7 @@ def examine(article: Source) -> Examination:
         total=_largest_total(findings.total, restored.calculations, plain, sizes)
     )
     models = [model.model] if model else []
-    recognise = Recognition(sizes.fields, models, parts, findings.results)
+    recognise = Recognition(sizes.fields, models, parts, findings.results, ledgers)
     given = chain(
         printouts.verdicts,
         tables.verdicts,
@@ -100,6 +108,7 @@ def examine(article: Source) -> Examination:
         furniture(plain.lines),
     )
     numbers = verdicts_of(plain.lines, given, recognise, end)
+    findings = findings._replace(total=_recognised_total(findings.total, numbers, plain, known))
     in_tables = sum(
         verdict.verdict == RIGHT for verdict in chain(printouts.verdicts, tables.verdicts)
     )
@@ -180,6 +189,43 @@ def _largest_total(
         return total
     value, text = Fraction(largest.value), plain.original(largest.line).strip()
     return Total(largest.line, text, value, value, sizes.fields, called=True)
+
+
+def _recognised_total(
+    total: Total | None,
+    numbers: Iterable[NumberVerdict],
+    plain: PlainArticle,
+    known: KnownSizes,
+) -> Total | None:
+    """Return the article's total: the last count of the whole model, if nothing is called a total.
+
+    It may stand in a table, in the output of code or alone in a sentence. Without one, it is the
+    largest sum of a table, if that is larger.
+    """
+    if total and (total.called or total.stated in known.totals):
+        return total
+    whole = None
+    for verdict in numbers:
+        if verdict.verdict not in (RIGHT, KNOWN):
+            continue
+        value = _value_of(verdict.text)
+        is_whole = value in known.totals
+        largest = total.stated if total else 0
+        if is_whole or (verdict.reason == "table_sum" and value > largest):
+            line = verdict.at.line
+            text = plain.original(line).strip()[:LONGEST_SHOWN]
+            total = Total(line, text, value, value, known.fields, called=True)
+        if is_whole:
+            whole = total
+    return whole or total
+
+
+def _value_of(text: str) -> Fraction:
+    """Return the value of a number as it is written; 0 if it has none."""
+    for token in tokens(text, 0):
+        if token.number:
+            return token.number.value
+    return Fraction(0)
 
 
 # Sizes

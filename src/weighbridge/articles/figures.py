@@ -125,6 +125,7 @@ class Figures:
         """Figures that depend on a slip, by their stated numbers."""
         self._assumed = assumed
         self._supposed: Mapping[str, Figure] = {}
+        self._values_of_phrases: dict[str, set[Fraction | None]] = {}
         self._later: dict[str, Tree] = {}
         self._numbers: dict[str, list[Fraction]] = {}
         for name, value in given.items():
@@ -190,6 +191,15 @@ class Figures:
         loses = before is not None and before.number is not None and figure.number is None
         if not loses and name not in figure.stated.fields():
             self.named[name] = figure
+            if name.startswith(PHRASE):
+                self._values_of_phrases.setdefault(name, set()).add(figure.number)
+
+    def is_doubtful(self, name: str) -> bool:
+        """Return whether words may stand for another number than the one that they have here.
+
+        Only words that the article has used for one number, and in full, are beyond doubt.
+        """
+        return name.startswith(PHRASE) and len(self._values_of_phrases.get(name, ())) != 1
 
     def value(self, tree: Tree, pick: Pick) -> Polynomial:
         """Return the value of a tree, with the value of each figure in it as ``pick`` returns it.

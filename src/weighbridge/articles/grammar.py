@@ -313,6 +313,8 @@ def _statements_of(segment: list[Token], label: str) -> Iterator[Statement | Unr
         chain.add(part.relation, side)
         if not rest or (next_relation in APPROXIMATE and _only_words(rest)):
             continue  # the chain continues: 84,971,520 parameters, about 85M
+        if next_relation and is_byte_unit(rest):
+            continue  # 433,241,088 bytes = 413.2 MiB
         yield from _statements_after(chain, rest, next_relation)
     yield from chain.end()
 
@@ -458,9 +460,11 @@ def _beginning(part: list[Token]) -> tuple[Side | Unread | None, list[Token]]:
 
 
 def _first_side(part: list[Token]) -> tuple[Side, list[Token]]:
-    if not part or part[0].kind == "word":
+    if not part:
         raise UnreadableError("not_read")
     tree, end = longest_expression(part, 0)
+    if part[0].kind == "word" and (tree[0] in LEAVES or end < len(part)):
+        raise UnreadableError("not_read")
     after = end
     while after < len(part) and part[after].kind == "close":
         after += 1
@@ -530,6 +534,11 @@ def _unread(part: Sequence[Token], line: int, error: UnreadableError) -> Unread:
 
 
 # Tokens as text
+
+
+def is_byte_unit(tokens: Sequence[Token]) -> bool:
+    """Return whether tokens are only the word for bytes."""
+    return [token.text.lower() for token in tokens] in (["bytes"], ["byte"], ["字节"])
 
 
 def _only_words(tokens: Iterable[Token]) -> bool:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from weighbridge import units
+from weighbridge.articles.checks import may_be_bytes
 from weighbridge.articles.verdicts import Known
+from weighbridge.counting.parts import PartName
 from weighbridge.counting.published import known_claims
 from weighbridge.counting.reconciliation import read_number, reconcile_simply
 from weighbridge.errors import WeighbridgeError
@@ -19,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from weighbridge.articles.exact import Number
-    from weighbridge.counting.parts import PartIndex, PartName
+    from weighbridge.counting.parts import PartIndex
     from weighbridge.counting.reconciliation import PublishedNumber
+    from weighbridge.ledger.ledger import Ledger
     from weighbridge.models.find import Model
 
 LEAST_PART = 1000
@@ -39,11 +43,13 @@ class Recognition:
         models: Sequence[Model],
         parts: Sequence[PartIndex],
         results: Mapping[Fraction, int],
+        ledgers: Sequence[Ledger] = (),
     ) -> None:
         """Take the sizes, the models with the parts of each, and the line of each result.
 
-        The article's own model comes first.
+        The article's own model comes first; ``ledgers`` are those of its classes.
         """
+        self._ledgers = ledgers
         self._field_of: dict[Fraction, str] = {}
         for field, value in fields.items():
             self._field_of.setdefault(Fraction(value), field)
@@ -61,6 +67,8 @@ class Recognition:
     def __call__(self, number: Number) -> Known | None:
         """Return how a number is known; None if it is not."""
         if number.byte_scales:
+            return self._bytes(number)
+        if number.text.endswith("%"):
             return None
         field = self._field_of.get(number.value)
         if field:
@@ -84,6 +92,16 @@ class Recognition:
             names = parts.named(int(value))
             if names:
                 return names[0]
+        for ledger in self._ledgers:
+            if ledger.has_experts and ledger.active == value:
+                return PartName("model", int(value), 0, only="active")
+        return None
+
+    def _bytes(self, number: Number) -> Known | None:
+        """Return the whole model whose parameters take so many bytes."""
+        for ledger in self._ledgers:
+            if may_be_bytes(Fraction(ledger.parameters), number):
+                return Known("table_bytes", {"part": units.count(ledger.parameters)})
         return None
 
     def _total(self, number: Number) -> Known | None:
