@@ -29,7 +29,8 @@ _LETTER = (
 _FACTOR = re.compile(r"[A-Za-z]|\s[A-Za-z](?![A-Za-z])|\([\dA-Za-z]")  # the 2 of "2H" and of "2 H"
 _LONGEST_FACTOR = 8  # characters before a letter in which another factor may stand
 _NO_LETTERS = ("s", "a", "I")  # "layer(s)", "the size a model has"
-_ASSIGNED = re.compile(_LETTER + r"\s*(?:=|＝|:=)\s*(?=\d)")
+_MULTIPLE = r"(?:\d\s?[*×·]?\s?(?:[Hhd]|d_model)\s*(?:=|＝)\s*)?"  # F = 4H = 3072
+_ASSIGNED = re.compile(_LETTER + rf"\s*(?:=|＝|:=)\s*{_MULTIPLE}(?=\d)")
 _IN_WORDS = re.compile(_LETTER + r"\s*(?:是|为|取|is)\s*(?=\d)")
 _GLUED = re.compile(_LETTER + r"(?=\d)")
 _FACTOR_BEFORE = re.compile(
@@ -46,10 +47,12 @@ def defined_letters(texts: Iterable[str]) -> dict[str, str]:
     """
     meanings: dict[str, set[str]] = {}
     in_rows: dict[str, set[str]] = {}
+    weak: set[str] = set()
     for text in texts:
         for word in size_words(lowered(text)):
             for letter in (*_letter_before(text, word), *_letter_after(text, word)):
                 meanings.setdefault(letter, set()).add(word.field)
+                weak.update([letter] * (word.kind == "weak"))
             row = _ROW.fullmatch(text, 0, word.start)
             if row and _may_mean(row["letter"], word.field):
                 in_rows.setdefault(row["letter"], set()).add(word.field)
@@ -57,6 +60,17 @@ def defined_letters(texts: Iterable[str]) -> dict[str, str]:
     for letter, fields in (in_rows | meanings).items():
         if len(fields) == 1:
             (letters[letter],) = fields
+    return _with_embedding_size(letters, weak)
+
+
+def _with_embedding_size(letters: dict[str, str], weak: set[str]) -> dict[str, str]:
+    """Return letters in which the E of "embedding size E" is not the hidden size, if that is H.
+
+    ``weak`` are the letters whose words may mean either.
+    """
+    hidden = {letter for letter, field in letters.items() if field == "hidden_size"}
+    if hidden - weak:
+        letters.update(dict.fromkeys(hidden & weak, "embedding_size"))
     return letters
 
 

@@ -67,10 +67,16 @@ class ModelName(NamedTuple):
         """
         if not (self.is_bare or other.is_bare) and self.words[0] != other.words[0]:
             return False
-        ours, theirs = set(self.words), set(other.words)
+        ours, theirs = _sized(self.words), _sized(other.words)
         if self.is_bare != other.is_bare:
             return (self.is_bare and ours <= theirs) or (other.is_bare and theirs <= ours)
         return ours <= theirs or theirs <= ours
+
+
+def _sized(words: tuple[str, ...]) -> set[str]:
+    """Return the words of a name, with the size in place of its letter: ViT-B is ViT-Base."""
+    letters: Mapping[str, str] = terms.facts()["names"]["letters"]
+    return {*words[:1], *(letters.get(word, word) for word in words[1:2]), *words[2:]}
 
 
 def words_of(name: str) -> tuple[str, ...]:

@@ -89,7 +89,8 @@ def tensors_of(kind: str) -> dict[str, list[str]]:
 
 
 def _is_layer(kind: str, ends: tuple[str, ...]) -> bool:
-    return kind.endswith(ends) and kind not in ends and kind != "InputLayer"
+    is_other = kind.endswith(("InputLayer", "MainLayer"))
+    return kind.endswith(ends) and kind not in ends and not is_other
 
 
 def layers_among(modules: Sequence[PrintedModule]) -> dict[str, int]:

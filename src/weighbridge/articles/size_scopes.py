@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from weighbridge.articles.model_names import ModelName
 
 _LONGEST_HEADING = 40  # characters
+_WINDOW = 64  # characters between a name and the words that say what it is there for
+_MOST_COMPARED = 4  # names before a number; only the last ones are looked at
 
 
 def with_models(
@@ -62,11 +64,20 @@ def _model_of(
         if _FOR.fullmatch(text, number.end, name.start):
             return name
     first_of_sentence = bisect_left(starts, sentence)
-    if first_of_sentence < following:
-        return names[following - 1]
+    before = names[first_of_sentence:following]
+    if len(before) > 1 and _has_word_in(text, before[-1].end, number.start, "shared"):
+        return None
+    for name in before[:-_MOST_COMPARED:-1]:
+        if not _has_word_in(text, max(sentence, name.start - _WINDOW), name.start, "compared"):
+            return name
     if first_of_sentence and _pronouns().match(lowered(text), sentence):
         return names[first_of_sentence - 1]
     return None
+
+
+def _has_word_in(text: str, start: int, end: int, name: str) -> bool:
+    """Return whether one of the words that state sizes in this way stands between two columns."""
+    return has_word(lowered(text[start : min(end, start + _WINDOW)]), name)
 
 
 def _headings(

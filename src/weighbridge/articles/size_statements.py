@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _LONGEST_COUNT = 6  # characters: the last digits of a number and what parts it from its noun
+_LONGEST_FACTOR = 12  # characters of a number and its sign before a noun
 _LONGEST_LINK = 48  # characters between a name and its number
 _MOST_FILLERS = 6  # words and spaces between a number and its noun
 _LEAST_LOOSE = 128  # "64维" is a head's more often than a model's
@@ -80,6 +81,8 @@ def _linked_number(
     if link is None or word.kind == "loose":
         return None
     if word.kind == "counted" and not _SIGN.search(link[0]):
+        return None
+    if _FACTOR_BEFORE.search(lower, max(0, word.start - _LONGEST_FACTOR), word.start):
         return None
     has_number = _NUMBER_BEFORE.search(lower, max(0, word.start - _LONGEST_COUNT), word.start)
     if has_number and not _VERB.search(link[0]):  # 64 in "768 hidden units (64 for each head)"
@@ -199,6 +202,7 @@ def _noun_after(lower: str, number: WholeNumber, starts: Mapping[int, SizeWord])
 
 
 _VERB = re.compile(r"[:：=＝]|(?<![a-z])is(?![a-z])|为|是")
+_FACTOR_BEFORE = re.compile(r"[×*·]\s*\d+\s*$")  # 256 in "32 buckets × 8 heads = 256"
 _NUMBER_BEFORE = re.compile(r"\d\s?[个-]?\s?$")
 _SIGN = re.compile(r"[:：=＝(（]|(?<![a-z])is(?![a-z])|为|是")
 _EACH = re.compile(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 LONGEST_LINE = 20_000  # characters; a longer line is not prose, and takes long to read
 _BOLD = re.compile(r"(?<![\w)])\*\*(?=\S)([^*]{1,200})(?<=\S)\*\*(?![\w(])")
+_NUMBER_OF = re.compile(r"\|([A-Za-z])\|(?=\s*=)")  # |V| = 30522
 _MARKS = str.maketrans("`$", "  ")  # of code and of formulas; every character keeps its column
 _LEAST_SURE = 2  # the weight of a size that is not only in weak words
 _LETTER_WEIGHT = 3  # less than a name's: a letter has several meanings
@@ -102,6 +103,7 @@ def _without_marks(lines: Iterable[ArticleLine]) -> list[ArticleLine]:
     for line in lines:
         if len(line.text) <= LONGEST_LINE:
             text = _BOLD.sub(r"  \1  ", line.text).translate(_MARKS)
+            text = _NUMBER_OF.sub(r" \1 ", text)
             readable.append(line._replace(text=text))
     return readable
 
