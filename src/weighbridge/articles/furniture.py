@@ -79,7 +79,7 @@ def end_of_article(lines: Sequence[ArticleLine]) -> int:
     topical = [position for position in topical if position < end]
     middle = topical[len(topical) // 2] if topical else end
     end = _first_fitting(patterns.soft, texts[:end], max(middle, _last(texts[:end], _is_evidence)))
-    end = _last(texts[:end], lambda text: _is_equality(text) or _topics(text) > 0)
+    end = _last(texts[:end], _is_of_article)
     return lines[end - 1].number if end else 0
 
 
@@ -97,6 +97,15 @@ def _last(texts: Sequence[str], is_wanted: Callable[[str], bool]) -> int:
         if is_wanted(texts[position - 1]):
             return position
     return 0
+
+
+_COUNT = re.compile(r"\d{1,3}(?:,\d{3}){2,}|\d\s?[MG]i?B(?![A-Za-z])")
+"""A number of parameters or of bytes, which a site has no use for."""
+
+
+def _is_of_article(text: str) -> bool:
+    """Whether a line has an equality, a count, or words for parts of models."""
+    return _is_equality(text) or bool(_COUNT.search(text)) or _topics(text) > 0
 
 
 def _is_calculation(text: str) -> bool:

@@ -311,12 +311,20 @@ def _statements_of(segment: list[Token], label: str) -> Iterator[Statement | Unr
                 yield side
             continue
         chain.add(part.relation, side)
-        if not rest or (next_relation in APPROXIMATE and _only_words(rest)):
-            continue  # the chain continues: 84,971,520 parameters, about 85M
-        if next_relation and is_byte_unit(rest):
-            continue  # 433,241,088 bytes = 413.2 MiB
+        if _goes_on_after(rest, next_relation):
+            continue
         yield from _statements_after(chain, rest, next_relation)
     yield from chain.end()
+
+
+def _goes_on_after(rest: Sequence[Token], next_relation: str) -> bool:
+    """Return whether a chain continues after the tokens behind a side.
+
+    It does in "84,971,520 parameters, about 85M" and in "433,241,088 bytes = 413.2 MiB".
+    """
+    if next_relation in APPROXIMATE:
+        return _only_words(rest)
+    return not rest or (bool(next_relation) and is_byte_unit(rest))
 
 
 def _statements_after(

@@ -289,7 +289,10 @@ def plain_formula(latex: str) -> str:
 
 
 _FACTOR = r"(?:(?<![A-Za-z_])[A-Za-z](?:_[A-Za-z0-9]+)?|\d|\))"
-_BETWEEN_FACTORS = re.compile(rf"({_FACTOR})[ \u2009]+(?=[A-Za-z](?![A-Za-z])|[A-Za-z]+_|\()")
+_UNIT_AT_END = r"(?<=[\d.]\d)[ \u2009][MB][ .,;)]*$"  # 110 M
+_BETWEEN_FACTORS = re.compile(
+    rf"(?!.{_UNIT_AT_END})({_FACTOR})[ \u2009]+(?=[A-Za-z](?![A-Za-z])|[A-Za-z]+_|\()"
+)
 """Blanks between a factor and a letter or a bracket, which mean a product in a formula."""
 
 

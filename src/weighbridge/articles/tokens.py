@@ -83,6 +83,7 @@ _TOKEN = re.compile(
     "|(?P<quote>[\"'`“”‘’「」『』《》&\\\\]+)"
     r"|(?P<space>\s+)|(?P<strange>.)"
 )
+_KINDS = {"strange": "other", "mixture": "word"}
 _BYTES_UNIT = re.compile(_BYTES).fullmatch
 _GOES_ON = re.compile(r"(?<!\d{4}),\s\d{3}(?![\d.]|\s?[*×·/+^])|\.\d|[A-Za-z]{2}(?![A-Za-z0-9_])")
 """What may belong to the number before it: 13, 476; 23.837.184; 2AB."""
@@ -254,8 +255,6 @@ def _tokens_of(kind: str, match: re.Match[str], line: int, *, tight: bool) -> It
     elif kind == "word" and _PRODUCT.fullmatch(text):
         yield Token("name", text[0], line, tight)
         yield from (Token("name", letter, line, tight=True) for letter in text[1:])
-    elif kind == "mixture":
-        yield Token("word", text, line, tight)
     elif kind == "word":
         is_symbol = _SYMBOL.fullmatch(text) and (text not in _NO_SYMBOLS or tight)
         yield Token("name" if is_symbol else "word", text, line, tight)
@@ -263,10 +262,8 @@ def _tokens_of(kind: str, match: re.Match[str], line: int, *, tight: bool) -> It
         yield Token("op", _OPS.get(text, text), line, tight, doubt=text.startswith("*"))
     elif kind == "relation":
         yield Token("relation", _RELATIONS.get(text, "≈"), line, tight)
-    elif kind == "strange":
-        yield Token("other", text, line, tight)
     else:
-        yield Token(kind, text, line, tight)
+        yield Token(_KINDS.get(kind, kind), text, line, tight)
 
 
 def _number_token(match: re.Match[str], line: int, *, tight: bool) -> Token:
