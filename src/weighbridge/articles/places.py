@@ -102,7 +102,12 @@ def place_of_passage(original: str, passage: str) -> tuple[int, int] | None:
     start = letters.find(wanted)
     if start < 0 or not wanted:
         return None
-    return columns[start], columns[start + len(wanted) - 1] + 1
+    first, end = columns[start], columns[start + len(wanted) - 1] + 1
+    not_closed = original.count("(", first, end) - original.count(")", first, end)
+    while not_closed > 0 and original.startswith(")", end):
+        end += 1
+        not_closed -= 1
+    return first, end
 
 
 def _letters(text: str) -> tuple[str, list[int]]:

@@ -178,7 +178,7 @@ def _notes(block: Notes, _: Prose) -> str:
         return f"<p>{escape(block.items[0])}</p>"
     written = _note_list(block.items)
     if block.level > 1:
-        return f'<div style="margin-left:2em">{written}</div>'
+        return f'<div style="margin-left:1.5em">{written}</div>'
     return written
 
 

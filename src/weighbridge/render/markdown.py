@@ -126,8 +126,10 @@ def _annotated(block: Annotated, _: Prose) -> str:
     paragraphs, paragraph = [], list[str]()
     for line in block.lines:
         written = _as_text("".join(_piece(piece, footnotes) for piece in line.pieces))
+        in_place = {piece.reason for piece in line.pieces}
         for note in line.notes:
-            written += _reference(note.text, footnotes)
+            if note.text not in in_place:
+                written += _reference(note.text, footnotes)
         if written:
             paragraph.append(written)
         elif paragraph:
@@ -142,7 +144,8 @@ def _annotated(block: Annotated, _: Prose) -> str:
 
 def _piece(piece: Piece, footnotes: dict[str, int]) -> str:
     if piece.inner:
-        return "".join(_piece(inner, footnotes) for inner in piece.inner)
+        written = "".join(_piece(inner, footnotes) for inner in piece.inner)
+        return written + _reference(piece.reason, footnotes)
     written = escape(piece.text)
     if piece.minor:
         return written
