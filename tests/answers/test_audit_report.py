@@ -76,6 +76,15 @@ def test_a_wrong_formula_is_marked_as_a_whole() -> None:
     assert "Slip: It states 8H² + 2H for feed-forward; correct is 8H² + 5H" in page
 
 
+def test_a_wrong_passage_is_marked_once() -> None:
+    text = (
+        "H = 4: the attention has num_heads*3*(H/num_heads)*H, this simplifies to 3*H^2/num_heads"
+    )
+    page = audit(text=text).page()
+    assert 'class="slip passage"' in page
+    assert '<mark class="slip" title' not in page
+
+
 def test_restored_operators_are_seen_at_their_place() -> None:
     page = audit(text=LOST).page()
     assert 'class="right passage"' in page
@@ -174,11 +183,12 @@ def test_the_order_of_a_report(report: Audit) -> None:
 
 
 def test_the_list_of_what_was_not_read_is_short() -> None:
-    code = "".join(f'for i in range({n}): x = self.f({n} % 3, "{n}")\n' for n in range(90))
+    code = "".join(f"for i in range({n}): foo = '%d' % 99999; bar\n" for n in range(90))
     flooded = audit(text=f"2*3 = 6\n{code}\n30522 * q = 23,440,896\n").text()
     listed = flooded.partition("Not read")[2].partition("\n\n")[0].splitlines()[1:]
     assert any("30522 * q" in line for line in listed)
     assert not any("range(" in line for line in listed)
+    assert not any("foo" in line for line in listed)
     many = audit(text="2*3 = 6\n" + "".join(f"q*{n} = 99999\n" for n in range(5, 40)))
     listed = many.text().partition("Not read")[2].partition("\n\n")[0].splitlines()[1:]
     assert len([line for line in listed if line.startswith("  line")]) == MOST_UNREAD

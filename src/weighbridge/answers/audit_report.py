@@ -151,7 +151,11 @@ def _unread(audit: Audit, texts: AuditWords) -> tuple[Together, ...]:
             lines.append(texts("unread_line", line=item.line, text=text, why=why))
         else:
             others += 1
-    lines += _unread_numbers(audit, texts)
+    for line, is_large in _unread_numbers(audit, texts):
+        if is_large:
+            lines.append(line)
+        else:
+            others += 1
     others += len(lines[MOST_UNREAD:])
     lines = lines[:MOST_UNREAD]
     if others:
@@ -162,21 +166,27 @@ def _unread(audit: Audit, texts: AuditWords) -> tuple[Together, ...]:
     return _under(texts("unread"), lines, texts)
 
 
-def _unread_numbers(audit: Audit, texts: AuditWords) -> Iterator[str]:
-    """Yield the unread numbers that are not in an unread calculation, those of a line together."""
+def _unread_numbers(audit: Audit, texts: AuditWords) -> Iterator[tuple[str, bool]]:
+    """Yield the unread numbers that are not in an unread calculation, those of a line together.
+
+    With each line comes whether it is worth a reader's time: small numbers and code are not.
+    """
     plain = audit.examination.plain
     listed = {item.line for item in audit.unread}
     unread = []
     for number in audit.numbers:
         line = plain.source_line(number.at.line)
         if number.verdict == UNREAD and line not in listed:
-            unread.append((line, texts.reason(number), number.text))
-    for (line, why), numbers in groupby(unread, lambda item: item[:2]):
-        text = ", ".join(shorten(number, str) for _, _, number in numbers)
-        yield texts("unread_line", line=line, text=text, why=why)
+            is_code = _CODE.search(plain.original(number.at.line)) is not None
+            unread.append((line, texts.reason(number), is_code, number.text))
+    for (line, why, is_code), numbers in groupby(unread, lambda item: item[:3]):
+        text = ", ".join(shorten(number, str) for *_, number in numbers)
+        shown = texts("unread_line", line=line, text=text, why=why)
+        yield shown, not is_code and _LARGE.search(text) is not None
 
 
 _CODE = re.compile(r"\w\.\w+\(|==|[;{}\"]|\b(?:def|class|return|import|self|print|for)\b")
+_LARGE = re.compile(r"\d{4}|\d,\d{3}|\d ?[%MBGK万亿]")
 _RESULT = re.compile(r"[=≈]|\d{4}|\d,\d{3}")
 
 
