@@ -16,7 +16,7 @@ from weighbridge.errors import printable, shorten
 from weighbridge.render.document import NOTHING, Document, Notes, Title, Together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
     from fractions import Fraction
 
     from weighbridge.answers.audit import Audit
@@ -143,15 +143,15 @@ def _restored(audit: Audit, texts: AuditWords) -> tuple[Together, ...]:
 
 def _unread(audit: Audit, texts: AuditWords) -> tuple[Together, ...]:
     """Return what was not read: first what has a result or a count, and how much else there is."""
-    lines, others = [], 0
+    lines, others, code = [], 0, _code_lines(audit)
     for item in audit.unread:
-        if _has_result(item.text):
+        if item.line not in code and _RESULT.search(item.text):
             why = texts.why(item.why, shorten(item.about, str))
             text = shorten(item.text, str, _LONGEST)
             lines.append(texts("unread_line", line=item.line, text=text, why=why))
         else:
             others += 1
-    for line, is_large in _unread_numbers(audit, texts):
+    for line, is_large in _unread_numbers(audit, code, texts):
         if is_large:
             lines.append(line)
         else:
@@ -166,7 +166,9 @@ def _unread(audit: Audit, texts: AuditWords) -> tuple[Together, ...]:
     return _under(texts("unread"), lines, texts)
 
 
-def _unread_numbers(audit: Audit, texts: AuditWords) -> Iterator[tuple[str, bool]]:
+def _unread_numbers(
+    audit: Audit, code: Container[int], texts: AuditWords
+) -> Iterator[tuple[str, bool]]:
     """Yield the unread numbers that are not in an unread calculation, those of a line together.
 
     With each line comes whether it is worth a reader's time: small numbers and code are not.
@@ -177,22 +179,31 @@ def _unread_numbers(audit: Audit, texts: AuditWords) -> Iterator[tuple[str, bool
     for number in audit.numbers:
         line = plain.source_line(number.at.line)
         if number.verdict == UNREAD and line not in listed:
-            is_code = _CODE.search(plain.original(number.at.line)) is not None
-            unread.append((line, texts.reason(number), is_code, number.text))
-    for (line, why, is_code), numbers in groupby(unread, lambda item: item[:3]):
+            unread.append((line, texts.reason(number), number.text))
+    for (line, why), numbers in groupby(unread, lambda item: item[:2]):
         text = ", ".join(shorten(number, str) for *_, number in numbers)
         shown = texts("unread_line", line=line, text=text, why=why)
-        yield shown, not is_code and _LARGE.search(text) is not None
+        yield shown, line not in code and _LARGE.search(text) is not None
 
 
-_CODE = re.compile(r"\w\.\w+\(|==|[;{}\"]|\b(?:def|class|return|import|self|print|for)\b")
+def _code_lines(audit: Audit) -> set[int]:
+    """Return the lines of the source that are code."""
+    plain = audit.examination.plain
+    code, prose = set(), set()
+    for number, original in enumerate(plain.originals, start=1):
+        if _CODE.search(original):
+            code.add(plain.source_line(number))
+        else:
+            prose.add(plain.source_line(number))
+    return code - prose
+
+
+_CODE = re.compile(
+    r"^\s*(?:def|class|for|if|while|with|else)\b.*:|^\s*(?:return|import|from)\b"
+    r"|\w\.\w+\(|\bprint\(|==|;\s*$"
+)
 _LARGE = re.compile(r"\d{4}|\d,\d{3}|\d ?[%MBGK万亿]")
 _RESULT = re.compile(r"[=≈]|\d{4}|\d,\d{3}")
-
-
-def _has_result(text: str) -> bool:
-    """Return whether a text that was not read is perhaps a calculation about the model."""
-    return bool(_RESULT.search(text)) and not _CODE.search(text)
 
 
 def _under(heading: str, lines: Sequence[str], texts: AuditWords) -> tuple[Together, ...]:
