@@ -47,7 +47,11 @@ class Copy(NamedTuple):
     plain: str
 
 
-def find_copies(line: str, page: bool, allowance: Allowance | None = None) -> list[Copy]:  # noqa: FBT001  # the caller's own flag
+def find_copies(
+    line: str,
+    page: bool,  # noqa: FBT001  # the caller's own flag
+    allowance: Allowance | None = None,
+) -> list[Copy]:
     r"""Return the formulas that a line has several times in a row, from left to right.
 
     Args:

@@ -67,10 +67,14 @@ def verdicts_of(
         for token in _number_tokens(line):
             at = Stretch(line.number, token.start, token.end)
             before = [verdict for verdict in on_this_line if _overlap(at, verdict.at)]
-            if all(verdict.verdict == UNREAD for verdict in before):
+            if _are_unread(before):
                 looked_up = _verdict(token, at, line, recognise, end)
                 verdicts.append(_better(looked_up, before))
     return tuple(sorted(verdicts, key=lambda verdict: verdict.at))
+
+
+def _are_unread(verdicts: Sequence[NumberVerdict]) -> bool:
+    return all(verdict.verdict == UNREAD for verdict in verdicts)
 
 
 def _better(looked_up: NumberVerdict, before: Sequence[NumberVerdict]) -> NumberVerdict:
