@@ -12,6 +12,8 @@ def examined(text: str) -> Findings:
 
 
 RIGHT = {
+    "lost brackets": "Q, K and V of BERT: 3 × 768 × 768 + 768 = 1,771,776 parameters",
+    "an exclusive or": "In Python, 5 ^ 3 = 6.",
     "an option of a command": "weigh gpt.toml --set n_layer=12 --set n_embd=768",
     "a number with an exponent": "3.15e23 / (1024 * 312e12 * 0.45) = 2.19e+06 s",
     "words before the left number": "We know that 5 mod 3 = 2.",

@@ -446,9 +446,7 @@ class _Checking:
         _refuse_doubt(left, right)
         _refuse_joined_digits(exact, number)
         self._refuse_unclear_line(left, right)
-        largest, smallest = sorted((abs(exact), abs(number.value)))[::-1]
-        if largest > _CLEAR * smallest:
-            raise UnreadableError("unclear")
+        _refuse_unlikely(exact, left, number)
         loose = max(_LOOSE * number.shown_place, abs(exact) / _LOOSELY_EQUAL)
         if sign in APPROXIMATE and abs(exact - number.value) <= loose:
             raise UnreadableError("loose")
@@ -750,6 +748,18 @@ def _refuse_joined_digits(exact: Fraction, number: Number) -> None:
         raise UnreadableError("grouping")
     if 0 < joined <= _MOST_JOINED and expected.isdigit() and digits.startswith(expected):
         raise UnreadableError("joined_digits")
+
+
+def _refuse_unlikely(exact: Fraction, left: Side, number: Number) -> None:
+    """Refuse to call a step wrong whose sides are hardly meant to be equal.
+
+    Raises:
+        UnreadableError: they are far apart, or a small power may be the exclusive or of a program.
+    """
+    smallest, largest = sorted((abs(exact), abs(number.value)))
+    may_be_program = largest < LEAST_KNOWN and "^" in left.text
+    if largest > _CLEAR * smallest or may_be_program:
+        raise UnreadableError("unclear")
 
 
 def _refuse_cut_off(left: Side) -> None:

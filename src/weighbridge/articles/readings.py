@@ -93,6 +93,7 @@ def _changed(
     raised = _with_powers(tokens, sizes, figures)
     trees = [_whole_tree(raised)] if raised != tokens else []
     trees += map(_whole_tree, _with_one_power(tokens))
+    trees += _with_brackets(tokens)
     for cut in [*cuts(tokens)][:_MOST_CUTS]:  # type: ignore[operator]
         trees.append(_whole_tree(cut))
         if raised != tokens:
@@ -201,6 +202,19 @@ def _raised_everywhere(tokens: Sequence[Token], text: str, base: str, exponent: 
         else:
             raised.append(token)
     return raised
+
+
+def _with_brackets(tokens: Sequence[Token]) -> Iterator[Tree]:
+    """Yield trees in which lost brackets are put back: 3 * 768 * 768 + 768 for 3 * (768² + 768)."""
+    if any(token.kind == "open" for token in tokens):
+        return
+    for position, token in enumerate(tokens):
+        if token.text == "+":
+            return
+        if token.text == "*":
+            factor, rest = _whole_tree(tokens[:position]), _whole_tree(tokens[position + 1 :])
+            if factor and rest and rest[0] == "+":
+                yield ("*", factor, rest)
 
 
 def _is_factor(token: Token, figures: Figures) -> bool:
