@@ -11,6 +11,21 @@ def examined(text: str) -> Findings:
     return examine(Source("a.md", text, "utf-8", False)).findings
 
 
+def test_a_sum_of_the_right_rows_is_right_although_one_of_them_is_misprinted() -> None:
+    text = (
+        "H = 4096, F = 11008\n每层注意力：4*H*H = 67,108,864\n每层MLP：3*H*F = 135,266,403\n"
+        "每层合计 202,375,168，12层：12*202,375,168 = 2,428,502,016"
+    )
+    (slip,) = examined(text).slips
+    assert (slip.line, slip.correct, slip.follows) == (3, "135,266,304", [])
+
+
+def test_a_total_that_is_said_again_in_round_numbers_is_the_exact_one() -> None:
+    total = examined("BERT：H=768\n总计：768*1024 + 6 = 786,438，约78万。").total
+    assert total
+    assert (total.stated, total.mended) == (786_438, 786_438)
+
+
 RIGHT = {
     "lost brackets": "Q, K and V of BERT: 3 × 768 × 768 + 768 = 1,771,776 parameters",
     "an exclusive or": "In Python, 5 ^ 3 = 6.",

@@ -348,6 +348,8 @@ class _Checking:
     ) -> Figure:
         """Record a number that is right or a slip, and return its figure."""
         self.checked += 1
+        if figure.is_off and number_of(figure.mended) == number.value:
+            figure = Figure.of(figure.mended, right.line)  # right in spite of an earlier slip
         exact, mended = figure.number or NONE, number_of(figure.mended)
         shares = dict(figure.shares)
         if fits:
@@ -700,9 +702,9 @@ def _may_be_written(
         return may_be_bytes(exact, number)
     if number.fits(exact, rounded=is_rounded, slack=slack):
         return True
-    if mended is not None and (is_rounded or number.rounded):
-        return number.fits(mended, rounded=True)
-    return False
+    if mended is None:
+        return False
+    return number.fits(mended, rounded=is_rounded or number.rounded)
 
 
 def _overlaps(at: Stretch | None, settled: Iterable[Stretch]) -> bool:
@@ -816,10 +818,11 @@ def _total(checking: _Checking) -> Total | None:
     figure, number, _ = max(
         owned or likely, key=lambda result: (not result.number.rounded, result.number.value)
     )
+    stated = figure.number if number.rounded and figure.number else number.value
     return Total(
         figure.line,
         checking.line(figure.line),
-        stated=number.value,
+        stated=stated,
         mended=number_of(figure.mended) or NONE,
         sizes=checking.known.fields,
         called=bool(called),

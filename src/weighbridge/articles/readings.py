@@ -205,7 +205,10 @@ def _raised_everywhere(tokens: Sequence[Token], text: str, base: str, exponent: 
 
 
 def _with_brackets(tokens: Sequence[Token]) -> Iterator[Tree]:
-    """Yield trees in which lost brackets are put back: 3 * 768 * 768 + 768 for 3 * (768² + 768)."""
+    """Yield trees in which lost brackets are put back: 3 * 768 * 768 + 768 for 3 * (768² + 768).
+
+    What is added must be a size that the product has too: a matrix and its bias.
+    """
     if any(token.kind == "open" for token in tokens):
         return
     for position, token in enumerate(tokens):
@@ -213,8 +216,16 @@ def _with_brackets(tokens: Sequence[Token]) -> Iterator[Tree]:
             return
         if token.text == "*":
             factor, rest = _whole_tree(tokens[:position]), _whole_tree(tokens[position + 1 :])
-            if factor and rest and rest[0] == "+":
+            if factor and rest and rest[0] == "+" and _is_matrix_with_bias(tokens, position):
                 yield ("*", factor, rest)
+
+
+def _is_matrix_with_bias(tokens: Sequence[Token], start: int) -> bool:
+    """Return whether the last token is a size that stands twice before it, after a position."""
+    bias = tokens[-1]
+    before = [token for token in tokens[start:-1] if token.text == bias.text]
+    is_size = bias.number is None or bias.number.value >= _LEAST_RAISED
+    return is_size and len(before) > 1
 
 
 def _is_factor(token: Token, figures: Figures) -> bool:
