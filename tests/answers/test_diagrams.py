@@ -20,6 +20,7 @@ from weighbridge.answers.explain import explain
 from weighbridge.answers.weigh import weigh
 from weighbridge.blueprint.schema import load
 from weighbridge.cli.program import main
+from weighbridge.errors import UsageError
 from weighbridge.render.diagram import (
     WIDTH,
     Apart,
@@ -389,6 +390,12 @@ def test_the_ending_of_a_file_decides_its_format(
     assert main(["explain", "bert", "-o", str(path), "--lang", "en"]) == 0
     assert path.read_text(encoding="utf-8").startswith(beginning)
     assert capsys.readouterr().out.splitlines()[0] == str(path)
+
+
+def test_an_ending_without_a_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="names no format"):
+        explain("bert").save(tmp_path / "article.pdf")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_format_may_be_given_for_any_ending(tmp_path: Path) -> None:

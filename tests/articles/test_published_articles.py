@@ -45,6 +45,19 @@ EXPECTED: dict[str, dict[str, Any]] = {
         "counts": ("BertModel", ["linear_biases", "pooler"]),
         "release": "google-bert/bert-base-uncased",
         "recognised": {"110M": "published", "340M": "published"},
+        "restored": {
+            7: ["(30522+512+2)*768"],
+            12: ["768/12"],
+            14: ["768*768/12*3"],
+            16: ["768*768/12*3*12"],
+            17: ["768*768"],
+            19: ["768*3072", "2*768*3072"],
+            24: ["768*2 + 768*2*2*12"],
+            26: [
+                "(30522+512+2)*768 + 768*2 + 12*(768*768/12*3*12 + 768*768 + 768*3072*2 + 768*2*2)"
+            ],
+            27: ["768*2 + 2*768*768"],
+        },
     },
     "002": {
         "sizes": {},
@@ -162,6 +175,14 @@ def test_what_follows_and_what_is_recognised(number: str, audited: Audit) -> Non
     reasons = {item["text"]: item["reason"] for item in audited.to_dict()["recognised"]}
     for text, reason in expected.get("recognised", {}).items():
         assert reasons[text] == reason
+
+
+def test_the_operators_that_the_page_lost_are_put_back(number: str, audited: Audit) -> None:
+    restored: dict[int, list[str]] = {}
+    for calculation in audited.to_dict()["restored"]:
+        line = line_in_text(audited, calculation["line"])
+        restored.setdefault(line, []).append(calculation["calculation"])
+    assert restored == EXPECTED[number].get("restored", {})
 
 
 def test_at_least_95_percent_of_the_numbers_are_read_or_recognised() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.articles import terms
@@ -11,7 +10,7 @@ from weighbridge.articles.lines import RIGHT, UNREAD, NumberVerdict, Stretch
 from weighbridge.articles.lost import allowance_for_restoring, restore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.articles.allowance import Allowance
     from weighbridge.articles.lines import ArticleLine
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     _Known = Mapping[int, tuple[PartName, ...]]
 
 _HEADS = "num_attention_heads"
-_RUN = re.compile(r"(?<![\d.,])\d{4,}(?![\d.,])|\)\d|\d\(")
+_RUN = re.compile(r"(?<![\d.])\d{4,}(?!\.?\d)|\)\d|\d\(")
 """What a calculation without operators looks like: a long run of digits, or brackets beside one."""
 
 
@@ -87,27 +86,35 @@ def _restored_on(
     """
     found: dict[tuple[int, int], _Counted] = {}
     likeliest = {number: names[0] for number, names in known.items()}
-    for parts in (_parts_named(line.text, known), likeliest):
+    for parts in (*_parts_named(line.text, known), likeliest):
         names = {number: part.text() for number, part in parts.items()}
         for restored in restore(line.text, sizes, heads, names, allowance):
-            counted = _Counted(restored, parts.get(restored.value))
+            part = parts.get(restored.value) if restored.name else None
+            counted = _Counted(restored, part)
             found.setdefault((restored.start, restored.end), counted)
     return list(found.values())
 
 
-def _parts_named(text: str, known: _Known) -> dict[int, PartName]:
-    """Return the parts of the component that a line names; of one head, if it says so."""
-    per = "head" if _ONE_HEAD.search(text) else ""
-    components = [
-        name
-        for name, component in terms.facts()["components"].items()
-        if terms.mentions(text, component["words"])
-    ]
-    groups = tuple(chain.from_iterable(_GROUPS.get(name, (name,)) for name in components))
+def _parts_named(text: str, known: _Known) -> Iterator[dict[int, PartName]]:
+    """Yield the parts of each component that a line names; of one head, if it says so."""
+    if _ONE_HEAD.search(text):
+        yield _parts_that(lambda part: part.per == "head", known)
+    for name, component in terms.facts()["components"].items():
+        if terms.mentions(text, component["words"]):
+            beginnings = _GROUPS.get(name, (name,))
+            yield _parts_that(_is_of(beginnings), known)
+
+
+def _is_of(beginnings: tuple[str, ...]) -> Callable[[PartName], bool]:
+    return lambda part: part.per == "" and part.part.startswith(beginnings)
+
+
+def _parts_that(is_wanted: Callable[[PartName], bool], known: _Known) -> dict[int, PartName]:
+    """Return the likeliest of the wanted parts for each number."""
     parts: dict[int, PartName] = {}
     for number, names in known.items():
         for part in names:
-            if part.per == per and (per or part.part.startswith(groups)):
+            if is_wanted(part):
                 parts.setdefault(number, part)
     return parts
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weighbridge.errors import UsageError
 from weighbridge.files import write_whole
 from weighbridge.render.document import Diagram, Document, flat, write
 from weighbridge.render.html import LANGUAGE_TAGS
@@ -14,13 +15,15 @@ if TYPE_CHECKING:
     from weighbridge.render.document import Block
 
 FORMAT_BY_ENDING = {
+    "": "text",
+    ".txt": "text",
     ".md": "markdown",
     ".markdown": "markdown",
     ".tex": "latex",
     ".html": "html",
     ".htm": "html",
 }
-"""The format of a file by its ending; any other ending means text."""
+"""The format of a file by its ending."""
 
 
 def save(document: Document, path: Path, format_name: str = "") -> list[Path]:
@@ -34,9 +37,9 @@ def save(document: Document, path: Path, format_name: str = "") -> list[Path]:
         format_name: one of ``FORMATS``; if empty, the ending of the file decides.
 
     Raises:
-        UsageError: a file cannot be written.
+        UsageError: a file cannot be written, or its ending is none of `FORMAT_BY_ENDING`.
     """
-    format_name = format_name or FORMAT_BY_ENDING.get(path.suffix.lower(), "text")
+    format_name = format_name or _format_of(path)
     pictures: dict[Path, str] = {}
     if format_name in ("markdown", "zhihu"):
         document, pictures = _with_pictures(document, path)
@@ -44,6 +47,18 @@ def save(document: Document, path: Path, format_name: str = "") -> list[Path]:
     for picture, svg in pictures.items():
         write_whole(picture, svg)
     return [path, *pictures]
+
+
+def _format_of(path: Path) -> str:
+    format_name = FORMAT_BY_ENDING.get(path.suffix.lower())
+    if format_name is None:
+        raise UsageError(
+            "the ending of the file names no format",
+            where=str(path),
+            values={"ending": path.suffix},
+            hint="use .txt, .md, .tex or .html, or choose one with --format",
+        )
+    return format_name
 
 
 def _with_pictures(document: Document, path: Path) -> tuple[Document, dict[Path, str]]:
