@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from weighbridge.articles.checks import number_text
 from weighbridge.articles.figures import Follow, Slip
 from weighbridge.articles.lines import (
-    BOILERPLATE,
     FOLLOWS,
-    KNOWN,
-    RIGHT,
-    SIZE,
     SLIP,
+    STRENGTH,
     UNREAD,
     NumberVerdict,
 )
@@ -23,8 +20,6 @@ if TYPE_CHECKING:
 
     from weighbridge.articles.cells import CellNumber
     from weighbridge.articles.lines import Stretch
-
-_RANKS = {UNREAD: 0, BOILERPLATE: 1, SIZE: 2, KNOWN: 3, RIGHT: 4, FOLLOWS: 5, SLIP: 6}
 
 
 def in_digits(value: Fraction) -> str:
@@ -68,7 +63,7 @@ class Book:
     def say(self, number: CellNumber, verdict: str, reason: str, **values: str) -> None:
         """Give a number a verdict, unless it has a stronger one."""
         before = self._verdicts.get(number.at)
-        if before is None or _RANKS[before.verdict] < _RANKS[verdict]:
+        if before is None or STRENGTH[before.verdict] < STRENGTH[verdict]:
             text = number.number.text
             self._verdicts[number.at] = NumberVerdict(number.at, text, verdict, reason, values)
             if verdict != UNREAD:

@@ -32,7 +32,7 @@ from weighbridge.articles.grammar import (
     Unread,
     is_byte_unit,
 )
-from weighbridge.articles.lines import FOLLOWS, KNOWN, RIGHT, SLIP, UNREAD, NumberVerdict
+from weighbridge.articles.lines import FOLLOWS, KNOWN, RIGHT, SLIP, STRENGTH, UNREAD, NumberVerdict
 from weighbridge.articles.readings import MOST_READINGS, readings
 
 if TYPE_CHECKING:
@@ -64,8 +64,6 @@ _DOTTED = re.compile(r"\d{1,3}\.\d{3}")
 """A number that may have a dot between thousands, if others beside it have one too."""
 _MOST_JOINED = 2  # digits of the number of a list or a note that may stand at the end of a result
 _LEAST_PART = 16  # a size whose multiples may be a part that a sum has and the text does not list
-_STRENGTH = {UNREAD: 0, KNOWN: 1, RIGHT: 2, FOLLOWS: 3, SLIP: 4}
-"""Of two verdicts on one number, the stronger one stands."""
 _WIDTHS = (1, 4, 2, 8)  # bytes of a parameter; 1 also for a number that is bytes already
 _RANGE = 3  # tokens: two numbers and the dash between them
 _NEAR = 10  # numbers that differ by more than a tenth are not meant to be equal
@@ -263,7 +261,7 @@ class _Checking:
             if number.at is None or (verdict == RIGHT and number.at in self._refused):
                 continue
             before = self.marks.get(number.at)
-            if before is None or _STRENGTH[before.verdict] < _STRENGTH[verdict]:
+            if before is None or STRENGTH[before.verdict] < STRENGTH[verdict]:
                 mark = NumberVerdict(number.at, number.text, verdict, reason, values)
                 self.marks[number.at] = mark
 

@@ -38,6 +38,9 @@ UNREAD = "unread"
 VERDICTS = (SIZE, RIGHT, SLIP, FOLLOWS, KNOWN, BOILERPLATE, UNREAD)
 """A size that the article states; right; a slip; a number that follows from a slip; one that the
 model has under a named convention; one that is not about the model; not read."""
+_FROM_WEAKEST = (UNREAD, BOILERPLATE, KNOWN, RIGHT, SIZE, FOLLOWS, SLIP)
+STRENGTH = {verdict: strength for strength, verdict in enumerate(_FROM_WEAKEST)}
+"""Of several verdicts on one number, the strongest stands."""
 
 
 class NumberVerdict(NamedTuple):

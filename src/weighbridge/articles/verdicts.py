@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.articles.lines import (
     BOILERPLATE,
-    FOLLOWS,
     KNOWN,
-    RIGHT,
-    SIZE,
-    SLIP,
+    STRENGTH,
     UNREAD,
     VERDICTS,
     ArticleLine,
@@ -32,8 +29,6 @@ if TYPE_CHECKING:
 
     Recognise = Callable[[Number], "Known | None"]
 
-_ORDER = (SLIP, FOLLOWS, SIZE, RIGHT, KNOWN, BOILERPLATE, UNREAD)
-"""The verdicts from the strongest to the weakest, where several are given to one number."""
 MOST_SMALL = 4
 """Numbers up to this one count things, such as the two norms of a layer."""
 
@@ -92,7 +87,7 @@ def counts_of(verdicts: Iterable[NumberVerdict]) -> dict[str, int]:
 
 def _strongest(given: Iterable[NumberVerdict]) -> dict[Stretch, NumberVerdict]:
     """Return the strongest verdict of each stretch; one that overlaps a stronger one is dropped."""
-    by_strength = sorted(given, key=lambda verdict: _ORDER.index(verdict.verdict))
+    by_strength = sorted(given, key=lambda verdict: -STRENGTH[verdict.verdict])
     strongest: dict[Stretch, NumberVerdict] = {}
     by_line: dict[int, list[Stretch]] = {}
     for verdict in by_strength:
