@@ -114,7 +114,8 @@ def test_wrong_arithmetic_is_a_slip(name: str) -> None:
 
 # Any arithmetic, in any notation
 
-_SIZES = st.integers(1, 10**6)
+# A size that ends with many zeros may be rounded and is read so: a slip needs exact ones.
+_SIZES = st.integers(1, 10**6).filter(lambda size: size % 1000)
 
 
 @st.composite
