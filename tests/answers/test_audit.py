@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import weighbridge
 from weighbridge import data
 from weighbridge.answers.audit import Audit, audit
-from weighbridge.articles.exact import MOST_POWER
-from weighbridge.articles.figures import Slip
-from weighbridge.articles.tokens import LONGEST_LINE
+from weighbridge.articles.arithmetic.figures import Slip
+from weighbridge.articles.text.exact import MOST_POWER
+from weighbridge.articles.text.tokens import LONGEST_LINE
 from weighbridge.cli import main
 from weighbridge.errors import ArticleError, CheckpointError, UsageError
 
@@ -341,7 +341,7 @@ def test_a_page_elsewhere_is_fetched_up_to_a_limit(
     pytest.importorskip("httpx2")
     from server import serving
 
-    from weighbridge.articles import source
+    from weighbridge.articles.text import source
 
     (tmp_path / "a.html").write_text("<html><body><p>2*3 = 7</p></body></html>")
     with serving(tmp_path) as server:

@@ -9,7 +9,7 @@ from notebooks import Sanitised
 
 from weighbridge.answers.audit import Audit, audit
 from weighbridge.answers.audit_report import MOST_UNREAD
-from weighbridge.articles.places import place_of_passage
+from weighbridge.articles.text.places import place_of_passage
 from weighbridge.cli import main
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"

@@ -11,7 +11,7 @@ import pytest
 import weighbridge
 from weighbridge import data
 from weighbridge.articles.claims import WordSlip, find_claims
-from weighbridge.articles.lines import ArticleLine
+from weighbridge.articles.text.lines import ArticleLine
 
 ARTICLES = Path(__file__).parents[3] / "shared" / "articles"
 

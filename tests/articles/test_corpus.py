@@ -12,7 +12,7 @@ import pytest
 
 from weighbridge import audit
 from weighbridge.answers.audit import Audit
-from weighbridge.articles.lines import BOILERPLATE, KNOWN, RIGHT, SIZE, UNREAD
+from weighbridge.articles.text.lines import BOILERPLATE, KNOWN, RIGHT, SIZE, UNREAD
 
 CORPUS = Path(__file__).parent / "corpus"
 TEXTS = sorted(path.name.removesuffix(".toml") for path in CORPUS.glob("*.toml"))

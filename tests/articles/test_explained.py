@@ -3,8 +3,8 @@
 import pytest
 
 from weighbridge.articles import examine
-from weighbridge.articles.lines import UNREAD
-from weighbridge.articles.source import Source
+from weighbridge.articles.text.lines import UNREAD
+from weighbridge.articles.text.source import Source
 from weighbridge.cli.program import main
 
 MODELS = (

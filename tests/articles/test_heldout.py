@@ -2,9 +2,10 @@
 
 import pytest
 
-from weighbridge.articles import examine, plain
-from weighbridge.articles.checks import Findings
-from weighbridge.articles.source import Source
+from weighbridge.articles import examine
+from weighbridge.articles.arithmetic.checks import Findings
+from weighbridge.articles.text import plain
+from weighbridge.articles.text.source import Source
 
 
 def examined(text: str) -> Findings:

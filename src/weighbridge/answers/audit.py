@@ -10,8 +10,8 @@ from weighbridge.answers.audit_report import audit_document
 from weighbridge.answers.audit_words import AuditWords
 from weighbridge.answers.reconcile import Reconciled, reconcile
 from weighbridge.articles import examine
-from weighbridge.articles.lines import KNOWN, UNREAD
-from weighbridge.articles.source import Source, decoded, read_article
+from weighbridge.articles.text.lines import KNOWN, UNREAD
+from weighbridge.articles.text.source import Source, decoded, read_article
 from weighbridge.articles.verdicts import counts_of
 from weighbridge.errors import ArticleError, UsageError, WeighbridgeError, printable
 from weighbridge.ledger.ledger import bind
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import os
     from fractions import Fraction
 
-    from weighbridge.articles.checks import Total
+    from weighbridge.articles.arithmetic.checks import Total
+    from weighbridge.articles.arithmetic.figures import Slip
     from weighbridge.articles.claims import WordSlip
     from weighbridge.articles.examination import Examination
-    from weighbridge.articles.figures import Slip
-    from weighbridge.articles.lines import NumberVerdict
-    from weighbridge.articles.restoration import RestoredCalculation
-    from weighbridge.articles.subject import ArticleModel
+    from weighbridge.articles.sizes.subject import ArticleModel
+    from weighbridge.articles.text.lines import NumberVerdict
+    from weighbridge.articles.text.restoration import RestoredCalculation
     from weighbridge.render.document import Document
 
 LEAST_TOTAL = 10**6  # smaller numbers are not the total of a model

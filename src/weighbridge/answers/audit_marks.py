@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from weighbridge.articles.lines import FOLLOWS, RIGHT, SLIP
-from weighbridge.articles.places import place_of_passage, placed_numbers
+from weighbridge.articles.text.lines import FOLLOWS, RIGHT, SLIP
+from weighbridge.articles.text.places import place_of_passage, placed_numbers
 from weighbridge.render.document import Annotated, AnnotatedLine, LineNote, Piece
 
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from weighbridge.answers.audit import Audit
     from weighbridge.answers.audit_words import AuditWords
-    from weighbridge.articles.lines import NumberVerdict
-    from weighbridge.articles.places import PlacedNumber
+    from weighbridge.articles.text.lines import NumberVerdict
+    from weighbridge.articles.text.places import PlacedNumber
 
 REMARK = "remark"
 _NOTED = ("words", "letters", "formula", "missing")

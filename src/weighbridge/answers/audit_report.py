@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from weighbridge import units
 from weighbridge.answers.audit_marks import marked_article
 from weighbridge.answers.reconcile import verdict
-from weighbridge.articles.lines import UNREAD
-from weighbridge.articles.places import place_of_passage
-from weighbridge.articles.subject import NAMED
+from weighbridge.articles.sizes.subject import NAMED
+from weighbridge.articles.text.lines import UNREAD
+from weighbridge.articles.text.places import place_of_passage
 from weighbridge.errors import printable, shorten
 from weighbridge.render.document import NOTHING, Document, Notes, Title, Together
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from weighbridge.answers.audit import Audit
     from weighbridge.answers.audit_words import AuditWords
-    from weighbridge.articles.figures import Follow, Slip
+    from weighbridge.articles.arithmetic.figures import Follow, Slip
     from weighbridge.render.document import Block
 
 MOST_LISTED = 40  # slips, consequences or remarks that a text lists

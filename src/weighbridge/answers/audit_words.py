@@ -16,9 +16,9 @@ from weighbridge.render.words import label, words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weighbridge.articles.figures import Slip
-    from weighbridge.articles.lines import NumberVerdict
-    from weighbridge.articles.restoration import RestoredCalculation
+    from weighbridge.articles.arithmetic.figures import Slip
+    from weighbridge.articles.text.lines import NumberVerdict
+    from weighbridge.articles.text.restoration import RestoredCalculation
 
 
 class AuditWords:

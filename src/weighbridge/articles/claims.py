@@ -11,12 +11,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
-from weighbridge.articles.lines import Stretch
+from weighbridge.articles.text.lines import Stretch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from weighbridge.articles.lines import ArticleLine
+    from weighbridge.articles.text.lines import ArticleLine
 
 SLIP_IN_WORDS = "slip"
 REMARK = "remark"

@@ -12,30 +12,30 @@ from fractions import Fraction
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from weighbridge.articles import terms
-from weighbridge.articles.checks import (
+from weighbridge.articles.arithmetic.checks import (
     LONGEST_SHOWN,
     Findings,
     KnownSizes,
     Total,
     check_statements,
 )
+from weighbridge.articles.arithmetic.figures import Slip
+from weighbridge.articles.arithmetic.grammar import Unread, statements
 from weighbridge.articles.claims import SLIP_IN_WORDS, WordSlip, find_claims
-from weighbridge.articles.figures import Slip
-from weighbridge.articles.furniture import end_of_article, furniture
-from weighbridge.articles.grammar import Unread, statements
-from weighbridge.articles.letters import listed_letters
-from weighbridge.articles.lines import KNOWN, RIGHT, SIZE, ArticleLine, NumberVerdict, Stretch
-from weighbridge.articles.plain import PlainArticle, plain_article, without_remarks
-from weighbridge.articles.printout_forms import read_printouts
-from weighbridge.articles.printout_lines import LISTING, SUMMARY, TREE
-from weighbridge.articles.printouts import check_printouts
+from weighbridge.articles.printouts.forms import read_printouts
+from weighbridge.articles.printouts.lines import LISTING, SUMMARY, TREE
+from weighbridge.articles.printouts.printouts import check_printouts
 from weighbridge.articles.recognition import Recognition
-from weighbridge.articles.restoration import RestoredCalculation, restorations
-from weighbridge.articles.sizes import Sizes, stated_sizes
-from weighbridge.articles.subject import ArticleModel, article_subject
-from weighbridge.articles.tables import check_tables
-from weighbridge.articles.tokens import Token, tokens
+from weighbridge.articles.sizes.letters import listed_letters
+from weighbridge.articles.sizes.sizes import Sizes, stated_sizes
+from weighbridge.articles.sizes.subject import ArticleModel, article_subject
+from weighbridge.articles.tables.tables import check_tables
+from weighbridge.articles.text import terms
+from weighbridge.articles.text.furniture import end_of_article, furniture
+from weighbridge.articles.text.lines import KNOWN, RIGHT, SIZE, ArticleLine, NumberVerdict, Stretch
+from weighbridge.articles.text.plain import PlainArticle, plain_article, without_remarks
+from weighbridge.articles.text.restoration import RestoredCalculation, restorations
+from weighbridge.articles.text.tokens import Token, tokens
 from weighbridge.articles.verdicts import verdicts_of
 from weighbridge.counting.parts import PartIndex, parts_of
 from weighbridge.ledger.ledger import Ledger, bind
@@ -43,8 +43,8 @@ from weighbridge.ledger.ledger import Ledger, bind
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-    from weighbridge.articles.printout_lines import Printout
-    from weighbridge.articles.source import Source
+    from weighbridge.articles.printouts.lines import Printout
+    from weighbridge.articles.text.source import Source
 
 _SHOWN = 60  # characters of a line that is too long to read; they fit on one line of a terminal
 
@@ -65,7 +65,7 @@ def examine(article: Source) -> Examination:
     """Examine an article.
 
     Example:
-        >>> from weighbridge.articles.source import Source
+        >>> from weighbridge.articles.text.source import Source
         >>> text = "With $H = 768$ it is $4H^2 = 2{,}359{,}269$."
         >>> findings = examine(Source("a.md", text, "utf-8", False)).findings
         >>> findings.slips[0].stated, findings.slips[0].correct

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from weighbridge import units
-from weighbridge.articles.checks import may_be_bytes
+from weighbridge.articles.arithmetic.checks import may_be_bytes
 from weighbridge.articles.verdicts import Known
 from weighbridge.counting.parts import PartName
 from weighbridge.counting.published import known_claims
@@ -21,7 +21,7 @@ from weighbridge.models.find import find
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from weighbridge.articles.exact import Number
+    from weighbridge.articles.text.exact import Number
     from weighbridge.counting.parts import PartIndex
     from weighbridge.counting.reconciliation import PublishedNumber
     from weighbridge.ledger.ledger import Ledger

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.articles.lines import (
+from weighbridge.articles.text.lines import (
     BOILERPLATE,
     KNOWN,
     STRENGTH,
@@ -20,12 +20,12 @@ from weighbridge.articles.lines import (
     NumberVerdict,
     Stretch,
 )
-from weighbridge.articles.tokens import Token, tokens
+from weighbridge.articles.text.tokens import Token, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from weighbridge.articles.exact import Number
+    from weighbridge.articles.text.exact import Number
 
     Recognise = Callable[[Number], "Known | None"]
 

@@ -1,0 +1,1 @@
+"""Finds the expressions of an article, and checks its statements with exact arithmetic."""
