@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from weighbridge import data
 from weighbridge.blueprint import schema
+from weighbridge.costs.prediction import prediction_fields
 from weighbridge.errors import WeighbridgeError
 from weighbridge.ledger.ledger import bind
 from weighbridge.models import catalogue, find
@@ -60,6 +61,9 @@ NEW_NAMES = {
 ALWAYS = ("attention_types", "num_attention_heads")
 """Fields that are kept even if they change no shape: transformers checks them against sizes."""
 
+BESIDE = ("quantization_config", "expert_dtype", *prediction_fields())
+"""Fields that say what files hold, which the count of transformers does not need."""
+
 LONGEST_LIST = 4  # a list up to this length is kept even if the blueprint computes the same
 NOT_OF_SHAPES = ("quantization_config", "auto_map")
 """Fields for which transformers would load other code; they change no shape."""
@@ -93,7 +97,23 @@ def compact(config: Config, blueprint: Blueprint) -> dict[str, Any]:
     dtype = config.get("dtype", config.get("torch_dtype"))
     if dtype is not None:
         used["dtype"] = dtype
-    return used
+    return {**used, **_beside(config, used)}
+
+
+def _beside(config: Config, used: Config) -> dict[str, Any]:
+    """Return the fields that say what files hold, also of sub-configs that are used."""
+    beside = {name: _without_nulls(config[name]) for name in BESIDE if config.get(name)}
+    for name, value in used.items():
+        if hasattr(value, "keys") and hasattr(config.get(name), "keys"):
+            beside[name] = {**value, **_beside(config[name], value)}
+    return beside
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return a setting as TOML can hold it: what is null is left out."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    return value
 
 
 def _used(config: Config, blueprint: Blueprint, parent: str = "") -> dict[str, Any]:

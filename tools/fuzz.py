@@ -48,6 +48,7 @@ NAMES = {
     "npz": "model.npz",
     "tensorflow": "model.index",
     "flax": "model.msgpack",
+    "distributed": ".metadata",
 }
 
 

@@ -380,6 +380,7 @@ SUFFIXES = {
     "npz": "npz",
     "tensorflow": "index",
     "flax": "msgpack",
+    "distributed": "metadata",
 }
 
 # The most used families, for --derive: first the model types of the releases in tests/data/real and

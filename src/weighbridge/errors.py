@@ -6,6 +6,8 @@ involved, and what to do next. The command line prints it on stderr and exits wi
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -161,6 +163,7 @@ _CONTAINERS: dict[type[Sized], str] = {
     list: "a list",
     tuple: "a tuple",
     dict: "an object",
+    MappingProxyType: "an object",
     set: "a set",
     frozenset: "a set",
 }

@@ -38,21 +38,42 @@ def write_whole(path: Path, content: str | bytes) -> None:
 def write_durably(path: Path, write: Callable[[str], object]) -> None:
     """Have a function write a file; at any moment either the old or the new one exists.
 
-    This holds even if the power fails. The function is given the path of a temporary file in the
-    same folder. A killed process leaves that file behind; the next write overwrites it.
+    This holds even if the power fails. The function is given the path of a file in a temporary
+    folder next to the final one: a library may add files of its own there. A killed process leaves
+    that folder behind; the next write removes it, and so does `discard_part`.
 
     Raises:
         OSError: the file cannot be written; the previous one is unchanged.
     """
-    part = path.with_name(f".{path.name}.part")
+    discard_part(path)
+    folder = _part_of(path)
+    folder.mkdir()
+    part = folder / path.name
 
     def write_to_disk() -> None:
         write(os.fspath(part))
         part.chmod(_MODE & ~_umask())  # safetensors makes its files readable by the owner only
         _to_disk(part)
 
-    _replace(path, part, write_to_disk)
+    try:
+        _replace(path, part, write_to_disk)
+    finally:
+        discard_part(path)
     _to_disk(path.parent)
+
+
+def discard_part(path: Path) -> None:
+    """Remove what a killed process left behind while it wrote a file."""
+    import shutil  # noqa: PLC0415  # slow to import, and few commands write files
+
+    folder = _part_of(path)
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        folder.unlink(missing_ok=True)
+
+
+def _part_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.part")
 
 
 def _replace(path: Path, part: Path, write: Callable[[], object]) -> None:

@@ -170,6 +170,16 @@ def test_what_is_compiled_agrees_with_the_evaluator(tree: Tree) -> None:
         assert (repr(value), type(value)) == (repr(expected), type(expected))
 
 
+@pytest.mark.parametrize(("outer", "is_bounded"), [(10, False), (60, True)])
+def test_the_rounds_of_nested_loops_are_multiplied(outer: int, *, is_bounded: bool) -> None:
+    tree = parse(f"[len([i * j for j in range(200)]) for i in range({outer})]")
+    if is_bounded:
+        with pytest.raises(OverflowError):
+            compiled(tree)({})
+    else:
+        assert compiled(tree)({}) == evaluate(tree, {}) == [200] * outer
+
+
 def test_true_and_1_are_compiled_apart() -> None:
     assert compiled(("value", 1))({}) == 1
     assert compiled(("value", True))({}) is True

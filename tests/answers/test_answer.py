@@ -17,6 +17,7 @@ from weighbridge import answers
 from weighbridge.answers import data_table
 from weighbridge.answers.answer import Answer, Message, TabularAnswer
 from weighbridge.answers.families import Families
+from weighbridge.answers.inspect import inspect_all
 from weighbridge.answers.models import ReleasedModels
 from weighbridge.cli import main, output, program
 from weighbridge.cli.commands import COMMANDS
@@ -52,7 +53,9 @@ COMMAND_LINES = {
     "ClosedForm in SQL": "formula bert-base-chinese --format sql",
     "Tree": "tree bert-base-chinese --class BertForMaskedLM --depth 2",
     "Inspection": "inspect {hostile} --by tensor",
+    "Inspections": "inspect {several}",
     "Verification": "verify bert-base-chinese {hostile}",
+    "Fitting": "verify bert-base-chinese {adapter}",
     "Changes": "verify {hostile} {second}",
     "Reconciled": "reconcile bert-base-uncased 109418952",
     "Reconciled with ways": "reconcile bert-base-uncased 108808704",
@@ -65,6 +68,7 @@ COMMAND_LINES = {
     "Families": "families bert",
     "Families of one": "families albert",
     "Running": "run {bert} <b>it</b>",
+    "Labelled": "run {classifier} --csv {texts} --output {folder}/{lang}.csv",
     "Trace": "trace {bert} <b>it</b>",
     "Trace of a head": "trace {bert} it --layer 0 --head 0",
     "Message": "attention {bert} it --output {folder}/attention.html",
@@ -102,6 +106,31 @@ def safetensors(folder: Path, name: str) -> Path:
     return path
 
 
+def several(folder: Path) -> Path:
+    """Write two checkpoints, with tensors of the same names, into a folder."""
+    folder.mkdir()
+    for name in ("a", "b"):
+        safetensors(folder, "bias").rename(folder / f"{name}<i>.safetensors")
+    return folder
+
+
+def adapter(folder: Path) -> Path:
+    """Write a LoRA adapter of one layer, and of a module that no base model has."""
+    folder.mkdir()
+    tensors, end = {}, 0
+    for module in ("encoder.layer.0.attention.self.query", HOSTILE):
+        for half, shape in (("lora_A", [2, 768]), ("lora_B", [768, 2])):
+            offsets = [end, end := end + 6144]
+            named = f"base_model.model.{module}.{half}.weight"
+            tensors[named] = {"dtype": "F32", "shape": shape, "data_offsets": offsets}
+    header = json.dumps(tensors).encode()
+    path = folder / "adapter_model.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(end))
+    config = {"peft_type": "LORA", "r": 2, "target_modules": ["query", HOSTILE]}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    return folder
+
+
 def line_of_texts(number: int) -> str:
     return f"film {number},{'<b>' if number % 2 else 'dull'}\n"
 
@@ -116,6 +145,13 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]
         berts.write(tmp_path, "BertForMaskedLM")
         return tmp_path
 
+    def classifier() -> Path:
+        import berts
+
+        folder = tmp_path / "classifier"
+        berts.write(folder, "BertForSequenceClassification", id2label={0: HOSTILE, 1: "good"})
+        return folder
+
     def written(name: str, text: str) -> Path:
         path = tmp_path / name
         path.write_text(text)
@@ -124,8 +160,11 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]
     makers: dict[str, Callable[[], Path]] = {
         "hostile": lambda: safetensors(tmp_path, "bias"),
         "second": lambda: safetensors(tmp_path, "weight"),
+        "several": lambda: several(tmp_path / "several"),
+        "adapter": lambda: adapter(tmp_path / "adapter"),
         "folder": lambda: tmp_path,
         "bert": bert,
+        "classifier": classifier,
         "start": lambda: request.getfixturevalue("bert_tiny"),
         "table": lambda: written("t.csv", f"model,parameters\nbert-base-uncased,3\n{HOSTILE},7\n"),
         "article": lambda: written("a.txt", f"{HOSTILE} 30522*768 = 23,449,856 and <b>1+1 = 2"),
@@ -254,7 +293,9 @@ TABULAR: dict[str, Callable[[Path], Any]] = {
     "Weighing": lambda _: wb.weigh("mixtral"),
     "Tree": lambda _: wb.tree("bert"),
     "Inspection": lambda folder: wb.inspect(safetensors(folder, "bias")),
+    "Inspections": lambda folder: inspect_all(several(folder / "several")),
     "Verification": lambda folder: wb.verify("bert", safetensors(folder, "bias")),
+    "Fitting": lambda folder: wb.verify("bert-base-chinese", adapter(folder / "adapter")),
     "Changes": lambda folder: wb.verify(safetensors(folder, "a"), safetensors(folder, "b")),
     "ReleasedModels": lambda _: ReleasedModels("bert"),
     "Families": lambda _: Families("bert"),
@@ -289,7 +330,8 @@ def test_pandas_arrow_csv_and_records_hold_the_same(name: str, tmp_path: Path) -
         rows = list(csv.reader(io.StringIO(answer.csv(by), newline="")))
         assert rows[0] == list(records[0])
         assert len(rows) == 1 + len(records)
-        assert by in (None, rows[0][0])
+        first = rows[0][1] if name == "Inspections" else rows[0][0]  # after the checkpoint's name
+        assert by in (None, first)
 
 
 @pytest.mark.parametrize("name", TABULAR)

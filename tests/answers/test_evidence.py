@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,11 @@ from weighbridge.answers.guess import guess
 from weighbridge.answers.tree import Tree
 from weighbridge.answers.verify import verify
 from weighbridge.answers.weigh import weigh
+from weighbridge.blueprint.schema import Blueprint
 from weighbridge.cli import main
 from weighbridge.models.find import ORIGINS
 from weighbridge.render.document import Aside, Document, Notes, Outline, Paragraph, flat
+from weighbridge.render.messages import in_language
 from weighbridge.render.table import width
 
 if TYPE_CHECKING:
@@ -53,7 +56,7 @@ def test_an_answer_says_in_one_line_how_it_is_known(question: str, lang: str) ->
     assert line.endswith(MORE[lang])
     assert width(line) <= 80
     for fact in ("transformers 5.23.0", "24"):
-        assert fact in line
+        assert fact in text
     assert IN_FULL[lang] not in text
     assert "pypi:paddlenlp" not in text
 
@@ -80,8 +83,7 @@ def test_the_line_about_any_config_fits(fields: dict[str, int], lang: str) -> No
     for origin, entry in product(of_configs, entries):
         weighing = weigh("bert", fields=fields)
         weighing.model = weighing.model._replace(origin=origin, entry=entry)
-        (line,) = weighing.known(lang)
-        assert width(line) <= 80
+        assert max(map(width, weighing.known(lang))) <= 80
         assert weighing.about_config(lang)
 
 
@@ -130,3 +132,47 @@ def test_the_evidence_of_a_checkpoint_compared_with_a_model(minilm: Path, lang: 
         assert len([line for line in in_brief.splitlines() if MORE[lang] in line]) == 1
         assert IN_FULL[lang] not in in_brief
         assert IN_FULL[lang] in " ".join(in_full.split())
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_the_adversarial_configs_and_the_fields_that_are_held_are_stated(lang: str) -> None:
+    weighing = weigh("encodec")
+    blueprint = weighing.model.blueprint
+    proof = {**blueprint.proof, "adversarial": 31}
+    weighing.model = weighing.model._replace(
+        blueprint=Blueprint({**blueprint._raw, "proof": proof})
+    )
+    agrees, held, more = weighing.known(lang)
+    assert re.findall(r"\d+", agrees.replace("5.23.0", "")) == ["24", "31"]
+    assert [name for name in weighing.held if name in held] == [*weighing.held]
+    assert more.endswith(MORE[lang])
+    assert "31" in " ".join(weighing.known(lang, evidence=True))
+    assert weighing.to_dict()["evidence"]["held"]["num_residual_layers"] == 1
+    assert weighing.to_dict()["evidence"]["proof"]["adversarial"] == 31
+    for line in weighing.text(lang).splitlines():
+        assert width(line) <= 80
+
+
+def test_many_fields_that_are_held_are_named_in_full_only_if_asked_for() -> None:
+    weighing = weigh("encodec")
+    weighing.held = dict.fromkeys(["width", "depth", "length", "height", "rate"], 8)
+    assert "width, depth, length and 2 more" in weighing.text()
+    assert "height = 8, rate = 8" in " ".join(weighing.text(evidence=True).split())
+
+
+@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("question", ANSWERS)
+def test_python_gets_every_note_that_the_command_writes(
+    question: str, lang: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.json"
+    stated = {"hidden_sizes": 8, "mystery": True, "dtype": "int3", "architectures": ["BertFor"]}
+    path.write_text(json.dumps({"model_type": "bert", **stated}))
+    answer = ANSWERS[question](str(path))
+    assert main([question, str(path), "--lang", lang]) == 0
+    written = capsys.readouterr().err.splitlines()
+    assert len(answer.notes) == 4
+    notes = [in_language(f"note: {note}", lang) for note in answer.notes]
+    assert written == [f"weighbridge: {note}" for note in notes]
+    if question != "tree":  # its JSON is the tree itself
+        assert answer.to_dict()["notes"] == answer.notes

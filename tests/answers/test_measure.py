@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -222,3 +224,24 @@ def test_a_missing_package_is_named(
         f"missing packages: {missing}. Run `pip install torch==2.13.0`, then"
         in capsys.readouterr().err
     )
+
+
+_WITHOUT_TRANSFORMERS = """
+import sys
+sys.modules["transformers"] = None
+from weighbridge.cli import main
+status = main(sys.argv[1:])
+print(status, "torch" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"), [(["--ours", *WORDS], "0 True"), (WORDS, "2 False")]
+)
+def test_ours_needs_no_transformers_and_others_say_so_before_torch_is_loaded(
+    options: list[str], expected: str
+) -> None:
+    command = [sys.executable, "-c", _WITHOUT_TRANSFORMERS, "measure", "bert", "--seq", "5"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == expected
+    assert ("pip install 'weighbridge[derive]'" in done.stderr) == (expected[0] == "2")

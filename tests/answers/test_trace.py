@@ -56,6 +56,8 @@ def small(tmp_path_factory):
 
 
 def tensors(output):
+    if hasattr(output, "prediction_logits"):
+        return [output.prediction_logits, output.seq_relationship_logits]
     found = (
         [tensor for tensor in output if isinstance(tensor, torch.Tensor)]
         if isinstance(output, tuple)

@@ -744,6 +744,8 @@ def test_the_text_fits_a_terminal_and_names_every_kind(lang, tmp_path):
         "renamed",
         "aside",
         "quantised",
+        "unknown_size",
+        "wrapped",
         "changed_dtype",
     }
     assert kinds == set(KINDS) - of_others - {

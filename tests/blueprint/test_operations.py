@@ -207,6 +207,23 @@ def test_a_fresh_recording_finds_a_file_that_is_wrong() -> None:
     assert difference.startswith("saved pooler.activation")
 
 
+def test_sizes_of_1_are_learned_as_a_condition(
+    tmp_path: Path, monkeypatch: Any, capfd: Any
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "support"))
+    path = tmp_path / "sharing.toml"
+    address = ["own_models.sharing:Model", "--config", "own_models.sharing:Config"]
+    words = ["--operations", "--family", "sharing", "--output", str(path)]
+    assert main(["derive", *address, *words]) == 0
+    assert capfd.readouterr().out == f"{path}: exact\n"
+    raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    assert raw["saved"]["places"] == ["I64 batch*sequence if batch > 1 and sequence > 1"]
+    known = operations.Operations(raw)
+    for batch, sequence, expected in ((1, 7, []), (3, 1, []), (3, 7, [(21,)])):
+        bound = known.bind("Model", "saved", known.names({}, batch=batch, sequence=sequence))
+        assert [tensor.shape for tensor in bound if tensor.path == "places"] == expected
+
+
 # Recording
 
 

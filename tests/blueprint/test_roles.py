@@ -625,9 +625,9 @@ def test_a_role_needs_no_index_to_be_a_placeholder() -> None:
 
 
 def test_every_role_and_component_has_a_name_in_both_languages_and_belongs_somewhere() -> None:
-    of_readers = {f"quantization.{role}" for role in ("scale", "zero", "index", "table")} | {
-        "constant"
-    }
+    of_readers = {f"quantization.{role}" for role in ("scale", "zero", "index", "table")}
+    of_readers |= {f"training.{role}" for role in ("optimizer", "average", "state")}
+    of_readers.add("constant")
     assert {role for role, _ in PATTERNS} | {"other"} | of_readers == set(FACTS["roles"])
     assert {component_of(role) for role in FACTS["roles"]} == set(FACTS["components"])
     for part in ("roles", "components"):

@@ -324,8 +324,8 @@ CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
             "hidden_size % num_attention_heads == 0 is false for the defaults",
         ),
         "a size of none": (
-            lambda raw: raw["defaults"].update(type_vocab_size=0),
-            "type_vocab_size is a size, but its default is 0",
+            lambda raw: raw["defaults"].update(intermediate_size=0),
+            "intermediate_size is a size, but its default is 0",
         ),
         "a division by zero": (
             lambda raw: raw["defaults"].update(num_attention_heads=0),
@@ -361,6 +361,20 @@ CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
                 "BertModel: pooler.dense.weight and pooler.dense.bias are stored under names"
                 " that are not all different"
             ),
+        ),
+    },
+    "parts": {
+        "a module without tensors": (
+            lambda raw: raw.update(configs={"text": "llama"}, parts={"tower": "text"}),
+            "parts: there is no tensor under tower",
+        ),
+        "no sub-config": (
+            lambda raw: raw.update(parts={"encoder": "text"}),
+            "parts: encoder has no sub-config with a model type",
+        ),
+        "trials that are a text": (
+            lambda raw: raw["proof"].update(parts="text: qwen2"),
+            "proof.parts must be a list of texts",
         ),
     },
 }

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FREE_TEXT = {
+    "FIRST-LAST",
     *("CLASS", "FIELD=VALUE", "DTYPE", "PART", "NAME", "MODULE:NAME", "TEXT", "SECOND"),
     *("TEXT [SECOND]", "HOW", "COLUMN", "SHARE", "RATE", "NORM", "N", "SECONDS", "LETTERS"),
 }

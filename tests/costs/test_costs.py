@@ -73,6 +73,19 @@ def test_a_tied_weight_and_a_buffer_have_no_gradient_of_their_own() -> None:
     assert held(rows, []) == 40
 
 
+def test_a_tied_weight_gets_two_gradients_and_their_sum() -> None:
+    """The head's gradient is there from the start; at the words, a second one and the sum."""
+    rows = [
+        row("words.weight", 100),
+        row("l.weight", 7),
+        row("head.weight", 100, tied_to="words.weight"),
+    ]
+    tensors = [saved("words", 2), saved("l", 5), saved("head", 3)]
+    assert held(rows, tensors) == 4 * (100 + 7 + 2 + 200)
+    # In the middle the head's gradient is held beside what is saved.
+    assert held(rows, [saved("words", 2), saved("l", 500), saved("head", 3)]) == 4 * (502 + 100 + 7)
+
+
 def test_what_is_saved_goes_while_gradients_come() -> None:
     rows = [row("a.weight", 10), row("b.weight", 20)]
     # At b everything is still saved, and its gradient is allocated.

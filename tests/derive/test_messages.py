@@ -10,9 +10,9 @@ from weighbridge.blueprint import schema as blueprint
 from weighbridge.data import LANGUAGES, read_toml
 from weighbridge.render.messages import translation
 
-QUOTES_CODE = "__init__: `"  # such a hole is a line of code, without words of its own
+QUOTES_CODE = ": `"  # such a hole is a line of code, without words of its own
 # Words of an exception that a hole quotes stay as they are.
-QUOTED = re.compile(r"\w*Error: .*|shape '.*")
+QUOTED = re.compile(r"\w*Error: .*|shape '.*|(chunk expects|can only) .*|with \w+, .*")
 
 
 @pytest.mark.parametrize("lang", LANGUAGES[1:])

@@ -40,3 +40,14 @@ def test_for_some_tensors_only_they_and_their_conditions_are_written() -> None:
         "when": {"a": "there"},
     }
     assert fields_in(DRAFT, ["a.w"]) == ["n", "there"]
+
+
+def test_the_condition_of_a_list_without_a_module_is_that_of_its_items() -> None:
+    draft = Draft(
+        tensors={"conv_{0}.w": Drafted("conv_{0}.w", (("name", "n"),))},
+        buffers={},
+        conditions={"conv_": ("name", "there"), "conv_{0}": ("name", "on")},
+        repeats={"conv_": ("name", "count")},
+    )
+    tables = section(draft, IndexLetters())
+    assert tables["when"] == {"conv_{i}": "there and on"}

@@ -57,6 +57,7 @@ EXACT = {
     "c - x": (POSITIVE, POSITIVE),
     "x * c": (POSITIVE, POSITIVE),
     "c * x": (POSITIVE, POSITIVE),
+    "x * x": (POSITIVE, POSITIVE),
     "x / c": (POSITIVE, st.sampled_from([1, 2, 4, 8])),  # fractions that a float holds
     "c / x": (st.just(4), st.sampled_from([1, 2, 4, 8])),
     "x ** c": (st.integers(1, 9), st.integers(1, 5)),
@@ -207,6 +208,7 @@ def test_a_dim_implies_the_field_that_was_hidden(family: str) -> None:
         ("4 * x", 12, [("x", 3, True)]),
         ("x * 0", 0, []),
         ("0 * x", 0, []),
+        ("x * x", 49, [("x", 7, True)]),
         ("x * y", 0, []),
         ("x * y", -6, []),
         ("x * y", 1.5, []),
@@ -349,6 +351,7 @@ def test_all_that_a_result_implies(
         ("x * 0", 1),
         ("0 * x", 1),
         ("x ** 2", 50),
+        ("x * x", 50),
         ("2 ** x", 9),
         ("4 if x else 5", 6),
         ("true if x else 5", 1),

@@ -113,6 +113,21 @@ def test_a_tie_holds_where_its_condition_does(to: str, tied: list[bool]) -> None
         assert entry.tied_to((1,)) == ("b.1.w" if entry.tied else None)
 
 
+def test_a_tie_may_give_the_first_index_of_its_target() -> None:
+    fields = {"layers": 5, "width": 4}
+    raw = blueprint(
+        "ties",
+        defaults=fields,
+        repeat={"i": "layers"},
+        tensors={"a.{i}.w": "width"},
+        ties={"a.{i}.w": "a.{i}.w at i % 2 if i >= 2"},
+    )
+    family = Blueprint(raw)
+    entries = list(Binder(family, fields).entries(family.templates("Base")[0]))
+    targets = {place: entry.tied_to(place) for entry in entries for place in entry.indices}
+    assert [targets[(layer,)] for layer in range(5)] == [None, None, "a.0.w", "a.1.w", "a.0.w"]
+
+
 def test_experts_whose_active_number_is_null_all_count() -> None:
     for number, is_active in ((None, False), (2, True)):
         fields = {"experts": 4, "top": number, "width": 3}

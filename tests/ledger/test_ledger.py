@@ -300,18 +300,21 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "heads that do not divide": (
         {"hidden_size": 770},
         (
-            "a bert needs hidden_size % num_attention_heads == 0 "
+            "a model of type bert needs hidden_size % num_attention_heads == 0 "
             "(hidden_size = 770, num_attention_heads = 12). Change the values so that this holds."
         ),
     ),
     "a negative size": (
         {"hidden_size": -768},
-        "a bert needs hidden_size >= 1 (hidden_size = -768). Change the values so that this holds.",
+        (
+            "a model of type bert needs hidden_size >= 1 (hidden_size = -768). "
+            "Change the values so that this holds."
+        ),
     ),
     "one of many": (
         {"hidden_size": np.array([768, 770])},
         (
-            "a bert needs hidden_size % num_attention_heads == 0 "
+            "a model of type bert needs hidden_size % num_attention_heads == 0 "
             "(hidden_size = array([768, 770]), num_attention_heads = 12). "
             "Change the values so that this holds."
         ),
@@ -344,7 +347,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "one that is not positive": (
         {"vocab_size": np.array([1, 0])},
         (
-            "a bert needs vocab_size >= 1 (vocab_size = array([1, 0])). "
+            "a model of type bert needs vocab_size >= 1 (vocab_size = array([1, 0])). "
             "Change the values so that this holds."
         ),
     ),

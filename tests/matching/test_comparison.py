@@ -427,3 +427,70 @@ def test_many_unknown_names_take_few_lines(tmp_path: Path) -> None:
     )
     assert counts(found) == {"missing": 20_000, "extra": 20_000}
     assert len(found.text().splitlines()) < 100
+
+
+# What older versions and Meta's own code save
+
+
+META_NAMES = {
+    "embed_tokens": "tok_embeddings",
+    "self_attn": "attention",
+    "q_proj": "wq",
+    "k_proj": "wk",
+    "v_proj": "wv",
+    "o_proj": "wo",
+    "mlp": "feed_forward",
+    "gate_proj": "w1",
+    "down_proj": "w2",
+    "up_proj": "w3",
+    "input_layernorm": "attention_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "lm_head": "output",
+}
+
+
+def as_meta(tensors: Stored) -> Stored:
+    """Return a Llama's tensors under the names of Meta's own code."""
+    renamed = {}
+    for name, tensor in tensors.items():
+        pieces = name.removeprefix("model.").split(".")
+        renamed[".".join(META_NAMES.get(piece, piece) for piece in pieces)] = tensor
+    return renamed
+
+
+def test_stored_frequencies_of_a_llama_are_a_note(tmp_path: Path) -> None:
+    tensors = stored(LLAMA)
+    for layer in range(2):
+        tensors[f"model.layers.{layer}.self_attn.rotary_emb.inv_freq"] = ("F32", (8,))
+    found = wb.verify(LLAMA, write(tmp_path / "model.safetensors", tensors))
+    assert (found.status, failing(found)) == (0, [])
+    assert counts(found) == {"aside": 2}
+
+
+def test_a_weight_beside_the_frequencies_is_still_too_many(tmp_path: Path) -> None:
+    tensors = {**stored(LLAMA), "model.layers.0.self_attn.rotary_emb.scale": ("F32", (8,))}
+    found = wb.verify(LLAMA, write(tmp_path / "model.safetensors", tensors))
+    assert failing(found) == ["model.layers.0.self_attn.rotary_emb.scale"]
+
+
+def test_a_llama_under_the_names_of_meta(tmp_path: Path) -> None:
+    tensors = as_meta(stored(LLAMA)) | {"rope.freqs": ("F32", (4,))}
+    assert "layers.0.attention.wq.weight" in tensors
+    found = wb.verify(LLAMA, write(tmp_path / "consolidated.safetensors", tensors))
+    assert (found.status, failing(found)) == (0, [])
+    assert counts(found).get("aside") == 1
+    assert found.class_name == "LlamaForCausalLM"
+
+
+def test_a_missing_tensor_and_a_wrong_shape_are_found_under_the_names_of_meta(
+    tmp_path: Path,
+) -> None:
+    tensors = as_meta(stored(LLAMA))
+    del tensors["layers.1.ffn_norm.weight"]
+    dtype, (rows, columns) = tensors["layers.1.feed_forward.w1.weight"]
+    tensors["layers.1.feed_forward.w1.weight"] = (dtype, (rows + 1, columns))
+    found = wb.verify(LLAMA, write(tmp_path / "consolidated.safetensors", tensors))
+    assert set(failing(found)) == {
+        "model.layers.1.mlp.gate_proj.weight",
+        "model.layers.1.post_attention_layernorm.weight",
+    }

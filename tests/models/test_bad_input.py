@@ -82,12 +82,12 @@ BAD = {
     ),
     "heads that do not divide": (
         config(num_attention_heads=7),
-        "a bert needs hidden_size % num_attention_heads == 0",
+        "a model of type bert needs hidden_size % num_attention_heads == 0",
     ),
     "text for a switch": (config(is_decoder="no"), "is_decoder must be true or false"),
     "a padding token past the end": (
         config(vocab_size=5, pad_token_id=5),
-        "a bert needs pad_token_id < vocab_size",
+        "a model of type bert needs pad_token_id < vocab_size",
     ),
     "another family": (config(model_type="gpt\n9"), "no blueprint for the model_type"),
     "a family that is a list": (config(model_type=["bert"]), "no blueprint for the model_type"),

@@ -269,13 +269,12 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     refused(tmp_path, "no-checkpoint")
 
 
-@pytest.mark.parametrize("name", ["tf_model.h5", "model.pdparams", "model.tflite"])
-def test_a_format_with_no_reader_yet_is_named(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(b"other")
-    assert name in refused(tmp_path, "format")
+def test_a_format_with_no_reader_is_refused_with_those_that_have_one(tmp_path: Path) -> None:
+    (tmp_path / "model.other").write_bytes(b"other")
     assert (
-        "only .safetensors, .gguf, .bin, .pt, .pth, .ckpt, .onnx, .npz, .index, .msgpack "
-        "can be read so far" in refused(tmp_path / name, "format")
+        "only .safetensors, .gguf, .bin, .pt, .pth, .ckpt, .onnx, .npz, .index, .msgpack, "
+        ".metadata, .h5, .hdf5, .keras can be read so far"
+        in refused(tmp_path / "model.other", "format")
     )
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from weighbridge.errors import CheckpointError
 from weighbridge.readers import read
-from weighbridge.readers.npz import _DTYPES
+from weighbridge.readers.npz import DTYPES
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ways = pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 ARRAYS: dict[str, Any] = {
-    **{f"of/{kind}": np.zeros((2, 3), dtype=kind) for kind in _DTYPES},
+    **{f"of/{kind}": np.zeros((2, 3), dtype=kind) for kind in DTYPES},
     "big-endian": np.zeros(4, dtype=">f4"),
     "fortran": np.zeros((3, 4), order="F"),
     "scalar": np.float32(1),
@@ -42,7 +42,7 @@ def test_every_dtype_of_numpy_is_read(tmp_path: Path, save: Any) -> None:
     save(tmp_path / "a.npz", **ARRAYS)
     with np.load(tmp_path / "a.npz") as loaded:
         expected = [
-            (name, array.shape, _DTYPES[array.dtype.str[1:]], array.size, array.nbytes)
+            (name, array.shape, DTYPES[array.dtype.str[1:]], array.size, array.nbytes)
             for name, array in loaded.items()
         ]
     assert rows(tmp_path / "a.npz") == expected

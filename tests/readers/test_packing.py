@@ -64,11 +64,27 @@ WAYS: dict[str, tuple[Tensors, float]] = {
         },
         4,
     ),
-    "compressed-tensors": (
+    "MXFP4 of compressed-tensors": (
+        {"l.weight_packed": ("U8", (64, 64)), "l.weight_scale": ("U8", (64, 4))},
+        4,
+    ),
+    "MXFP6 of compressed-tensors": (
+        {"l.weight_packed": ("U8", (64, 96)), "l.weight_scale": ("U8", (64, 4))},
+        6,
+    ),
+    "compressed-tensors, groups": (
         {
             "l.weight_packed": ("I32", (64, 16)),
             "l.weight_scale": ("BF16", (64, 4)),
             "l.weight_zero_point": ("I32", (8, 4)),
+            "l.weight_shape": ("I64", (2,)),
+        },
+        4,
+    ),
+    "compressed-tensors": (
+        {
+            "l.weight_packed": ("I32", (64, 16)),
+            "l.weight_scale": ("BF16", (64, 1)),
             "l.weight_shape": ("I64", (2,)),
         },
         4,
@@ -103,6 +119,67 @@ WAYS: dict[str, tuple[Tensors, float]] = {
         {"l.weight": ("U32", (64, 16)), "l.scales": ("F16", (64, 4)), "l.biases": ("F16", (64, 4))},
         4,
     ),
+    "Quanto, 2 or 4 bits": (
+        {
+            "l.weight._data._data": ("U8", (128, 32)),
+            "l.weight._scale": ("F32", (256, 1)),
+            "l.weight._shift": ("F32", (256, 1)),
+        },
+        4,
+    ),
+    "HQQ": (
+        {
+            "l.W_q": ("U8", (128, 32)),
+            "l.scale": ("F16", (256, 1)),
+            "l.zero": ("F16", (256, 1)),
+            "l.shape": ("I64", (2,)),
+            "l.nbits": ("I32", ()),
+        },
+        4,
+    ),
+    "HQQ, 3 bits": (
+        {
+            "l.W_q": ("I32", (26, 32)),
+            "l.scale": ("F16", (256, 1)),
+            "l.zero": ("F16", (256, 1)),
+        },
+        3,
+    ),
+    "HQQ, groups in columns": (
+        {
+            "l.W_q": ("I32", (4, 256)),
+            "l.scale": ("F16", (1, 256)),
+            "l.zero": ("F16", (1, 256)),
+        },
+        3,
+    ),
+    "torchao, 8 bits": (
+        {
+            "_l_qdata": ("I8", (64, 128)),
+            "_l_scale": ("BF16", (64, 1)),
+            "_l_zero_point": ("I8", (64, 1)),
+        },
+        8,
+    ),
+    "torchao, 4 bits": (
+        {
+            "_l_qdata": ("I32", (8, 1, 32, 4)),
+            "_l_scale_and_zero": ("BF16", (4, 64, 2)),
+        },
+        4,
+    ),
+    "torchao, NVFP4 or MXFP4": (
+        {
+            "_l_qdata": ("U8", (64, 64)),
+            "_l_scale": ("F8_E4M3", (64, 8)),
+            "_l_per_tensor_scale": ("F32", ()),
+        },
+        4,
+    ),
+    "torchao, MXFP8": (
+        {"_l_qdata": ("F8_E4M3", (64, 128)), "_l_scale": ("F8_E8M0", (64, 4))},
+        8,
+    ),
     "Quanto": (
         {
             "l.weight._data": ("I8", (64, 128)),
@@ -123,6 +200,10 @@ WAYS: dict[str, tuple[Tensors, float]] = {
 }
 SHAPES = {
     "bitsandbytes, 4 bits": None,
+    "Quanto, 2 or 4 bits": None,
+    "HQQ": None,
+    "HQQ, 3 bits": None,
+    "HQQ, groups in columns": None,
     "8 bits with scales, experts in one": (4, 128, 16),
     "MXFP4": (4, 128, 16),
     "8 bits of ONNX": (128, 64),
@@ -135,7 +216,27 @@ GROUPS = {
         "config_groups": {"group_0": {"weights": {"num_bits": 4, "group_size": 32}}}
     }
 }
-BITS = {"compressed-tensors": GROUPS, "MLX": MLX, "MXFP4, MXFP8 or NVFP4 of MLX": MLX}
+OF_HQQ = {
+    "quantization_config": {"quant_config": {"weight_quant_params": {"nbits": 3, "group_size": 32}}}
+}
+BITS = {
+    "compressed-tensors": GROUPS,
+    "compressed-tensors, groups": GROUPS,
+    "HQQ, groups in columns": OF_HQQ,
+    "MLX": MLX,
+    "MXFP4, MXFP8 or NVFP4 of MLX": MLX,
+}
+TYPES = {
+    "torchao, 8 bits": {"_type": "Int8Tensor"},
+    "torchao, 4 bits": {"_type": "Int4TilePackedTo4dTensor", "_data": {"shape": [64, 128]}},
+    "torchao, NVFP4 or MXFP4": {"_type": "NVFP4Tensor"},
+    "torchao, MXFP8": {"_type": "MXTensor"},
+}
+
+
+def metadata(way: str) -> dict[str, str]:
+    """Return what torchao writes into the header."""
+    return {"l": json.dumps(TYPES[way])} if way in TYPES else {}
 
 
 def say(folder: Path, config: object, name: str = "config.json") -> None:
@@ -150,7 +251,8 @@ def test_every_way_of_packing_is_tried() -> None:
 def test_a_packed_weight_has_its_logical_shape(way: str, tmp_path: Path) -> None:
     tensors, bits = WAYS[way]
     say(tmp_path, BITS.get(way, {}))
-    found = read(write(tmp_path / "model.safetensors", {"l.bias": ("F32", (64,)), **tensors}))
+    stored_with_bias = {"l.bias": ("F32", (64,)), **tensors}
+    found = read(write(tmp_path / "model.safetensors", stored_with_bias, metadata(way)))
     stored, *beside = tensors
     assert {name: of.packing for name, of in found.packed.items()} == {stored: way}
     of = found.packed[stored]
@@ -185,7 +287,8 @@ def test_unknown_bits_are_not_guessed(way: str, tmp_path: Path) -> None:
     tensors, _ = WAYS[way]
     found = wb.inspect(write(tmp_path / "model.safetensors", tensors))
     assert found.checkpoint.packed[next(iter(tensors))].elements is None
-    assert found.parameters == 64 * 16, "the stored words"
+    words = next(iter(tensors.values()))[1]
+    assert found.parameters == words[0] * words[1], "the stored words"
     assert "an unknown number of bits" in " ".join(found.text().split())
 
 
@@ -207,7 +310,7 @@ def test_a_module_may_have_bits_of_its_own(tmp_path: Path) -> None:
 def test_groups_of_different_widths_determine_nothing(tmp_path: Path) -> None:
     groups = {str(bits): {"weights": {"num_bits": bits}} for bits in (4, 8)}
     say(tmp_path, {"quantization_config": {"config_groups": groups}})
-    found = read(write(tmp_path / "model.safetensors", WAYS["compressed-tensors"][0]))
+    found = read(write(tmp_path / "model.safetensors", WAYS["compressed-tensors, groups"][0]))
     assert found.packed["l.weight_packed"].bits is None
 
 
@@ -248,12 +351,36 @@ def test_a_needed_config_that_cannot_be_read_is_an_error(tmp_path: Path) -> None
         {"l.weight": ("U8", (64, 64)), "l.scale": ("F32", (64, 8))},
         {"l.weight_scale": ("F32", (1,)), "l.weight": ("BF16", (64, 64))},
         {"l_blocks": ("U8", (2, 2)), "l_scales": ("U8", (2, 2))},
+        {"_l_qdata": ("I8", (64, 128)), "_l_scale": ("F32", (64, 1))},
+        {"l.W_q": ("U8", (30, 32)), "l.scale": ("F16", (256, 1)), "l.zero": ("F16", (256, 1))},
     ],
 )
 def test_tensors_that_only_look_packed_are_left_alone(tensors: Tensors, tmp_path: Path) -> None:
     found = read(write(tmp_path / "model.safetensors", tensors))
     assert not found.packed
     assert all(row.parameters == row.count and not row.role for row in found.rows)
+
+
+@pytest.mark.parametrize(("bits", "packed_inputs"), [(3, 13), (3, 12), (5, 22), (5, 20), (6, 26)])
+def test_the_last_word_of_a_row_may_not_be_full(
+    bits: int, packed_inputs: int, tmp_path: Path
+) -> None:
+    weights = {"weights": {"num_bits": bits, "group_size": 32}}
+    say(tmp_path, {"quantization_config": {"config_groups": {"group_0": weights}}})
+    tensors = {
+        "l.weight_packed": ("I32", (64, packed_inputs)),
+        "l.weight_scale": ("BF16", (64, 4)),
+    }
+    packed = read(write(tmp_path / "model.safetensors", tensors)).packed["l.weight_packed"]
+    assert (packed.shape, packed.bits) == ((64, 128), bits)
+
+
+@pytest.mark.parametrize(
+    "statement", ["{", "[1]", "{}", '{"_type": ["Int8Tensor"]}', "{" * 20_000, '{"_data": {}}']
+)
+def test_metadata_that_states_no_type_is_ignored(statement: str, tmp_path: Path) -> None:
+    tensors, _ = WAYS["torchao, 8 bits"]
+    assert not read(write(tmp_path / "a.safetensors", tensors, {"l": statement})).packed
 
 
 def of_causal_lm(name: str) -> dict[str, tuple[int, ...]]:

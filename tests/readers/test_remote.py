@@ -135,7 +135,9 @@ REFUSED = {
     "other/a.safetensors": "no-ranges: ",
     "cut/a.safetensors": "cut: the connection broke off on every try",
     "endless/a.safetensors": "cut: the connection broke off on every try (reason = 'bad Content-",
-    "round/a.safetensors": "address: ",
+    "digits/a.safetensors": "no-ranges: ",
+    "long_size/a.safetensors": "no-ranges: ",
+    "round/a.safetensors": "redirects: the server redirects more than 20 times",
     "growing/large.safetensors": "changed: ",
     "empty.safetensors": "too-short: ",
 }

@@ -123,6 +123,24 @@ def test_scalars_empty_tensors_texts_and_slices_are_read(tmp_path: Path) -> None
     assert read(path).metadata == {"graph": "text, 99 bytes"}
 
 
+def test_the_state_of_a_training_is_not_counted(tmp_path: Path) -> None:
+    names = (
+        "a/kernel",
+        "a/kernel/.OPTIMIZER_SLOT/opt/m/.ATTRIBUTES/VARIABLE_VALUE",
+        "a/kernel/Adam",
+        "a/kernel/Adam_1",
+        "a/kernel/adam_m",
+        "a/kernel/adam_v",
+        "beta1_power",
+        "global_step",
+    )
+    entries = [(name.encode(), saved_as(shape=(2, 3), size=24)) for name in names]
+    found = read(write(tmp_path / "a.index", tf(*entries)))
+    assert [row.name for row in found.rows if row.parameters] == ["a/kernel"]
+    assert {row.role for row in found.rows} == {"", "training.optimizer", "training.state"}
+    assert sum(row.count for row in found.rows) == 6 * len(names)
+
+
 def test_several_blocks_and_data_files_are_read(tmp_path: Path) -> None:
     names = [b"layer_%04d/kernel" % at for at in range(300)]
     blocks = [

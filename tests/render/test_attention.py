@@ -1,18 +1,22 @@
 """Pictures of attention show the numbers of transformers; each file is self-contained."""
 
 import base64
+import json
 import os
 import re
 import struct
 import sys
 import zlib
+from html import unescape
 from html.parser import HTMLParser
 from math import sqrt
 from xml.etree import ElementTree as ET
 
 import berts
+import browsers
 import pytest
 import torch
+from images import rgba
 
 from weighbridge import data
 from weighbridge.cli import main
@@ -73,18 +77,8 @@ def test_the_probabilities_are_those_of_transformers(name, request):
 
 
 def pixels(picture):
-    """Return the opacity of an embedded image's pixels, from its bytes alone."""
-    raw = base64.b64decode(picture.partition(",")[2])
-    width, height, depth, kind = struct.unpack(">IIBB", raw[16:26])
-    assert (depth, kind) == (8, 6)
-    at, packed = 8, b""
-    while at < len(raw):
-        (length,) = struct.unpack(">I", raw[at : at + 4])
-        packed += raw[at + 8 : at + 8 + length] if raw[at + 4 : at + 8] == b"IDAT" else b""
-        at += length + 12
-    lines = zlib.decompress(packed)
-    rows = [lines[row * (4 * width + 1) + 1 : (row + 1) * (4 * width + 1)] for row in range(height)]
-    return [[alpha / 255 for alpha in row[3::4]] for row in rows]
+    """Return the opacity of an embedded image's pixels."""
+    return [[alpha / 255 for *_, alpha in row] for row in rgba(picture)]
 
 
 def test_every_map_has_the_numbers_in_its_pixels(chinese):
@@ -113,7 +107,7 @@ def test_one_head_is_large_with_tokens_and_percent(chinese):
 
 
 class Checker(HTMLParser):
-    void = frozenset({"meta", "rect", "image", "path", "use"})
+    void = frozenset({"meta", "rect", "image", "path", "use", "input"})
 
     def __init__(self):
         super().__init__()
@@ -150,7 +144,7 @@ def test_the_page_is_balanced_stands_alone_and_links_to_every_head(chinese, lang
     assert all(address.startswith("data:image/png") for address in checker.outside)
     assert not re.search(r"@import|url\(|https?://(?!www\.w3\.org/2000/svg)", page)
     assert f'<html lang="{"zh-CN" if lang == "zh" else "en"}">' in page
-    assert "prefers-color-scheme:dark" in page
+    assert "prefers-color-scheme: dark" in page
     assert page.count("<details>") == 12
 
 
@@ -159,7 +153,7 @@ def test_text_from_outside_is_escaped(small, form):
     for places in ({}, {"layer": 0, "head": 1}):
         drawn = draw(attention(small, "<b> & </script>", "\x1b[31m", **places), form)[0].decode()
         assert "<b>" not in drawn
-        assert drawn.count("</script>") == (2 if form == "html" and not places else 0)
+        assert drawn.count("</script>") == (2 if form == "html" else 0)
         assert "\x1b" not in drawn
 
 
@@ -219,10 +213,11 @@ def test_a_long_text_is_cut_and_reported(small, form, tmp_path, capsys):
         == 0
     )
     output = capsys.readouterr()
-    assert (
-        output.err
-        == f"weighbridge: note: only the first {MOST_DRAWN} of {MOST_DRAWN + 18} tokens are drawn\n"
+    note = (
+        f"weighbridge: note: only tokens 0 to {MOST_DRAWN - 1} of {MOST_DRAWN + 18} are drawn;"
+        " --window FIRST-LAST draws others\n"
     )
+    assert output.err == ("" if form == "html" else note)
     assert "tokens: 64" in output.out
 
 
@@ -253,6 +248,183 @@ def test_labels_do_not_overlap():
                 assert float(element.get("x")) + 0.9 * svg.pixels(element.text, size) <= width
 
 
+# Averages and windows
+
+
+def test_averages_are_those_of_torch(small):
+    whole = attention(small, "i love it")
+    maps = torch.tensor(list(whole.probabilities.values())).view(3, 4, 5, 5)
+    heads = attention(small, "i love it", average="heads")
+    assert list(heads.probabilities) == [(0, "mean"), (1, "mean"), (2, "mean")]
+    for (layer, _), rows in heads.probabilities.items():
+        assert torch.allclose(torch.tensor(rows), maps[layer].mean(0))
+    layers = attention(small, "i love it", average="layers")
+    assert list(layers.probabilities) == [("mean", head) for head in range(4)]
+    for (_, head), rows in layers.probabilities.items():
+        assert torch.allclose(torch.tensor(rows), maps[:, head].mean(0))
+    (rows,) = attention(small, "i love it", average="all").probabilities.values()
+    assert torch.allclose(torch.tensor(rows), maps.mean((0, 1)))
+    (rows,) = attention(small, "i love it", layer=1, average="heads").probabilities.values()
+    assert torch.allclose(torch.tensor(rows), maps[1].mean(0))
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_mean_is_named_in_every_picture(small, lang):
+    for average, words in (
+        ("heads", ("Layer 2, mean of 4 heads", "第 2 层 4 个头的平均")),
+        ("layers", ("Head 2, mean of 3 layers", "第 2 个头在 3 层上的平均")),
+        ("all", ("Mean of 3 layers and 4 heads", "3 层、每层 4 个头的平均")),
+    ):
+        some = attention(small, "i love it", average=average)
+        for form in ("svg", "html"):
+            assert words[LANGUAGES.index(lang)] in draw(some, form, lang)[0].decode()
+
+
+def test_a_window_draws_the_tokens_asked_for(small):
+    text = " ".join(["i love it so do you"] * 12)
+    whole = attention(small, text)
+    some = attention(small, text, layer=2, head=1, window=(60, 69))
+    assert (some.first, some.last, some.drawn) == (60, 69, 10)
+    assert some.labels == list(whole.tokens[60:70])
+    assert some.map(2, 1) == [row[60:70] for row in whole.probabilities[2, 1][60:70]]
+    drawn, notes = draw(some, "svg")
+    root = ET.fromstring(drawn)  # noqa: S314
+    opacities = pixels(next(root.iter(f"{SVG}image")).get("href"))
+    expected = [[sqrt(value) for value in row[60:70]] for row in whole.probabilities[2, 1][60:70]]
+    for ours, theirs in zip(opacities, expected, strict=True):
+        assert ours == pytest.approx(theirs, abs=0.003)
+    assert notes == ["only tokens 60 to 69 of 74 are drawn; --window FIRST-LAST draws others"]
+    assert draw(some, "html")[1] == []
+
+
+def test_a_page_too_large_holds_its_window_and_says_so(small, monkeypatch):
+    monkeypatch.setattr("weighbridge.render.page._MOST_VALUES", 4000)
+    some = attention(small, "i love it " * 12, window=(30, 35))
+    drawn, notes = draw(some, "html")
+    assert notes == ["only tokens 30 to 35 of 38 are drawn; --window FIRST-LAST draws others"]
+    assert "This page holds tokens 30 to 35 of 38" in drawn.decode()
+    held = json.loads(re.search(r'id="page">(.*?)</script>', drawn.decode())[1])
+    assert (held["start"], held["tokens"]) == (30, list(some.tokens[30:36]))
+    assert len(base64.b64decode(held["values"])) == 2 * 12 * 6 * 6
+
+
+# In a browser
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("width", [390, 1280])
+def test_in_a_browser_nothing_fails_or_is_wider_than_the_screen(small, lang, width, tmp_path):
+    some = attention(small, "i love it <b> & </script> " * 8, "so do you")
+    page = draw(some, "html", lang)[0].decode()
+    for script in (
+        "",
+        "click('#as-map')",
+        "location.hash = '#l1h2'; click('#as-map'); get('layer').value = 'mean'; draw();",
+    ):
+        seen = browsers.look(page, width, tmp_path, script)
+        assert seen["errors"] == []
+        assert seen["wide"] <= width
+
+
+def lines(head):
+    return f"""
+      {head} draw();
+      result([...document.querySelectorAll('#lines line')].map((line) =>
+        [line.dataset.from, line.dataset.to, line.getAttribute('stroke-opacity')].map(Number)));
+      result(document.getElementById('name').textContent);
+    """
+
+
+def test_the_lines_of_one_head_and_of_means_are_the_probabilities(small, tmp_path):
+    some = attention(small, "i love it . do you", "so do you")
+    n = len(some.tokens)
+    maps = torch.tensor(list(some.probabilities.values())).view(3, 4, n, n)
+    page = draw(some, "html")[0].decode()
+    script = "".join(
+        lines(f"get('layer').value = '{layer}'; get('head').value = '{head}';")
+        for layer, head in (("1", "2"), ("0", "mean"), ("mean", "3"), ("mean", "mean"))
+    )
+    seen = browsers.look(page, 800, tmp_path, script)
+    assert seen["errors"] == []
+    expected = (maps[1, 2], maps[0].mean(0), maps[:, 3].mean(0), maps.mean((0, 1)))
+    for drawn, rows in zip(seen["results"][::2], expected, strict=True):
+        theirs = {
+            (row, column): float(rows[row, column])
+            for row in range(n)
+            for column in range(n)
+            if rows[row, column] >= 0.0051
+        }
+        ours = {(row, column): opacity**2 for row, column, opacity in drawn}
+        assert theirs.keys() <= ours.keys()
+        for place, value in theirs.items():
+            assert ours[place] == pytest.approx(value, abs=0.002)
+    assert seen["results"][1::2] == [
+        "Layer 1, head 2",
+        "Layer 0, mean of 4 heads",
+        "Head 3, mean of 3 layers",
+        "Mean of 3 layers and 4 heads",
+    ]
+
+
+def test_sentences_and_windows_choose_the_tokens_of_both_columns(small, tmp_path):
+    some = attention(small, "i love it . do you " * 6, "so do you")
+    columns = """
+      draw();
+      result([...document.querySelectorAll('.left span')].map((token) => token.textContent));
+      result([...document.querySelectorAll('.right span')].map((token) => token.textContent));
+    """
+    seen = browsers.look(
+        draw(some, "html")[0].decode(),
+        800,
+        tmp_path,
+        f"get('first').value = 5; get('last').value = 9; {columns}"
+        f"click('#later'); {columns}"
+        f"get('first').value = 0; get('last').value = 99; get('from').value = '2'; {columns}",
+    )
+    results = seen["results"]
+    assert seen["errors"] == []
+    assert results[0] == results[1] == list(some.tokens[5:10])
+    assert results[2] == results[3] == list(some.tokens[10:15])
+    of_second = [place for place, number in enumerate(some.sentences) if number == 2]
+    assert results[4] == [some.tokens[place] for place in of_second]
+    assert results[5] == list(some.tokens)
+
+
+def test_a_chosen_token_shows_its_lines_alone_with_percentages(small, tmp_path):
+    some = attention(small, "i love it", layer=1, head=2)
+    seen = browsers.look(
+        draw(some, "html")[0].decode(),
+        390,
+        tmp_path,
+        """
+        click('.left li:nth-child(3) button');
+        result([...document.querySelectorAll('#lines line')]
+          .filter((line) => line.style.display !== 'none').map((line) => line.dataset.from));
+        result([...document.querySelectorAll('.right small')].map((share) => share.textContent));
+        result(document.querySelector('.left li:nth-child(3) button').getAttribute('aria-pressed'));
+        """,
+    )
+    assert seen["errors"] == []
+    drawn, shares, pressed = seen["results"]
+    row = some.probabilities[1, 2][2]
+    assert set(drawn) == {"2"}
+    assert [float(share.rstrip("%") or 0) for share in shares] == pytest.approx(
+        [100 * value if value >= 0.005 else 0 for value in row], abs=0.06
+    )
+    assert pressed == "true"
+
+
+def test_a_notebook_shows_the_page_in_a_frame_and_a_picture_where_frames_are_removed(chinese):
+    shown = chinese._repr_html_()
+    inside, below = re.fullmatch(
+        r'<div class="weighbridge"><iframe [^>]*srcdoc="([^"]*)"[^>]*></iframe>(.*)</div>', shown
+    ).groups()
+    assert unescape(inside) == chinese.html()
+    picture = re.search(r"data:image/svg\+xml;base64,([^\"]+)", below)[1]
+    assert base64.b64decode(picture) == draw(chinese, "svg")[0]
+    assert "<script" not in shown
+
+
 # Files
 
 
@@ -269,7 +441,7 @@ def test_a_picture_is_replaced_and_anything_else_is_not(small, form, tmp_path, c
     path.write_text("my own work")
     assert ask(small, path) == 2
     assert path.read_text() == "my own work"
-    assert "already exists and is not a picture of attention" in capsys.readouterr().err
+    assert "already exists and was not written by trace or attention" in capsys.readouterr().err
     assert os.listdir(tmp_path) == [path.name]
 
 
@@ -284,7 +456,7 @@ BAD = [
     ("a", "the suffix does not name a picture format"),
     ("none/a.svg", "there is no such folder"),
     (".", "the suffix does not name a picture format"),
-    ("folder.svg", "already exists and is not a picture"),
+    ("folder.svg", "already exists and was not written by"),
 ]
 
 
@@ -308,6 +480,24 @@ def test_a_file_that_cannot_be_written_is_one_message(small, name, message, tmp_
         ),
         (["i"], "required: -o/--output"),
         ([" ", "-o", "a.svg"], "the text is empty"),
+        (["i", "-o", "a.svg", "--average", "x"], "invalid choice"),
+        (
+            ["i", "-o", "a.svg", "--average", "heads", "--layer", "0", "--head", "0"],
+            "an average needs several layers or heads (average = 'heads'). Drop --head.",
+        ),
+        (
+            ["i", "-o", "a.svg", "--average", "all", "--layer", "0"],
+            "Drop --layer, or use --average heads.",
+        ),
+        (["i", "-o", "a.svg", "--window", "1:2"], "--window takes FIRST-LAST (found = '1:2')."),
+        (
+            ["i", "-o", "a.svg", "--window", "1-3"],
+            "no such window (first = 1, last = 3, tokens = 3). Give two positions from 0 to 2.",
+        ),
+        (
+            ["i " * 80, "-o", "a.svg", "--window", "0-64"],
+            "a window has at most 64 tokens (first = 0, last = 64). For example --window 0-63.",
+        ),
     ],
 )
 def test_a_bad_question_is_one_message(small, arguments, message, tmp_path, capsys, monkeypatch):

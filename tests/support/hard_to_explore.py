@@ -85,6 +85,37 @@ class Lists(nn.Module):
                 self.stages[-1].more = nn.Linear(width, 1)
 
 
+@dataclass
+class KindsConfig:
+    layers: int = 12
+    kinds: list[str] = field(default_factory=lambda: ["slide", "slide", "full"] * 4)
+    shown: list[int] = field(default_factory=lambda: [11, 8])
+    width: int = 16
+
+
+class Kinds(nn.Module):
+    """Accepts a number of layers only with a kind for each, and with layers that exist."""
+
+    def __init__(self, config: KindsConfig) -> None:
+        super().__init__()
+        if config.layers != len(config.kinds) or max(config.shown) >= config.layers:
+            raise ValueError("each layer needs one of kinds, and the layers of shown must exist")
+        self.layers = nn.ModuleList(
+            nn.Linear(config.width, 3, bias=config.kinds[layer] == "full")
+            for layer in range(config.layers)
+        )
+
+
+class OnlyKinds(nn.Module):
+    """Accepts any number of layers, in a list; no other field counts them."""
+
+    def __init__(self, config: KindsConfig) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Linear(config.width, 3, bias=kind == "full") for kind in config.kinds
+        )
+
+
 def next_prime(number: int) -> int:
     number += 1
     while any(number % divisor == 0 for divisor in range(2, number)):
@@ -144,6 +175,8 @@ class ManyPrimes(nn.Module):
 CONFIGS = {
     "Choices": ChoicesConfig,
     "Lists": ListsConfig,
+    "Kinds": KindsConfig,
+    "OnlyKinds": KindsConfig,
     "Primes": PrimesConfig,
     "Scattered": PrimesConfig,
     "ManyPrimes": PrimesConfig,

@@ -123,6 +123,24 @@ class _Handler(BaseHTTPRequestHandler):
     def get_moved(self, rest: str) -> None:
         self.answer(302, b"", {"Location": f"/{rest}"})
 
+    def get_toward(self, rest: str) -> None:
+        """Redirect to another host, on the same port."""
+        host, _, name = rest.partition("/")
+        port = self.server.server_address[1]
+        self.answer(302, b"", {"Location": f"http://{host}:{port}/{name}"})
+
+    def get_digits(self, rest: str) -> None:
+        """State the range in digits that are not ASCII."""
+        body = (self.server.folder / rest).read_bytes()
+        stated = f"bytes 0-{len(body) - 1}/{len(body)}"
+        arabic = stated.translate({48 + at: 0xB2 for at in range(10)})  # a superscript 2
+        self.answer(206, body, {"Content-Range": arabic})
+
+    def get_long_size(self, rest: str) -> None:
+        """State a length that Python would refuse to convert."""
+        body = (self.server.folder / rest).read_bytes()
+        self.answer(206, body, {"Content-Range": "bytes 0-9/" + "9" * 5000})
+
     def get_round(self, rest: str) -> None:
         self.answer(302, b"", {"Location": f"/round/{rest}"})
 

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 from transformers import BertConfig as ReferenceConfig
+from transformers.activations import ACT2FN
 from transformers.models.bert import modeling_bert as reference
 
 from weighbridge.blueprint.schema import load as load_blueprint
 from weighbridge.derive.derivation import derive
 from weighbridge.derive.probing.own import OwnSubject
-from weighbridge.torch.bert import CLASSES, IGNORED, BertConfig, lay_out
+from weighbridge.torch.bert import ACTIVATIONS, CLASSES, IGNORED, BertConfig, lay_out
 
 SAME = 1e-5
 CONFIGS = 10
@@ -197,7 +199,7 @@ def test_packing_computes_no_padding() -> None:
     layout = lay_out(torch.zeros(4, 9, dtype=torch.long), mask, causal=False, pack=True)
     assert layout.groups == [(2, 2), (1, 4), (1, 9)]
     batch = torch.arange(36).view(4, 9)
-    rows = layout.rows(batch)
+    rows = layout.pick(batch)
     assert rows.shape == (17,)
     assert torch.equal(layout.batch(rows), batch * mask)
     assert torch.equal(layout.firsts(rows), batch[:, 0])
@@ -213,6 +215,138 @@ def test_two_problems_of_a_classifier_are_those_of_transformers() -> None:
         torch.testing.assert_close(
             ours(ids, labels=labels).loss, theirs(ids, labels=labels).loss, atol=SAME, rtol=0
         )
+
+
+LEFT = [[1] * 9, [0] * 4 + [1] * 5, [0, 0] + [1] * 7]
+HOLES = [[1, 0, 1, 1, 1, 0, 1, 1, 1], [1] * 5 + [0] * 4, [1] * 9]
+
+
+def gradients(model: Any, given: dict[str, torch.Tensor]) -> tuple[torch.Tensor, dict[str, Any]]:
+    model.zero_grad()
+    loss = model(**given).loss
+    loss.backward()
+    return loss, {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.parametrize("mask", [LEFT, HOLES], ids=["left", "holes"])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize(
+    "class_name", ["BertLMHeadModel", "BertForMaskedLM", "BertForTokenClassification"]
+)
+def test_labels_of_masked_tokens_count_as_in_transformers(
+    class_name: str, attention: str, mask: list[list[int]]
+) -> None:
+    """Also where a token of a decoder may attend to nothing at all."""
+    torch.manual_seed(0)
+    fields = {**sizes(1, class_name), "add_cross_attention": False}
+    theirs, ours = both(class_name, fields, attention)
+    below = fields["num_labels" if class_name.endswith("Classification") else "vocab_size"]
+    given = {
+        "input_ids": torch.randint(4, fields["vocab_size"], (3, 9)),
+        "attention_mask": torch.tensor(mask),
+        "labels": torch.randint(0, below, (3, 9)),
+    }
+    expected, found = gradients(theirs, given), gradients(ours, given)
+    torch.testing.assert_close(found[0], expected[0], atol=SAME, rtol=0)
+    for name, gradient in found[1].items():
+        torch.testing.assert_close(gradient, expected[1][name], atol=SAME, rtol=0)
+
+
+@pytest.mark.parametrize("class_name", ["BertLMHeadModel", "BertForMaskedLM"])
+def test_a_loss_in_bfloat16_has_the_dtype_of_transformers(class_name: str) -> None:
+    torch.manual_seed(0)
+    fields = {**sizes(0, class_name), "add_cross_attention": False}
+    ids = torch.randint(4, fields["vocab_size"], (3, 9))
+    theirs, ours = (
+        model.to(torch.bfloat16)(ids, labels=ids).loss for model in both(class_name, fields, "sdpa")
+    )
+    assert ours.dtype == theirs.dtype
+    torch.testing.assert_close(ours, theirs, atol=0.05, rtol=0)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_an_activation_is_that_of_transformers(name: str) -> None:
+    given = torch.linspace(-8, 8, 1001)
+    torch.testing.assert_close(ACTIVATIONS[name](given), ACT2FN[name](given), atol=SAME, rtol=0)
+
+
+def test_an_unknown_attention_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"must be sdpa or eager \(attention = 'spda'\)"):
+        CLASSES["BertModel"](BertConfig(**sizes(0, "BertModel"), attention="spda"))
+
+
+def labelled(fields: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """Return a batch of 4 times 10 tokens, of which 6 have a label."""
+    ids = torch.randint(4, fields["vocab_size"], (4, 10))
+    labels = torch.full_like(ids, IGNORED)
+    labels[:3, 2:4] = ids[:3, 2:4]
+    return {"input_ids": ids, "labels": labels}
+
+
+@pytest.mark.parametrize("class_name", ["BertForMaskedLM", "BertForPreTraining"])
+def test_a_loss_scores_only_tokens_with_a_label(class_name: str) -> None:
+    torch.manual_seed(0)
+    fields = sizes(0, class_name)
+    theirs, ours = both(class_name, fields, "eager")
+    given = labelled(fields)
+    if class_name == "BertForPreTraining":
+        given["next_sentence_label"] = torch.tensor([0, 1, 1, 0])
+    flops = {}
+    for name, tensors in (("loss", given), ("logits", {"input_ids": given["input_ids"]})):
+        with FlopCounterMode(display=False) as counter:
+            ours(**tensors)
+        flops[name] = counter.get_total_flops()
+    hidden, words = fields["hidden_size"], fields["vocab_size"]
+    assert flops["logits"] - flops["loss"] == 2 * (40 - 6) * hidden * (hidden + words)
+    output = ours(**given)
+    expected = theirs(**given)
+    torch.testing.assert_close(output.loss, expected.loss, atol=SAME, rtol=0)
+    scores = expected[1]  # after the loss
+    logits = getattr(output, "logits", None)
+    if class_name == "BertForPreTraining":
+        logits = output.prediction_logits
+    torch.testing.assert_close(logits, scores, atol=SAME, rtol=0)
+
+
+def test_late_logits_are_those_of_the_forward_pass_or_refused() -> None:
+    torch.manual_seed(0)
+    fields = sizes(0, "BertForMaskedLM")
+    theirs, ours = both("BertForMaskedLM", fields, "sdpa")
+    given = labelled(fields)
+    with torch.inference_mode():
+        evaluated = ours(**given)
+    assert not evaluated.logits.requires_grad
+    output = ours(**given)
+    output.loss.backward()
+    torch.testing.assert_close(output.logits, theirs(**given).logits, atol=SAME, rtol=0)
+    late = ours(**given)
+    torch.optim.SGD(ours.parameters(), lr=0.1).step()
+    with pytest.raises(RuntimeError, match="the weights changed since the forward pass"):
+        _ = late.logits
+
+
+@pytest.mark.parametrize("class_name", CLASSES)
+def test_each_class_compiles_to_one_graph(class_name: str) -> None:
+    torch.manual_seed(0)
+    fields = {**sizes(0, class_name), "add_cross_attention": False}
+    model = CLASSES[class_name](BertConfig(**fields)).eval()
+    given, real = inputs(class_name, fields)
+    expected = model(**given)
+    torch._dynamo.reset()
+    found = torch.compile(model, backend="eager", fullgraph=True)(**given)
+    if class_name != "BertModel":
+        torch.testing.assert_close(found.loss, expected.loss, atol=SAME, rtol=0)
+    for name in ("logits", "last_hidden_state"):
+        if hasattr(expected, name) and getattr(expected, name).shape[:2] == real.shape:
+            values = getattr(found, name)[real], getattr(expected, name)[real]
+            torch.testing.assert_close(*values, atol=SAME, rtol=0)
+
+
+def test_a_tied_head_keeps_the_padding_vector_zero() -> None:
+    model = CLASSES["BertForMaskedLM"](BertConfig(**sizes(0, "BertModel") | {"pad_token_id": 3}))
+    words = model.bert.embeddings.word_embeddings.weight
+    assert not words[3].any()
+    assert words[4].any()
 
 
 def test_an_untrained_model_begins_where_transformers_does() -> None:

@@ -138,6 +138,18 @@ def test_shards_load(tmp_path: Path) -> None:
         assert torch.equal(loaded.model.state_dict()[name], tensor), name
 
 
+@pytest.mark.parametrize("wrapper", ["state_dict", "model", "module"])
+def test_what_a_trainer_wrapped_loads(tmp_path: Path, wrapper: str) -> None:
+    reference = berts.write(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    state = {0: {"exp_avg": torch.zeros(3)}}
+    saved = {wrapper: reference.state_dict(), "epoch": 3, "optimizer": {"state": state}}
+    torch.save(saved, tmp_path / "pytorch_model.bin")
+    loaded = load_checkpoint(tmp_path)
+    for name, tensor in reference.state_dict().items():
+        assert torch.equal(loaded.model.state_dict()[name], tensor), name
+
+
 def test_half_precision_is_run_in_single(tmp_path: Path) -> None:
     reference = berts.write(tmp_path)
     save_file(
@@ -335,3 +347,10 @@ def test_settings_of_a_vocabulary_hold(tmp_path: Path) -> None:
     berts.write_vocabulary(tmp_path, [*berts.WORDS, "Cat"])
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False}))
     assert Tokens(str(tmp_path), 99, 16).read("Cat cat").tokens == ("[CLS]", "Cat", "cat", "[SEP]")
+
+
+def test_an_unknown_attention_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"no such attention \(attention = 'spda'\)\. Use sdpa or eager\."
+    ):
+        load_checkpoint(tmp_path, attention="spda")

@@ -353,7 +353,7 @@ _RESERVED = (
     " current default desc distinct do else end except exists false for from full glob group having"
     " in index into is join left like limit natural not null offset on or order outer primary"
     " references returning right row rows select set some table then to true union unique update"
-    " user using values when where window with"
+    " user using values when where window with checked holds"
 )
 SQL_WORDS = frozenset(_RESERVED.split())
-"""Reserved words of DuckDB, PostgreSQL and SQLite, and the name of our own table."""
+"""Reserved words of DuckDB, PostgreSQL and SQLite, and the names in our own queries."""

@@ -7,19 +7,24 @@ that ran, ``("loop", site, 3)``.
 from __future__ import annotations
 
 from contextlib import suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from weighbridge.algebra.expr import NUMBERS, fold, itself, names_in
+from weighbridge.algebra.expr import MOST_ROUNDS, NUMBERS, fold, itself, names_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
 
 LEAVES = ("name", "value", "loop", "index")
 NULL: Tree = ("value", None)
+TRUE: Tree = ("value", True)
+FALSE: Tree = ("value", False)
 ZERO: Tree = ("value", 0)
 ONE: Tree = ("value", 1)
+_WITH_LOOPS = ("for", "count")
+_ROUNDS_LEFT = "rounds left"  # no field has a name with a space
 _OPPOSITE = {"==": "!=", "<": ">=", "<=": ">", "in": "not in"}
 _OPPOSITE |= {after: before for before, after in _OPPOSITE.items()}
 
@@ -79,14 +84,18 @@ def compiled(tree: Tree) -> Callable[[Mapping[str, Any]], Any]:
         >>> compiled(("+", ("name", "width"), ("index", 0)))({"width": 8, "@0": 2})
         10
     """
-    key = repr(tree)  # a tree that contains true equals the same tree with 1
-    if key not in _COMPILED:
-        evaluable = replaced(tree, _evaluable)
-        _COMPILED[key] = lambda fields: fold(evaluable, fields.__getitem__, itself, NUMBERS)
-    return _COMPILED[key]
+    known = _COMPILED.get(id(tree))  # by identity: a tree with true equals the same tree with 1
+    if known is not None and known[0] is tree:
+        return known[1]
+    if len(_COMPILED) >= _MOST_COMPILED:
+        _COMPILED.clear()
+    function = _function_of(tree)
+    _COMPILED[id(tree)] = (tree, function)
+    return function
 
 
-_COMPILED: dict[str, Callable[[Mapping[str, Any]], Any]] = {}
+_COMPILED: dict[int, tuple[Tree, Callable[[Mapping[str, Any]], Any]]] = {}
+_MOST_COMPILED = 50_000  # trees that are kept with their functions
 
 
 def _evaluable(leaf: Tree) -> Tree:
@@ -95,6 +104,73 @@ def _evaluable(leaf: Tree) -> Tree:
     if leaf[0] == "loop":
         return ("value", leaf[-1])
     return leaf
+
+
+def _function_of(tree: Tree) -> Callable[[Mapping[str, Any]], Any]:
+    """Return a tree as a function that calls those of its operands, as `fold` evaluates them."""
+    kind = tree[0]
+    if kind in LEAVES:
+        leaf, content = _evaluable(tree)
+        if leaf == "name":
+            return itemgetter(content)
+        return lambda _: content
+    if kind in _WITH_LOOPS:
+        return _loop(tree)
+    if kind not in NUMBERS:
+        evaluable = replaced(tree, _evaluable)
+        return lambda fields: fold(evaluable, fields.__getitem__, itself, NUMBERS)
+    operate = NUMBERS[kind]
+    operands = [_function_of(operand) for operand in tree[1:]]
+    if kind in ("and", "or", "if"):
+        return _lazy(kind, operands)
+    if len(operands) == 1:
+        (only,) = operands
+        return lambda fields: operate(only(fields))
+    if len(operands) == 2:
+        first, second = operands
+        return lambda fields: operate(first(fields), second(fields))
+    return lambda fields: operate(*[operand(fields) for operand in operands])
+
+
+def _loop(tree: Tree) -> Callable[[Mapping[str, Any]], Any]:
+    """Return a loop, whose body takes its index, and the rounds left, from a copy of the fields."""
+    kind, index, *operands = tree
+    operate = NUMBERS[kind]
+    rounds_of, body_of = map(_function_of, operands)
+
+    def run(fields: Mapping[str, Any]) -> Any:
+        rounds = rounds_of(fields)
+        most = fields.get(_ROUNDS_LEFT, MOST_ROUNDS)
+        if type(rounds) is int and rounds > most:
+            raise OverflowError
+        inside = {**fields, _ROUNDS_LEFT: most // max(rounds, 1)}
+
+        def body_at(value: Any) -> Any:
+            inside[index] = value
+            return body_of(inside)
+
+        return operate(index, rounds, body_at)
+
+    return run
+
+
+def _lazy(
+    kind: str, operands: Sequence[Callable[[Mapping[str, Any]], Any]]
+) -> Callable[[Mapping[str, Any]], Any]:
+    """Return an operator that does not evaluate an operand that cannot matter."""
+    first, *others = operands
+    operate = NUMBERS[kind]
+
+    def choose(fields: Mapping[str, Any]) -> Any:
+        result = first(fields)
+        if type(result) is bool:
+            if kind == "if":
+                return others[not result](fields)
+            if result is (kind == "or"):
+                return result
+        return operate(result, *[operand(fields) for operand in others])
+
+    return choose
 
 
 def negated(tree: Tree) -> Tree:
@@ -114,6 +190,22 @@ def negated(tree: Tree) -> Tree:
     if kind in _DUAL:
         return (_DUAL[kind], *map(negated, operands))
     return ("not", tree)
+
+
+def plain_condition(condition: Tree) -> Tree:
+    """Return a condition that is true in the same cases, without a choice between flags.
+
+    Example:
+        >>> from weighbridge.algebra.expr import parse, source
+        >>> source(plain_condition(parse("false if not a else true")))
+        'a'
+    """
+    kind, *operands = condition
+    if kind == "if" and operands[1:] == [TRUE, FALSE]:
+        return plain_condition(operands[0])
+    if kind == "if" and operands[1:] == [FALSE, TRUE]:
+        return negated(plain_condition(operands[0]))
+    return condition
 
 
 def joined(kind: str, conditions: list[Tree]) -> Tree:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from weighbridge.errors import UsageError
 from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.render.document import Document, Lines, write
+from weighbridge.render.safe import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -186,6 +187,4 @@ class Data(Answer):
 
     def document(self, lang: str = "en") -> Document:
         """Return the value as JSON; ``lang`` has no effect."""
-        import json  # noqa: PLC0415  # a name from the catalogue is answered without it
-
-        return Document((Lines(json.dumps(self._value, indent=2, ensure_ascii=False)),), lang)
+        return Document((Lines(json_text(self._value)),), lang)

@@ -109,7 +109,10 @@ class Families(TabularAnswer):
         header = (texts["family"], texts["classes"], texts["configs"], texts["holes"])
         summary = texts["summary"].format(families=len(self.families), classes=classes)
         table = Table(header, tuple(rows), "<>>>")
-        return Document((table, Notes((summary,))), lang)
+        notes = [summary]
+        if not self.part:
+            notes += _uncovered(lang)
+        return Document((table, Notes(tuple(notes))), lang)
 
 
 _COLUMNS = (
@@ -135,6 +138,14 @@ def _sentences(covered: Covered, lang: str) -> Iterator[str]:
     yield texts["some_holes"].format(count=len(covered.holes))
     for hole in covered.holes:
         yield texts["hole"].format(hole=in_language(hole, lang))
+
+
+def _uncovered(lang: str) -> Iterator[str]:
+    """Yield the model types of transformers without a blueprint, by the reason."""
+    texts = _words(lang)
+    for reason, model_types in data.read_toml("facts/uncovered.toml").items():
+        names = texts["comma"].join(model_types)
+        yield texts["uncovered"].format(reason=in_language(reason, lang), families=names)
 
 
 def _words(lang: str) -> dict[str, str]:

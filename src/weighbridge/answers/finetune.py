@@ -22,7 +22,7 @@ _LONGEST_LABEL = 24
 
 def forecast(predicted: Mapping[str, Any], run: Mapping[str, Any], lang: str = "en") -> str:
     """Describe a run and its predicted costs, for a terminal."""
-    texts = _finetune_words(lang)
+    texts = finetune_words(lang)
     rows = []
     for name, field, show in _WEIGHED:
         rows.append((texts[name], _weight(predicted, field, show, texts)))
@@ -36,7 +36,7 @@ def evaluated(step: int, steps: int, scores: Mapping[str, Any], lang: str = "en"
     """Write the scores of an evaluation on one line."""
     names = ("training_loss", "loss", "accuracy", "f1")
     shown = {name: units.fixed(scores[name], 3) for name in names}
-    return _finetune_words(lang)["evaluated"].format(
+    return finetune_words(lang)["evaluated"].format(
         step=units.count(step), steps=units.count(steps), **shown
     )
 
@@ -70,15 +70,28 @@ class Finetuned(Answer):
 
     def document(self, lang: str = "en") -> Document:
         """Return the result: the scores, the history, and the costs of the run."""
-        texts, scores, labels = _finetune_words(lang), self.result["scores"], self._labels
+        texts = finetune_words(lang)
+        blocks = [*self.score_blocks(texts), self.history(texts), weighed_table(self.result, texts)]
+        return Document((*blocks, Notes(tuple(self._sentences(texts)))), lang)
+
+    def score_blocks(self, texts: Mapping[str, str]) -> Iterator[Block]:
+        """Yield the accuracy beside that of the majority, and the scores of the classes."""
+        scores, majority = self.result["scores"], self.result["scores"]["majority"]
         heading = texts["accuracy"].format(
             accuracy=units.fixed(scores["accuracy"], 3), texts=units.count(scores["texts"])
         )
-        blocks: list[Block] = [Title(heading, wraps=False), self._classes(texts)]
-        if len(labels) <= _MOST_CLASSES:
-            blocks.append(self._confusion(texts))
-        blocks += [self._history(texts), self._weighed(texts)]
-        return Document((*blocks, Notes(tuple(self._sentences(texts)))), lang)
+        beside = texts["majority"].format(
+            label=_label(majority["label"]), share=units.fixed(majority["share"], 3)
+        )
+        yield Together((Title(heading, wraps=False), Notes((beside,))))
+        yield self._classes(texts)
+        absent = sum(not of["texts"] for of in scores["classes"].values())
+        if absent:
+            total = len(scores["classes"])
+            counts = {"present": units.count(total - absent), "classes": units.count(total)}
+            yield Notes((texts["mean_of_present"].format(**counts),))
+        if len(self._labels) <= _MOST_CLASSES:
+            yield self._confusion(texts)
 
     @property
     def _labels(self) -> list[str]:
@@ -104,7 +117,8 @@ class Finetuned(Answer):
             rows.append((_label(name), *map(units.count, numbers)))
         return Table(tuple(header), tuple(rows), "<" + ">" * len(labels))
 
-    def _history(self, texts: Mapping[str, str]) -> Table:
+    def history(self, texts: Mapping[str, str]) -> Table:
+        """Return the scores after each epoch."""
         header = [texts[f"history_{name}"] for name in ("step", "training", "loss", "accuracy")]
         rows = []
         for entry in self.result["history"]:
@@ -112,17 +126,13 @@ class Finetuned(Answer):
             rows.append((units.count(entry["step"]), *(units.fixed(value, 3) for value in numbers)))
         return Table((*header, texts["f1"]), tuple(rows), ">>>>>")
 
-    def _weighed(self, texts: Mapping[str, str]) -> Table:
-        predicted, measured = self.result["predicted"], self.result["measured"]
-        rows = []
-        for name, field, show in _WEIGHED:
-            ratio = ""
-            if field in measured and predicted[field]:
-                ratio = units.fixed(measured[field] / predicted[field], 2)
-            weights = [_weight(values, field, show, texts) for values in (predicted, measured)]
-            rows.append((texts[name], *weights, ratio))
-        header = (texts["what"], texts["predicted"], texts["measured"], texts["ratio"])
-        return Table(header, tuple(rows), "<>>>")
+    def kept_weights(self, texts: Mapping[str, str]) -> str:
+        """Return the sentence on which weights were kept, and whether the held-out texts chose."""
+        key = "chosen" if self.result["is_chosen"] else "last"
+        return texts[key].format(
+            step=units.count(self.result["kept_step"]),
+            evaluations=units.count(len(self.result["history"])),
+        )
 
     def _sentences(self, texts: Mapping[str, str]) -> Iterator[str]:
         run, measured = self.result["run"], self.result["measured"]
@@ -139,14 +149,22 @@ class Finetuned(Answer):
         )
         if measured["steps"] < run["steps"]:
             yield texts["over"]
-        key = "last"
-        if self.result["is_chosen"]:
-            key = "chosen"
-        yield texts[key].format(
-            step=units.count(self.result["kept_step"]),
-            evaluations=units.count(len(self.result["history"])),
-        )
+        yield self.kept_weights(texts)
         yield texts["out"].format(out=printable(run["out"]))
+
+
+def weighed_table(result: Mapping[str, Any], texts: Mapping[str, str]) -> Table:
+    """Return the predicted and measured costs of a run."""
+    predicted, measured = result["predicted"], result["measured"]
+    rows = []
+    for name, field, show in _WEIGHED:
+        ratio = ""
+        if field in measured and predicted[field]:
+            ratio = units.fixed(measured[field] / predicted[field], 2)
+        weights = [_weight(values, field, show, texts) for values in (predicted, measured)]
+        rows.append((texts[name], *weights, ratio))
+    header = (texts["what"], texts["predicted"], texts["measured"], texts["ratio"])
+    return Table(header, tuple(rows), "<>>>")
 
 
 def _three(scores: Mapping[str, Any]) -> tuple[str, ...]:
@@ -187,6 +205,6 @@ _WEIGHED: tuple[tuple[str, str, Callable[[Any, Mapping[str, str]], str]], ...] =
 )
 
 
-def _finetune_words(lang: str) -> dict[str, str]:
+def finetune_words(lang: str) -> dict[str, str]:
     """Return the words of fine-tuning in a language, including those of all tables."""
     return {**words(lang), **data.read_toml(f"words/finetune.{lang}.toml")}

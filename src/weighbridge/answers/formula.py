@@ -6,13 +6,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
-from weighbridge.algebra.expr import names_in, source
+from weighbridge.algebra.expr import is_number, names_in, source
 from weighbridge.algebra.polynomial import floored
 from weighbridge.answers import code
 from weighbridge.answers.answer import Answer
 from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.errors import UsageError, WeighbridgeError
 from weighbridge.ledger.lettering import Lettering
+from weighbridge.ledger.region import lists_anew, region_of
 from weighbridge.ledger.rows import RowGroup
 from weighbridge.render import math
 from weighbridge.render.document import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from weighbridge.algebra.expr import Tree
     from weighbridge.algebra.polynomial import Polynomial
     from weighbridge.ledger.lettering import Size
+    from weighbridge.ledger.region import FormulaRegion
     from weighbridge.models.find import Described
     from weighbridge.render.document import Block
 
@@ -176,6 +178,7 @@ class _Formulas:
         self.weighing, self.by, self.names, self.lang = weighing, by, names, lang
         self.known = weighing.known(lang, evidence=evidence)
         self.ledger = ledger = weighing.ledger
+        self.computed = weighing.model.computed
         self.texts = data.read_toml(f"words/formula.{lang}.toml")
         self.lettering = Lettering(ledger)
         self.totals = [
@@ -233,8 +236,30 @@ class _Formulas:
             parts.append((name, count(lettering.value(name)), shown))
         return parts
 
-    def sentences(self) -> Iterator[str]:
+    @cached_property
+    def region(self) -> FormulaRegion:
+        """The region in which the formulas hold."""
+        return region_of(self.ledger)
+
+    def where_it_holds(self, rules: Iterable[Tree], beyond: str) -> Iterator[str]:
+        """Yield the rules of a region, if it is more than that sizes are positive.
+
+        ``beyond`` is the key of a sentence about other sizes, or empty.
+        """
+        shown = list(dict.fromkeys(map(source, rules)))
+        if shown:
+            yield self.texts["region"].format(rules=self.general["and"].join(shown))
+        if beyond:
+            yield self.texts[beyond]
+
+    def sentences(self, rules: Iterable[Tree] | None = None, beyond: str = "") -> Iterator[str]:
         """Return notes: the value, when the formula holds, tied tensors, and the evidence."""
+        fixed = self.fixed
+        if rules is None:
+            rules = self.region.rules
+        if beyond == "raises":
+            anew = lists_anew(self.ledger, self.computed)
+            fixed = {name: fixed[name] for name in fixed if name not in anew}
         texts, ledger = self.texts, self.ledger
         tensors = sum(len(entry.indices) for entry in ledger.entries)
         yield texts["agrees"].format(count=count(ledger.parameters), tensors=count(tensors))
@@ -247,10 +272,19 @@ class _Formulas:
             formula = tie[self.names or "letters"]
             names = {"tensor": tie["tensor"], "to": tie["to"]}
             yield texts["tied"].format(**names, formula=formula, count=count(tie["value"]))
-        if decided := self.lettering.decided():
-            fields = self.general["comma"].join(map(_decided, decided.items()))
+        yield from self.where_it_holds(rules, beyond)
+        if fixed:
+            fields = self.general["comma"].join(map(_decided, fixed.items()))
             yield texts["decided"].format(fields=fields)
         yield from self.known
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """The fields that are not numbers, and on which the tensors of the formula depend."""
+        decided = {**self.lettering.decided()}
+        decided |= {name: self.ledger.fields[name] for name in self.region.fixed}
+        numbers = [name for name, value in decided.items() if is_number(value)]
+        return {name: decided[name] for name in sorted(decided.keys() - set(numbers))}
 
     @property
     def needed(self) -> list[str]:
@@ -338,20 +372,22 @@ def _in_latex(tree: Tree) -> str:
 
 def _python(formulas: _Formulas) -> tuple[Block, ...]:
     totals, groups = _polynomials(formulas.totals), _polynomials(formulas.groups)
-    source_code = code.python(formulas.lettering, totals, groups, f"{formulas.by}s")
-    comment = Comment((formulas.heading, *formulas.sentences()), "# ")
+    source_code = code.python(
+        formulas.lettering, totals, groups, f"{formulas.by}s", formulas.computed
+    )
+    comment = Comment((formulas.heading, *formulas.sentences((), "raises")), "# ")
     return (comment, Lines(f"\n{source_code}"))  # two empty lines precede a function
 
 
 def _sql(formulas: _Formulas) -> tuple[Block, ...]:
     texts = formulas.texts
-    query, numbers = code.sql(formulas.lettering, _polynomials(formulas.every))
-    comments = [formulas.heading, *formulas.sentences()]
-    for expression, value in numbers.items():
+    query = code.sql(formulas.lettering, _polynomials(formulas.every))
+    comments = [formulas.heading, *formulas.sentences(query.rules, "gives_null")]
+    for expression, value in query.numbers.items():
         comments.append(texts["number"].format(count=value, expression=expression))
-    if " % " in query:
+    if "CAST((" in query.text:
         comments.append(texts["division"])
-    return (Together((Comment(tuple(comments), "-- "), Lines(query))),)
+    return (Together((Comment(tuple(comments), "-- "), Lines(query.text))),)
 
 
 def _polynomials(formulas: Iterable[_Formula]) -> dict[str, Polynomial]:
@@ -385,7 +421,9 @@ def _to_dict(formulas: _Formulas) -> dict[str, Any]:
         "loops": loops,
         "tied": list(formulas.ties()),
         "decided": decided,
+        "region": [source(rule) for rule in formulas.region.rules],
         "needed": formulas.needed,
+        "notes": weighing.notes,
         "evidence": weighing.evidence,
     }
 

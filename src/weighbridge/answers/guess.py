@@ -10,7 +10,7 @@ from weighbridge.answers.verify import Verification
 from weighbridge.errors import CheckpointError, ModelError, printable, shorten
 from weighbridge.guessing import guess as guessing
 from weighbridge.matching.comparison import Choice
-from weighbridge.matching.pairing import translated
+from weighbridge.matching.pairing import in_module, translated
 from weighbridge.readers.folders import check_family_possible
 from weighbridge.render.document import Aside, Document, Notes, Title, Together
 from weighbridge.render.table import Table
@@ -57,7 +57,12 @@ def guess(checkpoint: str | os.PathLike[str]) -> Guessed:
         raise CheckpointError(
             "holds no tensors", where=stored.path, hint="give a checkpoint with weights"
         )
-    return Guessed(guessing.guess_model(stored))
+    guessed = guessing.guess_model(stored)
+    inner = in_module(stored)
+    if inner is not None and not guessed.exact:
+        guessed_inside = guessing.guess_model(inner)
+        guessed = guessed_inside if guessed_inside.exact else guessed
+    return Guessed(guessed)
 
 
 class Guessed(Answer):
@@ -170,8 +175,10 @@ class Guessed(Answer):
         others = [f"{equal.class_name} ({equal.family})" for equal in self.guess.exact[1:]]
         if others:
             yield texts["equals"].format(classes=_first(others, texts))
-        about_blueprint, *_ = self.verification.weighing.known(lang, evidence=evidence)
-        yield about_blueprint
+        known = self.verification.weighing.known(lang, evidence=evidence)
+        if evidence:
+            known = known[:-1]  # the last is about the config, which was guessed
+        yield from known
         files = units.count(len(self.checkpoint.files))
         size = units.count(self.checkpoint.header_bytes)
         yield Aside(texts["evidence"].format(files=files, bytes=size))

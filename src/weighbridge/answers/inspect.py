@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data, readers, units
+from weighbridge.answers import adapter as adapters
 from weighbridge.answers.answer import TabularAnswer
 from weighbridge.answers.data_table import INTEGER, Column, DataTable
 from weighbridge.blueprint.roles import component_of, role_of
 from weighbridge.errors import UsageError, printable, shorten
+from weighbridge.readers.adapter import adapter_in
+from weighbridge.readers.packing import unexplained
+from weighbridge.readers.paths import paths_in_brief
+from weighbridge.readers.severity import INNOCUOUS
+from weighbridge.readers.wrappers import named_wrappers
 from weighbridge.render.document import Aside, Document, Notes, Title, Together
 from weighbridge.render.table import Table
 from weighbridge.render.words import label, words
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.ledger.rows import Row
     from weighbridge.readers import StoredCheckpoint, Watch
+    from weighbridge.render.document import Block
 
 GROUPINGS = ("component", "role", "layer", "dtype", "tensor")
 _LAYER = re.compile(r"^(?:.*?\.)?\d+(?=\.)")
 """Matches the path of the outermost module with an index."""
 _MOST_SHOWN = 12  # entries of the metadata that a text shows
 _LONGEST_VALUE = 60
+_FIRST = 3  # tensors of integers that a text names
 
 
 def inspect(path: str | os.PathLike[str], watch: Watch | None = None) -> Inspection:
@@ -41,7 +49,8 @@ def inspect(path: str | os.PathLike[str], watch: Watch | None = None) -> Inspect
         watch: called after each remote file, with the number of files read and of all files.
 
     Raises:
-        CheckpointError: there is nothing to read, or it breaks a rule of its format.
+        CheckpointError: there is nothing to read, or it breaks a rule of its format, or the path
+            means several checkpoints; `inspect_all` lists these.
 
     Example:
         >>> import os, tempfile
@@ -54,6 +63,38 @@ def inspect(path: str | os.PathLike[str], watch: Watch | None = None) -> Inspect
         (3, 6, 1)
     """
     return Inspection(readers.read(path, watch))
+
+
+def inspect_all(
+    path: str | os.PathLike[str], watch: Watch | None = None
+) -> Inspection | Inspections:
+    """List the tensors of a checkpoint or, if a path means several, each with its total.
+
+    Args:
+        path: as for `inspect`.
+        watch: as for `inspect`.
+
+    Raises:
+        CheckpointError: there is nothing to read, or a file breaks a rule of its format.
+
+    Example:
+        >>> import os, tempfile
+        >>> header = b'{"pooler.dense.bias":{"dtype":"BF16","shape":[3],"data_offsets":[0,6]}}'
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name in ("first.safetensors", "second.safetensors"):
+        ...         with open(os.path.join(folder, name), "wb") as file:
+        ...             _ = file.write(len(header).to_bytes(8, "little") + header + bytes(6))
+        ...     inspections = inspect_all(folder)
+        >>> inspections.names
+        ['first.safetensors', 'second.safetensors']
+        >>> [inspection.parameters for inspection in inspections.inspections]
+        [3, 3]
+    """
+    checkpoints = readers.read_all(path, watch)
+    if len(checkpoints) == 1:
+        return Inspection(checkpoints[0])
+    inspections = [Inspection(checkpoint) for checkpoint in checkpoints]
+    return Inspections(printable(os.fspath(path)), inspections)
 
 
 class Weight(NamedTuple):
@@ -73,7 +114,9 @@ class Inspection(TabularAnswer):
     """What `inspect` returns.
 
     ``parameters`` is a logical count: packed parameters count one by one, and scales do not count.
-    A header does not mark buffers, so buffers count as parameters.
+    A header does not mark buffers, so buffers count as parameters. ``unexplained`` are the tensors
+    of integers that no known packing explains; each of their numbers counts as one parameter.
+    ``adapter`` is what PEFT has trained, if the checkpoint is an adapter, or else None.
     """
 
     groupings = GROUPINGS
@@ -82,6 +125,8 @@ class Inspection(TabularAnswer):
         self.checkpoint = checkpoint
         self.rows: tuple[Row, ...] = _with_roles(checkpoint)
         self.total = _sum_of(self.rows)
+        self.unexplained = unexplained(self.rows, checkpoint.packed)
+        self.adapter = adapter_in(checkpoint)
         self.parameters, self.bytes = self.total.parameters, self.total.bytes
 
     def by(self, grouping: str) -> dict[str, Weight]:
@@ -99,7 +144,7 @@ class Inspection(TabularAnswer):
         for row in self.rows:
             name = row.name
             if grouping == "layer":
-                name = self.checkpoint.called.get(name, name)
+                name = self.checkpoint.own_name(name)
             groups.setdefault(_KEYS[grouping](row._replace(name=name)), []).append(row)
         return {name: _sum_of(rows) for name, rows in groups.items()}
 
@@ -127,8 +172,12 @@ class Inspection(TabularAnswer):
             **self.total._asdict(),
             **groups,
             "rows": [{**row._asdict(), "bytes": row.bytes} for row in self.rows],
+            "wrappers": list(self.checkpoint.wrappers),
             "packed": {name: weight._asdict() for name, weight in self.checkpoint.packed.items()},
+            "unexplained": [row.name for row in self.unexplained],
+            "adapter": self.adapter and adapters.described(self.adapter),
             "metadata": self.checkpoint.metadata,
+            "pickle": dict.fromkeys(self.checkpoint.named, INNOCUOUS),
             "evidence": self.evidence,
         }
 
@@ -154,7 +203,7 @@ class Inspection(TabularAnswer):
         rows: list[tuple[str, ...]] = []
         if by == "tensor":
             for row in self.rows:
-                number = units.count(row.count)
+                number = units.count(_shown_elements(row))
                 rows.append((printable(row.name), row.dtype, _shape(row) or "1", number))
             rows.append((texts["total"], "", "", units.count(self.parameters)))
             header = (texts["tensor"], texts["dtype"], texts["shape"], texts["parameters"])
@@ -176,8 +225,13 @@ class Inspection(TabularAnswer):
 
     def _sentences(self, lang: str) -> Iterator[str]:
         texts = _inspect_words(lang)
+        if self.adapter:
+            yield adapters.sentence(self.adapter, lang)
         yield self._dtypes(texts)
         yield from self._packed(texts)
+        yield from self._training(texts, lang)
+        if self.unexplained:
+            yield self._unexplained(texts)
         pairs = []
         for row in self.rows:
             if row.tied_to:
@@ -188,8 +242,12 @@ class Inspection(TabularAnswer):
             if len(pairs) > _MOST_SHOWN:
                 listed += texts["and_more"].format(count=len(pairs) - _MOST_SHOWN)
             yield texts["shared"].format(pairs=listed)
+        yield from self._duplicates(texts)
         if self.checkpoint.metadata:
             yield self._metadata(texts)
+        if self.checkpoint.named:
+            shown = [printable(name) for name in self.checkpoint.named]
+            yield Aside(texts["pickle"].format(names=texts["and"].join(shown)))
         files = units.count(len(self.checkpoint.files))
         size = units.count(self.checkpoint.header_bytes)
         yield Aside(texts["evidence"].format(files=files, bytes=size))
@@ -223,6 +281,44 @@ class Inspection(TabularAnswer):
         for name, tensors in unknown.items():
             yield texts["unknown_bits"].format(name=name, tensors=units.count(tensors))
 
+    def _training(self, texts: Mapping[str, str], lang: str) -> Iterator[str]:
+        """Name the wrappers of trainers, and the size of what is not of the model."""
+        if self.checkpoint.wrappers:
+            wrappers = texts["and"].join(named_wrappers(self.checkpoint.wrappers))
+            yield texts["wrapped"].format(wrappers=printable(wrappers))
+        parts = []
+        for role, weight in self.by("role").items():
+            if role.startswith("training."):
+                size = units.size(weight.bytes)
+                parts.append(texts["part"].format(name=label(role, lang), size=size))
+        if parts:
+            yield texts["training"].format(parts=texts["and"].join(parts))
+        of_model = [row for row in self.rows if not row.role.startswith("training.")]
+        empty = sum(not row.count for row in of_model)
+        if 2 * empty > len(of_model):
+            numbers = {"empty": units.count(empty), "tensors": units.count(len(of_model))}
+            yield texts["empty"].format(**numbers)
+
+    def _duplicates(self, texts: Mapping[str, str]) -> Iterator[str]:
+        """List the tensors that several files hold, of which only the first is counted."""
+        names = [printable(name) for name in self.checkpoint.duplicates]
+        if names:
+            listed = texts["and"].join(names[:_MOST_SHOWN])
+            if len(names) > _MOST_SHOWN:
+                listed += texts["and_more"].format(count=len(names) - _MOST_SHOWN)
+            yield texts["twice"].format(count=units.count(len(names)), names=listed)
+
+    def _unexplained(self, texts: Mapping[str, str]) -> str:
+        """Say how many bytes are integers of an unknown meaning, and where they are."""
+        names = [printable(row.name) for row in self.unexplained[:_FIRST]]
+        if len(self.unexplained) > _FIRST:
+            names.append("…")
+        return texts["unexplained"].format(
+            tensors=units.count(len(self.unexplained)),
+            share=units.share(sum(row.bytes for row in self.unexplained), self.bytes),
+            names=texts["and"].join(names),
+        )
+
     def _metadata(self, texts: Mapping[str, str]) -> str:
         entries = []
         for key, value in list(self.checkpoint.metadata.items())[:_MOST_SHOWN]:
@@ -234,12 +330,62 @@ class Inspection(TabularAnswer):
         return sentence
 
 
+class Inspections(TabularAnswer):
+    """What `inspect_all` returns for several checkpoints: they are listed, and not added up.
+
+    ``names`` are their paths, without the folders that all of them share.
+    """
+
+    groupings = GROUPINGS
+
+    def __init__(self, path: str, inspections: Sequence[Inspection]) -> None:
+        self.path = path
+        self.inspections = tuple(inspections)
+        paths = [inspection.checkpoint.path for inspection in inspections]
+        self.names = [printable(name) for name in paths_in_brief(paths)]
+
+    def to_dict(self, by: str = "component") -> dict[str, Any]:
+        """Return everything about each checkpoint, ready for JSON."""
+        checkpoints = [inspection.to_dict(by) for inspection in self.inspections]
+        return {"path": self.path, "checkpoints": checkpoints}
+
+    def _data_table(self, by: str) -> DataTable:
+        """Return the rows of each checkpoint's own table, with its path before them."""
+        rows: list[tuple[Any, ...]] = []
+        for inspection in self.inspections:
+            table = inspection.data_table(by)
+            rows += [(inspection.checkpoint.path, *row) for row in table.rows]
+        return DataTable((Column("checkpoint"), *table.columns), rows)
+
+    def table(self, lang: str = "en") -> Table:
+        """Return a row for each checkpoint: its name, tensors, parameters and bytes."""
+        texts, rows = _inspect_words(lang), []
+        for name, inspection in zip(self.names, self.inspections, strict=True):
+            total = inspection.total
+            numbers = (units.count(total.tensors), units.count(total.parameters))
+            rows.append((name, *numbers, units.size(total.bytes)))
+        columns = ("checkpoint", "tensors", "parameters", "bytes")
+        return Table(tuple(texts[column] for column in columns), tuple(rows), "<>>>")
+
+    def document(self, lang: str = "en", by: str = "component") -> Document:
+        """Return the list and, if they are grouped otherwise than by component, their tables."""
+        texts = _inspect_words(lang)
+        values = {"path": self.path, "count": units.count(len(self.inspections))}
+        title = Title(texts["several"].format(**values))
+        blocks: list[Block] = [Together((title, self.table(lang)))]
+        if by != GROUPINGS[0]:
+            for name, inspection in zip(self.names, self.inspections, strict=True):
+                blocks.append(Together((Title(name), inspection.table(by, lang))))
+        blocks.append(Notes((texts["choose"].format(**values),)))
+        return Document(tuple(blocks), lang)
+
+
 def _with_roles(checkpoint: StoredCheckpoint) -> tuple[Row, ...]:
     """Return the rows of a checkpoint, each with a role from its header or its name."""
     names = {}
     for row in checkpoint.rows:
         if not row.role:
-            names[row.name] = checkpoint.called.get(row.name, row.name)
+            names[row.name] = checkpoint.own_name(row.name)
     all_names, rows = list(names.values()), []
     for row in checkpoint.rows:
         if row.name in names:
@@ -247,6 +393,13 @@ def _with_roles(checkpoint: StoredCheckpoint) -> tuple[Row, ...]:
         else:
             rows.append(row)
     return tuple(rows)
+
+
+def _shown_elements(row: Row) -> int:
+    """Return the elements of a tensor; none if they are of the training and not of the model."""
+    if row.role.startswith("training."):
+        return 0
+    return row.count
 
 
 def _bits(bits: float | None) -> str:

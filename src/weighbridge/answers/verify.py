@@ -7,11 +7,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data, readers, units
+from weighbridge.answers.adapter import Fitting
 from weighbridge.answers.answer import TabularAnswer
 from weighbridge.answers.data_table import INTEGER, TRUTH, Column, DataTable
 from weighbridge.answers.weigh import Weighing
 from weighbridge.blueprint.roles import component_of
 from weighbridge.errors import UsageError, printable, shorten
+from weighbridge.ledger.ledger import bind
 from weighbridge.matching.comparison import (
     KINDS,
     Choice,
@@ -24,7 +26,9 @@ from weighbridge.matching.comparison import (
     group,
     named_class,
 )
+from weighbridge.matching.pairing import of_checkpoint, of_ledger
 from weighbridge.models.find import Model, find
+from weighbridge.readers.adapter import adapter_in
 from weighbridge.readers.folders import check_family_possible
 from weighbridge.render.document import Aside, Document, Notes, Parts, Title, Together
 from weighbridge.render.table import Table
@@ -33,6 +37,7 @@ from weighbridge.render.words import label, words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from weighbridge.matching.pairing import Expected
     from weighbridge.readers import StoredCheckpoint, Watch
     from weighbridge.readers.module import Module
     from weighbridge.render.document import Block
@@ -54,7 +59,7 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
     strict: bool = False,
     blueprint: str | os.PathLike[str] | None = None,
     watch: Watch | None = None,
-) -> Verification | Changes:
+) -> Verification | Changes | Fitting:
     """Compare a checkpoint with its model, or with another checkpoint, tensor by tensor.
 
     Only headers are read, no weights.
@@ -64,6 +69,10 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
     notes: a buffer, an old name, a prefix that all names lack or share, a stored tied tensor, the
     names of another format, fused or split tensors, a packed weight, and a dtype other than the
     config's. A dtype other than ``dtype`` matters.
+
+    If the checkpoint is an adapter, as PEFT writes them, it is held against its base: every matrix
+    must have the sizes of the weight that it adapts, and its halves one rank. The answer is then a
+    `Fitting`.
 
     Args:
         model: as for `weigh`; the checkpoint's own folder, if it has a ``config.json``; or, to
@@ -102,6 +111,9 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
         _refuse_config(class_name, fields, strict, blueprint)
         before = readers.read(model, watch)
         after = readers.read(checkpoint, watch)
+        adapter = adapter_in(after)
+        if adapter and not adapter_in(before):
+            return Fitting(before.path, [of_checkpoint(before)], after, adapter)
         wanted = None
         if dtype:
             wanted = ExpectedDtype(units.dtype(dtype), asked=True)
@@ -109,11 +121,29 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
     described: Any = model  # not a module; `find` refuses other objects
     known_model = find(described, fields, strict=strict, blueprint=blueprint)
     wanted = _wanted_dtype(dtype, known_model)
+    stored = readers.read(checkpoint, watch)
+    adapter = adapter_in(stored)
+    if adapter:
+        return Fitting(known_model.where, _bases(known_model, class_name), stored, adapter)
     if blueprint is None:
         check_family_possible(checkpoint)
-    stored = readers.read(checkpoint, watch)
     choice = choose(known_model, stored, class_name, wanted)
     return Verification(known_model, stored, choice, wanted)
+
+
+def _bases(model: Model, class_name: str | None) -> list[Expected]:
+    """Return the tensors of the classes that an adapter may be for: in memory, and as stored.
+
+    An adapter has the names of modules, of a class that its config does not name.
+    """
+    names = [class_name or named_class(model) or "", model.blueprint.base_class]
+    if class_name is None:
+        names += model.blueprint.class_names
+    bases = []
+    for name in dict.fromkeys(filter(None, names)):
+        ledger = bind(model.blueprint, name, model.fields)
+        bases += [of_ledger(ledger), of_ledger(ledger.stored)]
+    return bases
 
 
 def _refuse_config(

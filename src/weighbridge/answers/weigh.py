@@ -6,12 +6,15 @@ from functools import cached_property
 
 from weighbridge import units
 from weighbridge.answers.answer import TabularAnswer
+from weighbridge.answers.stored import StoredFiles
+from weighbridge.errors import ConfigError
 from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.ledger.ledger import GROUPINGS, Ledger, bind
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.symbols import letters_of
 from weighbridge.models import catalogue
-from weighbridge.models.find import Model, find, is_generative
+from weighbridge.models.coverage import held_fields
+from weighbridge.models.find import Model, find, is_generative, thawed
 from weighbridge.render.document import Aside, Document, Notes, Title, Together
 from weighbridge.render.table import Table
 from weighbridge.render.words import label, words
@@ -68,12 +71,16 @@ def weigh(
         >>> weigh("bert-base-chinese", "BertForMaskedLM", fields={"vocab_size": 30522}).parameters
         109514298
     """
-    found = find(model, fields, strict=strict, blueprint=blueprint)
-    return Weighing(
+    found = find(model, fields, strict=strict, blueprint=blueprint, class_name=class_name)
+    weighing = Weighing(
         found,
-        class_name or found.default_class,
+        found.class_called(class_name or found.default_class),
         None if dtype is None else units.dtype(dtype),
     )
+    if strict and weighing.chosen_stages:
+        hint = "remove them, or drop --strict"
+        raise ConfigError(weighing.chosen_stages[0], where=found.where, hint=hint)
+    return weighing
 
 
 _ASSUMED_DTYPE = "F32"  # the default of PyTorch
@@ -133,8 +140,18 @@ class Weighing(TabularAnswer):
 
     @property
     def notes(self) -> list[str]:
-        """Notes on how the config was read."""
-        return self.model.notes
+        """Notes on how the config was read, and on what it decides that was not covered."""
+        stages = [f"{self.model.where}: {chosen}." for chosen in self.chosen_stages]
+        return [*self.model.notes, *stages, *self.files.notes(self.ledger)]
+
+    @property
+    def chosen_stages(self) -> list[str]:
+        """What the config says about the stages of a backbone, and the blueprint does not cover."""
+        if not self.class_name.endswith("Backbone"):
+            return []
+        from weighbridge.models.coverage import stages_chosen  # noqa: PLC0415  # most are not
+
+        return list(stages_chosen(self.model.given, self.model.blueprint, self.class_name))
 
     @property
     def active(self) -> int | None:
@@ -160,9 +177,24 @@ class Weighing(TabularAnswer):
         return self.ledger.stored_rows
 
     @property
-    def bytes(self) -> int:
-        """The size of the unique parameters in this dtype."""
-        return units.stored_bytes(self.parameters, self.ledger.dtype)
+    def bytes(self) -> int | None:
+        """The size of the unique parameters in this dtype, or packed as the config says.
+
+        None if the config names a way of packing that is not known.
+
+        Example:
+            >>> fp8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+            >>> llama = {"model_type": "llama", "dtype": "bfloat16", "quantization_config": fp8}
+            >>> weigh(llama).bytes, weigh(llama, dtype="bf16").bytes
+            (6740262912, 13214687232)
+        """
+        return self.files.size(self.ledger)
+
+    @cached_property
+    def files(self) -> StoredFiles:
+        """The files: how they are quantised, and what they hold that the class drops."""
+        named = self._ledgers[self.model.named_class]
+        return StoredFiles(self.model, named, self.ledger.dtype, self.dtype_is)
 
     @property
     def classes(self) -> dict[str, int]:
@@ -195,6 +227,7 @@ class Weighing(TabularAnswer):
             "blueprint": blueprint.where or blueprint.family,
             "source": blueprint.source,
             "proof": dict(blueprint.proof),
+            "held": {name: thawed(value) for name, value in self.held.items()},
             "config": {
                 "where": self.model.where,
                 "origin": self.model.origin,
@@ -213,12 +246,56 @@ class Weighing(TabularAnswer):
         if blueprint["configs"] == _CONFIGS_OF_A_BUILT_MODEL:
             built = "_built"
         if evidence:
-            sentences = [texts[f"blueprint{built}"].format(**blueprint), self.about_config(lang)]
+            sentences = [texts[f"blueprint{built}"].format(**blueprint)]
+            sentences += [*self._tried(lang, blueprint), self.about_config(lang)]
             return [Aside(sentence) for sentence in sentences]
         config = texts["config_set_by_hand"]
         if not self.model.set_by_hand:
             config = texts[f"config_{self._origin}"]
+        if not built and (self.held or "adversarial" in blueprint):
+            return self._tried_in_brief(lang, blueprint, config)
+        if config:
+            config = texts["config_clause"].format(config=config)
         return [Aside(texts[f"known{built}"].format(config=config, **blueprint))]
+
+    def _tried_in_brief(self, lang: str, proof: Mapping[str, Any], config: str) -> list[str]:
+        """Say on how many configs the blueprint agrees, and which fields have one value only."""
+        texts = words(lang)
+        agrees = texts["known_held"]
+        if "adversarial" in proof:
+            agrees = texts["known_tried"]
+        sentences = [agrees.format(**proof)]
+        if self.held:
+            names = texts["and"].join([*self.held][:_MOST_HELD])
+            more = len(self.held) - _MOST_HELD
+            if more > 0:
+                names = texts["names_and_more"].format(names=names, more=more)
+            sentences.append(texts["held_briefly"].format(fields=names))
+        last = texts["more"]
+        if config:
+            last = texts["between_sentences"].join([texts["config_is"].format(config=config), last])
+        return [Aside(sentence) for sentence in (*sentences, last)]
+
+    def _tried(self, lang: str, proof: Mapping[str, Any]) -> Iterator[str]:
+        """Yield what was tried besides random configs, and the fields with one value only."""
+        texts = words(lang)
+        if "adversarial" in proof:
+            yield texts["tried"].format(**proof)
+        if self.held:
+            from weighbridge.algebra.expr import source  # noqa: PLC0415  # most have none
+
+            fields = [f"{name} = {source(('value', value))}" for name, value in self.held.items()]
+            yield texts["held"].format(fields=texts["and"].join(fields))
+
+    @cached_property
+    def held(self) -> dict[str, Any]:
+        """The fields of which the blueprint covers one value only, with that value.
+
+        Example:
+            >>> weigh("dbrx").held
+            {'tie_word_embeddings': False}
+        """
+        return held_fields(self.model.blueprint)
 
     @property
     def _origin(self) -> str:
@@ -291,6 +368,7 @@ class Weighing(TabularAnswer):
             **of_experts,
             "dtype": self.ledger.dtype,
             "bytes": self.bytes,
+            **self.files.to_dict(self.ledger),
             "classes": self.classes,
             "formula": {"letters": str(Formula(formula, self.model)), "fields": repr_of(formula)},
             "components": self.by("component"),
@@ -298,7 +376,7 @@ class Weighing(TabularAnswer):
             **stored,
             "config": self.model.values,
             "fields": self.model.accounts,
-            "notes": self.model.notes,
+            "notes": self.notes,
             "evidence": self.evidence,
         }
 
@@ -435,7 +513,7 @@ class Weighing(TabularAnswer):
 
     def _class_line(self, name: str, parameters: int, lang: str) -> str:
         """Describe a class: its parameters, their size, and why it is mentioned."""
-        texts, model, dtype = words(lang), self.model, self.ledger.dtype
+        texts, model = words(lang), self.model
         marks = []
         if name == model.blueprint.base_class:
             marks.append(texts["base_class"])
@@ -443,8 +521,7 @@ class Weighing(TabularAnswer):
             marks.append(texts["named_class"])
         if name == self.class_name:
             marks.append(texts["weighed"])
-        size = units.size(units.stored_bytes(parameters, dtype))
-        stored = texts[_STORED.get(self.dtype_is, "stored")].format(size=size, dtype=dtype)
+        stored = self.files.size_text(self._ledgers[name], lang)
         active = self.active_by_class.get(name)
         if active is not None:
             stored = texts["class_active"].format(count=units.count(active), stored=stored)
@@ -456,10 +533,8 @@ class Weighing(TabularAnswer):
         )
 
 
+_MOST_HELD = 3  # fields that the short report names
 _CONFIGS_OF_A_BUILT_MODEL = 1  # in a proof: the config from which transformers built the model
-
-_STORED = {"assumed": "stored_assumed"}
-"""The key of the words for an assumed dtype."""
 
 
 class Formula:

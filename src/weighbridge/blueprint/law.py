@@ -35,6 +35,7 @@ from weighbridge.blueprint.schema import (
     stored_as,
     stored_texts,
     templates_of,
+    tie_expressions,
 )
 from weighbridge.errors import BlueprintError, ExpressionError, printable, shorten
 from weighbridge.units import DTYPE_BITS
@@ -143,14 +144,17 @@ def hold(raw: Raw, law: Mapping[str, Callable[[Raw], Iterator[str]]], where: str
 
 
 _TEXTS = ("family", "source", "class")
-_LISTS = ("require", "inert", "nullable", "zero", "beyond")
-_OF_A_CLASS = ("tensors", "when", "ties", "buffers", "active", "renamed", "modules")
-_TEXT_TABLES = ("computed", "repeat", "configs", "aliases", *_OF_A_CLASS)
+_LISTS = ("require", "inert", "nullable", "zero", "beyond", "late", "flat")
+_OF_A_CLASS = (
+    *("guards", "tensors", "when", "ties", "buffers", "active", "renamed", "modules", "parts"),
+)
+_TEXT_TABLES = ("computed", "repeat", "configs", "aliases", "separators", *_OF_A_CLASS)
 _TABLES = {*_TEXT_TABLES, "defaults", "given", "values", "spelled", "classes", "proof", "stored"}
 _KEYS = {*_TABLES, *_TEXTS, *_LISTS, "format"}
 _REQUIRED = {"format", "family", "source", "class", "defaults", "tensors", "proof"}
 _CLASS_KEYS = {"prefix", "base", "without", "stored", *_OF_A_CLASS}
 _PROOF_KEYS = {"by", "against", "configs"}
+_PROOF_OPTIONS = {"adversarial", "holes", "parts"}
 
 
 def _keys(raw: Raw) -> Iterator[str]:
@@ -161,8 +165,9 @@ def _keys(raw: Raw) -> Iterator[str]:
         yield from (
             f"classes.{name}.{key} is unknown" for key in sorted(set(of_class) - _CLASS_KEYS)
         )
-    if set(raw["proof"]) - {"holes"} != _PROOF_KEYS:
-        yield f"proof must have {', '.join(sorted(_PROOF_KEYS))}, and may have holes"
+    if set(raw["proof"]) - _PROOF_OPTIONS != _PROOF_KEYS:
+        keys, options = ", ".join(sorted(_PROOF_KEYS)), ", ".join(sorted(_PROOF_OPTIONS))
+        yield f"proof must have {keys}, and may have {options}"
 
 
 def _format(raw: Raw) -> Iterator[str]:
@@ -192,6 +197,8 @@ def _types(raw: Raw) -> Iterator[str]:
     )
     if isinstance(proof := raw.get("proof", {}), dict) and not _is_texts(proof.get("holes", [])):
         yield "proof.holes must be a list of texts"
+    if isinstance(proof, dict) and type(proof.get("adversarial", 0)) is not int:
+        yield "proof.adversarial must be an integer"
     for place, section in sections(raw).items():
         if not isinstance(section, dict):
             yield f"{place[:-1]} must be a table"
@@ -245,20 +252,29 @@ def _known(raw: Raw) -> Iterator[str]:
     either = known.union(raw.get("inert", ()))
     for part in ("nullable", "zero"):
         yield from (f"{part}: {name} is not a field" for name in _part(raw, part) - known)
+    types = {f"{path}.model_type" for path in raw.get("configs", {})}
+    spelled = either | types
     yield from (
-        f"spelled: {name} is not a field" for name in raw.get("spelled", {}) if name not in either
+        f"spelled: {name} is not a field" for name in raw.get("spelled", {}) if name not in spelled
     )
-    yield from (
-        f"values: {name} is not a field" for name in raw.get("values", {}) if name not in either
-    )
+    for part in ("values", "separators"):
+        yield from (
+            f"{part}: {name} is not a field" for name in raw.get(part, {}) if name not in either
+        )
     yield from (
         f"aliases: {name} is not a field"
         for name in raw.get("aliases", {}).values()
-        if name not in either
+        if name not in either and name not in raw.get("configs", {})
     )
     yield from (
         f"aliases: {name} is itself a field" for name in raw.get("aliases", {}) if name in either
     )
+    for part in ("late", "flat"):
+        yield from (
+            f"{part}: {name} is not an alias"
+            for name in raw.get(part, ())
+            if name not in raw.get("aliases", {})
+        )
     yield from (f"beyond: {name} is a field" for name in raw.get("beyond", ()) if name in either)
     yield from (
         f"given: {name} is not a field" for name in raw.get("given", {}) if name not in known
@@ -352,25 +368,31 @@ def _leading_nowhere(paths: Iterable[str], names: Iterable[str]) -> Iterator[str
 
 
 def _unique(raw: Raw) -> Iterator[str]:
-    """No class has two tensors with the same name."""
+    """No class has two tensors with the same name, unless they differ in their tie."""
     for class_name in (raw["class"], *raw.get("classes", {})):
-        templates = _class_templates(raw, class_name, "tensors", "buffers")
-        times = Counter(template.name for template in templates)
-        for name in times:
-            if times[name] > 1:
-                yield f"{class_name} has {name} twice"
+        earlier: dict[str, Template] = {}
+        for template in _class_templates(raw, class_name, "tensors", "buffers"):
+            other = earlier.setdefault(template.name, template)
+            if other is not template and not _excludes(template, other.when):
+                yield f"{class_name} has {template.name} twice"
+
+
+def _excludes(template: Template, conditions: Sequence[Tree]) -> bool:
+    """Whether a tensor exists only where one of these conditions is false."""
+    return any(("not", condition) in template.when for condition in conditions)
 
 
 def _ties(raw: Raw) -> Iterator[str]:
     """The target of a tie is an untied tensor of the same class, with the same dims."""
     for class_name in (raw["class"], *raw.get("classes", {})):
         of_kind = _class_templates(raw, class_name, "tensors")
-        templates = {template.name: template for template in of_kind}
+        every = list(of_kind)
+        templates = {template.name: template for template in every}
         of_class = raw.get("classes", {}).get(class_name, raw)
         for name in of_class.get("ties", {}):
             if name not in templates:
                 yield f"{class_name}: {name} is not a tensor of the class"
-        for template in templates.values():
+        for template in every:
             if template.tie and (breach := _tie_breach(template, template.tie.to, templates)):
                 yield f"{class_name}: {breach}"
 
@@ -379,8 +401,11 @@ def _tie_breach(template: Template, to: str, templates: Mapping[str, Template]) 
     target, literals = _resolve(to, templates)
     if target is None:
         return f"{to} is not a tensor of the class"
-    if target.tie and _may_be_tied(target.tie.when, literals):
-        return f"{to} is itself tied"
+    is_other_place = template.tie is not None and template.tie.at is not None
+    if target.tie and not is_other_place and _may_be_tied(target.tie.when, literals):
+        conditions = [target.tie.when] if target.tie.when else []
+        if not _excludes(template, conditions):
+            return f"{to} is itself tied"
     if len(target.dims) != len(template.dims) or not set(indices_in(to)) <= set(template.repeat):
         return f"{template.name} and {to} have different dims or layers"
     return ""
@@ -449,11 +474,12 @@ def _modules(raw: Raw) -> Iterator[str]:
 
 
 def _defaults_hold(raw: Raw) -> Iterator[str]:
-    """At the defaults, requirements are true, conditions true or false, and sizes integers."""
+    """At the defaults, requirements and guards hold, conditions have truths, sizes are integers."""
     fields = dict(raw["defaults"])
     for name, text in raw.get("computed", {}).items():
         fields.setdefault(name, evaluate(parse(text), fields))
-    for text in raw.get("require", ()):
+    guards = chain.from_iterable(section.get("guards", {}) for section in sections(raw).values())
+    for text in (*raw.get("require", ()), *guards):
         if evaluate(parse(text), fields) is not True:
             yield f"{text} is false for the defaults"
     for class_name in (raw["class"], *raw.get("classes", {})):
@@ -602,6 +628,21 @@ def _is_size(value: Any, least: int = 1) -> bool:
     return type(value) is int and least <= value <= LARGEST_SIZE
 
 
+def _model_parts(raw: Raw) -> Iterator[str]:
+    """A part is a module with tensors, and its sub-config has a model type."""
+    configs = raw.get("configs", {})
+    for place, section in sections(raw).items():
+        held = [*section.get("tensors", {}), *section.get("buffers", {})]
+        for module, text in section.get("parts", {}).items():
+            if not any(is_under(name, module) for name in held):
+                yield f"{place}parts: there is no tensor under {module}"
+            if not text or not configs.get(text.split()[0]):
+                yield f"{place}parts: {module} has no sub-config with a model type"
+    tried = raw["proof"].get("parts", [])
+    if not _is_texts(tried):
+        yield "proof.parts must be a list of texts"
+
+
 LAW: dict[str, Callable[[Raw], Iterator[str]]] = {
     "types": _types,
     "keys": _keys,
@@ -620,6 +661,7 @@ LAW: dict[str, Callable[[Raw], Iterator[str]]] = {
     "modules": _modules,
     "defaults hold": _defaults_hold,
     "stored": _stored,
+    "parts": _model_parts,
 }
 """The rules of a blueprint file by name; each relies on those before it."""
 
@@ -646,14 +688,16 @@ def all_expressions(raw: Raw) -> Iterator[tuple[str, str, set[str]]]:
 
 
 def _section_expressions(place: str, section: Raw) -> Iterator[tuple[str, str, set[str]]]:
+    for text in section.get("guards", {}):
+        yield f"{place}guards", text, set()
     for part in ("when", "active"):
         for path, text in section.get(part, {}).items():
             yield f"{place}{part}.{path}", text, _own(path)
     for name, dim in _section_dims(section):
         yield name, dim, _own(name)
     for name, text in section.get("ties", {}).items():
-        if " if " in text:
-            yield f"{place}ties.{name}", text.partition(" if ")[2], _own(name)
+        for part in tie_expressions(text):
+            yield f"{place}ties.{name}", part, _own(name)
 
 
 def _section_dims(section: Raw) -> Iterator[tuple[str, str]]:

@@ -171,8 +171,16 @@ class Operations:
         if len(places) > MOST_PLACES:
             raise ExpressionError(f"has more than {MOST_PLACES:,} places", where=entry.path)
         if places:
-            shape = tuple([bound_size(dim, names, 1, _MOST_ELEMENTS) for dim in entry.dims])
-            yield Operation(entry.path, shape, entry.dtype, places)
+            shape = []
+            for dim in entry.dims:
+                least = 0 if _may_be_zero(dim) else 1
+                shape.append(bound_size(dim, names, least, _MOST_ELEMENTS))
+            yield Operation(entry.path, tuple(shape), entry.dtype, places)
+
+
+def _may_be_zero(dim: Tree) -> bool:
+    """Whether a dim may be 0: a difference, as of a sequence of 1 and the token without a label."""
+    return dim[0] == "-" or any(_may_be_zero(part) for part in dim[1:] if isinstance(part, tuple))
 
 
 def _value(value: Any) -> Any:

@@ -18,7 +18,7 @@ from weighbridge.errors import ModelError, either, nearest, shorten
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from weighbridge.algebra.expr import Tree
@@ -34,10 +34,14 @@ MOST_PLACES = 100_000  # of one tensor: layers times experts
 
 
 class Tie(NamedTuple):
-    """A tied tensor: the name of the tensor it shares, and the condition under which it does."""
+    """A tied tensor: the name of the tensor it shares, and the condition under which it does.
+
+    ``at`` gives the first index in the target's name, if it is not that of the tensor itself.
+    """
 
     to: str
     when: Tree | None
+    at: Tree | None = None
 
 
 class Active(NamedTuple):
@@ -86,6 +90,8 @@ class Stored(NamedTuple):
 class Blueprint:
     """A family's tensors as expressions, not yet bound to a config.
 
+    ``where`` is the file that it was read from; empty for a blueprint of this package.
+
     Example:
         >>> bert = load("bert")
         >>> bert.base_class, len(bert.class_names)
@@ -95,9 +101,7 @@ class Blueprint:
     """
 
     def __init__(self, raw: Raw, where: str = "") -> None:
-        self._raw = raw
-        self.where = where
-        """The file that it was read from; empty for a blueprint of this package."""
+        self._raw, self.where = raw, where
         self.family: str = raw["family"]
         self.source: str = raw["source"]
         self.proof: Raw = raw["proof"]
@@ -118,6 +122,10 @@ class Blueprint:
         """The paths of the sub-configs, and the ``model_type`` with which each was proved."""
         self.aliases: Mapping[str, str] = raw.get("aliases", {})
         """Other spellings of fields."""
+        self.late: frozenset[str] = frozenset(raw.get("late", ()))
+        """Aliases that are read after other fields were computed from the field."""
+        self.flat: frozenset[str] = frozenset(raw.get("flat", ()))
+        """Aliases of fields in a sub-config that are read only where the config lacks that."""
         self.values: Mapping[str, list[str]] = raw.get("values", {})
         """The texts for which a field was proved.
 
@@ -125,10 +133,14 @@ class Blueprint:
         """
         self.spelled: Mapping[str, Mapping[str, str]] = raw.get("spelled", {})
         """Other spellings of the texts of a field; ``LEFT_OUT`` for one that means no text."""
+        self.separators: Mapping[str, str] = raw.get("separators", {})
+        """The text between the items, where a config may give a list of texts as one text."""
         self.computed: dict[str, Tree] = {
             name: parse(text) for name, text in raw.get("computed", {}).items()
         }
         self.require: dict[str, Tree] = {text: parse(text) for text in raw.get("require", ())}
+        self.guards: Mapping[str, str] = raw.get("guards", {})
+        """Conditions that a config must satisfy, each with the line of code that it excludes."""
         self.repeat: dict[str, Tree] = {
             index: parse(text) for index, text in raw.get("repeat", {}).items()
         }
@@ -140,14 +152,23 @@ class Blueprint:
         self._templates: dict[tuple[str, str, bool], tuple[Template, ...]] = {}
 
     @cached_property
+    def replacing(self) -> dict[str, str]:
+        """Objects that a config may have in place of a sub-config, which then does not count."""
+        return {alias: name for alias, name in self.aliases.items() if name in self.configs}
+
+    @cached_property
     def kinds(self) -> dict[str, type]:
         """The type of each field: of its default, or of its computed value at the defaults."""
         return classify.field_kinds(self._raw["defaults"], self.at_defaults)
 
     @cached_property
     def sizes(self) -> frozenset[str]:
-        """The fields that are sizes: positive integers."""
-        return classify.size_fields([*self.dims.values(), *self.repeat.values()], self.kinds)
+        """The fields that are sizes: positive integers.
+
+        A field with a negative default is none: -1 stands for "not given", and decides a branch.
+        """
+        sizes = classify.size_fields([*self.dims.values(), *self.repeat.values()], self.kinds)
+        return frozenset(name for name in sizes if not _is_negative(self.defaults.get(name)))
 
     @cached_property
     def never_null(self) -> frozenset[str]:
@@ -165,6 +186,17 @@ class Blueprint:
     def deciding(self) -> frozenset[str]:
         """The fields that decide which tensors exist or are shared."""
         return classify.all_names_in(map(parse, _conditions(self._raw)))
+
+    @property
+    def raw(self) -> Raw:
+        """The blueprint as its file holds it."""
+        return self._raw
+
+    @property
+    def composed(self) -> Mapping[str, str]:
+        """The sub-configs that come from the blueprint of another family, and that family."""
+        families: Mapping[str, str] = self._raw.get("composed", {})
+        return families
 
     @property
     def beyond(self) -> Sequence[str]:
@@ -220,6 +252,25 @@ class Blueprint:
             modules |= {prefix + path: kind for path, kind in self._raw.get("modules", {}).items()}
         modules.update(raw.get("modules", {}))
         return modules
+
+    def sources(self, class_name: str) -> dict[str, str]:
+        """Return the name of the class's tensor that each stored tensor holds, or a part of it.
+
+        Example:
+            >>> sources = load("mixtral").sources("MixtralModel")
+            >>> sources["layers.{i}.block_sparse_moe.gate.weight"]
+            'layers.{i}.mlp.gate.weight'
+        """
+        of_class, sources = self._class(class_name), dict[str, str]()
+        for template in self.templates(class_name):
+            for tensor in stored_as(template.name, self._raw, of_class):
+                sources.setdefault(tensor.name, template.name)
+        return sources
+
+    def class_guards(self, class_name: str) -> Mapping[str, str]:
+        """Return the guards of a task class, beyond those of the family."""
+        guards: Mapping[str, str] = self._class(class_name).get("guards", {})
+        return guards
 
     def prefix(self, class_name: str) -> str:
         """Return the prefix of the base class's names in this class: ``"bert."``, or nothing."""
@@ -291,10 +342,16 @@ def parsed_expressions(family: str) -> dict[str, Tree]:
 def known_families(family: str) -> str:
     """Return the hint for a family without a blueprint: how many have one, and similar names.
 
+    For a model type of transformers it begins with the reason.
+
     Example:
         >>> known_families("bertt").partition("one, ")[2]
         'such as bert or ibert; `weighbridge families` lists them'
     """
+    reason = ""
+    for stated, uncovered in data.read_toml("facts/uncovered.toml").items():
+        if family in uncovered:
+            reason = f"{stated}; "
     known = families()
     many = f"{len(known)} families have"
     if len(known) == 1:
@@ -302,7 +359,7 @@ def known_families(family: str) -> str:
     nearby = ""
     if near := nearest(known, family):
         nearby = f", such as {either(near)}"
-    return f"{many} one{nearby}; `weighbridge families` lists them"
+    return f"{reason}{many} one{nearby}; `weighbridge families` lists them"
 
 
 def templates_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Template]:
@@ -312,23 +369,47 @@ def templates_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Tem
     ``"buffers"`` for tensors that are not parameters.
     """
     prefix = f"{of_class['prefix']}." if "prefix" in of_class else ""
-    ties = {name: parse_tie(text) for name, text in of_class.get("ties", {}).items()}
+    ties = {name: parse_ties(text) for name, text in of_class.get("ties", {}).items()}
     if _has_base(of_class):
         without = frozenset(of_class.get("without", ()))
         ties = {
-            prefix + name: parse_tie(prefix + text) for name, text in raw.get("ties", {}).items()
+            prefix + name: tuple(tie._replace(to=prefix + tie.to) for tie in parse_ties(text))
+            for name, text in raw.get("ties", {}).items()
         } | ties
         for name in raw.get(kind, {}):
             if without.isdisjoint(above(name)):
-                yield _template(raw.get("repeat", {}), raw, (kind, prefix, name), ties)
+                yield from _templates(raw.get("repeat", {}), raw, (kind, prefix, name), ties)
     for name in of_class.get(kind, {}):
-        yield _template(raw.get("repeat", {}), of_class, (kind, "", name), ties)
+        yield from _templates(raw.get("repeat", {}), of_class, (kind, "", name), ties)
+
+
+def _templates(
+    counted: Raw, section: Raw, place: tuple[str, str, str], ties: Mapping[str, tuple[Tie, ...]]
+) -> Iterator[Template]:
+    """Yield a tensor of a section: for each of its ties, under the conditions that choose it."""
+    _, prefix, own = place
+    otherwise: tuple[Tree, ...] = ()
+    *chosen, last = ties.get(prefix + own, (None,))
+    for tie in chosen:
+        if tie is not None and tie.when is not None:
+            yield _template(
+                counted, section, place, tie._replace(when=None), (*otherwise, tie.when)
+            )
+            otherwise = (*otherwise, ("not", tie.when))
+    yield _template(counted, section, place, last, otherwise)
 
 
 def _template(
-    counted: Raw, section: Raw, place: tuple[str, str, str], ties: Mapping[str, Tie]
+    counted: Raw,
+    section: Raw,
+    place: tuple[str, str, str],
+    tie: Tie | None,
+    chosen_when: tuple[Tree, ...],
 ) -> Template:
-    """Return a tensor of a section, given its kind, its name there, and the class's prefix."""
+    """Return a tensor of a section, given its kind, its name there, and the class's prefix.
+
+    ``chosen_when`` are the conditions under which it has this tie and not another.
+    """
     kind, prefix, own = place
     name, paths, dims, dtype = prefix + own, list(above(own)), split_dims(section[kind][own]), ""
     if kind == "buffers":
@@ -336,9 +417,11 @@ def _template(
         dims = tuple(rest)
     conditions, experts = section.get("when", {}), section.get("active", {})
     when = tuple([parse(conditions[path]) for path in paths if path in conditions])
-    tie, repeat = ties.get(name), indices_in(name)
+    when, repeat = (*when, *chosen_when), indices_in(name)
     counts = [parse(counted[index]) for index in repeat]
-    decide = [*map(parse, dims), *when, *counts, *([tie.when] if tie and tie.when else [])]
+    decide = [*map(parse, dims), *when, *counts]
+    if tie:
+        decide += filter(None, (tie.when, tie.at))
     return Template(
         name=name,
         dims=dims,
@@ -499,9 +582,8 @@ _DEEPER = {"(": 1, "[": 1, ")": -1, "]": -1}
 def _conditions(raw: Raw) -> Iterator[str]:
     for section in sections(raw).values():
         yield from section.get("when", {}).values()
-        yield from (
-            text.partition(" if ")[2] for text in section.get("ties", {}).values() if " if " in text
-        )
+        for text in section.get("ties", {}).values():
+            yield from tie_expressions(text)
 
 
 def sections(raw: Raw) -> dict[str, Raw]:
@@ -531,18 +613,47 @@ def _at_defaults(defaults: Raw, computed: Mapping[str, Tree]) -> dict[str, Any]:
 
 
 def frozen(value: Any) -> Any:
-    """Return an immutable copy of a value, so that no holder can change it for others."""
+    """Return an immutable copy of a value, so that no holder can change it for others.
+
+    The keys of an object are texts, as in a file: `{4900: 256}` is read as `{"4900": 256}`.
+    """
     if isinstance(value, dict):
-        return MappingProxyType(dict(value))
+        return MappingProxyType({str(key): item for key, item in value.items()})
     if isinstance(value, list):
         return tuple(value)
     return value
 
 
+def parse_ties(text: str) -> tuple[Tie, ...]:
+    """Read the ties of a tensor, separated by ``"; "``: the first whose condition holds counts."""
+    return tuple(map(parse_tie, text.split("; ")))
+
+
+def rewritten_ties(text: str, rename: Callable[[str], str], rewrite: Callable[[str], str]) -> str:
+    """Return the text of ties with other names of the targets, and other expressions."""
+    ties: list[str] = []
+    for tie in text.split("; "):
+        target, if_, condition = tie.partition(" if ")
+        to, at, index = target.partition(" at ")
+        expressions = [rewrite(part) if part else "" for part in (index, condition)]
+        ties.append(f"{rename(to)}{at}{expressions[0]}{if_}{expressions[1]}")
+    return "; ".join(ties)
+
+
 def parse_tie(text: str) -> Tie:
-    """Read ``"target"`` or ``"target if condition"``."""
-    to, _, condition = text.partition(" if ")
-    return Tie(to, parse(condition) if condition else None)
+    """Read ``"target"``, ``"target if condition"`` or ``"target at index if condition"``."""
+    target, _, condition = text.partition(" if ")
+    to, _, index = target.partition(" at ")
+    return Tie(to, parse(condition) if condition else None, parse(index) if index else None)
+
+
+def tie_expressions(text: str) -> list[str]:
+    """Return the expressions of the text of ties: the target's first index, and the condition."""
+    expressions: list[str] = []
+    for tie in text.split("; "):
+        target, _, condition = tie.partition(" if ")
+        expressions += [part for part in (target.partition(" at ")[2], condition) if part]
+    return expressions
 
 
 def all_dims(raw: Raw) -> Iterator[str]:
@@ -554,3 +665,7 @@ def all_dims(raw: Raw) -> Iterator[str]:
             yield from split_dims(text.partition(":")[2])
         for text in section.get("buffers", {}).values():
             yield from split_dims(text)[1:]
+
+
+def _is_negative(default: Any) -> bool:
+    return type(default) is int and default < 0

@@ -35,10 +35,10 @@ def _inspect_options() -> Iterable[Addable]:
 
 
 def _inspect(options: argparse.Namespace) -> Answer:
-    from weighbridge.answers.inspect import inspect
+    from weighbridge.answers.inspect import inspect_all
 
     with watching(lang=options.lang) as watch:
-        return inspect(options.checkpoint, watch)
+        return inspect_all(options.checkpoint, watch)
 
 
 def _verify_options() -> Iterable[Addable]:

@@ -6,7 +6,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from weighbridge.cli.commands import Command
-from weighbridge.cli.options import BATCH, DEVICE, JSON, SEED, Option
+from weighbridge.cli.options import (
+    BATCH,
+    DEVICE,
+    ENCODING,
+    JSON,
+    NO_HEADER,
+    SEED,
+    SKIP_BROKEN,
+    TEXT_COLUMN,
+    Option,
+)
 from weighbridge.cli.output import say
 
 if TYPE_CHECKING:
@@ -29,9 +39,18 @@ def _plain(flag: str, metavar: str, help_: str) -> Option:
     return Option(flag, type=str, metavar=metavar, help=help_)
 
 
+def _one_of(flag: str, choices: tuple[str, ...], help_: str) -> Option:
+    return Option(flag, choices=choices, default=choices[0], help=help_)
+
+
 _SETTINGS = (
-    _plain("--text", "COLUMN", "the column of texts; by default text, sentence, 文本…"),
-    _plain("--label", "COLUMN", "the column of labels; by default label, class, 类别…"),
+    TEXT_COLUMN,
+    _plain(
+        "--label",
+        "COLUMN",
+        "the column of labels; by default label, class, 类别…, or the one that looks like labels",
+    ),
+    ENCODING,
     _plain("--test", "FILE", "evaluate on this file instead of a share of DATA"),
     _fraction("--held-out", "SHARE", "the share of DATA held out for evaluation"),
     _integer("--epochs", "the number of passes over the texts"),
@@ -57,13 +76,13 @@ _SETTINGS = (
 
 
 def _finetune_options() -> Iterable[Addable]:
-    from weighbridge.torch.finetuning.settings import PRECISIONS, WATCHED, Settings
+    from weighbridge.torch.finetuning.settings import CLASS_WEIGHTS, PRECISIONS, WATCHED, Settings
 
     return (
         Option(
             "data",
             metavar="DATA",
-            help="texts and their labels: a .csv, .tsv or .jsonl file",
+            help="texts and their labels: a .csv, .txt, .tsv or .jsonl file",
         ),
         Option(
             "--from",
@@ -79,23 +98,17 @@ def _finetune_options() -> Iterable[Addable]:
             help="the output folder; an unfinished run in it is resumed",
         ),
         *(_with_default(option, Settings) for option in _SETTINGS),
-        Option(
-            "--watch",
-            choices=WATCHED,
-            default=WATCHED[0],
-            help="the held-out metric for --patience",
+        _one_of(
+            "--watch", WATCHED, "the held-out metric for --patience: f1 counts every class alike"
         ),
-        Option(
-            "--precision",
-            choices=PRECISIONS,
-            default=PRECISIONS[0],
-            help="auto means bfloat16 on CUDA and float32 elsewhere",
+        _one_of(
+            "--class-weights",
+            CLASS_WEIGHTS,
+            "weights of the classes in the loss: balanced gives rare ones as much as frequent ones",
         ),
-        Option(
-            "--skip-broken",
-            action="store_true",
-            help="skip broken and empty records, and count them",
-        ),
+        _one_of("--precision", PRECISIONS, "auto means bfloat16 on CUDA and float32 elsewhere"),
+        NO_HEADER,
+        SKIP_BROKEN,
         Option(
             "--overwrite",
             action="store_true",

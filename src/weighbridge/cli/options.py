@@ -96,8 +96,8 @@ MODEL = Option("model", metavar="MODEL", help=MODEL_HELP)
 CHECKPOINT = Option(
     "checkpoint",
     metavar="CHECKPOINT",
-    help="a safetensors, GGUF, PyTorch, TensorFlow, Flax, ONNX or NumPy file, an index, a folder, "
-    "or a pattern in quotes; or a remote one, whose headers alone are fetched: https://…, "
+    help="a safetensors, GGUF, PyTorch, TensorFlow, Flax, ONNX, NumPy or Keras file, an index, a "
+    "folder, or a pattern in quotes; or a remote one, whose headers alone are fetched: https://…, "
     "hf://org/name@revision, s3://… (needs weighbridge[remote])",
 )
 RUNNABLE = CHECKPOINT.but(
@@ -167,6 +167,27 @@ FILE = Option(
     metavar="FILE",
     help="a file of texts, one per line, a second text after a tab; - for stdin",
 )
+TEXT_COLUMN = Option(
+    "--text",
+    metavar="COLUMN",
+    help="the column of texts; by default text, sentence, 文本…, or the one that looks like texts",
+)
+ENCODING = Option(
+    "--encoding",
+    metavar="NAME",
+    help="the encoding of the file, such as gb18030 or cp1252; by default UTF-8, UTF-16 and "
+    "GB18030 are found out",
+)
+NO_HEADER = Option(
+    "--no-header",
+    action="store_true",
+    help="the first line is a record; columns are numbered from 1",
+)
+SKIP_BROKEN = Option(
+    "--skip-broken",
+    action="store_true",
+    help="skip broken and empty records, and count them",
+)
 OUTPUT = Option("--output", metavar="PATH")
 SEED = Option("--seed", type=int, metavar="N")
 BATCH = Option("--batch", type=int, metavar="N")
@@ -227,7 +248,11 @@ def _field(text: str) -> tuple[str, Any]:
         )
     import json
 
+    from weighbridge.readers.rules import is_too_deep
+
+    if is_too_deep(value.encode(errors="replace")):
+        return name, value
     try:
         return name, json.loads(value)
-    except (ValueError, RecursionError):
+    except ValueError:
         return name, value

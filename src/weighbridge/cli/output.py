@@ -9,6 +9,7 @@ import sys
 from weighbridge.data import LANGUAGES
 from weighbridge.errors import WeighbridgeError
 from weighbridge.lean_typing import TYPE_CHECKING
+from weighbridge.render.safe import lines
 
 if TYPE_CHECKING:
     import argparse
@@ -32,9 +33,9 @@ def write_answer(answer: Answer, options: argparse.Namespace) -> int:
 def _in_form(answer: Any, options: argparse.Namespace) -> str:
     choices = {name: getattr(options, name) for name in options.command.choices}
     if options.form == "json":
-        import json
+        from weighbridge.render.safe import json_text
 
-        return json.dumps(answer.to_dict(**choices), indent=2, ensure_ascii=False)
+        return json_text(answer.to_dict(**choices))
     if options.form == "csv":
         csv: str = answer.csv(**choices)
         return csv
@@ -91,7 +92,7 @@ def say(message: str, lang: str = LANGUAGES[0]) -> None:
         message = in_language(message, lang)
     try:
         if sys.stderr is not None:  # otherwise print would use stdout
-            print(_fitting(f"weighbridge: {message}"), file=sys.stderr)
+            print(_fitting(f"weighbridge: {lines(message)}"), file=sys.stderr)
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 

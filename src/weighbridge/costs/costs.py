@@ -6,8 +6,7 @@ and an addition for each term.
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import groupby
+from itertools import chain, groupby
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -111,38 +110,62 @@ def peak_bytes(
 ) -> int:
     """Return the peak memory of one step that starts without gradients.
 
-    In training it is the sum of three parts: the weights, as given in ``rows``; the largest total
-    of saved tensors and parameter gradients at any module of the backward pass, which frees the
-    former while it allocates the latter; and twice the largest output of a product, for the
-    gradients that enter and leave an operation. Without training it is the weights, all saved
-    tensors, and twice that output. The memory of kernels and the state of the optimizer are not
-    included.
+    In training it is the weights, as given in ``rows``, and the largest total at any module of the
+    backward pass. The total has three parts: saved tensors, which the pass frees; gradients of
+    parameters, which it allocates; and twice the largest output of a product, for the gradients
+    that enter and leave an operation. Where a tied weight gets its second gradient, the total has
+    that gradient and the sum of both instead of the third part. Without training it is the weights,
+    all saved tensors, and twice that output. The memory of kernels and the state of the optimizer
+    are not included.
     """
     rows, saved = list(rows), list(saved)
     outputs = [prod(product.shape[:2]) * product.shape[3] for product in products]
     transient_bytes = 2 * stored_bytes(max(outputs, default=0), compute_dtype)
     if training:
-        held_bytes = _most_in_backward_bytes(rows, saved, compute_dtype)
+        held_bytes = _most_in_backward_bytes(rows, saved, compute_dtype, transient_bytes)
     else:
-        held_bytes = saved_for_backward_bytes(saved, compute_dtype)
-    return weight_bytes(rows) + held_bytes + transient_bytes
+        held_bytes = saved_for_backward_bytes(saved, compute_dtype) + transient_bytes
+    return weight_bytes(rows) + held_bytes
 
 
-def _most_in_backward_bytes(rows: list[Row], saved: list[Operation], compute_dtype: str) -> int:
-    """Return the largest total of saved tensors and gradients at any module."""
-    gradient_bytes = Counter[str]()
+def _most_in_backward_bytes(
+    rows: list[Row], saved: list[Operation], compute_dtype: str, transient_bytes: int
+) -> int:
+    """Return the largest total of saved tensors, gradients and transient ones at any module."""
+    rows_by_module: dict[str, list[Row]] = {}
     for row in rows:
-        if row.parameters:
-            gradient_bytes[row.name.rpartition(".")[0]] += row.bytes
+        if row.parameters or row.tied_to:
+            rows_by_module.setdefault(row.name.rpartition(".")[0], []).append(row)
     modules = list(_modules_in_order(saved, compute_dtype))
     saved_bytes = sum(size for _, size in modules)
-    made_bytes, most_bytes = 0, saved_bytes
+    gradients = _Gradients()
+    most_bytes = saved_bytes + transient_bytes
     for path, size in reversed(modules):
-        made_bytes += gradient_bytes.pop(path, 0)
-        most_bytes = max(most_bytes, saved_bytes + made_bytes)
+        second_bytes = sum(map(gradients.make, rows_by_module.pop(path, ())))
+        transient_here = max(transient_bytes, 2 * second_bytes)  # the second gradient and the sum
+        most_bytes = max(most_bytes, saved_bytes + gradients.bytes + transient_here)
         saved_bytes -= size
     # A module that saves nothing still has gradients; at the end all of them are allocated.
-    return max(most_bytes, made_bytes + gradient_bytes.total())
+    for row in chain.from_iterable(rows_by_module.values()):
+        gradients.make(row)
+    return max(most_bytes, gradients.bytes + transient_bytes)
+
+
+class _Gradients:
+    """The gradients that a backward pass has made: one for each weight, however many use it."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._weights: set[str] = set()
+
+    def make(self, row: Row) -> int:
+        """Add the gradient of a row; return its bytes if its weight had one before, else 0."""
+        size, weight = stored_bytes(row.count, row.dtype), row.tied_to or row.name
+        if weight in self._weights:
+            return size
+        self._weights.add(weight)
+        self.bytes += size
+        return 0
 
 
 def _modules_in_order(saved: Iterable[Operation], compute_dtype: str) -> Iterator[tuple[str, int]]:

@@ -60,4 +60,6 @@ def _is_about(entry: Mapping[str, Any], model: Model | None) -> bool:
     if model is None:
         return True
     meant = find(entry["model"])
-    return (meant.blueprint.family, meant.fields) == (model.blueprint.family, model.fields)
+    families = (meant.blueprint.family, meant.blueprint.composed)
+    is_of_families = families == (model.blueprint.family, model.blueprint.composed)
+    return is_of_families and meant.fields == model.fields

@@ -10,8 +10,11 @@ from weighbridge.blueprint.roles import role_of
 from weighbridge.blueprint.schema import FORMAT
 from weighbridge.derive.config_tables import config_tables
 from weighbridge.derive.generalize.config_defaults import fill
-from weighbridge.derive.generalize.replaced_fields import overruled, settle
+from weighbridge.derive.generalize.draft import Draft
+from weighbridge.derive.generalize.replaced_fields import count_layers, overruled, settle
+from weighbridge.derive.guards.sections import NO_GUARDS, add_guards
 from weighbridge.derive.kinship import kinship_of
+from weighbridge.derive.lengths import length_rules
 from weighbridge.derive.probing.requirements import requirements
 from weighbridge.derive.probing.symbolic import tree_of
 from weighbridge.derive.saved.saved_sections import add_saved
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
+    from weighbridge.derive.guards.sections import Guards
     from weighbridge.derive.learning import Learned
     from weighbridge.derive.probing.subject import Subject
     from weighbridge.derive.saved.saved_names import SavedNames
@@ -36,7 +40,11 @@ class _ClassTables(NamedTuple):
 
 
 def assemble(
-    subject: Subject, base: Learned, tasks: Sequence[Learned], in_files: Mapping[str, SavedNames]
+    subject: Subject,
+    base: Learned,
+    tasks: Sequence[Learned],
+    in_files: Mapping[str, SavedNames],
+    guards: Guards = NO_GUARDS,
 ) -> dict[str, Any]:
     """Return the blueprint of a family, as its file holds it, without its proof.
 
@@ -45,13 +53,14 @@ def assemble(
         base: the base class.
         tasks: the task classes.
         in_files: what files hold for each class, the base class first.
+        guards: the conditions that keep a config off code that no probe reached.
     """
+    base, *tasks = map(_with_own_draft, (base, *tasks))  # the drafts are changed below
     kinships = [kinship_of(subject, base, task) for task in tasks]
     drafts = {learned.class_name: learned.draft for learned in (base, *tasks)}
-    probes = [*base.probes]
-    for task in tasks:
-        probes += task.probes
+    probes = [probe for learned in (base, *tasks) for probe in learned.probes]
     every_draft = [base.draft, *[task.draft for task in tasks]]
+    count_layers(every_draft, probes)
     never_kept = overruled(subject, every_draft, probes)
     implied = settle(every_draft)
     letters = IndexLetters(knob.path for knob in subject.knobs({}))
@@ -62,30 +71,39 @@ def assemble(
         classes[task.class_name] = {**kinship.entries, **own.tables}
         used += own.fields
     tables |= {"repeat": letters.counts, "classes": classes}
+    used += add_guards(tables, base.class_name, guards)
     used += add_saved(tables, in_files, drafts, letters)
     used += _fields_in_counts(letters.counts)
     required = _requirements(base, used)
-    for tree in (*required, *implied.values()):
-        used += sorted(field_names(tree))
-    filled = fill(subject, used, probes, implied, never_kept)
-    proof = {
-        "by": subject.command,
-        "against": subject.reference,
-        "configs": 0,
-        "holes": filled.unknown,
-    }
+    used += [name for tree in (*required, *implied.values()) for name in sorted(field_names(tree))]
+    stated, only_stated = _stated_rules(subject, used)
+    used += sorted(only_stated)
+    undeclared = guards.undeclared | only_stated
+    filled = fill(subject, used, probes, implied, never_kept, undeclared)
+    proof = {"by": subject.command, "against": subject.reference, "configs": 0}
     raw = {
         "format": FORMAT,
         "family": subject.family,
         "source": subject.source,
         "class": base.class_name,
-        "require": [expression(tree) for tree in required],
+        "require": list(map(expression, [*required, *stated])),
         **config_tables(subject, filled, probes, base.exploration.findings.turned),
-        "proof": proof,
+        "proof": {**proof, "holes": filled.unknown},
         **tables,
         "classes": {name: _without_empty(part) for name, part in classes.items()},
     }
+    raw["require"] += length_rules(raw, probes)
     return {key: value for key, value in raw.items() if value or key in _ALWAYS_WRITTEN}
+
+
+def _with_own_draft(learned: Learned) -> Learned:
+    """Return a class with a copy of its draft."""
+    draft = learned.draft
+    return learned._replace(
+        draft=Draft(
+            dict(draft.repeats), dict(draft.tensors), dict(draft.buffers), dict(draft.conditions)
+        )
+    )
 
 
 def _without_empty(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,6 +149,13 @@ def _requirements(base: Learned, used: list[str]) -> list[Tree]:
     for path, value in base.exploration.fixed.items():
         required.append(("==", ("name", path), tree_of(value)))
     return required
+
+
+def _stated_rules(subject: Subject, used: list[str]) -> tuple[list[Tree], set[str]]:
+    """Return the rules that are stated beside the code, and the fields that only these use."""
+    rules = [parse(condition) for condition in subject.required]
+    names = {name for rule in rules for name in field_names(rule)}
+    return rules, names.difference(used)
 
 
 def _modules(learned: Learned, letters: IndexLetters, templates: Iterable[str]) -> dict[str, str]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from weighbridge.algebra.rewrite import NULL, field_names
 from weighbridge.blueprint.paths import above
 from weighbridge.derive.generalize.config_defaults import respelled
+from weighbridge.derive.probing.alias_times import flat_aliases, late_aliases
+from weighbridge.derive.probing.candidates import STAGES_ANNOTATION
 from weighbridge.derive.write import expression
 
 if TYPE_CHECKING:
@@ -15,7 +19,9 @@ if TYPE_CHECKING:
     from weighbridge.algebra.expr import Tree
     from weighbridge.derive.generalize.config_defaults import FieldOrigins
     from weighbridge.derive.probing.probe import Probe
-    from weighbridge.derive.probing.subject import Subject
+    from weighbridge.derive.probing.subject import Knob, Subject
+
+_SEPARATORS = ("|", ",", ";", "+", " ", "-")  # texts that often separate the items of a list
 
 
 def config_tables(
@@ -31,23 +37,51 @@ def config_tables(
     """
     fields = {**filled.defaults, **filled.computed}
     optional: dict[str, Any] = {place: {} for place in subject.optional}
-    knobs = [knob.path for knob in subject.knobs({**subject.start, **optional})]
+    all_knobs = subject.knobs({**subject.start, **optional})
+    knobs = [knob.path for knob in all_knobs]
+    stages = {name: words for name, words in _numbered_stages(all_knobs).items() if name in fields}
     beyond = [path for path in subject.taken if path not in fields and path not in turned]
     never_null = {name for name, tree in filled.computed.items() if tree != NULL}
     declared = _as_declared(filled.defaults, knobs)
+    texts_by_field = _texts_by_field(fields, probes)
+    aliases = _aliases(subject, {*fields, *knobs, *subject.sub_configs}.difference(beyond))
+    aliases |= {_indices_of(name): name for name in stages}
     return {
         "inert": sorted(set(knobs) - fields.keys() - set(beyond)),
         "nullable": sorted(set(filled.nullable) - never_null),
         "zero": sorted(_fields_seen_at_zero(probes) & fields.keys()),
         "beyond": sorted(beyond),
-        "values": _texts_by_field(fields, probes),
-        "spelled": _spellings(subject, fields, probes),
+        "late": late_aliases(subject, aliases),
+        "flat": flat_aliases(subject, aliases, subject.sub_configs),
+        "values": texts_by_field,
+        "spelled": {**_spellings(subject, fields, probes), **stages},
+        "separators": item_separators(subject, texts_by_field),
         "defaults": {name: filled.defaults[name] for name in declared},
         "given": filled.given,
         "configs": {**subject.sub_configs, **_plain_dicts(subject, fields)},
-        "aliases": _aliases(subject, {*fields, *knobs}.difference(beyond)),
+        "aliases": aliases,
         "computed": _after_what_they_need(filled.computed),
     }
+
+
+def _numbered_stages(knobs: Iterable[Knob]) -> dict[str, dict[str, str]]:
+    """Return the names of stages by their numbers, for each field that chooses stages by name."""
+    numbered: dict[str, dict[str, str]] = {}
+    for knob in knobs:
+        if knob.annotation.startswith(STAGES_ANNOTATION):
+            names = literal_eval(knob.annotation.removeprefix(STAGES_ANNOTATION))
+            numbered[knob.path] = {str(number): name for number, name in enumerate(names)}
+    return numbered
+
+
+def _indices_of(path: str) -> str:
+    """Return the path of the field that chooses stages by number.
+
+    Example:
+        >>> _indices_of("backbone_config.out_features")
+        'backbone_config.out_indices'
+    """
+    return path.removesuffix("features") + "indices"
 
 
 def _spellings(
@@ -58,7 +92,21 @@ def _spellings(
     for words in (subject.words, respelled(subject, probes)):
         for name, meanings in words.items():
             spellings.setdefault(name, {}).update(meanings)
-    return {name: spellings[name] for name in sorted(spellings) if name in fields}
+    of_fields = {name: spellings[name] for name in sorted(spellings) if name in fields}
+    return {**of_fields, **subject.older_types}
+
+
+def item_separators(subject: Subject, texts_by_field: Mapping[str, list[str]]) -> dict[str, str]:
+    """Return the text between the items, where the config class reads a text as a list of texts."""
+    separators: dict[str, str] = {}
+    for path, texts in texts_by_field.items():
+        items = [texts[0], texts[-1]]
+        for separator in _SEPARATORS:
+            with suppress(Exception):  # the config class refuses this text
+                config = subject.config({**subject.start, path: separator.join(items)})
+                if subject.fields(config).get(path) == items:
+                    separators[path] = separator
+    return separators
 
 
 def _plain_dicts(subject: Subject, fields: Iterable[str]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.derive.generalize.generalize import generalize
+from weighbridge.derive.generalize.truths import Truths
 from weighbridge.derive.probing.aiming import aim
 from weighbridge.derive.probing.chance import sample
 from weighbridge.derive.probing.explore import explore
@@ -82,6 +83,8 @@ def learn_tasks(
         try:
             task = learn_class(subject, class_name, like=base, seed=seed)
         except Exception as error:  # a class that cannot be built must not stop the others
+            if subject.takes_other_config(class_name):
+                continue
             reason = f"{type(error).__name__}: {str(error).strip()[:_LONGEST_REASON]}"
             holes.append(f"{class_name} could not be built: {reason}")
             continue
@@ -150,7 +153,8 @@ def _holes_of(exploration: Exploration, draft: Draft) -> list[str]:
 
 def _believed_draft(exploration: Exploration, wanted_in_a_row: int) -> tuple[Draft, int]:
     """Return the best draft, and how many random configs in a row it predicted."""
-    draft = generalize(exploration.probes)
+    truths = Truths()
+    draft = generalize(exploration.probes, truths=truths)
     in_a_row = without_progress = 0
     while (
         in_a_row < wanted_in_a_row
@@ -165,7 +169,7 @@ def _believed_draft(exploration: Exploration, wanted_in_a_row: int) -> tuple[Dra
             continue
         in_a_row, unknown_before = 0, draft.unknown
         exploration.keep(probe)
-        draft = generalize(exploration.probes)
+        draft = generalize(exploration.probes, truths=truths)
         if unknown_before and draft.unknown == unknown_before:
             without_progress += 1
         else:

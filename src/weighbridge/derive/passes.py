@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from weighbridge.derive.prove import Mismatch
 
-_TABLES_BY_FIELD = {"defaults", "computed", "values", "spelled", "given"}
+_TABLES_BY_FIELD = {"defaults", "computed", "values", "spelled", "separators", "given"}
 _LISTS_OF_FIELDS = {"nullable", "zero"}
 
 

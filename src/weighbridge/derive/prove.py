@@ -6,6 +6,7 @@ import random
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from weighbridge.derive.probing.earlier_probes import probe_once
 from weighbridge.derive.probing.probe import quick_building
 from weighbridge.errors import WeighbridgeError
 from weighbridge.ledger.ledger import bind
@@ -82,7 +83,7 @@ def prove_class(
             if count == most:
                 break
             try:
-                probe = subject.probe(class_name, changes, labels=False)
+                probe = probe_once(subject, class_name, changes, labels=False)
             except Exception:  # noqa: S112  # whatever the code raises is its way to refuse
                 continue
             in_files = count < _PROVED_IN_FILES
@@ -94,6 +95,17 @@ def prove_class(
             if mismatch is not None:
                 mismatches.append(mismatch)
     return ProofResult(class_name, count, mismatches)
+
+
+def agreeing(
+    blueprint: Blueprint, subject: Subject, class_name: str, probes: Iterable[Probe]
+) -> int:
+    """Return the number of configs, already built, on which a class agrees with the reference."""
+    count = 0
+    for probe in probes:
+        differences = _mismatches(blueprint, subject, probe, class_name, in_files=False)
+        count += next(differences, None) is None
+    return count
 
 
 def _mismatches(

@@ -9,16 +9,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _NOTE_COLUMN = 34  # characters from the start of a table's name to its note
-_LISTS = ("require", "inert", "nullable", "zero", "beyond")
+_LISTS = ("require", "inert", "nullable", "zero", "beyond", "late", "flat")
 _ENTRIES_OF_CLASS = ("base", "prefix", "without")
 _NOTES = {
     "values": "the values of text fields that the blueprint covers",
     "spelled": "other spellings of these texts; null means the field is left out",
+    "separators": "the text between items, where a list may be given as one text",
     "defaults": "what {config} assumes when a config leaves a field out",
     "given": "the same, where the sub-config is given without the field",
     "configs": "sub-configs and their model types",
+    "parts": "modules that are models of any type: the sub-config, and the auto class",
     "aliases": "other names for fields that the reference accepts",
     "computed": "fields that follow from others when left out or null",
+    "guards": "conditions that keep a config off code that no probe reached",
     "repeat": "how many values each index takes: 0, 1, …",
     "tensors": "full checkpoint names and dims, in checkpoint order",
     "when": "tensors and whole modules that exist only under a condition",
@@ -32,12 +35,15 @@ _NOTES = {
 _ORDER = (
     "values",
     "spelled",
+    "separators",
     "proof",
     "defaults",
     "given",
     "configs",
+    "parts",
     "aliases",
     "computed",
+    "guards",
     "repeat",
     "tensors",
     "when",
@@ -49,7 +55,18 @@ _ORDER = (
     "modules",
 )
 _EVEN_IF_EMPTY = ("defaults",)  # required: a module without arguments has no fields
-_KEYED_BY_PATH = ("tensors", "when", "ties", "buffers", "modules", "active", "stored", "renamed")
+_QUOTED_KEYS = (
+    "guards",
+    "tensors",
+    "when",
+    "ties",
+    "buffers",
+    "modules",
+    "active",
+    "stored",
+    "renamed",
+    "parts",
+)
 _KINDS_OF_OPERATIONS = ("forward", "backward", "saved")
 _NOTES_OF_OPERATIONS = {
     "fields": "the fields that matter, with their defaults",
@@ -113,12 +130,12 @@ def _entry_lines(table: Mapping[str, Any], keys: Iterable[str]) -> list[str]:
 
 
 def _table_lines(name: str, table: Mapping[str, Any], note: str = "") -> Iterator[str]:
-    """Yield the lines of a blueprint's table; the names of tensors and modules are quoted."""
+    """Yield the lines of a blueprint's table; names of tensors and rules are quoted."""
     yield _header(name, note)
-    is_keyed_by_path = any(part in name for part in _KEYED_BY_PATH)
+    is_quoted = any(part in name for part in _QUOTED_KEYS)
     for key, value in table.items():
         shown_key = key
-        if is_keyed_by_path or not key.replace("_", "a").isalnum():
+        if is_quoted or not key.replace("_", "a").isalnum():
             shown_key = json.dumps(key, ensure_ascii=False)
         if name.endswith("stored") and len(value) > 1:
             yield from _list_lines(shown_key, value)

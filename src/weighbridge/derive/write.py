@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weighbridge.algebra.expr import PRECEDENCE, SOURCE, Shown, infix, show
-from weighbridge.algebra.rewrite import field_names, leaves, replaced
+from weighbridge.algebra.rewrite import field_names, joined, leaves, plain_condition, replaced
 from weighbridge.derive.generalize.places import list_above
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.algebra.expr import Meaning, Tree
     from weighbridge.derive.generalize.draft import Draft, Drafted
@@ -108,8 +108,8 @@ def dim(tree: Tree, letters: Iterable[str] = ()) -> str:
 
 
 def _lettered(tree: Tree, letters: list[str]) -> Tree:
-    if tree[0] == "for":
-        return ("for", tree[1], _lettered(tree[2], letters), _lettered(tree[3], letters))
+    if tree[0] in ("for", "count"):
+        return (tree[0], tree[1], _lettered(tree[2], letters), _lettered(tree[3], letters))
     return replaced(tree, lambda leaf: ("name", letters[leaf[1]]) if leaf[0] == "index" else leaf)
 
 
@@ -130,7 +130,7 @@ def section(
         name = lettered_name(tensor.name, chain)
         tensors[name] = _dims(tensor, chain)
         if tensor.ties:
-            ties[name] = _tie(tensor, chain)
+            ties[name] = "; ".join(_ties(tensor, chain))
     for buffer in _chosen(draft.buffers, kept):
         chain = letters.chain(draft, list_above(buffer.name))
         text = f"{DTYPES[buffer.dtype]} {_dims(buffer, chain)}"
@@ -157,13 +157,16 @@ def _dims(tensor: Drafted, chain: Sequence[str]) -> str:
     return " ".join(dim(tree, chain) for tree in tensor.dims or ())
 
 
-def _tie(tensor: Drafted, chain: Sequence[str]) -> str:
-    """Return the name of the tensor that this one is tied to, and the condition of the tie."""
-    target_template, condition = tensor.ties[0]
-    target = lettered_name(target_template, chain)
-    if condition == ("value", True):
-        return target
-    return f"{target} if {expression(condition, chain)}"
+def _ties(tensor: Drafted, chain: Sequence[str]) -> Iterator[str]:
+    """Yield the tensors that this one is tied to, each with the condition of the tie."""
+    for target_template, condition, index in tensor.ties:
+        target = lettered_name(target_template, chain)
+        if index is not None:
+            target = f"{target} at {expression(index, chain)}"
+        if condition == ("value", True):
+            yield target
+            return
+        yield f"{target} if {expression(plain_condition(condition), chain)}"
 
 
 def _chosen(tensors: Mapping[str, Drafted], kept: Container[str]) -> list[Drafted]:
@@ -171,13 +174,24 @@ def _chosen(tensors: Mapping[str, Drafted], kept: Container[str]) -> list[Drafte
 
 
 def _conditions_above(draft: Draft, kept: Iterable[str]) -> dict[str, Tree]:
-    """Return the conditions under which these templates exist, by path."""
-    conditions = {}
+    """Return the conditions under which these templates exist, by path.
+
+    The items of a list such as ``conv_{0}`` have no module above them: its condition is theirs.
+    """
+    conditions: dict[str, Tree] = {}
     for path, condition in draft.conditions.items():
-        stands_above = any(f"{template}.".startswith(f"{path}.") for template in kept)
-        if condition is not None and stands_above:
-            conditions[path] = condition
+        if condition is None:
+            continue
+        item = f"{path}{{{path.count('{')}}}"
+        if any(f"{template}.".startswith(f"{path}.") for template in kept):
+            conditions[path] = joined("and", [*_of(conditions, path), condition])
+        elif any(f"{template}.".startswith(f"{item}.") for template in kept):
+            conditions[item] = joined("and", [condition, *_of(conditions, item)])
     return conditions
+
+
+def _of(conditions: Mapping[str, Tree], path: str) -> list[Tree]:
+    return [conditions[path]] if path in conditions else []
 
 
 def fields_in(draft: Draft, only: Iterable[str] | None = None) -> list[str]:
@@ -189,7 +203,8 @@ def fields_in(draft: Draft, only: Iterable[str] | None = None) -> list[str]:
             trees.append(count)
     for tensor in _chosen(draft.tensors, kept):
         trees += tensor.dims or ()
-        trees += [condition for _, condition in tensor.ties]
+        for tie in tensor.ties:
+            trees += tie.trees
     trees += _conditions_above(draft, kept).values()
     for buffer in _chosen(draft.buffers, kept):
         trees += buffer.dims or ()

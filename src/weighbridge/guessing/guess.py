@@ -11,6 +11,7 @@ determines them. Such fields get their usual values and are listed as free.
 from __future__ import annotations
 
 from collections import Counter
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
@@ -236,6 +237,8 @@ class _Votes:
 
     def add_sizes(self, template: Template, held: Held, blueprint: Blueprint) -> None:
         trees = [blueprint.dims[dim] for dim in template.dims]
+        if len(trees) > 1 and all(len(shape) == 1 for _, shape in held):
+            trees = [_product(trees)]  # a packed weight, of which only the elements are known
         uses = [_uses(tree, template.repeat) for tree in trees]
         if not any(uses):  # all places give the same equation
             held = [((), shape) for _, shape in held]
@@ -243,6 +246,10 @@ class _Votes:
             if len(shape) == len(trees):
                 for tree, used, size in zip(trees, uses, shape, strict=True):
                     self.add(tree, _bound(used, place, template.repeat), size, tensors)
+
+
+def _product(trees: Sequence[Tree]) -> Tree:
+    return reduce(lambda left, right: ("*", left, right), trees)
 
 
 def _uses(tree: Tree, repeat: Sequence[str]) -> tuple[int, ...]:

@@ -295,7 +295,9 @@ def _invert_difference(operands: Sequence[Any], target: Any) -> Consequences:
 
 def _invert_product(operands: Sequence[Any], target: Any) -> Consequences:
     left, right = operands
-    if is_open(left) and is_open(right):
+    if is_open(left) and left == right:
+        yield from _invert_power((left, 2), target)
+    elif is_open(left) and is_open(right):
         for divisor in _divisors(target):
             yield left, divisor, False
             yield right, divisor, False

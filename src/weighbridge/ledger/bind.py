@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Blueprint
 
-    Form = tuple[tuple[int, ...], bool]  # a shape, and whether it is tied
+    # a shape, whether it is tied, and the first index of the tensor that it is tied to
+    Form = tuple[tuple[int, ...], bool, int | None]
     PlacesByForm = dict[Form, Places]
 
 
@@ -39,6 +40,7 @@ class Binder:
         self._truths: dict[Tree, bool] = {}
         self._standing: dict[tuple[object, ...], PlacesByForm] = {}
         self._combinations: dict[tuple[str, ...], Places] = {}
+        self._targets: dict[tuple[Tree, int], int] = {}
 
     def entries(self, template: Template) -> Iterator[Entry]:
         """Yield an entry for each shape that a template takes across its places.
@@ -50,8 +52,8 @@ class Binder:
             # The config does not say how many experts are active, so all of them count.
             template = template._replace(active=None)
         if template.varies:
-            for (shape, tied), places in self._places_by_form(template).items():
-                yield Entry(template, shape, places, tied)
+            for (shape, tied, at), places in self._places_by_form(template).items():
+                yield Entry(_tied_at(template, at), shape, places, tied)
         elif all(map(self.holds, template.when)):
             # The conditions come first: they may rule out a count without a value (no experts).
             places = self._everywhere(template)
@@ -59,7 +61,7 @@ class Binder:
                 yield Entry(template, self.shape(template), places, self.is_tied(template))
 
     def _places_by_form(self, template: Template) -> PlacesByForm:
-        tie = template.tie and template.tie.when
+        tie = template.tie and template.tie[1:]
         key = (template.repeat, template.dims, template.when, tie)
         if key not in self._standing:
             meaning = _Standing(self, template)
@@ -107,6 +109,27 @@ class Binder:
         tie = template.tie
         return tie is not None and (tie.when is None or self.holds(tie.when))
 
+    def target_index(self, template: Template) -> int | None:
+        """Return the first index in the name of the tensor that a tied tensor shares.
+
+        None if it is that of the tensor itself; the indices must be bound.
+        """
+        if template.tie is None or template.tie.at is None:
+            return None
+        outermost = template.repeat[0]
+        key = (template.tie.at, self.values[outermost])
+        if key not in self._targets:
+            self._targets[key] = bound_size(template.tie.at, self.values, 0, MOST_LAYERS)
+        return self._targets[key]
+
+
+def _tied_at(template: Template, index: int | None) -> Template:
+    """Return a template whose tie names a tensor with this first index."""
+    if template.tie is None or index is None:
+        return template
+    to = template.tie.to.replace(f"{{{template.repeat[0]}}}", str(index))
+    return template._replace(tie=template.tie._replace(to=to))
+
 
 class _Standing:
     """The meaning of indices in a ledger: the places of a tensor, as ranges, for each form."""
@@ -120,7 +143,9 @@ class _Standing:
         binder, template = self.binder, self.template
         if not all(map(binder.holds, template.when)):
             return {}
-        return {(binder.shape(template), binder.is_tied(template)): ONE}
+        is_tied = binder.is_tied(template)
+        index = binder.target_index(template) if is_tied else None
+        return {(binder.shape(template), is_tied, index): ONE}
 
     def alike(self, index: str, inside: Callable[[], PlacesByForm]) -> PlacesByForm:
         layers = self.binder.layers(index)

@@ -10,6 +10,7 @@ from math import prod
 from weighbridge.algebra.expr import evaluate, names_in, parse
 from weighbridge.algebra.polynomial import Polynomial
 from weighbridge.blueprint.bind import bound_size, indices_used
+from weighbridge.blueprint.guards import check_guards
 from weighbridge.blueprint.roles import component_of
 from weighbridge.errors import UsageError, either, nearest
 from weighbridge.lean_typing import TYPE_CHECKING
@@ -249,13 +250,17 @@ class Ledger:
         bound = {**self.fields, **fields}
         least = {name: f"{name} >= {0 if name in self.blueprint.zero else 1}" for name in fields}
         rules = {rule: parse(rule) for rule in least.values()} | self.blueprint.require
+        check_guards(self.blueprint.guards, bound, self.blueprint.family)
+        check_guards(self.blueprint.class_guards(self.class_name), bound, self.class_name)
         for rule, tree in rules.items():
             holds = evaluate(tree, bound)
             if not (holds.all() if hasattr(holds, "all") else holds):
                 values = {name: bound[name] for name in names_in(tree)}
                 hint = "change the values so that this holds"
                 raise UsageError(
-                    f"a {self.blueprint.family} needs {rule}", values=values, hint=hint
+                    f"a model of type {self.blueprint.family} needs {rule}",
+                    values=values,
+                    hint=hint,
                 )
         most = {
             name: int(value.max()) if _is_array(value) else value for name, value in fields.items()
@@ -307,6 +312,7 @@ class Ledger:
             if formula is not None:
                 return formula
         total, dims = Polynomial({}), self._dims(template)
+        self.letters.freeze(template, active=active and template.active is not None)
         for entry in entries:
             if active and template.active:
                 total += self.active_of(entry)
@@ -329,6 +335,10 @@ class Ledger:
             if not entry.tied:
                 places[entry.template.name] += len(entry.indices)
         return places
+
+    def untied_places(self, template_name: str) -> int:
+        """Return the number of places in which a template exists and is not tied."""
+        return self._untied_places[template_name]
 
     def buffers(self) -> list[Row]:
         """Return the tensors that are not parameters but are stored in some checkpoints."""
@@ -391,10 +401,14 @@ def bind(
 
     Raises:
         ModelError: the family has no such class.
+        ConfigError: a guard of the class does not hold.
         ExpressionError: a field is missing, or an expression has no value.
     """
     binder = Binder(blueprint, fields)
     templates = blueprint.templates(class_name, stored=stored)
+    guards = blueprint.class_guards(class_name)
+    if guards:
+        check_guards(guards, fields, class_name)
     entries = tuple(chain.from_iterable(map(binder.entries, templates)))
     return Ledger(blueprint, class_name, fields, entries, dtype, is_stored=stored)
 

@@ -51,6 +51,10 @@ class Letters:
         self._values: dict[Tree, Polynomial] = {}
         self._numbers: dict[Tree, Polynomial | None] = {}
         self._products: dict[tuple[Tree, ...], Polynomial] = {}
+        self.assumed: dict[Tree, None] = {}
+        """Conditions under which the formulas written so far hold."""
+        self.frozen: set[str] = set()
+        """Fields whose values are numbers in the formulas written so far."""
 
     def of(self, tree: Tree, indices: Mapping[str, int] | None = None) -> Polynomial:
         """Return the value of an expression in letters, in the layer with these indices."""
@@ -78,6 +82,16 @@ class Letters:
         if number is None:
             return None
         return prod([self.of(tree) for tree in factors if tree not in looped], start=number)
+
+    def freeze(self, template: Template, *, active: bool) -> None:
+        """Note that a template is written layer by layer: what repeats it has a fixed value."""
+        repeat, dims = self._expressions(template, active=active)
+        fixed = [*_conditions(template), *repeat.values()]
+        if active:
+            fixed += dims
+        for tree in fixed:
+            self.frozen.update(names_in(tree))
+        self.frozen.difference_update(template.repeat)
 
     def _product(self, factors: tuple[Tree, ...]) -> Polynomial:
         """Return a product; it is cached, since many tensors of a model have the same sizes."""
@@ -131,6 +145,8 @@ class Letters:
         most = evaluate(rounds, self.fields) - (kind not in ("<", ">="))
         if type(first) is not int or not 0 <= first <= most:
             return None
+        self.assumed[(">=", operands[1], ("value", 0))] = None
+        self.assumed[("<=" if kind in ("<", ">=") else "<", operands[1], rounds)] = None
         every = self.of(rounds)
         number = _COUNTED[kind](self.of(operands[1]), every)
         if is_negated:

@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from weighbridge.blueprint.roles import role_of
 from weighbridge.ledger.ledger import bind
 from weighbridge.matching.pairing import (
+    has_only_elements,
     has_own_names,
     is_turned,
     of_checkpoint,
     of_ledger,
+    own_name,
     pair,
     renamed,
 )
+from weighbridge.readers.wrappers import named_wrappers
 from weighbridge.units import BLOCKS
 
 if TYPE_CHECKING:
@@ -78,6 +81,8 @@ KINDS = {
     "total_size": Kind(matters=True, alike=("about",), listed=False),
     # The tensors of the modules, not those that transformers saves.
     "in_memory": Kind(matters=False, listed=False),
+    # In the wrappers of a trainer.
+    "wrapped": Kind(matters=False, alike=("about",), listed=False),
     # All names lack the base class's prefix.
     "prefix_absent": Kind(matters=False, alike=("name",), listed=False),
     # All names have a prefix that the class does not have.
@@ -88,6 +93,8 @@ KINDS = {
     "transposed": Kind(matters=False, listed=False),
     # Another shape with the same number of elements.
     "reshaped": Kind(matters=False, alike=_SHAPES, merge=False),
+    # Packed, with an unknown number of bits.
+    "unknown_size": Kind(matters=False, alike=("found_dtype",), listed=False),
     # The same parameters in more or fewer tensors.
     "regrouped": Kind(matters=False, alike=("about",)),
     # Neither weights nor buffers.
@@ -306,7 +313,7 @@ def _with_heads(blueprint: Blueprint, found: StoredCheckpoint) -> Iterator[str]:
     """Yield the classes that add a tensor to the base class which the checkpoint holds."""
     for name in blueprint.class_names:
         paths = blueprint.renamed(name)
-        stored_names = {renamed(row.name, paths)[0] for row in found.rows}
+        stored_names = {renamed(own_name(row.name, found), paths)[0] for row in found.rows}
         if not stored_names.isdisjoint(_names_of_heads(blueprint, name)):
             yield name
 
@@ -423,6 +430,10 @@ def _unlike_shape(row: Row, found: Row, pairs: Pairs) -> str | None:
     shape = pairs.shape(found)
     if shape == row.shape or (shape is None and found.parameters == prod(row.shape)):
         return None
+    if has_only_elements(row) and found.parameters == row.parameters:
+        return None
+    if found.name in pairs.found.packed and pairs.found.packed[found.name].elements is None:
+        return "unknown_size"
     if shape is None or not (row.name in pairs.by_role or is_turned(found, pairs.found)):
         return "shape"
     if shape == row.shape[::-1]:
@@ -504,6 +515,9 @@ def _of_stored(kind: str, name: str, pairs: Pairs, *about: str) -> Difference:
 def _other_names(pairs: Pairs, expected: Expected) -> Iterator[Difference]:
     """Yield the tensors that are stored under another name than the class's own."""
     matches = {name: pairs.matches[row.name] for name, row in pairs.held.items()}
+    if pairs.found.wrappers:
+        wrapped = ".".join(pairs.found.wrappers)
+        yield Difference("wrapped", wrapped, about=tuple(named_wrappers(pairs.found.wrappers)))
     if any(match.shifted for match in matches.values()):
         yield _other_prefix(pairs)
     formats = [pairs.found.format, expected.format]
@@ -523,7 +537,8 @@ def _other_names(pairs: Pairs, expected: Expected) -> Iterator[Difference]:
 
 
 def _other_prefix(pairs: Pairs) -> Difference:
-    if any(name.startswith(pairs.prefix) for name in pairs.stored):
+    own_names = [own_name(name, pairs.found) for name in pairs.stored]
+    if any(name.startswith(pairs.prefix) for name in own_names):
         return Difference("prefix_added", pairs.prefix)
     return Difference("prefix_absent", pairs.prefix)
 

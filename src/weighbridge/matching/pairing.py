@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from weighbridge.blueprint.schema import Blueprint, Template
     from weighbridge.ledger.ledger import Ledger
     from weighbridge.readers import StoredCheckpoint
+    from weighbridge.readers.header import Packed
 
 
 class Expected(NamedTuple):
@@ -134,7 +135,7 @@ def of_checkpoint(found: StoredCheckpoint) -> Expected:
         if _is_aside(stored_row, naming):
             continue
         row = _under_own_name(stored_row, found, naming)
-        if _is_buffer(row):
+        if _is_buffer(row) and stored_row.name not in found.packed:
             buffers[row.name] = row
         else:
             rows[row.name] = row
@@ -156,11 +157,21 @@ def _is_buffer(row: Row) -> bool:
 
 
 def _unpacked_shape(row: Row, found: StoredCheckpoint) -> tuple[int, ...]:
-    """Return a tensor's unpacked shape as far as the header states it."""
+    """Return a tensor's unpacked shape as far as the header states it.
+
+    A packed weight of which only the elements are known gets them as its only dim.
+    """
     packed = found.packed.get(row.name)
     if packed and packed.shape is not None:
         return packed.shape
+    if packed and packed.elements is not None:
+        return (packed.elements,)
     return row.shape
+
+
+def has_only_elements(row: Row) -> bool:
+    """Return whether a tensor of a checkpoint is a packed weight of unknown shape."""
+    return row.shape == (row.parameters,) and row.count != row.parameters
 
 
 def has_own_names(form: str) -> bool:
@@ -217,10 +228,12 @@ def _match_names(pairing: _Pairing) -> None:
     known, own_names = pairing.known, pairing.own_names
     anywhere = pairing.naming is not None
     drop, add = shift(pairing.expected, known, own_names.values(), anywhere=anywhere)
-    pairing.prefix = drop or add
     paths = pairing.expected.paths
-    for name, own_name in own_names.items():
-        pairing.matches[name] = match(own_name, known, paths, (drop, add))
+    if not any(match(name, known, paths, (drop, add)).name in known for name in own_names.values()):
+        drop, add = _module_around(pairing.expected, known, own_names.values())
+    pairing.prefix = drop or add
+    for name, bare in own_names.items():
+        pairing.matches[name] = match(bare, known, paths, (drop, add))
     # A tensor under its current name goes before one under an old name of the same tensor.
     for row in sorted(pairing.unpaired, key=lambda row: row.name not in known):
         expected_name = pairing.matches[row.name].name
@@ -303,7 +316,7 @@ def translated(found: StoredCheckpoint) -> StoredCheckpoint:
     """
     naming = _naming(found)
     if naming is None and not found.packed:
-        return found
+        return _bare(found)
     stored = [row for row in found.rows if not _is_aside(row, naming)]
     rows = [_unpacked(row, found, naming) for row in stored]
     stated = stated_families(found)
@@ -312,14 +325,58 @@ def translated(found: StoredCheckpoint) -> StoredCheckpoint:
     if naming is not None:
         rows = _without_path(rows)
     packed = {
-        row.name: found.packed[was.name]._replace(name=row.name, shape=row.shape)
+        row.name: _translated(found.packed[was.name], row)
         for was, row in zip(stored, rows, strict=True)
         if was.name in found.packed
     }
-    return found._replace(rows=tuple(rows), packed=packed, called={})
+    return found._replace(rows=tuple(rows), packed=packed, called={}, unwrapped={})
+
+
+def _bare(found: StoredCheckpoint) -> StoredCheckpoint:
+    """Return a checkpoint without the wrappers of trainers, and without what is not a weight."""
+    if not found.unwrapped and not any(row.role for row in found.rows):
+        return found
+    rows = []
+    for row in found.rows:
+        if not _is_aside(row, None):
+            tied_to = row.tied_to and own_name(row.tied_to, found)
+            rows.append(row._replace(name=own_name(row.name, found), tied_to=tied_to))
+    return found._replace(rows=tuple(rows), unwrapped={})
+
+
+def in_module(found: StoredCheckpoint) -> StoredCheckpoint | None:
+    """Return a checkpoint without the name of the module around the model.
+
+    Return None if its names do not all begin with the same piece.
+
+    Example:
+        >>> from weighbridge.readers import StoredCheckpoint
+        >>> rows = tuple(
+        ...     Row(f"model.{name}", (2,), "F32", "", (), 2, 2) for name in ("up.weight", "up.bias")
+        ... )
+        >>> found = StoredCheckpoint("a.ckpt", "PyTorch", rows, {}, (), 0, {}, {}, (), None)
+        >>> [row.name for row in in_module(found).rows]
+        ['up.weight', 'up.bias']
+    """
+    first = {row.name.partition(".")[0] for row in found.rows}
+    if len(first) != 1 or not all("." in row.name for row in found.rows):
+        return None
+    [module] = first
+    rows = []
+    for row in found.rows:
+        tied_to = row.tied_to and row.tied_to.removeprefix(f"{module}.")
+        rows.append(row._replace(name=row.name.removeprefix(f"{module}."), tied_to=tied_to))
+    return found._replace(rows=tuple(rows), packed={}, wrappers=(*found.wrappers, module))
+
+
+def _translated(packed: Packed, row: Row) -> Packed:
+    if packed.shape is None:
+        return packed._replace(name=row.name)
+    return packed._replace(name=row.name, shape=row.shape)
 
 
 def _unpacked(row: Row, found: StoredCheckpoint, naming: Mapping[str, Any] | None) -> Row:
+    """Return a tensor under its own name, with its unpacked shape."""
     shape = _unpacked_shape(row, found)
     if is_turned(row, found) and len(shape) == _MATRIX:
         shape = shape[::-1]
@@ -437,6 +494,20 @@ def shift(
     return "", ""
 
 
+def _module_around(
+    expected: Expected, known: Container[str], stored: Iterable[str]
+) -> tuple[str, str]:
+    """Return the path of a module around the model, and the prefix that is expected instead."""
+    for name in stored:
+        for added in dict.fromkeys(("", expected.prefix)):
+            at = name.find(".")
+            while at >= 0:
+                if added + name[at + 1 :] in known:
+                    return name[: at + 1], added
+                at = name.find(".", at + 1)
+    return "", ""
+
+
 def _around(known: Container[str], stored: Iterable[str]) -> Iterator[str]:
     """Yield the paths before a known name at the end of a stored one."""
     for name in stored:
@@ -486,7 +557,22 @@ def renamed(name: str, paths: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
 
 
 def _naming(found: StoredCheckpoint) -> Mapping[str, Any] | None:
-    """Return how a checkpoint's format spells names; None if it spells them like the reference."""
+    """Return how a checkpoint spells names; None if it spells them like the reference.
+
+    A format has its spelling, and so has a library that is recognised by some of its names.
+    """
+    of_format = _naming_of_format(found)
+    if of_format is not None:
+        return of_format
+    namings: Mapping[str, Mapping[str, Any]] = data.read_toml("facts/namings.toml")
+    names = frozenset(row.name for row in found.rows)
+    for naming in namings.values():
+        if "recognised" in naming and names.issuperset(naming["recognised"]):
+            return naming
+    return None
+
+
+def _naming_of_format(found: StoredCheckpoint) -> Mapping[str, Any] | None:
     return data.read_toml("facts/namings.toml").get(found.format)
 
 
@@ -501,10 +587,7 @@ def _own(name: str, found: StoredCheckpoint, naming: Mapping[str, Any] | None) -
         >>> _own("bert/encoder/layer_0/output/dense/kernel", found, _naming(found))
         'bert.encoder.layer.0.output.dense.weight'
     """
-    if found.called.get(name):
-        name = found.called[name]
-    elif name in found.packed:
-        name = found.packed[name].name
+    name = found.own_name(name)
     if naming is None:
         return name
     if "separator" in naming:
@@ -517,9 +600,14 @@ def _own(name: str, found: StoredCheckpoint, naming: Mapping[str, Any] | None) -
     return ".".join(pieces.get(piece, piece) for piece in name.split("."))
 
 
+def own_name(name: str, found: StoredCheckpoint) -> str:
+    """Return a stored tensor's name, unpacked and unwrapped, spelled as the reference spells it."""
+    return _own(name, found, _naming(found))
+
+
 def is_turned(row: Row, found: StoredCheckpoint) -> bool:
     """Return whether a checkpoint holds the transpose of a matrix, by its name or the graph."""
-    naming = _naming(found) or {}
+    naming = _naming_of_format(found) or {}
     last = re.split(r"[./]", row.name)[-1]
     return row.name in found.called or (
         len(row.shape) == _MATRIX and last in naming.get("turned", ())
@@ -528,7 +616,11 @@ def is_turned(row: Row, found: StoredCheckpoint) -> bool:
 
 def _is_aside(row: Row, naming: Mapping[str, Any] | None) -> bool:
     """Return whether a stored tensor needs no counterpart."""
-    if row.role == "constant" or row.role.startswith("quantization."):
+    if row.role == "constant" or row.role.startswith(("quantization.", "training.")):
+        return True
+    if row.name.endswith(tuple(data.read_toml("facts/renames.toml")["computed"])):
+        return True
+    if row.name.endswith(tuple(data.read_toml("facts/renames.toml")["computed"])):
         return True
     return naming is not None and (
         row.name in naming.get("computed", ()) or row.name.endswith(_training(naming))

@@ -112,13 +112,15 @@ def parse_config(text: bytes, where: str) -> Mapping[str, Any]:
     """
     import json  # noqa: PLC0415  # a name from the catalogue is answered without it
 
+    from weighbridge.readers.rules import is_too_deep  # noqa: PLC0415
+
     hint = "a config is a JSON object such as transformers writes to config.json"
     if len(text) > LONGEST_CONFIG:
         raise ConfigError(f"is longer than {LONGEST_CONFIG} bytes", where=where, hint=hint)
+    if is_too_deep(text):
+        raise ConfigError("is nested too deeply", where=where, hint=hint)
     try:
         config = json.loads(text.decode("utf-8-sig"), object_pairs_hook=_json_object)
-    except RecursionError:
-        raise ConfigError("is nested too deeply", where=where, hint=hint) from None
     except UnicodeDecodeError:
         raise ConfigError("is not UTF-8 text", where=where, hint=hint) from None
     except ConfigError as error:

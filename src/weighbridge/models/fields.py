@@ -5,6 +5,7 @@ from __future__ import annotations
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, names_in
 from weighbridge.blueprint import schema as blueprints
+from weighbridge.blueprint.guards import VIA_TRANSFORMERS, check_guards
 from weighbridge.blueprint.schema import LEFT_OUT
 from weighbridge.errors import ConfigError, ExpressionError, either, shorten
 from weighbridge.lean_typing import TYPE_CHECKING
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     Config = Mapping[str, Any]
 
 _MOST_TEXTS = 6  # characters of a field in a message
-_VIA_TRANSFORMERS = "count it with --via transformers, if transformers is installed"
 
 _KINDS: dict[type, str] = {
     bool: "true or false",
@@ -42,12 +42,16 @@ def flattened(
         ConfigError: a field's name is not text, a sub-config is not an object, or a field is not in
             the sub-config that it belongs to.
     """
+    replacing = _replacing_objects(config, blueprint, parent)
     for name, value in config.items():
         if not isinstance(name, str):
             raise ConfigError(
                 "the name of a field must be text", where=where, values={"found": name}
             )
         path = f"{parent}{name}"
+        if path in replacing.values():
+            continue
+        path = replacing.get(path, path)
         if "." in name and path in blueprint.fields:
             what, hint = f"{path} belongs to a sub-config", f"give it inside {_parent(path)}"
             raise ConfigError(what, where=where, values={name: value}, hint=hint)
@@ -62,6 +66,15 @@ def flattened(
             raise ConfigError(what, where=where, values={path: value}, hint=hint)
 
 
+def _replacing_objects(config: Config, blueprint: Blueprint, parent: str) -> dict[str, str]:
+    """Return the objects of a config that replace a sub-config beside them, by dotted path."""
+    return {
+        alias: path
+        for alias, path in blueprint.replacing.items()
+        if alias.startswith(parent) and config.get(alias.removeprefix(parent)) is not None
+    }
+
+
 def bind_fields(
     given: Config, blueprint: Blueprint, where: str, set_by_hand: frozenset[str]
 ) -> dict[str, Any]:
@@ -72,7 +85,7 @@ def bind_fields(
     Raises:
         ConfigError: the blueprint was not proved for the model of this config.
     """
-    stated = _stated_fields(given, blueprint, where, set_by_hand)
+    stated, stated_late = _stated_fields(given, blueprint, where, set_by_hand)
     _check_beyond(given, blueprint, where)
     fields = _defaults(given, blueprint)
     for name, value in stated.items():
@@ -86,8 +99,32 @@ def bind_fields(
             if value is not None:
                 value = _checked_value(name, value, blueprint, where)
             fields[name] = value
+    for name, value in stated_late.items():
+        fields[name] = _checked_value(name, value, blueprint, where)
     _check_requirements(fields, blueprint, where)
+    if blueprint.guards:
+        check_guards(blueprint.guards, fields, blueprint.family, where)
     return fields
+
+
+def computed_fields(
+    given: Config, blueprint: Blueprint, where: str, set_by_hand: frozenset[str]
+) -> dict[str, Tree]:
+    """Return the expressions of the fields that a config leaves to be computed, in their order."""
+    stated, stated_late = _stated_fields(given, blueprint, where, set_by_hand)
+    assumed = _defaults(given, blueprint)
+    computed = {}
+    for name, tree in blueprint.computed.items():
+        is_given = (
+            name in assumed
+            or name in stated_late
+            or not stated_late.keys().isdisjoint(names_in(tree))
+        )
+        if name in stated:
+            is_given = stated[name] is not None
+        if not is_given:
+            computed[name] = tree
+    return computed
 
 
 def is_accounted(name: str, value: Any, blueprint: Blueprint) -> bool:
@@ -97,11 +134,20 @@ def is_accounted(name: str, value: Any, blueprint: Blueprint) -> bool:
     if name in blueprint.fields or name in blueprint.configs:
         return True
     last = name.rpartition(".")[2]
-    if last in facts["only"] and value not in (facts["only"][last], None):
-        return False
-    if _unproved(name, value, blueprint):
-        return False
-    return name in blueprint.inert or last in facts["any"]
+    is_other = last in facts["only"] and value not in (facts["only"][last], None)
+    is_known = name in blueprint.inert or last in facts["any"]
+    if is_known and not is_other and not _unproved(name, value, blueprint):
+        return True
+    return _is_written_on_saving(name, value, blueprint.family)
+
+
+def _is_written_on_saving(name: str, value: Any, family: str) -> bool:
+    """Whether transformers writes a field on saving, and this value of it changes no tensor."""
+    saved = data.read_toml("facts/saved.toml")
+    if name in saved["backbone"] or name in saved["inert"].get(family, ()):
+        return True
+    covered = saved["at"].get(family, {})
+    return name in covered and covered[name] == (LEFT_OUT if value is None else value)
 
 
 # Values that a config states
@@ -109,39 +155,62 @@ def is_accounted(name: str, value: Any, blueprint: Blueprint) -> bool:
 
 def _check_family(path: str, family: object, blueprint: Blueprint, where: str) -> None:
     proved = blueprint.configs[path]
-    if family not in (None, proved) and proved:
+    known = (None, proved, *blueprint.spelled.get(f"{path}.model_type", ()))
+    if family not in known and proved:
         what = f"the blueprint of {blueprint.family} covers only {proved} as its {path}"
         values = {f"{path}.model_type": family}
-        raise ConfigError(what, where=where, values=values, hint=_VIA_TRANSFORMERS)
+        raise ConfigError(what, where=where, values=values, hint=VIA_TRANSFORMERS)
 
 
 def _stated_fields(
     given: Config, blueprint: Blueprint, where: str, set_by_hand: frozenset[str]
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the values that a config states for the blueprint's fields, under their own names.
 
-    Fields set by hand take precedence.
+    The second dict has those that count only after fields were computed. Fields set by hand take
+    precedence. Null under one name leaves the value to the other name, unless the blueprint has
+    null as a value of its own.
     """
     stated: dict[str, Any] = {}
     spellings: dict[str, str] = {}
     for spelling in sorted(given, key=lambda name: name not in set_by_hand):
         name = blueprint.aliases.get(spelling, spelling)
-        if name not in blueprint.fields or spellings.get(name) in set_by_hand:
+        if (
+            name not in blueprint.fields
+            or spellings.get(name) in set_by_hand
+            # the reference reads it only where the sub-config is absent
+            or (spelling in blueprint.flat and given.get(_parent(name)) is not None)
+        ):
             continue
         value = _in_blueprint_words(name, given[spelling], blueprint)
         if name in stated and stated[name] != value:
-            values = {spellings[name]: given[spellings[name]], spelling: given[spelling]}
-            hint = "keep one of the two"
-            raise ConfigError(f"gives {name} twice", where=where, values=values, hint=hint)
+            if name in blueprint.nullable or None not in (value, stated[name]):
+                values = {spellings[name]: given[spellings[name]], spelling: given[spelling]}
+                hint = "keep one of the two"
+                raise ConfigError(f"gives {name} twice", where=where, values=values, hint=hint)
+            if value is None:
+                continue
         stated[name], spellings[name] = value, spelling
-    return stated
+    stated_late = _taken_late(stated, spellings, blueprint)
+    return stated, stated_late
+
+
+def _taken_late(
+    stated: dict[str, Any], spellings: Mapping[str, str], blueprint: Blueprint
+) -> dict[str, Any]:
+    """Take out the values under names that count only after fields were computed."""
+    late = [name for name in stated if spellings[name] in blueprint.late]
+    return {name: stated.pop(name) for name in late if stated[name] is not None}
 
 
 def _in_blueprint_words(name: str, value: Any, blueprint: Blueprint) -> Any:
     """Return a field's value with the texts of the blueprint.
 
-    A config may write a list as a text with a letter for each item: ``"M-*"``.
+    A config may write a list as a text: with a letter for each item, ``"M-*"``, or with items
+    that are separated, ``"c2p|p2c"``.
     """
+    if isinstance(value, str) and name in blueprint.separators:
+        value = value.split(blueprint.separators[name])
     words = blueprint.spelled.get(name, {})
     if words and isinstance(value, str) and blueprint.kinds[name] in (list, tuple):
         value = list(value)
@@ -168,7 +237,7 @@ def _check_beyond(given: Config, blueprint: Blueprint, where: str) -> None:
     for name, value in given.items():
         if value is not None and (name in blueprint.beyond or name.rpartition(".")[2] in anywhere):
             what = f"sets {name}, which the blueprint of {blueprint.family} does not cover"
-            raise ConfigError(what, where=where, values={name: value}, hint=_VIA_TRANSFORMERS)
+            raise ConfigError(what, where=where, values={name: value}, hint=VIA_TRANSFORMERS)
 
 
 def _defaults(given: Config, blueprint: Blueprint) -> dict[str, Any]:
@@ -193,7 +262,7 @@ def _parent(name: str) -> str:
 def _check_requirements(fields: Config, blueprint: Blueprint, where: str) -> None:
     for requirement, tree in blueprint.require.items():
         if _evaluated("a requirement", tree, fields, where) is not True:
-            what = f"a {blueprint.family} needs {requirement}"
+            what = f"a model of type {blueprint.family} needs {requirement}"
             values = {name: fields[name] for name in dict.fromkeys(names_in(tree))}
             raise ConfigError(what, where=where, values=values, hint="change one of them")
 

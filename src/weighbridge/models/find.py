@@ -25,12 +25,13 @@ from weighbridge.errors import (
 )
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.models import catalogue
-from weighbridge.models.fields import bind_fields, flattened, is_accounted
+from weighbridge.models.fields import bind_fields, computed_fields, flattened, is_accounted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, TypeGuard
 
+    from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Blueprint
     from weighbridge.models.in_memory import ConfigObject
     from weighbridge.readers.module import Module
@@ -105,10 +106,27 @@ class Model(NamedTuple):
             return self.named_class
         return self.blueprint.base_class
 
+    def class_called(self, name: str) -> str:
+        """Return the class of the blueprint with a name, whatever its capitals and underscores.
+
+        A name without such a class is returned as it is.
+        """
+        if name in self.blueprint.class_names or not isinstance(name, str):
+            return name
+        from weighbridge.models.classes import same_class  # noqa: PLC0415  # most are exact
+
+        return same_class(name, self.blueprint) or name
+
+    @property
+    def computed(self) -> dict[str, Tree]:
+        """The expressions of the fields that this config leaves to be computed from others."""
+        set_by_hand = frozenset(self.set_by_hand)
+        return computed_fields(self.given, self.blueprint, self.where, set_by_hand)
+
     @property
     def values(self) -> dict[str, Any]:
         """The value of every field that matters, as a copy that is ready for JSON."""
-        return {name: _thawed(self.fields[name]) for name in sorted(self.fields)}
+        return {name: thawed(self.fields[name]) for name in sorted(self.fields)}
 
     @property
     def stated_dtype(self) -> str | None:
@@ -141,6 +159,7 @@ def find(
     *,
     strict: bool = False,
     blueprint: str | os.PathLike[str] | Reading | None = None,
+    class_name: str | None = None,
 ) -> Model:
     """Return the model of a user's argument.
 
@@ -151,9 +170,10 @@ def find(
             ``.toml`` file, for its defaults; the config itself, as a mapping or as an object of
             transformers; or a module of PyTorch.
         fields: fields of the config to replace; ``"text_config.hidden_size"`` is in a sub-config.
-        strict: refuse a config with a field without a known effect.
+        strict: refuse a config with a field without a known effect, or one that a hole may concern.
         blueprint: the file of a blueprint to read the config with, instead of a shipped one; or a
             function that returns a blueprint for a config and its place.
+        class_name: the class that is meant, if it is not the one that the config names.
 
     Raises:
         ModelError: there is no such model, family or file.
@@ -167,7 +187,7 @@ def find(
         21128
         >>> find({"model_type": "bert", "hidden_size": 770})
         Traceback (most recent call last):
-        weighbridge.errors.ConfigError: the config: a bert needs
+        weighbridge.errors.ConfigError: the config: a model of type bert needs
         hidden_size % num_attention_heads == 0 (hidden_size = 770, num_attention_heads = 12).
         Change one of them.
     """
@@ -179,13 +199,23 @@ def find(
     if fields:
         fields = {name: _plain_number(value) for name, value in fields.items()}
         named = named._replace(config=_replaced(named.config, fields, named.where))
-    found = _bind(named, reading(named.config, named.where), frozenset(fields or ()))
+    named, read_with = _part_meant(named, reading(named.config, named.where), class_name)
+    found = _bind(named, read_with, frozenset(fields or ()))
     if fields:
         _refuse_unknown(found, fields)
-    if strict and found.unaccounted:
-        what = f"has {_field_list(found, found.unaccounted)}"
-        raise ConfigError(what, where=found.where, hint="remove them, or drop --strict")
+    if strict:
+        _check_strictly(found)
     return found
+
+
+def _check_strictly(model: Model) -> None:
+    """Refuse a config with anything that could decide more than the blueprint covers."""
+    if model.unaccounted:
+        what = f"has {_field_list(model, model.unaccounted)}"
+        raise ConfigError(what, where=model.where, hint="remove them, or drop --strict")
+    from weighbridge.models.coverage import check_holes  # noqa: PLC0415  # most are not strict
+
+    check_holes(model.given, model.fields, model.blueprint, model.where)
 
 
 def _plain_number(value: Any) -> Any:
@@ -216,7 +246,15 @@ def bound(config: Config, blueprint: Blueprint, where: str) -> Model:
 
 
 def _bind(named: NamedConfig, blueprint: Blueprint, set_by_hand: frozenset[str]) -> Model:
+    if blueprint.configs:
+        from weighbridge.models.parts import with_other_parts  # noqa: PLC0415  # most have none
+
+        blueprint = with_other_parts(blueprint, named.config, named.where)
     given = dict(flattened(named.config, blueprint, named.where))
+    if any(name.endswith("per_layer_config") for name in given):
+        from weighbridge.models.layer_overrides import without_overrides  # noqa: PLC0415  # rare
+
+        given = without_overrides(given, blueprint)
     return Model(
         *named,
         given=given,
@@ -230,13 +268,39 @@ def _bind(named: NamedConfig, blueprint: Blueprint, set_by_hand: frozenset[str])
     )
 
 
-def _named_class(config: Config, blueprint: Blueprint) -> str:
+def _stated_class(config: Config) -> str | None:
+    """Return the first class that a config names."""
     architectures = config.get("architectures")
-    if isinstance(architectures, list) and architectures:
-        first = architectures[0]
-        if isinstance(first, str) and first in blueprint.class_names:
-            return first
-    return blueprint.base_class
+    if isinstance(architectures, list) and architectures and isinstance(architectures[0], str):
+        return architectures[0]
+    return None
+
+
+def _named_class(config: Config, blueprint: Blueprint) -> str:
+    stated = _stated_class(config)
+    if stated is None:
+        return blueprint.base_class
+    if stated in blueprint.class_names:
+        return stated
+    from weighbridge.models import classes  # noqa: PLC0415  # most are named as in transformers
+
+    known = classes.class_for(stated, blueprint, classes.generative_endings())
+    return known or blueprint.base_class
+
+
+def _part_meant(
+    named: NamedConfig, blueprint: Blueprint, class_name: str | None
+) -> tuple[NamedConfig, Blueprint]:
+    """Return the config and blueprint of the text model inside, if only it has the class meant."""
+    wanted = class_name or _stated_class(named.config)
+    if wanted is None or wanted in blueprint.class_names:
+        return named, blueprint
+    from weighbridge.models.classes import text_model  # noqa: PLC0415  # most are named directly
+
+    inside = text_model(wanted, named.config, blueprint)
+    if inside is None:
+        return named, blueprint
+    return named._replace(config=inside.config), inside.blueprint
 
 
 # The config, and the blueprint to read it with
@@ -525,7 +589,8 @@ def _listing(names: list[str]) -> str:
 # Notes on a model
 
 
-def _thawed(value: Any) -> Any:
+def thawed(value: Any) -> Any:
+    """Return a value of a field as a copy that is ready for JSON."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if hasattr(value, "keys"):
@@ -539,6 +604,9 @@ def _stated_dtype(config: Config) -> Any:
         return None
     return stated
 
+
+_AT_EVERY_LEVEL = ("tie_word_embeddings",)
+"""Fields that transformers reads in a config and in each of its sub-configs, as different ties."""
 
 _MISSPELLING = "unaccounted: likely a misspelling of "
 
@@ -556,7 +624,7 @@ def _account(model: Model, spelling: str) -> str:
     if name in blueprint.inert:
         return "unaccounted: the blueprint does not cover this value"
     likely = nearest([*blueprint.fields, *blueprint.aliases], name, most=1)
-    if likely:
+    if likely and name.rpartition(".")[2] not in _AT_EVERY_LEVEL:
         return f"{_MISSPELLING}{likely[0]}"
     return "unaccounted"
 
@@ -572,14 +640,41 @@ def _model_notes(model: Model) -> Iterator[str]:
     ignored = [name for name in model.unaccounted if name not in misspelt]
     if ignored:
         yield f"{model.where}: {_field_list(model, ignored)}."
+    yield from _part_notes(model)
     yield from _release_notes(model)
-    architectures = model.config.get("architectures")
-    if not isinstance(architectures, list) or not architectures:
+    yield from _class_notes(model)
+    if model.blueprint.proof.get("holes"):
+        from weighbridge.models.coverage import deciding_holes  # noqa: PLC0415  # most have none
+
+        for hole in deciding_holes(model.given, model.fields, model.blueprint):
+            yield f"{model.where}: {hole}."
+
+
+def _class_notes(model: Model) -> Iterator[str]:
+    """Yield the class that a config names, if it is not in the blueprint."""
+    stated = _stated_class(model.config)
+    if stated is None or model.class_called(stated) in model.blueprint.class_names:
         return
-    if architectures[0] not in model.blueprint.class_names:
-        known = ", ".join(model.blueprint.class_names)
-        what = f"the blueprint does not have the class {shorten(architectures[0])}"
-        yield f"{model.where}: {what}; it has {known}."
+    if model.named_class != model.blueprint.base_class:
+        what = f"transformers has no class {shorten(stated)} for a {model.blueprint.family}"
+        yield f"{model.where}: {what}; it builds {model.named_class}."
+        return
+    known = ", ".join(model.blueprint.class_names)
+    what = f"the blueprint does not have the class {shorten(stated)}"
+    yield f"{model.where}: {what}; it has {known}."
+
+
+def _part_notes(model: Model) -> Iterator[str]:
+    """Yield which parts come from the blueprint of another family, and whether that was tried."""
+    blueprint = model.blueprint
+    for path, family in blueprint.composed.items():
+        what = f"{path} is weighed by the blueprint of {family}"
+        tried = f"derivation did not try the two together for {blueprint.family}"
+        for text in blueprint.proof.get("parts", ()):
+            place, _, families = text.partition(": ")
+            if place == path and family in families.split(", "):
+                tried = f"derivation tried the two together for {blueprint.family}"
+        yield f"{model.where}: {what} ({tried})."
 
 
 def _release_notes(model: Model) -> Iterator[str]:

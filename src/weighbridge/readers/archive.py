@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAGIC = b"PK\x03\x04"
-LONGEST_DIRECTORY_BYTES = 100_000_000
+LONGEST_DIRECTORY_BYTES = 16_000_000
+MOST_MEMBERS = 100_000
 
 _END = Struct("<4s4H2LH")  # of the directory: PK\5\6
 _LOCATOR = Struct("<4sLQL")  # of the end for large archives: PK\6\7
@@ -34,7 +35,8 @@ _ENCRYPTED = 1
 END = Rule("zip-end", "a zip archive must end with its directory", FETCH)
 LIMIT = Rule(
     "zip-limit",
-    f"the directory of a zip archive may have at most {LONGEST_DIRECTORY_BYTES:,} bytes",
+    f"the directory of a zip archive may have at most {LONGEST_DIRECTORY_BYTES:,} bytes "
+    f"and {MOST_MEMBERS:,} members",
     FETCH,
 )
 DIRECTORY = Rule(
@@ -75,6 +77,8 @@ def members(file: BinaryIO, path: str) -> dict[str, Member]:
         raise DIRECTORY.broken(
             path, begins=start, directory_bytes=length, members=count, file_bytes=file_bytes
         )
+    if count > MOST_MEMBERS:
+        raise LIMIT.broken(path, members=count)
     found: dict[str, Member] = {}
     for member in _entries(read_at(file, start, length), count, path):
         if member.name in found:

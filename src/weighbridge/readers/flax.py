@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from weighbridge.readers.header import Header, found_row
 from weighbridge.readers.rules import FETCH, REWRITE, Rule, elements, is_size
-from weighbridge.readers.stores import open_file, read_at, size_of
+from weighbridge.readers.stores import open_file, read_exactly, size_of
 from weighbridge.units import NAMES as NAMES_OF_DTYPES
 from weighbridge.units import stored_bytes
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 MOST_DEEP = 32
 MOST_DIMS = 64
-MOST_VALUES = 1_000_000
+MOST_VALUES = 300_000
 LONGEST_TEXT = 1 << 16
-LONGEST_NAMES = 50_000_000  # characters, of all names together
+LONGEST_NAMES = 10_000_000  # characters, of all texts together, and of all joined names
 _PIECE = 1 << 12
 
 CUT = Rule("flax-cut", "a value must end inside the value that contains it", FETCH)
@@ -43,7 +43,9 @@ NAME = Rule(
     "flax-name", f"a name or text must be UTF-8, of at most {LONGEST_TEXT:,} bytes", REWRITE
 )
 NAMES = Rule(
-    "flax-names", f"all names together may have at most {LONGEST_NAMES:,} characters", REWRITE
+    "flax-names",
+    f"all names and texts together may have at most {LONGEST_NAMES:,} characters",
+    REWRITE,
 )
 TWICE = Rule("flax-twice", "a name may occur only once", REWRITE)
 ARRAY = Rule(
@@ -165,16 +167,18 @@ class _FlaxReader:
 
     def __init__(self, file: BinaryIO, path: str) -> None:
         self._file, self._path = file, path
-        self.position, self.ends = 0, size_of(file)
-        self.read = self._values = 0
+        self.position = 0
+        self._file_bytes = self.ends = size_of(file)
+        self.read = self._values = self._text_bytes = 0
         self._piece, self._before = b"", 0
 
     def _take(self, length: int) -> bytes:
         """Return the next bytes."""
         begin = self._step(length) - self._before
         if not 0 <= begin <= begin + length <= len(self._piece):
-            self._before = self.position - length
-            self._piece, begin = read_at(self._file, self._before, max(length, _PIECE)), 0
+            self._before, begin = self.position - length, 0
+            wanted = max(length, min(_PIECE, self._file_bytes - self._before))
+            self._piece = read_exactly(self._file, self._before, wanted, self._path)
             self.read += len(self._piece)
         return self._piece[begin : begin + length]
 
@@ -250,6 +254,9 @@ class _FlaxReader:
     def _text(self, length: int) -> str:
         if length > LONGEST_TEXT:
             raise NAME.broken(self._path, at=self.position, bytes=length)
+        self._text_bytes += length
+        if self._text_bytes > LONGEST_NAMES:
+            raise NAMES.broken(self._path, at=self.position, characters=self._text_bytes)
         raw = self._take(length)
         try:
             return raw.decode()

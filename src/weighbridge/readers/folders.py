@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.errors import CheckpointError, shorten
-from weighbridge.readers.rules import LONGEST_CONFIG_BYTES, Rule, without_secrets
+from weighbridge.readers.rules import LONGEST_CONFIG_BYTES, Rule, is_too_deep, without_secrets
 from weighbridge.readers.stores import open_file, read_on
 
 if TYPE_CHECKING:
@@ -254,6 +254,7 @@ def _read_json(path: str) -> Any:
     """Return the content of a small JSON file; None if it cannot be read."""
     try:
         with open_file(path) as file:
-            return json.loads(read_on(file, LONGEST_CONFIG_BYTES))
-    except (CheckpointError, OSError, ValueError, RecursionError):
+            raw = read_on(file, LONGEST_CONFIG_BYTES)
+        return None if is_too_deep(raw) else json.loads(raw.decode())
+    except (CheckpointError, OSError, ValueError):
         return None

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from weighbridge.readers import flax, gguf, npz, onnx, pytorch, safetensors, tensorflow
+from weighbridge.readers import (
+    distributed,
+    flax,
+    gguf,
+    keras,
+    npz,
+    onnx,
+    pytorch,
+    safetensors,
+    tensorflow,
+)
+from weighbridge.readers.foreign import START_BYTES, check_readable
 from weighbridge.readers.rules import Rule, without_secrets
 from weighbridge.readers.stores import open_file
 
@@ -39,15 +50,16 @@ FORMATS = {
     ".npz": FileFormat("NumPy", npz.read, npz.recognise),
     ".index": FileFormat("TensorFlow", tensorflow.read, tensorflow.recognise),
     ".msgpack": FileFormat("Flax", flax.read, flax.recognise, row_name=flax.dotted_name),
+    distributed.SUFFIX: FileFormat("torch.distributed", distributed.read, distributed.recognise),
+    ".h5": FileFormat("HDF5", keras.read, keras.recognise),
+    ".hdf5": FileFormat("HDF5", keras.read, keras.recognise),
+    ".keras": FileFormat("Keras", keras.read, keras.recognise),
 }
 """The formats by file suffix."""
 
-UNREAD = (".h5", ".pdparams", ".tflite")
-"""Suffixes of other formats for weights, which have no reader yet."""
-
 READ_SUFFIXES = ", ".join(FORMATS)
 INDEX_SUFFIX = ".index.json"  # after the suffix of the format
-_START_BYTES = 9  # enough to distinguish the formats
+_RECOGNISED_BYTES = 9  # enough to distinguish the formats
 
 FORMAT = Rule(
     "format",
@@ -60,17 +72,18 @@ def format_of(path: str) -> FileFormat:
     """Return the format of a file, by its suffix or else by its first bytes.
 
     Raises:
-        CheckpointError: no format has this suffix or begins with these bytes.
+        CheckpointError: no format with a reader has this suffix or begins with these bytes.
     """
     for suffix, file_format in FORMATS.items():
         if without_secrets(path).endswith(suffix):
             return file_format
     with open_file(path) as file:
-        start = file.read(_START_BYTES)
+        start = file.read(START_BYTES)
+    check_readable(path, start)
     for file_format in FORMATS.values():
-        if file_format.recognise(start):
+        if file_format.recognise(start[:_RECOGNISED_BYTES]):
             return file_format
-    raise FORMAT.broken(path, starts_with=start)
+    raise FORMAT.broken(path, starts_with=start[:_RECOGNISED_BYTES])
 
 
 def format_of_index(path: str) -> FileFormat | None:

@@ -15,7 +15,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from weighbridge.readers.header import Header, found_row
-from weighbridge.readers.rules import FETCH, REWRITE, Rule, elements
+from weighbridge.readers.rules import FETCH, REWRITE, Rule, elements, is_remote
 from weighbridge.readers.stores import open_file, read_on, size_of
 from weighbridge.units import DTYPES, stored_bytes
 
@@ -28,6 +28,10 @@ MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 LONGEST_HEADER_BYTES = 500_000_000
 LONGEST_NAME_BYTES = 65_535
+LONGEST_TEXTS = 20_000_000  # bytes of all names and kept texts together
+MOST_TENSORS = 150_000
+MOST_KEYS = 100_000  # and arrays in arrays
+MOST_TEXTS = 5_000_000  # in arrays; the largest vocabularies have about a million words and merges
 MOST_DIMS = 4
 _PIECE = 1 << 18  # bytes that are read at a time, at least
 _DEFAULT_ALIGNMENT = 32
@@ -44,6 +48,12 @@ VERSION = Rule(
 CUT = Rule("gguf-cut", "the header must end before the file does", FETCH)
 LIMIT = Rule("gguf-limit", f"a header may have at most {LONGEST_HEADER_BYTES:,} bytes", FETCH)
 COUNT = Rule("gguf-count", "a file must be long enough for the entries that it states", FETCH)
+MOST = Rule(
+    "gguf-most",
+    f"a header may have at most {MOST_TENSORS:,} tensors, {MOST_KEYS:,} keys and nested arrays, "
+    f"{MOST_TEXTS:,} texts in arrays, and {LONGEST_TEXTS:,} bytes of names and other texts",
+    FETCH,
+)
 TEXT = Rule("gguf-text", f"a name must be UTF-8, of at most {LONGEST_NAME_BYTES:,} bytes", REWRITE)
 VALUE = Rule(
     "gguf-value",
@@ -149,19 +159,32 @@ def parts(path: str, header: Header) -> list[str]:
     Raises:
         CheckpointError: one of the other files is missing.
     """
-    named, stated = _PART.search(path), header.metadata.get("split.count", "1")
-    if not named or stated in ("0", "1"):
+    stated = header.metadata.get("split.count", "1")
+    if stated in ("0", "1"):
+        return [path]
+    stem, query = _stem_and_query(path)
+    named = _PART.search(stem)
+    if not named:
         return [path]
     if stated != str(int(named[1])):
         raise SPLIT.broken(path, **{"split.count": stated})
     files = [
-        f"{path[: named.start()]}-{number:05d}-of-{named[1]}.gguf"
+        f"{stem[: named.start()]}-{number:05d}-of-{named[1]}.gguf{query}"
         for number in range(1, int(named[1]) + 1)
     ]
     for file in files:
-        if not os.path.exists(file):
+        # A missing file on a server is found when it is opened.
+        if not is_remote(file) and not os.path.exists(file):
             raise SPLIT.broken(path, missing=os.path.basename(file))
     return files
+
+
+def _stem_and_query(path: str) -> tuple[str, str]:
+    """Return an address without its query, and the query with its question mark."""
+    if not is_remote(path):
+        return path, ""
+    stem, mark, query = path.partition("?")
+    return stem, mark + query
 
 
 class _GgufReader:
@@ -172,6 +195,7 @@ class _GgufReader:
         self.file_bytes = size_of(file)
         self._piece, self._at, self._before = b"", 0, 0
         self._order = "<"
+        self._arrays = self._texts = self._text_bytes = 0
 
     # Bytes
 
@@ -205,6 +229,13 @@ class _GgufReader:
         self._at += length
         return at
 
+    def _need_text(self, length: int) -> int:
+        """Make a text available that is kept, and return its position in the piece."""
+        self._text_bytes += length
+        if self._text_bytes > LONGEST_TEXTS:
+            raise MOST.broken(self.path, text_bytes=self._text_bytes)
+        return self._need(length)
+
     def _skip(self, length: int) -> None:
         """Skip bytes, and do not read those that are not in the piece."""
         if length > self.left:
@@ -228,7 +259,7 @@ class _GgufReader:
         (length,) = self._unpack("Q")
         if length > most:
             raise TEXT.broken(self.path, kind=what, bytes=length)
-        at = self._need(length)
+        at = self._need_text(length)
         try:
             return self._piece[at : at + length].decode()
         except UnicodeDecodeError as error:
@@ -264,6 +295,8 @@ class _GgufReader:
         least = tensors * _LEAST_TENSOR + keys * _LEAST_KEY
         if least > self.left:
             raise COUNT.broken(self.path, tensors=tensors, keys=keys, needs=least, left=self.left)
+        if tensors > MOST_TENSORS or keys > MOST_KEYS:
+            raise MOST.broken(self.path, tensors=tensors, keys=keys)
         return tensors, keys
 
     def _metadata(self, keys: int) -> Iterator[tuple[str, _Value]]:
@@ -281,7 +314,7 @@ class _GgufReader:
             return self._unpack(_SCALARS[kind])[0]
         if kind == _TEXT:
             (length,) = self._unpack("Q")
-            at = self._need(min(length, _LONGEST_TEXT))
+            at = self._need_text(min(length, _LONGEST_TEXT))
             text = self._piece[at : at + length].decode(errors="replace")
             self._skip(length - min(length, _LONGEST_TEXT))
             return text
@@ -302,6 +335,9 @@ class _GgufReader:
         elif kind == _TEXT:
             self._skip_texts(length)
         elif kind == _ARRAY and depth < _DEEPEST:
+            self._arrays += length
+            if self._arrays > MOST_KEYS:
+                raise MOST.broken(self.path, key=key, arrays=self._arrays)
             for _ in range(length):
                 self._array(key, depth + 1)
         else:
@@ -310,6 +346,9 @@ class _GgufReader:
 
     def _skip_texts(self, count: int) -> None:
         """Skip texts by their lengths: they may be a vocabulary of a million words."""
+        self._texts += count
+        if self._texts > MOST_TEXTS:
+            raise MOST.broken(self.path, found_texts=self._texts)
         length_of = Struct(self._order + "Q").unpack_from
         while count:
             self._at = self._need(8)

@@ -13,7 +13,7 @@ from weighbridge.readers.rules import FETCH, REWRITE, Rule, check_text, is_size,
 from weighbridge.readers.stores import open_file, size_of
 from weighbridge.readers.stores.disk import inside
 
-LONGEST_INDEX_BYTES = 100_000_000
+LONGEST_INDEX_BYTES = 40_000_000  # 200,000 tensors take about 25 MB
 
 INDEX_LIMIT = Rule("index-limit", f"an index may have at most {LONGEST_INDEX_BYTES:,} bytes", FETCH)
 WEIGHT_MAP = Rule(
@@ -44,7 +44,8 @@ class Index(NamedTuple):
 
     def paths(self) -> dict[str, str]:
         """Return the path of the shard in which the index lists each tensor."""
-        return {name: self.shards[shard] for name, shard in self.weight_map.items()}
+        files = map(self.shards.__getitem__, self.weight_map.values())
+        return dict(zip(self.weight_map, files, strict=True))
 
 
 def read(path: str) -> Index:
@@ -84,10 +85,10 @@ def read(path: str) -> Index:
 def _weight_map(found: Any, path: str) -> dict[str, str]:
     if not isinstance(found, dict) or not found:
         raise WEIGHT_MAP.broken(path, weight_map=found)
-    for name, shard in found.items():
-        if not isinstance(shard, str):
-            raise WEIGHT_MAP.broken(path, tensor=name, file=shard)
-    check_text([*found, *found.values()], path)
+    if set(map(type, found.values())) != {str}:
+        name = next(name for name, shard in found.items() if not isinstance(shard, str))
+        raise WEIGHT_MAP.broken(path, tensor=name, file=found[name])
+    check_text([*found, *set(found.values())], path)
     return found
 
 

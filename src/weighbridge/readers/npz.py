@@ -9,9 +9,11 @@ pickles, and are refused.
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from weighbridge.ledger.rows import Row
 from weighbridge.readers import archive
 from weighbridge.readers.header import Header, found_row
 from weighbridge.readers.rules import FETCH, REWRITE, Rule, elements, is_size
@@ -19,12 +21,21 @@ from weighbridge.readers.stores import open_file
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
-    from weighbridge.ledger.rows import Row
     from weighbridge.readers.archive import Member
 
 LONGEST_HEADER_BYTES = 10_000  # NumPy's own limit
+MOST_ARRAYS = 20_000
+LONGEST_HEADERS = 20_000_000  # bytes, of all headers together
 _MAGIC = b"\x93NUMPY"
 _SUFFIX = ".npy"
+# The header is a literal of these. No other text is parsed, so that nothing but brackets can nest.
+_LITERAL = re.compile(
+    rb"""(?: [][(){},:\s]++ | True | False | None
+        | -?[0-9][0-9.eE+]*+ | '(?:[^'\\\n]|\\.)*+' | "(?:[^"\\\n]|\\.)*+" )*+""",
+    re.VERBOSE,
+)
+_MOST_BRACKETS = 64  # opening ones; NumPy writes two, and one more for each field of a structure
+_OPENING = (b"[", b"(", b"{")
 _LENGTHS = {1: 2, 2: 4, 3: 4}  # bytes of the header's length, by version
 
 MEMBER = Rule(
@@ -33,6 +44,11 @@ MEMBER = Rule(
 VERSION = Rule("npz-version", "an array's header must have version 1, 2 or 3", FETCH)
 LIMIT = Rule(
     "npz-limit", f"an array's header may have at most {LONGEST_HEADER_BYTES:,} bytes", FETCH
+)
+MOST = Rule(
+    "npz-most",
+    f"an archive may have at most {MOST_ARRAYS:,} arrays, and {LONGEST_HEADERS:,} bytes of headers",
+    FETCH,
 )
 HEADER = Rule(
     "npz-header", "an array's header must be a dict with descr, fortran_order and shape", REWRITE
@@ -49,7 +65,7 @@ SHAPE = Rule(
 )
 SIZE = Rule("npz-size", "the length of an array's data must match its shape and dtype", FETCH)
 
-_DTYPES = {
+DTYPES = {
     "f2": "F16",
     "f4": "F32",
     "f8": "F64",
@@ -81,10 +97,16 @@ def read(path: str) -> Header:
     """
     with open_file(path) as file:
         members = archive.members(file, path)
-        arrays = [_array_row(file, member, path) for member in members.values()]
-    return Header(
-        tuple(row for row, _ in arrays), {}, sum(header_bytes for _, header_bytes in arrays)
-    )
+        if len(members) > MOST_ARRAYS:
+            raise MOST.broken(path, arrays=len(members))
+        rows, read_bytes = list[Row](), 0
+        for member in members.values():
+            row, header_bytes = _array_row(file, member, path)
+            rows.append(row)
+            read_bytes += header_bytes
+            if read_bytes > LONGEST_HEADERS:
+                raise MOST.broken(path, header_bytes=read_bytes)
+    return Header(tuple(rows), {}, read_bytes)
 
 
 def _array_row(file: BinaryIO, member: Member, path: str) -> tuple[Row, int]:
@@ -116,17 +138,19 @@ def _array_row(file: BinaryIO, member: Member, path: str) -> tuple[Row, int]:
 
 def _dtype_and_shape(raw: bytes, name: str, path: str) -> tuple[str, tuple[int, ...]]:
     """Return the dtype and the shape in a header. It is parsed as a literal, and never run."""
+    if not _LITERAL.fullmatch(raw) or sum(map(raw.count, _OPENING)) > _MOST_BRACKETS:
+        raise HEADER.broken(path, member=name, found=raw)
     try:
         # Python warns of odd spelling, such as invalid escapes, which is not an error here.
         with warnings.catch_warnings(action="ignore"):
             found: Any = ast.literal_eval(raw.decode("utf-8").strip())
-    except (TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
+    except (TypeError, ValueError, SyntaxError):
         raise HEADER.broken(path, member=name, found=raw) from None
     if not isinstance(found, dict) or set(found) != {"descr", "fortran_order", "shape"}:
         raise HEADER.broken(path, member=name, found=raw)
     descr, shape = found["descr"], found["shape"]
-    if not isinstance(descr, str) or descr[1:] not in _DTYPES:
+    if not isinstance(descr, str) or descr[1:] not in DTYPES:
         raise DTYPE.broken(path, member=name, descr=descr)
     if not isinstance(shape, tuple) or not all(map(is_size, shape)):
         raise SHAPE.broken(path, member=name, shape=shape)
-    return _DTYPES[descr[1:]], shape
+    return DTYPES[descr[1:]], shape

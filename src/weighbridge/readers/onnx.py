@@ -14,18 +14,28 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from weighbridge.blueprint.roles import role_of
 from weighbridge.readers.header import Header, found_row
+from weighbridge.readers.onnx_graph import (
+    SIZED,
+    GraphNode,
+    is_nameless,
+    names_of_weights,
+    packed_weights,
+    roles_beside,
+)
 from weighbridge.readers.rules import FETCH, REWRITE, Rule, elements
-from weighbridge.readers.stores import open_file, read_at, size_of
+from weighbridge.readers.stores import open_file, read_exactly, size_of
 from weighbridge.readers.stores.disk import inside
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from weighbridge.ledger.rows import Row
+    from weighbridge.readers.header import Packed
 
 MOST_DIMS = 64
-MOST_FIELDS = 2_000_000
+MOST_FIELDS = 800_000
+LONGEST_TEXTS = 20_000_000  # bytes, of all texts together
 MOST_NODES = 100_000  # of a graph that are searched for the names of its matrices
 _PIECE = 1 << 12
 _LONGEST_TEXT = 1 << 16
@@ -35,7 +45,11 @@ MESSAGE = Rule(
     "an ONNX model must be a message of fields, each inside the field that contains it",
     FETCH,
 )
-LIMIT = Rule("onnx-limit", f"a model may have at most {MOST_FIELDS:,} fields", FETCH)
+LIMIT = Rule(
+    "onnx-limit",
+    f"a model may have at most {MOST_FIELDS:,} fields and {LONGEST_TEXTS:,} bytes of texts",
+    FETCH,
+)
 GRAPH = Rule("onnx-graph", "an ONNX model must have a graph", FETCH)
 TEXT = Rule("onnx-text", f"a text must be UTF-8, of at most {_LONGEST_TEXT:,} bytes", REWRITE)
 TYPE = Rule(
@@ -95,22 +109,12 @@ _TYPES = {
 # The numbers of the fields.
 _GRAPH, _METADATA = 7, 14  # of a model
 _NODE, _INITIALIZER = 1, 5  # of a graph
-_INPUT, _OUTPUT, _NODE_NAME, _OPERATION = 1, 2, 3, 4  # of a node
+_INPUT, _OUTPUT, _NODE_NAME, _OPERATION, _ATTRIBUTE = 1, 2, 3, 4, 5  # of a node
+_ATTRIBUTE_NAME, _ATTRIBUTE_INTEGER = 1, 3  # of an attribute
 _DIMS, _DATA_TYPE, _NAME, _RAW, _EXTERNAL, _LOCATION = 1, 2, 8, 9, 13, 14  # of a tensor
 _KEY, _VALUE = 1, 2  # of a pair of texts
-_MATRIX = 2  # dims
 _OF_THE_GRAPH = ("I64", "I32", "BOOL")
-_ON_THE_WAY = (
-    "Cast",
-    "DequantizeLinear",
-    "Mul",
-    "Transpose",
-    "MatMul",
-    "MatMulInteger",
-    "Identity",
-    "Add",
-)
-_LONGEST_WAY = 8  # operations
+_QUANTISED = ("I8", "U8", "I4", "U4", "I2", "U2", "I16", "U16", "I32")
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5  # kinds of values
 
 
@@ -121,15 +125,6 @@ class _Field(NamedTuple):
     value: int
     begin: int = 0
     end: int = 0
-
-
-class _Node(NamedTuple):
-    """An operation of the graph: its inputs, its output, its name and its type."""
-
-    inputs: tuple[str, ...]
-    output: str
-    name: str
-    operation: str
 
 
 class _Initializer(NamedTuple):
@@ -161,7 +156,8 @@ def read(path: str) -> Header:
 
     Among them are sizes, indices and single numbers of the computation, which become constants.
     Exporters also store the transposed matrix of a linear layer under a name without a meaning;
-    ``called`` then has the name of the weight, which follows from the graph.
+    ``called`` then has the name of the weight, which follows from the graph. ``packed`` are the
+    initializers that the graph takes as quantised weights.
 
     Raises:
         CheckpointError: the file breaks a rule of the format; the message starts with the rule's
@@ -171,12 +167,35 @@ def read(path: str) -> Header:
         reader = _OnnxReader(file, path)
         graphs, metadata = _graphs(reader)
         rows, operations = _initializers(reader, graphs)
-        nameless = {name for name, row in rows.items() if _is_nameless_matrix(row)}
-        nodes: list[_Node] = []
-        if nameless:
-            nodes = [reader.node(field) for field in operations]
+        nodes = list(_nodes(reader, operations, rows))
+        packed = packed_weights(nodes, rows)
+        rows = _with_parts(rows, packed, roles_beside(nodes, rows, packed))
+        nameless = {name for name, row in rows.items() if is_nameless(row, packed.get(name))}
+        called = names_of_weights(nameless, nodes, rows, packed)
         header_bytes = reader.read
-    return Header(tuple(rows.values()), metadata, header_bytes, _called(nameless, nodes, rows))
+    return Header(tuple(rows.values()), metadata, header_bytes, called, packed=packed)
+
+
+def _nodes(
+    reader: _OnnxReader, operations: Iterable[_Field], rows: Mapping[str, Row]
+) -> Iterator[GraphNode]:
+    """Yield the operations of the graph, if the tensors alone do not explain themselves."""
+    if any(row.dtype in _QUANTISED or is_nameless(row, None) for row in rows.values()):
+        for field in operations:
+            yield reader.node(field)
+
+
+def _with_parts(
+    rows: Mapping[str, Row], packed: Mapping[str, Packed], roles: Mapping[str, str]
+) -> dict[str, Row]:
+    """Return rows that count unpacked weights, and no scales, zeros or indices."""
+    counted = dict(rows)
+    for name, role in roles.items():
+        counted[name] = rows[name]._replace(role=role, parameters=0)
+    for name, weight in packed.items():
+        parameters = rows[name].count if weight.elements is None else weight.elements
+        counted[name] = rows[name]._replace(role="", parameters=parameters)
+    return counted
 
 
 def _graphs(reader: _OnnxReader) -> tuple[list[_Field], dict[str, str]]:
@@ -210,24 +229,21 @@ def _initializers(
     return rows, operations
 
 
-def _is_nameless_matrix(row: Row) -> bool:
-    return len(row.shape) == _MATRIX and role_of(row.name) == "other"
-
-
 class _OnnxReader:
     """Walks through messages field by field, and reads only the bytes that are needed."""
 
     def __init__(self, file: BinaryIO, path: str) -> None:
         self._file, self.path = file, path
         self.file_bytes = size_of(file)
-        self.read = self._fields = 0
+        self.read = self._fields = self._text_bytes = 0
         self._piece, self._before = b"", 0
 
     def _byte(self, at: int, end: int) -> int:
         if at >= end:
             raise MESSAGE.broken(self.path, at=at, ends=end)
         if not 0 <= at - self._before < len(self._piece):
-            self._piece, self._before = read_at(self._file, at, _PIECE), at
+            length = min(_PIECE, self.file_bytes - at)
+            self._piece, self._before = read_exactly(self._file, at, length, self.path), at
             self.read += len(self._piece)
         return self._piece[at - self._before]
 
@@ -272,12 +288,15 @@ class _OnnxReader:
         length = field.end - field.begin
         if length > _LONGEST_TEXT:
             raise TEXT.broken(self.path, bytes=length)
+        self._text_bytes += length
+        if self._text_bytes > LONGEST_TEXTS:
+            raise LIMIT.broken(self.path, text_bytes=self._text_bytes)
         at = field.begin - self._before
         inside_piece = 0 <= at <= len(self._piece) - length
         raw = (
             self._piece[at : at + length]
             if inside_piece
-            else read_at(self._file, field.begin, length)
+            else read_exactly(self._file, field.begin, length, self.path)
         )
         try:
             return raw.decode()
@@ -302,17 +321,33 @@ class _OnnxReader:
             value, at = self._varint(at, field.end)
             yield value
 
-    def node(self, message: _Field) -> _Node:
+    def node(self, message: _Field) -> GraphNode:
         """Return the operation that a message describes."""
-        inputs, texts = list[str](), dict[int, str]()
+        inputs, attributes, texts = list[str](), list[_Field](), dict[int, str]()
         for field in self.fields(message.begin, message.end):
             if field.number == _INPUT:
                 inputs.append(self.text(field))
             elif field.number in (_OUTPUT, _NODE_NAME, _OPERATION):
                 texts.setdefault(field.number, self.text(field))
-        return _Node(
-            tuple(inputs), *(texts.get(number, "") for number in (_OUTPUT, _NODE_NAME, _OPERATION))
+            elif field.number == _ATTRIBUTE:
+                attributes.append(field)
+        output, name, operation = (
+            texts.get(number, "") for number in (_OUTPUT, _NODE_NAME, _OPERATION)
         )
+        integers: dict[str, int] = {}
+        if operation in SIZED:
+            integers = dict(map(self._integer, attributes))
+        return GraphNode(tuple(inputs), output, name, operation, integers)
+
+    def _integer(self, attribute: _Field) -> tuple[str, int]:
+        """Return the name of an attribute and its integer, 0 if it has none."""
+        name, value = "", 0
+        for field in self.fields(attribute.begin, attribute.end):
+            if field.number == _ATTRIBUTE_NAME:
+                name = self.text(field)
+            elif field.number == _ATTRIBUTE_INTEGER:
+                value = field.value
+        return name, value
 
     def tensor(self, message: _Field) -> _Initializer:
         """Return the tensor that a message describes."""
@@ -374,54 +409,3 @@ def _check_outside(tensor: _Initializer, taken: int, path: str) -> None:
                 bytes=length,
                 expected_bytes=taken,
             )
-
-
-def _called(
-    nameless: Collection[str], nodes: Iterable[_Node], rows: Mapping[str, Row]
-) -> dict[str, str]:
-    """Return the names of the weights that nameless matrices are.
-
-    The name follows from the bias that is added to the matrix product, or else from the name of the
-    operation, which is the path of its module.
-    """
-    takers: dict[str, list[_Node]] = {}
-    for node in nodes:
-        for name in node.inputs:
-            takers.setdefault(name, []).append(node)
-    found: dict[str, str] = {}
-    # A matrix comes before its scales.
-    for name in sorted(nameless, key=lambda name: -rows[name].count):
-        if (
-            (called := _weight(name, takers, rows))
-            and called not in rows
-            and called not in found.values()
-        ):
-            found[name] = called
-    return found
-
-
-def _weight(
-    name: str, takers: Mapping[str, Sequence[_Node]], rows: Mapping[str, Row]
-) -> str | None:
-    """Follow a matrix through the graph to the addition of a bias, and return the weight's name."""
-    by_path = None
-    for _ in range(_LONGEST_WAY):
-        nodes = takers.get(name, ())
-        if len(nodes) != 1 or nodes[0].operation not in _ON_THE_WAY:
-            return by_path
-        node = nodes[0]
-        if node.operation == "Add":
-            return _weight_of_bias(node, rows) or by_path
-        if "/" in node.name and node.operation.startswith("MatMul"):
-            path = node.name.strip("/").split("/")[:-1]
-            by_path = f"{'.'.join(path)}.weight"
-        name = node.output
-    return by_path
-
-
-def _weight_of_bias(addition: _Node, rows: Mapping[str, Row]) -> str | None:
-    """Return the name of the weight whose bias is added; None unless there is exactly one."""
-    biases = [name for name in addition.inputs if name in rows and name.endswith(".bias")]
-    if len(biases) != 1:
-        return None
-    return f"{biases[0].removesuffix('bias')}weight"

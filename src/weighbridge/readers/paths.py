@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import glob
 import os
+import re
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
 
+from weighbridge import data
+from weighbridge.readers.distributed import DATA_SUFFIX
+from weighbridge.readers.distributed import SUFFIX as METADATA_NAME
 from weighbridge.readers.folders import explained_folder, transformer_in
-from weighbridge.readers.formats import FORMAT, FORMATS, INDEX_SUFFIX, READ_SUFFIXES, UNREAD
+from weighbridge.readers.foreign import SUFFIXES, check_readable
+from weighbridge.readers.formats import FORMATS, INDEX_SUFFIX, READ_SUFFIXES, format_of_index
 from weighbridge.readers.rules import UNREADABLE, Rule, is_remote, without_secrets
 from weighbridge.readers.stores import store_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 EMPTY = Rule(
     "no-checkpoint",
@@ -24,6 +34,69 @@ AMBIGUOUS = Rule(
     "which-index", "the folder contains several indexes", "give the path of one of them"
 )
 
+_STATING_PARTS = tuple(suffix for suffix, of in FORMATS.items() if of.parts)
+_NUMBERING = re.compile(r"\d+(?=-of-\d+)")
+
+
+class FileGroup(NamedTuple):
+    """Files that make one checkpoint by their names: a path that means them, and the files.
+
+    ``is_whole`` is true if their names leave no doubt: one file, an index, or a numbering such as
+    ``model-00001-of-00002``. Other files are one checkpoint only if no two of them have a tensor of
+    the same name.
+    """
+
+    path: str
+    files: list[str]
+    is_whole: bool
+
+
+def candidates_at(path: str) -> list[FileGroup]:
+    """Return the checkpoints that a path refers to, as far as the names of files show.
+
+    Each index and each numbering is a checkpoint of its own, and so is each folder. In a folder,
+    other files belong together only if their names differ in numbers alone. A pattern means that
+    its files belong together, except those of formats whose files state their parts.
+
+    Raises:
+        CheckpointError: as for `files_at`.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name in ("a-1-of-2.gguf", "a-2-of-2.gguf", "b.gguf"):
+        ...         open(os.path.join(folder, name), "w").close()
+        ...     [len(candidate.files) for candidate in candidates_at(folder)]
+        [2, 1]
+    """
+    files = files_at(path)
+    groups: dict[str, list[str]] = {}
+    for file in files:
+        pattern = _siblings(file, in_folder=not _is_pattern(path))
+        groups.setdefault(pattern, []).append(file)
+    if len(groups) == 1:
+        return [_file_group(path, files)]
+    candidates = []
+    for pattern, group in groups.items():
+        candidates.append(_file_group(group[0] if len(group) == 1 else pattern, group))
+    return candidates
+
+
+def _file_group(path: str, files: list[str]) -> FileGroup:
+    return FileGroup(path, files, len(files) == 1 or bool(_NUMBERING.search(files[0])))
+
+
+def _siblings(file: str, *, in_folder: bool) -> str:
+    """Return a pattern for the files that belong to the same checkpoint by their names."""
+    folder, name = os.path.split(file)
+    if _NUMBERING.search(name):
+        return os.path.join(folder, _NUMBERING.sub("*", name))
+    if format_of_index(name) or name.endswith(_STATING_PARTS):
+        return file
+    if in_folder:
+        return os.path.join(folder, re.sub(r"\d+", "*", name))
+    return os.path.join(folder, "*")
+
 
 def files_at(path: str) -> list[str]:
     """Return the files that a path refers to, at least one.
@@ -34,6 +107,8 @@ def files_at(path: str) -> list[str]:
     """
     if is_remote(path):
         return _remote_files(path)
+    if path.endswith(DATA_SUFFIX):
+        return [os.path.join(os.path.dirname(path), METADATA_NAME)]
     if os.path.isdir(path):
         try:
             names = sorted(os.listdir(path))
@@ -69,6 +144,22 @@ def _remote_files(path: str) -> list[str]:
     return files_at(folder)
 
 
+def paths_in_brief(paths: Sequence[str]) -> list[str]:
+    """Return paths without the folders at the beginning that all of them share.
+
+    Example:
+        >>> paths_in_brief(["runs/a/model.safetensors", "runs/b/model.safetensors"])
+        ['a/model.safetensors', 'b/model.safetensors']
+    """
+    folders = [path.split("/")[:-1] for path in paths]
+    shared = 0
+    for pieces in zip(*folders, strict=False):
+        if len(set(pieces)) > 1:
+            break
+        shared += 1
+    return ["/".join(path.split("/")[shared:]) for path in paths]
+
+
 def looks_like_checkpoint(path: str) -> bool:
     """Return whether a path is clearly that of a checkpoint, and not of a config."""
     path = without_secrets(path)
@@ -88,16 +179,26 @@ def _no_match(path: str) -> list[str]:
 
 def _choose(folder: str, names: list[str]) -> list[str]:
     """Return the files to read in a folder: an index, one file or several."""
-    for suffix in FORMATS:
-        if chosen := _of_format(names, suffix, folder):
-            return chosen
-    unread = [name for name in names if name.endswith(UNREAD)]
-    if unread:
-        raise FORMAT.broken(folder, found=", ".join(unread))
+    beside = set(_files_beside(names))
+    weights = [name for name in names if name not in beside]
+    for held in (weights, names):
+        for suffix in FORMATS:
+            if chosen := _of_format(held, suffix, folder):
+                return chosen
+    check_readable(folder, files=names)
+    for name in names:
+        if name.endswith(SUFFIXES):
+            check_readable(os.path.join(folder, name))
     explanation = explained_folder(folder, names)
     if explanation and not explanation.is_readable:
         raise Rule(EMPTY.name, explanation.what, explanation.hint).broken(folder)
     raise EMPTY.broken(folder)
+
+
+def _files_beside(names: list[str]) -> list[str]:
+    """Return the files that trainers write beside a model, such as ``optimizer.pt``."""
+    patterns = data.read_toml("facts/wrappers.toml")["beside"]
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def _of_format(names: list[str], suffix: str, folder: str) -> list[str]:
@@ -106,8 +207,11 @@ def _of_format(names: list[str], suffix: str, folder: str) -> list[str]:
         return ["model" + suffix + INDEX_SUFFIX]
     if len(indexes) == 1:
         return indexes
-    if "model" + suffix in names:
-        return ["model" + suffix]
+    for single in ("model", "adapter_model"):
+        if single + suffix in names:
+            return [single + suffix]
     if indexes:
         raise AMBIGUOUS.broken(folder, indexes=", ".join(indexes))
+    if suffix == METADATA_NAME:
+        return [name for name in names if name == suffix]
     return [name for name in names if name.endswith(suffix)]

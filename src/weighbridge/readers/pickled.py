@@ -13,20 +13,38 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.readers.rules import FETCH, Rule
+from weighbridge.readers.severity import DANGEROUS, severity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
-MOST_STEPS = 1_800_000  # a tensor takes about 40, and each may create an object of 60 bytes
+MOST_STEPS = 1_300_000  # a tensor takes about 30, and each may take 80 bytes of memory
+LONGEST_TEXT = 1 << 16  # bytes; longer texts are names of nothing, and are not kept
+LONGEST_TEXTS = 10_000_000  # bytes, of all texts together; each may take four times its bytes
+_MOST_BYTES = 130_000_000  # of the pickle and of the objects that its instructions create
+_STEP_BYTES = 80
+_MOST_COPIED = 300_000  # pairs of dicts that are made from lists of pairs
+_MOST_PLAIN = 5_000  # numbers as keys that are left as they are
 _MOST_DIGITS = 20
+_LONGEST_FLOAT = 64  # characters
+_LONGEST_NAME = 1000  # characters of a function or class with its module
 
 STEP = Rule("pickle-step", "a pickle must consist of known instructions with valid operands", FETCH)
-STEPS = Rule("pickle-steps", f"a pickle may have at most {MOST_STEPS:,} instructions", FETCH)
+STEPS = Rule(
+    "pickle-steps",
+    f"a pickle may have at most {MOST_STEPS:,} instructions, and fewer if it is long",
+    FETCH,
+)
 CUT = Rule("pickle-cut", "a pickle must end with a STOP instruction", FETCH)
 GLOBAL = Rule(
     "pickle-global",
     "a pickle may refer only to functions and classes that checkpoints need",
     "do not load this checkpoint",
+)
+TEXTS = Rule(
+    "pickle-texts",
+    f"the texts of a pickle may have at most {LONGEST_TEXTS:,} bytes together",
+    FETCH,
 )
 KEY = Rule("pickle-key", "a key must be a string, a number or null", FETCH)
 
@@ -48,6 +66,34 @@ class Called:
         self.what, self.arguments, self.state = what, arguments, None
 
 
+class LongText(NamedTuple):
+    """A text or bytes that are too long to be kept: their number of bytes."""
+
+    length: int
+
+
+class _SaltedInteger(int):
+    """An integer as a key: Python hashes texts with a secret, but integers without one.
+
+    Whoever knows the hashes can choose keys that collide, and a dict of n of them takes n² steps.
+    A salted key is equal to its number, but is not found by it.
+    """
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(int.__repr__(self))
+
+
+class _SaltedFloat(float):
+    """A float as a key."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(float.__repr__(self))
+
+
 class Reference:
     """An object that is stored outside the pickle."""
 
@@ -58,11 +104,19 @@ class Reference:
 
 
 def unpickled(
-    raw: bytes, path: str, start: int = 0, *, known: Container[str] | None = None
+    raw: bytes,
+    path: str,
+    start: int = 0,
+    *,
+    known: Container[str] | None = None,
+    named: dict[str, None] | None = None,
+    keys: type | None = None,
 ) -> tuple[Any, int]:
     """Return what a pickle would build, and the offset of its end.
 
-    If ``known`` is given, the pickle may refer only to these functions and classes.
+    If ``known`` is given, the pickle may refer only to these functions and classes. The names of
+    all those that it refers to are added to ``named``, even if the pickle is refused. A key may be
+    a string, a number or null, or of the type ``keys``.
 
     Raises:
         CheckpointError: this is not a pickle, or it is cut off, or it refers to something unknown.
@@ -74,36 +128,61 @@ def unpickled(
         >>> unpickled(pickle.dumps(os.getcwd), "a.pkl")[0].path
         'posix.getcwd'
     """
-    machine = _Machine(raw, path, known)
+    machine = _Machine(raw, path, {} if named is None else named)
+    if keys:
+        machine.keys = (*_KEYS, keys)
+    steps = max(0, min(MOST_STEPS, (_MOST_BYTES - len(raw)) // _STEP_BYTES))
     try:
-        if _run(machine, start):
-            return machine.stack.pop(), machine.at + 1
+        if _run(machine, start, steps):
+            built = machine.stack.pop()
+            check_globals(machine.named, known, path)
+            return built, machine.at + 1
     except _WRONG as error:
+        check_globals(machine.named, known, path)
         at = machine.at
         last = at + 1 == len(raw) and not raw.endswith(b".")
         cut = last or at >= len(raw) or isinstance(error, _PickleCutError | struct.error)
         rule = CUT if cut else STEP
         problem = {} if cut else {"problem": f"{type(error).__name__}: {error}"}
         raise rule.broken(path, at=at, bytes=len(raw), **problem) from None
-    raise STEPS.broken(path, at=machine.at, bytes=len(raw))
+    check_globals(machine.named, known, path)
+    raise STEPS.broken(path, instructions=steps, at=machine.at, bytes=len(raw))
 
 
-def _run(machine: _Machine, at: int) -> bool:  # noqa: C901  # see below
+def check_globals(named: Iterable[str], known: Container[str] | None, path: str) -> None:
+    """Refuse functions and classes that are not known; the message lists the dangerous ones first.
+
+    Raises:
+        CheckpointError: one of them breaks the rule ``pickle-global``.
+    """
+    unknown = [name for name in named if known is not None and name not in known]
+    if unknown:
+        dangerous = [name for name in unknown if severity_of(name) == DANGEROUS]
+        others = [name for name in unknown if severity_of(name) != DANGEROUS]
+        values = {"dangerous": ", ".join(dangerous), "unknown": ", ".join(others)}
+        raise GLOBAL.broken(path, **{key: value for key, value in values.items() if value})
+
+
+def _run(machine: _Machine, at: int, steps: int) -> bool:  # noqa: C901  # see below
     """Run instructions, and return whether STOP was reached; ``machine.at`` is the last one.
 
-    A checkpoint of a thousand tensors has thirty thousand instructions. The most frequent ones are
-    run in place, because a call would take longer than the work; all others are in the table.
+    At most ``steps`` instructions are run. A checkpoint of a thousand tensors has thirty thousand.
+    The most frequent ones are run in place, because a call would take longer than the work; all
+    others are in the table.
     """
     raw, stack, memo, marks = machine.raw, machine.stack, machine.memo, machine.marks
     push, number_at = stack.append, struct.Struct("<I").unpack_from
     stop, long_put, get, byte, long_text, mark, marked, pair = b".rhKX(t\x86"
     try:
-        for _ in repeat(None, MOST_STEPS):
+        for _ in repeat(None, steps):
             code = raw[at]
             if code == stop:
                 return True
             if code == long_put:
-                memo[number_at(raw, at + 1)[0]] = stack[-1]
+                number = number_at(raw, at + 1)[0]
+                if number > MOST_STEPS:
+                    raise ValueError("the number of an object is too large")
+                memo[number] = stack[-1]
                 at += 5
             elif code == get:
                 push(memo[raw[at + 1]])
@@ -112,12 +191,7 @@ def _run(machine: _Machine, at: int) -> bool:  # noqa: C901  # see below
                 push(raw[at + 1])
                 at += 2
             elif code == long_text:
-                begin = at + 5
-                end = begin + number_at(raw, at + 1)[0]
-                if end > len(raw):
-                    raise _PickleCutError
-                push(raw[begin:end].decode("utf-8", "surrogatepass"))
-                at = end
+                at = machine.push_text(at + 5, number_at(raw, at + 1)[0], _new_text)
             elif code == mark:
                 marks.append(len(stack))
                 at += 1
@@ -159,21 +233,48 @@ class _Machine:
     An instruction takes the machine and its own offset, and returns the offset of the next one.
     """
 
-    __slots__ = ("at", "copied", "known", "marks", "memo", "path", "raw", "stack")
+    __slots__ = (
+        "at",
+        "copied",
+        "keys",
+        "marks",
+        "memo",
+        "named",
+        "numbers",
+        "path",
+        "raw",
+        "stack",
+        "text_bytes",
+    )
 
-    def __init__(self, raw: bytes, path: str, known: Container[str] | None) -> None:
-        self.raw, self.path, self.known = raw, path, known
-        self.at = 0
+    def __init__(self, raw: bytes, path: str, named: dict[str, None]) -> None:
+        self.raw, self.path, self.named = raw, path, named
+        self.at = self.text_bytes = self.numbers = 0
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
         self.copied = 0
+        self.keys: tuple[type, ...] = _KEYS
 
     def taken(self, at: int, length: int) -> bytes:
         """Return ``length`` bytes at an offset."""
         if length > len(self.raw) - at:
             raise _PickleCutError
         return self.raw[at : at + length]
+
+    def push_text(self, begin: int, length: int, make: Callable[[bytes], Any]) -> int:
+        """Push the text or the bytes in a range, and return the offset of the end."""
+        end = begin + length
+        if end > len(self.raw):
+            raise _PickleCutError
+        if length > LONGEST_TEXT:
+            self.stack.append(LongText(length))
+            return end
+        self.text_bytes += length
+        if self.text_bytes > LONGEST_TEXTS:
+            raise TEXTS.broken(self.path, at=begin, bytes=self.text_bytes)
+        self.stack.append(make(self.raw[begin:end]))
+        return end
 
     def line(self, at: int) -> tuple[bytes, int]:
         """Return the bytes up to the end of the line, and the offset of the next line."""
@@ -192,17 +293,27 @@ class _Machine:
     def set_in(self, into: Any, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Put pairs into a dict; ignore pairs for anything else."""
         for key, value in pairs:
-            if not isinstance(key, _KEYS):
+            if not isinstance(key, self.keys):
                 raise KEY.broken(self.path, found=type(key).__name__)
             if isinstance(into, dict):
-                into[key] = value
+                into[key if type(key) is str else self._salted(key)] = value
 
-    def named(self, module: str, name: str) -> Global:
-        """Return what would be imported, if it is known."""
-        imported = Global(module, name, f"{module}.{name}")
-        if self.known is not None and imported.path not in self.known:
-            raise GLOBAL.broken(self.path, name=imported.path)
-        return imported
+    def _salted(self, key: Any) -> Any:
+        """Return a key of which no more than `_MOST_PLAIN` have hashes that can be predicted."""
+        if not isinstance(key, int | float) or isinstance(key, bool):
+            return key
+        self.numbers += 1
+        if self.numbers <= _MOST_PLAIN:
+            return key
+        return _SaltedFloat(key) if isinstance(key, float) else _SaltedInteger(key)
+
+    def imported(self, module: str, name: str) -> Global:
+        """Return what would be imported, and keep its name."""
+        path = f"{module}.{name}"
+        if len(path) > _LONGEST_NAME:
+            raise ValueError("the name of a function or class is too long")
+        self.named[path] = None
+        return Global(module, name, path)
 
 
 _KEYS = (str, int, float, bytes, type(None))
@@ -251,9 +362,7 @@ def _counted(form: str, make: Callable[[bytes], Any]) -> Callable[[_Machine, int
 
     def step(machine: _Machine, at: int) -> int:
         length = packed.unpack_from(machine.raw, at)[0]
-        begin = at + packed.size
-        machine.stack.append(make(machine.taken(begin, length)))
-        return int(begin + length)
+        return machine.push_text(at + packed.size, int(length), make)
 
     return step
 
@@ -262,9 +371,9 @@ def _lined(make: Callable[[bytes], Any]) -> Callable[[_Machine, int], int]:
     """Return an instruction that pushes an object made from a line."""
 
     def step(machine: _Machine, at: int) -> int:
-        line, at = machine.line(at)
-        machine.stack.append(make(line))
-        return at
+        line, end = machine.line(at)
+        machine.push_text(at, len(line), make)
+        return end
 
     return step
 
@@ -347,7 +456,36 @@ def _dict(machine: _Machine, at: int) -> int:
 def _global(machine: _Machine, at: int) -> int:
     module, at = machine.line(at)
     name, at = machine.line(at)
-    machine.stack.append(machine.named(module.decode(), name.decode()))
+    machine.stack.append(machine.imported(module.decode(), name.decode()))
+    return at
+
+
+def _instance(machine: _Machine, at: int) -> int:
+    """Push a `Called` of the class in the next two lines, as Python 2 wrote objects."""
+    at = _global(machine, at)
+    what = machine.stack.pop()
+    machine.stack.append(Called(what, tuple(machine.since_mark())))
+    return at
+
+
+def _object(machine: _Machine, at: int) -> int:
+    """Push a `Called` of the class above the mark."""
+    what, *arguments = machine.since_mark()
+    machine.stack.append(Called(what, tuple(arguments)))
+    return at
+
+
+def _extension(machine: _Machine, at: int) -> int:
+    """Push what a program registered under a number, which names something nobody knows."""
+    length = {b"\x82": 1, b"\x83": 2, b"\x84": 4}[machine.raw[at - 1 : at]]
+    number = int.from_bytes(machine.taken(at, length), "little")
+    machine.stack.append(machine.imported("copyreg.extension", str(number)))
+    return at + length
+
+
+def _refer_by_line(machine: _Machine, at: int) -> int:
+    line, at = machine.line(at)
+    machine.stack.append(Reference(_old_text(line[:LONGEST_TEXT])))
     return at
 
 
@@ -355,7 +493,7 @@ def _global_of_stack(machine: _Machine, at: int) -> int:
     name, module = machine.stack.pop(), machine.stack.pop()
     if not isinstance(module, str) or not isinstance(name, str):
         raise TypeError("a name is not a string")
-    machine.stack.append(machine.named(module, name))
+    machine.stack.append(machine.imported(module, name))
     return at
 
 
@@ -378,7 +516,10 @@ def _get(machine: _Machine, at: int) -> int:
 
 def _put_line(machine: _Machine, at: int) -> int:
     line, at = machine.line(at)
-    machine.memo[_integer(line)] = machine.stack[-1]
+    number = _integer(line)
+    if number > MOST_STEPS:
+        raise ValueError("the number of an object is too large")
+    machine.memo[number] = machine.stack[-1]
     return at
 
 
@@ -403,8 +544,8 @@ def _call(machine: _Machine, at: int) -> int:
         if arguments and isinstance(arguments[-1], list | tuple):
             machine.copied += len(arguments[-1])
             # Any number of dicts may be created from the same list of pairs.
-            if machine.copied > len(machine.raw):
-                raise ValueError("the dicts have more pairs than the pickle has bytes")
+            if machine.copied > min(len(machine.raw), _MOST_COPIED):
+                raise ValueError("the dicts are made from too many pairs")
             machine.set_in(made, ((pair[0], pair[1]) for pair in arguments[-1]))
         stack[-1] = made
     else:
@@ -435,6 +576,12 @@ def _integer(text: bytes) -> int:
     if len(text) > _MOST_DIGITS:
         raise ValueError("an integer has too many digits")
     return int(text)
+
+
+def _float(text: bytes) -> float:
+    if len(text) > _LONGEST_FLOAT:
+        raise ValueError("a number has too many digits")
+    return float(text)
 
 
 def _long(text: bytes) -> int:
@@ -481,7 +628,7 @@ _STEPS: dict[bytes, Callable[[_Machine, int], int]] = {
     b"G": _push_number(">d"),
     b"I": _lined(_integer),
     b"L": _lined(_long),
-    b"F": _lined(float),
+    b"F": _lined(_float),
     b"\x8a": _counted("<B", _signed),
     b"\x8b": _counted("<I", _signed),
     b"S": _lined(_quoted),
@@ -505,6 +652,12 @@ _STEPS: dict[bytes, Callable[[_Machine, int], int]] = {
     b"s": _set_item,
     b"u": _set_items,
     b"c": _global,
+    b"i": _instance,
+    b"o": _object,
+    b"\x82": _extension,
+    b"\x83": _extension,
+    b"\x84": _extension,
+    b"P": _refer_by_line,
     b"\x93": _global_of_stack,
     b"R": _call,
     b"\x81": _call,

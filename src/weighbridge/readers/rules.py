@@ -9,7 +9,9 @@ import json
 import re
 from collections import Counter
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 from weighbridge.errors import CheckpointError
 
@@ -24,9 +26,19 @@ _MOST_DIGITS = 20
 # and texts between the marks are short and ASCII.
 MOST_ITEMS = 1_250_000
 LONGEST_CONFIG_BYTES = 2 * 2**20
+MOST_NESTED = 64  # lists and objects in each other; no header or config needs ten
+# A string with a single character beyond Latin-1 takes four times its bytes in memory.
+LONGEST_WIDE_BYTES = 10_000_000
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_PASSWORD = re.compile(r"^(\w+://)[^/]*@")
+# The user and the password in an address. The second form has an unescaped slash in its password;
+# a colon followed by digits and a slash belongs to a port.
+_USER = re.compile(r"[\w+.:-]+://([^/?]*@|[^/@?]*:(?!\d*/)[^@?]*@)")
+# On the Hub, a name may be followed by @ and a revision, so only a colon reveals a user.
+_USER_ON_HUB = re.compile(r"hf://([^/@]*:[^@]*@)", re.IGNORECASE)
+_QUERY = re.compile(r"\?[^/]*=.*$")  # elsewhere than on the web, ? may belong to a pattern
 _ITEM_MARKS = (b",", b":", b"[", b"{")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_CHANGE_OF_DEPTH = bytes.maketrans(b"[{]}", b"\2\2\0\0")  # plus 1
 ELEMENTS_LIMIT = 2**63  # a tensor must have fewer
 
 
@@ -45,6 +57,10 @@ class Rule(NamedTuple):
             index.json: object: the JSON must be a single object (found = a list of 0).
             Save the file again, or download it again.
         """
+        if "://" in path:
+            for name, value in values.items():
+                if isinstance(value, str):
+                    values[name] = without_secrets_of(path, value)
         return CheckpointError(
             f"{self.name}: {self.what}", where=without_secrets(path), values=values, hint=self.hint
         )
@@ -65,9 +81,15 @@ ITEMS = Rule(
 )
 UTF8 = Rule("utf-8", "the JSON must be valid UTF-8", FETCH)
 SYNTAX = Rule("json", "the text must be valid JSON", FETCH)
-NESTING = Rule("nesting", "the JSON must not be nested too deeply", FETCH)
+NESTING = Rule("nesting", f"lists and objects may nest at most {MOST_NESTED} deep in JSON", FETCH)
+WIDE = Rule(
+    "wide",
+    f"JSON with characters other than ASCII may have at most {LONGEST_WIDE_BYTES:,} bytes",
+    FETCH,
+)
 DUPLICATE = Rule("duplicate", "a name may occur only once in an object", REWRITE)
 DIGITS = Rule("digits", f"an integer may have at most {_MOST_DIGITS} digits", REWRITE)
+CHANGED = Rule("changed", "the length of the file changed while it was read", "try again")
 CONFIG_LIMIT = Rule(
     "config-limit", f"a config may have at most {LONGEST_CONFIG_BYTES:,} bytes", FETCH
 )
@@ -91,20 +113,50 @@ def without_secrets(path: str) -> str:
     Example:
         >>> without_secrets("https://me:word@host/a.safetensors?token=abc")
         'https://host/a.safetensors'
-        >>> without_secrets("hf://org/name@main")
-        'hf://org/name@main'
+        >>> without_secrets("hf://org/name@main"), without_secrets("s3://key:word@bucket/a.pt")
+        ('hf://org/name@main', 's3://bucket/a.pt')
     """
-    if not path.lower().startswith(("http://", "https://")):
+    if "://" not in path:
         return path
-    return _PASSWORD.sub(r"\1", path.partition("?")[0].partition("#")[0])
+    if _is_web(path):
+        path = path.partition("?")[0].partition("#")[0]
+    user = _user_in(path)
+    return _QUERY.sub("", path.replace(user, "", 1) if user else path)
+
+
+def without_secrets_of(path: str, text: str) -> str:
+    """Return a text, such as a library's message about an address, without the address's secrets.
+
+    Example:
+        >>> without_secrets_of("ftp://me:word@host/a", "login of 'me' with 'word' failed")
+        "login of 'me' with '***' failed"
+    """
+    text = text.replace(path, without_secrets(path))
+    user = _user_in(path)
+    password = user.rstrip("@").partition(":")[2]
+    for secret in (user, unquote(user), password, unquote(password), *password.split("/")):
+        if secret:
+            text = text.replace(secret, "***")
+    return text
+
+
+def _is_web(path: str) -> bool:
+    return path.lower().startswith(("http://", "https://"))
+
+
+def _user_in(path: str) -> str:
+    """Return the user and the password in an address, with the @ after them."""
+    pattern = _USER_ON_HUB if path.lower().startswith("hf://") else _USER
+    match = pattern.match(path)
+    return match[1] if match else ""
 
 
 def parse_object(raw: bytes, path: str) -> dict[str, Any]:
     """Return a JSON object, parsed as strictly as in safetensors; Python's own parser is laxer.
 
     Raises:
-        CheckpointError: the text breaks one of the rules ``items``, ``utf-8``, ``json``,
-            ``nesting``, ``duplicate``, ``digits`` and ``object``.
+        CheckpointError: the text breaks one of the rules ``items``, ``wide``, ``nesting``,
+            ``utf-8``, ``json``, ``duplicate``, ``digits`` and ``object``.
 
     Example:
         >>> parse_object(b'{"shape": [2, 3]}', "a.safetensors")
@@ -116,6 +168,10 @@ def parse_object(raw: bytes, path: str) -> dict[str, Any]:
     items = items_in(raw)
     if items > MOST_ITEMS:
         raise ITEMS.broken(path, items=items)
+    if is_wide(raw):
+        raise WIDE.broken(path, bytes=len(raw))
+    if is_too_deep(raw):
+        raise NESTING.broken(path, depth=nesting_of(raw))
     try:
         content = json.loads(
             raw.decode(),
@@ -127,8 +183,6 @@ def parse_object(raw: bytes, path: str) -> dict[str, Any]:
         raise UTF8.broken(path, byte=error.start) from None
     except json.JSONDecodeError as error:
         raise SYNTAX.broken(path, character=error.pos, problem=error.msg) from None
-    except RecursionError:
-        raise NESTING.broken(path) from None
     if not isinstance(content, dict):
         raise OBJECT.broken(path, found=content)
     return content
@@ -142,6 +196,36 @@ def items_in(raw: bytes) -> int:
     if len(raw) <= MOST_ITEMS:
         return 0
     return sum(map(raw.count, _ITEM_MARKS))
+
+
+def is_wide(raw: bytes) -> bool:
+    """Return whether a JSON text is too long for one that may have characters beyond ASCII."""
+    return len(raw) > LONGEST_WIDE_BYTES and (not raw.isascii() or b"\\u" in raw)
+
+
+def is_too_deep(raw: bytes) -> bool:
+    """Return whether a JSON text nests too deeply to be parsed."""
+    openings = raw.count(b"[") + raw.count(b"{")
+    return openings > MOST_NESTED and nesting_of(raw) > MOST_NESTED
+
+
+def nesting_of(raw: bytes) -> int:
+    r"""Return how deep lists and objects nest in a JSON text, at least as deep as a parser gets.
+
+    Brackets in strings do not count. Parsers recurse at each level, and where the stack is small,
+    as in a thread or in a browser, the process ends before Python raises an error.
+
+    Example:
+        >>> nesting_of(b'{"a[[[": [{}, []]}'), nesting_of(b"[" * 5000), nesting_of(b"1")
+        (3, 5000, 0)
+    """
+    # A valid text has at most one string more than it has marks, and as many closing brackets as
+    # opening ones. What comes after more of them is not reached by a parser.
+    most = 2 * (MOST_ITEMS + 1)
+    unescaped = raw.replace(rb"\\", b"").replace(rb"\"", b"")
+    outside = b"".join(unescaped.split(b'"', most)[::2])
+    brackets = outside.translate(None, _NO_BRACKETS)[:most].translate(_CHANGE_OF_DEPTH)
+    return max(accumulate(change - 1 for change in brackets), default=0)
 
 
 def check_text(texts: list[str], path: str) -> None:

@@ -24,6 +24,7 @@ from weighbridge.readers.rules import (
     check_text,
     elements,
     is_size,
+    is_wide,
     items_in,
     parse_object,
 )
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     _Kind = tuple[tuple[Any, ...], int]
 
-LONGEST_HEADER_BYTES = 100_000_000
+LONGEST_HEADER_BYTES = 25_000_000  # a tensor takes about 150, and metadata some thousands
 _KEYS = ("dtype", "shape", "data_offsets")
 
 TOO_SHORT = Rule(
@@ -141,7 +142,7 @@ def _usual(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[s
     each tensor begins where the one before it ends. Tensors of the same dtype and shape are parsed
     only once.
     """
-    if items_in(header) > MOST_ITEMS:
+    if items_in(header) > MOST_ITEMS or is_wide(header):
         return None
     try:
         text = header.decode()
@@ -200,10 +201,13 @@ def _any(header: bytes, data_bytes: int, path: str) -> tuple[list[Row], dict[str
     entries = parse_object(header, path)
     metadata = _metadata(entries.pop("__metadata__", {}), path)
     check_text([*entries], path)
-    rows = [_entry_row(name, entry, path) for name, entry in entries.items()]
-    _check_layout(
-        ((*entries[row.name]["data_offsets"], row.name) for row in rows), data_bytes, path
-    )
+    rows, spans = list[Row](), list[tuple[int, int, str]]()
+    for name in list(entries):
+        entry = entries.pop(name)  # a row takes its place in memory
+        rows.append(_entry_row(name, entry, path))
+        begin, end = entry["data_offsets"]
+        spans.append((begin, end, name))
+    _check_layout(spans, data_bytes, path)
     return rows, metadata
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from weighbridge.readers.header import Header, found_row
 from weighbridge.readers.rules import FETCH, REWRITE, Rule, elements
 from weighbridge.readers.stores import open_file, read_on, size_of
+from weighbridge.readers.wrappers import role_of_variable
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
@@ -27,15 +28,20 @@ if TYPE_CHECKING:
     from weighbridge.ledger.rows import Row
 
 SUFFIX = ".index"
-LONGEST_INDEX_BYTES = 20_000_000
-LONGEST_KEYS = 50_000_000  # bytes, of all keys together
+LONGEST_INDEX_BYTES = 8_000_000  # a tensor takes about 100 bytes
+MOST_TENSORS = 60_000  # and slices of tensors
+LONGEST_KEYS = 10_000_000  # bytes, of all keys together
 _MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
 _FOOTER_BYTES = 48
 _TRAILER_BYTES = 5  # after a block: its compression and its checksum
 _COMPRESSIONS = {1: "snappy"}
 
 FOOTER = Rule("tf-footer", "an index must end with a footer of 48 bytes", FETCH)
-LIMIT = Rule("tf-limit", f"an index may have at most {LONGEST_INDEX_BYTES:,} bytes", FETCH)
+LIMIT = Rule(
+    "tf-limit",
+    f"an index may have at most {LONGEST_INDEX_BYTES:,} bytes and {MOST_TENSORS:,} tensors",
+    FETCH,
+)
 BLOCK = Rule("tf-block", "a block must lie inside the file, after the block before it", FETCH)
 CHECKSUM = Rule("tf-checksum", "a block must match its stated checksum", FETCH)
 COMPRESSED = Rule(
@@ -126,8 +132,8 @@ def recognise(_start: bytes) -> bool:
 def read(path: str) -> Header:
     """Return all tensors of a checkpoint, in the order of the index, which is that of the names.
 
-    The step and the state of an optimizer are tensors like all others. Tensors of texts become
-    metadata.
+    The step and the state of an optimizer have roles of their own and add no parameters. Tensors of
+    texts become metadata.
 
     Raises:
         CheckpointError: the index breaks a rule of the format, or does not match the existing data
@@ -140,6 +146,8 @@ def read(path: str) -> Header:
             others[name] = f"{_OTHERS[entry.kind]}, {entry.size} bytes"
             continue
         row = _tensor_row(entry, name, path)
+        if role := role_of_variable(name):
+            row = row._replace(role=role, parameters=0)
         if not key.startswith(_SLICE):
             rows.append(row)
     return Header(tuple(rows), others, len(raw))
@@ -186,7 +194,9 @@ def _checked_entries(raw: bytes, path: str) -> Iterator[tuple[bytes, str, _Entry
     if first != b"" or not 0 < files < 2**31:
         raise HEADER.broken(path, first_key=first, files=files)
     data = _DataFiles(path, files)
-    for key, message in pairs:
+    for tensors, (key, message) in enumerate(pairs, start=1):
+        if tensors > MOST_TENSORS:
+            raise LIMIT.broken(path, tensors=tensors, index_bytes=len(raw))
         name = _name(key, path)
         entry = _entry(message, name, path)
         if not entry.sliced:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
+from weighbridge.render.safe import cell, each_text, lines
 from weighbridge.render.table import Table
 
 if TYPE_CHECKING:
@@ -259,6 +260,26 @@ def flat(blocks: Iterable[Block]) -> Iterator[Block]:
         elif block != NOTHING:
             yield block
 
+
+def shown_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
+    r"""Yield blocks without control characters, whatever the names in them are.
+
+    Only text that has lines, such as code or prose, keeps its ends of lines.
+
+    Example:
+        >>> list(shown_blocks([Title("a\x1b[31m\nb"), Lines("a\x1b[31m\nb")]))
+        [Title(text='a�[31m�b', wraps=True), Lines(text='a�[31m\nb')]
+    """
+    for block in blocks:
+        if isinstance(block, Together):
+            yield Together(tuple(shown_blocks(block.blocks)))
+        elif isinstance(block, _OF_LINES):
+            yield each_text(block, lines)
+        else:
+            yield each_text(block, cell)
+
+
+_OF_LINES = (Lines, Aligned, Annotated, Paragraph, Bullets, Code, Diagram)
 
 _NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 

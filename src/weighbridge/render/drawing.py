@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weighbridge import data
 from weighbridge.errors import UsageError
-from weighbridge.render.page import Page
-from weighbridge.render.picture import Picture, listed
+from weighbridge.render.page import Page, holds_all_tokens
+from weighbridge.render.picture import Picture
 from weighbridge.render.raster import rendered, without_font
 from weighbridge.render.words import words
 
@@ -33,10 +32,12 @@ def draw(attention: Attention, form: str, lang: str = "en") -> tuple[bytes, list
             values={"form": form},
             hint=f"use one of {', '.join(FORMS)}",
         )
+    count = len(attention.tokens)
     notes = []
-    if attention.drawn < len(attention.tokens):
+    if attention.drawn < count and not (form == "html" and holds_all_tokens(attention)):
         notes.append(
-            f"only the first {attention.drawn} of {len(attention.tokens)} tokens are drawn"
+            f"only tokens {attention.first} to {attention.last} of {count} are drawn; "
+            "--window FIRST-LAST draws others"
         )
     if form == "html":
         return Page(attention, lang).html().encode(), notes
@@ -51,10 +52,10 @@ FORMS = ("html", "svg", "png")
 
 def written(attention: Attention, path: object, lang: str = "en") -> str:
     """Return a line that says what was written and where."""
-    sentence: str = data.read_toml(f"words/attention.{lang}.toml")["written"]
+    picture = Picture(attention, lang)
     numbers = {
-        "layers": listed(attention.layers),
-        "heads": listed(attention.heads),
+        "layers": picture.listed(attention.layers),
+        "heads": picture.listed(attention.heads),
         "tokens": attention.drawn,
     }
-    return sentence.format(path=path, model=attention.name, **numbers)
+    return str(picture.words["written"]).format(path=path, model=attention.name, **numbers)

@@ -29,6 +29,7 @@ from weighbridge.render.document import (
     Title,
     WideTable,
     flat,
+    shown_blocks,
 )
 from weighbridge.render.prose import Marks, Prose
 from weighbridge.render.table import Table
@@ -81,6 +82,7 @@ LANGUAGE_TAGS = {"en": "en", "zh": "zh-CN"}
 
 def as_page(document: Document) -> str:
     """Write a document as a page."""
+    document = document._replace(blocks=tuple(shown_blocks(document.blocks)))
     body = "\n\n".join(_html_blocks(document.blocks, Prose(_MARKS, document.values)))
     lang = LANGUAGE_TAGS.get(document.lang, document.lang)
     style = ""
@@ -98,7 +100,7 @@ def fragment(document: Document, notes: Sequence[str] = ()) -> str:
     lang = LANGUAGE_TAGS.get(document.lang, document.lang)
     prose = Prose(_MARKS, document.values)
     pieces = []
-    for block in (*document.blocks, Notes(tuple(notes))):
+    for block in shown_blocks((*document.blocks, Notes(tuple(notes)))):
         if isinstance(block, Diagram):
             pieces.append(_picture(block, prose, lang))
         elif isinstance(block, Annotated):

@@ -18,6 +18,7 @@ from weighbridge.render.document import (
     Paragraph,
     Title,
     flat,
+    shown_blocks,
 )
 from weighbridge.render.prose import Marks, Prose
 from weighbridge.render.table import LATEX, Table, lines_of
@@ -46,7 +47,7 @@ _CLASS = ("pdflatex, xelatex or lualatex", "article")
 def as_latex(document: Document) -> str:
     """Write a document in LaTeX."""
     prose = Prose(_MARKS, document.values)
-    body = "\n\n".join(_latex_blocks(document.blocks, prose))
+    body = "\n\n".join(_latex_blocks(shown_blocks(document.blocks), prose))
     packages = "amsmath,booktabs"
     if any(isinstance(block, Diagram) for block in flat(document.blocks)):
         packages += ",tikz"
@@ -123,6 +124,7 @@ def _figure(block: Diagram, prose: Prose) -> str:
 
 
 def _verbatim(text: str) -> str:
+    text = text.replace(r"\end{verbatim}", r"\end {verbatim}")  # with a space, it is only text
     return f"\\begin{{verbatim}}\n{text}\n\\end{{verbatim}}"
 
 

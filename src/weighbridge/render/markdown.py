@@ -25,6 +25,7 @@ from weighbridge.render.document import (
     Paragraph,
     Title,
     flat,
+    shown_blocks,
 )
 from weighbridge.render.latex import chain_lines
 from weighbridge.render.prose import Marks, Prose
@@ -52,7 +53,7 @@ _FENCED = "```math\n{}\n```"
 
 
 def _markdown_blocks(blocks: Iterable[Block], prose: Prose, equation: str) -> Iterator[str]:
-    for block in flat(blocks):
+    for block in flat(shown_blocks(blocks)):
         kind: type = type(block)
         if isinstance(block, Chain):
             yield equation.format(_chain(block, prose))
@@ -61,15 +62,40 @@ def _markdown_blocks(blocks: Iterable[Block], prose: Prose, equation: str) -> It
 
 
 def escape(plain: str) -> str:
-    """Escape what Markdown would read as markup."""
-    return re.sub(r"([\\`*_{}\[\]<>$|#&~])", r"\\\1", plain)
+    """Escape what Markdown would read as markup, and what forges would make a link."""
+    return _ADDRESS.sub(r"\\\g<0>", _MARKUP.sub(r"\\\g<0>", plain))
+
+
+_MARKUP = re.compile(r"[\\`*_{}\[\]<>$|#&~]")
+_ADDRESS = re.compile(r":(?=//)|(?<=www)\.|@", re.IGNORECASE)
 
 
 _MARKS = Marks(style=math.LATEX, escape=escape, strong="**{}**", code="`{}`".format, math="$`{}`$")
 
 
-def markdown_table(table: Table) -> str:
-    r"""Write a table in GitHub's Markdown.
+def escape_cell(plain: str) -> str:
+    r"""Escape the plain text of a cell; underscores inside words mean nothing, and stay.
+
+    Example:
+        >>> print(escape_cell("A_kv <b> a|b"))
+        A_kv \<b\> a\|b
+    """
+    return _INSIDE_WORD.sub("_", escape(plain))
+
+
+_INSIDE_WORD = re.compile(r"(?<=[^\W_])\\_(?=[^\W_])")
+
+
+def _written_cell(written: str) -> str:
+    """Escape the bars in Markdown, such as those of code, which would end a cell."""
+    return _BAR.sub(r"\\|", written)
+
+
+_BAR = re.compile(r"(?<!\\)\|")
+
+
+def markdown_table(table: Table, write_cell: Callable[[str], str] = escape_cell) -> str:
+    r"""Write a table in GitHub's Markdown; ``write_cell`` writes and escapes the text of a cell.
 
     Example:
         >>> print(markdown_table(Table(("part", "count"), (("a|b", "12"),), "<>")))
@@ -78,13 +104,9 @@ def markdown_table(table: Table) -> str:
         | a\|b | 12 |
     """
     sides = {"<": ":---", ">": "---:"}
-    head = [map(_cell, table.header), [sides[side] for side in table.align]]
-    body = [map(_cell, row) for row in table.rows]
+    head = [map(write_cell, table.header), [sides[side] for side in table.align]]
+    body = [map(write_cell, row) for row in table.rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in [*head, *body])
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
 
 
 def _note_bullets(block: Notes, _: Prose) -> str:
@@ -168,7 +190,14 @@ _LIST = re.compile(r"^(\d*)([-+=.)])")
 
 
 def _as_in_terminal(block: Any, _: Prose) -> str:
-    return f"```text\n{terminal.as_text(Document((block,)))}\n```"
+    return _fenced("text", terminal.as_text(Document((block,))))
+
+
+def _fenced(language: str, text: str) -> str:
+    """Write text between fences that are longer than any run of backticks in it."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 _BLOCKS: dict[type, Callable[[Any, Prose], str]] = {
@@ -179,7 +208,7 @@ _BLOCKS: dict[type, Callable[[Any, Prose], str]] = {
     Heading: lambda block, prose: "#" * block.level + " " + prose.write(block.prose),
     Paragraph: lambda block, prose: prose.write(block.prose),
     Bullets: _bullets,
-    Code: lambda block, _: f"```python\n{block.source}\n```",
-    Grid: lambda block, prose: markdown_table(prose.table(block.table)),
+    Code: lambda block, _: _fenced("python", block.source),
+    Grid: lambda block, prose: markdown_table(prose.table(block.table), _written_cell),
     Diagram: _image,
 }

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
 from weighbridge.errors import printable, shorten
+from weighbridge.render.attention import MEAN
 from weighbridge.render.svg import (
     BOLD,
     DARKEST,
@@ -34,7 +35,7 @@ from weighbridge.render.svg import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from weighbridge.render.attention import Attention
+    from weighbridge.render.attention import Attention, Place
 
 
 class _Size(NamedTuple):
@@ -65,7 +66,7 @@ class Picture:
 
     def __init__(self, attention: Attention, lang: str) -> None:
         self.of, self.lang = attention, lang
-        self.words: dict[str, str] = data.read_toml(f"words/attention.{lang}.toml")
+        self.words: dict[str, Any] = data.read_toml(f"words/attention.{lang}.toml")
         self.labels = [shorten(label, str, 16) for label in attention.labels]
         self.size = _size(self.labels)
 
@@ -73,19 +74,29 @@ class Picture:
 
     def title(self) -> str:
         """Return the title of the picture."""
-        return self.words["title"].format(model=self.of.name)
+        return str(self.words["title"].format(model=self.of.name))
 
     def sizes(self) -> str:
         """Return a line on the layers, heads and tokens in the picture."""
         tokens = str(len(self.of.tokens))
         if self.of.drawn < len(self.of.tokens):
-            tokens = self.words["cut"].format(shown=self.of.drawn, tokens=tokens)
-        numbers = {"layers": listed(self.of.layers), "heads": listed(self.of.heads)}
-        return self.words["sizes"].format(**{"class": self.of.class_name}, tokens=tokens, **numbers)
+            tokens = self.words["cut"].format(first=self.of.first, last=self.of.last, tokens=tokens)
+        numbers = {"layers": self.listed(self.of.layers), "heads": self.listed(self.of.heads)}
+        return str(self.words["sizes"]).format(
+            **{"class": self.of.class_name}, tokens=tokens, **numbers
+        )
 
-    def name(self, layer: int, head: int) -> str:
-        """Return the name of a head."""
-        return self.words["head_title"].format(layer=layer, head=head)
+    def name(self, layer: Place, head: Place) -> str:
+        """Return the name of a head, or of a mean of heads."""
+        layers, heads = self.of.averaged
+        names = {"layer": layer, "head": head, "layers": layers, "heads": heads}
+        return str(self.words["names"][_kind(layer, head)].format(**names))
+
+    def listed(self, numbers: Sequence[Place]) -> str:
+        """Write the numbers of layers or heads as a range, or that they are a mean."""
+        if MEAN in numbers:
+            return str(self.words["mean"])
+        return listed(numbers)
 
     def texts(self, pixels: float, size: int) -> list[str]:
         """Return the quoted texts, wrapped to a number of pixels, in at most three lines."""
@@ -144,6 +155,11 @@ class Picture:
 
     def legend(self, y: int) -> tuple[list[str], int]:
         """Return the scale with its explanation, and the y coordinate of its end."""
+        drawn = self.scale(y)
+        return [*drawn, writing(MARGIN, y + 52, self.words["scale"], "quiet", 12)], y + 56
+
+    def scale(self, y: int) -> list[str]:
+        """Return the colours of some values."""
         x, cells, wide = MARGIN, 40, 7
         values = [[((at + 0.5) / cells) ** 2 for at in range(cells)]]
         drawn = [
@@ -156,8 +172,7 @@ class Picture:
             at = math.sqrt(value) * cells * wide
             drawn.append(f'<path class="line" stroke="{LIGHT["line"]}" d="M{at:.1f} 14v4"/>')
             drawn.append(writing(at, 30, f"{value:.0%}", "quiet", 10, anchor="middle"))
-        drawn += ["</g>", writing(x, y + 52, self.words["scale"], "quiet", 12)]
-        return drawn, y + 56
+        return [*drawn, "</g>"]
 
     def explained(self) -> list[str]:
         """Return an explanation of a large map."""
@@ -170,7 +185,7 @@ class Picture:
 
     def numbered(self) -> list[str]:
         """Return the tokens, each with its position."""
-        return [f"{place} {label}" for place, label in enumerate(self.labels)]
+        return [f"{place} {label}" for place, label in enumerate(self.labels, self.of.first)]
 
     # All heads, small
 
@@ -221,11 +236,11 @@ class Picture:
         return across * (side + gap) - gap, rows * (side + gap + line) - gap, drawn
 
     def small(
-        self, layer: int, head: int, at: tuple[float, float], side: int, *, linked: bool
+        self, layer: Place, head: Place, at: tuple[float, float], side: int, *, linked: bool
     ) -> Iterator[str]:
         """Yield one map at a position in the picture."""
         (x, y), name = at, ""
-        title = escape(self.words["map"].format(layer=layer, head=head, tokens=self.of.drawn))
+        title = escape(self.words["map"].format(name=self.name(layer, head), tokens=self.of.drawn))
         if linked:
             name = f"m{layer}-{head}"
             yield f'<a href="#l{layer}h{head}" aria-label="{title}">'
@@ -238,7 +253,7 @@ class Picture:
 
     # One head, large
 
-    def large(self, layer: int, head: int, small: int = 0) -> tuple[int, int, list[str]]:
+    def large(self, layer: Place, head: Place, small: int = 0) -> tuple[int, int, list[str]]:
         """Return the map of one head with its tokens and numbers.
 
         On a page the tokens and the image, ``small`` pixels wide, are drawn once and then referred
@@ -310,7 +325,12 @@ _LEFT = 56  # pixels left of the maps of all heads, for the numbers of the layer
 _LEAST_WRITTEN = 0.005
 
 
-def listed(numbers: Sequence[int]) -> str:
+def _kind(layer: Place, head: Place) -> str:
+    of_layer, of_head = ("mean" if place == MEAN else "one" for place in (layer, head))
+    return f"{of_layer}_{of_head}"
+
+
+def listed(numbers: Sequence[Place]) -> str:
     """Write a list of numbers as a range.
 
     Example:

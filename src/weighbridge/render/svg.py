@@ -103,17 +103,26 @@ def image(
 
 
 def png(values: Sequence[Sequence[float]]) -> bytes:
-    """Return a PNG in one colour whose opacity is the square root of each value.
+    """Return a PNG in one colour whose opacity is the square root of each value."""
+    return rgba_png([list(map(_shade, row)) for row in values])
+
+
+def _shade(value: float) -> tuple[int, int, int, int]:
+    return (*COLOUR, round(255 * math.sqrt(bounded(value))))
+
+
+def rgba_png(rows: Sequence[Sequence[tuple[int, int, int, int]]]) -> bytes:
+    """Return a PNG of pixels, each red, green, blue and opacity from 0 to 255.
 
     Source: Portable Network Graphics, https://www.w3.org/TR/png-3/, colour type 6 with 8 bits.
     """
-    rows = bytearray()
-    for row in values:
-        rows += b"\0"  # no filter
-        for value in row:
-            rows += bytes((*COLOUR, round(255 * math.sqrt(bounded(value)))))
-    header = struct.pack(">IIBBBBB", len(values[0]), len(values), 8, 6, 0, 0, 0)
-    pieces = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
+    lines = bytearray()
+    for row in rows:
+        lines += b"\0"  # no filter
+        for pixel in row:
+            lines += bytes(pixel)
+    header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 6, 0, 0, 0)
+    pieces = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(kind, of) for kind, of in pieces)
 
 

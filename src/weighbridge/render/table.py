@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
+from weighbridge.render.safe import csv_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -255,15 +256,15 @@ def _pad(cell: str, columns: int, side: str) -> str:
 
 
 def csv(rows: Iterable[Sequence[object]]) -> str:
-    r"""Write rows as CSV (RFC 4180, lines end with ``\r\n``).
+    r"""Write rows as CSV (RFC 4180, lines end with ``\r\n``), with texts as `csv_cell` writes them.
 
     Example:
-        >>> csv([("name", "count"), ('a "b", c', 3)])
-        'name,count\r\n"a ""b"", c",3\r\n'
+        >>> csv([("name", "count"), ('a "b", c', 3), ("=1+1", -3)])
+        'name,count\r\n"a ""b"", c",3\r\n\'=1+1,-3\r\n'
     """
     import csv as writer  # noqa: PLC0415
     import io  # noqa: PLC0415
 
     out = io.StringIO()
-    writer.writer(out).writerows(rows)
+    writer.writer(out).writerows(map(csv_cell, row) for row in rows)
     return out.getvalue()

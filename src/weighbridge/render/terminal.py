@@ -26,6 +26,7 @@ from weighbridge.render.document import (
     Title,
     Together,
     WideTable,
+    shown_blocks,
 )
 from weighbridge.render.table import (
     BOLD,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
 def as_text(document: Document, screen: Screen = PLAIN) -> str:
     """Write a document for a terminal, or for a file if there is no screen."""
-    return "\n\n".join(_texts(document.blocks, document, screen))
+    return "\n\n".join(_texts(shown_blocks(document.blocks), document, screen))
 
 
 def _texts(blocks: Iterable[Block], document: Document, screen: Screen) -> Iterator[str]:

@@ -10,7 +10,7 @@ A comment gives the shape wherever it changes, in these letters:
 
     B  sentences in a batch       H  hidden size                     V  vocabulary size
     T  tokens of the longest      A  attention heads                 F  feed-forward size
-    N  tokens in all              D  size of a head, H / A
+    N  tokens in all              D  size of a head, H / A           C  classes
 
 Everything except attention works on each token alone. So the tokens of all sentences are the rows
 of one matrix, (N, H), and only attention needs to know which rows form a sentence: a `Layout` says
@@ -21,8 +21,8 @@ nothing is computed for the padding, and its outputs are zeros.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -33,13 +33,25 @@ if TYPE_CHECKING:
 
 IGNORED = -100  # the label of a token that no loss counts
 
+
+def quick_gelu(x: Tensor) -> Tensor:
+    """x·σ(1.702·x), an approximation of GELU."""
+    return x * torch.sigmoid(1.702 * x)
+
+
+_TANH_GELUS = "gelu_new gelu_fast gelu_accurate gelu_python_tanh gelu_pytorch_tanh"
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,  # x·Φ(x), the original BERT's
-    "gelu_new": partial(functional.gelu, approximate="tanh"),
-    "gelu_pytorch_tanh": partial(functional.gelu, approximate="tanh"),
+    "gelu_python": functional.gelu,
+    **dict.fromkeys(_TANH_GELUS.split(), partial(functional.gelu, approximate="tanh")),
+    "quick_gelu": quick_gelu,
     "relu": functional.relu,
+    "relu6": functional.relu6,
+    "leaky_relu": functional.leaky_relu,
     "silu": functional.silu,
     "swish": functional.silu,
+    "mish": functional.mish,
     "tanh": torch.tanh,
 }
 
@@ -97,10 +109,11 @@ class Layout(NamedTuple):
     kept: Tensor | None = None
     first: Tensor | None = None
 
-    def rows(self, batch: Tensor) -> Tensor:
-        """Turn a batch into rows: (B, T, …) -> (N, …)."""
-        rows = batch.flatten(0, 1)  # (B, T, …) -> (B·T, …)
-        return rows if self.kept is None else rows[self.kept]
+    def pick(self, batch: Tensor) -> Tensor:
+        """Leave out the padding of a packed batch: (1 or B, T) -> (N,), else the same."""
+        if self.kept is None:
+            return batch
+        return batch.expand(self.shape).flatten()[self.kept]
 
     def batch(self, rows: Tensor) -> Tensor:
         """Put rows back in the batch, with zeros for the padding: (N, …) -> (B, T, …)."""
@@ -110,52 +123,57 @@ class Layout(NamedTuple):
         return rows.view(*self.shape, *rows.shape[1:])  # (B·T, …) -> (B, T, …)
 
     def firsts(self, rows: Tensor) -> Tensor:
-        """Take the first token of each sentence: (N, …) -> (B, …)."""
-        return (
-            rows.view(*self.shape, *rows.shape[1:])[:, 0]
-            if self.first is None
-            else rows[self.first]
-        )
+        """Take the first token of each sentence: (N, H) -> (B, H)."""
+        if self.first is not None:
+            return rows[self.first]
+        return rows.view(*self.shape, -1)[:, 0]
 
 
 def lay_out(tokens: Tensor, attention_mask: Tensor | None, *, causal: bool, pack: bool) -> Layout:
     """Return the layout of a batch: with padding, or packed if that removes something.
 
     A batch is not packed if the first token of a sentence is masked (padding on the left), because
-    the pooler reads that place.
+    the pooler reads that place. Nor is it inside `torch.compile`, where no shape may depend on
+    values.
     """
     size, length = tokens.shape
     whole = Layout((size, length), [(size, length)], causal=causal)
     if attention_mask is None:
         return whole
     seen = attention_mask.bool()  # (B, T)
-    if bool(seen.all()):
-        return whole
-    if pack and bool(seen[:, 0].all()):
-        return _packed(seen, whole)
+    if not torch.compiler.is_compiling():
+        if bool(seen.all()):
+            return whole
+        if pack and bool(seen[:, 0].all()):
+            return _packed(seen, whole)
     mask = seen[:, None, None, :]  # (B, 1, 1, T): no token attends to padding
     if causal:
-        mask = (
-            mask & torch.ones(length, length, dtype=torch.bool, device=seen.device).tril()
-        )  # (B, 1, T, T)
+        mask = mask & _triangle(length, seen.device)  # (B, 1, T, T)
     return whole._replace(mask=mask, causal=False)
 
 
 def _packed(seen: Tensor, whole: Layout) -> Layout:
     """Return a layout of the real tokens (B, T) only, sentences of equal length side by side."""
-    lengths = seen.sum(1)  # (B,)
-    lengths, order = lengths.sort(stable=True)
+    lengths, order = seen.sum(1).sort(stable=True)  # (B,), (B,)
     sentence, place = seen[order].nonzero(as_tuple=True)  # (N,), (N,)
     kept = order[sentence] * whole.shape[1] + place  # (N,)
     first = torch.empty_like(order)
-    first[order] = (
-        lengths.cumsum(0) - lengths
-    )  # (B,): a sentence begins where the one before it ends
-    counted = torch.unique_consecutive(lengths, return_counts=True)
-    groups = [
-        (number, length) for length, number in zip(*(of.tolist() for of in counted), strict=True)
-    ]
+    first[order] = lengths.cumsum(0) - lengths  # (B,): each begins where the one before ends
+    tokens, sentences = torch.unique_consecutive(lengths, return_counts=True)
+    groups = list(zip(sentences.tolist(), tokens.tolist(), strict=True))
     return whole._replace(groups=groups, kept=kept, first=first)
+
+
+def _triangle(length: int, device: torch.device) -> Tensor:
+    """Return (T, T), True where a token of a decoder may look: at itself and backwards."""
+    return torch.ones(length, length, dtype=torch.bool, device=device).tril()
+
+
+class Sentences(NamedTuple):
+    """The rows (N, H) of sentences, with their layout: what attention looks at."""
+
+    rows: Tensor
+    layout: Layout
 
 
 # --------------------------------------------------------------------------------------------------
@@ -177,7 +195,6 @@ class BertEmbeddings(nn.Module):
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
-        self.sum = nn.Identity()  # computes nothing: a place to observe
         # The defaults: positions 0, 1, 2, …, and every token in the first sentence.
         positions = torch.arange(config.max_position_embeddings).expand((1, -1))  # (1, P)
         self.register_buffer("position_ids", positions, persistent=False)
@@ -191,23 +208,45 @@ class BertEmbeddings(nn.Module):
         layout: Layout,
     ) -> Tensor:
         """Embed a batch (B, T) of ids as rows (N, H)."""
-        size, length = input_ids.shape
-        positions = (
-            self.position_ids[:, :length] if position_ids is None else position_ids
-        )  # (1 or B, T)
-        types = (
-            self.token_type_ids[:, :length] if token_type_ids is None else token_type_ids
-        )  # (1 or B, T)
-        words = self.word_embeddings(layout.rows(input_ids))  # (B, T) -> (N,) -> (N, H)
-        types = self.token_type_embeddings(layout.rows(types.expand(size, length)))  # (N, H)
-        places = self.position_embeddings(layout.rows(positions.expand(size, length)))  # (N, H)
-        summed = self.sum(words + types + places)
-        embedded: Tensor = self.dropout(self.LayerNorm(summed))
-        return embedded
+        length = input_ids.shape[1]
+        if token_type_ids is None:
+            token_type_ids = self.token_type_ids[:, :length]  # (1, T)
+        if position_ids is None:
+            position_ids = self.position_ids[:, :length]  # (1, T)
+        words = self.word_embeddings(layout.pick(input_ids))  # (N, H) if packed, or (B, T, H)
+        types = self.token_type_embeddings(layout.pick(token_type_ids))  # or (1, T, H)
+        positions = self.position_embeddings(layout.pick(position_ids))  # or (1, T, H)
+        embedded: Tensor = self.dropout(self.LayerNorm(words + types + positions))
+        return embedded.view(-1, embedded.shape[-1])  # (N, H)
 
 
 # --------------------------------------------------------------------------------------------------
 # The encoder: L times attention and feed-forward, each with a residual and a norm
+
+
+def fused_attention(
+    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: nn.Dropout
+) -> Tensor:
+    """softmax(Q·Kᵀ/√D)·V of each head, in PyTorch's kernel."""
+    share = dropout.p if dropout.training else 0.0
+    return functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=layout.mask, dropout_p=share, is_causal=layout.causal
+    )
+
+
+def eager_attention(
+    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: nn.Dropout
+) -> Tensor:
+    """softmax(Q·Kᵀ/√D)·V of each head, step by step."""
+    scores = query @ key.transpose(2, 3) * query.shape[-1] ** -0.5  # (g, A, T, S)
+    mask = _triangle(scores.shape[-1], scores.device) if layout.causal else layout.mask
+    if mask is not None:
+        scores = scores + torch.where(mask, 0.0, torch.finfo(scores.dtype).min).to(scores.dtype)
+    probabilities: Tensor = dropout(scores.softmax(-1))  # each row of T sums to 1
+    return probabilities @ value  # (g, A, T, S)·(g, A, S, D) -> (g, A, T, D)
+
+
+ATTENTIONS = {"sdpa": fused_attention, "eager": eager_attention}
 
 
 class BertSelfAttention(nn.Module):
@@ -228,76 +267,32 @@ class BertSelfAttention(nn.Module):
         self.value = nn.Linear(config.hidden_size, self.heads * self.head_size)
         self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
         self.config = config
-        self.scores, self.probabilities, self.context = (
-            nn.Identity(),
-            nn.Identity(),
-            nn.Identity(),
-        )  # to observe
 
-    def forward(self, rows: Tensor, layout: Layout) -> Tensor:
-        """Attend within each sentence: (N, H) -> (N, H)."""
-        query, key, value = self.query(rows), self.key(rows), self.value(rows)  # (N, H) each
-        if len(layout.groups) == 1:
-            of_all = layout.groups[0][0]
-            return self.attend(query, key, value, (of_all, of_all), layout)
-        lengths = [number * length for number, length in layout.groups]
-        groups = zip(*(of.split(lengths) for of in (query, key, value)), layout.groups, strict=True)
-        return torch.cat(
-            [self.attend(q, k, v, (number, number), layout) for q, k, v, (number, _) in groups]
-        )
+    def forward(self, rows: Tensor, seen: Sentences) -> Tensor:
+        """Attend from the rows of each sentence to those of the same sentence in ``seen``."""
+        query, key, value = self.query(rows), self.key(seen.rows), self.value(seen.rows)  # (N, H)
+        groups = seen.layout.groups
+        if len(groups) == 1:
+            return self.attend(query, key, value, groups[0][0], seen.layout)
+        sizes = [sentences * tokens for sentences, tokens in groups]
+        parts = zip(query.split(sizes), key.split(sizes), value.split(sizes), groups, strict=True)
+        return torch.cat([self.attend(q, k, v, group[0], seen.layout) for q, k, v, group in parts])
 
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, sentences: tuple[int, int], layout: Layout
+        self, query: Tensor, key: Tensor, value: Tensor, sentences: int, layout: Layout
     ) -> Tensor:
-        """Attend from g sentences (T, H) of one length to g sentences (S, H) of one length."""
-        asking, asked = sentences
-        query = query.view(asking, -1, self.heads, self.head_size).transpose(
-            1, 2
-        )  # (g·T, H) -> (g, A, T, D)
-        key = key.view(asked, -1, self.heads, self.head_size).transpose(
-            1, 2
-        )  # (g·S, H) -> (g, A, S, D)
-        value = value.view(asked, -1, self.heads, self.head_size).transpose(
-            1, 2
-        )  # (g·S, H) -> (g, A, S, D)
-        mixed = self.mix(query, key, value, layout)  # (g, A, T, D)
-        joined = mixed.transpose(1, 2).reshape(
-            -1, self.heads * self.head_size
-        )  # (g, A, T, D) -> (g·T, H)
-        context: Tensor = self.context(joined)
-        return context
-
-    def mix(self, query: Tensor, key: Tensor, value: Tensor, layout: Layout) -> Tensor:
-        """softmax(Q·Kᵀ/√D)·V, of each head: (g, A, T, D) and twice (g, A, S, D) -> (g, A, T, D)."""
-        if self.config.attention == "sdpa":
-            dropout = self.dropout.p if self.training else 0.0
-            return functional.scaled_dot_product_attention(
-                query, key, value, attn_mask=layout.mask, dropout_p=dropout, is_causal=layout.causal
-            )
-        scores = query @ key.transpose(2, 3) * self.head_size**-0.5  # (g, A, T, S)
-        mask = layout.mask
-        if layout.causal:
-            mask = torch.ones(
-                scores.shape[-2:], dtype=torch.bool, device=scores.device
-            ).tril()  # (T, S)
-        if mask is not None:
-            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-        probabilities = self.probabilities(
-            self.scores(scores).softmax(-1)
-        )  # each row of T sums to 1
-        mixed: Tensor = (
-            self.dropout(probabilities) @ value
-        )  # (g, A, T, S)·(g, A, S, D) -> (g, A, T, D)
-        return mixed
+        """Attend in g sentences of one length: (g·T, H) and twice (g·S, H) -> (g·T, H)."""
+        split = (sentences, -1, self.heads, self.head_size)
+        query = query.view(split).transpose(1, 2)  # (g·T, H) -> (g, A, T, D)
+        key = key.view(split).transpose(1, 2)  # (g·S, H) -> (g, A, S, D)
+        value = value.view(split).transpose(1, 2)  # (g·S, H) -> (g, A, S, D)
+        mixed = ATTENTIONS[self.config.attention](query, key, value, layout, self.dropout)
+        rows: Tensor = mixed.transpose(1, 2).reshape(-1, self.heads * self.head_size)  # (g·T, H)
+        return rows
 
 
 class BertCrossAttention(BertSelfAttention):
-    """Attention from a decoder's tokens to an encoder's, whose rows are ``memory`` (B·S, H)."""
-
-    def forward(self, rows: Tensor, layout: Layout, memory: Tensor | None = None) -> Tensor:
-        """Attend to the memory, whose sentences are in ``layout``: (N, H) -> (N, H)."""
-        query, key, value = self.query(rows), self.key(memory), self.value(memory)
-        return self.attend(query, key, value, (layout.shape[0], layout.shape[0]), layout)
+    """The same from a decoder's tokens to an encoder's, which have a name of their own."""
 
 
 class AddAndNorm(nn.Module):
@@ -308,20 +303,15 @@ class AddAndNorm(nn.Module):
         self.dense = nn.Linear(width, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
-        self.residual = nn.Identity()
 
     def forward(self, made: Tensor, rows: Tensor) -> Tensor:
         """(N, width) and the input of the block (N, H) -> (N, H)."""
-        added = self.residual(self.dropout(self.dense(made)) + rows)
-        normed: Tensor = self.LayerNorm(added)
+        normed: Tensor = self.LayerNorm(self.dropout(self.dense(made)) + rows)
         return normed
 
 
 class BertSelfOutput(AddAndNorm):
     """W_O, which joins the heads; then the residual and the norm."""
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__(config, config.hidden_size)
 
 
 class BertAttention(nn.Module):
@@ -330,11 +320,11 @@ class BertAttention(nn.Module):
     def __init__(self, config: BertConfig, *, is_cross_attention: bool = False) -> None:
         super().__init__()
         self.self = BertCrossAttention(config) if is_cross_attention else BertSelfAttention(config)
-        self.output = BertSelfOutput(config)
+        self.output = BertSelfOutput(config, config.hidden_size)
 
-    def forward(self, rows: Tensor, layout: Layout, *memory: Tensor) -> Tensor:
+    def forward(self, rows: Tensor, seen: Sentences) -> Tensor:
         """(N, H) -> (N, H)."""
-        attended: Tensor = self.output(self.self(rows, layout, *memory), rows)
+        attended: Tensor = self.output(self.self(rows, seen), rows)
         return attended
 
 
@@ -354,9 +344,6 @@ class BertIntermediate(nn.Module):
 class BertOutput(AddAndNorm):
     """The second half of the feed-forward: narrow again; then the residual and the norm."""
 
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__(config, config.intermediate_size)
-
 
 class BertLayer(nn.Module):
     """One layer: attention, feed-forward, and in a decoder also cross-attention."""
@@ -371,15 +358,13 @@ class BertLayer(nn.Module):
         if config.add_cross_attention:
             self.crossattention = BertAttention(config, is_cross_attention=True)
         self.intermediate = BertIntermediate(config)
-        self.output = BertOutput(config)
+        self.output = BertOutput(config, config.intermediate_size)
 
-    def forward(
-        self, rows: Tensor, layout: Layout, memory: Tensor | None, memory_layout: Layout | None
-    ) -> Tensor:
-        """(N, H) -> (N, H)."""
-        rows = self.attention(rows, layout)
+    def forward(self, rows: Tensor, layout: Layout, memory: Sentences | None) -> Tensor:
+        """(N, H) -> (N, H); ``memory`` is what an encoder made of its sentences."""
+        rows = self.attention(rows, Sentences(rows, layout))
         if memory is not None:
-            rows = self.crossattention(rows, memory_layout, memory)
+            rows = self.crossattention(rows, memory)
         mixed: Tensor = self.output(self.intermediate(rows), rows)
         return mixed
 
@@ -391,12 +376,10 @@ class BertEncoder(nn.Module):
         super().__init__()
         self.layer = nn.ModuleList([BertLayer(config) for _ in range(config.num_hidden_layers)])
 
-    def forward(
-        self, rows: Tensor, layout: Layout, memory: Tensor | None, memory_layout: Layout | None
-    ) -> Tensor:
+    def forward(self, rows: Tensor, layout: Layout, memory: Sentences | None) -> Tensor:
         """(N, H) -> (N, H)."""
         for layer in self.layer:
-            rows = layer(rows, layout, memory, memory_layout)
+            rows = layer(rows, layout, memory)
         return rows
 
 
@@ -441,6 +424,9 @@ class Encoded(NamedTuple):
 class BertModel(nn.Module):
     """BERT without a head.
 
+    Raises:
+        ValueError: the config contradicts itself, or ``attention`` is not one of `ATTENTIONS`.
+
     Example:
         >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
         >>> model = BertModel(BertConfig(vocab_size=10, **sizes))
@@ -451,11 +437,14 @@ class BertModel(nn.Module):
 
     def __init__(self, config: BertConfig, *, add_pooling_layer: bool = True) -> None:
         super().__init__()
+        if config.attention not in ATTENTIONS:
+            known = " or ".join(ATTENTIONS)
+            raise ValueError(f"attention must be {known} (attention = {config.attention!r})")
         self.config = config
         self.embeddings = BertEmbeddings(config)
         self.encoder = BertEncoder(config)
         self.pooler = BertPooler(config) if add_pooling_layer else None
-        self.apply(partial(_initialise, std=config.initializer_range))
+        _initialise(self, config)
 
     def forward(
         self,
@@ -479,29 +468,28 @@ class BertModel(nn.Module):
             encoder_attention_mask: (B, S), 1 for a token and 0 for padding in them.
             pack: remove padding, if the config allows it too.
         """
-        config, memory, memory_layout = self.config, None, None
-        pack = pack and config.pack and encoder_hidden_states is None
-        layout = lay_out(input_ids, attention_mask, causal=config.is_decoder, pack=pack)
+        memory, pack = None, pack and self.config.pack
         if encoder_hidden_states is not None:
-            memory = encoder_hidden_states.flatten(0, 1)  # (B, S, H) -> (B·S, H)
-            memory_layout = lay_out(
+            layout = lay_out(
                 encoder_hidden_states[..., 0], encoder_attention_mask, causal=False, pack=False
             )
+            memory, pack = Sentences(encoder_hidden_states.flatten(0, 1), layout), False
+        layout = lay_out(input_ids, attention_mask, causal=self.config.is_decoder, pack=pack)
         rows = self.embeddings(input_ids, token_type_ids, position_ids, layout)
-        rows = self.encoder(rows, layout, memory, memory_layout)
-        return Encoded(
-            rows, layout, None if self.pooler is None else self.pooler(layout.firsts(rows))
-        )
+        rows = self.encoder(rows, layout, memory)
+        pooled = None if self.pooler is None else self.pooler(layout.firsts(rows))
+        return Encoded(rows, layout, pooled)
 
 
-def _initialise(module: nn.Module, std: float) -> None:
-    """Initialize a module: small random matrices, zero biases, norms that change nothing."""
-    if isinstance(module, nn.Linear | nn.Embedding):
-        nn.init.normal_(module.weight, std=std)
-    if isinstance(module, nn.Linear):
-        nn.init.zeros_(module.bias)
-    if isinstance(module, nn.Embedding) and module.padding_idx is not None:
-        nn.init.zeros_(module.weight[module.padding_idx])
+def _initialise(part: nn.Module, config: BertConfig) -> None:
+    """Initialize modules: small random matrices, zero biases, norms that change nothing."""
+    for module in part.modules():
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=config.initializer_range)
+        if isinstance(module, nn.Linear):
+            nn.init.zeros_(module.bias)
+        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            nn.init.zeros_(module.weight[module.padding_idx])
 
 
 # --------------------------------------------------------------------------------------------------
@@ -531,6 +519,7 @@ class BertLMPredictionHead(nn.Module):
         self.transform = BertPredictionHeadTransform(config)
         self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        _initialise(self, config)
         if config.tie_word_embeddings:
             self.decoder.weight, self.decoder.bias = words.weight, self.bias
 
@@ -547,11 +536,6 @@ class BertOnlyMLMHead(nn.Module):
         super().__init__()
         self.predictions = BertLMPredictionHead(config, words)
 
-    def forward(self, rows: Tensor) -> Tensor:
-        """(N, H) -> (N, V)."""
-        scores: Tensor = self.predictions(rows)
-        return scores
-
 
 class BertOnlyNSPHead(nn.Module):
     """The head that predicts whether the second sentence follows the first."""
@@ -559,11 +543,7 @@ class BertOnlyNSPHead(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.seq_relationship = nn.Linear(config.hidden_size, 2)
-
-    def forward(self, pooled: Tensor) -> Tensor:
-        """(B, H) -> (B, 2)."""
-        scores: Tensor = self.seq_relationship(pooled)
-        return scores
+        _initialise(self, config)
 
 
 class BertPreTrainingHeads(nn.Module):
@@ -573,15 +553,11 @@ class BertPreTrainingHeads(nn.Module):
         super().__init__()
         self.predictions = BertLMPredictionHead(config, words)
         self.seq_relationship = nn.Linear(config.hidden_size, 2)
-
-    def forward(self, rows: Tensor, pooled: Tensor) -> tuple[Tensor, Tensor]:
-        """(N, H) and (B, H) -> (N, V) and (B, 2)."""
-        return self.predictions(rows), self.seq_relationship(pooled)
+        _initialise(self.seq_relationship, config)
 
 
 # --------------------------------------------------------------------------------------------------
-# The classes: BERT with a head. Each takes the inputs of `BertModel` and labels. The labels of
-# padding must be -100.
+# What the heads return
 
 
 class Scores(NamedTuple):
@@ -591,12 +567,47 @@ class Scores(NamedTuple):
     loss: Tensor | None = None
 
 
+class WordScores:
+    """The output of a head that scores words, for labels: the loss, and ``logits`` (B, T, V).
+
+    The loss needs the scores of labelled tokens only. Those of all tokens are computed when
+    ``logits`` is first read, which must be before the weights change.
+    """
+
+    def __init__(self, head: BertLMPredictionHead, encoded: Encoded, loss: Tensor) -> None:
+        self.loss = loss
+        self._head, self._encoded, self._versions = head, encoded, _versions(head)
+
+    @cached_property
+    def logits(self) -> Tensor:
+        """The scores of every word at every place, (B, T, V).
+
+        Raises:
+            RuntimeError: the weights changed since the forward pass.
+        """
+        if _versions(self._head) != self._versions:
+            raise RuntimeError("the weights changed since the forward pass: read logits before")
+        rows = self._encoded.rows
+        with torch.set_grad_enabled(rows.requires_grad):
+            return self._encoded.layout.batch(self._head(rows))
+
+
+def _versions(head: nn.Module) -> list[int]:
+    """Return the number of changes in place of each parameter."""
+    return [parameter._version for parameter in head.parameters()]
+
+
 class PreTrainingScores(NamedTuple):
     """What `BertForPreTraining` returns: scores of words (B, T, V) and of the pair (B, 2)."""
 
-    prediction_logits: Tensor
+    words: Scores | WordScores
     seq_relationship_logits: Tensor
     loss: Tensor | None = None
+
+    @property
+    def prediction_logits(self) -> Tensor:
+        """The scores of every word at every place, (B, T, V)."""
+        return self.words.logits
 
 
 class Span(NamedTuple):
@@ -607,22 +618,102 @@ class Span(NamedTuple):
     loss: Tensor | None = None
 
 
-def _token_loss(scores: Tensor, labels: Tensor, layout: Layout) -> Tensor:
-    """Return the mean cross-entropy of scores (N, C), without ignored labels (B, T)."""
-    return functional.cross_entropy(scores, layout.rows(labels), ignore_index=IGNORED)
+# --------------------------------------------------------------------------------------------------
+# The classes: BERT with a head
 
 
-class BertForPreTraining(nn.Module):
-    """BERT as it was pre-trained: masked words, and whether the second sentence follows."""
+class BertWithHead(nn.Module):
+    """What the classes below share: an encoder, and inputs as those of `BertModel` with labels.
+
+    A subclass adds its head, and scores what was encoded.
+    """
+
+    has_pooler = True
+    scores_tokens = False  # labels (B, T) are those of tokens
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.config = config
-        self.bert = BertModel(config)
-        self.cls = BertPreTrainingHeads(config, self.bert.embeddings.word_embeddings)
-        self.cls.apply(partial(_initialise, std=config.initializer_range))
+        self.bert = BertModel(config, add_pooling_layer=self.has_pooler)
 
     def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+    ) -> Any:
+        """Encode a batch, as `BertModel` does, and score it; ``labels`` give a loss too."""
+        labels = self.targets(labels)
+        pack = not (self.scores_tokens and _is_masked_token_labelled(labels, attention_mask))
+        memory = (encoder_hidden_states, encoder_attention_mask)
+        encoded = self.bert(
+            input_ids, attention_mask, token_type_ids, position_ids, *memory, pack=pack
+        )
+        return self.score(encoded, labels)
+
+    def targets(self, labels: Tensor | None) -> Tensor | None:
+        """Return what the scores should say, of the given labels."""
+        return labels
+
+    def score(self, encoded: Encoded, labels: Tensor | None) -> Any:
+        """Score what was encoded, and compute the loss if there are labels."""
+        raise NotImplementedError
+
+
+def _is_masked_token_labelled(labels: Tensor | None, attention_mask: Tensor | None) -> bool:
+    """Whether the loss counts a token that a packed batch would leave out."""
+    if labels is None or attention_mask is None or torch.compiler.is_compiling():
+        return False
+    return bool(((labels != IGNORED) & (attention_mask == 0)).any())
+
+
+def _linear(config: BertConfig, scores: int) -> nn.Linear:
+    """Return the matrix of a head, (H) -> (scores), initialized."""
+    linear = nn.Linear(config.hidden_size, scores)
+    _initialise(linear, config)
+    return linear
+
+
+def _head_dropout(config: BertConfig) -> nn.Dropout:
+    share = config.classifier_dropout
+    return nn.Dropout(config.hidden_dropout_prob if share is None else share)
+
+
+def _score_words(
+    head: BertLMPredictionHead,
+    encoded: Encoded,
+    labels: Tensor | None,
+    dtype: torch.dtype | None = None,
+) -> Scores | WordScores:
+    """Score words; with labels (B, T), return the mean cross-entropy, computed in ``dtype``."""
+    rows, layout = encoded.rows, encoded.layout
+    if labels is None:
+        return Scores(layout.batch(head(rows)))  # (N, H) -> (N, V) -> (B, T, V)
+    labels = layout.pick(labels).flatten()  # (N,)
+    if torch.compiler.is_compiling():  # no shape may depend on values
+        scores = head(rows)
+        loss = functional.cross_entropy(scores.to(dtype), labels, ignore_index=IGNORED)
+        return Scores(layout.batch(scores), loss)
+    labelled = (labels != IGNORED).nonzero().flatten()  # (M,)
+    scores = head(rows[labelled])  # (N, H) -> (M, H) -> (M, V)
+    return WordScores(head, encoded, functional.cross_entropy(scores.to(dtype), labels[labelled]))
+
+
+class BertForPreTraining(BertWithHead):
+    """BERT as it was pre-trained: masked words, and whether the second sentence follows.
+
+    The loss is the sum of both. ``next_sentence_label`` (B,) is 0 if the second sentence follows.
+    """
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        self.cls = BertPreTrainingHeads(config, self.bert.embeddings.word_embeddings)
+
+    def forward(  # type: ignore[override]  # with two kinds of labels
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
@@ -631,152 +722,104 @@ class BertForPreTraining(nn.Module):
         labels: Tensor | None = None,
         next_sentence_label: Tensor | None = None,
     ) -> PreTrainingScores:
-        """Score words and the second sentence; the loss is the sum of both.
+        """Score words and the second sentence."""
+        pack = not _is_masked_token_labelled(labels, attention_mask)
+        encoded = self.bert(input_ids, attention_mask, token_type_ids, position_ids, pack=pack)
+        follows = self.cls.seq_relationship(encoded.pooled)  # (B, H) -> (B, 2)
+        is_trained = next_sentence_label is not None
+        words = _score_words(self.cls.predictions, encoded, labels if is_trained else None)
+        if words.loss is None or next_sentence_label is None:
+            return PreTrainingScores(words, follows)
+        loss = words.loss + functional.cross_entropy(follows, next_sentence_label.view(-1))
+        return PreTrainingScores(words, follows, loss)
 
-        ``next_sentence_label`` (B,) is 0 if the second sentence follows the first.
-        """
-        encoded = self.bert(input_ids, attention_mask, token_type_ids, position_ids)
-        words, follows = self.cls(encoded.rows, encoded.pooled)  # (N, V), (B, 2)
-        loss = None
-        if labels is not None and next_sentence_label is not None:
-            of_words = _token_loss(words, labels, encoded.layout)
-            loss = of_words + functional.cross_entropy(follows, next_sentence_label.view(-1))
-        return PreTrainingScores(encoded.layout.batch(words), follows, loss)
 
+class BertForMaskedLM(BertWithHead):
+    """BERT that fills in masked words; ``labels`` (B, T) are the words, or -100."""
 
-class BertForMaskedLM(nn.Module):
-    """BERT that fills in masked words."""
+    has_pooler = False
+    scores_tokens = True
 
     def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.bert = BertModel(config, add_pooling_layer=False)
+        super().__init__(config)
         self.cls = BertOnlyMLMHead(config, self.bert.embeddings.word_embeddings)
-        self.cls.apply(partial(_initialise, std=config.initializer_range))
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        labels: Tensor | None = None,
-    ) -> Scores:
-        """Score every word at every place, (B, T, V); ``labels`` (B, T) are the masked words."""
-        memory = (encoder_hidden_states, encoder_attention_mask)
-        encoded = self.bert(input_ids, attention_mask, token_type_ids, position_ids, *memory)
-        scores = self.cls(encoded.rows)  # (N, V)
-        loss = None if labels is None else _token_loss(scores, labels, encoded.layout)
-        return Scores(encoded.layout.batch(scores), loss)
+    def score(self, encoded: Encoded, labels: Tensor | None) -> Scores | WordScores:
+        """Score every word of the vocabulary at each token."""
+        return _score_words(self.cls.predictions, encoded, labels)
 
 
 class BertLMHeadModel(BertForMaskedLM):
     """BERT that predicts the next word: a decoder if ``is_decoder`` is true."""
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        labels: Tensor | None = None,
-    ) -> Scores:
-        """Score every next word, (B, T, V); ``labels`` (B, T) are the words, shifted here."""
-        if labels is not None:
-            labels = functional.pad(labels, (0, 1), value=IGNORED)[
-                :, 1:
-            ]  # the last token has no next word
-        memory = (encoder_hidden_states, encoder_attention_mask)
-        return super().forward(
-            input_ids, attention_mask, token_type_ids, position_ids, *memory, labels
-        )
+    def targets(self, labels: Tensor | None) -> Tensor | None:
+        """Return the next word of each token, of labels (B, T); the last token has none."""
+        if labels is None:
+            return None
+        return functional.pad(labels, (0, 1), value=IGNORED)[:, 1:]
+
+    def score(self, encoded: Encoded, labels: Tensor | None) -> Scores | WordScores:
+        """Score every word as the next one; the loss is computed in float32."""
+        return _score_words(self.cls.predictions, encoded, labels, torch.float32)
 
 
-class BertForNextSentencePrediction(nn.Module):
-    """BERT that predicts whether the second sentence follows the first."""
+class BertForNextSentencePrediction(BertWithHead):
+    """BERT that predicts whether the second sentence follows; ``labels`` (B,) are 0 and 1."""
 
     def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.bert = BertModel(config)
+        super().__init__(config)
         self.cls = BertOnlyNSPHead(config)
-        self.cls.apply(partial(_initialise, std=config.initializer_range))
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-    ) -> Scores:
-        """Score "follows" and "is random", (B, 2); ``labels`` (B,) are 0 and 1."""
-        scores = self.cls(self.bert(input_ids, attention_mask, token_type_ids, position_ids).pooled)
-        return Scores(
-            scores, None if labels is None else functional.cross_entropy(scores, labels.view(-1))
-        )
+    def score(self, encoded: Encoded, labels: Tensor | None) -> Scores:
+        """Score "follows" and "is random", (B, 2)."""
+        scores = self.cls.seq_relationship(encoded.pooled)  # (B, H) -> (B, 2)
+        if labels is None:
+            return Scores(scores)
+        return Scores(scores, functional.cross_entropy(scores, labels.view(-1)))
 
 
-class BertForSequenceClassification(nn.Module):
-    """BERT that classifies a text or a pair of texts."""
+class BertForSequenceClassification(BertWithHead):
+    """BERT that classifies a text or a pair of texts.
+
+    ``labels`` are (B,) classes, (B,) numbers where C is 1, or (B, C) of 0 and 1.
+    """
 
     def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.bert = BertModel(config)
-        self.dropout = nn.Dropout(_head_dropout(config))
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
-        self.classifier.apply(partial(_initialise, std=config.initializer_range))
+        super().__init__(config)
+        self.dropout = _head_dropout(config)
+        self.classifier = _linear(config, config.num_labels)
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-    ) -> Scores:
-        """Score the classes, (B, C).
-
-        ``labels`` are (B,) classes, (B,) numbers where C is 1, or (B, C) of 0 and 1.
-        """
-        encoded = self.bert(input_ids, attention_mask, token_type_ids, position_ids)
-        scores = self.classifier(self.dropout(encoded.pooled))  # (B, C)
+    def score(self, encoded: Encoded, labels: Tensor | None) -> Scores:
+        """Score the classes, (B, C)."""
+        scores = self.classifier(self.dropout(encoded.pooled))  # (B, H) -> (B, C)
         return Scores(scores, None if labels is None else self.loss(scores, labels))
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Return the loss for the problem type in the config, or for one that suits the labels."""
         problem = self.config.problem_type
-        if problem is None:
-            several = (
-                "multi_label_classification"
-                if labels.is_floating_point()
-                else "single_label_classification"
-            )
-            problem = "regression" if scores.shape[1] == 1 else several
+        if problem is None and scores.shape[1] == 1:
+            problem = "regression"
+        if problem is None and labels.is_floating_point():
+            problem = "multi_label_classification"
         if problem == "regression":
             return functional.mse_loss(scores.squeeze(), labels.squeeze())
-        if problem == "single_label_classification":
-            return functional.cross_entropy(scores, labels.view(-1))
-        return functional.binary_cross_entropy_with_logits(scores, labels)
+        if problem == "multi_label_classification":
+            return functional.binary_cross_entropy_with_logits(scores, labels)
+        return functional.cross_entropy(scores, labels.view(-1))
 
 
-class BertForMultipleChoice(nn.Module):
-    """BERT that picks one of several endings; each is scored as a separate text."""
+class BertForMultipleChoice(BertWithHead):
+    """BERT that picks one of several endings; each is scored as a separate text.
+
+    The inputs are (B, C, T) for C choices; ``labels`` (B,) are the right ones.
+    """
 
     def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.bert = BertModel(config)
-        self.dropout = nn.Dropout(_head_dropout(config))
-        self.classifier = nn.Linear(config.hidden_size, 1)
-        self.classifier.apply(partial(_initialise, std=config.initializer_range))
+        super().__init__(config)
+        self.dropout = _head_dropout(config)
+        self.classifier = _linear(config, 1)
 
-    def forward(
+    def forward(  # type: ignore[override]  # no memory: each choice is a text of its own
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
@@ -784,54 +827,49 @@ class BertForMultipleChoice(nn.Module):
         position_ids: Tensor | None = None,
         labels: Tensor | None = None,
     ) -> Scores:
-        """Score the choices, (B, C), of a batch (B, C, T); ``labels`` (B,) are the right ones."""
+        """Score the choices, (B, C)."""
         given = (input_ids, attention_mask, token_type_ids, position_ids)
-        encoded = self.bert(
-            *(None if of is None else of.flatten(0, 1) for of in given)
-        )  # (B, C, T) -> (B·C, T)
-        scores = self.classifier(self.dropout(encoded.pooled)).view(
-            -1, input_ids.shape[1]
-        )  # (B·C, 1) -> (B, C)
+        flat = [None if ids is None else ids.flatten(0, 1) for ids in given]  # (B·C, T) each
+        scores = self.classifier(self.dropout(self.bert(*flat).pooled))  # (B·C, H) -> (B·C, 1)
+        scores = scores.view(-1, input_ids.shape[1])  # (B, C)
         return Scores(scores, None if labels is None else functional.cross_entropy(scores, labels))
 
 
-class BertForTokenClassification(nn.Module):
-    """BERT that classifies each token."""
+class BertForTokenClassification(BertWithHead):
+    """BERT that classifies each token; ``labels`` (B, T) are the classes, or -100."""
+
+    has_pooler = False
+    scores_tokens = True
 
     def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.bert = BertModel(config, add_pooling_layer=False)
-        self.dropout = nn.Dropout(_head_dropout(config))
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
-        self.classifier.apply(partial(_initialise, std=config.initializer_range))
+        super().__init__(config)
+        self.dropout = _head_dropout(config)
+        self.classifier = _linear(config, config.num_labels)
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-    ) -> Scores:
-        """Score the classes of each token, (B, T, C); ``labels`` are (B, T)."""
-        encoded = self.bert(input_ids, attention_mask, token_type_ids, position_ids)
-        scores = self.classifier(self.dropout(encoded.rows))  # (N, C)
-        loss = None if labels is None else _token_loss(scores, labels, encoded.layout)
+    def score(self, encoded: Encoded, labels: Tensor | None) -> Scores:
+        """Score the classes of each token, (B, T, C)."""
+        scores = self.classifier(self.dropout(encoded.rows))  # (N, H) -> (N, C)
+        loss = None
+        if labels is not None:
+            labels = encoded.layout.pick(labels).flatten()  # (N,)
+            loss = functional.cross_entropy(scores, labels, ignore_index=IGNORED)
         return Scores(encoded.layout.batch(scores), loss)
 
 
-class BertForQuestionAnswering(nn.Module):
-    """BERT that finds an answer in a text: where it starts, and where it ends."""
+class BertForQuestionAnswering(BertWithHead):
+    """BERT that finds an answer in a text: where it starts, and where it ends.
+
+    ``start_positions`` and ``end_positions`` (B,) past T are ignored. The loss covers all places
+    including padding, as in the reference, so it disables packing.
+    """
+
+    has_pooler = False
 
     def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.bert = BertModel(config, add_pooling_layer=False)
-        self.qa_outputs = nn.Linear(config.hidden_size, config.num_labels)
-        self.qa_outputs.apply(partial(_initialise, std=config.initializer_range))
+        super().__init__(config)
+        self.qa_outputs = _linear(config, config.num_labels)
 
-    def forward(
+    def forward(  # type: ignore[override]  # with two kinds of labels
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
@@ -840,33 +878,22 @@ class BertForQuestionAnswering(nn.Module):
         start_positions: Tensor | None = None,
         end_positions: Tensor | None = None,
     ) -> Span:
-        """Score each place as start and as end of the answer; positions (B,) past T are ignored.
-
-        The loss covers all places including padding, as in the reference, so it disables packing.
-        """
+        """Score each place as start and as end of the answer."""
         pack = start_positions is None or end_positions is None
         encoded = self.bert(input_ids, attention_mask, token_type_ids, position_ids, pack=pack)
-        start, end = encoded.layout.batch(self.qa_outputs(encoded.rows)).unbind(
-            -1
-        )  # (N, 2) -> (B, T, 2) -> (B, T) each
+        scores = encoded.layout.batch(self.qa_outputs(encoded.rows))  # (N, 2) -> (B, T, 2)
+        start, end = scores.unbind(-1)  # (B, T) each
         loss = None
         if start_positions is not None and end_positions is not None:
-            length = input_ids.shape[1]
-            pairs = ((start, start_positions), (end, end_positions))
-            losses = [
-                functional.cross_entropy(of, at.view(-1).clamp(0, length), ignore_index=length)
-                for of, at in pairs
-            ]
-            loss = (losses[0] + losses[1]) / 2
+            loss = (_place_loss(start, start_positions) + _place_loss(end, end_positions)) / 2
         return Span(start, end, loss)
 
 
-def _head_dropout(config: BertConfig) -> float:
-    return (
-        config.hidden_dropout_prob
-        if config.classifier_dropout is None
-        else config.classifier_dropout
-    )
+def _place_loss(scores: Tensor, positions: Tensor) -> Tensor:
+    """Return the mean cross-entropy of scores (B, T) at positions (B,), without those past T."""
+    length = scores.shape[1]
+    positions = positions.view(-1).clamp(0, length)
+    return functional.cross_entropy(scores, positions, ignore_index=length)
 
 
 CLASSES: dict[str, type[nn.Module]] = {

@@ -26,10 +26,10 @@ from weighbridge.matching.comparison import LACKING, choose
 from weighbridge.matching.pairing import is_turned, names_of, renamed
 from weighbridge.models.find import find
 from weighbridge.readers import tensorflow
-from weighbridge.readers.rules import is_remote
+from weighbridge.readers.rules import is_remote, is_too_deep
 from weighbridge.readers.stores import hub
 from weighbridge.readers.stores.pages import checkpoint_at
-from weighbridge.torch.bert import ACTIVATIONS, CLASSES, BertConfig
+from weighbridge.torch.bert import ACTIVATIONS, ATTENTIONS, CLASSES, BertConfig
 from weighbridge.torch.tokens import FILES, Tokens
 
 if TYPE_CHECKING:
@@ -84,10 +84,17 @@ def load_checkpoint(
         seed: the seed of the random initialization.
 
     Raises:
+        UsageError: there is no such attention.
         ModelError: it is not a BERT, or has no such class.
         ConfigError: the config cannot be read, or asks for something that is not supported.
         CheckpointError: there is no checkpoint or tokenizer, or a tensor does not fit.
     """
+    if attention not in ATTENTIONS:
+        raise UsageError(
+            "there is no such attention",
+            values={"attention": attention},
+            hint=f"use {' or '.join(ATTENTIONS)}",
+        )
     folder, path = _folder_and_weights(os.fspath(checkpoint))
     replaced = {"id2label": dict(enumerate(labels))} if labels else None
     model = find(_config_in(folder), replaced)
@@ -130,9 +137,12 @@ def _config_in(folder: str) -> str | dict[str, Any]:
     if os.path.exists(path) or not os.path.exists(googles):
         return path
     try:
-        with open(googles, encoding="utf-8") as file:
-            config = json.load(file)
-    except (OSError, ValueError, RecursionError) as error:
+        with open(googles, "rb") as file:
+            raw = file.read()
+        if is_too_deep(raw):
+            raise ValueError("it is nested too deeply")
+        config = json.loads(raw.decode())
+    except (OSError, ValueError) as error:
         raise ConfigError("cannot be read", where=googles, values={"reason": str(error)}) from None
     if not isinstance(config, dict):
         raise ConfigError(
@@ -389,9 +399,16 @@ def _of_pytorch(
     path: str,
     wanted: Mapping[str, str],  # noqa: ARG001
 ) -> Iterator[tuple[str, Tensor]]:
-    state = torch.load(path, map_location="cpu", weights_only=True)
-    state = state.get("state_dict", state)
-    yield from ((name, tensor) for name, tensor in state.items() if isinstance(tensor, Tensor))
+    yield from _nested_tensors(torch.load(path, map_location="cpu", weights_only=True), "")
+
+
+def _nested_tensors(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors in dicts and lists, named as the reader of headers names them."""
+    if isinstance(value, Tensor):
+        yield name, value
+    elif isinstance(value, dict | list | tuple):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _nested_tensors(item, f"{name}.{key}" if name else str(key))
 
 
 def _of_tensorflow(path: str, wanted: Mapping[str, str]) -> Iterator[tuple[str, Tensor]]:

@@ -53,6 +53,7 @@ _RATE_SIZE = {"cpu": 2048, "cuda": 8192}
 """The size of the square matrices that measure a machine's rate: enough to keep it busy."""
 _LARGEST = 2**20  # the largest batch or sequence; more is a mistake
 _POSITIONS = ("max_position_embeddings", "n_positions", "n_ctx")
+_LABEL_NAMES, _LABEL_COUNT = "id2label", "num_labels"
 
 
 class MeasureRequest(NamedTuple):
@@ -99,7 +100,7 @@ def measure(request: MeasureRequest, say: Callable[[str], None] = lambda _: None
     _check_positions(request, model)
     run = Workload(
         class_name,
-        _changes(model),
+        _changes(model, request),
         request.batch,
         request.sequence,
         2,
@@ -300,10 +301,17 @@ def _subject(model: Model, request: MeasureRequest) -> Subject:
     return OwnSubject(OURS[family], family=family)
 
 
-def _changes(model: Model) -> dict[str, Any]:
-    """Return the values in the config of fields that a class is built from."""
+def _changes(model: Model, request: MeasureRequest) -> dict[str, Any]:
+    """Return the values in the config of fields that a class is built from.
+
+    A config has the names of its labels; our own classes take their number.
+    """
     known = model.blueprint.fields | model.blueprint.inert
-    return {name: value for name, value in model.given.items() if name in known}
+    changes = {name: value for name, value in model.given.items() if name in known}
+    if request.ours and _LABEL_NAMES in changes:
+        del changes[_LABEL_NAMES]
+        changes[_LABEL_COUNT] = model.fields[_LABEL_COUNT]
+    return changes
 
 
 def _measured(

@@ -72,7 +72,8 @@ def run_texts(
     if how == "pooler" and not _has_pooler(loaded):
         hint = "use cls or mean"
         raise UsageError("this class has no pooler", values={"class": loaded.class_name}, hint=hint)
-    answers = _answered(_Asking(loaded, how, top), asked, watch)
+    texts_read = loaded.tokens.read_all(asked)
+    answers = _answered(_Asking(loaded, how, top), asked, texts_read, watch)
     embeddings = [
         answer.results["embedding"] for answer in answers if "embedding" in answer.results
     ]
@@ -87,12 +88,61 @@ def run_texts(
     )
 
 
+class Classified(NamedTuple):
+    """The label and probability of each text, and how many texts are cut off."""
+
+    labels: list[str]
+    scores: list[float]
+    cut: int
+
+
+def classify(loaded: Loaded, texts: Sequence[str], watch: Watch | None = None) -> Classified:
+    """Give each text its most likely label.
+
+    Raises:
+        UsageError: the model does not give one of several labels.
+    """
+    check_classifier(loaded)
+    asked: list[Asked] = [(text, None) for text in texts]
+    texts_read = loaded.tokens.read_all(asked)
+    answers = _answered(_Asking(loaded, POOLS[-1], TOP), asked, texts_read, watch)
+    best = [answer.results["classes"][0] for answer in answers]
+    return Classified(
+        [entry["label"] for entry in best],
+        [entry["probability"] for entry in best],
+        sum(text.left_out > 0 for text in texts_read),
+    )
+
+
+def check_classifier(loaded: Loaded) -> None:
+    """Refuse a model that does not give one of several labels.
+
+    Raises:
+        UsageError: it is of another class, or for another kind of problem.
+    """
+    problem = loaded.config.problem_type
+    is_single = problem in (None, "single_label_classification")
+    if loaded.class_name == _CLASSIFIER and len(loaded.labels) > 1 and is_single:
+        return
+    values = {"class": loaded.class_name, "labels": len(loaded.labels), "problem_type": problem}
+    if loaded.class_name != _CLASSIFIER:
+        values = {"class": loaded.class_name}
+    raise UsageError(
+        "only a classifier with one label for each text can label a table",
+        where=loaded.where,
+        values=values,
+        hint="train one with weighbridge finetune",
+    )
+
+
+_CLASSIFIER = "BertForSequenceClassification"
+
+
 def _answered(
-    asking: _Asking, asked: Sequence[Asked], watch: Watch | None
+    asking: _Asking, asked: Sequence[Asked], texts: Sequence[Text], watch: Watch | None
 ) -> tuple[TextAnswer, ...]:
     """Run a model on all texts, in batches."""
     answers: list[TextAnswer] = []
-    texts = asking.loaded.tokens.read_all(asked)
     class_name = _class_that_answers(asking.loaded, asked, texts)
     at_once = len(asked) if class_name == "BertForMultipleChoice" else _AT_ONCE
     with torch.inference_mode():

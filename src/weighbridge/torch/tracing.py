@@ -20,14 +20,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from weighbridge.answers.trace import Head, Parameter, Step, Trace, Values
 from weighbridge.errors import UsageError
 from weighbridge.files import write_whole
-from weighbridge.render.attention import Attention
+from weighbridge.render.attention import MEAN, MOST_DRAWN, Attention
 from weighbridge.render.drawing import FORMS, draw, written
 from weighbridge.render.svg import MARK
 from weighbridge.torch.loading import load_checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from weighbridge.render.attention import Place
+    from weighbridge.torch.bert import BertConfig
     from weighbridge.torch.loading import Loaded
     from weighbridge.torch.tokens import Text
 
@@ -78,7 +80,7 @@ def trace(
     )
 
 
-def attention(  # each is a separate option for the user
+def attention(  # noqa: PLR0913  # each is a separate option for the user
     checkpoint: str | os.PathLike[str],
     text: str,
     second: str | None = None,
@@ -86,28 +88,108 @@ def attention(  # each is a separate option for the user
     *,
     layer: int | None = None,
     head: int | None = None,
+    average: str | None = None,
+    window: tuple[int, int] | None = None,
 ) -> Attention:
     """Return the attention probabilities of layers and heads, by default of all.
 
-    The arguments and the errors are those of `trace`.
+    Further errors are those of `trace`.
+
+    Args:
+        checkpoint: as for `load_checkpoint`.
+        text: the text to read.
+        second: the second text of a pair.
+        class_name: as for `load_checkpoint`.
+        layer: one layer alone.
+        head: one head of that layer alone.
+        average: ``"heads"``, ``"layers"`` or ``"all"``: take the mean of all heads of each layer,
+            of each head in all layers, or of everything.
+        window: the positions of the first and the last token to draw; by default the first 64.
+
+    Raises:
+        UsageError: there is no such average, or the window is not in the text or too large.
     """
     loaded = load_checkpoint(checkpoint, class_name, attention="eager")
     check_places(loaded, layer, head)
+    check_average(average, layer, head)
     read = loaded.tokens.read(text, second)
+    first, most = _window(window, len(read.tokens))
     config = loaded.config
     layers = range(config.num_hidden_layers) if layer is None else [layer]
     heads = range(config.num_attention_heads) if head is None else [head]
     kept = follow(loaded, read, layers).kept
+    maps = {(layer, head): kept[layer][1][head] for layer in layers for head in heads}
     return Attention(
         where=os.fspath(checkpoint),
         class_name=loaded.class_name,
         texts=_pair(text, second),
         tokens=read.tokens,
         probabilities={
-            (layer, head): kept[layer][1][head].tolist() for layer in layers for head in heads
+            place: values.tolist() for place, values in _averaged(maps, average).items()
         },
         notes=(*loaded.notes, *read.notes),
+        first=first,
+        most=most,
+        averaged=(len(layers), len(heads)),
     )
+
+
+AVERAGES = ("heads", "layers", "all")
+
+
+def check_average(average: str | None, layer: int | None, head: int | None) -> None:
+    """Check that there is such an average, and that what it is of was not chosen.
+
+    Raises:
+        UsageError: there is no such average, or nothing to take it of.
+    """
+    if average is None:
+        return
+    if average not in AVERAGES:
+        raise UsageError(
+            "there is no such average",
+            values={"average": average},
+            hint=f"use one of {', '.join(AVERAGES)}",
+        )
+    if head is not None or (layer is not None and average != "heads"):
+        hint = "drop --head" if head is not None else "drop --layer, or use --average heads"
+        raise UsageError(
+            "an average needs several layers or heads", values={"average": average}, hint=hint
+        )
+
+
+def _averaged(
+    maps: dict[tuple[int, int], Tensor], average: str | None
+) -> dict[tuple[Place, Place], Tensor]:
+    """Return maps (n, n), or their means over heads, layers or both."""
+    groups: dict[tuple[Place, Place], list[Tensor]] = {}
+    for (layer, head), values in maps.items():
+        place = (
+            MEAN if average in ("layers", "all") else layer,
+            MEAN if average in ("heads", "all") else head,
+        )
+        groups.setdefault(place, []).append(values)
+    return {place: torch.stack(values).mean(0) for place, values in groups.items()}
+
+
+def _window(window: tuple[int, int] | None, tokens: int) -> tuple[int, int]:
+    """Return the first token to draw and the most tokens to draw."""
+    if window is None:
+        return 0, MOST_DRAWN
+    first, last = window
+    if not 0 <= first <= last < tokens:
+        raise UsageError(
+            "there is no such window",
+            values={"first": first, "last": last, "tokens": tokens},
+            hint=f"give two positions from 0 to {tokens - 1}",
+        )
+    if last - first >= MOST_DRAWN:
+        raise UsageError(
+            f"a window has at most {MOST_DRAWN} tokens",
+            values={"first": first, "last": last},
+            hint=f"for example --window {first}-{first + MOST_DRAWN - 1}",
+        )
+    return first, last - first + 1
 
 
 def _pair(text: str, second: str | None) -> tuple[str, ...]:
@@ -129,18 +211,25 @@ def draw_attention(
         UsageError: the file has another suffix, or cannot be written; and as for `attention`.
     """
     path = Path(output)
-    form = _form(path)
+    form = picture_format(path, FORMS)
     picture = attention(*asked, **places)
     drawn, notes = draw(picture, form, lang)
     write_whole(path, drawn)
     return written(picture, path, lang), [*picture.notes, *notes]
 
 
-def _form(path: Path) -> str:
-    """Return the format that a file's suffix names, if the file may be written."""
-    form, known = path.suffix.lower().removeprefix("."), [f".{form}" for form in FORMS]
-    if form not in FORMS:
-        hint = f"use a file name that ends in {', '.join(known[:-1])} or {known[-1]}"
+def picture_format(path: Path, formats: Sequence[str]) -> str:
+    """Return the format that a file's suffix names, if the file may be written.
+
+    Raises:
+        UsageError: the suffix names none of the formats, there is no such folder, or the file
+            exists and is none of ours.
+    """
+    form, known = path.suffix.lower().removeprefix("."), [f".{form}" for form in formats]
+    if form not in formats:
+        hint = f"use a file name that ends in {known[-1]}"
+        if len(known) > 1:
+            hint = f"use a file name that ends in {', '.join(known[:-1])} or {known[-1]}"
         raise UsageError(
             "the suffix does not name a picture format",
             where=str(path),
@@ -160,7 +249,9 @@ def _form(path: Path) -> str:
         if MARK.encode() not in there:
             hint = "give another file with --output, or move this one away"
             raise UsageError(
-                "already exists and is not a picture of attention", where=str(path), hint=hint
+                "already exists and was not written by trace or attention",
+                where=str(path),
+                hint=hint,
             )
     return form
 
@@ -198,8 +289,9 @@ def check_places(loaded: Loaded, layer: int | None, head: int | None) -> None:
 class _Probe(NamedTuple):
     """A step, the module where it is observed, and the sizes of its values, by their fields.
 
-    It is observed in the output of the module, or in its input (``before``). If the heads are
-    ``split``, rows (n, H) are viewed per head, (A, n, D).
+    It is observed in the output of the module, in its input (``before``), or in the input of the
+    softmax that the module computes (``softmax``). If the heads are ``split``, rows (n, H) are
+    viewed per head, (A, n, D).
     """
 
     step: str
@@ -207,6 +299,7 @@ class _Probe(NamedTuple):
     dims: str
     before: bool = False
     split: bool = False
+    softmax: bool = False
 
 
 _ROWS = "tokens hidden_size"
@@ -217,7 +310,7 @@ _EMBEDDINGS = (
     _Probe("word", "word_embeddings", _ROWS),
     _Probe("segment", "token_type_embeddings", _ROWS),
     _Probe("position", "position_embeddings", _ROWS),
-    _Probe("sum", "sum", _ROWS),
+    _Probe("sum", "LayerNorm", _ROWS, before=True),
     _Probe("embedded", "LayerNorm", _ROWS),
 )
 _LAYER = (
@@ -225,17 +318,17 @@ _LAYER = (
     _Probe("key", "attention.self.key", _ROWS),
     _Probe("value", "attention.self.value", _ROWS),
     _Probe("heads", "attention.self.value", _HEADS, split=True),
-    _Probe("scores", "attention.self.scores", _GRID),
-    _Probe("probabilities", "attention.self.probabilities", _GRID),
-    _Probe("mixed", "attention.self.context", _HEADS, split=True),
-    _Probe("joined", "attention.self.context", _ROWS),
+    _Probe("scores", "attention.self", _GRID, softmax=True),
+    _Probe("probabilities", "attention.self.dropout", _GRID, before=True),
+    _Probe("mixed", "attention.self", _HEADS, split=True),
+    _Probe("joined", "attention.self", _ROWS),
     _Probe("output", "attention.output.dense", _ROWS),
-    _Probe("residual", "attention.output.residual", _ROWS),
+    _Probe("residual", "attention.output.LayerNorm", _ROWS, before=True),
     _Probe("norm", "attention.output.LayerNorm", _ROWS),
     _Probe("up", "intermediate.dense", "tokens intermediate_size"),
     _Probe("activation", "intermediate", "tokens intermediate_size"),
     _Probe("down", "output.dense", _ROWS),
-    _Probe("ffn_residual", "output.residual", _ROWS),
+    _Probe("ffn_residual", "output.LayerNorm", _ROWS, before=True),
     _Probe("ffn_norm", "output.LayerNorm", _ROWS),
 )
 _POOLER = (
@@ -315,17 +408,18 @@ class Walk(NamedTuple):
 
 def follow(loaded: Loaded, text: Text, keep: Iterable[int] = ()) -> Walk:
     """Run a text through a model with eager attention, and observe it."""
-    batch = loaded.tokens.batch([text])
-    ids, segments = batch.input_ids, batch.token_type_ids
-    if loaded.class_name == "BertForMultipleChoice":
-        ids, segments = ids[:, None], segments[:, None]  # (1, T) -> (1, 1, T): one choice
-    watch = _Watch(loaded.model, keep)
+    ids, segments = model_inputs(loaded, text)
+    watch = _Watch(loaded.model, loaded.config, keep)
     modules = dict(loaded.model.named_modules())
     with ExitStack() as hooks, torch.no_grad(), watch.products:
         for layer, path, place in _probes(loaded):
             hook = watch.hook(layer, path, place)
             module = modules[path]
-            if place.before:
+            if place.softmax:
+                handle = module.register_forward_pre_hook(
+                    lambda *_, see=hook: watch.products.show_softmax_input(see)
+                )
+            elif place.before:
                 handle = module.register_forward_pre_hook(lambda _, given, see=hook: see(given[0]))
             else:
                 handle = module.register_forward_hook(lambda _, __, gives, see=hook: see(gives))
@@ -334,10 +428,23 @@ def follow(loaded: Loaded, text: Text, keep: Iterable[int] = ()) -> Walk:
     return Walk(output, watch.steps, watch.unused(), watch.kept())
 
 
+def model_inputs(loaded: Loaded, text: Text) -> tuple[Tensor, Tensor]:
+    """Return the ids and the segments of a text as the model takes them: a batch of one."""
+    batch = loaded.tokens.batch([text])
+    ids, segments = batch.input_ids, batch.token_type_ids
+    if loaded.class_name == "BertForMultipleChoice":
+        ids, segments = ids[:, None], segments[:, None]  # (1, T) -> (1, 1, T): one choice
+    return ids, segments
+
+
 class _Watch:
     """Records the values that hooks observe at each place, in the order of the run."""
 
-    def __init__(self, model: nn.Module, keep: Iterable[int]) -> None:
+    def __init__(self, model: nn.Module, config: BertConfig, keep: Iterable[int]) -> None:
+        self._head_sizes = (
+            config.num_attention_heads,
+            config.hidden_size // config.num_attention_heads,
+        )
         self.model, self.steps, self.products = model, list[Step](), _ProductCounter()
         self._keep, self._grids = set(keep), dict[tuple[int, str], Tensor]()
         self._counted: dict[int, str] = {}
@@ -345,14 +452,12 @@ class _Watch:
     def hook(self, layer: int | None, path: str, place: _Probe) -> Callable[[Tensor], None]:
         """Return the hook for a place; it is called with the values there."""
         module = self.model.get_submodule(path)
-        parent = self.model.get_submodule(path.rpartition(".")[0])
 
         def see(values: Tensor) -> None:
             if layer in self._keep and place.dims == _GRID:
                 self._grids[layer, place.step] = values[0].clone()
             if place.split:
-                head_sizes = int(parent.heads), int(parent.head_size)  # type: ignore[arg-type]
-                values = values.view(-1, *head_sizes).transpose(0, 1)
+                values = values.view(-1, *self._head_sizes).transpose(0, 1)
             self.steps.append(self._step(layer, path, place, module, values))
 
         return see
@@ -365,7 +470,7 @@ class _Watch:
         is_heads = place.step == "heads"  # the values of query, key and value
         measured = _range_of_all(self.steps[-3:]) if is_heads else _range_of(values)
         parameters: tuple[Parameter, ...] = ()
-        if not (place.before or place.split):
+        if not (place.before or place.split or place.softmax):
             parameters = tuple(self._parameters(path, module))
         owner = path if parameters else ""
         flops = self.products.taken()
@@ -409,11 +514,19 @@ _FACTORS = {
 
 
 class _ProductCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the FLOPs of the products that run: 2·m·k·n for a matrix m×k times a matrix k×n."""
+    """Counts the FLOPs of the products that run: 2·m·k·n for a matrix m×k times a matrix k×n.
+
+    It can also show the input of the next softmax.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._flops = 0
+        self._see_softmax_input: Callable[[Tensor], None] | None = None
+
+    def show_softmax_input(self, see: Callable[[Tensor], None]) -> None:
+        """Call ``see`` with the input of the next softmax."""
+        self._see_softmax_input = see
 
     def __torch_dispatch__(
         self,
@@ -422,6 +535,9 @@ class _ProductCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        if func is _ATEN._softmax.default and self._see_softmax_input is not None:
+            self._see_softmax_input(args[0])
+            self._see_softmax_input = None
         out = func(*args, **(kwargs or {}))
         if func in _FACTORS:
             self._flops += 2 * prod(out.shape) * int(args[_FACTORS[func]].shape[-1])

@@ -186,6 +186,14 @@ def test_names_of_models_are_found(text: str) -> None:
     assert [name.text for name in model_names_in(text)] == NAMES[text]
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["Fast", "The Encoder", "We align words", "Grounding", "a pop song", "seamless", "an informer"],
+)
+def test_words_that_begin_names_of_families_are_no_names(text: str) -> None:
+    assert not list(model_names_in(text))
+
+
 EXPLAINED = (
     "bert-base-chinese",
     "openai-community/gpt2",

@@ -9,6 +9,7 @@ import pytest
 from weighbridge.algebra.expr import parse
 from weighbridge.derive.generalize.config_defaults import fill, respelled
 from weighbridge.derive.generalize.draft import Draft, Drafted
+from weighbridge.derive.generalize.ordinals import DraftedTie
 from weighbridge.derive.generalize.replaced_fields import overruled, settle
 from weighbridge.derive.probing.own import OwnSubject
 from weighbridge.derive.probing.probe import Probe, quick_building
@@ -35,6 +36,7 @@ class Config(NamedTuple):
     given: Fields = {}  # noqa: RUF012
     start: Fields = {}  # noqa: RUF012
     optional: dict[str, str] = {}  # noqa: RUF012
+    older_words: dict[str, str] = {}  # noqa: RUF012
 
     def config(self, changes: Mapping[str, Any]) -> Fields:
         return {**self.stated, **changes}
@@ -317,7 +319,7 @@ def test_a_field_that_is_always_computed_is_replaced_by_its_expression() -> None
         conditions={"w": parse("inner > 4"), "b": None},
         repeats={"a": parse("inner - 1"), "b": None},
     )
-    of.tensors["t"] = Drafted("t", None, (("w", parse("inner == 8")),))
+    of.tensors["t"] = Drafted("t", None, (DraftedTie("w", parse("inner == 8")),))
     found = overruled(
         as_subject(config), [of], probes(config, [*TURNED, {"inner": 7}, {"inner": 9, "width": 20}])
     )
@@ -328,17 +330,39 @@ def test_a_field_that_is_always_computed_is_replaced_by_its_expression() -> None
     ]
     assert texts(of.conditions) == {"w": "width * 2 > 4", "b": None}
     assert texts(of.repeats) == {"a": "width * 2 - 1", "b": None}
-    assert [(to, expression(tree)) for to, tree in of.tensors["t"].ties] == [
+    assert [(tie.target, expression(tie.condition)) for tie in of.tensors["t"].ties] == [
         ("w", "width * 2 == 8")
     ]
+
+
+@pytest.mark.parametrize(
+    ("makes", "more", "expected"),
+    [
+        (lambda config: {"inner": config["width"] * 2}, {"layers": 9}, "width * 2"),
+        (lambda config: {"inner": config["inner"] // 8 * 8}, {"inner": 23}, "inner // 8 * 8"),
+    ],
+    ids=["no config set it", "it is made of itself"],
+)
+def test_a_field_means_the_value_in_the_config(
+    makes: Callable[[Fields], Fields], more: Fields, expected: str
+) -> None:
+    config = Config({**SIZES, "inner": 64}, makes)
+    of = draft("inner, heads")
+    assert overruled(as_subject(config), [of], probes(config, [*TURNED, more])) == {"inner"}
+    assert [expression(dim) for dim in of.tensors["w"].dims or ()] == [expected, "heads"]
+
+
+def test_a_flag_that_no_config_sets_is_replaced_by_its_expression() -> None:
+    config = Config({**SIZES, "tied": False}, lambda config: {"tied": config["gated"]})
+    of = draft("width, heads", conditions={"w": parse("tied")})
+    assert overruled(as_subject(config), [of], probes(config, TURNED)) == {"tied"}
+    assert texts(of.conditions) == {"w": "false if not gated else true"}
 
 
 @pytest.mark.parametrize(
     ("makes", "more"),
     [
         (nothing, {"inner": 7}),
-        (lambda config: {"inner": config["width"] * 2}, {"layers": 9}),
-        (lambda config: {"inner": config["inner"] // 8 * 8}, {"inner": 23}),
         (lambda config: {"inner": or_else(config["inner"], config["width"])}, {"inner": None}),
         (
             lambda config: {
@@ -347,7 +371,7 @@ def test_a_field_that_is_always_computed_is_replaced_by_its_expression() -> None
             {"inner": "auto"},
         ),
     ],
-    ids=["it is kept", "it was not set", "it is made of itself", "it is null", "it is a word"],
+    ids=["it is kept", "it is null", "it is a word"],
 )
 def test_a_field_that_the_class_keeps_is_left_unchanged(
     makes: Callable[[Fields], Fields], more: Fields
@@ -457,7 +481,7 @@ def test_a_choice_is_settled_over_all_classes_or_none() -> None:
     assert texts(settle([draft(dims), draft(f"2 * {dims}, h")])) == {"d": "h"}
     assert settle([draft(dims), draft("d")]) == {}
     tied = draft(dims)
-    tied.tensors["w"] = tied.tensors["w"]._replace(ties=(("v", parse("d == null")),))
+    tied.tensors["w"] = tied.tensors["w"]._replace(ties=(DraftedTie("v", parse("d == null")),))
     assert settle([tied]) == {}
 
 

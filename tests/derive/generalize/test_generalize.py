@@ -15,6 +15,7 @@ from weighbridge.derive.generalize.choosing import COSTS
 from weighbridge.derive.generalize.draft import Draft, Drafted, predicted
 from weighbridge.derive.generalize.generalize import generalize, in_common
 from weighbridge.derive.generalize.lost_values import LostValues
+from weighbridge.derive.generalize.ordinals import DraftedTie
 from weighbridge.derive.generalize.places import Observation, Observed, list_above, templated
 from weighbridge.derive.probing.probe import Probe, ProbedTensor
 from weighbridge.derive.probing.symbolic import SymbolicTrace
@@ -106,7 +107,10 @@ def draft_texts(draft: Draft) -> DraftTexts:
         },
         {path: text(condition) for path, condition in draft.conditions.items()},
         {
-            name: {to: expression(condition, "ijk") for to, condition in found.ties}
+            name: {
+                to if at is None else f"{to} at {text(at)}": expression(condition, "ijk")
+                for to, condition, at in found.ties
+            }
             for name, found in draft.tensors.items()
             if found.ties
         },
@@ -176,6 +180,62 @@ def tied_in_layers(fields: Fields) -> Holds:
     return Holds(names, {"layers": fields["n"]}, ("tie",), ("n",), ties=ties)
 
 
+def shared_in_turn(fields: Fields) -> Holds:
+    """Return layers of which those of one kind share the tensors of the first ones in turn."""
+    kinds, own = fields["kinds"], fields["own"]
+    of_kind = [i for i, kind in enumerate(kinds) if kind == "f"]
+    names, ties = {}, {}
+    for i, kind in enumerate(kinds):
+        names[f"layers.{i}.w"] = "w"
+        if kind == "f":
+            names[f"layers.{i}.f.w"] = "w"
+            ordinal = of_kind.index(i)
+            if fields["tie"] and ordinal >= own:
+                ties[f"layers.{i}.f.w"] = f"layers.{of_kind[ordinal % own]}.f.w"
+    return Holds(names, {"layers": len(kinds)}, bounds=("len(kinds)",), ties=ties)
+
+
+def shared_with_bias(fields: Fields) -> Holds:
+    """Return layers that share tensors in turn; some of them have a bias beside the tensor."""
+    holds = shared_in_turn(fields)
+    if not fields["bias"]:
+        return holds._replace(asked=("bias",))
+    names, ties = dict(holds.tensors), dict(holds.ties)
+    names |= {f"{name[:-1]}b": "w" for name in names if name.endswith(".f.w")}
+    ties |= {f"{name[:-1]}b": f"{target[:-1]}b" for name, target in ties.items()}
+    return holds._replace(tensors=names, ties=ties, asked=("bias",))
+
+
+def counted_by_hand(fields: Fields) -> Holds:
+    """Return layers whose parts depend on a count of layers that does not remember."""
+    names: dict[str, str] = {}
+    lengths = {"layers": len(fields["kinds"])}
+    asked: dict[str, None] = {}
+    count = 0
+    for i, kind in enumerate(fields["kinds"]):
+        names[f"layers.{i}.w"] = "w"
+        lengths[f"layers.{i}.parts"] = fields["n"]
+        for j in range(fields["n"]):
+            asked[f"j % m == {count} % m"] = None
+            if j % fields["m"] == count % fields["m"]:
+                names[f"layers.{i}.parts.{j}.w"] = "w"
+        count += kind == "f"
+    return Holds(names, lengths, tuple(asked), ("len(kinds)", "n"))
+
+
+def norms_of_stages(fields: Fields) -> Holds:
+    """Return a norm for each stage that is listed; the code asks something else meanwhile."""
+    names = {f"norms.{stage}.w": "w" for stage in fields["out"]}
+    return Holds({"embed": "w", **names}, asked=("out[0] == stages[0]", "out[0] == stages[1]"))
+
+
+def one_or_many(fields: Fields) -> Holds:
+    if fields["one"]:
+        return Holds({"embed.w": "w"}, asked=("one",))
+    names = {f"embed.{i}.w": "w" for i in range(fields["n"])}
+    return Holds(names, {"embed": fields["n"]}, asked=("one",), bounds=("n",))
+
+
 def three_ways(fields: Fields, i: int) -> str:
     """Return a layer's dim, computed in one of three ways that may give the same value."""
     if fields["kinds"][i] != "f":
@@ -188,7 +248,73 @@ IS_FULL = "kinds[i] == 'f'"
 KINDS = [["f", "s"], ["s", "s", "f"], ["f", "s", "s", "f", "f"]]
 DEPTHS = [[2, 1, 3], [1, 2], [3, 3, 1, 2]]
 
+IS_F = 'kinds[layer] == "f"'
+F_BEFORE = f"count({IS_F} for layer in range(i))"
+SHARED = (
+    f"layers.{{0}}.f.w at count(count({IS_F} for layer in range(before + 1)) <= {F_BEFORE} % own "
+    "for before in range(i))"
+)
+IN_TURN = [["f", "s", "f", "f"], ["s", "f", "f", "f", "s", "f"], ["f", "f", "f", "f", "f"]]
+
 MADE = {
+    "layers that share tensors in turn": MadeUp(
+        shared_in_turn,
+        every(kinds=IN_TURN, own=[1, 2], tie=[True, False], w=[8, 10]),
+        every(kinds=[["s", "f"] * 5], own=[1, 3], tie=[True, False], w=[9]),
+        DraftTexts(
+            {"layers": "len(kinds)"},
+            {"layers.{0}.w": "w", "layers.{0}.f.w": "w"},
+            {"layers.{0}.f": 'kinds[i] == "f"'},
+            {"layers.{0}.f.w": {SHARED: f"tie and {F_BEFORE} >= own"}},
+        ),
+    ),
+    "a bias that few probes hold, in layers that share tensors in turn": MadeUp(
+        shared_with_bias,
+        [
+            *every(kinds=IN_TURN, own=[1, 2], tie=[True, False], w=[8, 10], bias=[False]),
+            {"kinds": IN_TURN[0], "own": 1, "tie": True, "w": 8, "bias": True},
+        ],
+        every(kinds=[["s", "f"] * 5], own=[1, 3], tie=[True, False], w=[9], bias=[True]),
+        DraftTexts(
+            {"layers": "len(kinds)"},
+            {"layers.{0}.w": "w", "layers.{0}.f.w": "w", "layers.{0}.f.b": "w"},
+            {"layers.{0}.f": 'kinds[i] == "f"', "layers.{0}.f.b": "bias"},
+            {
+                "layers.{0}.f.w": {SHARED: f"tie and {F_BEFORE} >= own"},
+                "layers.{0}.f.b": {SHARED.replace("f.w", "f.b"): f"tie and {F_BEFORE} >= own"},
+            },
+        ),
+    ),
+    "a condition on a count of layers that does not remember": MadeUp(
+        counted_by_hand,
+        every(kinds=IN_TURN, n=[4, 5], m=[2, 3], w=[8, 10]),
+        every(kinds=[["s", "f", "f", "s"]], n=[6], m=[2, 4], w=[9]),
+        DraftTexts(
+            {"layers": "len(kinds)", "layers.{0}.parts": "n"},
+            {"layers.{0}.w": "w", "layers.{0}.parts.{1}.w": "w"},
+            {"layers.{0}.parts.{1}.w": f"j % m == {F_BEFORE} % m"},
+        ),
+    ),
+    "modules that a list of texts names": MadeUp(
+        norms_of_stages,
+        every(out=[["a"], ["b"], ["b", "c"]], stages=[["a", "b", "c"]], w=[8, 10]),
+        every(out=[["a", "b"], ["c"], ["a", "c"]], stages=[["a", "b", "c"]], w=[9]),
+        DraftTexts(
+            {},
+            {"embed": "w", **{f"norms.{stage}.w": "w" for stage in "abc"}},
+            {f"norms.{stage}": f'"{stage}" in out' for stage in "abc"},
+        ),
+    ),
+    "a list of modules or one module": MadeUp(
+        one_or_many,
+        every(n=[2, 3], one=[True, False], w=[8, 10]),
+        every(n=[1, 5], one=[True, False], w=[9]),
+        DraftTexts(
+            {"embed": "n if not one else 0"},
+            {"embed.w": "w", "embed.{0}.w": "w"},
+            {"embed.w": "one"},
+        ),
+    ),
     "a list of layers that a loop counts": MadeUp(
         lambda fields: layers(fields, lambda i: "w 3*w"),
         every(n=[2, 3], w=[8, 10]),
@@ -680,7 +806,9 @@ DRAFT = Draft(
         "embed": Drafted("embed", (tree("w"), tree("3"))),
         "a.{0}.b.{1}.w": Drafted("a.{0}.b.{1}.w", (tree("w*(i__+1)"), tree("j__+1"))),
         "a.{0}.b.{1}.t": Drafted(
-            "a.{0}.b.{1}.t", (), (("a.{0}.b.{1}.w", tree("j__ == 0")), ("embed", tree("tie")))
+            "a.{0}.b.{1}.t",
+            (),
+            (DraftedTie("a.{0}.b.{1}.w", tree("j__ == 0")), DraftedTie("embed", tree("tie"))),
         ),
         "a.{0}.on.w": Drafted("a.{0}.on.w", None),
         "none.{0}.w": Drafted("none.{0}.w", ()),
@@ -769,7 +897,7 @@ def test_a_draft_gives_a_probe_only_if_every_name_shape_and_tie_is_there(differs
     draft = Draft(
         tensors={
             "embed": Drafted("embed", dims),
-            "head": Drafted("head", dims, (("embed", ("value", True)),)),
+            "head": Drafted("head", dims, (DraftedTie("embed", ("value", True)),)),
         }
     )
     assert draft.gives(
@@ -840,3 +968,40 @@ def test_a_flag_is_not_a_number() -> None:
 
 def test_every_cost_has_a_reason() -> None:
     assert all(cost.cost > 0 and cost.reason for cost in COSTS.values())
+
+
+def test_a_list_that_is_joined_from_parts_has_one_expression() -> None:
+    def kinds(n: int, period: int, offset: int) -> list[str]:
+        of_loop = ["f" if i % period == offset else "s" for i in range(n - 3)]
+        return ["s", "s", "f", *of_loop]
+
+    observations: list[Observation] = []
+    for n, period, offset in ((9, 6, 4), (12, 6, 4), (14, 4, 2), (9, 3, 1), (20, 5, 0), (11, 4, 3)):
+        trace = SymbolicTrace()
+        trace.asked[tree("i % period == offset")] = None
+        trace.bounds[tree("n")] = None
+        items = enumerate(kinds(n, period, offset))
+        values = {f"kinds.{at}": [Observed(text, ("value", text))] for at, text in items}
+        fields = {"n": n, "period": period, "offset": offset}
+        observations.append(Observation(fields, values, {"kinds": n}, trace))
+    common = in_common(observations)
+    assert common.is_complete
+    (item,) = common.expressions["kinds.{0}"] or ()
+    for n, period, offset in ((10, 2, 1), (16, 5, 3)):
+        fields = {"period": period, "offset": offset}
+        found = [compiled(item)({**fields, "@0": at}) for at in range(n)]
+        assert found == kinds(n, period, offset)
+
+
+def test_an_else_has_the_opposite_of_the_conditions_of_its_if() -> None:
+    flags = dict.fromkeys("abcde", (True, False))
+    probes: list[Probe] = []
+    for fields in every(**flags):
+        is_first = fields["b"] and not fields["a"] and not fields["e"]
+        is_first = is_first or (fields["d"] and not fields["a"] and fields["c"])
+        name = "first.weight" if is_first else "other.weight"
+        held = Holds({name: "width"}, asked=tuple(flags))
+        probes.append(probe({"width": 8, **fields}, held))
+    draft = generalize(probes)
+    assert not draft.unknown
+    assert all(map(draft.gives, probes))

@@ -71,6 +71,15 @@ def test_a_field_that_is_refused_alone_is_turned_with_the_flag_that_it_needs() -
     assert any("gate.weight" in probe.tensors for probe in exploration.probes)
 
 
+def test_the_number_of_layers_is_reduced_with_the_lists_that_follow_it() -> None:
+    exploration = explored_once("OnlyKinds")
+    assert exploration.findings.base == {"kinds": ["slide", "full"] * 2}
+    assert {"kinds": ["slide", "full", "slide"]} in exploration.findings.groups
+    kinds = explored_once("Kinds").findings
+    assert kinds.base == {"layers": 4, "kinds": ["slide", "full"] * 2, "shown": [3, 0]}
+    assert {len(probe.tensors) for probe in explored_once("OnlyKinds").probes} > {6, 16}
+
+
 def test_lists_of_one_length_are_turned_together_with_the_field_that_counts_them() -> None:
     assert explored_once("Lists").findings.groups == [
         {"num_stages": 2, "widths": [8, 12], "kinds": ["full", "slide"]}
@@ -92,7 +101,10 @@ def test_fields_without_another_accepted_value_are_fixed() -> None:
 def test_a_class_with_fixed_fields_is_derived_for_these_values_only(tmp_path: Path) -> None:
     path = tmp_path / "choices.toml"
     path.write_text(derived("Choices").text, encoding="utf-8")
-    assert (derived("Choices").exact, derived("Choices").holes) == (True, [])
+    assert (derived("Choices").exact, derived("Choices").holes) == (
+        True,
+        [f"only one value of {path} is covered" for path in ("version", "rounds")],
+    )
     assert weighbridge.weigh(path, fields={"version": "v1", "width": 8}).parameters == parameters(
         "Choices", width=8
     )

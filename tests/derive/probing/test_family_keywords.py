@@ -178,12 +178,18 @@ def test_no_value_is_tried_for_dicts_and_excluded_keywords() -> None:
         assert not untried & {knob.path for knob in subject.knobs({})}
 
 
+def test_a_name_that_is_never_tried_is_refused() -> None:
+    message = "sets backbone_kwargs, which the blueprint of omdet-turbo does not cover"
+    with pytest.raises(ConfigError, match=message):
+        find({"model_type": "omdet-turbo", "backbone_kwargs": {"out_indices": [1]}})
+
+
 def test_a_sub_config_whose_model_type_is_free_is_refused() -> None:
     changes = {
         "model_type": "embedding_gemma2",
         "vision_config": {"model_type": "clip_vision_model"},
     }
-    with pytest.raises(ConfigError, match="sets vision_config, which the blueprint"):
+    with pytest.raises(ConfigError, match="covers only gemma4_vision as its vision_config"):
         find(changes)
 
 
@@ -228,3 +234,31 @@ def test_a_config_with_such_a_keyword_weighs_what_the_reference_counts(
     for class_name in blueprint.class_names:
         assert prove_class(blueprint, subject, class_name, [changes]) == (class_name, 1, [])
         assert prove_class(blueprint, subject, class_name, [{}]) == (class_name, 1, [])
+
+
+@pytest.mark.parametrize(
+    ("family", "replaced"),
+    [
+        ("clip", {"text_config_dict": "text_config", "vision_config_dict": "vision_config"}),
+        ("bridgetower", {}),  # reads both and uses neither
+        ("bert", {}),
+    ],
+)
+def test_an_object_may_stand_for_a_sub_config(family: str, replaced: dict[str, str]) -> None:
+    aliases = FamilySubject(family).aliases(())
+    assert {name: place for name, place in aliases.items() if name.endswith("_dict")} == replaced
+
+
+def test_a_sub_config_that_is_null_has_no_fields() -> None:
+    subject = FamilySubject("gemma4_unified")
+    tie = "vision_config.tie_word_embeddings"
+    assert tie not in subject.fields(subject.config({}))
+    assert tie in subject.fields(subject.config({"vision_config": {}}))
+
+
+def test_an_optional_sub_config_of_any_type_is_given_with_its_usual_type() -> None:
+    subject = FamilySubject("embedding_gemma2")
+    towers = {"vision_config": "gemma4_vision", "audio_config": "gemma4_audio"}
+    assert subject.optional == towers
+    nested = subject.nested({"vision_config": {}, "vision_config.hidden_size": 64})
+    assert nested == {"vision_config": {"model_type": "gemma4_vision", "hidden_size": 64}}

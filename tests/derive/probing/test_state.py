@@ -68,3 +68,12 @@ def test_bounds_of_loops_are_pinned_before_fields_in_questions() -> None:
     assert {"width", "heads"} <= set(choices.pinnable)
     assert {probe.fields["buckets"] for probe in primes.without("buckets")} == {20}
     assert 0 < len(primes.without("buckets")) < len(primes.probes)
+
+
+def test_a_field_is_pinned_though_some_configs_have_no_such_field() -> None:
+    exploration = explored("Choices")
+    *others, last = exploration.probes
+    without_field = {path: value for path, value in last.fields.items() if path != "width"}
+    exploration.probes = [*others, last._replace(fields=without_field)]
+    exploration.pin("width")
+    assert exploration.probes[-1].fields == without_field

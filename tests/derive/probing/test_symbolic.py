@@ -5,13 +5,23 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import torch
 
 from weighbridge.algebra.rewrite import compiled
-from weighbridge.derive.probing.stand_ins import MATH, STAND_INS, install, uninstall
+from weighbridge.derive.probing.stand_ins import (
+    MATH,
+    STAND_INS,
+    dtypes_in_modules,
+    install,
+    install_stand_ins,
+    uninstall,
+)
 from weighbridge.derive.probing.symbolic import (
     LARGEST,
     MOST_NOTED,
@@ -105,6 +115,7 @@ REMEMBERED = {
     "math.sqrt(a)": "sqrt(a)",
     "math.log2(a)": "log2(a)",
     "math.prod([a, b, 2])": "1 * a * b * 2",
+    "math.prod(pair)": "1 * pair[0] * pair[1]",
     "max(a, b)": "max(a, b)",
     "min(b, 3)": "min(b, 3)",
     "max([a, b, 20])": "max(max(a, b), 20)",
@@ -480,6 +491,31 @@ def test_the_stand_ins_are_installed_and_removed() -> None:
     assert namespace == {"math": math, "own": 1}
 
 
+def test_fractions_in_the_code_of_a_config_class_remember_that_they_are_constants() -> None:
+    code = """
+class Config:
+    def __post_init__(self):
+        self.size = int(0.75 * self.width)
+"""
+    module: Any = ModuleType("models.configuration_made_up")
+    sys.modules[module.__name__] = module
+    exec(code, module.__dict__)  # noqa: S102
+    install_stand_ins("models.")
+    config = module.Config()
+    config.width = lift(16, ("name", "width"))
+    config.__post_init__()
+    del sys.modules[module.__name__]
+    assert (config.size, expression(tree_of(config.size))) == (12, "int(0.75 * width)")
+
+
+def test_types_that_code_passes_to_torch_have_no_stand_in_unless_no_module_does() -> None:
+    assert dtypes_in_modules("class Layer(Module):\n    zeros = torch.zeros(2, dtype=int)") == {
+        "int"
+    }
+    assert dtypes_in_modules("class Cache:\n    zeros = torch.zeros(2, dtype=int)") == set()
+    assert dtypes_in_modules("zeros = ones.to(bool)") == {"bool"}
+
+
 def test_a_function_that_the_module_defines_itself_is_kept() -> None:
     def own(values: Any) -> int:
         return 0
@@ -510,3 +546,16 @@ def f(n, sizes):
         called: Callable[..., Any] = namespace["f"]
         answers.append(called(11, [5, 2, 8, 1]))
     assert answers[0] == answers[1]
+
+
+def test_a_number_of_an_array_is_written_as_a_number() -> None:
+    number = np.arange(5).sum()
+    assert [tree_of(number), tree_of(torch.tensor(10))] == [("value", 10), ("value", 10)]
+    assert type(tree_of(torch.tensor(10))[1]) is int
+
+
+def test_a_default_that_is_a_tuple_can_be_added_to_a_list_as_the_list_of_a_file() -> None:
+    sizes = lift((3, 4), ("name", "sizes"))
+    added = [lift(2, ("name", "first"))] + sizes  # noqa: RUF005
+    assert [expression(tree_of(size)) for size in added] == ["first", "sizes[0]", "sizes[1]"]
+    assert (1,) + sizes == (1, 3, 4)  # noqa: RUF005

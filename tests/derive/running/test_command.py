@@ -279,7 +279,9 @@ def derived(tmp_path_factory: pytest.TempPathFactory) -> Path:
     status, answer = command.run_request(
         command.DeriveRequest(TINY, output=str(path)), lambda _: None
     )
-    assert (status, answer) == (0, f"{path}: 3 exact, 0 with holes, 0 failed, of 3")
+    counts, times = answer.splitlines()
+    assert (status, counts) == (0, f"{path}: 3 exact, 0 with holes, 0 failed, of 3")
+    assert re.fullmatch(r"3 families derived in \d+\.\d s, \d+\.\d s in the median", times)
     return path
 
 
@@ -291,7 +293,8 @@ def test_one_family_is_the_answer(run, derived: Path) -> None:
 
 def test_two_processes_give_the_same_bytes(run, derived: Path, there: Path) -> None:
     output = run(*reversed(TINY), "--jobs", "2", "--output", "two")
-    assert (output.status, output.out) == (0, "two: 3 exact, 0 with holes, 0 failed, of 3\n")
+    counts, _times = output.out.splitlines()
+    assert (output.status, counts) == (0, "two: 3 exact, 0 with holes, 0 failed, of 3")
     assert texts(there / "two") == texts(derived)
     assert set(texts(derived)) == {STATE, *[f"{family}.toml" for family in TINY]}
     lines = sorted(
@@ -387,7 +390,9 @@ def test_a_family_that_hangs_or_fails_is_reported_and_the_others_go_on(
     monkeypatch.setattr(runs, "_derived", strange)
     output = run(*TINY, "bert", "gpt2", "--jobs", "2", "--limit", "2", "--output", "some")
     assert output.status == 1
-    assert output.out == (
+    results, times = output.out.rstrip("\n").rsplit("\n", 1)
+    assert times.startswith("5 families derived in ")
+    assert f"{results}\n" == (
         "some: 0 exact, 1 with holes, 4 failed, of 5\n"
         f"{TINY[2]}: a line was never run\n"
         f"{TINY[0]}: failed: was not derived within 2 seconds.\n"
@@ -414,6 +419,21 @@ def test_all_is_every_family_and_goes_to_the_checkout(
     assert run("all").status == 0
     assert counted == list(reference.model_types())
     assert len(texts(root / "blueprints")) == len(counted) + 1
+
+
+def test_the_times_of_many_families_are_summed_in_both_languages() -> None:
+    results = [
+        runs.Done(runs.Task("bert"), exact=True, seconds=1),
+        runs.Done(runs.Task("gpt2"), exact=True, seconds=2.5),
+        runs.Done(runs.Task("opt"), exact=True, seconds=9),
+        runs.Done(runs.Task("t5"), exact=True),  # derived before
+    ]
+    _, english = command._report(results, Path("here"), "en")
+    _, chinese = command._report(results, Path("here"), "zh")
+    _, single = command._report(results[:1], Path("here"), "en")
+    assert english.endswith("\n3 families derived in 12.5 s, 2.5 s in the median")
+    assert chinese.endswith("\n本次推导 3 个模型族，共用时 12.5 秒，中位数 2.5 秒")
+    assert single.endswith("\n1 family derived in 1.0 s, 1.0 s in the median")
 
 
 # Stopped in the middle

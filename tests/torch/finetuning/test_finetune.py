@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import re
@@ -18,11 +19,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from weighbridge import data
+from weighbridge import data, units
 from weighbridge.answers.finetune import Finetuned
+from weighbridge.answers.model_card import model_card
 from weighbridge.cli import main
 from weighbridge.render.table import width
 from weighbridge.torch.finetuning import checkpoint as checkpoints
+from weighbridge.torch.finetuning import progress
 from weighbridge.torch.finetuning.prediction import Costs, measure_piece
 from weighbridge.torch.finetuning.training import Training
 from weighbridge.torch.loading import load_checkpoint
@@ -48,6 +51,9 @@ WORDS = {
     "good": ("wonderful", "great", "lovely", "fine", "superb"),
     "bad": ("awful", "dull", "poor", "sad", "boring"),
 }
+
+
+WRITTEN = ["README.md", "config.json", "model.safetensors", "tokenizer.json", "training.json"]
 
 
 class Run(NamedTuple):
@@ -101,6 +107,10 @@ def arguments(texts: Path, start: Path, out: Path, *more: str) -> list[str]:
 
 def result(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "training.json").read_text())
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
 def assert_same(one: Path, other: Path) -> None:
@@ -309,12 +319,47 @@ def test_killed_and_resumed_a_run_ends_bit_for_bit_the_same(
     assert said.status == 0
     assert "resuming after step 8 of 21" in said.err
     assert_same(tmp_path / "out", undisturbed)
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "config.json",
-        "model.safetensors",
-        "tokenizer.json",
-        "training.json",
-    }
+    assert names_in(tmp_path / "out") == WRITTEN
+
+
+SAVING = """
+import os, resource, signal, sys
+from weighbridge.cli import main
+from weighbridge.torch.finetuning import checkpoint
+
+moment, *words = sys.argv[1:]
+saved = []
+
+def kill(path, write, write_file=checkpoint.write_file):
+    saved.append(path.name)
+    if moment == f"{path.name} {saved.count(path.name)}":
+        # the kernel kills a process that writes more than this, in the middle of writing
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+    write_file(path, write)
+    if moment == f"after {path.name}":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+checkpoint.write_file = kill
+sys.exit(main(words))
+"""
+
+
+@pytest.mark.parametrize(
+    "moment", ["checkpoint.safetensors 3", "model.safetensors 1", "after training.json"]
+)
+def test_a_run_killed_as_it_saves_leaves_nothing_behind(
+    run, undisturbed: Path, texts: Path, bert_tiny: Path, tmp_path: Path, moment: str
+) -> None:
+    words = arguments(texts, bert_tiny, tmp_path / "out", "--accumulate", "2")
+    killed = ended(process("-c", SAVING, moment, *words))
+    assert killed.status in {-signal.SIGKILL, -signal.SIGXFSZ}, killed.err
+    assert names_in(tmp_path / "out") != WRITTEN, "the kill came in time"
+    said = run(*words)
+    assert said.status == 0, said.err
+    assert names_in(tmp_path / "out") == WRITTEN
+    assert_same(tmp_path / "out", undisturbed)
 
 
 def test_two_processes_give_what_one_gives_in_two_pieces(
@@ -480,3 +525,104 @@ def test_a_damaged_checkpoint_is_reported(
     said = run(*arguments(texts, bert_tiny, tmp_path))
     assert (said.status, said.out) == (2, "")
     assert "is not the checkpoint of a run" in said.err
+
+
+# Unequal classes
+
+
+@pytest.fixture(scope="module")
+def unequal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file with 40 good texts and 8 bad ones."""
+    path = tmp_path_factory.mktemp("unequal") / "unequal.csv"
+    rows = [
+        f"the {noun} was {word} {at},good"
+        for at in range(2)
+        for noun in NOUNS[:4]
+        for word in WORDS["good"]
+    ]
+    rows += [f"the {noun} was {word},bad" for noun in NOUNS[:2] for word in WORDS["bad"][:4]]
+    path.write_text("\n".join(("text,label", *rows)))
+    return path
+
+
+def test_balanced_weights_give_each_class_the_same_say(
+    run, unequal: Path, bert_tiny: Path, tmp_path: Path
+) -> None:
+    words = ("--steps", "2", "--held-out", "0.25")
+    plain = run(*arguments(unequal, bert_tiny, tmp_path / "plain", *words))
+    balanced = ("--class-weights", "balanced")
+    weighted = run(*arguments(unequal, bert_tiny, tmp_path / "weighted", *words, *balanced))
+    assert (plain.status, weighted.status) == (0, 0), weighted.err
+    note = "the classes are unequal: 30 training texts of 'good', 6 of 'bad'; --class-weights"
+    assert note in plain.err
+    assert "the classes are unequal" not in weighted.err
+    split = result(tmp_path / "weighted")["split"]
+    weights, counts = split["class_weights"], split["training"]
+    assert counts == {"bad": 6, "good": 30}
+    assert weights["bad"] * 6 == pytest.approx(weights["good"] * 30) == pytest.approx(18)
+    losses = [result(tmp_path / name)["losses"] for name in ("plain", "weighted")]
+    assert losses[0] != losses[1]
+    other = run(*arguments(unequal, bert_tiny, tmp_path / "plain", *words, *balanced))
+    assert "contains another run (class_weights = 'none, now balanced')" in other.err
+
+
+def test_the_majority_stands_beside_the_accuracy(
+    run, unequal: Path, bert_tiny: Path, tmp_path: Path
+) -> None:
+    said = run(
+        *arguments(unequal, bert_tiny, tmp_path / "out", "--steps", "1", "--held-out", "0.25")
+    )
+    first, second, *_ = said.out.splitlines()
+    assert re.fullmatch(r"accuracy 0\.\d{3} on 12 held-out texts", first)
+    assert second == "Always predicting good, the most frequent class, would give 0.833."
+    assert result(tmp_path / "out")["scores"]["majority"]["share"] == 10 / 12
+
+
+# Progress and the model card
+
+
+def test_without_a_terminal_a_line_comes_from_time_to_time(
+    run, texts: Path, bert_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weighbridge.torch.finetuning.progress.EVERY_SECONDS", 0.02)
+    said = run(*arguments(texts, bert_tiny, tmp_path / "out", "--steps", "4"))
+    assert said.status == 0, said.err
+    assert re.search(r"\d of 4 steps done, training loss (-|\d\.\d{3}), after \d+ s\n", said.err)
+
+
+def test_the_bar_shows_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = io.StringIO()
+    monkeypatch.setattr("sys.stderr", drawn)
+    reported = []
+    with progress.as_bar(3, 1, lambda step, found: reported.append((step, found))) as watch:
+        watch(2, 0.5, None)
+        watch(3, 0.25, {"loss": 1})
+    assert "loss 0.375" in drawn.getvalue()
+    assert "3/3" in drawn.getvalue()
+    assert reported == [(3, {"loss": 1})]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_folder_has_a_model_card(undisturbed: Path, lang: str) -> None:
+    found = result(undisturbed)
+    card = model_card(found, lang)
+    if lang == "en":
+        assert card == (undisturbed / "README.md").read_text("utf-8")
+    front, body = card.removeprefix("---\n").split("---\n", 1)
+    assert 'pipeline_tag: "text-classification"\n' in front
+    data = found["data"][0]
+    shown = [
+        units.count(found["measured"]["parameters"]),
+        units.size(found["measured"]["memory_bytes"]),
+        units.short(found["predicted"]["run_flops"]),
+        data["sha256"],
+        "| texts.csv |",
+        found["fingerprint"]["versions"]["torch"],
+        "--learning-rate | 0.001",
+        "| good | 27 | 3 | 1.000 |",
+    ]
+    assert os.path.dirname(data["path"]) not in card
+    missing = [text for text in shown if text not in body]
+    assert missing == []
+    assert len(data["sha256"]) == 64
+    assert data["text_column"] == "sentence"

@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from weighbridge.errors import UsageError
+from weighbridge.render.messages import in_language
 from weighbridge.torch.finetuning.plan import Plan
 from weighbridge.torch.finetuning.settings import Settings, check_settings
-from weighbridge.torch.finetuning.texts import Example, Read, once, read_examples, split_examples
+from weighbridge.torch.finetuning.texts import (
+    Choices,
+    Example,
+    Read,
+    once,
+    read_examples,
+    split_examples,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,14 +67,14 @@ def test_every_form_is_read(file: File, name: str, content: str) -> None:
 def test_chinese_columns_are_found_and_others_named(file: File) -> None:
     assert read_examples(file("编号,文本,类别\n1,很好,正面\n")).columns == ("文本", "类别")
     path = file("id,said,kind\n1,well,good\n")
-    assert pairs(read_examples(path, "said", "kind")) == [("well", "good")]
+    assert pairs(read_examples(path, Choices("said", "kind"))) == [("well", "good")]
     with pytest.raises(
         UsageError,
         match=r"it is unclear which column holds the text \(columns = 'id, said, kind'\)",
     ):
         read_examples(path)
     with pytest.raises(UsageError, match=r"there is no such column .*text = 'Said'"):
-        read_examples(path, "Said", "kind")
+        read_examples(path, Choices("Said", "kind"))
 
 
 BROKEN = {
@@ -79,7 +87,7 @@ BROKEN = {
     "label": (b"text,label\na,\n", "line 2: the label is empty"),
     "quote": (b'text,label\na,1\n"b,1\nc,1\n', "line 3: is not CSV: unexpected end of data"),
     "after a quote": (b'text,label\n"a"b,1\n', "line 2: is not CSV: ',' expected after '\"'"),
-    "nothing": (b"", "it is unclear which column holds the text"),
+    "nothing": (b"", "contains no texts (broken = 0)"),
     "no texts": (b"text,label\n", "contains no texts"),
     "twice": (b"text,label,text\na,1,b\n", "two columns have the same name (column = 'text')"),
 }
@@ -108,7 +116,7 @@ BROKEN_JSON = {
         "line 2: a field is missing (field = 'label')",
     ),
     "half a pair": ('{"text": "\\ud83d", "label": 1}', "line 1: the text is not UTF-8"),
-    "deep": ('{"text": "a", "label": 1}\n' + "[" * 100_000, "line 2: is not JSON"),
+    "deep": ('{"text": "a", "label": 1}\n' + "[" * 100_000, "line 2: is nested too deeply"),
 }
 
 
@@ -122,7 +130,7 @@ def test_a_broken_line_of_json_is_one_message(file: File, name: str) -> None:
 
 
 def test_broken_records_can_be_left_out_and_are_counted(file: File) -> None:
-    found = read_examples(file(b"text,label\na,1\nb\n\xff,1\n,1\nc,0\n"), skip_broken=True)
+    found = read_examples(file(b"text,label\na,1\nb\n\xff,1\n,1\nc,0\n"), Choices(skip_broken=True))
     assert (pairs(found), found.broken) == ([("a", "1"), ("c", "0")], 3)
 
 
@@ -257,3 +265,25 @@ def test_dropout_differs_from_piece_to_piece() -> None:
 def test_what_cannot_be_done_is_refused(options: dict[str, float], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         check_settings(Settings(**{"data": "a.csv", "start": "bert", "out": "out", **options}))
+
+
+def test_what_was_found_out_is_said_in_both_languages(file: File) -> None:
+    texts = ["很好 干净,正面", "太吵 很差,负面", "服务不错,正面", "不会再来,负面", "很好 干净,正面"]
+    path = file("\n".join([*texts, "差"]).encode("gb18030"))
+    data = read_examples(path, Choices(skip_broken=True))
+    notes = split_examples(data, None, 0.5, 0).notes
+    assert notes == (
+        f"{path}: texts from column '1', labels from '2', found by their content",
+        f"{path}: read as GB18030",
+        f"{path}: the first line is a record, not a header, and columns are numbered",
+        f"{path}: 1 broken records were skipped",
+        f"{path}: 1 duplicate texts were left out",
+    )
+    chinese = [in_language(f"note: {note}", "zh") for note in notes]
+    assert chinese == [
+        f"注：{path}：文本取自 '1' 列，标签取自 '2' 列，按内容判断",
+        f"注：{path}：按 GB18030 读取",
+        f"注：{path}：第一行是记录，不是表头，各列用序号表示",
+        f"注：{path}：跳过了 1 条损坏的记录",
+        f"注：{path}：去掉了 1 条重复的文本",
+    ]

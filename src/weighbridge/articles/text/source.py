@@ -104,20 +104,20 @@ def _encodings(raw: bytes) -> Iterator[str]:
 def _page(address: str) -> bytes:
     """Fetch a web page, within limits of bytes and time."""
     from weighbridge.readers.stores import web  # noqa: PLC0415
+    from weighbridge.readers.stores.redirects import streamed  # noqa: PLC0415
     from weighbridge.readers.stores.remote import imported  # noqa: PLC0415
 
     http: Any = imported("httpx2", address)
-    options = {
-        "timeout": web.TIMEOUT_SECONDS,
-        "follow_redirects": True,
-        "headers": {"Accept": "text/html, text/*"},
-    }
+    headers = {"Accept": "text/html, text/*"}
     try:
-        with http.stream("GET", address, **options) as answer:
+        with (
+            http.Client() as client,
+            streamed(client, address, address, headers, web.TIMEOUT_SECONDS) as answer,
+        ):
             if answer.status_code != 200:
                 raise web.by_status(answer.status_code, address)
             return _taken(answer, address)
-    except (http.InvalidURL, http.UnsupportedProtocol, http.TooManyRedirects) as error:
+    except (http.InvalidURL, http.UnsupportedProtocol) as error:
         raise web.ADDRESS.broken(address, reason=str(error)) from None
     except http.TransportError as error:
         raise web.lost(error, address, tries=1) from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from weighbridge.algebra.rewrite import joined, negated
+from weighbridge.algebra.rewrite import FALSE, TRUE, joined, negated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +43,11 @@ COSTS: dict[str, Cost] = {
     "guard": Cost(0.3, "a test for null in front: the question without it is simpler"),
     "negation": Cost(0.2, "the form in which a question was asked reads better than its opposite"),
     # conditions on an index: code asks them of a plain counter, which leaves no trace
+    "ordinal": Cost(5, "the code counted layers of one kind with a plain number"),
+    "later start": Cost(3, "the first items of the list come from elsewhere"),
     "text at index": Cost(4, "layer_types[i] == ... is how configs state the kind of each layer"),
     "text at index, cyclic": Cost(4.5, "the same for a repeating pattern, which is rarer"),
+    "unasked text at index": Cost(7, "the same, but code was never seen to read this list"),
     "is last": Cost(5, "the last layer is often built differently"),
     "is number": Cost(5, "so is the first; each later index costs 1 more"),
     "in list": Cost(5, "lists of layer numbers are meant to be asked this way"),
@@ -57,6 +60,8 @@ COSTS: dict[str, Cost] = {
     # numbers whose expression was lost
     "field": Cost(1, "most sizes are fields"),
     "index": Cost(1, "an index is as likely as a field"),
+    "index before": Cost(3.6, "the first of a list has none before it, and takes its own"),
+    "stage": Cost(1.2, "as likely as the index, but only in a list of several stages"),
     "bound": Cost(1.5, "the bound of a loop was computed, but perhaps for something else"),
     "length": Cost(2, "the length of a list is less likely than a field"),
     "item at index": Cost(3, "lists of sizes have one item for each stage"),
@@ -75,6 +80,9 @@ def cost(kind: str) -> float:
 
 
 MOST_COMBINED = 4  # conditions in one `and` or `or`; more would fit nearly anything
+DEAREST_ASKED = 2.5  # only cheaper conditions may be combined at will: others fit by chance
+MOST_TESTS = 80  # conditions that may decide between two others
+MOST_IN_A_PART = 300  # conditions that are tried in pairs in each of those
 MOST_PAIRED = 1200  # conditions that are tried in pairs; the pairs grow with the square
 COST_WEIGHT = 0.15  # how much a unit of cost lowers a condition's gain: ties go to the cheaper
 
@@ -106,7 +114,7 @@ def _alone(trees: Sequence[Tree], table: Flags, wanted: Flags) -> Tree | None:
 def _several(
     trees: Sequence[Tree], costs: Sequence[float], table: Flags, wanted: Flags
 ) -> Tree | None:
-    """Return the cheapest `and` or `or` of a few conditions, or else an `or` of `and`s."""
+    """Return the cheapest `and` or `or` of a few conditions, or one that depends on another."""
     both = np.concatenate([table, ~table])
     all_trees = [*trees, *[negated(tree) for tree in trees]]
     all_costs = np.array([*costs, *[price + cost("negation") for price in costs]])
@@ -117,7 +125,13 @@ def _several(
         if combined is not None and (best is None or combined[0] < best[0]):
             best = (*combined, kind)
     if best is None:
-        return _alternatives(all_trees, all_costs, both, wanted)
+        asked = np.where(all_costs <= DEAREST_ASKED)[0]
+        asked_trees = [all_trees[row] for row in asked]
+        return (
+            _by_test(all_trees, all_costs, both, wanted)
+            or _alternatives(asked_trees, all_costs[asked], both[asked], wanted)
+            or _alternatives(all_trees, all_costs, both, wanted)
+        )
     _, chosen, kind = best
     return joined(kind, [all_trees[row] for row in chosen])
 
@@ -155,6 +169,76 @@ def _cover(rows: Flags, costs: Costs) -> list[int]:
     if open_columns.any():
         return []
     return chosen
+
+
+def _by_test(trees: list[Tree], costs: Costs, table: Flags, wanted: Flags) -> Tree | None:
+    """Return the cheapest condition of the form `b if a else c`, written as an `or` of `and`s."""
+    likely = np.argsort(costs, kind="stable")
+    best: tuple[float, Tree] | None = None
+    for test in likely[:MOST_TESTS]:
+        flags = table[test]
+        there = _at_places(trees, costs, table[:, flags], wanted[flags])
+        elsewhere = _at_places(trees, costs, table[:, ~flags], wanted[~flags])
+        if there is None or elsewhere is None:
+            continue
+        price = float(costs[test]) + there.price + elsewhere.price
+        if best is None or price < best[0]:
+            best = price, _either(trees[test], there.condition, elsewhere.condition)
+    return best[1] if best else None
+
+
+class _Part(NamedTuple):
+    """A condition that is right at some of the places, and its price."""
+
+    condition: Tree
+    price: float
+
+
+def _at_places(trees: list[Tree], costs: Costs, table: Flags, wanted: Flags) -> _Part | None:
+    """Return a constant, one condition or two of them that are right at these places."""
+    if wanted.all() or not wanted.any():
+        return _Part(("value", bool(wanted.all())), 0)
+    right = np.where((table == wanted).all(axis=1))[0]
+    if len(right):
+        cheapest = int(right[np.argmin(costs[right])])
+        return _Part(trees[cheapest], float(costs[cheapest]))
+    pair = _pair(table, wanted, costs)
+    if pair is None:
+        return None
+    price, chosen = pair
+    return _Part(joined("and", [trees[row] for row in chosen]), price)
+
+
+def _pair(table: Flags, wanted: Flags, costs: Costs) -> tuple[float, list[int]] | None:
+    """Return two of the cheapest rows that are both true exactly where wanted."""
+    likely = np.argsort(costs, kind="stable")[:MOST_IN_A_PART]
+    found = _conjunction(table[likely], wanted, costs[likely])
+    if found is None or len(found[1]) > 2:
+        return None
+    return found[0], [int(likely[row]) for row in found[1]]
+
+
+def _either(test: Tree, there: Tree, elsewhere: Tree) -> Tree:
+    """Return `there if test else elsewhere` as an `or` of `and`s without needless parts."""
+    alternatives = [
+        [condition, *(_conjuncts(part) if part != TRUE else ())]
+        for condition, part in ((test, there), (negated(test), elsewhere))
+        if part != FALSE
+    ]
+    if len(alternatives) == 1:
+        return joined("and", alternatives[0])
+    first, second = alternatives
+    if set(first[1:]) <= set(second[1:]):
+        second.remove(negated(test))
+    elif set(second[1:]) <= set(first[1:]):
+        first.remove(test)
+    return _factored(alternatives)
+
+
+def _conjuncts(tree: Tree) -> list[Tree]:
+    if tree[0] == "and":
+        return [*_conjuncts(tree[1]), *_conjuncts(tree[2])]
+    return [tree]
 
 
 def _alternatives(trees: list[Tree], costs: Costs, table: Flags, wanted: Flags) -> Tree | None:

@@ -8,27 +8,38 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from weighbridge.algebra.rewrite import NULL, field_names, joined, leaves, replaced, simplified
+from weighbridge.algebra.rewrite import (
+    FALSE,
+    LEAVES,
+    NULL,
+    TRUE,
+    field_names,
+    leaves,
+    replaced,
+    simplified,
+)
 from weighbridge.derive.generalize.choosing import condition_of, cost
-from weighbridge.derive.generalize.places import list_above, value_at
+from weighbridge.derive.generalize.ordinals import with_ordinals
+from weighbridge.derive.generalize.places import list_above
 from weighbridge.derive.probing.symbolic import node_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.derive.generalize.places import Flags, Level, Observation
+    from weighbridge.derive.generalize.stages import Stages
+    from weighbridge.derive.generalize.truths import Truths
 
     Priced = Iterator[tuple[Tree, float]]
     Counts = Mapping[str, Tree | None]
 
-TRUE: Tree = ("value", True)
-FALSE: Tree = ("value", False)
 
 # Numbers that code may plausibly compare an index with. Larger ones fit by chance.
 FIRST_INDICES = range(3)
 LOWEST_BOUND = 2  # index < 1 is index == 0
 PERIODS = (2, 3, 4)
+STARTS = (1, 2, 3)  # of the second part of a list
 
 
 class _Options(NamedTuple):
@@ -42,8 +53,15 @@ class _Options(NamedTuple):
 class Questions:
     """The conditions that the reference code asked, or could have asked, at any place."""
 
-    def __init__(self, observations: Sequence[Observation]) -> None:
-        self._observations = observations
+    def __init__(
+        self, observations: Sequence[Observation], truths: Truths, *, in_parts: bool = False
+    ) -> None:
+        """Take questions from these observations; ``truths`` may hold answers of earlier ones.
+
+        Lists of a config may be built ``in_parts``: then a loop counts from a later index.
+        """
+        self._observations, self._truths, self._in_parts = observations, truths, in_parts
+        truths.begin(observations)
         self._options: dict[str, _Options] = {}
         self._answers: dict[tuple[str, bytes, bytes], Tree | None] = {}
 
@@ -71,12 +89,12 @@ class Questions:
         """Return the conditions for a level; the cheapest of those that agree everywhere."""
         cheapest: dict[bytes, tuple[float, Tree, Flags]] = {}
         for tree, price in self._questions_about(level, counts):
-            truth = self._truth(level, tree)
+            truth = self._truths.of(level, tree)
             if truth is None:
                 continue
             condition, flags = truth
             total = price
-            if condition is not tree:
+            if condition != tree:
                 total += cost("guard")
             key = min(flags.tobytes(), (~flags).tobytes())  # a condition and its opposite
             if key not in cheapest or total < cheapest[key][0]:
@@ -91,10 +109,19 @@ class Questions:
 
     def _questions_about(self, level: Level, counts: Counts) -> Priced:
         """Yield the questions for the places of a level; its indices stand for loop counters."""
-        index_questions = _index_questions(level, self._varied_fields, counts)
-        for question, price in itertools.chain(self.asked.items(), index_questions):
-            for tree in resolutions(question, level.depth):
+        index_questions = _index_questions(level, self._varied_fields, self._asked_fields, counts)
+        all_fields = [observation.fields for observation in self._observations]
+        counted = [
+            (question, cost("ordinal"))
+            for question in with_ordinals(self.asked, all_fields, level.depth)
+        ]
+        in_loops = [depth for depth in range(level.depth) if _is_of_loop(level, depth, counts)]
+        for question, price in itertools.chain(self.asked.items(), counted, index_questions):
+            for tree in resolutions(question, in_loops, level.stages):
                 yield tree, price
+                if self._in_parts and tree is not question:
+                    for start in STARTS:
+                        yield _from_later(tree, start), price + cost("later start")
 
     @cached_property
     def asked(self) -> dict[Tree, float]:
@@ -121,65 +148,14 @@ class Questions:
                 varied[name] = values
         return varied
 
-    def _truth(self, level: Level, tree: Tree) -> tuple[Tree, Flags] | None:
-        """Return a condition, guarded against nulls where it fails on them, and where it holds."""
-        has_index = any(leaf[0] == "index" for leaf in leaves(tree))
-        environments: list[Mapping[str, Any]] = [seen.fields for seen in self._observations]
-        if has_index:
-            environments = [*level.environments]
-        answers = [value_at(tree, environment) for environment in environments]
-        if None in answers:
-            tree, answers = _guarded(tree, answers, environments)
-        if None in answers:
-            return None
-        flags = np.array([bool(answer) for answer in answers], dtype=bool)
-        if flags.all() or not flags.any():
-            return None
-        if has_index:
-            return tree, flags
-        return tree, flags[level.observation_of]
-
-
-def _guarded(
-    tree: Tree, answers: list[Any], environments: list[Mapping[str, Any]]
-) -> tuple[Tree, list[Any]]:
-    """Return a condition that fails somewhere with guards in front, and its answers."""
-    pairs = zip(environments, answers, strict=True)
-    nulls = _nulls(
-        field_names(tree), [environment for environment, answer in pairs if answer is None]
-    )
-    if nulls and tree[0] == "name":
-        tree, answers = ("==", tree, TRUE), [answer is True for answer in answers]
-    if None not in answers:
-        return tree, answers
-    guards: list[Tree] = [("!=", ("name", name), NULL) for name in sorted(nulls)]
-    guards += [guard for guard in _guards(tree) if _is_false_somewhere(guard, environments)]
-    guarded = joined("and", [*guards, tree])
-    return guarded, [value_at(guarded, environment) for environment in environments]
-
-
-def _nulls(fields: set[str], environments: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Return the fields that are null or absent in some environment."""
-    nulls: set[str] = set()
-    for environment in environments:
-        nulls |= {name for name in fields if environment.get(name) is None}
-    return nulls
-
-
-def _is_false_somewhere(tree: Tree, environments: Sequence[Mapping[str, Any]]) -> bool:
-    return any(value_at(tree, environment) is False for environment in environments)
-
-
-def _guards(tree: Tree) -> Iterator[Tree]:
-    """Yield the conditions for a tree to have a value: divisors are not 0, indices are in range."""
-    kind, *operands = tree
-    if kind in ("//", "%", "/"):
-        yield ("!=", operands[1], ("value", 0))
-    elif kind == "[]":
-        yield ("<", operands[1], ("len", operands[0]))
-    if kind not in ("name", "value", "index", "loop"):
-        for operand in operands:
-            yield from _guards(operand)
+    @cached_property
+    def _asked_fields(self) -> set[str]:
+        """The fields that the code was seen to ask about."""
+        names: set[str] = set()
+        for observation in self._observations:
+            for tree in observation.trace.asked:
+                names |= field_names(tree)
+        return names
 
 
 def _field_questions(name: str, values: list[Any]) -> Priced:
@@ -198,21 +174,33 @@ def _field_questions(name: str, values: list[Any]) -> Priced:
         yield (">", field, ("value", 0)), cost("is over 0")
         yield (">", field, ("value", 1)), cost("is over 1")
     if list in kinds:
-        yield ("!=", ("len", field), ("value", 0)), cost("is not empty")
+        yield from _list_questions(field, [value for value in values if type(value) is list])
 
 
-def _index_questions(level: Level, fields: Mapping[str, list[Any]], counts: Counts) -> Priced:
+def _list_questions(field: Tree, lists: list[list[Any]]) -> Priced:
+    """Yield conditions on a field that is a list in some configs."""
+    yield ("!=", ("len", field), ("value", 0)), cost("is not empty")
+    for text in _item_texts(lists):
+        yield ("in", ("value", text), field), cost("in list")
+
+
+def _item_texts(lists: list[list[Any]]) -> list[str]:
+    """Return the texts that are items of some list."""
+    items = itertools.chain.from_iterable(lists)
+    return sorted({item for item in items if isinstance(item, str)})
+
+
+def _index_questions(
+    level: Level, fields: Mapping[str, list[Any]], asked: Collection[str], counts: Counts
+) -> Priced:
     """Yield conditions on an index that code can check without leaving a trace."""
-    lists = [level.path]
-    while list_above(lists[-1]):
-        lists.append(list_above(lists[-1]))
     for depth in range(level.depth):
         index: Tree = ("index", depth)
         for number in FIRST_INDICES:
             bound = number + LOWEST_BOUND
             yield ("==", index, ("value", number)), cost("is number") + number
             yield ("<", index, ("value", bound)), cost("below number") + number
-        count = counts.get(lists[level.depth - 1 - depth])
+        count = counts.get(_list_at(level, depth))
         if count is not None:
             yield ("==", index, ("-", count, ("value", 1))), cost("is last")
         for period in PERIODS:
@@ -220,10 +208,18 @@ def _index_questions(level: Level, fields: Mapping[str, list[Any]], counts: Coun
             yield ("==", remainder, ("value", 0)), cost("is multiple")
             yield ("==", remainder, ("value", 1)), cost("is 1 over multiple")
         for name, values in fields.items():
-            yield from _comparisons_with(index, name, values)
+            yield from _comparisons_with(index, name, values, is_asked=name in asked)
+    for flat_list in level.stages:
+        yield ("==", flat_list.block, ("value", 0)), cost("is number")
+        for number in FIRST_INDICES:
+            yield ("==", flat_list.stage, ("value", number)), cost("is number") + number
+        last = ("-", flat_list.number, ("value", 1))
+        yield ("==", flat_list.stage, last), cost("is last")
+        for name, values in fields.items():
+            yield from _comparisons_with(flat_list.stage, name, values, is_asked=name in asked)
 
 
-def _comparisons_with(index: Tree, name: str, values: list[Any]) -> Priced:
+def _comparisons_with(index: Tree, name: str, values: list[Any], *, is_asked: bool) -> Priced:
     """Yield conditions that compare an index with a field."""
     field: Tree = ("name", name)
     lists = [value for value in values if isinstance(value, list)]
@@ -231,32 +227,80 @@ def _comparisons_with(index: Tree, name: str, values: list[Any]) -> Priced:
         yield ("<", index, field), cost("below field")
     elif any(map(_has_only_integers, lists)):
         yield ("in", index, field), cost("in list")
-    items = itertools.chain.from_iterable(lists)
-    for text in sorted({item for item in items if isinstance(item, str)}):
+    at_index = cyclic = cost("unasked text at index")
+    if is_asked:
+        at_index, cyclic = cost("text at index"), cost("text at index, cyclic")
+    for text in _item_texts(lists):
         around: Tree = ("%", index, ("len", field))
-        yield ("==", ("[]", field, index), ("value", text)), cost("text at index")
-        yield ("==", ("[]", field, around), ("value", text)), cost("text at index, cyclic")
+        yield ("==", ("[]", field, index), ("value", text)), at_index
+        yield ("==", ("[]", field, around), ("value", text)), cyclic
+
+
+def _from_later(tree: Tree, start: int) -> Tree:
+    """Return a question for a loop that begins at a later index."""
+
+    def shifted(leaf: Tree) -> Tree:
+        return ("-", leaf, ("value", start)) if leaf[0] == "index" else leaf
+
+    return replaced(tree, shifted)
 
 
 def _has_only_integers(items: list[Any]) -> bool:
     return bool(items) and all(type(item) is int for item in items)
 
 
-def resolutions(tree: Tree, depth: int) -> Iterator[Tree]:
-    """Yield a tree with each way to read its loop counters as indices."""
+def resolutions(tree: Tree, depths: Iterable[int], stages: Iterable[Stages] = ()) -> Iterator[Tree]:
+    """Yield a tree with each way to read its loop counters as indices, stages and blocks.
+
+    ``depths`` are those of the indices that may be loop counters.
+    """
     loops = list(dict.fromkeys(leaf[1] for leaf in leaves(tree) if leaf[0] == "loop"))
     if not loops:
         yield tree
         return
-    for indices in itertools.permutations(range(depth), len(loops)):
-        index_of = dict(zip(loops, indices, strict=True))
-        yield _with_indices(tree, index_of)
+    counters: list[Tree] = [("index", depth) for depth in depths]
+    for flat_list in stages:
+        counters += (flat_list.stage, flat_list.block)
+    if len(loops) > 1 and _has_items(tree):  # the item before may be in a list of its own
+        counters += [("-", counter, ("value", 1)) for counter in counters]
+    for chosen in itertools.permutations(counters, len(loops)):
+        yield _with_indices(tree, dict(zip(loops, chosen, strict=True)))
 
 
-def _with_indices(tree: Tree, index_of: Mapping[str, int]) -> Tree:
+def _is_of_loop(level: Level, depth: int, counts: Counts) -> bool:
+    """Whether a loop may have counted an index: the parts of a module are not counted.
+
+    The number of such parts is a constant, or one of two.
+    """
+    count = counts.get(_list_at(level, depth))
+    return count is None or not _is_constant(count)
+
+
+def _list_at(level: Level, depth: int) -> str:
+    """Return the list that an index counts in; depth 0 is the outermost one."""
+    path = level.path
+    for _ in range(level.depth - 1 - depth):
+        path = list_above(path)
+    return path
+
+
+def _is_constant(tree: Tree) -> bool:
+    kind, *operands = tree
+    if kind == "if":
+        return _is_constant(operands[1]) and _is_constant(operands[2])
+    return bool(kind == "value")
+
+
+def _has_items(tree: Tree) -> bool:
+    """Whether a tree has items of lists."""
+    kind, *operands = tree
+    return kind == "[]" or (kind not in LEAVES and any(map(_has_items, operands)))
+
+
+def _with_indices(tree: Tree, counter_of: Mapping[str, Tree]) -> Tree:
     def resolve(leaf: Tree) -> Tree:
         if leaf[0] == "loop":
-            return ("index", index_of[leaf[1]])
+            return counter_of[leaf[1]]
         return leaf
 
     return replaced(tree, resolve)

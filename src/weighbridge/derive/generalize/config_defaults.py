@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.algebra.rewrite import NULL, field_names
 from weighbridge.blueprint.schema import LEFT_OUT
-from weighbridge.derive.generalize.field_values import field_expression
+from weighbridge.derive.generalize.field_values import default_expression, field_expression
 from weighbridge.derive.generalize.places import value_at
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def fill(
     probes: Sequence[Probe],
     implied: Mapping[str, Tree],
     never_kept: Container[str] = (),
+    undeclared: Container[str] = (),
 ) -> FieldOrigins:
     """Return where the used fields come from, and the fields that these need.
 
@@ -52,6 +53,7 @@ def fill(
         probes: configs that show the values of fields.
         implied: the values that the model uses for null fields, from `settle`.
         never_kept: the fields that the config class always replaces, from `overruled`.
+        undeclared: attributes that the code reads and no config class has.
     """
     shown = _Shown(subject, probes, _defaults(subject), subject.fields_of_given())
     origins = FieldOrigins({}, {}, {}, set(), [])
@@ -61,6 +63,10 @@ def fill(
         if name in seen:
             continue
         seen.add(name)
+        if name in undeclared:
+            origins.computed[name] = NULL
+            origins.nullable.add(name)
+            continue
         if name in never_kept and subject.stated.get(name) is not None:
             # an expression that names the field means the config's value, not the class's
             origins.defaults[name] = subject.stated[name]
@@ -147,7 +153,7 @@ def _rule(shown: _Shown, name: str) -> Tree | None:
         return NULL
     if all(value == [] for value in values):
         return ("list",)
-    return field_expression(shown.subject, name, free)
+    return default_expression(shown.subject, name, free)
 
 
 def _has_own_value(shown: _Shown, name: str, place: str, free: Iterable[Probe]) -> bool:
@@ -187,20 +193,30 @@ def respelled(subject: Subject, probes: Sequence[Probe]) -> dict[str, dict[str, 
 
     ``LEFT_OUT`` stands for a text in place of which the class computes a value.
     """
-    spellings: dict[str, dict[str, str]] = {}
+    meanings, ambiguous = _meanings_of_texts(subject, probes)
+    others: dict[str, dict[str, str]] = {}
+    for name in sorted(meanings):
+        changed = {text: meaning for text, meaning in meanings[name].items() if text != meaning}
+        if name in ambiguous:  # the class also replaces texts by their places
+            changed = dict(changed.items() & subject.older_words.items())
+        if changed:
+            others[name] = dict(sorted(changed.items()))
+    return others
+
+
+def _meanings_of_texts(
+    subject: Subject, probes: Sequence[Probe]
+) -> tuple[dict[str, dict[str, str]], set[str]]:
+    """Return what the class reads each text as, by field, and the fields with two such readings."""
+    meanings: dict[str, dict[str, str]] = {}
     ambiguous: set[str] = set()
     for probe in probes:
         for name, text in _texts_left_out(subject, probe):
-            spellings.setdefault(name, {})[text] = LEFT_OUT
+            meanings.setdefault(name, {})[text] = LEFT_OUT
         for name, text, meaning in _texts_read(probe):
-            if spellings.setdefault(name, {}).setdefault(text, meaning) != meaning:
+            if meanings.setdefault(name, {}).setdefault(text, meaning) != meaning:
                 ambiguous.add(name)
-    others: dict[str, dict[str, str]] = {}
-    for name, words in sorted(spellings.items()):
-        changed = {text: meaning for text, meaning in sorted(words.items()) if text != meaning}
-        if changed and name not in ambiguous:
-            others[name] = changed
-    return others
+    return meanings, ambiguous
 
 
 def _texts_left_out(subject: Subject, probe: Probe) -> Iterator[tuple[str, str]]:

@@ -5,28 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.algebra.rewrite import ZERO
+from weighbridge.algebra.rewrite import TRUE, ZERO
 from weighbridge.blueprint.bind import each_place
-from weighbridge.derive.generalize.conditions import TRUE
 from weighbridge.derive.generalize.places import list_above, paths_below, templated, value_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
+    from weighbridge.derive.generalize.ordinals import DraftedTie
     from weighbridge.derive.generalize.places import Environment
     from weighbridge.derive.probing.probe import Probe
 
 
 class Drafted(NamedTuple):
-    """A tensor of a draft: its name with ``{0}``, ``{1}`` for indices, its dims, its ties if any.
-
-    Each tie is the name of another tensor, and the condition under which both are the same.
-    """
+    """A tensor of a draft: its name with ``{0}``, ``{1}`` for indices, its dims, its ties."""
 
     name: str
     dims: tuple[Tree, ...] | None
-    ties: tuple[tuple[str, Tree], ...] = ()
+    ties: tuple[DraftedTie, ...] = ()
     dtype: str = ""
 
 
@@ -80,9 +77,9 @@ def predicted(draft: Draft, fields: Mapping[str, Any]) -> tuple[dict[str, Any], 
             indices = [environment[f"@{depth}"] for depth in range(template.count("{"))]
             name = template.format(*indices)
             shapes[name] = _predicted_shape(tensor, environment)
-            target = _tied_to(tensor, environment)
+            target = tied_to(tensor, environment, indices)
             if target is not None:
-                ties[name] = target.format(*indices)
+                ties[name] = target
     return shapes, ties
 
 
@@ -108,10 +105,12 @@ def _predicted_shape(tensor: Drafted, environment: Environment) -> tuple[Any, ..
     return tuple(value_at(dim, environment) for dim in tensor.dims)
 
 
-def _tied_to(tensor: Drafted, environment: Environment) -> str | None:
-    for target, condition in tensor.ties:
-        if value_at(condition, environment):
-            return target
+def tied_to(tensor: Drafted, environment: Environment, indices: Sequence[int]) -> str | None:
+    """Return the name of the tensor that a tensor is tied to in an environment, if any."""
+    for tie in tensor.ties:
+        if value_at(tie.condition, environment):
+            first = indices[:1] if tie.at is None else [value_at(tie.at, environment)]
+            return tie.target.format(*first, *indices[1:])
     return None
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weighbridge.derive.generalize.conditions import Questions
 from weighbridge.derive.generalize.lost_values import LostValues
 from weighbridge.derive.generalize.places import Level, environment, templated
+from weighbridge.derive.generalize.truths import Truths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -15,20 +16,25 @@ if TYPE_CHECKING:
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.derive.generalize.places import Environment, Flags, Observation, Place
+    from weighbridge.derive.generalize.stages import Stages
 
 
 class Evidence:
     """Observations, with what is known so far about their lists."""
 
-    def __init__(self, observations: Sequence[Observation], *, guess: bool) -> None:
+    def __init__(
+        self, observations: Sequence[Observation], *, guess: bool, truths: Truths | None = None
+    ) -> None:
         self.observations = observations
         self.repeats: dict[str, Tree | None] = {}
         """The number of modules in each list; None if no expression gives it."""
-        self.levels: dict[str, Level] = {
-            "": Level("", [(row, ()) for row in range(len(observations))], observations, {})
-        }
+        self.stages: dict[str, Stages] = {}
+        """The stages of each flat list."""
+        roots: list[Place] = [(row, ()) for row in range(len(observations))]
+        self.levels: dict[str, Level] = {"": Level("", roots, observations, {}, self.stages)}
         self.lost_values = LostValues([seen.trace for seen in observations], guess=guess)
-        self._questions = Questions(observations)
+        self._questions = Questions(observations, truths or Truths(), in_parts=not guess)
+        self._environments: dict[Place, Environment] = {}
 
     @cached_property
     def float_fields(self) -> frozenset[str]:
@@ -43,13 +49,28 @@ class Evidence:
         """Return a path with ``{0}``, ``{1}`` for its indices into repeated lists, and these."""
         return templated(path, self.repeats.__contains__)
 
+    def add_stages(self, template: str, stages: Stages) -> None:
+        """Note the stages of a flat list; expressions can name them from now on."""
+        self.stages[template] = stages
+        self._environments.clear()
+
     def environment(self, place: Place) -> Environment:
         """Return the values that an expression can name at a place."""
-        return environment(self.observations, place)
+        known = self._environments.get(place)
+        if known is None:
+            known = environment(self.observations, place, self.stages)
+            self._environments[place] = known
+        return known
 
     def environments(self, places: Iterable[Place]) -> list[Mapping[str, Any]]:
         """Return the values that an expression can name at each of these places."""
-        return [environment(self.observations, place) for place in places]
+        return [self.environment(place) for place in places]
+
+    def written(self, tree: Tree) -> Tree:
+        """Return a tree with expressions in place of the stages of flat lists."""
+        for stages in self.stages.values():
+            tree = stages.written(tree)
+        return tree
 
     def condition(self, level: Level, wanted: Flags, mask: Flags) -> Tree | None:
         """Return a condition that is true where wanted, and false elsewhere under the mask."""

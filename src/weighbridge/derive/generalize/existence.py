@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from weighbridge.algebra.rewrite import negated
 from weighbridge.derive.generalize.places import list_above, merged_order, paths_below
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.derive.generalize.evidence import Evidence
@@ -51,10 +52,60 @@ def conditions(evidence: Evidence, named: Iterable[Templated]) -> dict[str, Tree
     for (list_path, path), flags in present.items():
         level = evidence.levels[list_path]
         everywhere = np.ones(len(level.places), dtype=bool)
-        mask = present.get((list_path, path.rpartition(".")[0]), everywhere)
+        mask = present.get((list_path, _parent(path)), everywhere)
         if not flags[mask].all():
-            found[path] = evidence.condition(level, flags, mask)
-    return found
+            listed = None if list_path else _named_in_list(evidence, path, flags, mask)
+            found[path] = listed or evidence.condition(level, flags, mask)
+    return found | _opposites(present, found)
+
+
+def _opposites(
+    present: Mapping[tuple[str, str], Flags], found: Mapping[str, Tree | None]
+) -> dict[str, Tree]:
+    """Return the conditions of paths that exist exactly where another one beside them does not.
+
+    An ``else`` may join more conditions than a search can, where those of its ``if`` are few.
+    """
+    opposites: dict[str, Tree] = {}
+    for (list_path, path), flags in present.items():
+        if path not in found or found[path] is not None:
+            continue
+        for (other_list, other), other_flags in present.items():
+            condition = found.get(other)
+            are_beside = other_list == list_path and _parent(other) == _parent(path)
+            if condition is not None and are_beside and (flags == ~other_flags).all():
+                opposites[path] = negated(condition)
+                break
+    return opposites
+
+
+def _named_in_list(evidence: Evidence, path: str, flags: Flags, mask: Flags) -> Tree | None:
+    """Return the condition that a list of texts names a module, if it has the name of a text.
+
+    A dict of modules has a text of a config as each key: `hidden_states_norms.stage2`.
+    """
+    key = path.rpartition(".")[2]
+    all_fields = [observation.fields for observation in evidence.observations]
+    for name in _lists_with(key, all_fields):
+        lists = [fields.get(name) for fields in all_fields]
+        named = np.array([isinstance(value, list) and key in value for value in lists])
+        if (named[mask] == flags[mask]).all():
+            return ("in", ("value", key), ("name", name))
+    return None
+
+
+def _lists_with(text: str, all_fields: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the fields whose lists have this text, those with the fewest other items first."""
+    items_in: dict[str, int] = {}
+    for fields in all_fields:
+        for name, value in fields.items():
+            if isinstance(value, list) and text in value:
+                items_in[name] = items_in.get(name, 0) + len(value)
+    return sorted(items_in, key=lambda name: (items_in[name], name))
+
+
+def _parent(path: str) -> str:
+    return path.rpartition(".")[0]
 
 
 def _present(evidence: Evidence, named: Iterable[Templated]) -> dict[tuple[str, str], Flags]:

@@ -10,19 +10,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.algebra.rewrite import NULL, simplified
+from weighbridge.derive.generalize.beside import tensors_by_template, with_ties_beside
 from weighbridge.derive.generalize.draft import Draft, Drafted
 from weighbridge.derive.generalize.evidence import Evidence
 from weighbridge.derive.generalize.existence import conditions, templates
 from weighbridge.derive.generalize.expressions import expression_of
+from weighbridge.derive.generalize.ordinals import DraftedTie, tie_to_earlier
 from weighbridge.derive.generalize.places import Observation, Observed, counted_stems
 from weighbridge.derive.generalize.repeats import find_repeats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.derive.generalize.existence import Templated
     from weighbridge.derive.generalize.places import Place
+    from weighbridge.derive.generalize.truths import Truths
     from weighbridge.derive.probing.probe import Probe, ProbedTensor
 
 
@@ -41,22 +44,32 @@ class InCommon(NamedTuple):
         return not any(None in part.values() for part in parts)
 
 
-def generalize(probes: Sequence[Probe], *, guess: bool = True) -> Draft:
+def generalize(
+    probes: Sequence[Probe], *, guess: bool = True, truths: Truths | None = None
+) -> Draft:
     """Return the draft that predicts each of these probes.
 
     If the expression of a number was lost, ``guess`` allows sums and products of fields for it.
+    ``truths`` keeps answers for a draft of the same probes and more.
     """
-    evidence = Evidence([_observation(probe) for probe in probes], guess=guess)
+    evidence = Evidence([_observation(probe) for probe in probes], guess=guess, truths=truths)
     find_repeats(evidence)
     tensors_of = [probe.tensors for probe in probes]
     buffers_of = [probe.buffers for probe in probes]
     tensors, buffers = templates(evidence, tensors_of), templates(evidence, buffers_of)
+    drafts = {named.template: _drafted(evidence, named, tensors_of) for named in tensors}
     return Draft(
-        evidence.repeats,
-        {named.template: _drafted(evidence, named, tensors_of) for named in tensors},
+        _with_stages_written(evidence, evidence.repeats),
+        with_ties_beside(evidence, drafts, tensors_by_template(tensors, tensors_of)),
         {named.template: _drafted(evidence, named, buffers_of) for named in buffers},
-        conditions(evidence, [*tensors, *buffers]),
+        _with_stages_written(evidence, conditions(evidence, [*tensors, *buffers])),
     )
+
+
+def _with_stages_written(
+    evidence: Evidence, trees: Mapping[str, Tree | None]
+) -> dict[str, Tree | None]:
+    return {path: tree and evidence.written(tree) for path, tree in trees.items()}
 
 
 def in_common(observations: Sequence[Observation]) -> InCommon:
@@ -99,26 +112,55 @@ def _expressions(evidence: Evidence, named: Templated) -> tuple[Tree, ...] | Non
         expression = expression_of(evidence, named.level, seen)
         if expression is None:
             return None
-        expressions.append(simplified(expression, evidence.float_fields))
+        expressions.append(evidence.written(simplified(expression, evidence.float_fields)))
     return tuple(expressions)
 
 
 def _ties(
     evidence: Evidence, named: Templated, tensors: dict[Place, ProbedTensor]
-) -> tuple[tuple[str, Tree], ...]:
-    """Return the names that a tensor is tied to, each with its condition, the most common first."""
-    places_of: dict[str, list[Place]] = {}
-    for place, tensor in tensors.items():
-        if tensor.tied_to is not None:
-            target, indices = evidence.template(tensor.tied_to)
-            if indices != place[1][: len(indices)]:  # always the same module of the list
-                target = tensor.tied_to
-            places_of.setdefault(target, []).append(place)
+) -> tuple[DraftedTie, ...]:
+    """Return the ties of a tensor, the most common first."""
+    places_of = _places_by_target(evidence, tensors)
+    earlier = _earlier_layers(evidence, named, tensors)
+    if len(places_of) > 1 and len(earlier) == sum(map(len, places_of.values())):
+        tie = tie_to_earlier(evidence, named, tensors, earlier)
+        if tie is not None:
+            return (tie,)
     level = named.level
     untied = level.flags(tensors)
-    ties: list[tuple[str, Tree]] = []
+    ties: list[DraftedTie] = []
     for target, places in sorted(places_of.items(), key=lambda item: -len(item[1])):
         tied = level.flags(places)
-        ties.append((target, evidence.condition(level, tied, untied) or NULL))
+        condition = evidence.condition(level, tied, untied) or NULL
+        ties.append(DraftedTie(target, evidence.written(condition)))
         untied = untied & ~tied
     return tuple(ties)
+
+
+def _places_by_target(
+    evidence: Evidence, tensors: dict[Place, ProbedTensor]
+) -> dict[str, list[Place]]:
+    """Return the places of a tensor at which it is tied, by the name of the other tensor."""
+    places_of: dict[str, list[Place]] = {}
+    for place, tensor in tensors.items():
+        if tensor.tied_to is None:
+            continue
+        target, indices = evidence.template(tensor.tied_to)
+        if indices != place[1][: len(indices)]:  # always the same module of the list
+            target = tensor.tied_to
+        places_of.setdefault(target, []).append(place)
+    return places_of
+
+
+def _earlier_layers(
+    evidence: Evidence, named: Templated, tensors: dict[Place, ProbedTensor]
+) -> dict[Place, int]:
+    """Return the layer whose tensor of the same name is the same, for places that have one."""
+    layers: dict[Place, int] = {}
+    for place, tensor in tensors.items():
+        if tensor.tied_to is None:
+            continue
+        target, indices = evidence.template(tensor.tied_to)
+        if target == named.template and indices[1:] == place[1][1:]:
+            layers[place] = indices[0]
+    return layers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,8 @@ import numpy as np
 from weighbridge.algebra.rewrite import simplified
 from weighbridge.derive.generalize.choosing import cost
 from weighbridge.derive.generalize.conditions import resolutions
-from weighbridge.derive.generalize.places import depth_of, value_at
+from weighbridge.derive.generalize.places import depth_of, value_at, values_at
+from weighbridge.derive.generalize.stages import is_stage
 from weighbridge.derive.probing.symbolic import node_count
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ LARGEST_NUMBER = 2**40  # the product of a few sizes must still fit 64 bits
 LARGEST_OFFSET = 64  # code adds small constants: special tokens, position offsets
 LARGEST_FACTOR = 256  # and multiplies by small constants, or by the number of patches
 CHEAPEST_PAIRED = 70  # candidates that are multiplied and divided in pairs
+MOST_SEARCHES = 16  # sets of environments whose terms are kept: a few megabytes each
+CHECKSUM_BASE = 0x5851F42D4C957F2D  # odd and without a pattern, so that few checksums coincide
 MOST_TERMS = 1500  # terms made from two candidates, to which a third is added
 FACTORS = (1, 2, 3, 4)  # factors of the first term of a sum: 3 for q, k and v; 2 or 4 for gates
 
@@ -47,6 +50,7 @@ class LostValues:
     def __init__(self, traces: Sequence[SymbolicTrace], *, guess: bool) -> None:
         """Look in these traces; ``guess`` allows sums and products of fields too."""
         self._traces, self._guess = traces, guess
+        self._searches: dict[tuple[int, ...], tuple[Environments, _SearchedTerms]] = {}
 
     @cached_property
     def bounds(self) -> list[Tree]:
@@ -68,18 +72,109 @@ class LostValues:
         if len(set(wanted)) == 1:
             return ("value", wanted[0])
         goal = np.array(wanted)
-        simple = simple_terms(environments)
-        for candidate in simple:
-            if (candidate.numbers == goal).all():
-                return candidate.tree
+        search = self._search(environments)
+        simple = search.simple.with_values(goal)
+        if simple is not None:
+            return simple.tree
         computed = next(_agreeing(self.computed, wanted, environments), None)
         if computed or not self._guess:
             return computed
         return (
-            _affine(simple, goal)
-            or _affine(_resolved(first, environments), goal)
-            or _combined(simple, goal)
+            _affine(search.simple.like(goal), goal)
+            or _affine([*_resolved(first, environments)], goal)
+            or _combined(search.pairs, goal)
         )
+
+    def _search(self, environments: Environments) -> _SearchedTerms:
+        """Return the expressions to search; they are found once for the same environments."""
+        key = tuple(map(id, environments))
+        if key not in self._searches:
+            if len(self._searches) >= MOST_SEARCHES:
+                self._searches.clear()
+            self._searches[key] = environments, _SearchedTerms(environments)
+        return self._searches[key][1]
+
+
+class _SearchedTerms:
+    """The expressions that are searched for values in the same environments."""
+
+    def __init__(self, environments: Environments) -> None:
+        self.simple = _TermTable(simple_terms(environments))
+
+    @cached_property
+    def pairs(self) -> _TermTable:
+        """The cheapest candidates, their products and their quotients."""
+        terms = _products_and_quotients(self.simple.terms[:CHEAPEST_PAIRED])
+        return _TermTable(terms.values())
+
+
+class _TermTable:
+    """Terms with distinct values, which are compared with a goal all at once.
+
+    Their values are compared by one linear checksum for each term: a term that has the values of
+    the goal, or a multiple of them plus a constant, has the checksum that follows from that. The
+    opposite can be wrong, so whoever asks compares the values of the few terms that remain.
+    """
+
+    def __init__(self, terms: Iterable[Term]) -> None:
+        self.terms = list(terms)
+        self._by_values = {term.numbers.tobytes(): term for term in self.terms}
+
+    def with_values(self, numbers: Numbers) -> Term | None:
+        """Return the term with these values."""
+        return self._by_values.get(numbers.tobytes())
+
+    def like(self, goal: Numbers) -> list[Term]:
+        """Return the terms that may differ from a goal by a constant, or by a factor and one."""
+        if not self.terms or goal.dtype != np.int64:
+            return self.terms
+        sums, goal_sum, ones_sum = self._sums, _checksum(goal), _checksum(np.ones_like(goal))
+        offsets = goal[0] - self._firsts
+        is_like = sums + offsets * ones_sum == goal_sum
+        factors = (goal[self._others] - goal[0]) // self._runs
+        offsets = goal[0] - factors * self._firsts
+        is_like |= factors * sums + offsets * ones_sum == goal_sum
+        return [self.terms[row] for row in np.flatnonzero(is_like)]
+
+    def completed(self, goal: Numbers, factor: int) -> list[Term]:
+        """Return the first terms of which a multiple and another term may add up to a goal."""
+        if goal.dtype != np.int64:
+            return self.terms[:MOST_TERMS]
+        rests = _checksum(goal) - factor * self._sums[:MOST_TERMS]
+        is_completed = np.isin(rests, self._sums) | np.isin(-rests, self._sums)
+        return [self.terms[row] for row in np.flatnonzero(is_completed)]
+
+    @cached_property
+    def _sums(self) -> Numbers:
+        return np.array([_checksum(term.numbers) for term in self.terms], dtype=np.int64)
+
+    @cached_property
+    def _firsts(self) -> Numbers:
+        return np.array([term.numbers[0] for term in self.terms], dtype=np.int64)
+
+    @cached_property
+    def _others(self) -> Numbers:
+        """The first place of each term where its value is not that of the first place."""
+        others = [int(np.argmax(term.numbers != term.numbers[0])) for term in self.terms]
+        return np.array(others, dtype=np.int64)
+
+    @cached_property
+    def _runs(self) -> Numbers:
+        """How much the value of each term is larger at that place; 1 if all are the same."""
+        runs = []
+        for term, other in zip(self.terms, self._others, strict=True):
+            runs.append(int(term.numbers[other] - term.numbers[0]) or 1)
+        return np.array(runs, dtype=np.int64)
+
+
+def _checksum(numbers: Numbers) -> np.int64:
+    """Return a sum of numbers with fixed weights, modulo 2**64."""
+    return np.int64((numbers * _weights(len(numbers))).sum())
+
+
+@cache
+def _weights(count: int) -> Numbers:
+    return np.cumprod(np.full(count, CHECKSUM_BASE, dtype=np.int64))
 
 
 def simple_terms(environments: Environments, bounds: Sequence[Tree] = ()) -> list[Term]:
@@ -87,10 +182,10 @@ def simple_terms(environments: Environments, bounds: Sequence[Tree] = ()) -> lis
     depth = depth_of(environments[0])
     priced: list[tuple[float, Tree]] = []
     for bound in bounds:
-        priced.extend((cost("bound"), tree) for tree in resolutions(bound, depth))
+        priced.extend((cost("bound"), tree) for tree in resolutions(bound, range(depth)))
     cheapest: dict[bytes, tuple[float, Term]] = {}
     for price, tree in itertools.chain(priced, _atoms(environments)):
-        values = [value_at(tree, environment) for environment in environments]
+        values = values_at(tree, environments)
         if not all(map(_is_countable, values)) or len(set(values)) == 1:
             continue
         candidate = Term(tree, np.array(values, dtype=np.int64))
@@ -123,7 +218,7 @@ def _agreeing(
     """Yield the trees with these values; with ``at_least_0``, negative values may count as 0."""
     depth = depth_of(environments[0])
     for tree in trees:
-        for resolved in resolutions(tree, depth):
+        for resolved in resolutions(tree, range(depth)):
             if _agrees(resolved, wanted, environments):
                 yield resolved
             elif at_least_0:
@@ -141,7 +236,7 @@ def _resolved(bounds: Sequence[Tree], environments: Environments) -> Iterator[Te
     """Yield loop bounds as candidates: a loop can build several modules in each round."""
     depth = depth_of(environments[0])
     for bound in bounds:
-        for tree in resolutions(bound, depth):
+        for tree in resolutions(bound, range(depth)):
             values = [value_at(tree, environment) for environment in environments]
             if all(type(value) is int for value in values):
                 yield Term(tree, np.array(values))
@@ -151,15 +246,20 @@ def _atoms(environments: Environments) -> Iterator[tuple[float, Tree]]:
     """Yield the simplest expressions, each with its cost."""
     shared = set.intersection(*[set(environment) for environment in environments])
     indices: list[Tree] = [("index", depth) for depth in range(depth_of(shared))]
+    names: list[Tree] = [("name", name) for name in sorted(shared)]
+    stages = [name for name in names if is_stage(name)]
+    for stage in stages:
+        yield cost("stage"), stage
     for index in indices:
         yield cost("index"), index
+        yield cost("index before"), ("max", ("-", index, ("value", 1)), ("value", 0))
         yield cost("power of 2"), ("**", ("value", 2), index)
     for name in sorted(name for name in shared if not name.startswith("@")):
         kinds = {type(environment[name]) for environment in environments}
         if kinds == {int}:
             yield cost("field"), ("name", name)
         elif kinds == {list}:
-            yield from _of_list(("name", name), indices)
+            yield from _of_list(("name", name), [*indices, *stages])
 
 
 def _of_list(field: Tree, indices: list[Tree]) -> Iterator[tuple[float, Tree]]:
@@ -175,14 +275,13 @@ def _of_list(field: Tree, indices: list[Tree]) -> Iterator[tuple[float, Tree]]:
     yield cost("second item"), ("[]", field, one)
 
 
-def _affine(terms: Iterable[Term], goal: Numbers) -> Tree | None:
+def _affine(terms: Sequence[Term], goal: Numbers) -> Tree | None:
     """Return ``a + c``, else ``k*a`` or ``k*a + c``, of one term."""
-    known = list(terms)
-    for tree, numbers in known:
+    for tree, numbers in terms:
         offset = int(goal[0]) - int(numbers[0])
         if abs(offset) <= LARGEST_OFFSET and (goal - numbers == offset).all():
             return plus(tree, offset)
-    for tree, numbers in known:
+    for tree, numbers in terms:
         scale = _scale(numbers, goal)
         if scale is not None:
             factor, offset = scale
@@ -212,21 +311,19 @@ def _scale(numbers: Numbers, goal: Numbers) -> tuple[int, int] | None:
     return factor, offset
 
 
-def _combined(simple: list[Term], goal: Numbers) -> Tree | None:
+def _combined(pairs: _TermTable, goal: Numbers) -> Tree | None:
     """Return a product or quotient of two candidates, or a sum of such terms."""
-    terms = _products_and_quotients(simple[:CHEAPEST_PAIRED])
-    exact = terms.get(goal.tobytes())
+    exact = pairs.with_values(goal)
     if exact is not None:
         return exact.tree
-    affine = _affine([*terms.values()], goal)
+    affine = _affine(pairs.like(goal), goal)
     if affine is not None:
         return affine
-    shortest = [*terms.values()][:MOST_TERMS]
     for factor in FACTORS:
-        for tree, numbers in shortest:
+        for tree, numbers in pairs.completed(goal, factor):
             rest = goal - factor * numbers
             for kind, other in (("+", rest), ("-", -rest)):
-                term = terms.get(other.tobytes())
+                term = pairs.with_values(other)
                 if term is not None:
                     return (kind, simplified(("*", ("value", factor), tree)), term.tree)
     return None
@@ -238,8 +335,9 @@ def _products_and_quotients(simple: list[Term]) -> dict[bytes, Term]:
     for left, right in itertools.combinations_with_replacement(simple, 2):
         product = left.numbers * right.numbers
         terms.setdefault(product.tobytes(), Term(("*", left.tree, right.tree), product))
+    divisors = {id(candidate) for candidate in simple if (candidate.numbers > 0).all()}
     for left, right in itertools.permutations(simple, 2):
-        if (right.numbers > 0).all():
+        if left.tree[0] != "**" and id(right) in divisors:  # code divides sizes, not powers
             quotient = left.numbers // right.numbers
             terms.setdefault(quotient.tobytes(), Term(("//", left.tree, right.tree), quotient))
     return terms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache, cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from weighbridge.algebra.expr import Tree
+    from weighbridge.derive.generalize.stages import Stages
     from weighbridge.derive.probing.symbolic import SymbolicTrace
 
     Flags = NDArray[np.bool_]
@@ -57,8 +59,10 @@ class Level:
         places: list[Place],
         observations: Sequence[Observation],
         lengths: Mapping[Place, int],
+        stages: Mapping[str, Stages],
     ) -> None:
         self.path, self.places, self.lengths = path, places, lengths
+        self._stages = stages
         self.position = {place: position for position, place in enumerate(places)}
         self.observation_of = np.array([observation for observation, _ in places], dtype=int)
         self._observations = observations
@@ -66,7 +70,16 @@ class Level:
     @cached_property
     def environments(self) -> list[Environment]:
         """The values of fields and indices at each place."""
-        return [environment(self._observations, place) for place in self.places]
+        return [environment(self._observations, place, self._stages) for place in self.places]
+
+    @property
+    def stages(self) -> list[Stages]:
+        """The stages of each flat list around the items."""
+        return [
+            stages
+            for path, stages in self._stages.items()
+            if self.path == path or self.path.startswith(f"{path}.")
+        ]
 
     @property
     def depth(self) -> int:
@@ -80,13 +93,18 @@ class Level:
         return flags
 
 
-def environment(observations: Sequence[Any], place: Place) -> Environment:
+def environment(
+    observations: Sequence[Any], place: Place, stages: Mapping[str, Stages] = MappingProxyType({})
+) -> Environment:
     """Return the values that an expression can name at a place of observations or probes."""
     observation, indices = place
     fields: Environment = observations[observation].fields
     if not indices:
         return fields
-    return {**fields, **{f"@{depth}": index for depth, index in enumerate(indices)}}
+    values = {**fields, **{f"@{depth}": index for depth, index in enumerate(indices)}}
+    for flat_list in stages.values():
+        values |= flat_list.values(place)
+    return values
 
 
 def depth_of(environment: Collection[str]) -> int:
@@ -99,10 +117,19 @@ def depth_of(environment: Collection[str]) -> int:
 
 def value_at(tree: Tree, environment: Mapping[str, Any]) -> Any:
     """Return the value of an expression in an environment; None if it has no value."""
-    try:
-        return compiled(tree)(environment)
-    except (ArithmeticError, IndexError, KeyError, TypeError, ValueError):
-        return None
+    return values_at(tree, [environment])[0]
+
+
+def values_at(tree: Tree, environments: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Return the values of an expression in several environments; None where it has no value."""
+    function = compiled(tree)
+    values: list[Any] = []
+    for environment in environments:
+        try:
+            values.append(function(environment))
+        except (ArithmeticError, IndexError, KeyError, TypeError, ValueError):
+            values.append(None)
+    return values
 
 
 def templated(path: str, repeats: Callable[[str], bool]) -> tuple[str, tuple[int, ...]]:
@@ -114,10 +141,12 @@ def templated(path: str, repeats: Callable[[str], bool]) -> tuple[str, tuple[int
         >>> templated("experts.expert_7.wi", lambda path: path == "experts.expert_")
         ('experts.expert_{0}.wi', (7,))
     """
+    pieces = _numbered_pieces(path)
+    if pieces is None:
+        return path, ()
     template, indices = "", list[int]()
-    for piece in path.split("."):
+    for piece, numbered in pieces:
         written = piece
-        numbered = _stem_and_number(piece)
         if numbered is not None:
             stem, number = numbered
             if repeats(f"{template}.{stem}".strip(".")):
@@ -125,6 +154,13 @@ def templated(path: str, repeats: Callable[[str], bool]) -> tuple[str, tuple[int
                 indices.append(number)
         template = f"{template}.{written}" if template else written
     return template, tuple(indices)
+
+
+@cache
+def _numbered_pieces(path: str) -> list[tuple[str, tuple[str, int] | None]] | None:
+    """Return the pieces of a path, with stem and number of each; None if no piece has a number."""
+    pieces = [(piece, _stem_and_number(piece)) for piece in path.split(".")]
+    return pieces if any(numbered for _, numbered in pieces) else None
 
 
 @cache
@@ -136,6 +172,7 @@ def _stem_and_number(piece: str) -> tuple[str, int] | None:
     return numbered[1] or "", int(numbered[2])
 
 
+@cache
 def list_above(template: str) -> str:
     """Return the path of the innermost repeated list around a name or another list.
 
@@ -148,16 +185,17 @@ def list_above(template: str) -> str:
     return template.rpartition("{")[0].removesuffix(".")
 
 
-def paths_below(list_path: str, template: str) -> list[str]:
+@cache
+def paths_below(list_path: str, template: str) -> Sequence[str]:
     """Return the paths from below a list down to a name, the name itself last.
 
     Example:
         >>> paths_below("layers", "layers.{0}.mlp.up.weight")
-        ['layers.{0}.mlp', 'layers.{0}.mlp.up', 'layers.{0}.mlp.up.weight']
+        ('layers.{0}.mlp', 'layers.{0}.mlp.up', 'layers.{0}.mlp.up.weight')
     """
     start = template.index("}", len(list_path)) + len("}.") if list_path else 0
     ends = [end for end, letter in enumerate(template) if letter == "." and end >= start]
-    return [template[:end] for end in ends] + [template]
+    return (*[template[:end] for end in ends], template)
 
 
 def merged_order(orders: list[list[str]]) -> list[str]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from weighbridge.algebra.rewrite import NULL, field_names, joined
 from weighbridge.derive.generalize.expressions import piecewise
 from weighbridge.derive.generalize.places import Level, list_above
+from weighbridge.derive.generalize.stages import find_stages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.derive.generalize.evidence import Evidence
@@ -67,24 +68,55 @@ def _add_list(evidence: Evidence, template: str, lengths: list[_Length]) -> None
     parent = evidence.levels[list_above(template)]
     length_at = {seen.place: seen.length for seen in lengths if seen.place in parent.position}
     present = {place: length_at[place] for place in parent.places if length_at.get(place)}
-    lost_values = evidence.lost_values
-    environments = evidence.environments(present)
-    count = lost_values.expression([*present.values()], environments, lost_values.bounds)
+    count = _count(evidence, template, present)
     if all(seen.is_stem for seen in lengths) and (count is None or not field_names(count)):
         return  # numbered names that no field counts, such as fc1 and fc2, are not a list
     if count is None:
-        count = piecewise(evidence, parent, present, lost_values.bounds)
+        count = piecewise(evidence, parent, present, evidence.lost_values.bounds)
     if count is not None:
-        absent = [place for place in parent.places if not length_at.get(place)]
-        count = _or_none(evidence, count, absent)
+        count = _zero_if_absent(evidence, template, count, present)
     items: list[Place] = []
     for (row, indices), length in present.items():
         items.extend((row, (*indices, index)) for index in range(length))
     evidence.repeats[template] = count
-    evidence.levels[template] = Level(template, items, evidence.observations, length_at)
+    evidence.levels[template] = Level(
+        template, items, evidence.observations, length_at, evidence.stages
+    )
 
 
-def _or_none(evidence: Evidence, count: Tree, absent: Iterable[Place]) -> Tree:
+def _count(evidence: Evidence, template: str, lengths: Mapping[Place, int]) -> Tree | None:
+    """Return the expression for the lengths of a list; if it is a flat list, note its stages."""
+    bounds = evidence.lost_values.bounds
+    stages = find_stages(template, lengths, bounds, evidence.observations)
+    if stages is None:
+        environments = evidence.environments(lengths)
+        return evidence.lost_values.expression([*lengths.values()], environments, bounds)
+    evidence.add_stages(template, stages)
+    return stages.total
+
+
+def _zero_if_absent(
+    evidence: Evidence, template: str, count: Tree, present: Collection[Place]
+) -> Tree | None:
+    """Return a list's number of modules, 0 where it is absent or a single module instead."""
+    parent = evidence.levels[list_above(template)]
+    absent = [place for place in parent.places if place not in present]
+    count = _zero_if_null(evidence, count, absent)
+    single = [place for place in absent if _holds_tensors(evidence, template, place)]
+    if not single:
+        return count
+    is_list = evidence.condition_between(parent, present, single)
+    return is_list and ("if", is_list, count, ("value", 0))
+
+
+def _holds_tensors(evidence: Evidence, template: str, place: Place) -> bool:
+    """Whether a module that is not a list has this path at a place."""
+    observation, indices = place
+    path = template.format(*indices)
+    return any(name.startswith(f"{path}.") for name in evidence.observations[observation].values)
+
+
+def _zero_if_null(evidence: Evidence, count: Tree, absent: Iterable[Place]) -> Tree:
     """Return an expression for a number of modules, 0 if one of its fields is null."""
     fields = field_names(count)
     nulls: set[str] = set()

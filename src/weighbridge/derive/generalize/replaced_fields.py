@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.algebra.rewrite import LEAVES, NULL, field_names, replaced, simplified
+from weighbridge.algebra.rewrite import LEAVES, NULL, field_names, negated, replaced, simplified
 from weighbridge.derive.generalize.config_defaults import respelled
 from weighbridge.derive.generalize.field_values import field_expression
+from weighbridge.derive.generalize.ordinals import kinds
+from weighbridge.derive.probing.symbolic import node_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.derive.generalize.draft import Draft
+    from weighbridge.derive.generalize.ordinals import NumberedKind
     from weighbridge.derive.probing.probe import Probe
     from weighbridge.derive.probing.subject import Subject
+
+_FAR = 2  # a size times this, plus 1, is unlike every value that a class computes
 
 
 class _NullChoice(NamedTuple):
@@ -50,6 +56,42 @@ def settle(drafts: Sequence[Draft]) -> dict[str, Tree]:
     return settled
 
 
+def count_layers(drafts: Sequence[Draft], probes: Sequence[Probe]) -> None:
+    """Replace the lengths of lists of layer numbers, which the class computes, by counts."""
+    all_fields = [probe.fields for probe in probes]
+    changed = set[str]().union(*[probe.changes.keys() for probe in probes])
+    counts: dict[Tree, Tree] = {}
+    for name in sorted(_fields_in(drafts) - changed):
+        kind = _kind_numbered(name, all_fields)
+        if kind is not None:
+            counts["len", ("name", name)] = kind.number
+    if counts:
+        _rewrite(drafts, lambda tree: _with_counts(tree, counts))
+
+
+def _kind_numbered(name: str, all_fields: Sequence[Mapping[str, Any]]) -> NumberedKind | None:
+    """Return the kind whose layers' numbers a field lists in every config."""
+    values = [fields.get(name) for fields in all_fields]
+    if not all(isinstance(value, list) for value in values) or not any(values):
+        return None
+    for kind in reversed(kinds(all_fields)):
+        if values == [kind.places(fields) for fields in all_fields]:
+            return kind
+    return None
+
+
+def _with_counts(tree: Tree, counts: Mapping[Tree, Tree]) -> Tree:
+    if tree in counts:
+        return counts[tree]
+    if tree[0] in LEAVES:
+        return tree
+    operands = list(tree[1:])
+    for position, operand in enumerate(operands):
+        if isinstance(operand, tuple):
+            operands[position] = _with_counts(operand, counts)
+    return (tree[0], *operands)
+
+
 def overruled(subject: Subject, drafts: Sequence[Draft], probes: Sequence[Probe]) -> set[str]:
     """Replace fields that the config class always computes with their expressions.
 
@@ -57,27 +99,95 @@ def overruled(subject: Subject, drafts: Sequence[Draft], probes: Sequence[Probe]
         These fields.
     """
     replacements: dict[str, Tree] = {}
-    for name in sorted(_changed_by_class(probes) - respelled(subject, probes).keys()):
-        with_field = [probe for probe in probes if name in probe.fields]
-        tree = field_expression(subject, name, with_field)
-        if tree is not None and name not in field_names(tree):
-            replacements[name] = tree
+    changed = _changed_by_class(probes)
+    changed |= _never_kept(subject, drafts, probes) | _not_always_kept(subject, probes)
+    spelled = respelled(subject, probes)
+    for name in sorted(changed):
+        last = _last_item(name, probes, subject.older_words)
+        if last:
+            _rewrite(drafts, partial(_with_last, name=name, last=last))
+        elif name not in spelled:
+            tree = _always_computed(subject, name, probes)
+            if tree is not None:
+                replacements[name] = tree
     if replacements:
-        floats = _float_fields(probes)
-        for draft in drafts:
-            _replace_in(draft, replacements, floats)
+        _replace_in(drafts, replacements, _float_fields(probes))
     return set(replacements)
 
 
-def _replace_in(draft: Draft, replacements: Mapping[str, Tree], floats: frozenset[str]) -> None:
-    """Replace fields in a draft with these expressions."""
+def _always_computed(subject: Subject, name: str, probes: Sequence[Probe]) -> Tree | None:
+    """Return what a field's value always is; the field's name means its value in the config."""
+    with_field = [probe for probe in probes if name in probe.fields]
+    tree = field_expression(subject, name, with_field)
+    if isinstance(subject.stated.get(name), bool | int):
+        # the class may replace some values of the field and keep others
+        with_own = field_expression(subject, name, with_field, from_config=True)
+        if with_own is not None and (tree is None or node_count(with_own) < node_count(tree)):
+            return with_own
+    if tree is not None and name in field_names(tree):
+        return None
+    return tree
+
+
+def _last_item(name: str, probes: Sequence[Probe], older_words: Mapping[str, str]) -> str | None:
+    """Return the text that the class puts at the end of a list, whatever a config has there."""
+    last_items: set[str] = set()
+    is_replaced = False
+    for probe in probes:
+        written, read = probe.changes.get(name), probe.fields.get(name)
+        if not isinstance(written, list) or not isinstance(read, list) or not read:
+            continue
+        words = [older_words.get(word, word) for word in written if isinstance(word, str)]
+        if words[:-1] != read[:-1] or not isinstance(read[-1], str):
+            return None
+        last_items.add(read[-1])
+        is_replaced |= words[-1] != read[-1]
+    return last_items.pop() if is_replaced and len(last_items) == 1 else None
+
+
+def _with_last(tree: Tree, name: str, last: str) -> Tree:
+    """Return a condition in which the last item of a list counts as this text."""
+    if tree[0] in LEAVES:
+        return tree
+    if tree[0] in ("==", "!=") and tree[1][:2] == ("[]", ("name", name)) and tree[2][0] == "value":
+        at_end: Tree = ("==", tree[1][2], ("-", ("len", ("name", name)), ("value", 1)))
+        if (tree[2][1] == last) == (tree[0] == "=="):
+            return ("or", at_end, tree)
+        return ("and", negated(at_end), tree)
+    operands = [
+        _with_last(operand, name, last) if isinstance(operand, tuple) else operand
+        for operand in tree[1:]
+    ]
+    return (tree[0], *operands)
+
+
+def _replace_in(
+    drafts: Iterable[Draft], replacements: Mapping[str, Tree], floats: frozenset[str]
+) -> None:
+    """Replace fields in drafts with these expressions."""
 
     def rewritten(tree: Tree) -> Tree:
         return replaced(tree, lambda leaf: _replacement(leaf, replacements))
 
-    _rewrite_dims(draft, lambda dim: simplified(rewritten(dim), floats))
+    for draft in drafts:
+        _rewrite_dims(draft, lambda dim: simplified(rewritten(dim), floats))
+        _rewrite_others(draft, rewritten)
+
+
+def _rewrite(drafts: Iterable[Draft], rewrite: Callable[[Tree], Tree]) -> None:
+    """Rewrite every expression of drafts."""
+    for draft in drafts:
+        _rewrite_dims(draft, rewrite)
+        _rewrite_others(draft, rewrite)
+
+
+def _rewrite_others(draft: Draft, rewritten: Callable[[Tree], Tree]) -> None:
+    """Rewrite the expressions of a draft that are not dims."""
     for key, tensor in draft.tensors.items():
-        ties = tuple((target, rewritten(condition)) for target, condition in tensor.ties)
+        ties = tuple(
+            tie._replace(condition=rewritten(tie.condition), at=tie.at and rewritten(tie.at))
+            for tie in tensor.ties
+        )
         draft.tensors[key] = tensor._replace(ties=ties)
     draft.conditions = {path: tree and rewritten(tree) for path, tree in draft.conditions.items()}
     draft.repeats = {path: tree and rewritten(tree) for path, tree in draft.repeats.items()}
@@ -92,6 +202,49 @@ def _changed_by_class(probes: Sequence[Probe]) -> set[str]:
             if written is not None and read is not None and not _are_equal(written, read):
                 changed.add(name)
     return changed
+
+
+def _never_kept(subject: Subject, drafts: Sequence[Draft], probes: Sequence[Probe]) -> set[str]:
+    """Return the sizes and flags in drafts that no config sets: the class replaces its value."""
+    tried = {name for probe in probes for name in probe.changes}
+    usual = subject.fields(subject.config(subject.start))
+    never_kept: set[str] = set()
+    for name in _fields_in(drafts) - tried:
+        value = usual.get(name)
+        if isinstance(value, int) and not _is_kept(subject, name, _unlike(value)):
+            never_kept.add(name)
+    return never_kept
+
+
+def _not_always_kept(subject: Subject, probes: Sequence[Probe]) -> set[str]:
+    """Return the flags and sizes whose stated default the class replaces even if it is given."""
+    replaced_defaults: dict[str, Probe] = {}
+    for probe in probes:
+        for name, value in probe.fields.items():
+            stated = subject.stated.get(name)
+            if isinstance(stated, bool | int) and name not in probe.changes and value != stated:
+                replaced_defaults.setdefault(name, probe)
+    return {
+        name
+        for name, probe in replaced_defaults.items()
+        if not _is_kept(subject, name, subject.stated[name], probe.changes)
+    }
+
+
+def _unlike(value: int) -> int:
+    """Return a flag or a size that no class computes where it computes this one."""
+    return not value if isinstance(value, bool) else _FAR * value + 1
+
+
+def _is_kept(
+    subject: Subject, name: str, value: int, near: Mapping[str, Any] | None = None
+) -> bool:
+    """Whether the config class leaves a field as a config has it, or refuses it."""
+    try:
+        fields = subject.fields(subject.config({**(near or subject.start), name: value}))
+    except Exception:  # whatever the class raises is its way to refuse
+        return True
+    return bool(fields.get(name) == value)
 
 
 def _are_equal(one: Any, other: Any) -> bool:
@@ -124,11 +277,20 @@ def _rewrite_dims(draft: Draft, rewrite: Callable[[Tree], Tree]) -> None:
             draft.tensors[key] = tensor._replace(dims=tuple(map(rewrite, tensor.dims)))
 
 
+def _fields_in(drafts: Iterable[Draft]) -> set[str]:
+    """Return the fields in all expressions of drafts."""
+    named: set[str] = set()
+    for draft in drafts:
+        named |= _names_outside_dims(draft).union(*map(field_names, _dims(draft)))
+    return named
+
+
 def _names_outside_dims(draft: Draft) -> set[str]:
     """Return the fields in conditions, module counts and ties."""
     trees = [*draft.conditions.values(), *draft.repeats.values()]
     for tensor in draft.tensors.values():
-        trees += [condition for _, condition in tensor.ties]
+        for tie in tensor.ties:
+            trees += tie.trees
     named: set[str] = set()
     for tree in trees:
         if tree is not None:

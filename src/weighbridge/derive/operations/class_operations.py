@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from weighbridge.algebra.expr import evaluate
+from weighbridge.algebra.expr import evaluate, parse
 from weighbridge.blueprint.operations import COMPUTE, KINDS
 from weighbridge.blueprint.paths import indices_in
 from weighbridge.derive.generalize.choosing import condition_of
@@ -48,6 +48,9 @@ _COST_OF_SETTING = 1
 _COST_OF_TRAINING = 2
 _COST_OF_DROPOUT_OR_ANOTHER = 3
 _COST_OF_LAYER = 4
+_COST_OF_ONE = 5  # whether a size is 1
+
+_SITUATIONS_OF_AN_EDGE = 4  # about this many situations show whether sizes of 1 matter
 
 
 class Expressed(NamedTuple):
@@ -63,9 +66,16 @@ class Expressed(NamedTuple):
         return f"{self.dtype} {self.dims}".strip()
 
 
+class RunSetting(NamedTuple):
+    """How draws are run: the situation, and the sizes that are 1."""
+
+    situation: Situation
+    edge: tuple[str, ...] = ()
+
+
 ExpressedByKind = dict[str, list[Expressed]]
-Place = tuple["Situation", tuple[int, ...]]
-"""Where an operation may happen: in a situation, in the layers with these indices."""
+Place = tuple[RunSetting, tuple[int, ...]]
+"""Where an operation may happen: in a setting, in the layers with these indices."""
 
 
 class ClassOperations:
@@ -127,33 +137,117 @@ class ClassOperations:
         Raises:
             ModelError: an operation cannot be expressed.
         """
-        by_situation = {situation: self._expressed_in(situation) for situation in self.situations}
-        for situation, expressed in by_situation.items():
+        by_setting = {
+            RunSetting(situation): self._expressed_in(RunSetting(situation), {})
+            for situation in self.situations
+        }
+        by_setting |= self._expressed_at_edges(by_setting)
+        for (situation, edge), expressed in by_setting.items():
             if situation.dtype != _WIDE:
-                wide = by_situation.get(situation._replace(dtype=_WIDE))
+                wide = by_setting.get(RunSetting(situation._replace(dtype=_WIDE), edge))
                 _label_dtypes(expressed, wide, situation.dtype)
-        return {kind: self._conditioned(kind, by_situation) for kind in KINDS}
+        return {kind: self._conditioned(kind, by_setting) for kind in KINDS}
 
-    def _expressed_in(self, situation: Situation) -> ExpressedByKind:
-        """Return the operations in a situation, expressed for all draws."""
+    def _expressed_at_edges(
+        self, by_setting: Mapping[RunSetting, ExpressedByKind]
+    ) -> dict[RunSetting, ExpressedByKind]:
+        """Return the operations where sizes are 1, if any size of 1 makes a difference."""
+        edges = [edge for edge in self.region.edges(self.class_name) if self._is_runnable(edge)]
+        differing = [edge for edge in edges if self._is_different_at(edge, by_setting)]
+        names = set(itertools.chain.from_iterable(differing))
+        return {
+            RunSetting(situation, edge): self._expressed_in(
+                RunSetting(situation, edge), by_setting[RunSetting(situation)]
+            )
+            for edge in edges
+            if names.intersection(edge)
+            for situation in self.situations
+        }
+
+    def _is_runnable(self, edge: tuple[str, ...]) -> bool:
+        """Whether the code runs with these sizes set to 1."""
         try:
-            runs = [self.region.operations(self.class_name, draw, situation) for draw in self.draws]
+            self._run(self.draws[0], RunSetting(self.situations[0], edge))
+        except Exception:  # whatever the code raises is its way to refuse
+            return False
+        return True
+
+    def _is_different_at(
+        self, edge: tuple[str, ...], by_setting: Mapping[RunSetting, ExpressedByKind]
+    ) -> bool:
+        """Whether operations differ from the expressed ones where these sizes are 1."""
+        situations = [situation for situation in self.situations if situation.dtype == _WIDE]
+        step = max(1, len(situations) // _SITUATIONS_OF_AN_EDGE)
+        for situation in situations[::step]:
+            run = self._run(self.draws[0], RunSetting(situation, edge))
+            for kind, usual in by_setting[RunSetting(situation)].items():
+                expected = Counter(
+                    (expressed.path, expressed.dtype, self._amounts(kind, expressed, edge)[0])
+                    for expressed in usual
+                )
+                found = Counter(
+                    (recorded.path, recorded.dtype, _amount(kind, recorded.numbers))
+                    for recorded in run[kind]
+                )
+                if expected != found:
+                    return True
+        return False
+
+    def _run(self, draw: Draw, setting: RunSetting) -> dict[str, list[Recorded]]:
+        """Run a draw in a setting."""
+        draw = draw.at_one(setting.edge)
+        return self.region.operations(self.class_name, draw, setting.situation)
+
+    def _expressed_in(self, setting: RunSetting, usual: ExpressedByKind) -> ExpressedByKind:
+        """Return the operations in a setting, expressed for all draws, as ``usual`` if possible."""
+        try:
+            runs = [self._run(draw, setting) for draw in self.draws]
         except ModelError:
             raise
         except Exception as error:  # whatever the code raises
             raise ModelError(_reason(error)) from None
-        return {kind: self._in_common(kind, [run[kind] for run in runs]) for kind in runs[0]}
+        return {
+            kind: self._in_common(kind, [run[kind] for run in runs], usual.get(kind, []), setting)
+            for kind in runs[0]
+        }
 
-    def _in_common(self, kind: str, runs: Sequence[list[Recorded]]) -> list[Expressed]:
+    def _in_common(
+        self,
+        kind: str,
+        runs: Sequence[list[Recorded]],
+        usual: Sequence[Expressed],
+        setting: RunSetting,
+    ) -> list[Expressed]:
         first, *others = ([_outline(recorded) for recorded in run] for run in runs)
         if any(outlines != first for outlines in others):
             raise ModelError(f"the operations ({kind}) differ between sizes")
+        known: dict[tuple[Any, ...], list[Expressed]] = {}
+        for expressed in usual:
+            amounts = self._amounts(kind, expressed, setting.edge)
+            known.setdefault((expressed.path, expressed.dtype, amounts), []).append(expressed)
         in_common = []
         for same in zip(*runs, strict=True):
+            amounts = tuple(_amount(kind, recorded.numbers) for recorded in same)
+            fitting = known.get((same[0].path, same[0].dtype, amounts))
+            if fitting:
+                in_common.append(fitting.pop(0))
+                continue
             values_of_dims = zip(*(recorded.numbers for recorded in same), strict=True)
             dims = " ".join(map(self._dim_text, values_of_dims)) or "1"
             in_common.append(Expressed(same[0].path, same[0].dtype, dims))
         return in_common
+
+    def _amounts(
+        self, kind: str, expressed: Expressed, edge: tuple[str, ...]
+    ) -> tuple[tuple[int, ...], ...]:
+        """Return what an operation amounts to in each draw where the sizes of an edge are 1."""
+        trees = [parse(word) for word in expressed.dims.split()]
+        amounts = []
+        for draw in self.draws:
+            sizes = draw.at_one(edge).sizes
+            numbers = tuple(evaluate(tree, sizes) for tree in trees)
+            amounts.append(_amount(kind, numbers))
+        return tuple(amounts)
 
     def _dim_text(self, values: tuple[int, ...]) -> str:
         """Return the simplest product of sizes that has these values in the draws.
@@ -207,25 +301,25 @@ class ClassOperations:
         return products
 
     def _conditioned(
-        self, kind: str, by_situation: Mapping[Situation, ExpressedByKind]
+        self, kind: str, by_setting: Mapping[RunSetting, ExpressedByKind]
     ) -> dict[str, list[str]]:
         """Return the texts of a kind by path, each with the condition under which it exists."""
         paths = ModulePaths(self.region.blueprint, self.class_name)
-        counted: dict[Situation, Counter[tuple[str, str, tuple[int, ...]]]] = {}
+        counted: dict[RunSetting, Counter[tuple[str, str, tuple[int, ...]]]] = {}
         order: dict[str, dict[str, None]] = {}
-        for situation, expressed in by_situation.items():
+        for setting, expressed in by_setting.items():
             if kind not in expressed:
                 continue
-            counted[situation] = Counter()
+            counted[setting] = Counter()
             for operation in expressed[kind]:
                 path, indices = paths.template(operation.path)
-                counted[situation][path, operation.text, indices] += 1
+                counted[setting][path, operation.text, indices] += 1
                 order.setdefault(path, {})[operation.text] = None
         texts: dict[str, list[str]] = {}
         for path, texts_at_path in order.items():
             places = list(itertools.product(counted, self._all_indices(path)))
             for text in texts_at_path:
-                times = np.array([counted[situation][path, text, at] for situation, at in places])
+                times = np.array([counted[setting][path, text, at] for setting, at in places])
                 for least in range(1, int(times.max()) + 1):
                     condition = self._condition(path, places, times >= least)
                     texts.setdefault(path, []).append(text + condition)
@@ -247,13 +341,19 @@ class ClassOperations:
         """
         if wanted.all():
             return ""
-        letters, fields = indices_in(path), self.draws[0].fields
+        letters, sizes = indices_in(path), self.draws[0].sizes
         environments = [
-            {**fields, **situation.names, **dict(zip(letters, indices, strict=True))}
-            for situation, indices in places
+            {
+                **sizes,
+                **dict.fromkeys(edge, 1),
+                **situation.names,
+                **dict(zip(letters, indices, strict=True)),
+            }
+            for (situation, edge), indices in places
         ]
         questions, costs, answers = [], [], []
-        for tree, cost in self._questions(letters):
+        ones = dict.fromkeys(name for (_, edge), _ in places for name in edge)
+        for tree, cost in self._questions(letters, ones):
             row = [bool(evaluate(tree, environment)) for environment in environments]
             if any(row) and not all(row):
                 questions.append(tree)
@@ -267,7 +367,9 @@ class ClassOperations:
             raise ModelError(f"no condition was found for an operation of {module}, {share}")
         return f" if {expression(condition)}"
 
-    def _questions(self, letters: Iterable[str]) -> Iterator[tuple[Tree, float]]:
+    def _questions(
+        self, letters: Iterable[str], ones: Iterable[str]
+    ) -> Iterator[tuple[Tree, float]]:
         """Yield the questions that conditions are made of, each with its cost."""
         yield ("name", "training"), _COST_OF_TRAINING
         for name in ("attention", "dtype"):
@@ -286,6 +388,16 @@ class ClassOperations:
             last = ("-", self.region.blueprint.repeat[letter], ("value", 1))
             yield ("==", ("name", letter), ("value", 0)), _COST_OF_LAYER
             yield ("==", ("name", letter), last), _COST_OF_LAYER
+        for name in ones:
+            yield (">", ("name", name), ("value", 1)), _COST_OF_ONE
+
+
+def _amount(kind: str, numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the numbers of a product, or the number of elements of a tensor.
+
+    Where a dim is 1, the same elements may have other dims.
+    """
+    return (prod(numbers),) if kind == "saved" else numbers
 
 
 def _outline(recorded: Recorded) -> tuple[str, str, int]:

@@ -7,6 +7,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from weighbridge.algebra.expr import names_in
 from weighbridge.derive.operations.recording import record
 from weighbridge.derive.operations.workload import (
     ATTENTIONS,
@@ -24,7 +25,7 @@ from weighbridge.models import find as models
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Blueprint
@@ -59,6 +60,11 @@ class Draw(NamedTuple):
     def run_sizes(self) -> dict[str, int]:
         """The sizes of the run alone."""
         return {name: getattr(self, name) for name in RUN_SIZES}
+
+    def at_one(self, edge: Iterable[str]) -> Draw:
+        """Return the draw with these sizes of the run set to 1."""
+        ones: dict[str, Any] = dict.fromkeys(edge, 1)
+        return self._replace(**ones)
 
     @property
     def sizes(self) -> dict[str, Any]:
@@ -110,7 +116,9 @@ class Region:
         self.ratios = dict(self._ratios())
         self.counts = sorted(blueprint.counts)
         whole = {*blueprint.sizes, *self.ratios, *self.ratios.values()}
-        self.sizes = sorted(whole.difference(self.counts, blueprint.zero))
+        in_dims = {name for tree in blueprint.dims.values() for name in names_in(tree)}
+        no_sizes = set(blueprint.zero) - in_dims  # the number of a token
+        self.sizes = sorted(whole.difference(self.counts, no_sizes))
 
     def _ratios(self) -> Iterator[tuple[str, str]]:
         """Yield each field that must be a multiple of another field, with that field."""
@@ -150,6 +158,13 @@ class Region:
                 ratios = _RATIOS_OF_DIVISORS if name in divisors else _RATIOS
                 changes[name] = changes[divisor] * dice.randint(*ratios)
         return changes
+
+    def edges(self, class_name: str) -> list[tuple[str, ...]]:
+        """Return the sizes of a run to set to 1: each alone, and batch and sequence together.
+
+        A tensor of size 1 in a dim may share its storage where others are copied.
+        """
+        return [*[(name,) for name in sizes_of(class_name)], ("batch", "sequence")]
 
     def values(self, class_name: str, draw: Draw) -> list[int]:
         """Return the sizes that were drawn for a class, and the ratios between them."""

@@ -6,22 +6,24 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from weighbridge.algebra.rewrite import field_names, leaves
+from weighbridge.algebra.rewrite import field_names
 from weighbridge.derive.probing.state import LAYER_COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weighbridge.algebra.expr import Tree
     from weighbridge.derive.probing.state import Exploration
     from weighbridge.derive.probing.subject import Knob
 
 # The annotation of a keyword argument that is null by default.
 KEYWORD_ANNOTATION = "int | list[int] | None"
+# The annotation of the list of stages that a backbone returns begins so; all stages follow.
+STAGES_ANNOTATION = "stages: "
 SMALLEST_SIZE = 16  # an integer this large is assumed to be a size, a smaller one a count
 FEW_LAYERS = (4, 3, 5)  # enough to distinguish the first, the last and every other layer
 MOST_KEPT_LAYERS = 4  # a model with no more layers is already small
 MOST_KEPT_ITEM = 3  # so is a model with no more layers in each stage
+MOST_LAYERS_LISTED = 64  # items of a list that has one for each layer
 MOST_TEXTS = 8  # texts of one field that are tried; those in the code come first
 REACH_TO_COMPARISON = 20  # characters from a field's name to the `==` that compares it
 REACH_OF_TEXTS = 120  # characters after the `==` in which texts belong to the comparison
@@ -43,6 +45,8 @@ LAYER_KINDS = frozenset(
         "hybrid",
     }
 )
+ACTIVATIONS = ("gelu", "silu")  # functions without parameters; one of them is not the default
+_OPTIONAL = r"\b(?:None|Optional)\b"  # Python prints `Literal[…] | None` as Optional[Literal[…]]
 _QUOTED_WORD = re.compile(r"['\"]([\w\-]+)['\"]")
 
 
@@ -50,7 +54,7 @@ def values_for_none(knob: Knob, value: Any) -> Iterator[Any]:
     """Yield the values that often switch a part off: null and 0."""
     if LAYER_COUNT.search(knob.path):
         return
-    if "None" in knob.annotation and value is not None:
+    if re.search(_OPTIONAL, knob.annotation) and value is not None:
         yield None
     if type(value) is int and value != 0:
         yield 0
@@ -74,9 +78,15 @@ def _proposed(exploration: Exploration, knob: Knob, value: Any) -> Iterator[Any]
         yield from (value * 2, value / 2, value + 1)
     elif isinstance(value, str):
         yield from compared_texts(exploration, knob)
+        yield from listed_beside(value, exploration.subject.code)
+        yield from _other_activations(value)
         yield from (value.removeprefix("gated-"), f"gated-{value}", "relu")
     elif value is None:
         yield from _instead_of_null(exploration, knob)
+    elif knob.annotation.startswith(STAGES_ANNOTATION):
+        stages = _QUOTED_WORD.findall(knob.annotation)
+        yield from (stages[first:] for first in (-4, -3, -2, -1))
+        yield stages[-3:-1]
     elif isinstance(value, list | tuple):
         yield from _lists(type(value), list(value))
 
@@ -115,6 +125,8 @@ def _instead_of_null(exploration: Exploration, knob: Knob) -> Iterator[Any]:
         yield from (16, 8, 4, 2, 1, 24, 64)
     if "str" in annotation:
         yield from compared_texts(exploration, knob)
+    if annotation.startswith("list[float"):
+        yield [0.5] * MOST_LAYERS_LISTED
     if "float" in annotation:
         yield from (2.0, 0.5)
     if "list" in annotation:
@@ -140,6 +152,23 @@ def compared_texts(exploration: Exploration, knob: Knob) -> list[str]:
     return sorted(texts)[:MOST_TEXTS]
 
 
+def _other_activations(value: str) -> Iterator[str]:
+    """Yield other keys of transformers' table of activations, if a text names one of its keys."""
+    activations = getattr(sys.modules.get("transformers.activations"), "ACT2FN", {})
+    gate, _, name = value.rpartition("gated-")
+    if name in activations:
+        yield from (f"{gate}{other}" for other in ACTIVATIONS if other in activations)
+        yield from (f"gated-{other}" for other in ACTIVATIONS if other in activations)
+
+
+def listed_beside(text: str, code: str) -> list[str]:
+    """Return the other texts of the short lists in code that hold a text: `["basic", "thin"]`."""
+    quoted = re.escape(text)
+    lists = re.findall(rf"[\[({{]([^\[\](){{}}]*['\"]{quoted}['\"][^\[\](){{}}]*)[\])}}]", code)
+    texts = {word for items in lists for word in _QUOTED_WORD.findall(items)}
+    return sorted(texts - {text})[:MOST_TEXTS]
+
+
 def compared_items(exploration: Exploration, path: str, items: set[str]) -> list[str]:
     """Return the texts that the items of a list may be.
 
@@ -160,13 +189,13 @@ def compared_items(exploration: Exploration, path: str, items: set[str]) -> list
         if re.search(rf"['\"]{kind}['\"]", code):
             texts.add(kind)
     for older, newer in exploration.subject.older_words.items():
-        if newer in items:
+        if newer in items | texts:
             texts.add(older)
     return sorted(texts)
 
 
 def fewer(value: Any) -> Iterator[Any]:
-    """Yield smaller values for a field that counts layers, or lists the count of each stage."""
+    """Yield smaller values for a field that counts or multiplies layers, or lists their counts."""
     if type(value) is int and value > MOST_KEPT_LAYERS:
         yield from FEW_LAYERS
     elif (
@@ -176,20 +205,23 @@ def fewer(value: Any) -> Iterator[Any]:
         and max(value) > MOST_KEPT_ITEM
     ):
         yield [min(item, 2 + at % 2) for at, item in enumerate(value)]  # neighbours differ
+    elif isinstance(value, float) and value > 1:
+        yield 1.0
+    elif is_of_texts(value):
+        few_layers = of_each_kind(value, FEW_LAYERS[0])
+        if len(few_layers) < len(value):
+            yield few_layers
 
 
-def values_about(tree: Tree) -> Iterator[Any]:
-    """Yield values at and next to the constants of a question."""
-    for leaf in leaves(tree):
-        if leaf[0] != "value":
-            continue
-        constant = leaf[1]
-        if isinstance(constant, bool | str):
-            yield constant
-        elif isinstance(constant, int):
-            yield from (constant, constant + 1, constant - 1)
-    if tree[0] == "name":
-        yield from (True, False)
+def is_of_texts(value: Any) -> bool:
+    """Whether a value is a list of texts with at least one item."""
+    return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+
+
+def of_each_kind(items: list[str], length: int) -> list[str]:
+    """Return the different items of a list, repeated up to a length; at least each once."""
+    kinds = list(dict.fromkeys(items))
+    return [kinds[at % len(kinds)] for at in range(max(length, len(kinds)))]
 
 
 def answering(value: Any, texts: list[str], numbers: list[int]) -> Iterator[Any]:

@@ -112,6 +112,7 @@ def _with_other_items(exploration: Exploration, changes: Changes) -> Changes:
     lists: Changes = {}
     for path, alphabet in alphabets.items():
         items = fields.get(path)
-        if path not in changes and isinstance(items, list) and len(alphabet) > 1:
+        is_null = path in changes and changes[path] is None
+        if not is_null and isinstance(items, list) and len(alphabet) > 1:
             lists[path] = [random.choice(alphabet) for _ in items]
     return {**changes, **lists}

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from weighbridge.derive.probing.chance import sample
 from weighbridge.derive.probing.strategies import (
-    answer_both_ways,
     change_lengths,
     exchange_items,
     retry_known,
@@ -17,6 +16,7 @@ from weighbridge.derive.probing.strategies import (
     used_first,
     used_newly,
 )
+from weighbridge.derive.probing.trouble import MOST_PLACES_AFTER, flip_answers, rouse_quiet
 
 if TYPE_CHECKING:
     from weighbridge.derive.probing.state import Exploration
@@ -39,20 +39,23 @@ def _explore_all(exploration: Exploration) -> None:
     _take_knobs(exploration)
     turn_groups(exploration)
     turn_each(exploration, used_first(exploration))
-    answer_both_ways(exploration)
+    flip_answers(exploration)
     exchange_items(exploration)
     change_lengths(exploration)
     turn_pairs(exploration, exploration.findings.active)
     _keep_random(exploration, RANDOM_CONFIGS)
+    rouse_quiet(exploration)
+    flip_answers(exploration)
 
 
 def _explore_rest(exploration: Exploration, earlier: Exploration) -> None:
     retry_known(exploration, earlier)
     _take_knobs(exploration)
     turn_each(exploration, used_newly(exploration, earlier))
-    answer_both_ways(exploration)
+    flip_answers(exploration)
     turn_pairs(exploration, exploration.findings.active - earlier.findings.active)
     _keep_random(exploration, RANDOM_CONFIGS_AFTER)
+    rouse_quiet(exploration, MOST_PLACES_AFTER)
 
 
 def _take_knobs(exploration: Exploration) -> None:

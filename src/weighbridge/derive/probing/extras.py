@@ -1,10 +1,20 @@
-"""Packages that a few model types need besides transformers: timm, and with it torchvision."""
+"""Packages that a few model types need besides transformers: timm, and with it torchvision.
+
+A package that the code only needs to run, not to build its modules, may be missing.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import re
 import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Result = TypeVar("Result")
 
 _MISSING = re.compile(r"operator (torchvision::\w+) does not exist")
 _MOST_OPERATORS = 40  # operators to declare; torchvision has fewer
@@ -33,6 +43,23 @@ def load_torchvision() -> None:
                 del sys.modules[name]
         else:
             return
+
+
+def without_packages(import_code: Callable[[], Result]) -> Result:
+    """Return what a function imports; a missing package is an empty module meanwhile."""
+    empty_modules: set[str] = set()
+    try:
+        while True:
+            try:
+                return import_code()
+            except ModuleNotFoundError as error:
+                if error.name is None or error.name in empty_modules:
+                    raise
+                empty_modules.add(error.name)
+                sys.modules[error.name] = ModuleType(error.name)
+    finally:
+        for name in empty_modules:
+            del sys.modules[name]
 
 
 load_torchvision()

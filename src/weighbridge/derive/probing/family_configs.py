@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from functools import cache
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
+from huggingface_hub import dataclasses as config_classes
+from transformers.backbone_utils import BackboneConfigMixin
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.models.auto import AutoConfig
 
+from weighbridge.derive.probing.candidates import STAGES_ANNOTATION
 from weighbridge.derive.probing.subject import Knob
 from weighbridge.derive.probing.symbolic import lift, plain_value
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 GENERIC_FIELDS = frozenset(field.name for field in dataclasses.fields(PreTrainedConfig))
 _LABEL_TABLES = ("id2label", "label2id")  # only their length matters, and num_labels gives it
 _PRIVATE_FIELD = "_sliding_window_pattern"  # private, but config files have it
+_PER_LAYER = "_heterogeneity_spec"  # the attribute of a config whose layers differ in a field
+_STAGES = "_out_features"  # private, but config files have it as `out_features`
 _PATH = "_weighbridge_path"  # the attribute in which a sub-config keeps its dotted path
 
 
@@ -67,6 +72,8 @@ def stated_defaults(config: PreTrainedConfig, above: str = "") -> Iterator[tuple
         path = above + type(config).attribute_map.get(field.name, field.name)
         if isinstance(value, PreTrainedConfig):
             yield from stated_defaults(value, f"{above}{field.name}.")
+        elif field.name == _STAGES:
+            yield from _stages(config, above)
         elif field.default is not dataclasses.MISSING:
             yield path, field.default
         elif field.default_factory is not dataclasses.MISSING:
@@ -89,7 +96,10 @@ def config_knobs(config: PreTrainedConfig, above: str = "") -> Iterator[Knob]:
         value = vars(config).get(name)
         if isinstance(value, PreTrainedConfig):
             yield from config_knobs(value, f"{above}{name}.")
-        elif not name.startswith("_") and name not in GENERIC_FIELDS:
+        elif name == _STAGES:
+            for path, stages in _stages(config, above):
+                yield Knob(path, stages, f"{STAGES_ANNOTATION}{config.stage_names}")
+        elif _is_field(config, name) and name not in GENERIC_FIELDS:
             if not isinstance(value, tuple):
                 value = plain_value(value)
             yield Knob(above + name, value, str(field.type))
@@ -98,7 +108,7 @@ def config_knobs(config: PreTrainedConfig, above: str = "") -> Iterator[Knob]:
 def plain_fields(config: PreTrainedConfig, above: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the fields of a config that are data, with plain values."""
     for name, value in vars(config).items():
-        if name.startswith("_") and name != _PRIVATE_FIELD:
+        if not _is_field(config, name):
             continue
         if isinstance(value, PreTrainedConfig):
             yield from plain_fields(value, f"{above}{name}.")
@@ -108,8 +118,23 @@ def plain_fields(config: PreTrainedConfig, above: str = "") -> Iterator[tuple[st
             yield from _plain_items(value, f"{above}{name}.")
         elif _is_data(value):
             yield above + name, plain_value(value)
+    yield from _stages(config, above)
     with contextlib.suppress(Exception):
         yield above + "num_labels", int(config.num_labels)  # type: ignore[arg-type]
+
+
+def _is_field(config: PreTrainedConfig, name: str) -> bool:
+    """Whether files have this attribute of a config: it is public, or a flag that is declared."""
+    if not name.startswith("_") or name == _PRIVATE_FIELD:
+        return True
+    declared = {field.name for field in dataclasses.fields(type(config))}
+    return name in declared and isinstance(vars(config).get(name), bool)
+
+
+def _stages(config: Any, above: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the names of the stages whose output a backbone returns."""
+    if isinstance(config, BackboneConfigMixin) and vars(config).get(_STAGES):
+        yield above + "out_features", [str(plain_value(stage)) for stage in config.out_features]
 
 
 def _plain_items(values: Mapping[Any, Any], above: str) -> Iterator[tuple[str, Any]]:
@@ -138,8 +163,10 @@ def remember_fields(config: PreTrainedConfig, above: str, by_identity: Container
         by_identity: the names of these flags.
     """
     vars(config)[_PATH] = above
+    for path, stages in _stages(config, above):
+        vars(config)[_STAGES] = lift(stages, ("name", path))
     for name, value in vars(config).items():
-        if name.startswith("_") or name in _LABEL_TABLES or name.endswith("dtype"):
+        if not _is_field(config, name) or name in _LABEL_TABLES or name.endswith("dtype"):
             continue
         if isinstance(value, PreTrainedConfig):
             remember_fields(value, f"{above}{name}.", by_identity)
@@ -163,10 +190,15 @@ def _remembering_items(values: Mapping[Any, Any], above: str) -> dict[Any, Any]:
     return remembering
 
 
-@contextlib.contextmanager
-def remembered_labels() -> Iterator[None]:
-    """Let ``config.num_labels``, a property, remember its field."""
+@cache
+def prepare_configs() -> None:
+    """Let ``config.num_labels``, a property, remember its field, and configs be read faster.
+
+    This is done once and for all: after a change of a class, Python looks up all its attributes
+    and those of its subclasses anew.
+    """
     original: Any = PreTrainedConfig.num_labels
+    read_attribute: Any = PreTrainedConfig.__getattribute__
 
     def num_labels(self: PreTrainedConfig) -> Any:
         number = original.fget(self)
@@ -174,14 +206,31 @@ def remembered_labels() -> Iterator[None]:
             return number
         return lift(number, ("name", f"{vars(self)[_PATH]}num_labels"))
 
-    labels = property(num_labels, original.fset)
-    with mock.patch.object(PreTrainedConfig, "num_labels", labels), values_of_any_type():
-        yield
+    def set_num_labels(self: PreTrainedConfig, number: Any) -> None:
+        original.fset(self, number)
+        vars(self).pop(_PATH, None)  # a number that the code sets is not the field
+
+    def quick_read(self: PreTrainedConfig, name: str) -> Any:
+        if _PER_LAYER in object.__getattribute__(self, "__dict__"):
+            return read_attribute(self, name)
+        field_of = object.__getattribute__(self, "attribute_map")
+        return object.__getattribute__(self, field_of.get(name, name))
+
+    config_class: Any = PreTrainedConfig
+    config_class.num_labels = property(num_labels, set_num_labels)
+    config_class.__getattribute__ = quick_read
 
 
-def values_of_any_type() -> contextlib.AbstractContextManager[Any]:
+@contextlib.contextmanager
+def values_of_any_type() -> Iterator[None]:
     """Let configs accept values that remember where their class requires Python's own types."""
-    return mock.patch("huggingface_hub.dataclasses.type_validator", new=_accept)
+    module: Any = config_classes
+    usual = module.type_validator
+    module.type_validator = _accept
+    try:
+        yield
+    finally:
+        module.type_validator = usual
 
 
 def _accept(*_: object) -> None:

@@ -35,6 +35,7 @@ _UNUSUAL_PAIRS = (  # two values of each type that no config has by default
     (0.2304, 0.4608),
     ("gelu", "relu"),
     ([2304, 1], [4608, 2]),
+    ([3, 1], [4, 2]),  # numbers of layers, which must exist
     ([0.0, 0.1], [0.0, 0.2]),
 )
 _READ = re.compile(r"kwargs\.(?:pop|get)\(\s*['\"](\w+)['\"](?:,\s*([^()]*)\))?")
@@ -42,6 +43,7 @@ _READ = re.compile(r"kwargs\.(?:pop|get)\(\s*['\"](\w+)['\"](?:,\s*([^()]*)\))?"
 _NO_SIZE = re.compile(
     r"theta|rope_(scaling|param|local)|rotary|base_freq|dtype|model_type|is_causal|_token_id"
 )
+_OLDER_OBJECT = re.compile(r"_dict$")
 _REDUNDANT = re.compile(r"backbone|_dict$|out_features$")
 
 
@@ -57,7 +59,7 @@ class FamilyKeywords:
         free = [
             name
             for name, config_class in self._subject.null_by_default
-            if config_class is AutoConfig
+            if config_class is AutoConfig and name not in self._subject.optional
         ]
         return dict.fromkeys(free) | {
             path: default
@@ -115,6 +117,30 @@ class FamilyKeywords:
         ]
 
     @cached_property
+    def replacing(self) -> dict[str, str]:
+        """By older name of a sub-config, `text_config_dict`, the sub-config whose fields it sets.
+
+        An object under such a name may replace the sub-config, or only some of its fields: the
+        proof of the aliases tells.
+        """
+        places: dict[str, str] = {}
+        for older in filter(_OLDER_OBJECT.search, self._read):
+            for place in self._subject.sub_configs:
+                if self._sets_fields_of(place, older):
+                    places.setdefault(older, place)
+        return places
+
+    def _sets_fields_of(self, place: str, older: str) -> bool:
+        """Whether an object under this name sets a size of a sub-config."""
+        first = _UNUSUAL_PAIRS[0][0]
+        for path, value in self._usual.items():
+            holder, _, name = path.rpartition(".")
+            if holder == place and type(value) is int:
+                with contextlib.suppress(Exception):  # the config class refuses this value
+                    return bool(self._fields({older: {name: first}})[path] == first)
+        return False
+
+    @cached_property
     def older_lists(self) -> dict[str, tuple[str, Mapping[str, str]]]:
         """By older name, the list of texts that it turns into: the field, and a text for each word.
 
@@ -169,10 +195,10 @@ def _read_by(config_class: type) -> dict[str, Any]:
         if base.__module__.startswith("transformers.models."):
             for name, default in _READ.findall(inspect.getsource(base)):
                 defaults.setdefault(name, set()).add(default)
-    return {name: _constant(" or ".join(texts)) for name, texts in defaults.items()}
+    return {name: literal_in(" or ".join(texts)) for name, texts in defaults.items()}
 
 
-def _constant(text: str) -> bool | int | float | str | None:
+def literal_in(text: str) -> bool | int | float | str | None:
     """Return the value of a flag, number or text; None for other code."""
     with contextlib.suppress(ValueError, SyntaxError):
         value = ast.literal_eval(text.strip())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
+from weighbridge.derive.probing.quick_tensors import QuickTensors
 from weighbridge.derive.probing.symbolic import tree_of
 
 if TYPE_CHECKING:
@@ -40,19 +40,15 @@ def put_label(tensor: torch.Tensor, label: Dims) -> None:
     setattr(tensor, _LABEL, label)
 
 
-class Labels(TorchFunctionMode):
+class Labels(QuickTensors):
     """Labels tensors with the expressions of the sizes that they are created with."""
 
-    def __torch_function__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        result = function(*args, **kwargs)
+    def finish(self, function: Any, result: Any, args: Any, kwargs: Any) -> None:
+        """Label a tensor that a function of torch returned."""
         if isinstance(result, torch.Tensor):
             label = _label_for(getattr(function, "__name__", ""), result, args, kwargs)
             if label is not None and len(label) == result.dim():
                 put_label(result, label)
-        return result
 
 
 def _label_for(name: str, result: torch.Tensor, args: Any, kwargs: Any) -> Dims | None:

@@ -167,6 +167,11 @@ class OwnSubject:
         return []
 
     @property
+    def required(self) -> list[str]:
+        """Empty: no condition is known beside those that the code asks."""
+        return []
+
+    @property
     def taken(self) -> dict[str, Any]:
         """Empty: the config accepts its fields only."""
         return {}
@@ -179,6 +184,11 @@ class OwnSubject:
     @property
     def optional(self) -> dict[str, str]:
         """Empty: no sub-configs are known that are null by default."""
+        return {}
+
+    @property
+    def older_types(self) -> dict[str, dict[str, str]]:
+        """Empty: no sub-config has a model type."""
         return {}
 
     @property
@@ -220,6 +230,14 @@ class OwnSubject:
                 texts.append(inspect.getsource(sys.modules[name]))
         return "\n".join(texts)
 
+    def parts(self, *_: object) -> dict[str, tuple[str, str]]:
+        """Return nothing: no part is a model of any type."""
+        return {}
+
+    def probe_values(self, class_name: str, values: Mapping[str, Any]) -> probes.Probe:
+        """Build a class on the config with the values of a JSON file."""
+        return self.probe(class_name, values, labels=False)
+
     def in_files(self, class_name: str, changes: Mapping[str, Any]) -> None:
         """Return nothing: torch saves the module's own tensors."""
 
@@ -234,6 +252,10 @@ class OwnSubject:
     def task_classes(self) -> list[str]:
         """Return nothing: other classes are derived only if the user names them."""
         return []
+
+    def takes_other_config(self, class_name: str) -> bool:  # noqa: ARG002  # other subjects may
+        """Return False: a user names the classes that take the config."""
+        return False
 
     def check_class(self, class_name: str) -> None:
         """Check that the module has this class, and that it can be built on the same config.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
@@ -12,10 +13,12 @@ import torch
 from torch import nn
 
 from weighbridge.derive.probing.labels import Labels, label_of, put_label
+from weighbridge.derive.probing.quick_modules import quicker_methods
+from weighbridge.derive.probing.quick_tensors import QuickTensors
 from weighbridge.derive.probing.symbolic import SymbolicInt, SymbolicTrace, tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterator, Mapping
 
     from weighbridge.algebra.expr import Tree
 
@@ -56,27 +59,53 @@ class Probe(NamedTuple):
 
 @contextmanager
 def quick_building() -> Iterator[None]:
-    """Build modules without initial values; `torch.nn.Parameter` keeps labels."""
-    new = nn.Parameter.__new__
+    """Build modules without initial values; `torch.nn.Parameter` keeps labels.
 
-    def labelled(
-        cls: Any,
-        data: Any = None,
-        requires_grad: Any = True,  # noqa: FBT002
-        *rest: Any,
-        **options: Any,
-    ) -> Any:
-        parameter = new(cls, data, bool(requires_grad), *rest, **options)
-        label = label_of(data)
-        if label is not None:
-            put_label(parameter, label)
-        return parameter
-
+    A block inside another one only adds what the modules need that were loaded meanwhile: after a
+    change of `torch.nn.Module`, Python looks up all attributes of its thousands of subclasses anew.
+    """
+    loaded = len(sys.modules)
     with ExitStack() as patches:
-        for holder, name, instead in _without_values():
-            patches.enter_context(mock.patch.object(holder, name, instead))
-        patches.enter_context(mock.patch.object(nn.Parameter, "__new__", staticmethod(labelled)))
-        yield
+        if not _open_blocks or _open_blocks[-1] != loaded:
+            for holder, name, instead in _replaced():
+                if vars(holder).get(name) is not instead:
+                    patches.enter_context(mock.patch.object(holder, name, instead))
+        _open_blocks.append(loaded)
+        try:
+            yield
+        finally:
+            _open_blocks.pop()
+
+
+_open_blocks: list[int] = []
+"""The number of modules that were loaded at the start of each block of `quick_building`."""
+
+
+def _replaced() -> Iterator[tuple[Any, str, Any]]:
+    """Yield what `quick_building` replaces: object, attribute and stand-in."""
+    yield from _without_values()
+    yield from quicker_methods()
+    yield nn.Parameter, "__new__", _LABELLED
+
+
+_new_parameter = nn.Parameter.__new__
+
+
+def _labelled_parameter(
+    cls: Any,
+    data: Any = None,
+    requires_grad: Any = True,  # noqa: FBT002
+    *rest: Any,
+    **options: Any,
+) -> Any:
+    parameter = _new_parameter(cls, data, bool(requires_grad), *rest, **options)
+    label = label_of(data)
+    if label is not None:
+        put_label(parameter, label)
+    return parameter
+
+
+_LABELLED = staticmethod(_labelled_parameter)
 
 
 def _without_values() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
@@ -93,15 +122,17 @@ def _without_values() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
             yield nn.init, name, _as_it_is
     for module in list(sys.modules.values()):
         yield from (
-            (module, name, table)
-            for name, table in _TABLES.items()
+            (module, name, stand_in)
+            for name, stand_in in _STAND_INS.items()
             if name in getattr(module, "__dict__", {})
         )
 
 
-# Functions that compute a million numbers, one by one, for a tensor that is not a parameter.
-_TABLES: dict[str, Any] = {
+_STAND_INS: dict[str, Any] = {
+    # computes a million numbers, one by one, for a tensor that is not a parameter
     "get_sinusoid_encoding_table": lambda positions, size: torch.empty(1, positions, size),
+    # refuses to build a module without a package that it may need only when it runs
+    "requires_backends": lambda _owner, _packages: None,
 }
 
 
@@ -137,25 +168,57 @@ def take(
     """
     with tracing() as trace, ExitStack() as modes:
         modes.enter_context(torch.device("meta"))
-        if labels:
-            modes.enter_context(Labels())
+        modes.enter_context(Labels() if labels else QuickTensors())
         module = build()
+    parts = _parts_of(module)
     return Probe(
         changes=changes,
         fields=fields,
-        tensors=_parameters(module),
-        buffers=_buffers(module),
+        tensors=_parameters(parts),
+        buffers=_buffers(module, parts),
         lengths={
             name: len(part)
-            for name, part in module.named_modules(remove_duplicate=False)
+            for name, part in parts
             if isinstance(part, nn.ModuleList | nn.Sequential | nn.ParameterList)
         },
-        modules={
-            name: type(part).__name__ for name, part in module.named_modules(remove_duplicate=False)
-        },
+        modules={name: type(part).__name__ for name, part in parts},
         trace=trace,
-        chosen=dict(_chosen_experts(module)),
+        chosen=dict(_chosen_experts(parts)),
     )
+
+
+_Parts = list[tuple[str, nn.Module]]
+
+
+def _parts_of(module: nn.Module) -> _Parts:
+    """Return all modules by path, as `named_modules` does; shared ones under each of their paths.
+
+    All contents are read from this one list: torch walks through the modules for each of them.
+    """
+    parts: _Parts = []
+    _add_parts(parts, "", module)
+    return parts
+
+
+def _add_parts(parts: _Parts, path: str, part: nn.Module) -> None:
+    """Add a module and all modules in it.
+
+    This is not a function inside `_parts_of`: one that calls itself would keep every probed module
+    alive until Python looks for cycles.
+    """
+    parts.append((path, part))
+    prefix = f"{path}." if path else ""
+    for name, inner in part._modules.items():
+        if inner is not None:
+            _add_parts(parts, prefix + name, inner)
+
+
+def _distinct(parts: _Parts) -> _Parts:
+    """Return each module once, under its first path."""
+    first_paths: dict[nn.Module, str] = {}
+    for path, part in parts:
+        first_paths.setdefault(part, path)
+    return [(path, part) for part, path in first_paths.items()]
 
 
 _CHOSEN_NAMES = (  # attributes that hold the number of experts per token
@@ -167,41 +230,61 @@ _CHOSEN_NAMES = (  # attributes that hold the number of experts per token
     "moe_k",
     "k",
 )
+_CHOSEN_SET = frozenset(_CHOSEN_NAMES)
 
 
-def _chosen_experts(module: nn.Module) -> Iterator[tuple[str, Tree]]:
-    for path, part in module.named_modules():
+def _chosen_experts(parts: _Parts) -> Iterator[tuple[str, Tree]]:
+    for path, part in _distinct(parts):
+        attributes = vars(part)
+        if _CHOSEN_SET.isdisjoint(attributes):
+            continue
         for name in _CHOSEN_NAMES:
-            value = vars(part).get(name)
+            value = attributes.get(name)
             if isinstance(value, SymbolicInt):
                 yield path, value.tree
                 break
 
 
-def _parameters(module: nn.Module) -> dict[str, ProbedTensor]:
+def _parameters(parts: _Parts) -> dict[str, ProbedTensor]:
     first_names: dict[int, str] = {}
     parameters = {}
-    for name, parameter in module.named_parameters(remove_duplicate=False):
-        parameters[name] = _tensor(parameter)
-        first_name = first_names.setdefault(id(parameter), name)
-        if first_name != name:
-            parameters[name] = parameters[name]._replace(tied_to=first_name)
+    for path, part in parts:
+        for attribute, parameter in part._parameters.items():
+            if parameter is None:
+                continue
+            name = f"{path}.{attribute}" if path else attribute
+            parameters[name] = _tensor(parameter)
+            first_name = first_names.setdefault(id(parameter), name)
+            if first_name != name:
+                parameters[name] = parameters[name]._replace(tied_to=first_name)
     return parameters
 
 
-def _buffers(module: nn.Module) -> dict[str, ProbedTensor]:
+def _buffers(module: nn.Module, parts: _Parts) -> dict[str, ProbedTensor]:
     """Return the buffers that checkpoints store, and integer buffers, which older ones stored."""
-    stored = module.state_dict(keep_vars=True)
+    buffers: dict[torch.Tensor, str] = {}
+    for path, part in _distinct(parts):
+        for attribute, buffer in part._buffers.items():
+            if buffer is not None:
+                buffers.setdefault(buffer, f"{path}.{attribute}" if path else attribute)
+    stored: Container[str] = ()
+    if any(buffer.dtype.is_floating_point for buffer in buffers):
+        stored = module.state_dict(keep_vars=True)
     return {
         name: _tensor(buffer)
-        for name, buffer in module.named_buffers()
-        if name in stored or not buffer.dtype.is_floating_point
+        for buffer, name in buffers.items()
+        if not buffer.dtype.is_floating_point or name in stored
     }
 
 
 def _tensor(tensor: torch.Tensor) -> ProbedTensor:
-    shape = tuple(int(size) for size in tensor.shape)
+    shape = tuple(tensor.shape)
     label = label_of(tensor)
     if label is None or len(label) != len(shape):
         label = tuple(("value", size) for size in shape)
-    return ProbedTensor(shape, tuple(label), dtype=str(tensor.dtype).removeprefix("torch."))
+    return ProbedTensor(shape, tuple(label), dtype=_dtype_name(tensor.dtype))
+
+
+@cache
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

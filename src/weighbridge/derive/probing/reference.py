@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
 import inspect
 import re
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from weighbridge import data
-from weighbridge.derive.probing import extras  # noqa: F401  # must precede transformers
+from weighbridge.derive.probing import extras  # must precede transformers
 
 # isort: split
 import transformers
@@ -21,6 +22,7 @@ from transformers import configuration_utils
 from transformers.models.auto import AutoConfig, configuration_auto, modeling_auto
 
 from weighbridge.derive.probing import probe as probes
+from weighbridge.derive.probing.auto_parts import recorded_parts
 from weighbridge.derive.probing.candidates import KEYWORD_ANNOTATION
 from weighbridge.derive.probing.family_configs import (
     config_at,
@@ -28,8 +30,8 @@ from weighbridge.derive.probing.family_configs import (
     held_values,
     other_spellings,
     plain_fields,
+    prepare_configs,
     remember_fields,
-    remembered_labels,
     stated_defaults,
     sub_config_types,
     values_of_any_type,
@@ -39,6 +41,7 @@ from weighbridge.derive.probing.reversal import Files, saved_files_of
 from weighbridge.derive.probing.stand_ins import install_stand_ins
 from weighbridge.derive.probing.subject import Knob
 from weighbridge.derive.probing.symbolic import SymbolicTrace, lift, plain_value, tracing
+from weighbridge.derive.probing.unlisted_fields import model_code, read_below, read_unlisted
 from weighbridge.errors import ModelError, either, nearest, shorten
 
 if TYPE_CHECKING:
@@ -47,12 +50,20 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers.configuration_utils import PreTrainedConfig
 
+_UNUSUAL_SIZE = 7936  # an even number, which rotary embeddings need, that no default is
+
 # Keys of starts.toml that are not fields: groups of fields that are turned together, fields that
 # keep their defaults, and keywords that are never tried.
-_NOT_FIELDS = (_TOGETHER, _PINNED, _BEYOND) = ("together", "pinned", "beyond")
+_NOT_FIELDS = (_TOGETHER, _PINNED, _BEYOND, _REQUIRED) = ("together", "pinned", "beyond", "require")
 _OBJECT = re.compile(r"(config|setting)s?$")  # names of keywords that take a dict
 # An abstract class, with no tensors of its own.
 _ABSTRACT = re.compile(r"Pre[Tt]rained(\w*)Model$")
+_TYPE_COMPARED = re.compile(r"model_type\W[^\n]*(?:==|!=|\bin\b)([^\n]*)")
+_QUOTED = re.compile(r"['\"]([\w-]+)['\"]")
+_LABEL_COUNT = "num_labels"  # a property, which configs may set nevertheless
+_TIE = "tie_word_embeddings"
+_BASE_CLASSES = modeling_auto.MODEL_MAPPING_NAMES
+_TASK_TABLE = re.compile(r"MODEL_\w+_MAPPING_NAMES")
 _MOST_SUGGESTED = 6  # classes to list in a hint if no name is similar
 
 
@@ -69,9 +80,11 @@ class FamilySubject:
         check_family(family)
         self.family = family
         self.config_class: type[PreTrainedConfig] = configuration_auto.CONFIG_MAPPING[family]
-        self.base_class: str = _as_list(modeling_auto.MODEL_MAPPING_NAMES[family])[0]
-        self._classes = {self.base_class: _class_of(family, self.base_class)}
-        self._module = importlib.import_module(self._classes[self.base_class].__module__)
+        listed = _class_of(family, listed_classes()[family])
+        self._module = importlib.import_module(listed.__module__)
+        base = self._class_of_whole(listed)
+        self.base_class: str = base.__name__
+        self._classes = {self.base_class: base}
         self._saved_as_it_is: set[str] = set()
         self._keywords = FamilyKeywords(self)
 
@@ -131,6 +144,11 @@ class FamilySubject:
         return list(_starts().get(self.family, {}).get(_PINNED, []))
 
     @property
+    def required(self) -> list[str]:
+        """Conditions between fields that no question of the code shows, as expressions."""
+        return list(_starts().get(self.family, {}).get(_REQUIRED, []))
+
+    @property
     def _untried(self) -> list[str]:
         """Keywords that are not fields and are never tried."""
         return list(_starts().get(self.family, {}).get(_BEYOND, []))
@@ -141,18 +159,40 @@ class FamilySubject:
         """Return the name of the attribute in which a class holds the base model."""
         return str(getattr(self._classes[class_name], "base_model_prefix", ""))
 
-    def task_classes(self) -> list[str]:
-        """Return the other public classes that take this config; those of the model file first."""
+    def _class_of_whole(self, listed: Any) -> Any:
+        """Return the class that is listed as the base, if it takes the config.
+
+        Some listed classes take only a sub-config: a decoder, for example. Then the first public
+        class that takes the whole config is the base.
+        """
+        classes = self._public_classes()
+        if listed.config_class is self.config_class or not classes:
+            return listed
+        return next(iter(classes.values()))
+
+    def _public_classes(self) -> dict[str, Any]:
+        """Return the public classes of the model file that take this config, by name."""
         classes: dict[str, Any] = {}
         for name in getattr(self._module, "__all__", []):
             kind = getattr(self._module, name, None)
-            if inspect.isclass(kind) and getattr(kind, "config_class", None) is self.config_class:
+            takes_config = getattr(kind, "config_class", None) is self.config_class
+            if inspect.isclass(kind) and takes_config and not _ABSTRACT.search(name):
                 classes[name] = kind
+        return classes
+
+    def task_classes(self) -> list[str]:
+        """Return the other public classes that take this config; those of the model file first."""
+        classes = self._public_classes()
         for name in self._listed_classes():
             with contextlib.suppress(AttributeError, ImportError, ModuleNotFoundError):
                 classes.setdefault(name, getattr(transformers, name))
         self._classes |= classes
         return [name for name in classes if name != self.base_class and not _ABSTRACT.search(name)]
+
+    def takes_other_config(self, class_name: str) -> bool:
+        """Whether a class names another config class: that of a sub-config, or of another type."""
+        named = getattr(self._classes.get(class_name), "config_class", None) or self.config_class
+        return not (issubclass(named, self.config_class) or issubclass(self.config_class, named))
 
     def _listed_classes(self) -> Iterator[str]:
         """Yield the classes of this model type in transformers' own tables of tasks."""
@@ -181,14 +221,13 @@ class FamilySubject:
     def config(self, changes: Mapping[str, Any]) -> PreTrainedConfig:
         """Return the config of a JSON file with only these fields, given by dotted path."""
         config = self.bare_config(self.nested(changes))
-        for name, value in self.unlisted.items():
-            if value is not None:
-                vars(config).setdefault(name, value)
-        for path, value in self.taken.items():
+        assumed = {path: value for path, value in self.unlisted.items() if value is not None}
+        assumed |= {path: changes.get(path, value) for path, value in self.taken.items()}
+        for path, value in assumed.items():
             place, _, name = path.rpartition(".")
             holder = config_at(config, place)
             if holder is not None:
-                vars(holder).setdefault(name, changes.get(path, value))
+                vars(holder).setdefault(name, value)
         return config
 
     def bare_config(self, values: Mapping[str, Any]) -> PreTrainedConfig:
@@ -199,6 +238,9 @@ class FamilySubject:
 
     def nested(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Return changes as in a JSON file: sub-configs are objects that name their model type."""
+        changes = copy.deepcopy(
+            dict(changes)
+        )  # some config classes change the lists they are given
         top = {path: value for path, value in changes.items() if "." not in path}
         for place in self.optional:
             if changes.get(place) is not None:
@@ -235,12 +277,20 @@ class FamilySubject:
 
     @cached_property
     def optional(self) -> dict[str, str]:
-        """The sub-configs of a fixed model type that are null by default, with that type."""
+        """The sub-configs that are null by default and need not name a model type, with theirs."""
         return {
-            name: config_class.model_type
+            name: model_type
             for name, config_class in self.null_by_default
-            if config_class is not AutoConfig
+            if (model_type := self._type_of_empty(name, config_class))
         }
+
+    def _type_of_empty(self, name: str, config_class: Any) -> str:
+        """Return the model type of a sub-config that a config gives as an empty object."""
+        if config_class is not AutoConfig:
+            return str(config_class.model_type)
+        with contextlib.suppress(Exception):  # the config class refuses an object without a type
+            return str(vars(self.bare_config({name: {}}))[name].model_type)
+        return ""
 
     @cached_property
     def null_by_default(self) -> list[tuple[str, Any]]:
@@ -266,7 +316,11 @@ class FamilySubject:
         given: dict[str, Any] = {
             place: {} for place in self.optional if vars(config).get(place) is not None
         }
-        return {**dict.fromkeys(self.unlisted), **dict(plain_fields(config)), **given}
+        nulls = self.optional.keys() - given.keys()
+        unlisted: dict[str, Any] = {
+            path: None for path in self.unlisted if path.rpartition(".")[0] not in nulls
+        }
+        return {**unlisted, **dict(plain_fields(config)), **given}
 
     def fields_of_given(self) -> dict[str, Any]:
         """Return the fields of sub-configs when those are given as empty objects."""
@@ -290,7 +344,11 @@ class FamilySubject:
             is_null = vars(config).get(place) is None
             knobs.append(Knob(place, None if is_null else {}, "dict | None"))
         for name, value in self.unlisted.items():
-            knobs.append(Knob(name, value, "int | None" if value is None else "bool"))
+            annotation = "int | None" if value is None else type(value).__name__
+            knobs.append(Knob(name, value, annotation))
+        with contextlib.suppress(Exception):  # some configs have no labels
+            count = int(config.num_labels)  # type: ignore[arg-type]
+            knobs.append(Knob(_LABEL_COUNT, count, "int"))
         for path, value in self.taken.items():
             if not _OBJECT.search(path) and path not in self._untried:
                 annotation = KEYWORD_ANNOTATION if value is None else type(value).__name__
@@ -298,25 +356,41 @@ class FamilySubject:
         return knobs
 
     @cached_property
-    def unlisted(self) -> dict[str, bool | None]:
+    def unlisted(self) -> dict[str, bool | float | str | None]:
         """Fields that the code reads and no class has: `getattr(config, "name", False)`.
 
         The value is the one that the code uses if the field is absent; None if that is not always
-        the same flag.
+        the same constant.
         """
-        code = inspect.getsource(self._module)
-        asked = re.findall(r"getattr\((?:self\.)?config, ['\"](\w+)['\"], ([^()]*)", code)
-        known = {
-            *dir(self.config_class),
-            *vars(self.config_class()),
-            *self.config_class.attribute_map,
-        }
-        defaults: dict[str, set[str]] = {}
-        for name, value in asked:
-            if name not in known and not name.startswith("_"):
-                defaults.setdefault(name, set()).add(value)
-        flags = {"True": True, "False": False}
-        return {name: flags.get(" or ".join(values)) for name, values in defaults.items()}
+        config, code = self._with_all, inspect.getsource(self._module)
+        read = read_unlisted(code, self.config_class()).items()
+        fields = {name: value for name, value in read if not self._hands_down(name)}
+        fields |= dict.fromkeys(read_below(code, config, self.sub_configs))
+        for place in self.sub_configs:
+            inner = config_at(config, place)
+            if inner is not None:
+                for name, value in read_unlisted(model_code(type(inner).__module__), inner).items():
+                    fields.setdefault(f"{place}.{name}", value)
+        return {**fields, **dict.fromkeys(self._undeclared_ties, False)}  # as transformers reads it
+
+    def _hands_down(self, name: str) -> bool:
+        """Whether the config class gives a value at the top to a sub-config's field."""
+        with contextlib.suppress(Exception):  # the config class refuses this value
+            config = self.bare_config({name: _UNUSUAL_SIZE})
+            inner = [config_at(config, place) for place in self.sub_configs]
+            return any(vars(held).get(name) == _UNUSUAL_SIZE for held in inner if held is not None)
+        return False
+
+    @cached_property
+    def _undeclared_ties(self) -> list[str]:
+        """The ties that transformers reads in every config, where no class declares them."""
+        config = self._with_all
+        ties: list[str] = []
+        for place in ("", *self.sub_configs):
+            holder = config_at(config, place)
+            if holder is not None and not hasattr(holder, _TIE):
+                ties.append(f"{place}.{_TIE}".removeprefix("."))
+        return ties
 
     @property
     def taken(self) -> dict[str, Any]:
@@ -325,7 +399,7 @@ class FamilySubject:
         The value is the one that the class uses if the keyword is absent; None if that is not a
         constant. Other names for fields are left out.
         """
-        return self._keywords.taken
+        return {**dict.fromkeys(self._untried), **self._keywords.taken}
 
     @cached_property
     def stated(self) -> dict[str, Any]:
@@ -357,22 +431,31 @@ class FamilySubject:
                 older[name] = declared[0]
         for name, (field, _) in self._keywords.older_lists.items():
             older[name] = field
+        older |= self._keywords.replacing
         return {**dict(other_spellings(self.config({}))), **older, **self._read_from_top(fields)}
 
     def _read_from_top(self, fields: Iterable[str]) -> dict[str, str]:
         """Return fields of sub-configs that are also read at the top level, as in older files."""
-        spellings: dict[str, str] = {}
+        names = {path: path for path in fields}
+        names |= {alias: path for alias, path in other_spellings(self.config({})) if path in names}
         usual = self.fields(self.config(self.start))
-        for path in fields:
-            place, _, name = path.rpartition(".")
+        spellings: dict[str, str] = {}
+        for spelling, path in names.items():
+            place, _, name = spelling.rpartition(".")
             value: Any = usual.get(path)
             if place not in self.sub_configs or name in usual or type(value) not in (int, bool):
                 continue
             other = not value if isinstance(value, bool) else 2 * value
-            with contextlib.suppress(Exception):
-                if self.fields(self.config({**self.start, name: other})).get(path) == other:
-                    spellings[name] = path
+            for start in (self.start, self._flat_start):
+                with contextlib.suppress(Exception):
+                    if self.fields(self.config({**start, name: other})).get(path) == other:
+                        spellings[name] = path
         return spellings
+
+    @property
+    def _flat_start(self) -> dict[str, Any]:
+        """The start with the fields of sub-configs at the top, as in files without sub-configs."""
+        return {path.rpartition(".")[2]: value for path, value in self.start.items()}
 
     @property
     def words(self) -> dict[str, dict[str, str]]:
@@ -381,6 +464,21 @@ class FamilySubject:
         for path, texts in self._keywords.older_lists.values():
             words.setdefault(path, {}).update(texts)
         return words
+
+    @cached_property
+    def older_types(self) -> dict[str, dict[str, str]]:
+        """By sub-config, the model types that the config class takes for its own default type."""
+        types: dict[str, dict[str, str]] = {}
+        compared = " ".join(_TYPE_COMPARED.findall(inspect.getsource(self.config_class)))
+        for place, model_type in self.sub_configs.items():
+            for other in dict.fromkeys(_QUOTED.findall(compared)):
+                if other == model_type or not model_type or "." in place:
+                    continue
+                with contextlib.suppress(Exception):
+                    config = self.bare_config({place: {"model_type": other}})
+                    if getattr(config_at(config, place), "model_type", "") == model_type:
+                        types.setdefault(f"{place}.model_type", {})[other] = model_type
+        return types
 
     @property
     def older_words(self) -> dict[str, str]:
@@ -393,6 +491,37 @@ class FamilySubject:
         """Build a class on a config."""
         module: nn.Module = self._classes[class_name](config)
         return module
+
+    def parts(self, class_name: str, values: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+        """Return the parts of a class that come from an auto class, by their module's path.
+
+        Each has the path of its sub-config and the name of the auto class. Only sub-configs of any
+        model type count. ``values`` are those of a JSON file.
+
+        Raises:
+            Exception: whatever the reference code raises on a config that it refuses.
+        """
+        config = self.bare_config(values)
+        places = {id(config_at(config, place)): place for place in self.sub_configs}
+        with probes.quick_building(), recorded_parts() as recorded, torch.device("meta"):
+            module = self.build(class_name, config)
+        paths = {id(inside): path for path, inside in module.named_modules()}
+        parts = {}
+        for part in recorded:
+            place, path = places.get(id(part.config), ""), paths.get(id(part.module), "")
+            if path and self.sub_configs.get(place):
+                parts[path] = (place, part.auto_class)
+        return parts
+
+    def probe_values(self, class_name: str, values: Mapping[str, Any]) -> probes.Probe:
+        """Build a class on the config with the values of a JSON file.
+
+        Raises:
+            Exception: whatever the reference code raises on a config that it refuses.
+        """
+        config = self.bare_config(values)
+        with probes.quick_building():
+            return probes.take(lambda: self.build(class_name, config), {}, {}, labels=False)
 
     def probe(
         self, class_name: str, changes: Mapping[str, Any], *, labels: bool = True
@@ -410,7 +539,8 @@ class FamilySubject:
             install_stand_ins(
                 "transformers.models.", "transformers.modeling_layers", "transformers.pytorch_utils"
             )
-        with remembered_labels():
+        prepare_configs()
+        with values_of_any_type():
             return probes.take(
                 lambda: self.build(class_name, config), changes, fields, labels=labels
             )
@@ -475,12 +605,12 @@ class FamilySubject:
 
 def _class_of(family: str, name: str) -> Any:
     """Return a model class by its name; transformers does not export all of them."""
-    model_class = getattr(transformers, name, None)
-    if model_class is None:
-        package = configuration_auto.model_type_to_module_name(family)
-        module = importlib.import_module(f"transformers.models.{package}.modeling_{package}")
-        model_class = getattr(module, name)
-    return model_class
+    package = configuration_auto.model_type_to_module_name(family)
+    path = f"transformers.models.{package}.modeling_{package}"
+    with contextlib.suppress(AttributeError):  # a class without a package it needs is a dummy
+        path = getattr(transformers, name).__module__
+    module = extras.without_packages(lambda: importlib.import_module(path))
+    return getattr(module, name)
 
 
 def _as_list(names: Any) -> list[str]:
@@ -494,9 +624,23 @@ def _starts() -> dict[str, dict[str, Any]]:
 
 
 @cache
+def listed_classes() -> dict[str, str]:
+    """Return the class of each model type in transformers' tables: the base class, if there is one.
+
+    The others have only classes for tasks, such as `VisionEncoderDecoderModel`.
+    """
+    classes = {family: _as_list(names)[0] for family, names in _BASE_CLASSES.items()}
+    for table in dir(modeling_auto):
+        if _TASK_TABLE.fullmatch(table):
+            for family, names in getattr(modeling_auto, table).items():
+                classes.setdefault(family, _as_list(names)[0])
+    return classes
+
+
+@cache
 def model_types() -> tuple[str, ...]:
-    """Return every model type that has a base class, in the order of transformers' own table."""
-    return tuple(modeling_auto.MODEL_MAPPING_NAMES)
+    """Return every model type that has a class, in the order of transformers' own tables."""
+    return tuple(listed_classes())
 
 
 def check_family(family: str) -> None:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from weighbridge.algebra.rewrite import (
     NULL,
     ZERO,
-    compiled,
     field_names,
     joined,
     leaves,
     negated,
     simplified,
 )
+from weighbridge.derive.probing.questions import answer_to
+from weighbridge.derive.probing.strategies import has_other_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.state import Exploration
 
 MOST_BREAKING = 3  # values of one field that break a rule; each costs a probe
+SIZES_OF_KERNELS = range(1, 4)  # the length of a list with a size for each dim of a kernel
 FAR = 16  # this multiple of a field's value, or of another's, is enough to break a bound
 
 
@@ -32,7 +34,24 @@ def requirements(exploration: Exploration, fields: Container[str]) -> list[Tree]
     A question becomes a rule if all probes gave the same answer, and configs that give the other
     answer are refused.
     """
-    return [*_enforced_answers(exploration), *_needed_flags(exploration, fields)]
+    return [
+        *_enforced_answers(exploration),
+        *_needed_flags(exploration, fields),
+        *_fixed_lengths(exploration, fields),
+    ]
+
+
+def _fixed_lengths(exploration: Exploration, fields: Container[str]) -> Iterator[Tree]:
+    """Yield the lengths of the lists with which the code would give a tensor more dims."""
+    for path, knob in exploration.knobs.items():
+        sizes = exploration.value_in_base(knob)
+        if not isinstance(sizes, list | tuple) or path not in fields:
+            continue
+        longer = type(sizes)([*sizes, *sizes[-1:]])
+        if len(sizes) in SIZES_OF_KERNELS and all(type(size) is int for size in sizes):
+            probe = exploration.try_change(path, longer)
+            if probe is not None and has_other_ranks(probe, exploration.probes[0], longer):
+                yield ("==", ("len", ("name", path)), ("value", len(sizes)))
 
 
 def _enforced_answers(exploration: Exploration) -> Iterator[Tree]:
@@ -81,15 +100,8 @@ def _is_about_two_fields(tree: Tree, exploration: Exploration) -> bool:
 
 def _only_answer(tree: Tree, exploration: Exploration) -> bool | None:
     """Return the answer that all probes give to a question; None if they differ."""
-    answers = {_answer(tree, probe.fields) for probe in exploration.probes} - {None}
+    answers = {answer_to(tree, probe.fields) for probe in exploration.probes} - {None}
     return answers.pop() if len(answers) == 1 else None
-
-
-def _answer(tree: Tree, fields: Mapping[str, Any]) -> bool | None:
-    try:
-        return bool(compiled(tree)(fields))
-    except (ArithmeticError, IndexError, KeyError, TypeError, ValueError):
-        return None
 
 
 def _nulls(exploration: Exploration, rule: Tree) -> list[Tree]:
@@ -134,7 +146,7 @@ def _breaking(rule: Tree, path: str, fields: Mapping[str, Any]) -> list[int]:
     tries += [FAR * size + 1 for size in sizes]
     tries += [-size - 1 for size in sizes]
     breaking = [
-        other for other in dict.fromkeys(tries) if _answer(rule, {**fields, path: other}) is False
+        other for other in dict.fromkeys(tries) if answer_to(rule, {**fields, path: other}) is False
     ]
     return breaking[:MOST_BREAKING]
 

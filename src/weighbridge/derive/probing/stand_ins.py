@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import inspect
 import math
@@ -10,8 +11,9 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from weighbridge.derive.probing.symbolic import (
-    Symbolic,
     SymbolicFlag,
     SymbolicFloat,
     SymbolicInt,
@@ -26,14 +28,17 @@ from weighbridge.derive.probing.symbolic import (
     plain_value,
     tree_of,
     walk,
+    with_factor,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Callable, Container, Iterator, Mapping
+    from types import ModuleType
 
     from weighbridge.algebra.expr import Tree
 
 _REMEMBERING_MATH = ("sqrt", "log2", "floor", "ceil")  # functions that compute shapes
+_NAMES_OF_MODULES = ("math", "np", "numpy")
 
 
 class _Like(type):
@@ -54,6 +59,7 @@ class _Int(metaclass=_Like):
     kind = int
 
     def __new__(cls, value: Any = 0, *rest: Any) -> Any:
+        value = with_factor(value)
         if isinstance(value, SymbolicFlag):
             return lift(int(plain_value(value)), numeric_tree(value))
         if isinstance(value, SymbolicInt):
@@ -130,7 +136,7 @@ class _Range:
         if self.step != ("value", 1):
             towards = "-" if self.range.step > 0 else "+"
             length = ("//", (towards, ("+", length, self.step), ("value", 1)), self.step)
-        note_bound(length)
+        note_bound(length, self.site)
 
     def _counter(self, at: int) -> Any:
         counter: Tree = ("loop", self.site, at)
@@ -186,7 +192,7 @@ class _Zip:
             self.length = lengths[0]
         elif lengths:
             self.length = ("min", *lengths)
-            note_bound(self.length)
+            note_bound(self.length, site)
         self._items = builtins.zip(*[walk(values, site) for values in sequences], strict=strict)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -196,25 +202,30 @@ class _Zip:
         return next(self._items)
 
 
-class _Math:
-    """The module ``math``; the results of its functions that compute shapes remember."""
+class _Functions:
+    """A module such as ``math``; the results of its functions that compute shapes remember."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
 
     def __getattr__(self, name: str) -> Any:
-        function = getattr(math, name)
+        function = getattr(self.module, name)
         if name not in _REMEMBERING_MATH:
             return function
 
-        def remembering(value: Any) -> Any:
-            if isinstance(value, Symbolic):
-                return lift(function(plain_value(value)), (name, value.tree))
-            return function(value)
+        def remembering(value: Any, *options: Any) -> Any:
+            if not isinstance(value, SymbolicNumber) or options:
+                return function(value, *options)
+            return lift(getattr(math, name)(plain_value(value)), (name, value.tree))
 
         return remembering
 
     @staticmethod
-    def prod(values: Any, start: Any = 1) -> Any:
-        for value in values:
-            start = start * value
+    def prod(values: Any, start: Any = 1, **options: Any) -> Any:
+        if options or not isinstance(values, list | tuple):
+            return np.prod(values, **options)
+        for index in range(len(values)):  # iterating would make each item the one of any round
+            start = start * values[index]
         return start
 
 
@@ -229,7 +240,8 @@ STAND_INS: dict[str, Any] = {
     "enumerate": _enumerate,
     "zip": _Zip,
 }
-MATH = _Math()
+MATH, NUMPY = _Functions(math), _Functions(np)
+MODULES = (MATH, NUMPY)
 
 
 def install(namespace: dict[str, Any], without: Container[str] = ()) -> None:
@@ -240,8 +252,10 @@ def install(namespace: dict[str, Any], without: Container[str] = ()) -> None:
     for name, stand_in in STAND_INS.items():
         if name not in without:
             namespace.setdefault(name, stand_in)
-    if namespace.get("math") is math:
-        namespace["math"] = MATH
+    for functions in MODULES:
+        for name in _NAMES_OF_MODULES:
+            if namespace.get(name) is functions.module:
+                namespace[name] = functions
 
 
 def uninstall(namespace: dict[str, Any]) -> None:
@@ -249,17 +263,41 @@ def uninstall(namespace: dict[str, Any]) -> None:
     for name, stand_in in STAND_INS.items():
         if namespace.get(name) is stand_in:
             del namespace[name]
-    if namespace.get("math") is MATH:
-        namespace["math"] = math
+    for functions in MODULES:
+        for name in _NAMES_OF_MODULES:
+            if namespace.get(name) is functions:
+                namespace[name] = functions.module
 
 
 def install_stand_ins(*prefixes: str) -> None:
     """Let the modules of these packages compute with values that remember."""
+    if len(sys.modules) == len(_looked_at):
+        return
     for name in sys.modules.keys() - _looked_at:
         _looked_at.add(name)
         module = sys.modules[name]
         if module is not None and name.startswith(prefixes):
             install(module.__dict__, without=_as_dtypes(name))
+            if ".configuration_" in name:
+                _remember_fractions(name, module.__dict__)
+
+
+def _remember_fractions(module: str, namespace: Mapping[str, Any]) -> None:
+    """Let the fractions in the code of a module's config classes remember that they are constants.
+
+    Python computes ``0.75 * size`` as the method of the float, which knows no values that remember.
+    """
+    for kind in list(namespace.values()):
+        method = vars(kind).get("__post_init__") if inspect.isclass(kind) else None
+        if method is None or kind.__module__ != module:
+            continue
+        function = inspect.unwrap(method)
+        constants = tuple(map(_with_memory, function.__code__.co_consts))
+        function.__code__ = function.__code__.replace(co_consts=constants)
+
+
+def _with_memory(constant: Any) -> Any:
+    return SymbolicFloat(constant, ("value", constant)) if type(constant) is float else constant
 
 
 _looked_at: set[str] = set()  # names of modules
@@ -287,9 +325,30 @@ def standing_in(*prefixes: str) -> Iterator[None]:
 
 @cache
 def _as_dtypes(module: str) -> set[str]:
-    """Return the Python types that a module passes to torch as dtypes: these need no stand-in."""
+    """Return the Python types that a module passes to torch as dtypes: these need no stand-in.
+
+    Classes without bases are not torch modules, but caches, for example: no model contains them.
+    """
     try:
         code = inspect.getsource(sys.modules[module])
     except (OSError, TypeError):
         return set()
+    return dtypes_in_modules(code)
+
+
+def dtypes_in_modules(code: str) -> set[str]:
+    """Return the types that code passes to torch as dtypes, outside classes without bases."""
+    names = _dtypes_in(code)
+    if not names:
+        return names
+    modules = ast.parse(code)
+    modules.body = [part for part in modules.body if not _has_no_bases(part)]
+    return _dtypes_in(ast.unparse(modules))
+
+
+def _dtypes_in(code: str) -> set[str]:
     return {name for name in ("bool", "int") if f"dtype={name}" in code or f".to({name})" in code}
+
+
+def _has_no_bases(part: ast.stmt) -> bool:
+    return isinstance(part, ast.ClassDef) and not part.bases

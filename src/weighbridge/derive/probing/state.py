@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.algebra.rewrite import field_names
+from weighbridge.derive.probing.earlier_probes import probe_once
 from weighbridge.derive.probing.symbolic import plain_value
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class FieldFindings:
         together: changes of a field that is refused alone, with the flag that it needs.
         alphabets: the texts that the items of a list may be.
         pinned: the fields that keep their defaults, with these.
+        quiet: accepted values that changed nothing in the base, by field; null and 0 first.
+        flipped: the questions that were tried to get another answer to.
     """
 
     base: Changes = field(default_factory=dict)
@@ -75,6 +78,8 @@ class FieldFindings:
     together: list[Changes] = field(default_factory=list)
     alphabets: dict[str, list[Any]] = field(default_factory=dict)
     pinned: Changes = field(default_factory=dict)
+    quiet: dict[str, list[Any]] = field(default_factory=dict)
+    flipped: set[Tree] = field(default_factory=set)
 
     def copied(self) -> FieldFindings:
         """Return a copy that can be changed.
@@ -91,6 +96,8 @@ class FieldFindings:
             together=list(self.together),
             alphabets=dict(self.alphabets),
             pinned=dict(self.pinned),
+            quiet={path: list(values) for path, values in self.quiet.items()},
+            flipped=set(self.flipped),
         )
 
     @property
@@ -110,6 +117,7 @@ class FieldFindings:
         """Remove every way in which a field can be turned."""
         self.active.discard(path)
         self.turns.pop(path, None)
+        self.quiet.pop(path, None)
         self.alphabets.pop(path, None)
         self.groups = [changes for changes in self.groups if path not in changes]
         self.together = [changes for changes in self.together if path not in changes]
@@ -146,8 +154,12 @@ class Exploration:
         """Return the probe of these changes, or None if the reference code refuses them."""
         self.budget.tried += 1
         pinned = self.findings.pinned
+        if any(changes.get(path) not in (None, pinned[path]) for path in pinned):
+            self.budget.refused += 1
+            self.error = ""
+            return None
         try:
-            probe = self.subject.probe(self.class_name, changes, labels=labels)
+            probe = probe_once(self.subject, self.class_name, changes, labels=labels)
             if all(probe.fields.get(path) == pinned[path] for path in pinned):
                 return probe
             self.error = ""
@@ -163,11 +175,11 @@ class Exploration:
     def keep(self, probe: Probe) -> None:
         """Learn from a probe."""
         self.probes.append(probe)
-        self._outlines.add(repr(probe.outline))
+        self._outlines.add(_tensors_and_routers(probe))
 
     def is_new(self, probe: Probe) -> bool:
-        """Whether no kept probe has the same tensors as this one."""
-        return repr(probe.outline) not in self._outlines
+        """Whether no kept probe has the same tensors and routers as this one."""
+        return _tensors_and_routers(probe) not in self._outlines
 
     def asked(self) -> Iterator[Tree]:
         """Yield the questions that the code asked, probe by probe."""
@@ -231,7 +243,7 @@ class Exploration:
     def without(self, path: str) -> list[Probe]:
         """Return the probes that have a field at its default."""
         usual = self.probes[0].fields[path]
-        return [probe for probe in self.probes if probe.fields[path] == usual]
+        return [probe for probe in self.probes if probe.fields.get(path, usual) == usual]
 
     def pin(self, path: str) -> None:
         """Pin a field to its default, and refuse configs with another value.
@@ -265,6 +277,10 @@ def begin(
         start=dict(subject.start),
         findings=FieldFindings(pinned={path: defaults[path] for path in pinned}),
     )
+
+
+def _tensors_and_routers(probe: Probe) -> str:
+    return repr((probe.outline, sorted(probe.chosen)))
 
 
 def fields_used(probe: Probe) -> set[str]:

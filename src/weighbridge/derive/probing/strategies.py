@@ -11,20 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 from weighbridge.algebra.rewrite import field_names, leaves
 from weighbridge.derive.probing.candidates import (
+    FEW_LAYERS,
     SMALLEST_SIZE,
+    STAGES_ANNOTATION,
     compared_items,
     fewer,
+    is_of_texts,
+    of_each_kind,
     other_values,
-    values_about,
     values_for_none,
 )
+from weighbridge.derive.probing.earlier_probes import probe_once
 from weighbridge.derive.probing.state import LAYER_COUNT, Turn, fields_used, names_in_all
 from weighbridge.derive.probing.symbolic import without_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from weighbridge.algebra.expr import Tree
     from weighbridge.derive.probing.probe import Probe
     from weighbridge.derive.probing.state import Changes, Exploration
     from weighbridge.derive.probing.subject import Knob
@@ -37,7 +40,9 @@ MOST_TAKEN = 6  # accepted values of one field
 TRIES_IN_VAIN = 2  # values that change no tensor, after which a field is given up
 MOST_FLAGS = 8  # flags with which a refused field is turned
 VALUES_WITH_FLAG = 2  # values of a refused field that are tried with each flag
+MORE_LAYERS = (9, 14)  # a pattern of kinds may need a whole period
 MOST_ITEMS = 64  # items of a list whose items are exchanged; no list of layers is longer
+OTHER_LENGTHS = (3, 5, 6)  # of lists with one item for each layer, beside the base's length
 MOST_STAGES = 8  # items of a list with one item for each stage
 MOST_PAIRS = 120  # the number of pairs of 16 choices
 _STAGE_COUNT = re.compile("num_|stage|level|n_")
@@ -51,22 +56,104 @@ def shrink(exploration: Exploration) -> None:
     findings, subject = exploration.findings, exploration.subject
     findings.base = dict(exploration.start)
     _add_optional(exploration)
-    default = subject.probe(exploration.class_name, dict(findings.base))
+    default = probe_once(subject, exploration.class_name, dict(findings.base))
     findings.is_cheap = len(default.tensors) < BIG_MODEL
+    findings.base |= _default_stages(exploration, default)
     smallest = default
-    for path in _layer_counts(exploration, default):
-        value = default.fields.get(path)
-        is_worked_out = isinstance(value, list) and subject.stated.get(path) is None
-        if is_worked_out or path in {*findings.base, *findings.pinned}:
-            continue  # a computed list follows the fields that it is computed from
-        for smaller in fewer(value):
-            probe = exploration.try_change(path, smaller)
-            if probe is not None and len(probe.tensors) < len(smallest.tensors):
-                findings.base[path], smallest = smaller, probe
-                break
+    counts = _layer_counts(exploration, default)
+    counts.sort(key=lambda path: _may_follow(exploration, default, path))
+    for path in counts:
+        smallest = _with_fewer(exploration, path, default, smallest)
     exploration.keep(smallest)
     if smallest is not default and findings.is_cheap:
         exploration.keep(default)
+
+
+def _may_follow(exploration: Exploration, default: Probe, path: str) -> bool:
+    """Whether a list of layers may follow the number of layers."""
+    value = default.fields.get(path)
+    is_worked_out = isinstance(value, list) and exploration.subject.stated.get(path) is None
+    return is_worked_out or is_of_texts(value)
+
+
+def _with_fewer(exploration: Exploration, path: str, default: Probe, smallest: Probe) -> Probe:
+    """Add a smaller value of a field to the base if the model becomes smaller; return its probe."""
+    findings, value = exploration.findings, default.fields.get(path)
+    is_worked_out = isinstance(value, list) and exploration.subject.stated.get(path) is None
+    if is_worked_out and smallest.fields.get(path) != value:
+        return smallest  # the list follows the fields that it is computed from
+    if path in {*findings.base, *findings.pinned}:
+        return smallest
+    is_refused = True
+    for smaller in fewer(value):
+        probe = exploration.try_change(path, smaller)
+        is_refused &= probe is None
+        if probe is not None and len(probe.tensors) < len(smallest.tensors):
+            findings.base[path] = smaller
+            _add_lengths(exploration, {path: smaller})
+            return probe
+    if is_refused and type(value) is int:
+        return _with_few_kinds(exploration, path, default, smallest)
+    return smallest
+
+
+def _with_few_kinds(exploration: Exploration, path: str, default: Probe, smallest: Probe) -> Probe:
+    """Do the same with more layers, or with shorter lists of the kinds of layers."""
+    findings = exploration.findings
+    fewer_layers: list[Changes] = []
+    if default.fields[path] > max(MORE_LAYERS):
+        fewer_layers += [{path: count} for count in MORE_LAYERS]
+    lists: Changes = {**_lists_as_long(exploration, default, path, FEW_LAYERS[0])}
+    lists |= _layer_numbers(exploration, default, FEW_LAYERS[0])
+    if lists and default.fields[path] > FEW_LAYERS[0]:
+        fewer_layers.append({path: FEW_LAYERS[0], **lists})
+    for changes in fewer_layers:
+        probe = exploration.try_out({**findings.base, **changes})
+        if probe is not None and len(probe.tensors) < len(smallest.tensors):
+            findings.base |= changes
+            _add_lengths(exploration, changes)
+            return probe
+    return smallest
+
+
+def _lists_as_long(
+    exploration: Exploration, probe: Probe, path: str, length: int
+) -> dict[str, list[str]]:
+    """Return lists of texts of this length for those with one item for each layer."""
+    holder, count = path.rpartition(".")[0], probe.fields.get(path)
+    lists: dict[str, list[str]] = {}
+    for other, value in probe.fields.items():
+        is_beside = other in exploration.knobs and other.rpartition(".")[0] == holder
+        if is_beside and is_of_texts(value) and len(value) == count:
+            lists[other] = of_each_kind(value, length)
+    return lists
+
+
+def _layer_numbers(exploration: Exploration, probe: Probe, count: int) -> dict[str, list[int]]:
+    """Return smaller layer numbers for the lists of numbers that the last refusal names."""
+    lists: dict[str, list[int]] = {}
+    for path, value in probe.fields.items():
+        is_named = path.rpartition(".")[2] in exploration.error
+        if is_named and path in exploration.knobs and _is_of_numbers(value):
+            lists[path] = [number % count for number in value]
+    return lists
+
+
+def _is_of_numbers(value: Any) -> bool:
+    is_list = isinstance(value, list | tuple) and bool(value)
+    return is_list and all(type(item) is int for item in value)
+
+
+def _add_lengths(exploration: Exploration, changes: Changes) -> None:
+    """Note other numbers of layers, if lists with one item for each layer change with them."""
+    lists = {path: value for path, value in changes.items() if is_of_texts(value)}
+    if not lists or any(_is_of_numbers(value) for value in changes.values()):
+        return
+    for length in OTHER_LENGTHS:
+        group: Changes = dict.fromkeys(changes, length)
+        for path, items in lists.items():
+            group[path] = of_each_kind(items, length)
+        exploration.findings.groups.append(group)
 
 
 def _add_optional(exploration: Exploration) -> None:
@@ -74,6 +161,33 @@ def _add_optional(exploration: Exploration) -> None:
     for place in exploration.subject.optional:
         if exploration.try_change(place, {}) is not None:
             exploration.findings.base[place] = {}
+
+
+def _default_stages(exploration: Exploration, default: Probe) -> Changes:
+    """Return the stages of backbones in the default config, where a given one has others.
+
+    Where a given backbone has too few layers for them, their number is that of the default, too.
+    """
+    given = exploration.subject.fields_of_given()
+    others = {
+        path: default.fields[path]
+        for path in exploration.knobs
+        if path in given and path in default.fields and given[path] != default.fields[path]
+    }
+    stages = {
+        path: value
+        for path, value in others.items()
+        if exploration.knobs[path].annotation.startswith(STAGES_ANNOTATION)
+    }
+    if not stages or exploration.try_out(stages) is not None:
+        return stages
+    holders = {path.rpartition(".")[0] for path in stages}
+    counts = {
+        path: value
+        for path, value in others.items()
+        if LAYER_COUNT.search(path) and path.rpartition(".")[0] in holders
+    }
+    return {**counts, **stages}
 
 
 def _layer_counts(exploration: Exploration, probe: Probe) -> list[str]:
@@ -93,7 +207,8 @@ def _layer_counts(exploration: Exploration, probe: Probe) -> list[str]:
 def retry_known(exploration: Exploration, earlier: Exploration) -> None:
     """Begin with the findings about another class with the same config."""
     exploration.findings = earlier.findings.copied()
-    base = exploration.subject.probe(exploration.class_name, exploration.findings.base)
+    changes = exploration.findings.base
+    base = probe_once(exploration.subject, exploration.class_name, changes)
     exploration.keep(base)
     for known in earlier.probes[1:]:
         probe = exploration.try_out(known.changes)
@@ -154,6 +269,8 @@ def _turn(exploration: Exploration, knob: Knob) -> None:
     is_free = _turn_to_others(exploration, knob, value, taken)
     if taken:
         exploration.findings.turns[knob.path] = Turn(value, taken, is_free)
+    elif _is_size(value):
+        _turn_with_size(exploration, knob.path)
     elif isinstance(value, bool | str) or value is None:
         _turn_with_flag(exploration, knob, value)
 
@@ -164,21 +281,38 @@ def _turn_to_others(exploration: Exploration, knob: Knob, value: Any, taken: lis
     is_free = False
     changes = 0
     for tries, candidate in enumerate(other_values(exploration, knob, value)):
-        is_in_vain = tries >= TRIES_IN_VAIN and taken and not changes
-        if changes >= MOST_CHANGES or len(taken) >= MOST_TAKEN or is_in_vain:
+        if _are_enough(tries, len(taken), changes):
             break
         probe = exploration.try_change(knob.path, candidate)
-        if probe is None:
+        if probe is None or has_other_ranks(probe, usual, candidate):
             continue
         taken.append(candidate)
         is_free |= tries == 0 and _is_size(value)
         is_change = probe.outline != usual.outline
+        if not is_change:
+            exploration.findings.quiet.setdefault(knob.path, []).append(candidate)
         changes += is_change
         if _teaches(exploration, probe, candidate, changes if is_change else 0):
             exploration.keep(probe)
     if changes:
         exploration.findings.active.add(knob.path)
     return is_free
+
+
+def _are_enough(tries: int, taken: int, changes: int) -> bool:
+    """Whether enough values of a field are tried: accepted, changing tensors, or all in vain."""
+    is_in_vain = tries >= TRIES_IN_VAIN and taken > 0 and not changes
+    return changes >= MOST_CHANGES or taken >= MOST_TAKEN or is_in_vain
+
+
+def has_other_ranks(probe: Probe, usual: Probe, value: Any) -> bool:
+    """Whether a list gives a tensor more or fewer dims: a kernel with one size is unusable."""
+    if not isinstance(value, list | tuple):
+        return False
+    for name, tensor in probe.tensors.items():
+        if name in usual.tensors and len(tensor.dims) != len(usual.tensors[name].dims):
+            return True
+    return False
 
 
 def _is_size(value: Any) -> bool:
@@ -200,13 +334,37 @@ def _teaches(exploration: Exploration, probe: Probe, value: Any, change: int) ->
 def _leaves_something_out(exploration: Exploration, path: str, value: Any) -> bool:
     """Whether a value is accepted and gives other tensors, none of size 0; keep the probe if so."""
     probe = exploration.try_change(path, value)
-    if probe is None or probe.outline == exploration.probes[0].outline:
+    if probe is None:
+        return False
+    if probe.outline == exploration.probes[0].outline:
+        exploration.findings.quiet.setdefault(path, []).append(value)
         return False
     if any(0 in tensor.shape for tensor in (*probe.tensors.values(), *probe.buffers.values())):
         return False
     exploration.findings.active.add(path)
     exploration.keep(probe)
     return True
+
+
+def _turn_with_size(exploration: Exploration, path: str) -> None:
+    """Turn a size that is refused alone with the sizes that the config class compares it with."""
+    base = exploration.probes[0]
+    _, trace = exploration.subject.remembered(base)
+    others: dict[str, None] = {}
+    for tree in trace.asked:
+        if path in field_names(tree):
+            others |= dict.fromkeys(sorted(field_names(tree) & exploration.knobs.keys() - {path}))
+    for other in others:
+        size, other_size = base.fields.get(path), base.fields.get(other)
+        if type(size) is not int or type(other_size) is not int:
+            continue
+        for changed in (2 * other_size, other_size // 2):
+            group = {path: 2 * size, other: changed}
+            probe = exploration.try_out({**exploration.findings.base, **group})
+            if probe is not None:
+                exploration.findings.groups.append(group)
+                exploration.findings.active |= group.keys()
+                exploration.keep(probe)
 
 
 def _turn_with_flag(exploration: Exploration, knob: Knob, value: Any) -> None:
@@ -231,48 +389,6 @@ def _turn_with_flag(exploration: Exploration, knob: Knob, value: Any) -> None:
             return
 
 
-# Every question answered both ways
-
-
-def answer_both_ways(exploration: Exploration) -> None:
-    """Try to get the other answer to questions always answered alike: `x == "a"`, `x > 2`."""
-    knobs, active = exploration.knobs, exploration.findings.active
-    for tree in dict.fromkeys(exploration.asked()):
-        if exploration.budget.share_left < LEFT_FOR_CHANCE:
-            return
-        paths = sorted(field_names(tree))
-        if len(paths) == 2 and tree[0] in ("==", "!="):
-            _make_equal(exploration, *paths)
-        if len(paths) == 1 and paths[0] in knobs and paths[0] not in active:
-            _answer_differently(exploration, knobs[paths[0]], tree)
-
-
-def _answer_differently(exploration: Exploration, knob: Knob, tree: Tree) -> None:
-    """Try the values of a field that a question about this field alone suggests."""
-    for value in values_about(tree):
-        if value == knob.value or type(knob.value) not in (type(value), type(None)):
-            continue
-        probe = exploration.try_change(knob.path, value)
-        if probe is not None and exploration.is_new(probe):
-            exploration.add_value(knob.path, value)
-            exploration.findings.active.add(knob.path)
-            exploration.keep(probe)
-
-
-def _make_equal(exploration: Exploration, one: str, other: str) -> None:
-    """Set two fields that the code compares to the same value."""
-    usual = exploration.probes[0].fields
-    for path, value in ((one, usual.get(other)), (other, usual.get(one))):
-        if path not in exploration.knobs or type(value) is not int or usual.get(path) == value:
-            continue
-        probe = exploration.try_change(path, value)
-        if probe is not None and repr(probe.changes) not in {
-            repr(known.changes) for known in exploration.probes
-        }:
-            exploration.add_value(path, value)
-            exploration.keep(probe)
-
-
 # Lists
 
 
@@ -280,12 +396,10 @@ def exchange_items(exploration: Exploration) -> None:
     """Find the texts that the items of lists may be."""
     base = exploration.subject.config(exploration.findings.base)
     for path, value in exploration.subject.fields(base).items():
-        is_of_texts = (
-            isinstance(value, list)
-            and 1 <= len(value) <= MOST_ITEMS
-            and all(isinstance(item, str) for item in value)
-        )
-        if path in exploration.knobs and is_of_texts:
+        knob = exploration.knobs.get(path)
+        if knob is None or knob.annotation.startswith(STAGES_ANNOTATION):
+            continue
+        if is_of_texts(value) and len(value) <= MOST_ITEMS:
             alphabet = set(value)
             for text in compared_items(exploration, path, alphabet):
                 if _takes_item(exploration, path, value, text):
@@ -309,16 +423,23 @@ def change_lengths(exploration: Exploration) -> None:
     """Lengthen and shorten lists that belong together, with one item for each stage."""
     for (holder, length), lists in _lists_of_stages(exploration).items():
         counts = _stage_counts(exploration, holder, length)
-        counted_or_not = (counts, []) if counts else ([],)
-        for step, counting in itertools.product((-1, 1), counted_or_not):
-            changes = {path: _stepped(items, step) for path, items in lists.items()}
-            changes |= dict.fromkeys(counting, length + step)
+        for changes in _other_lengths(lists, counts, length):
             probe = exploration.try_out({**exploration.findings.base, **changes})
-            if probe is not None:
+            usual = exploration.probes[0]
+            if probe is not None and not has_other_ranks(probe, usual, [*changes]):
                 exploration.findings.groups.append(changes)
                 if exploration.is_new(probe):
                     exploration.keep(probe)
                 break
+
+
+def _other_lengths(lists: Changes, counts: list[str], length: int) -> Iterator[Changes]:
+    """Yield lists with one item fewer, then one more, each time with and without their counts."""
+    for step in (-1, 1):
+        changes = {path: _stepped(items, step) for path, items in lists.items()}
+        if counts:
+            yield {**changes, **dict.fromkeys(counts, length + step)}
+        yield changes
 
 
 def _lists_of_stages(exploration: Exploration) -> dict[tuple[str, int], Changes]:

@@ -65,6 +65,10 @@ class Subject(Protocol):
         """Fields to keep at their defaults: no arithmetic expresses what they decide."""
 
     @property
+    def required(self) -> list[str]:
+        """Conditions between fields that no question of the code shows, as expressions."""
+
+    @property
     def taken(self) -> dict[str, Any]:
         """Keywords that the config accepts and that are not fields, with their defaults."""
 
@@ -84,6 +88,10 @@ class Subject(Protocol):
         """The sub-configs that are null by default and can be given, with their model types."""
 
     @property
+    def older_types(self) -> dict[str, dict[str, str]]:
+        """By ``PATH.model_type`` of a sub-config, the model types that the config replaces."""
+
+    @property
     def older_words(self) -> dict[str, str]:
         """Words that older configs use in lists of texts, with the current words."""
 
@@ -96,6 +104,9 @@ class Subject(Protocol):
 
     def task_classes(self) -> list[str]:
         """Return the other classes that take this config."""
+
+    def takes_other_config(self, class_name: str) -> bool:
+        """Whether a class names another config class as its own."""
 
     def check_class(self, class_name: str) -> None:
         """Check that this task class exists.
@@ -124,6 +135,23 @@ class Subject(Protocol):
 
     def probe(self, class_name: str, changes: Mapping[str, Any], *, labels: bool = True) -> Probe:
         """Build a class on the config with these changes.
+
+        Raises:
+            Exception: whatever the code raises on a config that it refuses.
+        """
+
+    def parts(self, class_name: str, values: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+        """Return the parts of a class that are models of any type, by their module's path.
+
+        Each has the path of its sub-config and the name of the auto class that the code asks.
+        ``values`` are those of a JSON file.
+
+        Raises:
+            Exception: whatever the code raises on a config that it refuses.
+        """
+
+    def probe_values(self, class_name: str, values: Mapping[str, Any]) -> Probe:
+        """Build a class on the config with the values of a JSON file.
 
         Raises:
             Exception: whatever the code raises on a config that it refuses.

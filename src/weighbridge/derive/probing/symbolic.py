@@ -10,6 +10,7 @@ which index of a tensor's name it is.
 from __future__ import annotations
 
 import builtins
+import itertools
 import math
 import operator
 import sys
@@ -25,18 +26,37 @@ if TYPE_CHECKING:
 LARGEST = 60
 # Expressions of one kind in a trace: some models ask the same questions again for every layer.
 MOST_NOTED = 4000
+# Operations in one run. No model needs more, except to fill tables of positions in Python.
+MOST_OPERATIONS = 500_000
+
+
+class TooManyOperationsError(Exception):
+    """A run that would take minutes: a config far larger than its neighbours."""
 
 
 class SymbolicTrace:
     """What a run of reference code asked and computed, as the keys of dicts, which keep the order.
 
     ``asked`` holds conditions, ``bounds`` the lengths of loops, ``computed`` intermediate integers.
+    ``loops`` has the length of each loop by its site.
     """
 
     def __init__(self) -> None:
         self.asked: dict[Tree, None] = {}
         self.bounds: dict[Tree, None] = {}
         self.computed: dict[Tree, None] = {}
+        self.loops: dict[str, Tree] = {}
+        self._operations = 0
+
+    def count_operation(self) -> None:
+        """Count one operation on values that remember.
+
+        Raises:
+            TooManyOperationsError: a run has more than any model needs.
+        """
+        self._operations += 1
+        if self._operations > MOST_OPERATIONS:
+            raise TooManyOperationsError
 
     def note(self, kind: dict[Tree, None], tree: Tree) -> None:
         """Keep an expression, with loop counters in place of their values."""
@@ -74,13 +94,16 @@ def node_count(tree: Tree) -> int:
     return 1 + sum(node_count(operand) for operand in tree[1:])
 
 
+_ARRAYS = ("numpy", "torch")  # packages whose numbers are arrays of one item
+
+
 def tree_of(value: Any) -> Tree:
     """Return the expression that a value remembers, or a plain value as an expression."""
     if isinstance(value, Symbolic):
         return value.tree
     if isinstance(value, list | tuple):
         return ("list", *[tree_of(item) for item in value])
-    return ("value", value.item() if type(value).__module__ == "numpy" else value)
+    return ("value", value.item() if type(value).__module__ in _ARRAYS else value)
 
 
 def plain_value(value: Any) -> Any:
@@ -131,10 +154,11 @@ def note_question(tree: Tree) -> None:
         trace.note(trace.asked, tree)
 
 
-def note_bound(tree: Tree) -> None:
+def note_bound(tree: Tree, site: str = "") -> None:
     """Add the length of a loop to every open trace."""
     for trace in _traces:
         trace.note(trace.bounds, tree)
+        trace.loops[site] = tree
 
 
 class Symbolic:
@@ -186,12 +210,31 @@ def numeric_tree(value: Any) -> Tree:
     return tree_of(value)
 
 
+def with_factor(number: Any, up: int = 2) -> Any:
+    """Return a fraction with the product that computed it, if the calling code shows which.
+
+    Python computes ``0.9 * size`` without asking the size, so the product forgets it. It is the
+    product of a constant of the calling function and of one of its variables.
+    """
+    if type(number) is not float:
+        return number
+    frame = sys._getframe(up)
+    factors = [factor for factor in frame.f_code.co_consts if type(factor) is float]
+    sizes = [value for value in frame.f_locals.values() if isinstance(value, SymbolicInt)]
+    for factor, size in itertools.product(factors, sizes):
+        if factor * plain_value(size) == number:
+            return SymbolicFloat(number, ("*", ("value", factor), numeric_tree(size)))
+    return number
+
+
 def _arithmetic(
     kind: str, of_plain: Callable[[Any, Any], Any], *, reflected: bool
 ) -> Callable[[Any, Any], Any]:
     def operate(self: Any, other: Any) -> Any:
         if not is_numeric(other):
             return NotImplemented
+        if _traces:
+            _traces[-1].count_operation()
         left, right = (other, self) if reflected else (self, other)
         return lift(
             of_plain(plain_value(left), plain_value(right)),
@@ -209,7 +252,7 @@ def _comparison(kind: str, of_plain: Callable[[Any, Any], Any]) -> Callable[[Any
             return of_plain(plain_value(self), other)
         return SymbolicFlag(
             bool(of_plain(plain_value(self), plain_value(other))),
-            (kind, tree_of(self), tree_of(other)),
+            (kind, tree_of(self), tree_of(with_factor(other))),
         )
 
     return compare
@@ -371,6 +414,12 @@ class SymbolicTuple(SymbolicSequence, tuple[Any, ...]):  # noqa: SLOT001
     def __init__(self, items: list[Any], tree: Tree) -> None:
         pass
 
+    def __radd__(self, other: Any) -> Any:
+        """Return a list with the items added, as code does with the list in a file's config."""
+        if not isinstance(other, list):
+            return NotImplemented
+        return [*forgetful_items(other), *forgetful_items(self)]
+
     __hash__ = tuple.__hash__
 
 
@@ -392,6 +441,6 @@ def walk(values: Any, site: str) -> Iterator[Any]:
     if not isinstance(values, SymbolicSequence):
         yield from values
         return
-    note_bound(("len", values.tree))
+    note_bound(("len", values.tree), site)
     for at, item in enumerate(forgetful_items(values)):
         yield lift(item, ("[]", values.tree, ("loop", site, at)))

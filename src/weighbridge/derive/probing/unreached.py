@@ -13,6 +13,9 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from weighbridge.derive.guards.places import config_files
+from weighbridge.derive.guards.watching import Watch
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from types import CodeType, FrameType
@@ -47,6 +50,9 @@ class Runs:
         self._ran: dict[CodeType, set[int]] = {}
         self._near: dict[CodeType, Mapping[str, Any]] = {}
         self._looked_at: set[str] = set()
+        self.watch = Watch()
+        """Which way the tests of the code went."""
+        self._config_files = config_files(subject)
 
     def never_run(
         self, class_name: str, configs: Iterable[Mapping[str, Any]]
@@ -56,27 +62,33 @@ class Runs:
         The configs of earlier calls count too.
         """
         for changes in configs:
-            key = f"{class_name} {sorted(changes.items(), key=str)}"
-            if key not in self._looked_at:
-                self._looked_at.add(key)
-                self._look(class_name, changes)
+            self.look(class_name, changes)
         missed: list[UnreachedLine] = []
         for code, ran in self._ran.items():
             missed += [line._replace(near=self._near[code]) for line in _missed(code, ran)]
         return sorted(missed, key=lambda line: (line.file, line.number))
 
-    def _look(self, class_name: str, changes: Mapping[str, Any]) -> None:
+    def look(self, class_name: str, changes: Mapping[str, Any]) -> None:
+        """Run a config, unless it was run before, and note the lines and tests that it meets."""
+        key = f"{class_name} {sorted(changes.items(), key=str)}"
+        if key in self._looked_at:
+            return
+        self._looked_at.add(key)
         files = self.subject.files()
+        watched = self.watch.tracer(class_name, changes, {*files, *self._config_files})
 
-        def called(frame: FrameType, _event: str, _argument: Any) -> Any:
+        def called(frame: FrameType, event: str, argument: Any) -> Any:
             code = frame.f_code
+            watch_step = watched(frame, event, argument)
             if code.co_name != "__init__" or code.co_filename not in files:
-                return None
+                return watch_step
             lines = self._ran.setdefault(code, set())
             self._near.setdefault(code, changes)
 
-            def stepped(frame: FrameType, _event: str, _argument: Any) -> Any:
+            def stepped(frame: FrameType, event: str, argument: Any) -> Any:
                 lines.add(frame.f_lineno)
+                if watch_step is not None:
+                    watch_step(frame, event, argument)
                 return stepped
 
             return stepped
@@ -89,6 +101,29 @@ class Runs:
             pass
         finally:
             sys.settrace(before)
+
+    def look_without_sub_configs(self, class_name: str) -> None:
+        """Make configs that lack a sub-config that all probes give, and note the tests they meet.
+
+        The sub-config is then as its class makes it, or made of the fields at the top, whose names
+        are aliases of its fields; both are learned elsewhere.
+        """
+        start = self.subject.start
+        for place in self.subject.sub_configs:
+            inside = f"{place}."
+            changes = {
+                path: value
+                for path, value in start.items()
+                if path != place and not path.startswith(inside)
+            }
+            before = sys.gettrace()
+            sys.settrace(self.watch.tracer(class_name, changes, self._config_files))
+            try:
+                self.subject.config(changes)
+            except Exception:  # noqa: S110  # a config that is refused still runs lines
+                pass
+            finally:
+                sys.settrace(before)
 
 
 def _missed(code: CodeType, ran: set[int]) -> Iterator[UnreachedLine]:

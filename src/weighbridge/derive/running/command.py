@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import sys
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO
 
 from weighbridge.data import LANGUAGES
@@ -297,7 +298,15 @@ def _report(results: Sequence[Done], folder: Path, lang: str) -> tuple[int, str]
             f"{done.task.subject}: {in_language(_shown_hole(hole), lang)}" for hole in done.holes
         ]
     lines += [f"{done.task.subject}: failed: {_failure(done, lang)}" for done in failed]
+    if seconds := [done.seconds for done in results if done.seconds]:
+        lines.append(_times(seconds))
     return int(bool(failed)), "\n".join(in_language(line, lang) for line in lines)
+
+
+def _times(seconds: Sequence[float]) -> str:
+    """Return how long the families took that were derived in this run, each in its process."""
+    families = "1 family" if len(seconds) == 1 else f"{len(seconds)} families"
+    return f"{families} derived in {sum(seconds):.1f} s, {median(seconds):.1f} s in the median"
 
 
 def _failure(done: Done, lang: str) -> str:

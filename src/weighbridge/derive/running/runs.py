@@ -7,6 +7,7 @@ subject does not depend on what else is derived, on the order, or on the number 
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import json
 import multiprocessing
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 LIMIT_SECONDS = 240  # time limit for one subject
 _LONGEST_REASON = 300
+_OBJECTS_BETWEEN_COLLECTIONS = 100_000  # Python's own number is 700
+_COLLECTIONS_OF_YOUNG = 20  # before older objects are looked at
 _HINT_OF_FAILURE = "check that the model can be built without weighbridge"
 
 
@@ -176,6 +179,7 @@ def _derived(task: Task) -> dict[str, Any]:
     from weighbridge.derive.derivation import derive  # noqa: PLC0415
 
     torch.set_num_threads(1)
+    _collect_rarely()
     subject = subject_of(task)
     for class_name in task.classes or ():
         subject.check_class(class_name)
@@ -183,6 +187,15 @@ def _derived(task: Task) -> dict[str, Any]:
         return _operated(task, subject)
     derived = derive(subject, classes=task.classes, seed=task.seed)
     return {"text": derived.text, "exact": derived.exact, "holes": list(derived.holes)}
+
+
+def _collect_rarely() -> None:
+    """Let Python look for unreachable cycles rarely, and never in what is imported so far.
+
+    Modules are built and dropped all the time, and hardly any is part of a cycle.
+    """
+    gc.freeze()
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, _COLLECTIONS_OF_YOUNG, _COLLECTIONS_OF_YOUNG)
 
 
 def _operated(task: Task, subject: Subject) -> dict[str, Any]:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from weighbridge.readers.rules import CONFIG_LIMIT, LONGEST_CONFIG_BYTES, is_remote, parse_object
+from weighbridge.readers.rules import (
+    CHANGED,
+    CONFIG_LIMIT,
+    LONGEST_CONFIG_BYTES,
+    is_remote,
+    parse_object,
+)
 from weighbridge.readers.stores import disk
 
 if TYPE_CHECKING:
@@ -49,6 +55,18 @@ def read_at(file: BinaryIO, offset: int, length: int) -> bytes:
         return b""
     file.seek(offset)
     return read_on(file, length)
+
+
+def read_exactly(file: BinaryIO, offset: int, length: int, path: str) -> bytes:
+    """Return ``length`` bytes at an offset, all inside the file when it was opened.
+
+    Raises:
+        CheckpointError: the file has become shorter since it was opened.
+    """
+    raw = read_at(file, offset, length)
+    if len(raw) < length:
+        raise CHANGED.broken(path, bytes_before=offset + length, bytes_now=offset + len(raw))
+    return raw
 
 
 def read_on(file: BinaryIO, length: int) -> bytes:

@@ -54,8 +54,12 @@ def inside(folder: str, name: str, path: str, wrong: Rule, missing: Rule) -> str
     if is_remote(folder):
         return f"{folder}/{name}"
     file = os.path.join(folder, name)
-    if not os.path.lexists(file):
-        raise missing.broken(path, shard=name)
+    try:
+        kind = os.lstat(file).st_mode
+    except (OSError, ValueError):
+        raise missing.broken(path, shard=name) from None
+    if "/" not in name and not stat.S_ISLNK(kind):
+        return file  # what is directly in a folder, and no link, leads nowhere else
     target = os.path.realpath(file)
     homes = _homes(os.path.realpath(folder))
     if not any(target.startswith(os.path.join(home, "")) for home in homes):

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from weighbridge.readers.rules import Rule
+from weighbridge.readers.rules import CHANGED, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +28,6 @@ EXTRA = Rule(
     "reading from this address needs an optional package",
     "run pip install 'weighbridge[remote]'",
 )
-CHANGED = Rule("changed", "the length of the file changed while it was read", "try again")
 
 
 class Remote(io.RawIOBase):

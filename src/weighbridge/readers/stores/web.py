@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.readers.rules import Rule
+from weighbridge.readers.stores.redirects import streamed
 from weighbridge.readers.stores.remote import Remote, Store, imported
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ UNREACHABLE = Rule(
     "unreachable", "the server cannot be reached", "check the address, the network and the proxy"
 )
 
+_INTEGER = re.compile(r"[0-9]{1,20}")  # Python would take other digits, and any number of them
+
 _BY_STATUS = {
     401: UNAUTHORIZED,
     403: FORBIDDEN,
@@ -70,7 +73,7 @@ _MAY_PASS = (408, 425, 429, 500, 502, 503, 504)
 
 @cache
 def _client() -> Any:
-    client = import_module("httpx2").Client(follow_redirects=True)
+    client = import_module("httpx2").Client()
     atexit.register(client.close)
     return client
 
@@ -91,14 +94,13 @@ class WebFile(NamedTuple):
             "Accept-Encoding": "identity",
             **self.headers,
         }
-        asked = {"headers": headers, "timeout": TIMEOUT_SECONDS, "follow_redirects": True}
         for tried in range(1, TRIES + 1):
             try:
-                with self.client.stream("GET", self.url, **asked) as answer:
+                with streamed(self.client, self.url, self.path, headers, TIMEOUT_SECONDS) as answer:
                     if tried == TRIES or answer.status_code not in _MAY_PASS:
                         return _body(answer, begin, end, self.path)
                     wait = _asked_wait(answer, wait, self.path)
-            except (web.InvalidURL, web.UnsupportedProtocol, web.TooManyRedirects) as error:
+            except (web.InvalidURL, web.UnsupportedProtocol) as error:
                 raise ADDRESS.broken(self.path, reason=str(error)) from None
             except web.TransportError as error:
                 if tried == TRIES:
@@ -125,9 +127,11 @@ def _open_web(path: str) -> Remote:
 def _asked_wait(answer: Any, wait: float, path: str) -> float:
     """Return the seconds before the next try: those that the server asks for, within limits."""
     asked = answer.headers.get("Retry-After", "")
-    if asked.isdecimal() and float(asked) > LONGEST_WAIT_SECONDS:
+    if not _INTEGER.fullmatch(asked):
+        return wait
+    if float(asked) > LONGEST_WAIT_SECONDS:
         raise by_status(answer.status_code, path, retry_after_seconds=asked)
-    return max(wait, float(asked)) if asked.isdecimal() else wait
+    return max(wait, float(asked))
 
 
 def by_status(status: int, path: str, **values: Any) -> CheckpointError:
@@ -139,11 +143,16 @@ def _body(answer: Any, begin: int, end: int, path: str) -> tuple[bytes, int]:
     """Return the requested bytes and no others, and the length of the file."""
     stated = answer.headers.get("Content-Length", "")
     content_range = re.fullmatch(
-        r"bytes (?:(\d+)-(\d+)|\*)/(\d{1,20}|\*)", answer.headers.get("Content-Range", "")
+        r"bytes (?:([0-9]+)-([0-9]+)|\*)/([0-9]{1,20}|\*)", answer.headers.get("Content-Range", "")
     )
     if answer.status_code == 416 and begin == 0 and content_range and content_range[3] == "0":
         return b"", 0
-    if answer.status_code == 200 and stated.isdecimal() and begin == 0 and int(stated) <= end:
+    if (
+        answer.status_code == 200
+        and _INTEGER.fullmatch(stated)
+        and begin == 0
+        and int(stated) <= end
+    ):
         size = int(stated)  # the whole file, as requested
     elif (
         answer.status_code == 206

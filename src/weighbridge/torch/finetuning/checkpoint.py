@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from weighbridge.errors import UsageError, WeighbridgeError
-from weighbridge.files import write_durably
+from weighbridge.files import discard_part, write_durably
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 FILE = "checkpoint.safetensors"
 RESULT = "training.json"
 WEIGHTS = "model.safetensors"
+CARD = "README.md"
 MADE = (
     FILE,
     RESULT,
     WEIGHTS,
+    CARD,
     "config.json",
     "tokenizer.json",
     "tokenizer_config.json",
@@ -76,7 +78,11 @@ def write_file(path: Path, write: Callable[[str], object]) -> None:
 
 def write_json(path: Path, content: object) -> None:
     """Write JSON atomically."""
-    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text atomically."""
 
     def write(part: str) -> None:
         with open(part, "w", encoding="utf-8") as file:
@@ -144,10 +150,12 @@ def open_folder(
     if overwrite:
         for name in MADE:
             (folder / name).unlink(missing_ok=True)
+            discard_part(folder / name)
         return None, False
     done, begun = _result_in(folder), read_checkpoint(folder)
     if done:
         _check_same_run(done["fingerprint"], fingerprint, where)
+        (folder / FILE).unlink(missing_ok=True)  # of a run that was killed as it ended
     elif begun:
         _check_same_run(begun.state["fingerprint"], fingerprint, where)
     elif taken := sorted(there & set(MADE)):
@@ -155,6 +163,8 @@ def open_folder(
         raise UsageError(
             "already contains a model", where=where, values={"found": taken[0]}, hint=hint
         )
+    for name in MADE:  # of a run that was killed as it saved
+        discard_part(folder / name)
     return done, begun is not None
 
 

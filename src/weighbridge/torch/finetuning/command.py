@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -17,23 +18,31 @@ import safetensors
 import sklearn
 import tokenizers
 import torch
-from tqdm import tqdm
 
 from weighbridge import __version__
 from weighbridge.answers.finetune import Finetuned, evaluated, forecast
-from weighbridge.errors import UsageError, WeighbridgeError
+from weighbridge.answers.model_card import model_card
+from weighbridge.errors import UsageError, WeighbridgeError, shorten
 from weighbridge.torch.finetuning import checkpoint as checkpoints
+from weighbridge.torch.finetuning import progress
 from weighbridge.torch.finetuning.plan import Plan, plan_of
 from weighbridge.torch.finetuning.prediction import Prediction, measure_piece, predict
 from weighbridge.torch.finetuning.processes import Processes
-from weighbridge.torch.finetuning.settings import Settings, check_settings
-from weighbridge.torch.finetuning.texts import Example, Split, read_examples, split_examples
-from weighbridge.torch.finetuning.training import Part, Stopped, Training
+from weighbridge.torch.finetuning.settings import CLASS_WEIGHTS, Settings, check_settings
+from weighbridge.torch.finetuning.texts import (
+    Choices,
+    Example,
+    Split,
+    read_examples,
+    split_examples,
+)
+from weighbridge.torch.finetuning.training import Part, Stopped, Training, balanced_weights
 from weighbridge.torch.loading import load_checkpoint
 from weighbridge.torch.tokens import FILES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from weighbridge.torch.finetuning.training import Watch
     from weighbridge.torch.loading import Loaded
@@ -89,11 +98,11 @@ def _prepare(settings: Settings, processes: Processes) -> Prepared:
     """Read all inputs, and check that the run is possible."""
     check_settings(settings, processes.count)
     settings = replace(settings, precision=_precision(settings.precision, processes.device))
-    columns = {"text": settings.text, "label": settings.label, "skip_broken": settings.skip_broken}
-    data = read_examples(settings.data, **columns)  # type: ignore[arg-type]
+    choices = Choices(**{name: getattr(settings, name) for name in Choices._fields})
+    data = read_examples(settings.data, choices)
     test = None
     if settings.test:
-        test = read_examples(settings.test, **columns)  # type: ignore[arg-type]
+        test = read_examples(settings.test, choices)
     parts = split_examples(data, test, settings.held_out, settings.seed)
     loaded = load_checkpoint(settings.start, CLASS, labels=parts.labels, seed=settings.seed)
     training = _part(parts.training, parts.labels, loaded, settings)
@@ -102,7 +111,12 @@ def _prepare(settings: Settings, processes: Processes) -> Prepared:
     fingerprint = _fingerprint(
         settings, plan, parts.labels, loaded, (training, held_out), processes
     )
-    notes = (*parts.notes, *loaded.notes, *_cut_notes((training, held_out), settings.max_length))
+    notes = (
+        *parts.notes,
+        *_unequal_notes(training.classes, parts.labels, settings),
+        *loaded.notes,
+        *_cut_notes((training, held_out), settings.max_length),
+    )
     return Prepared(settings, parts, loaded, training, held_out, plan, fingerprint, notes)
 
 
@@ -141,6 +155,22 @@ def _cut_notes(parts: Sequence[Part], longest: int) -> list[str]:
     return [f"{cut:,} of {count:,} texts are longer than {longest} tokens and are cut off"]
 
 
+_UNEQUAL = 3  # times as many texts as the smallest class: F1 and accuracy begin to differ
+
+
+def _unequal_notes(
+    classes: Sequence[int], labels: Sequence[str], settings: Settings
+) -> Iterator[str]:
+    """Yield a note if some class has far fewer training texts than another, and equal weight."""
+    (most, texts), *_, (least, fewest) = Counter(classes).most_common()
+    if settings.class_weights == CLASS_WEIGHTS[0] and texts >= _UNEQUAL * fewest:
+        names = shorten(labels[most]), shorten(labels[least])
+        yield (
+            f"the classes are unequal: {texts:,} training texts of {names[0]}, {fewest:,} of "
+            f"{names[1]}; --class-weights balanced counts every class alike"
+        )
+
+
 # The settings that decide the weights: two runs that agree in them give the same weights.
 _DECIDING = (
     "epochs",
@@ -153,6 +183,7 @@ _DECIDING = (
     "max_length",
     "patience",
     "watch",
+    "class_weights",
     "seed",
     "precision",
 )
@@ -212,7 +243,8 @@ def _train(
     for note in notes:
         report(f"note: {note}")
     report(forecast(predicted._asdict(), _run_of(prepared, processes), lang))
-    training = Training(loaded.model, loaded.tokens, plan, prepared.settings, processes)
+    weights = _class_weights(prepared)
+    training = Training(loaded.model, loaded.tokens, plan, prepared.settings, processes, weights)
     if begun:
         processes.together(lambda: _resume(training, out, report))
 
@@ -225,13 +257,7 @@ def _train(
     is_cuda = processes.device.type == "cuda"
     if is_cuda:
         torch.cuda.reset_peak_memory_stats(processes.device)
-    is_drawn = processes.is_first and sys.stderr is not None and sys.stderr.isatty()
-    watching = _watching(
-        plan.steps,
-        training.state["step"],
-        partial(_report_evaluation, report, plan.steps, lang),
-        is_drawn=is_drawn,
-    )
+    watching = _watching(plan.steps, training.state["step"], processes, report, lang)
     with _ending_well(prepared, processes), watching as watch:
         training.run(prepared.training, prepared.held_out, prepared.parts.labels, save, watch)
     if not processes.is_first:
@@ -240,7 +266,7 @@ def _train(
     peak_bytes = torch.cuda.max_memory_allocated(processes.device) if is_cuda else None
     measured = measure_piece(training.model, heaviest, training.besides, peak_bytes)
     result = _result(prepared, processes, (predicted, measured), training, kept)
-    return _write(prepared, training, result)
+    return _write(prepared, training, result, lang)
 
 
 def _resume(training: Training, out: Path, report: Callable[[str], None]) -> None:
@@ -282,31 +308,22 @@ def _ending_well(prepared: Prepared, processes: Processes) -> Iterator[None]:
         ) from None
 
 
-@contextmanager
+def _class_weights(prepared: Prepared) -> list[float] | None:
+    if prepared.settings.class_weights == CLASS_WEIGHTS[0]:
+        return None
+    return balanced_weights(prepared.training.classes, len(prepared.parts.labels))
+
+
 def _watching(
-    steps: int, done: int, report: Callable[[int, dict[str, Any]], None], *, is_drawn: bool
-) -> Iterator[Watch]:
-    """Provide a function that draws a progress bar on a terminal and reports evaluations."""
-    with tqdm(
-        total=steps,
-        initial=done,
-        desc="steps",
-        unit="step",
-        file=sys.stderr,
-        leave=False,
-        disable=not is_drawn,
-    ) as bar:
-        left = [done]
-
-        def watch(step: int, found: dict[str, Any] | None) -> None:
-            bar.update(step - left.pop())
-            left.append(step)
-            if found:
-                bar.clear()
-                report(step, found)
-                bar.refresh()
-
-        yield watch
+    steps: int, done: int, processes: Processes, report: Callable[[str], None], lang: str
+) -> AbstractContextManager[Watch]:
+    """Return what shows the progress: on a terminal, elsewhere, or nowhere."""
+    if not processes.is_first:
+        return progress.silent()
+    evaluation = partial(_report_evaluation, report, steps, lang)
+    if sys.stderr is not None and sys.stderr.isatty():
+        return progress.as_bar(steps, done, evaluation)
+    return progress.in_lines(steps, done, evaluation, report)
 
 
 def _report_evaluation(
@@ -350,6 +367,8 @@ def _result(
     state = training.state
     return {
         "run": _run_of(prepared, processes),
+        "data": prepared.parts.sources,
+        "split": _split_of(prepared),
         "settings": {name: getattr(prepared.settings, name) for name in _DECIDING},
         "predicted": weighed[0]._asdict(),
         "measured": {**weighed[1], "seconds": state["seconds"], "steps": state["step"]},
@@ -363,7 +382,20 @@ def _result(
     }
 
 
-def _write(prepared: Prepared, training: Training, result: dict[str, Any]) -> Finetuned:
+def _split_of(prepared: Prepared) -> dict[str, Any]:
+    """Return the number of training and held-out texts of each class, and the weights of these."""
+    labels, parts = prepared.parts.labels, (prepared.training, prepared.held_out)
+    counts = [Counter(part.classes) for part in parts]
+    weights = _class_weights(prepared) or [1.0] * len(labels)
+    return {
+        "share": None if prepared.settings.test else prepared.settings.held_out,
+        "training": {label: counts[0][number] for number, label in enumerate(labels)},
+        "held_out": {label: counts[1][number] for number, label in enumerate(labels)},
+        "class_weights": dict(zip(labels, weights, strict=True)),
+    }
+
+
+def _write(prepared: Prepared, training: Training, result: dict[str, Any], lang: str) -> Finetuned:
     """Write a folder that loads like any checkpoint; the file that marks it finished comes last."""
     out, source = Path(prepared.settings.out), Path(prepared.loaded.where)
     checkpoints.write_tensors(out / checkpoints.WEIGHTS, training.parameters, format="pt")
@@ -371,6 +403,7 @@ def _write(prepared: Prepared, training: Training, result: dict[str, Any]) -> Fi
     for name in FILES:
         if (source / name).exists():
             checkpoints.write_file(out / name, partial(shutil.copyfile, source / name))
+    checkpoints.write_text(out / checkpoints.CARD, model_card(result, lang))
     checkpoints.write_json(out / checkpoints.RESULT, result)
     (out / checkpoints.FILE).unlink(missing_ok=True)
     return Finetuned(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 def scores(logits: Tensor, truth: Sequence[int], labels: Sequence[str]) -> dict[str, Any]:
     """Compare the scores of texts (texts, classes) with their true classes.
 
-    A metric without a value, such as the precision of a class that was never predicted, is 0.
+    A metric without a value, such as the precision of a class that was never predicted, is 0. The
+    mean precision, recall and F1 are over the classes that have texts here: without any, a class
+    cannot be found. ``majority`` is the most frequent class and its share of the texts, which is
+    the accuracy of always predicting it.
 
     Example:
         >>> logits = torch.tensor([[2.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
@@ -28,9 +32,11 @@ def scores(logits: Tensor, truth: Sequence[int], labels: Sequence[str]) -> dict[
     predicted = logits.argmax(1).tolist()
     numbers = list(range(len(labels)))
     by_class = precision_recall_fscore_support(truth, predicted, labels=numbers, zero_division=0)
+    present = sorted(set(truth))
     mean = precision_recall_fscore_support(
-        truth, predicted, labels=numbers, average="macro", zero_division=0
+        truth, predicted, labels=present, average="macro", zero_division=0
     )
+    most_frequent, count = Counter(truth).most_common(1)[0]
     classes = {}
     for number, label in enumerate(labels):
         classes[label] = {
@@ -43,6 +49,7 @@ def scores(logits: Tensor, truth: Sequence[int], labels: Sequence[str]) -> dict[
         "texts": len(truth),
         "loss": float(functional.cross_entropy(logits.double(), torch.tensor(truth))),
         "accuracy": float(accuracy_score(truth, predicted)),
+        "majority": {"label": labels[most_frequent], "share": count / len(truth)},
         "precision": float(mean[0]),
         "recall": float(mean[1]),
         "f1": float(mean[2]),

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 PRECISIONS = ("auto", "float32", "bfloat16")
 WATCHED = ("f1", "loss")
 """The metrics for early stopping, on held-out texts: the mean F1 of the classes, or the loss."""
+CLASS_WEIGHTS = ("none", "balanced")
+"""The weights of the classes in the loss: all 1, or inverse to the number of their texts."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Settings:
     out: str
     text: str | None = None
     label: str | None = None
+    encoding: str | None = None
+    no_header: bool = False
     skip_broken: bool = False
     test: str | None = None
     held_out: float = 0.1
@@ -43,6 +47,7 @@ class Settings:
     max_length: int = 128
     patience: int | None = None
     watch: str = WATCHED[0]
+    class_weights: str = CLASS_WEIGHTS[0]
     seed: int = 0
     precision: str = PRECISIONS[0]
     device: str = "auto"

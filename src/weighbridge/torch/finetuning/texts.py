@@ -2,44 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.errors import UsageError, shorten
+from weighbridge.torch.tables.columns import find_columns, header_test
+from weighbridge.torch.tables.encodings import UTF8
+from weighbridge.torch.tables.table import BrokenError, read_table, refused
+from weighbridge.torch.tables.values import checked_value, notes_on_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import TextIO
 
-TEXT_NAMES = (
-    "text",
-    "sentence",
-    "review",
-    "content",
-    "comment",
-    "document",
-    "tweet",
-    "文本",
-    "句子",
-    "评论",
-    "内容",
-)
-LABEL_NAMES = (
-    "label",
-    "labels",
-    "class",
-    "category",
-    "sentiment",
-    "target",
-    "标签",
-    "类别",
-    "分类",
-    "情感",
-)
-"""The column names to look for; the first one that a file has is used."""
+    from weighbridge.torch.tables.table import TableForm
 
 
 class Example(NamedTuple):
@@ -51,238 +26,85 @@ class Example(NamedTuple):
 
 
 class Read(NamedTuple):
-    """The content of a file: examples, their columns, and the number of broken records."""
+    """The content of a file: examples, their columns, the number of broken records, and its form.
+
+    ``by_content`` says that a column was found by its content, not by its name.
+    """
 
     path: str
     examples: list[Example]
     columns: tuple[str, str]
     broken: int
-
-
-class _BrokenError(Exception):
-    """A record that is not an example: the broken rule, and the values."""
-
-    def __init__(self, rule: str, **values: object) -> None:
-        super().__init__(rule)
-        self.rule, self.values = rule, values
+    encoding: str = UTF8
+    has_header: bool = True
+    by_content: bool = False
+    sha256: str = ""
 
 
 # Reading
 
 
-def read_examples(
-    path: str, text: str | None = None, label: str | None = None, *, skip_broken: bool = False
-) -> Read:
-    """Read a CSV, TSV or JSON lines file.
+class Choices(NamedTuple):
+    """How a user wants files to be read: columns, encoding, header, broken records."""
 
-    Args:
-        path: the file; its suffix gives its type.
-        text: the column of texts; by default one of `TEXT_NAMES`.
-        label: the column of labels; by default one of `LABEL_NAMES`.
-        skip_broken: skip broken records, and count them.
+    text: str | None = None
+    label: str | None = None
+    encoding: str | None = None
+    no_header: bool = False
+    skip_broken: bool = False
+
+
+def read_examples(path: str, choices: Choices = Choices()) -> Read:  # noqa: B008  # immutable
+    """Read a CSV, TSV or JSON lines file.
 
     Raises:
         UsageError: there is no such file or column, or a record is broken.
     """
-    form = _FORMS.get(os.path.splitext(path)[1].lower())
-    if form is None:
-        raise UsageError(
-            "has an unknown file type",
-            where=path,
-            hint=f"give a file that ends in {', '.join(_FORMS)}",
-        )
-    try:
-        with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            return _examples_in(path, form(file), (text, label), skip_broken=skip_broken)
-    except OSError as error:
-        raise UsageError(
-            f"cannot be read: {error.strerror}", where=path, hint="give a text file"
-        ) from None
-
-
-def _examples_in(
-    path: str, records: _Records, named: tuple[str | None, str | None], *, skip_broken: bool
-) -> Read:
-    try:
-        header = records.header()
-    except _BrokenError as broken:
-        raise _error(path, 1, broken) from None
-    columns = (
-        _column(path, header, named[0], TEXT_NAMES, "text"),
-        _column(path, header, named[1], LABEL_NAMES, "label"),
-    )
-    if columns[0] == columns[1]:
-        raise UsageError(
-            "text and label are the same column",
-            where=path,
-            values={"column": columns[0]},
-            hint="choose two columns with --text and --label",
-        )
+    is_header = header_test(choices.text, choices.label, header=not choices.no_header)
+    table = read_table(path, is_header, choices.encoding)
+    if not table.records:
+        raise _without_texts(path, 0)
+    found = find_columns(table, {"text": choices.text, "label": choices.label})
+    columns = found["text"].name, found["label"].name
     examples, left_out = [], 0
-    for line, record in records:
+    for line, record in table.records:
         try:
-            if isinstance(record, _BrokenError):
-                raise record
-            examples.append(
-                Example(
-                    _checked_value(record, columns[0], "text"),
-                    _checked_value(record, columns[1], "label"),
-                    line,
-                )
-            )
-        except _BrokenError as broken:
-            if not skip_broken:
-                raise _error(path, line, broken) from None
+            examples.append(_example(record, columns, line, table.form))
+        except BrokenError as broken:
+            if not choices.skip_broken:
+                raise refused(path, line, broken) from None
             left_out += 1
     if not examples:
-        raise UsageError(
-            "contains no texts",
-            where=path,
-            values={"broken": left_out},
-            hint="give a file with examples",
-        )
-    return Read(path, examples, columns, left_out)
+        raise _without_texts(path, left_out)
+    by_content = found["text"].by_content or found["label"].by_content
+    return Read(
+        path,
+        examples,
+        columns,
+        left_out,
+        table.form.encoding,
+        table.has_header,
+        by_content,
+        table.sha256,
+    )
 
 
-def _error(path: str, line: int, broken: _BrokenError) -> UsageError:
-    hint = "correct it, or skip such records with --skip-broken"
-    return UsageError(f"line {line}: {broken.rule}", where=path, values=broken.values, hint=hint)
+def _without_texts(path: str, broken: int) -> UsageError:
+    return UsageError(
+        "contains no texts",
+        where=path,
+        values={"broken": broken},
+        hint="give a file with examples",
+    )
 
 
-def _column(
-    path: str, header: Sequence[str], named: str | None, known: Sequence[str], role: str
-) -> str:
-    """Return the column for a role: texts or labels."""
-    twice = [name for name, times in Counter(header).items() if times > 1]
-    if twice:
-        raise UsageError(
-            "two columns have the same name",
-            where=path,
-            values={"column": twice[0]},
-            hint="rename one",
-        )
-    values = {"columns": ", ".join(header)}
-    hint = f"name it with --{role}"
-    if named:
-        if named not in header:
-            values[role] = named
-            raise UsageError("there is no such column", where=path, values=values, hint=hint)
-        return named
-    lower = {name.strip().lower(): name for name in header}
-    for name in known:
-        if name in lower:
-            return lower[name]
-    what = f"it is unclear which column holds the {role}"
-    raise UsageError(what, where=path, values=values, hint=hint)
-
-
-def _checked_value(record: dict[str, Any], column: str, of: str) -> str:
-    """Return a value of a record, checked to be usable."""
-    if column not in record:
-        raise _BrokenError("a field is missing", field=column)
-    value = record[column]
-    if of == "label" and isinstance(value, bool | int):
-        value = json.dumps(value)
-    if not isinstance(value, str):
-        raise _BrokenError(f"the {of} is not text", found=value)
-    if "\0" in value:
-        raise _BrokenError(f"the {of} contains a NUL", found=ascii(value))
-    if any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise _BrokenError(f"the {of} is not UTF-8", found=ascii(value))
-    if not value.strip():
-        raise _BrokenError(f"the {of} is empty")
-    if of == "label":
-        return value.strip()
-    return value
-
-
-class _Records:
-    """The records of a file, each with the line where it begins; some may be errors."""
-
-    def header(self) -> list[str]:
-        raise NotImplementedError
-
-    def __iter__(self) -> Iterator[tuple[int, dict[str, Any] | _BrokenError]]:
-        raise NotImplementedError
-
-
-class _Delimited(_Records):
-    """Lines of CSV (RFC 4180), or of TSV, where a quotation mark is an ordinary character."""
-
-    def __init__(
-        self, file: TextIO, delimiter: str = ",", quoting: Any = csv.QUOTE_MINIMAL
-    ) -> None:
-        self.rows = csv.reader(file, delimiter=delimiter, quoting=quoting, strict=True)
-        self.names: list[str] = []
-
-    def header(self) -> list[str]:
-        try:
-            self.names = [name.strip() for name in next(self.rows, [])]
-        except csv.Error as error:
-            raise _BrokenError(f"is not CSV: {error}") from None
-        return self.names
-
-    def __iter__(self) -> Iterator[tuple[int, dict[str, Any] | _BrokenError]]:
-        while True:
-            line = self.rows.line_num + 1
-            try:
-                row = next(self.rows)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                yield line, _BrokenError(f"is not CSV: {error}")
-                continue
-            if row:  # a blank line is not a record
-                yield line, self._record(row)
-
-    def _record(self, row: list[str]) -> dict[str, Any] | _BrokenError:
-        if len(row) != len(self.names):
-            few = "few" if len(row) < len(self.names) else "many"
-            return _BrokenError(f"too {few} columns", expected=len(self.names), found=len(row))
-        return dict(zip(self.names, row, strict=True))
-
-
-def _tabbed(file: TextIO) -> _Records:
-    return _Delimited(file, "\t", csv.QUOTE_NONE)
-
-
-class _JsonLines(_Records):
-    """One JSON object per line; the first one defines the fields."""
-
-    def __init__(self, file: TextIO) -> None:
-        self.records = [(line, _object(text)) for line, text in enumerate(file, 1) if text.strip()]
-
-    def header(self) -> list[str]:
-        first = next((record for _, record in self.records if isinstance(record, dict)), None)
-        if first is None and self.records:
-            _, broken = self.records[0]
-            raise (
-                broken if isinstance(broken, _BrokenError) else _BrokenError("is not a JSON object")
-            )
-        return list(first or {})
-
-    def __iter__(self) -> Iterator[tuple[int, dict[str, Any] | _BrokenError]]:
-        return iter(self.records)
-
-
-def _object(text: str) -> dict[str, Any] | _BrokenError:
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        return _BrokenError("is not JSON", reason=str(error), found=text.strip())
-    if not isinstance(record, dict):
-        return _BrokenError("is not a JSON object", found=record)
-    return record
-
-
-_FORMS = {
-    ".csv": _Delimited,
-    ".tsv": _tabbed,
-    ".tab": _tabbed,
-    ".jsonl": _JsonLines,
-    ".json": _JsonLines,
-    ".ndjson": _JsonLines,
-}
+def _example(
+    record: dict[str, Any] | BrokenError, columns: tuple[str, str], line: int, form: TableForm
+) -> Example:
+    if isinstance(record, BrokenError):
+        raise record
+    text = checked_value(record, columns[0], "text", form.encoding)
+    return Example(text, checked_value(record, columns[1], "label", form.encoding), line)
 
 
 # Removing duplicates
@@ -326,12 +148,17 @@ def normalized(text: str) -> str:
 
 
 class Split(NamedTuple):
-    """Texts to train on, held-out texts, the sorted labels, and notes for the user."""
+    """Texts to train on, held-out texts, the sorted labels, and notes for the user.
+
+    ``sources`` describes the files, ready for JSON: the texts to train on, then the held-out ones
+    if they have a file of their own.
+    """
 
     training: list[Example]
     held_out: list[Example]
     labels: tuple[str, ...]
     notes: tuple[str, ...]
+    sources: tuple[dict[str, Any], ...] = ()
 
 
 def split_examples(data: Read, test: Read | None, held_out: float, seed: int) -> Split:
@@ -342,13 +169,14 @@ def split_examples(data: Read, test: Read | None, held_out: float, seed: int) ->
             has a class that the training texts lack.
     """
     ours = once(data.examples)
-    notes = [*_notes_on(data, ours)]
+    notes, sources = [*_notes_on(data, ours)], [_described(data, ours)]
     _check_classes(data.path, ours.examples)
     if test is None:
         training, held = _share(data.path, ours.examples, held_out, seed)
     else:
         theirs = once(test.examples)
         notes += _notes_on(test, theirs)
+        sources.append(_described(test, theirs))
         known = {normalized(example.text) for example in test.examples}
         training = [example for example in ours.examples if normalized(example.text) not in known]
         held = theirs.examples
@@ -367,13 +195,32 @@ def split_examples(data: Read, test: Read | None, held_out: float, seed: int) ->
             f"labels without a held-out text: "
             f"{', '.join(shorten(name, str) for name in sorted(unseen))}"
         )
-    return Split(training, held, labels, tuple(notes))
+    return Split(training, held, labels, tuple(notes), tuple(sources))
+
+
+def _described(data: Read, found: Once) -> dict[str, Any]:
+    """Return the description of a file, ready for JSON."""
+    return {
+        "path": data.path,
+        "sha256": data.sha256,
+        "encoding": data.encoding,
+        "text_column": data.columns[0],
+        "label_column": data.columns[1],
+        "records": len(data.examples) + data.broken,
+        "broken": data.broken,
+        "duplicates": found.doubles,
+        "conflicting": len(data.examples) - found.doubles - len(found.examples),
+    }
 
 
 def _notes_on(data: Read, found: Once) -> Iterator[str]:
     """Yield notes on the columns used, and on records left out."""
     text_column, label_column = map(shorten, data.columns)
-    yield f"{data.path}: texts from column {text_column}, labels from {label_column}"
+    columns = f"{data.path}: texts from column {text_column}, labels from {label_column}"
+    if data.by_content:
+        columns += ", found by their content"
+    yield columns
+    yield from notes_on_form(data.path, data.encoding, has_header=data.has_header)
     if data.broken:
         yield f"{data.path}: {data.broken:,} broken records were skipped"
     if found.doubles:

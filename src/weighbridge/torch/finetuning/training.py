@@ -6,6 +6,7 @@ import contextlib
 import math
 import signal
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from weighbridge.torch.finetuning.settings import Settings
     from weighbridge.torch.tokens import Text, Tokens
 
-    Watch = Callable[[int, dict[str, Any] | None], None]
+    Watch = Callable[[int, float, dict[str, Any] | None], None]
 
 _EVALUATED = 64  # texts per evaluation batch
 _HIGHER = {"f1": 1, "loss": -1}  # the direction of improvement
@@ -47,15 +48,24 @@ class Training:
     """A run: the model, its state, and the methods that advance it.
 
     ``state`` is everything besides tensors that a step depends on. ``save`` is called with a
-    `Checkpoint`; ``watch`` is called after each step, with the result of an evaluation if there was
-    one.
+    `Checkpoint`; ``watch`` is called after each step, with its loss and, if there was one, the
+    result of an evaluation. ``class_weights`` multiply the loss of the texts of each class.
     """
 
     def __init__(
-        self, model: nn.Module, tokens: Tokens, plan: Plan, settings: Settings, processes: Processes
+        self,
+        model: nn.Module,
+        tokens: Tokens,
+        plan: Plan,
+        settings: Settings,
+        processes: Processes,
+        class_weights: Sequence[float] | None = None,
     ) -> None:
         self.model = model.to(processes.device)
         self.tokens, self.plan, self.settings, self.processes = tokens, plan, settings, processes
+        self.class_weights: Tensor | None = None
+        if class_weights:
+            self.class_weights = torch.tensor(class_weights, device=processes.device)
         self.parameters = dict(model.named_parameters())
         self.optimizer = _optimizer(self.parameters, settings)
         self.state: dict[str, Any] = {
@@ -131,7 +141,8 @@ class Training:
                 is_evaluated = self.plan.is_evaluated(step - 1)
                 if is_evaluated:
                     self.evaluate(held, labels)
-                watch(step, self.state["history"][-1] if is_evaluated else None)
+                evaluation = self.state["history"][-1] if is_evaluated else None
+                watch(step, self.state["losses"][-1], evaluation)
                 self.state["seconds"] = time.perf_counter() - began
                 is_due = step % self.settings.checkpoint_every == 0
                 if is_stopped or is_evaluated or is_due:
@@ -179,9 +190,11 @@ class Training:
     def _loss(self, part: Part, rows: Sequence[int]) -> Tensor:
         """Return the sum of the losses of some texts."""
         truth = torch.tensor([part.classes[row] for row in rows], device=self.processes.device)
-        return functional.cross_entropy(
-            self._logits([part.texts[row] for row in rows]), truth, reduction="sum"
-        )
+        logits = self._logits([part.texts[row] for row in rows])
+        losses = functional.cross_entropy(logits, truth, reduction="none")
+        if self.class_weights is not None:
+            losses = losses * self.class_weights[truth]
+        return losses.sum()
 
     def _logits(self, texts: Sequence[Text]) -> Tensor:
         device = self.processes.device
@@ -240,6 +253,19 @@ class Training:
                 self.parameters[name].copy_(of)
         way, watched = _HIGHER[self.settings.watch], self.settings.watch
         return max(history, key=lambda of: way * of[watched])
+
+
+def balanced_weights(classes: Sequence[int], count: int) -> list[float]:
+    """Return the weight of each class that gives all classes the same sum; the mean text has 1.
+
+    This is the rule of scikit-learn's ``class_weight="balanced"``.
+
+    Example:
+        >>> balanced_weights([0, 0, 0, 1], 2)
+        [0.6666666666666666, 2.0]
+    """
+    texts = Counter(classes)
+    return [len(classes) / (count * texts[number]) for number in range(count)]
 
 
 def _optimizer(parameters: dict[str, nn.Parameter], settings: Settings) -> torch.optim.AdamW:

@@ -1,0 +1,1 @@
+"""Guards: the conditions that keep configs away from code that no probe reached."""
