@@ -582,8 +582,11 @@ def _packages(module: str, kind: type, config: Any) -> tuple[str, ...]:
     """Return the prefixes of the user's own modules; never all of torch or of this package."""
     at_home = config if isinstance(config, type) else type(config)
     named = {module, kind.__module__, at_home.__module__} - {"builtins"}
-    tops = {name.partition(".")[0] for name in named} - {"torch", "weighbridge"}
-    return tuple(sorted(f"{name}." for name in {*tops, kind.__module__}))
+    tops = {name.partition(".")[0] for name in named}
+    own = {*(tops - {"torch", "weighbridge"}), kind.__module__}
+    if "weighbridge" in tops:
+        own.add(module)
+    return tuple(sorted(f"{name}." for name in own))
 
 
 def _parameter_for(kind: type, form: Form, where: str) -> str | None:
