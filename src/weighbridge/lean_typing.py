@@ -69,7 +69,8 @@ else:
             return cls(*values)
 
         def _replace(self, **changed):
-            return type(self)(**{**self._asdict(), **changed})
+            values = tuple(map(changed.pop, self._fields, self))
+            return type(self)(*values, **changed)
 
         def _asdict(self):
             return dict(zip(self._fields, self, strict=True))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from weighbridge.readers.header import Packed
 
 MOST_DIMS = 64
-MOST_FIELDS = 800_000
+MOST_FIELDS = 400_000
 LONGEST_TEXTS = 20_000_000  # bytes, of all texts together
 MOST_NODES = 100_000  # of a graph that are searched for the names of its matrices
 _PIECE = 1 << 12
@@ -249,6 +249,9 @@ class _OnnxReader:
 
     def _varint(self, at: int, end: int) -> tuple[int, int]:
         """Return an integer with 7 bits in each byte, and the offset after it."""
+        byte = self._byte(at, end)
+        if byte < 0x80:
+            return byte, at + 1
         value = shift = 0
         while True:
             byte = self._byte(at, end)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".index"
 LONGEST_INDEX_BYTES = 8_000_000  # a tensor takes about 100 bytes
-MOST_TENSORS = 60_000  # and slices of tensors
+MOST_TENSORS = 40_000  # and slices of tensors
 LONGEST_KEYS = 10_000_000  # bytes, of all keys together
 _MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
 _FOOTER_BYTES = 48

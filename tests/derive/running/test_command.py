@@ -503,7 +503,7 @@ def test_a_run_that_is_stopped_leaves_whole_files_and_can_be_resumed(
     waited(lambda: Path("half", STATE).exists() and len(list(workers(process.pid))) == 2)
     started = list(workers(process.pid))
     os.killpg(process.pid, stopped_by) if stopped_by is signal.SIGINT else process.kill()
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=120)
     waited(lambda: not any(map(is_alive, started)))
     if stopped_by is signal.SIGINT:
         assert (process.returncode, out) == (130, "")
@@ -538,7 +538,7 @@ def test_a_user_s_code_is_stopped_without_output_of_its_own(there: Path) -> None
     waited(lambda: list(workers(process.pid)))
     time.sleep(0.5)
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (130, "weighbridge: stopped\n")
 
 
