@@ -231,7 +231,7 @@ def test_a_config_that_only_the_reference_accepts_is_a_difference() -> None:
         Blueprint({**RIGHT, "require": ["width % 4 == 2"]}), {"width": 8}, {"width": 10}
     )
     assert found.changes == {"width": 8}
-    assert "a tiny needs width % 4 == 2" in found.what
+    assert "a model of type tiny needs width % 4 == 2" in found.what
 
 
 def test_a_refused_config_with_a_tensor_of_size_0_is_not_a_difference() -> None:

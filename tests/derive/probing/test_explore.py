@@ -169,7 +169,7 @@ def test_a_field_that_gives_a_dim_without_arithmetic_is_pinned_and_the_others_ar
     with pytest.raises(WeighbridgeError) as caught:
         weighbridge.weigh(path, fields={"buckets": 24})
     assert str(caught.value).endswith(
-        f"a {raw['family']} needs buckets == 20 (buckets = 24). Change one of them."
+        f"a model of type {raw['family']} needs buckets == 20 (buckets = 24). Change one of them."
     )
 
 
