@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard, TypeVar
 
@@ -341,7 +341,8 @@ def _files_of_rows(files: list[str], headers: list[Header]) -> dict[str, str]:
     return file_of
 
 
-_NAME = itemgetter(0)  # of a row
+_NAME, _ROLE = itemgetter(0), attrgetter("role")  # of a row
+_TRAINING = "training."  # begins the roles of what a training keeps beside the model
 
 
 def _union(parts: Iterable[Mapping[str, _T]]) -> dict[str, _T]:
@@ -361,7 +362,9 @@ def _names_of_model(
     rows: Mapping[str, Row], packed: Mapping[str, Packed], listed: Mapping[str, str]
 ) -> list[str]:
     """Return the names of the model's tensors: stored ones, unpacked ones and those in an index."""
-    names = {name: None for name, row in rows.items() if not row.role.startswith("training.")}
+    names = dict.fromkeys(rows)
+    if any(role.startswith(_TRAINING) for role in set(map(_ROLE, rows.values()))):
+        names = {name: None for name in rows if not rows[name].role.startswith(_TRAINING)}
     names.update(dict.fromkeys(weight.name for weight in packed.values()))
     names.update(dict.fromkeys(listed))
     return list(names)
