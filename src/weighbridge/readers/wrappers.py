@@ -146,7 +146,7 @@ def unwrapped(names: Iterable[str], within: str = "") -> Unwrapped:
         Unwrapped(names={}, wrappers=())
     """
     known = data.read_toml("facts/wrappers.toml")
-    of_model = [name for name in names if name.startswith(within)] if within else list(names)
+    of_model = [name for name in names if name.startswith(within)]
     if not within and not _may_be_wrapped(of_model, known):
         return Unwrapped({}, ())
     wrappers = dict.fromkeys(within.split(".")[:-1])
