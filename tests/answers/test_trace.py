@@ -19,22 +19,7 @@ from weighbridge.torch.loading import load_checkpoint
 from weighbridge.torch.tracing import follow, trace
 
 CHINESE = "我爱自然语言处理"
-WORDS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "i",
-    "love",
-    "it",
-    "so",
-    "do",
-    "you",
-    "un",
-    "##believ",
-    "##able",
-]
+WORDS = [*berts.LOVE, "un", "##believ", "##able"]
 DECODER = {"is_decoder": True, "add_cross_attention": True}
 UNTIED = {"tie_word_embeddings": False}
 CASES = [

@@ -28,24 +28,7 @@ from weighbridge.render.drawing import FORMS, draw
 from weighbridge.torch.tracing import attention
 
 CHINESE = "我爱自然语言处理"
-WORDS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "i",
-    "love",
-    "it",
-    "so",
-    "do",
-    "you",
-    "<b>",
-    "&",
-    "<",
-    "b",
-    ">",
-]
+WORDS = [*berts.LOVE, "<b>", "&", "<", "b", ">"]
 SVG = "{http://www.w3.org/2000/svg}"
 
 

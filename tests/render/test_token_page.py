@@ -20,22 +20,7 @@ from weighbridge.render import strip
 from weighbridge.render.token_page import token_page
 from weighbridge.torch.token_path import trace_token
 
-WORDS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "i",
-    "love",
-    "it",
-    "so",
-    "do",
-    "you",
-    "<",
-    "b",
-    ">",
-]
+WORDS = [*berts.LOVE, "<", "b", ">"]
 
 
 @pytest.fixture(scope="module")

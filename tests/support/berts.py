@@ -35,6 +35,7 @@ _PIECES = [
     "##ed",
     "is",
 ]
+LOVE = [*_SPECIAL, *"i love it so do you".split()]
 WORDS = [*_SPECIAL, *_PIECES, *".,!?", *"我爱自然语言处理好坏。"]
 SIZES = {
     "vocab_size": len(WORDS),
