@@ -35,7 +35,7 @@ _PIECES = [
     "##ed",
     "is",
 ]
-LOVE = [*_SPECIAL, *"i love it so do you".split()]
+LOVE = [*_SPECIAL, "i", "love", "it", "so", "do", "you"]
 WORDS = [*_SPECIAL, *_PIECES, *".,!?", *"我爱自然语言处理好坏。"]
 SIZES = {
     "vocab_size": len(WORDS),
