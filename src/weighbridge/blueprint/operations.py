@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 KINDS = ("forward", "backward", "saved")
+PRODUCTS = ("forward", "backward", "recomputed", "step")
+TENSORS = ("saved", "checkpointed", "prefilled", "stepped")
 RUN_NAMES = ("batch", "sequence", "choices", "attention", "dtype", "training")
 """The names besides fields and indices that an expression may use: how the class is run."""
 COMPUTE = "compute"  # the dtype of a tensor that has the dtype of the model

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
+from weighbridge.derive.operations.products import products_of
 from weighbridge.errors import ModelError
 
 if TYPE_CHECKING:
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
     from torch import nn
     from torch.utils.hooks import RemovableHandle
-
-_ATEN = torch.ops.aten
-_FACTORS = {_ATEN.mm: 0, _ATEN.bmm: 0, _ATEN.addmm: 1, _ATEN.baddbmm: 1}
-"""The position of a product's first factor in an operator's arguments; the second follows it."""
-
 
 class Matmul(NamedTuple):
     """``batch`` matrices ``rows`` × ``inner``, times ``batch`` matrices ``inner`` × ``columns``."""
@@ -53,13 +48,13 @@ class Saved(NamedTuple):
 class Recording(NamedTuple):
     """The operations of one run.
 
-    ``others`` names the operators that have FLOPs and are not matrix products.
+    ``recomputed`` are the products of the forward pass that the backward pass computes again.
     """
 
     forward: list[Matmul]
     backward: list[Matmul]
     saved: list[Saved]
-    others: list[str]
+    recomputed: list[Matmul]
 
     @property
     def saved_bytes(self) -> int:
@@ -98,24 +93,35 @@ class Recorder:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Record the forward pass, and the computation of the loss after it."""
+        with self._followed():
+            with (
+                _Products(lambda: (self.recording.forward, self._stack[-1])),
+                torch.autograd.graph.saved_tensors_hooks(self._pack, _unpack),
+            ):
+                yield
+
+    @contextmanager
+    def returning(self) -> Iterator[None]:
+        """Record the backward pass, and what it computes again of the forward pass."""
+        with self._followed(), _Products(self._in_backward):
+            yield
+
+    def _in_backward(self) -> tuple[list[Matmul], str]:
+        if len(self._stack) > 1:  # a module of the forward pass runs again
+            return self.recording.recomputed, self._stack[-1]
+        return self.recording.backward, self._owner()
+
+    @contextmanager
+    def _followed(self) -> Iterator[None]:
+        """Follow which module is running."""
         hooks: list[RemovableHandle] = []
         for name, part in self.module.named_modules():
             hooks += self._follow(name, part)
         try:
-            with (
-                _Products(self.recording.forward, self.recording.others, lambda: self._stack[-1]),
-                torch.autograd.graph.saved_tensors_hooks(self._pack, _unpack),
-            ):
-                yield
+            yield
         finally:
             for hook in hooks:
                 hook.remove()
-
-    @contextmanager
-    def returning(self) -> Iterator[None]:
-        """Record the backward pass."""
-        with _Products(self.recording.backward, self.recording.others, self._owner):
-            yield
 
     def _follow(self, name: str, part: nn.Module) -> list[RemovableHandle]:
         def enter(*_: Any) -> None:
@@ -124,7 +130,11 @@ class Recorder:
         def leave(*_: Any) -> None:
             self._go(self._stack[:-1])
 
-        return [part.register_forward_pre_hook(enter), part.register_forward_hook(leave)]
+        # A checkpointed module stops early by an exception when it runs again.
+        return [
+            part.register_forward_pre_hook(enter),
+            part.register_forward_hook(leave, always_call=True),
+        ]
 
     def _go(self, stack: list[str]) -> None:
         self._stack = stack
@@ -157,25 +167,20 @@ def _unpack(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
-    """Records every matrix product with its module."""
+    """Records every matrix product, in a list and with a module that it asks for."""
 
-    def __init__(self, matmuls: list[Matmul], others: list[str], owner: Callable[[], str]) -> None:
+    def __init__(self, place: Callable[[], tuple[list[Matmul], str]]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._matmuls, self._others, self._owner = matmuls, others, owner
+        self._place = place
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        result, packet = function(*args, **(kwargs or {})), function.overloadpacket
-        if packet in _FACTORS:
-            left, right = args[_FACTORS[packet] :][:2]
-            batch = left.shape[0] if left.dim() == 3 else 1
-            self._matmuls.append(
-                Matmul(self._owner(), batch, left.shape[-2], left.shape[-1], right.shape[-1])
-            )
-        elif packet in flop_registry:
-            self._others.append(str(packet))
-        return result
+        products = products_of(function.overloadpacket, args, kwargs)
+        if products:
+            matmuls, path = self._place()
+            matmuls += [Matmul(path, *factors) for factors in products]
+        return function(*args, **(kwargs or {}))
 
 
 def record(module: nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:

@@ -1,0 +1,254 @@
+"""Draws: random configs that a class can run on, and the sizes of a run.
+
+Operations are found from several draws that have the same run sizes, layers and windows, so that
+loops go round equally often, and no other size in common. Run sizes are prime numbers that divide
+no other size. So the numbers of one tensor in all draws show of which sizes they are the product.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge import data
+from weighbridge.algebra.expr import evaluate, names_in, parse
+from weighbridge.errors import ModelError
+from weighbridge.models import find as models
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator, Mapping
+
+    from weighbridge.algebra.expr import Tree
+    from weighbridge.blueprint.schema import Blueprint
+    from weighbridge.derive.probing.subject import Subject
+
+_SHORT = {"batch": 5, "choices": 5, "short": 7}
+_WINDOWS = {"chunk": 13, "window": 19}
+_LONG = {"target": 29, "sequence": 41, "past": 53}
+"""The least values, in ascending order: ``short`` is a sequence shorter than any chunk or window,
+and ``sequence`` is longer than either."""
+_SIZES = {"small": 2, "medium": 13, "large": 90}
+"""The least value of every other kind of size. Small ones are drawn first, to remain small."""
+_KINDS = {*_WINDOWS, *_SIZES}
+_CHOICES = 3  # a number is drawn from so many that are free,
+_PRIMES = 2  # and a prime number from so many
+_MOST_REFUSED = 300  # draws in a row that are no configs of the family
+_LAYER_TYPES = "layer_types"
+_NO_SHAPES = ("num_labels",)
+
+
+class Draw(NamedTuple):
+    """A config as changes by dotted path, its fields, and the sizes of a run by name."""
+
+    changes: Mapping[str, Any]
+    fields: Mapping[str, Any]
+    run: Mapping[str, int]
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """The values that an expression of sizes may name."""
+        return {**self.fields, **self.run}
+
+
+class Draws:
+    """The draws of a family."""
+
+    def __init__(self, subject: Subject, blueprint: Blueprint) -> None:
+        self.subject, self.blueprint = subject, blueprint
+        self.usual = {knob.path: knob.value for knob in subject.knobs({})}
+        self._facts = data.read_toml("facts/running.toml")
+
+    @cached_property
+    def layer_types(self) -> dict[str, list[str]]:
+        """The fields that give each layer a type, with the types they may have."""
+        fields = self.subject.fields(self.subject.config({}))
+        return {
+            name: sorted(set(value))
+            for name, value in fields.items()
+            if name.endswith(_LAYER_TYPES) and _is_list_of_texts(value)
+        }
+
+    @cached_property
+    def windows(self) -> list[str]:
+        """The fields that are windows or chunks: where a sequence reaches one, operations change."""
+        return [path for path, tree in self.rules.items() if tree[-1] in _WINDOWS]
+
+    @property
+    def chunk(self) -> int | None:
+        """The length of the pieces into which the family's code cuts a sequence, if no field."""
+        chunk: int | None = self._facts["chunks"].get(self._family)
+        return chunk
+
+    @cached_property
+    def rules(self) -> dict[str, Tree]:
+        """The rule by which each size is drawn, in an order in which they can be evaluated."""
+        by_name = {**self._facts["fields"], **self._facts["families"].get(self._family, {})}
+        rules: dict[str, Tree] = {}
+        for path, value in self.usual.items():
+            name = path.rpartition(".")[2]
+            is_shape = path in self.blueprint.sizes and name not in _NO_SHAPES
+            if not isinstance(value, int | None) or path in self.layer_counts:
+                continue
+            for text in by_name.get(name, ["medium"] if is_shape else []):
+                tree = parse(text)
+                if all(other in self.usual for other in _fields_of(path, tree)):
+                    rules[path] = tree
+                    break
+        small_first = sorted(rules.items(), key=lambda rule: "small" not in names_in(rule[1]))
+        return dict(_in_order(dict(small_first)))
+
+    @cached_property
+    def layer_counts(self) -> list[str]:
+        """The fields that are numbers of layers, of which every draw has as many."""
+        known = self._facts["fields"]
+        return [path for path in self.blueprint.counts if path.rpartition(".")[2] not in known]
+
+    @property
+    def _family(self) -> str:
+        return self.blueprint.family
+
+    def alike(self, dice: random.Random, count: int) -> list[Draw]:
+        """Return draws with the same run sizes, layers and windows, and no other size in common.
+
+        Raises:
+            ModelError: no config could be drawn.
+        """
+        numbers = _Numbers(dice)
+        shared = {name: numbers.prime(least) for name, least in _SHORT.items()}
+        windows = {kind: numbers.prime(least) for kind, least in _WINDOWS.items()}
+        shared |= {name: numbers.prime(least) for name, least in _LONG.items()}
+        layers = self._facts["layers"].get(self._family, self._facts["layers"][""])
+        types = self._types(dice, layers)
+        draws = [self._draw(numbers, layers, types, shared, windows) for _ in range(count)]
+        return [next(draw) for draw in draws]
+
+    def unlike(self, dice: random.Random, most_layers: int) -> Iterator[Draw]:
+        """Yield draws in which everything is random.
+
+        Raises:
+            ModelError: no config could be drawn.
+        """
+        while True:
+            numbers = _Numbers(dice, is_distinct=False)
+            layers = dice.randint(1, most_layers)
+            sizes = {**_SHORT, **_LONG}
+            run = {name: dice.randint(1, 2 * least) for name, least in sizes.items()}
+            windows = {kind: dice.randint(2, 2 * least) for kind, least in _WINDOWS.items()}
+            yield next(self._draw(numbers, layers, self._types(dice, layers), run, windows))
+
+    def _types(self, dice: random.Random, layers: int) -> dict[str, list[str]]:
+        """Return the types of layers: each occurs, if there are enough layers."""
+        drawn = {}
+        for name, types in self.layer_types.items():
+            drawn[name] = [*types, *dice.choices(types, k=layers)][:layers]
+            dice.shuffle(drawn[name])
+        return drawn
+
+    def _draw(
+        self,
+        numbers: _Numbers,
+        layers: int,
+        types: Mapping[str, Any],
+        run: Mapping[str, int],
+        windows: Mapping[str, int],
+    ) -> Iterator[Draw]:
+        """Yield draws, without end; those that are no configs of the family are left out."""
+        error: Exception = ModelError("no config could be drawn")
+        for _ in range(_MOST_REFUSED):
+            numbers.begin()
+            changes: dict[str, Any] = dict.fromkeys(self.layer_counts, layers)
+            for path, tree in self.rules.items():
+                values = {**self.usual, **changes, **windows}
+                changes[path] = numbers.value(tree, path, values)
+            changes |= types
+            try:
+                config = {"model_type": self._family, **self.subject.nested(changes)}
+                bound = models.bound(config, self.blueprint, "a random config").fields
+                fields = {**self.subject.fields(self.subject.config(changes)), **bound}
+            except Exception as refusal:  # whatever a config class raises
+                error = refusal
+                continue
+            numbers.keep()
+            yield Draw(changes, fields, run)
+        raise ModelError(f"no config could be drawn: {' '.join(str(error).split())}")
+
+
+def _is_list_of_texts(value: Any) -> bool:
+    is_list = isinstance(value, list | tuple) and bool(value)
+    return is_list and all(isinstance(item, str) for item in value)
+
+
+def _fields_of(path: str, tree: Tree) -> list[str]:
+    """Return the fields in a rule: they stand beside the field that it draws."""
+    parent = path.rpartition(".")[0]
+    return [f"{parent}.{name}".strip(".") for name in names_in(tree) if name not in _KINDS]
+
+
+def _in_order(rules: Mapping[str, Tree]) -> Iterator[tuple[str, Tree]]:
+    """Yield rules, each after those of the fields that it names."""
+    waiting = dict(rules)
+    while waiting:
+        ready = [
+            path for path, tree in waiting.items() if waiting.keys().isdisjoint(_fields_of(path, tree))
+        ]
+        if not ready:
+            raise ModelError("the rules of facts/running.toml go round in a circle")
+        for path in ready:
+            yield path, waiting.pop(path)
+
+
+class _Numbers:
+    """Numbers that no other size of a draw has, nor the same size of an earlier draw."""
+
+    def __init__(self, dice: random.Random, *, is_distinct: bool = True) -> None:
+        self._dice, self._is_distinct = dice, is_distinct
+        self._primes = set[int]()
+        self._drawn: dict[int, str] = {}
+        self._earlier: dict[str, set[int]] = {}
+
+    def begin(self) -> None:
+        """Begin a draw."""
+        self._drawn = {}
+
+    def keep(self) -> None:
+        """Keep the numbers of the draw, so that the next draw has others."""
+        for number, path in self._drawn.items():
+            self._earlier.setdefault(path, set()).add(number)
+
+    def prime(self, least: int) -> int:
+        """Return a prime number that will divide no other number."""
+        primes = (number for number in itertools.count(least) if self._is_new_prime(number))
+        number = self._dice.choice(list(itertools.islice(primes, _PRIMES)))
+        self._primes.add(number)
+        return number
+
+    def _is_new_prime(self, number: int) -> bool:
+        return number not in self._primes and all(number % part for part in range(2, number))
+
+    def value(self, tree: Tree, path: str, known: Mapping[str, Any]) -> Any:
+        """Return the value of a rule; every kind of size in it is another number."""
+        if tree[0] == "*":
+            left, right = (self.value(part, path, known) for part in tree[1:])
+            return left * right
+        if tree[0] != "name":
+            parent = path.rpartition(".")[0]
+            names = names_in(tree)
+            return evaluate(tree, {name: known[f"{parent}.{name}".strip(".")] for name in names})
+        if tree[1] in _SIZES:
+            return self._fresh(path, _SIZES[tree[1]])
+        if tree[1] in _WINDOWS:
+            return known[tree[1]]
+        return known[_fields_of(path, tree)[0]]
+
+    def _fresh(self, path: str, least: int) -> int:
+        numbers = (number for number in itertools.count(least) if self._is_free(path, number))
+        number = self._dice.choice(list(itertools.islice(numbers, _CHOICES)))
+        if self._is_distinct:
+            self._drawn[number] = path
+        return number
+
+    def _is_free(self, path: str, number: int) -> bool:
+        is_used = number in self._drawn or number in self._earlier.get(path, ())
+        return not is_used and all(number % prime for prime in self._primes)

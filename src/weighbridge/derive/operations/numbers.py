@@ -1,0 +1,124 @@
+"""Expresses recorded numbers as products of sizes.
+
+A number is known from several draws. It is the product of sizes that equals it in each of them; of
+several such products, the one with the fewest factors.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.algebra.expr import evaluate
+from weighbridge.errors import ModelError, WeighbridgeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from weighbridge.algebra.expr import Tree
+
+    Values = tuple[int, ...]
+
+_MOST_FACTORS = 7
+_SMALL = 4  # constants up to this one are usual in code
+_COST_OF_FACTOR = 10
+_COST_OF_LARGE = 60
+
+
+class Numbers:
+    """The expressions of numbers in some draws.
+
+    Example:
+        >>> numbers = Numbers([("name", "batch"), ("name", "hidden")],
+        ...                   [{"batch": 5, "hidden": 6}, {"batch": 5, "hidden": 8}])
+        >>> numbers.expressed((60, 80))
+        ('*', ('*', ('value', 2), ('name', 'batch')), ('name', 'hidden'))
+    """
+
+    def __init__(self, atoms: Iterable[Tree], draws: Sequence[Mapping[str, Any]]) -> None:
+        self._draws = draws
+        self._atoms = list(atoms)
+        self._known: dict[Values, Tree | None] = {}
+
+    @cached_property
+    def _sizes(self) -> list[tuple[Tree, Values]]:
+        """The atoms with their values, each value once, largest first."""
+        sizes: dict[Values, Tree] = {}
+        for tree in self._atoms:
+            values = self._values(tree)
+            if values is not None and max(values) > 1:
+                sizes.setdefault(values, tree)
+        return sorted(((tree, values) for values, tree in sizes.items()), key=lambda size: size[1])[
+            ::-1
+        ]
+
+    def _values(self, tree: Tree) -> Values | None:
+        """Return the values of an expression; None if it is no positive integer in each draw."""
+        values = []
+        for names in self._draws:
+            try:
+                value = evaluate(tree, names)
+            except WeighbridgeError:
+                return None
+            if type(value) is not int or value < 1:
+                return None
+            values.append(value)
+        return tuple(values)
+
+    def expressed(self, values: Values) -> Tree:
+        """Return the simplest product of atoms that has these values.
+
+        Raises:
+            ModelError: there is none.
+        """
+        if values not in self._known:
+            self._known[values] = self._simplest(values)
+        tree = self._known[values]
+        if tree is None:
+            shown = " and ".join(map(str, values))
+            raise ModelError(f"no product of sizes gives {shown}")
+        return tree
+
+    def _simplest(self, values: Values) -> Tree | None:
+        best: tuple[int, Tree] | None = None
+        stack: list[tuple[Values, int, tuple[Tree, ...]]] = [(values, 0, ())]
+        while stack:
+            rest, start, factors = stack.pop()
+            if len(set(rest)) == 1:
+                found = _cost(rest[0], len(factors)), _product(rest[0], factors)
+                if best is None or found[0] < best[0]:
+                    best = found
+            if len(factors) == _MOST_FACTORS or (
+                best is not None and _COST_OF_FACTOR * len(factors) >= best[0]
+            ):
+                continue
+            for number in range(start, len(self._sizes)):
+                tree, sizes = self._sizes[number]
+                if not any(value % size for value, size in zip(rest, sizes, strict=True)):
+                    quotients = tuple(value // size for value, size in zip(rest, sizes, strict=True))
+                    stack.append((quotients, number, (*factors, tree)))
+        return None if best is None else best[1]
+
+
+def _cost(constant: int, factors: int) -> int:
+    cost = _COST_OF_FACTOR * factors
+    return cost + (constant if constant <= _SMALL else _COST_OF_LARGE + constant.bit_length())
+
+
+def _product(constant: int, factors: Sequence[Tree]) -> Tree:
+    trees = [("value", constant)] if constant > 1 or not factors else []
+    trees += sorted(factors, key=_rank)
+    product = trees[0]
+    for tree in trees[1:]:
+        product = ("*", product, tree)
+    return product
+
+
+_FIRST = ("batch", "choices", "sequence", "past", "target")
+
+
+def _rank(tree: Tree) -> tuple[int, str]:
+    """Sizes of the run come first in a product."""
+    text = repr(tree)
+    places = [place for place, name in enumerate(_FIRST) if repr(name) in text]
+    return min(places, default=len(_FIRST)), text

@@ -1,0 +1,124 @@
+"""Profiles: the kernels with which a class runs, by device and by implementation of attention.
+
+The kernels of the CPU run for real. Those of CUDA run on the meta device: it computes no values,
+so it needs no accelerator, but it keeps for the backward pass what the kernels of CUDA keep.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch.nn import functional
+from transformers import masking_utils
+from transformers.integrations import moe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Profile(NamedTuple):
+    """A device, the implementation of attention in transformers, and the kernel below it."""
+
+    device: str
+    attention: str
+    dtypes: tuple[str, ...] = ("F32", "BF16")
+
+    @property
+    def implementation(self) -> str:
+        """The name of the implementation in transformers."""
+        return "eager" if self.attention == "eager" else "sdpa"
+
+    @property
+    def recorded_on(self) -> str:
+        """The device of torch on which it is recorded."""
+        return "meta" if self.device == "cuda" else "cpu"
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The values of the names that a condition may use."""
+        return {"device": self.device, "attention": self.attention}
+
+
+PROFILES = {
+    "cpu": Profile("cpu", "sdpa"),
+    "cpu-eager": Profile("cpu", "eager"),
+    "cuda-eager": Profile("cuda", "eager"),
+    "cuda-math": Profile("cuda", "math"),
+    "cuda-flash": Profile("cuda", "flash", ("BF16",)),
+}
+"""The profiles by name. CUDA's flash attention has no F32."""
+
+
+@contextmanager
+def kernels_of(profile: Profile) -> Iterator[None]:
+    """Run with the kernels of a profile, of which the meta device has no other than these."""
+    replaced: list[tuple[Any, str, Any]] = []
+    if profile.device == "cuda":
+        replaced.append((functional, "dropout", _fused_dropout))
+        replaced.append((masking_utils, "find_packed_sequence_indices", _one_sequence))
+        replaced.append((moe, "_can_use_grouped_mm", _has_grouped_kernel))
+    if profile.attention == "flash":
+        replaced.append((functional, "scaled_dot_product_attention", _fused_attention))
+    usual = [(module, name, getattr(module, name)) for module, name, _ in replaced]
+    try:
+        for module, name, function in replaced:
+            setattr(module, name, function)
+        yield
+    finally:
+        for module, name, function in usual:
+            setattr(module, name, function)
+
+
+def _one_sequence(_: torch.Tensor) -> None:
+    """Each item of the batch is one sequence: the code looks at values, which meta does not have."""
+
+
+def _has_grouped_kernel(given: torch.Tensor, *_: Any) -> bool:
+    """The meta device multiplies groups in BF16 only; the other implementation saves the same."""
+    return given.dtype == torch.bfloat16
+
+
+def _fused_dropout(
+    given: torch.Tensor,
+    p: float = 0.5,
+    training: bool = True,  # noqa: FBT001, FBT002  # as in torch
+    inplace: bool = False,  # noqa: FBT001, FBT002
+) -> torch.Tensor:
+    """Dropout as on CUDA, which keeps a mask of one byte for each element."""
+    if not training or p == 0:
+        return given
+    dropped: torch.Tensor = torch.native_dropout(given, p, True)[0]  # noqa: FBT003
+    return dropped
+
+
+def _fused_attention(  # noqa: PLR0913  # torch's own signature
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,  # noqa: FBT001, FBT002
+    scale: float | None = None,
+    enable_gqa: bool = False,  # noqa: FBT001, FBT002
+) -> Any:
+    """Attention by the kernel that torch chooses on CUDA: flash, or memory-efficient with a mask.
+
+    Source: `sdp_utils.cpp` of torch: flash attention takes no mask, and a head of at most 256.
+    """
+    if attn_mask is None and query.shape[-1] == value.shape[-1] <= 256:
+        return torch.ops.aten._scaled_dot_product_flash_attention(
+            query, key, value, dropout_p, is_causal, return_debug_mask=False, scale=scale
+        )[0]
+    if enable_gqa:
+        repeats = query.shape[-3] // key.shape[-3]
+        key, value = (given.repeat_interleave(repeats, -3) for given in (key, value))
+    bias = attn_mask
+    if bias is not None:
+        if bias.dtype == torch.bool:
+            bias = torch.zeros_like(bias, dtype=query.dtype).masked_fill_(~bias, float("-inf"))
+        bias = bias.expand(*query.shape[:-1], key.shape[-2])
+    return torch.ops.aten._scaled_dot_product_efficient_attention(
+        query, key, value, bias, True, dropout_p, is_causal, scale=scale  # noqa: FBT003
+    )[0]
