@@ -28,25 +28,42 @@ if TYPE_CHECKING:
     from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Raw
 
-FORMAT = 1
+FORMATS = (1, 2)
+"""Format 1 has only the CPU's kernels, and neither checkpointing, nor caches, nor loops."""
 KINDS = ("forward", "backward", "saved")
+"""The kinds that every class has: a forward and a backward pass."""
 PRODUCTS = ("forward", "backward", "recomputed", "step")
 TENSORS = ("saved", "checkpointed", "prefilled", "stepped")
-RUN_NAMES = ("batch", "sequence", "choices", "attention", "dtype", "training")
+ALL_KINDS = (*PRODUCTS, *TENSORS)
+RUN_NAMES = ("batch", "sequence", "past", "choices", "attention", "device", "dtype", "training")
 """The names besides fields and indices that an expression may use: how the class is run."""
+_CACHE = "cache."  # begins the path of a tensor of a cache, which is in no module
 COMPUTE = "compute"  # the dtype of a tensor that has the dtype of the model
+_USUAL_RUN = {
+    "batch": 1,
+    "choices": 2,
+    "attention": "eager",
+    "device": "cpu",
+    "dtype": "F32",
+    "training": True,
+}
 NULL = "null"  # stands for null, which TOML lacks
 _MOST_ELEMENTS = LARGEST_SIZE**2  # a dim of an operation may be a product of two sizes
+_TIMES = " x "  # stands between the rounds of a loop and what each of them does
 _FACTORS = 4  # of a product: batch, rows, inner, columns
 
 
 class OperationTemplate(NamedTuple):
-    """A product or a saved tensor, with the path of its module; products have no dtype."""
+    """A product or a tensor, with the path of its module; products have no dtype.
+
+    In a loop it occurs ``times`` at each place.
+    """
 
     path: str
     dims: tuple[Tree, ...]
     dtype: str
     when: Tree | None
+    times: Tree = ("value", 1)
 
 
 class Operation(NamedTuple):
@@ -59,6 +76,7 @@ class Operation(NamedTuple):
     shape: tuple[int, ...]
     dtype: str
     places: tuple[tuple[int, ...], ...]
+    times: int = 1
 
     @property
     def paths(self) -> list[str]:
@@ -107,6 +125,10 @@ class Operations:
             name: _value(value) for name, value in raw.get("held", {}).items()
         }
         """The fields that had a single value in all recordings, with that value."""
+        self.computed: dict[str, Tree] = {
+            name: parse(text) for name, text in raw.get("computed", {}).items()
+        }
+        """The fields that follow from others where a config leaves them out."""
 
     def names(self, fields: Mapping[str, Any], **run: Any) -> dict[str, Any]:
         """Return the values of names in expressions: fields, or their defaults, and the run.
@@ -114,9 +136,20 @@ class Operations:
         ``run`` overrides the default run in any of `RUN_NAMES`: a batch of 1, 2 choices, eager
         attention, F32, training.
         """
-        usual = {"batch": 1, "choices": 2, "attention": "eager", "dtype": "F32", "training": True}
         known = {name: fields.get(name, value) for name, value in self.fields.items()}
-        return {**known, **usual, **run}
+        waiting = [name for name in self.computed if fields.get(name) is None]
+        while waiting:
+            ready = [name for name in waiting if not self._needs(name, waiting)]
+            if not ready:
+                raise ModelError(f"the values of {', '.join(waiting)} depend on each other")
+            for name in ready:
+                known[name] = evaluate(self.computed[name], known)
+                waiting.remove(name)
+        return {**known, **_USUAL_RUN, **run}
+
+    def _needs(self, name: str, others: Iterable[str]) -> set[str]:
+        """Return the others that a computed field depends on."""
+        return set(names_in(self.computed[name])).intersection(others) - {name}
 
     def unheld(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a config whose values differ from the recorded ones."""
@@ -140,11 +173,14 @@ class Operations:
             raise ModelError(
                 f"there are no operations for the class {shorten(class_name, str)}", hint=hint
             )
-        texts_by_path: dict[str, list[str]] = self._raw[kind]
+        texts_by_path: dict[str, list[str]] = self._raw.get(kind, {})
         if class_name != self.base_class:
             own = self._raw["classes"][class_name]
             prefix = own.get("prefix", "")
-            below = {joined_path(prefix, path): texts for path, texts in texts_by_path.items()}
+            below = {
+                path if path.startswith(_CACHE) else joined_path(prefix, path): texts
+                for path, texts in texts_by_path.items()
+            }
             texts_by_path = {**below, **own.get(kind, {})}
         for path, texts in texts_by_path.items():
             yield from (_entry(path, text, kind) for text in texts)
@@ -177,7 +213,8 @@ class Operations:
             for dim in entry.dims:
                 least = 0 if _may_be_zero(dim) else 1
                 shape.append(bound_size(dim, names, least, _MOST_ELEMENTS))
-            yield Operation(entry.path, tuple(shape), entry.dtype, places)
+            times = bound_size(entry.times, names, 0, _MOST_ELEMENTS)
+            yield Operation(entry.path, tuple(shape), entry.dtype, places, times)
 
 
 def _may_be_zero(dim: Tree) -> bool:
@@ -192,13 +229,14 @@ def _value(value: Any) -> Any:
 @cache
 def _entry(path: str, text: str, kind: str) -> OperationTemplate:
     shape, _, condition = text.partition(" if ")
-    words, dtype = split_dims(shape), ""
-    if kind == "saved":
-        dtype, *rest = words
-        words = tuple(rest)
-    return OperationTemplate(
-        path, tuple(map(parse, words)), dtype, parse(condition) if condition else None
-    )
+    times, in_loop, rest = shape.partition(_TIMES)
+    words, dtype = split_dims(rest if in_loop else shape), ""
+    if kind in TENSORS:
+        dtype, *others = words
+        words = tuple(others)
+    when = parse(condition) if condition else None
+    template = OperationTemplate(path, tuple(map(parse, words)), dtype, when)
+    return template._replace(times=parse(times)) if in_loop else template
 
 
 def available() -> list[str]:
@@ -239,13 +277,13 @@ def check_operations(raw: Raw, where: str = "") -> None:
     Example:
         >>> check_operations({**data.read_toml("operations/bert.toml"), "format": 0})
         Traceback (most recent call last):
-        weighbridge.errors.BlueprintError: format: this version reads format 1, not 0.
+        weighbridge.errors.BlueprintError: format: this version reads format 1 or 2, not 0.
     """
     law.hold(raw, LAW, where)
 
 
 _TEXTS = ("family", "source", "kernels", "class")
-_TABLES = ("repeat", "fields", "held", "classes", "proof", *KINDS)
+_TABLES = ("repeat", "fields", "computed", "held", "classes", "proof", *ALL_KINDS)
 _REQUIRED = {"format", *_TEXTS, *KINDS, "fields", "held", "proof"}
 _PROOF = {"by", "against", "runs"}
 _PIECE = re.compile(r"[\w-]+|\{\w+\}")
@@ -260,7 +298,7 @@ def _sections(raw: Raw) -> dict[str, Raw]:
 def _all(raw: Raw) -> Iterator[tuple[str, str, str, str]]:
     """Yield the place, kind, path and text of every entry."""
     for place, section in _sections(raw).items():
-        for kind in KINDS:
+        for kind in ALL_KINDS:
             for path, texts in section.get(kind, {}).items():
                 yield from ((f"{place}{kind}.{path}", kind, path, text) for text in texts)
 
@@ -271,7 +309,7 @@ def _keys(raw: Raw) -> Iterator[str]:
     yield from (f"{key} is unknown" for key in sorted(set(raw) - {"format", *_TEXTS, *_TABLES}))
     for name, of_class in raw.get("classes", {}).items():
         yield from (
-            f"classes.{name}.{key} is unknown" for key in sorted(set(of_class) - {"prefix", *KINDS})
+            f"classes.{name}.{key} is unknown" for key in sorted(set(of_class) - {"prefix", *ALL_KINDS})
         )
     if set(raw["proof"]) - {"holes"} != _PROOF:
         yield f"proof must have {', '.join(sorted(_PROOF))}, and may have holes"
@@ -279,8 +317,8 @@ def _keys(raw: Raw) -> Iterator[str]:
 
 def _format(raw: Raw) -> Iterator[str]:
     """The format is one that this version reads."""
-    if raw["format"] != FORMAT:
-        yield f"this version reads format {FORMAT}, not {raw['format']}"
+    if raw["format"] not in FORMATS:
+        yield f"this version reads format {' or '.join(map(str, FORMATS))}, not {raw['format']}"
 
 
 def _types(raw: Raw) -> Iterator[str]:
@@ -290,7 +328,7 @@ def _types(raw: Raw) -> Iterator[str]:
         f"{key} must be a table" for key in _TABLES if not isinstance(raw.get(key, {}), dict)
     )
     for place, section in _sections(raw).items():
-        for kind in KINDS:
+        for kind in ALL_KINDS:
             for path, texts in section.get(kind, {}).items():
                 if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
                     yield f"{place}{kind}.{path} must be a list of texts"
@@ -309,18 +347,21 @@ def _paths(raw: Raw) -> Iterator[str]:
 
 
 def _shapes(raw: Raw) -> Iterator[str]:
-    """A product has four sizes; a saved tensor begins with a known dtype or `compute`."""
+    """A product has four sizes; a tensor begins with a known dtype or `compute`."""
     for place, kind, path, text in _all(raw):
         entry = _entry(path, text, kind)
-        if kind != "saved" and len(entry.dims) != _FACTORS:
+        if kind in PRODUCTS and len(entry.dims) != _FACTORS:
             yield f"{place}: {text} must be batch, rows, inner and columns"
-        if kind == "saved" and entry.dtype not in (COMPUTE, *DTYPE_BITS):
+        if kind in TENSORS and entry.dtype not in (COMPUTE, *DTYPE_BITS):
             yield f"{place}: there is no dtype {entry.dtype}"
 
 
 def _names(raw: Raw) -> Iterator[str]:
     """Every name is a field with a default, an index, or a name of the run; fields are used."""
-    fields, used = set(raw["fields"]), set[str]()
+    computed = raw.get("computed", {})
+    fields, used = {*raw["fields"], *computed}, set[str]()
+    for text in computed.values():
+        used |= set(names_in(parse(text)))
     yield from (
         f"fields.{name} is a name of the run" for name in sorted(fields.intersection(RUN_NAMES))
     )
@@ -330,7 +371,7 @@ def _names(raw: Raw) -> Iterator[str]:
         yield from (f"repeat.{index}: {name} has no default" for name in sorted(found - fields))
     for place, kind, path, text in _all(raw):
         entry = _entry(path, text, kind)
-        found = {name for dim in entry.dims for name in names_in(dim)}
+        found = {name for dim in (*entry.dims, entry.times) for name in names_in(dim)}
         found |= set(names_in(entry.when or ("value", True))).difference(indices_in(path))
         yield from (
             f"{place}: {name} has no default"

@@ -79,7 +79,9 @@ def matmul_flops(products: Iterable[Operation]) -> int:
         >>> matmul_flops([Operation("layer.{i}.dense", (1, 2, 3, 4), "", ((0,), (1,)))])
         96
     """
-    return sum(2 * prod(product.shape) * len(product.places) for product in products)
+    return sum(
+        2 * prod(product.shape) * len(product.places) * product.times for product in products
+    )
 
 
 def saved_for_backward_bytes(saved: Iterable[Operation], compute_dtype: str) -> int:
@@ -190,4 +192,4 @@ def _bytes(operation: Operation, compute_dtype: str) -> int:
     dtype = operation.dtype
     if dtype == COMPUTE:
         dtype = compute_dtype
-    return stored_bytes(prod(operation.shape), dtype)
+    return operation.times * stored_bytes(prod(operation.shape), dtype)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from weighbridge.blueprint.operations import ALL_KINDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -67,14 +69,19 @@ _QUOTED_KEYS = (
     "renamed",
     "parts",
 )
-_KINDS_OF_OPERATIONS = ("forward", "backward", "saved")
 _NOTES_OF_OPERATIONS = {
     "fields": "the fields that matter, with their defaults",
+    "computed": "fields that follow from others when left out or null",
     "held": "fields that must keep these values",
     "repeat": "how many values each index takes: 0, 1, …",
     "forward": "matrix products of eager attention: batch, rows, inner, columns",
     "backward": "the same in the backward pass, from the loss or the sum of outputs",
+    "recomputed": "what the backward pass computes again, if layers are checkpointed",
+    "step": "the products of one more token, after `past` tokens in the cache",
     "saved": "tensors kept for backward, each storage once: dtype and dims",
+    "checkpointed": "the same, if layers are checkpointed",
+    "prefilled": "what the cache holds after a prefill of `past` tokens",
+    "stepped": "what it holds after one more token",
 }
 
 
@@ -116,10 +123,11 @@ def operations_text(raw: Mapping[str, Any]) -> str:
     lines += _entry_lines(raw, ("format", "family", "source", "kernels", "class"))
     lines += ["", *_table_lines("proof", raw["proof"])]
     for key, note in _NOTES_OF_OPERATIONS.items():
-        lines += ["", *_operations_lines(key, raw[key], note)]
+        if key in raw:
+            lines += ["", *_operations_lines(key, raw[key], note)]
     for class_name, part in raw.get("classes", {}).items():
         lines += ["", "", f"[classes.{class_name}]", *_entry_lines(part, ["prefix"])]
-        for key in _KINDS_OF_OPERATIONS:
+        for key in ALL_KINDS:
             if part.get(key):
                 lines += ["", *_operations_lines(f"classes.{class_name}.{key}", part[key])]
     return "\n".join(lines) + "\n"

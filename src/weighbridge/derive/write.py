@@ -24,6 +24,7 @@ DTYPES = {
     "int16": "I16",
     "int8": "I8",
     "uint8": "U8",
+    "complex64": "C64",
     "uint64": "U64",
     "bool": "BOOL",
 }

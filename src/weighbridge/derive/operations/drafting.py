@@ -9,8 +9,8 @@ others. What cannot be expressed is an error of its class, never a guess.
 from __future__ import annotations
 
 import itertools
+import os
 from collections import Counter
-from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -151,7 +151,7 @@ class Drafting:
             chunk = self.family.chunk
             edges += [{"sequence": 2 * chunk + 3}, {"sequence": 2 * chunk}, {"sequence": chunk}]
         edges += [{name: 1} for name in sizes_of(self.class_name)] + [{"past": 1}]
-        edges += [{"batch": 1, "sequence": short, "past": short}, {"batch": 1, "sequence": 1}]
+        edges += [{"batch": 1, "sequence": 1}, {"batch": 1, "past": 1}]
         return edges
 
     # Runs
@@ -198,6 +198,11 @@ class Drafting:
                 return True
         return False
 
+    def _teaches(self, setting: Setting) -> bool:
+        """Whether numbers of a run can be expressed: none of its sizes may be taken for another."""
+        sizes = self.draws[0].run
+        return all(size in (1, sizes["short"]) for _, size in setting.edge)
+
     def _texts_of(self, setting: Setting, counts: Counts, *, learns: bool = True) -> Found:
         """Run draws in a setting, and return the texts that occur.
 
@@ -209,7 +214,8 @@ class Drafting:
         """
         runs: list[RecordedByKind] = []
         found = None
-        usual = counts.get(setting._replace(edge=()))
+        usual = _nearest(setting, counts)
+        learns = learns and self._teaches(setting)
         for draw in self.draws:
             try:
                 runs.append(run(self.subject, self.class_name, draw, setting))
@@ -217,12 +223,14 @@ class Drafting:
                 raise
             except Exception as error:  # whatever the code raises
                 raise ModelError(_reason(error)) from None
-            reading = Reading(self, setting, runs, usual, learns=learns and len(runs) == len(self.draws))
+            is_last = len(runs) == len(self.draws)
+            reading = Reading(self, setting, runs, usual, learns=learns and is_last)
             found = reading.found()
             if found is not None:
                 break
         if found is None:
-            raise ModelError("an operation could not be expressed")
+            where = ", ".join(f"{name} = {size}" for name, size in setting.edge)
+            raise ModelError(f"operations at {where} are not those below or above")
         if setting.dtype != _WIDE:
             return found
         return _labelled(found, counts.get(setting._replace(dtype="BF16")))
@@ -275,6 +283,9 @@ class Drafting:
                 kernel = ("name", name)
                 atoms.append(("+", length, ("-", kernel, ("value", 1))))
                 atoms.append(("-", kernel, ("value", 1)))
+        for name in self.family.rules:
+            if "head_dim" in name:
+                atoms.append(("//", ("name", name), ("value", 2)))
         for one, other in itertools.permutations(_heads(self.family.rules), 2):
             atoms.append(("//", ("name", one), ("name", other)))
         return atoms
@@ -382,6 +393,8 @@ class Drafting:
         condition = _chosen(questions, environments, wanted)
         if condition is None:
             share = f"which occurs in {wanted.sum()} of {len(wanted)} places"
+            if os.environ.get("WBDEBUG"):
+                for (st, ix), w in zip(places, wanted): print(bool(w), ix, st)
             raise ModelError(f"no condition was found for {path}: {text}, {share}")
         return f" if {expression(condition)}"
 
@@ -420,6 +433,10 @@ class Drafting:
             for letter, kind in itertools.product(known, types):
                 item = ("[]", ("name", name), ("name", letter))
                 yield ("==", item, ("value", kind)), _COST_OF_KNOWN
+            for letter in known:
+                earlier = ("for", "earlier", ("name", letter), ("[]", ("name", name), ("name", "earlier")))
+                item = ("[]", ("name", name), ("name", letter))
+                yield ("not in", item, earlier), _COST_OF_LAYER  # the first one of its type
         for tree in dict.fromkeys(_conditions_of(self.blueprint)):
             for part in _parts(tree):
                 used = set(names_in(part)) & set(self.blueprint.repeat)
@@ -488,18 +505,22 @@ class Reading:
         """Return an operation as a text: with dims that are known at its path, if they fit."""
         dtype = COMPUTE if same[0].dtype == self._setting.dtype != _WIDE else same[0].dtype
         template, indices = self._drafting.template(kind, same[0].path)
-        amounts = [_amount(kind, recorded.numbers) for recorded in same]
+        amounts = [recorded.numbers for recorded in same]
         usual = self._usual.get((f"{kind} {template}", indices), [])
         known = self._drafting.known.setdefault((kind, template), [])
         for dims in (*usual, *known):
-            if [_evaluated(kind, dims, names) for names in self._names] == amounts:
+            if [_evaluated(dims, names) for names in self._names] == amounts:
                 if dims in usual:
                     usual.remove(dims)
                 return Text(dtype, dims)
         if not self._learns:
+            if os.environ.get("WBDEBUG"): print("UNKNOWN", kind, same, self._setting, known)
             return None
         values_of_dims = zip(*(recorded.numbers for recorded in same), strict=True)
-        dims = tuple(map(self._numbers.expressed, values_of_dims))
+        try:
+            dims = tuple(map(self._numbers.expressed, values_of_dims))
+        except ModelError as error:
+            raise ModelError(f"{kind} {same[0].path}: {error.what}") from None
         known.append(dims)
         return Text(dtype, dims)
 
@@ -511,6 +532,15 @@ class Reading:
             else:
                 times = self._numbers.expressed((count,) * len(self._runs))
                 yield text._replace(times=times)
+
+
+def _nearest(setting: Setting, counts: Counts) -> Found | None:
+    """Return what a run found that has one edge less, or none."""
+    for number in range(len(setting.edge)):
+        edge = setting.edge[:number] + setting.edge[number + 1 :]
+        if setting._replace(edge=edge) in counts:
+            return counts[setting._replace(edge=edge)]
+    return counts.get(setting._replace(edge=()))
 
 
 def _labelled(found: Found, twin: Found | None) -> Found:
@@ -564,16 +594,9 @@ def _chosen(
     return condition_of(trees, costs, table, wanted)
 
 
-def _amount(kind: str, numbers: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the numbers of a product, or the number of elements of a tensor."""
-    return numbers if kind in PRODUCTS else (prod(numbers),)
-
-
-def _evaluated(
-    kind: str, dims: Sequence[Tree], names: Mapping[str, Any]
-) -> tuple[int, ...] | None:
+def _evaluated(dims: Sequence[Tree], names: Mapping[str, Any]) -> tuple[int, ...] | None:
     try:
-        return _amount(kind, tuple(evaluate(tree, names) for tree in dims))
+        return tuple(evaluate(tree, names) for tree in dims)
     except WeighbridgeError:
         return None
 

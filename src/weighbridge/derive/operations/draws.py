@@ -121,8 +121,33 @@ class Draws:
         shared |= {name: numbers.prime(least) for name, least in _LONG.items()}
         layers = self._facts["layers"].get(self._family, self._facts["layers"][""])
         types = self._types(dice, layers)
-        draws = [self._draw(numbers, layers, types, shared, windows) for _ in range(count)]
-        return [next(draw) for draw in draws]
+        draws: list[Draw] = []
+        for draw in self._draw(numbers, layers, types, shared, windows):
+            if not any(self._hides_a_product(draw, other) for other in draws):
+                numbers.keep()
+                draws.append(draw)
+            if len(draws) == count:
+                break
+        return draws
+
+    def _hides_a_product(self, draw: Draw, other: Draw) -> bool:
+        """Whether the product of two sizes is the same in two draws, as if it were a constant."""
+        pairs = itertools.combinations_with_replacement(self._sizes, 2)
+        return any(
+            draw.changes[one] * draw.changes[two] == other.changes[one] * other.changes[two]
+            for one, two in pairs
+        )
+
+    @cached_property
+    def _sizes(self) -> list[str]:
+        """The fields that differ between draws."""
+        kinds = set(_SIZES)
+        names: list[str] = []
+        for path, tree in self.rules.items():
+            fields = _fields_of(path, tree)
+            if kinds.intersection(names_in(tree)) or not set(fields).isdisjoint(names):
+                names.append(path)
+        return names
 
     def unlike(self, dice: random.Random, most_layers: int) -> Iterator[Draw]:
         """Yield draws in which everything is random.
@@ -170,7 +195,6 @@ class Draws:
             except Exception as refusal:  # whatever a config class raises
                 error = refusal
                 continue
-            numbers.keep()
             yield Draw(changes, fields, run)
         raise ModelError(f"no config could be drawn: {' '.join(str(error).split())}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from weighbridge.derive.operations.draws import Draw
     from weighbridge.derive.operations.profiles import Profile
-    from weighbridge.derive.operations.recording import Matmul, Recording
+    from weighbridge.derive.operations.recording import Matmul, Recording, Saved
     from weighbridge.derive.probing.subject import Subject
 
 TRAIN, CHECKPOINT, CACHE = "train", "checkpoint", "cache"
@@ -163,10 +164,8 @@ def _held_by(value: Any, path: str, seen: set[int]) -> Iterator[Recorded]:
         if storage._cdata in seen or not storage.nbytes():
             return
         seen.add(storage._cdata)
-        dims = tuple(value.shape) or (1,)
-        if value.nbytes != storage.nbytes():
-            dims = (storage.nbytes() // value.element_size(),)
-        yield Recorded(path, DTYPE_NAMES[str(value.dtype).removeprefix("torch.")], dims)
+        elements = storage.nbytes() // value.element_size()
+        yield Recorded(path, DTYPE_NAMES[str(value.dtype).removeprefix("torch.")], (elements,))
         return
     if isinstance(value, dict):
         items: Iterable[tuple[Any, Any]] = value.items()
@@ -184,5 +183,8 @@ def _products(matmuls: Iterable[Matmul]) -> list[Recorded]:
     return [Recorded(matmul.path, "", tuple(matmul[1:])) for matmul in matmuls]
 
 
-def _tensors(saved: Iterable[Any]) -> list[Recorded]:
-    return [Recorded(tensor.path, DTYPE_NAMES[tensor.dtype], tensor.dims) for tensor in saved]
+def _tensors(saved: Iterable[Saved]) -> list[Recorded]:
+    """Return saved tensors with their number of elements: where a size is 1, dims are ambiguous."""
+    return [
+        Recorded(tensor.path, DTYPE_NAMES[tensor.dtype], (prod(tensor.dims),)) for tensor in saved
+    ]

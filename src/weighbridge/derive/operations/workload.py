@@ -47,6 +47,8 @@ class Workload(NamedTuple):
     attention: str = "eager"
     dtype: str = "F32"
     training: bool = True
+    past: int = 0
+    device: str = "cpu"
 
     @property
     def names(self) -> dict[str, Any]:
