@@ -137,7 +137,9 @@ class Operations:
         attention, F32, training.
         """
         known = {name: fields.get(name, value) for name, value in self.fields.items()}
-        waiting = [name for name in self.computed if fields.get(name) is None]
+        stated = {name: fields[name] for name in self.computed if fields.get(name) is not None}
+        known |= stated
+        waiting = [name for name in self.computed if name not in stated]
         while waiting:
             ready = [name for name in waiting if not self._needs(name, waiting)]
             if not ready:
@@ -311,8 +313,8 @@ def _keys(raw: Raw) -> Iterator[str]:
         yield from (
             f"classes.{name}.{key} is unknown" for key in sorted(set(of_class) - {"prefix", *ALL_KINDS})
         )
-    if set(raw["proof"]) - {"holes"} != _PROOF:
-        yield f"proof must have {', '.join(sorted(_PROOF))}, and may have holes"
+    if set(raw["proof"]) - {"holes", "profiles"} != _PROOF:
+        yield f"proof must have {', '.join(sorted(_PROOF))}, and may have holes and profiles"
 
 
 def _format(raw: Raw) -> Iterator[str]:

@@ -19,6 +19,7 @@ from weighbridge.algebra.expr import evaluate, names_in, parse
 from weighbridge.blueprint.operations import COMPUTE, PRODUCTS, TENSORS
 from weighbridge.blueprint.paths import indices_in
 from weighbridge.derive.generalize.choosing import condition_of
+from weighbridge.derive.operations.draws import sums_in
 from weighbridge.derive.operations.module_paths import ModulePaths
 from weighbridge.derive.operations.numbers import Numbers
 from weighbridge.derive.operations.profiles import PROFILES
@@ -38,6 +39,7 @@ Texts = dict[str, dict[str, list[str]]]
 """The operations of a class as the texts of a file, by kind and by path."""
 
 _ON, _OFF = 0.1, 0.0  # values of a dropout
+_PADDED = 32  # memory-efficient attention keeps statistics for a multiple of so many positions
 _MOST_REPEATS = 6  # an operation that occurs more often is in a loop
 _LONGEST_REASON = 200  # characters of the reason why code did not run
 _WIDE = "F32"  # a dtype in which a tensor that follows the model cannot be told from one that is F32
@@ -87,6 +89,7 @@ class Drafting:
         self.profiles = [name for name in PROFILES if self._has(name)]
         if not self.profiles:
             raise ModelError(self._reason)
+        self.holes: list[str] = []
         self.known: dict[tuple[str, str], list[tuple[Tree, ...]]] = {}
         """The dims that occurred at a path of a kind."""
         self.dims_of_text: dict[str, tuple[Tree, ...]] = {}
@@ -166,37 +169,34 @@ class Drafting:
         plain = list(self.settings(profile))
         for setting in plain:
             counts[setting] = self._texts_of(setting, counts)
-        for edge in self.edges():
-            pairs = tuple(edge.items())
-            if not self._is_different(pairs, plain, counts):
-                continue
-            for setting in plain:
-                if self._concerns(setting, edge):
-                    at_edge = setting._replace(edge=pairs)
-                    counts[at_edge] = self._texts_of(at_edge, counts)
-        return counts
-
-    def _concerns(self, setting: Setting, edge: Mapping[str, int]) -> bool:
-        """Whether a run in this setting has one of these sizes."""
-        return not edge.keys().isdisjoint(
-            ("batch", "past") if setting.mode == CACHE else ("batch", "sequence", "choices")
-        )
-
-    def _is_different(
-        self, edge: tuple[tuple[str, int], ...], plain: Sequence[Setting], counts: Counts
-    ) -> bool:
-        """Whether operations at an edge differ from those that the usual texts predict."""
         for mode in (TRAIN, CHECKPOINT, CACHE):
             of_mode = [setting for setting in plain if setting.mode == mode]
-            if not of_mode or not self._concerns(of_mode[0], dict(edge)):
-                continue
-            at_edge = of_mode[0]._replace(edge=edge)
-            try:
-                if self._texts_of(at_edge, counts, learns=False) != counts[of_mode[0]]:
-                    return True
-            except ModelError:
-                return True
-        return False
+            for edge in self._edges_of(mode):
+                if of_mode and self._is_different(edge, of_mode[0], counts):
+                    for setting in of_mode:
+                        at_edge = setting._replace(edge=edge)
+                        counts[at_edge] = self._texts_of(at_edge, counts)
+        return counts
+
+    def _edges_of(self, mode: str) -> Iterable[tuple[tuple[str, int], ...]]:
+        """Return the edges of the sizes that a run of this mode has."""
+        beyond = ("sequence", "choices") if mode == CACHE else ("past",)
+        edges: dict[tuple[tuple[str, int], ...], None] = {}
+        for edge in self.edges():
+            sizes = tuple((name, size) for name, size in edge.items() if name not in beyond)
+            if sizes:
+                edges[sizes] = None
+        return edges
+
+    def _is_different(
+        self, edge: tuple[tuple[str, int], ...], setting: Setting, counts: Counts
+    ) -> bool:
+        """Whether operations at an edge differ from those that the usual texts predict."""
+        try:
+            found = self._texts_of(setting._replace(edge=edge), counts, learns=False)
+        except ModelError:
+            return True
+        return found != counts[setting]
 
     def _teaches(self, setting: Setting) -> bool:
         """Whether numbers of a run can be expressed: none of its sizes may be taken for another."""
@@ -206,8 +206,8 @@ class Drafting:
     def _texts_of(self, setting: Setting, counts: Counts, *, learns: bool = True) -> Found:
         """Run draws in a setting, and return the texts that occur.
 
-        The first draw is enough where every operation is known. ``counts`` are those of earlier
-        settings: the same without the edge, and the same in BF16.
+        At an edge the first draw is enough, if every operation is known. ``counts`` are those of
+        earlier settings: the same without the edge, and the same in BF16.
 
         Raises:
             ModelError: the code does not run, or an operation cannot be expressed.
@@ -224,6 +224,8 @@ class Drafting:
             except Exception as error:  # whatever the code raises
                 raise ModelError(_reason(error)) from None
             is_last = len(runs) == len(self.draws)
+            if not setting.edge and not is_last:
+                continue
             reading = Reading(self, setting, runs, usual, learns=learns and is_last)
             found = reading.found()
             if found is not None:
@@ -263,6 +265,8 @@ class Drafting:
         length = ("name", run_names[1])
         atoms: list[Tree] = [("name", name) for name in run_names]
         atoms += [("name", name) for name in self.family.rules]
+        padded = ("ceil", ("/", length, ("value", _PADDED)))
+        atoms.append(("*", ("value", _PADDED), padded))
         for more in (-1, 1):
             atoms.append(("+" if more > 0 else "-", length, ("value", 1)))
         for name in self.family.windows:
@@ -274,10 +278,8 @@ class Drafting:
             atoms.append(("ceil", ("/", length, ("value", self.family.chunk))))
         factors: dict[Tree, None] = {}
         for tree in self.blueprint.dims.values():
-            factors.update(dict.fromkeys(_factors(tree)))
-        for factor in factors:
-            if factor[0] not in ("name", "value"):
-                atoms.append(factor)
+            factors.update(dict.fromkeys(sums_in(tree)))
+        atoms += factors
         for name in self.family.rules:
             if "conv" in name:
                 kernel = ("name", name)
@@ -298,7 +300,15 @@ class Drafting:
         Raises:
             ModelError: an operation, or the condition under which it exists, was not found.
         """
-        by_profile = {profile: self._conditioned(self.counted(profile)) for profile in self.profiles}
+        by_profile: dict[str, dict[str, list[str]]] = {}
+        for profile in sorted(self.profiles, key=_PROFILE_OF_PRODUCTS.__ne__):
+            try:
+                by_profile[profile] = self._conditioned(self.counted(profile))
+            except ModelError as error:
+                if profile == _PROFILE_OF_PRODUCTS:
+                    raise
+                self.holes.append(f"{profile}: {error.what}")
+        self.profiles = list(by_profile)
         texts: Texts = {kind: {} for kind in (*PRODUCTS, *TENSORS)}
         places: dict[tuple[str, str], list[set[str]]] = {}
         for profile, conditioned in by_profile.items():
@@ -610,14 +620,6 @@ def _joined(text: str, condition: Tree) -> str:
 
 def _dropped(probability: Tree) -> Tree:
     return ("and", ("name", "training"), (">", probability, ("value", 0)))
-
-
-def _factors(tree: Tree) -> Iterator[Tree]:
-    if tree[0] == "*":
-        for operand in tree[1:]:
-            yield from _factors(operand)
-    else:
-        yield tree
 
 
 def _parts(tree: Tree) -> Iterator[Tree]:

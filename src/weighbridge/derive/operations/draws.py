@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, names_in, parse
-from weighbridge.errors import ModelError
+from weighbridge.errors import ModelError, WeighbridgeError
 from weighbridge.models import find as models
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _SIZES = {"small": 2, "medium": 13, "large": 90}
 _KINDS = {*_WINDOWS, *_SIZES}
 _CHOICES = 3  # a number is drawn from so many that are free,
 _PRIMES = 2  # and a prime number from so many
-_MOST_REFUSED = 300  # draws in a row that are no configs of the family
+_MOST_REFUSED = 2000  # draws in a row that are no configs of the family
 _LAYER_TYPES = "layer_types"
 _NO_SHAPES = ("num_labels",)
 
@@ -123,7 +123,8 @@ class Draws:
         types = self._types(dice, layers)
         draws: list[Draw] = []
         for draw in self._draw(numbers, layers, types, shared, windows):
-            if not any(self._hides_a_product(draw, other) for other in draws):
+            is_clear = not any(self._hides_a_product(draw, other) for other in draws)
+            if is_clear and self._is_clear(draw):
                 numbers.keep()
                 draws.append(draw)
             if len(draws) == count:
@@ -137,6 +138,22 @@ class Draws:
             draw.changes[one] * draw.changes[two] == other.changes[one] * other.changes[two]
             for one, two in pairs
         )
+
+    def _is_clear(self, draw: Draw) -> bool:
+        """Whether no size, or sum of sizes, can be taken for another, or for one of the run."""
+        sums: dict[Tree, int] = {}
+        for tree in self.blueprint.dims.values():
+            for part in sums_in(tree):
+                try:
+                    sums[part] = evaluate(part, draw.fields)
+                except WeighbridgeError:  # it is of a layer that this config does not have
+                    continue
+        free = [name for name in self._sizes if self.rules[name][0] != "name" or _is_kind(self.rules[name])]
+        sizes = [draw.changes[name] for name in free]
+        values = [*sizes, *sums.values()]
+        if len(set(sizes)) < len(sizes) or not set(sizes).isdisjoint(sums.values()):
+            return False
+        return all(value % size for value in values for size in draw.run.values())
 
     @cached_property
     def _sizes(self) -> list[str]:
@@ -199,6 +216,15 @@ class Draws:
         raise ModelError(f"no config could be drawn: {' '.join(str(error).split())}")
 
 
+def sums_in(tree: Tree) -> Iterator[Tree]:
+    """Yield the factors of a dim that are no names and no numbers."""
+    if tree[0] == "*":
+        for operand in tree[1:]:
+            yield from sums_in(operand)
+    elif tree[0] not in ("name", "value"):
+        yield tree
+
+
 def _is_list_of_texts(value: Any) -> bool:
     is_list = isinstance(value, list | tuple) and bool(value)
     return is_list and all(isinstance(item, str) for item in value)
@@ -208,6 +234,10 @@ def _fields_of(path: str, tree: Tree) -> list[str]:
     """Return the fields in a rule: they stand beside the field that it draws."""
     parent = path.rpartition(".")[0]
     return [f"{parent}.{name}".strip(".") for name in names_in(tree) if name not in _KINDS]
+
+
+def _is_kind(tree: Tree) -> bool:
+    return tree[0] == "name" and tree[1] in _KINDS
 
 
 def _in_order(rules: Mapping[str, Tree]) -> Iterator[tuple[str, Tree]]:

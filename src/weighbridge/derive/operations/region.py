@@ -20,7 +20,7 @@ from weighbridge.derive.operations.workload import (
     sizes_of,
 )
 from weighbridge.derive.write import DTYPES as DTYPE_NAMES
-from weighbridge.errors import ModelError, WeighbridgeError
+from weighbridge.errors import WeighbridgeError
 from weighbridge.models import find as models
 
 if TYPE_CHECKING:
@@ -246,13 +246,7 @@ class Region:
 
 
 def operations_in(recording: Recording, *, products: bool) -> RecordedByKind:
-    """Return what was recorded, by kind.
-
-    Raises:
-        ModelError: an operator has FLOPs and is not a matrix product.
-    """
-    if products and recording.others:
-        raise ModelError(f"{recording.others[0]} has FLOPs, but is not a matrix product")
+    """Return what was recorded, by kind."""
     saved = [
         Recorded(tensor.path, DTYPE_NAMES[tensor.dtype], tensor.dims) for tensor in recording.saved
     ]

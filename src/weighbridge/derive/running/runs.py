@@ -59,6 +59,10 @@ class Task(NamedTuple):
         return ":" in self.subject
 
 
+_FIRST_FORMAT = ("bert", "distilbert", "roberta")
+"""Families whose operations are of format 1: all their classes, on the CPU."""
+
+
 class Done(NamedTuple):
     """The result of a task: the text of a blueprint and its holes, or an error."""
 
@@ -204,13 +208,19 @@ def _operated(task: Task, subject: Subject) -> dict[str, Any]:
 
     from weighbridge.blueprint import schema as blueprint  # noqa: PLC0415
     from weighbridge.derive.derivation import derive  # noqa: PLC0415
+    from weighbridge.derive.operations.costing import cost_operations  # noqa: PLC0415
     from weighbridge.derive.operations.operate import operate  # noqa: PLC0415
+    from weighbridge.derive.toml_text import operations_text  # noqa: PLC0415
 
     if subject.family not in blueprint.families():
         derived = derive(subject, classes=task.classes, seed=task.seed)
         known = blueprint.Blueprint(tomllib.loads(derived.text))
     else:
         known = blueprint.load(subject.family)
+    if not task.is_own and subject.family not in _FIRST_FORMAT:
+        raw, differences = cost_operations(subject, known, task.seed)
+        holes = [*raw["proof"]["holes"], *differences]
+        return {"text": operations_text(raw), "exact": not differences, "holes": holes}
     operated = operate(subject, known, task.classes, task.seed)
     return {"text": operated.text, "exact": operated.exact, "holes": list(operated.holes)}
 

@@ -1,0 +1,295 @@
+"""Derives the operations of a family, in format 2: what its main class does when it runs.
+
+The class runs with the kernels of several profiles, on the CPU and on the meta device, with and
+without checkpointing, and with a cache. What is found is proved on runs of other configs and sizes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from weighbridge.algebra.expr import evaluate, names_in, parse
+from weighbridge.blueprint.operations import ALL_KINDS, COMPUTE, PRODUCTS, RUN_NAMES, Operations
+from weighbridge.blueprint.paths import indices_in
+from weighbridge.derive.generalize.config_defaults import fill
+from weighbridge.derive.operations.drafting import Drafting
+from weighbridge.derive.operations.draws import Draws
+from weighbridge.derive.operations.profiles import PROFILES
+from weighbridge.derive.operations.runs import CACHE, CHECKPOINT, TRAIN, Setting, run
+from weighbridge.derive.write import expression
+from weighbridge.errors import ModelError, WeighbridgeError
+from weighbridge.units import stored_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from weighbridge.blueprint.operations import Operation
+    from weighbridge.blueprint.schema import Blueprint
+    from weighbridge.derive.operations.draws import Draw
+    from weighbridge.derive.operations.drafting import Texts
+    from weighbridge.derive.operations.runs import RecordedByKind
+    from weighbridge.derive.probing.subject import Subject
+
+_FORMAT = 2
+RUNS = 12
+"""Runs of each profile that operations are checked against."""
+_TRIES = 10  # times as many are tried, because code refuses some configs
+_MOST_LAYERS = 7
+_GENERATIVE = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+_NEVER_HELD = ("_token_id", "problem_type", "use_cache", "return_dict", "initializer_range")
+_SEQUENCE_MODES = (TRAIN, TRAIN, CHECKPOINT, CACHE)
+Totals = Counter[tuple[str, str, str]]
+"""FLOPs or elements by kind, module and dtype."""
+
+
+def main_class(blueprint: Blueprint) -> str:
+    """Return the class whose operations are derived: the generative one, else the base class.
+
+    Example:
+        >>> from weighbridge.blueprint.schema import load
+        >>> main_class(load("llama")), main_class(load("vit"))
+        ('LlamaForCausalLM', 'ViTModel')
+    """
+    for ending in _GENERATIVE:
+        for name in blueprint.class_names:
+            if name.endswith(ending):
+                return name
+    return blueprint.base_class
+
+
+def cost_operations(subject: Subject, blueprint: Blueprint, seed: int = 0) -> tuple[dict[str, Any], list[str]]:
+    """Derive the operations of a family's main class.
+
+    Returns:
+        The data of a file, and what differs between it and runs that it was not derived from.
+
+    Raises:
+        ModelError: an operation cannot be expressed.
+    """
+    draws = Draws(subject, blueprint)
+    class_name = main_class(blueprint)
+    subject.check_class(class_name)
+    dice = random.Random(f"{class_name} {seed}")  # noqa: S311
+    drafting = Drafting(draws, class_name, dice)
+    texts = drafting.texts()
+    raw = _raw(draws, class_name, texts)
+    proof = Proof(draws, class_name, raw)
+    raw["held"] = dict(proof.held())
+    runs, differences = proof.runs(drafting.profiles)
+    raw["proof"] = {
+        "by": f"{subject.command} --operations",
+        "against": subject.reference,
+        "runs": runs,
+        "profiles": drafting.profiles,
+        "holes": drafting.holes,
+    }
+    return raw, differences
+
+
+def _raw(draws: Draws, class_name: str, texts: Texts) -> dict[str, Any]:
+    blueprint, subject = draws.blueprint, draws.subject
+    letters: dict[str, None] = {}
+    used: set[str] = set()
+    for by_path in texts.values():
+        for path, of_path in by_path.items():
+            letters.update(dict.fromkeys(indices_in(path)))
+            for text in of_path:
+                used |= _names_in(text)
+    repeat = {letter: expression(blueprint.repeat[letter]) for letter in sorted(letters)}
+    for count in repeat.values():
+        used |= set(names_in(parse(count)))
+    used = used.difference(letters, RUN_NAMES)
+    fields, computed = _origins(draws, used)
+    raw = {
+        "format": _FORMAT,
+        "family": blueprint.family,
+        "source": subject.source,
+        "kernels": f"torch {torch.__version__.partition('+')[0]}",
+        "class": class_name,
+        "proof": {},
+        "fields": fields,
+        "held": {},
+        "repeat": repeat,
+    }
+    if computed:
+        raw["computed"] = computed
+    return raw | {kind: texts[kind] for kind in ALL_KINDS if texts[kind] or kind in _ALWAYS}
+
+
+_ALWAYS = ("forward", "backward", "saved")
+
+
+def _names_in(text: str) -> set[str]:
+    """Return the names in a text of a file."""
+    shape, _, condition = text.partition(" if ")
+    names: set[str] = set()
+    for word in shape.split():
+        if word not in ("x", COMPUTE) and not word.isupper():
+            names.update(names_in(parse(word)))
+    if condition:
+        names.update(names_in(parse(condition)))
+    return names
+
+
+def _origins(draws: Draws, used: set[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the defaults of fields, and how others follow from fields that are given.
+
+    The blueprint binds the fields that it knows; the others are learned from configs.
+    """
+    known = draws.blueprint.at_defaults
+    fields = {name: known[name] for name in used if name in known}
+    unknown = sorted(used - set(fields))
+    computed: dict[str, str] = {}
+    if unknown:
+        probes = list(_probes(draws))
+        origins = fill(draws.subject, unknown, probes, {})
+        for name, value in origins.defaults.items():
+            fields.setdefault(name, value)
+        for name, tree in origins.computed.items():
+            if name not in known:
+                computed[name] = expression(tree)
+                fields.pop(name, None)
+        for name in unknown:
+            if name not in fields and name not in computed:
+                fields[name] = None
+    shown = {name: "null" if fields[name] is None else fields[name] for name in sorted(fields)}
+    return {name: value for name, value in shown.items() if name not in computed}, computed
+
+
+def _probes(draws: Draws) -> Iterator[Any]:
+    """Yield configs that show how the fields of runs follow from others."""
+    subject = draws.subject
+    flags = [name for name, value in draws.usual.items() if name.endswith("sliding_window") and value in (True, False)]
+    steps = [
+        name
+        for name, value in draws.usual.items()
+        if type(value) is int and any(part in name for part in ("pattern", "interval", "every_n", "max_window"))
+    ]
+    for layers in (3, 4, 5, 7, 9, 11, 13):
+        counts = dict.fromkeys(draws.layer_counts, layers)
+        variants: list[dict[str, Any]] = [{}, {name: 2 for name in steps}, {name: 3 for name in steps}]
+        variants += [{name: True for name in flags}, {**{name: 2 for name in steps}, **{name: True for name in flags}}]
+        for variant in variants:
+            try:
+                yield subject.probe(subject.base_class, {**counts, **variant})
+            except Exception:  # noqa: S112  # whatever the code raises is its way to refuse
+                continue
+
+
+class Proof:
+    """Checks operations against runs that they were not derived from."""
+
+    def __init__(self, draws: Draws, class_name: str, raw: Mapping[str, Any]) -> None:
+        self._draws, self._class_name = draws, class_name
+        self._operations = Operations({**raw, "proof": {}})
+        self._dice = random.Random(f"proof {class_name}")  # noqa: S311
+
+    def runs(self, profiles: Iterable[str], count: int = RUNS) -> tuple[int, list[str]]:
+        """Run each profile so often; return the runs that agree, and the differences."""
+        least, differences = count, list[str]()
+        for profile in profiles:
+            agreed = 0
+            for setting, draw in self._settings(profile, count * _TRIES):
+                difference = self.difference(draw, setting)
+                if difference is None:
+                    continue
+                if difference:
+                    differences.append(f"{profile}: {difference}")
+                    break
+                agreed += 1
+                if agreed == count:
+                    break
+            least = min(least, agreed)
+        return least, differences
+
+    def _settings(self, profile: str, tries: int) -> Iterator[tuple[Setting, Draw]]:
+        dropouts = [name for name, value in self._draws.usual.items() if "drop" in name and type(value) is float]
+        drawn = self._draws.unlike(self._dice, _MOST_LAYERS)
+        for number in range(tries):
+            draw = next(drawn)
+            mode = _SEQUENCE_MODES[number % len(_SEQUENCE_MODES)]
+            values = tuple((name, self._dice.choice([0.0, 0.1])) for name in dropouts)
+            dtype = self._dice.choice(PROFILES[profile].dtypes)
+            training = mode != CACHE and (mode == CHECKPOINT or self._dice.random() < 0.8)
+            yield Setting(mode, profile, dtype, training, values), draw
+
+    def difference(self, draw: Draw, setting: Setting) -> str | None:
+        """Return how a run differs from what is predicted; None if the code refuses it."""
+        try:
+            recorded = run(self._draws.subject, self._class_name, draw, setting)
+        except Exception:  # whatever the code raises is its way to refuse
+            return None
+        names = self._operations.names(draw.fields, **draw.run, **setting.names)
+        for kind, items in recorded.items():
+            if kind in PRODUCTS and PROFILES[setting.profile].attention != "eager":
+                continue
+            found = _totals(kind, recorded)
+            try:
+                expected = _predicted(kind, self._operations.bind(self._class_name, kind, names), setting.dtype)
+            except WeighbridgeError as error:
+                return f"{kind}: {error}"
+            for key in (found - expected) + (expected - found):
+                return (
+                    f"{kind} of {key[0] or 'the class'} {key[1]}: {found[key]} recorded, "
+                    f"{expected[key]} predicted, in a run with {_shown(draw, setting)}"
+                )
+        return ""
+
+    def held(self) -> Iterator[tuple[str, Any]]:
+        """Yield the fields that must keep their values: others change operations, or do not run."""
+        varied = {*self._draws.rules, *self._draws.layer_counts, *self._operations.fields}
+        varied |= set(self._operations.computed)
+        for name, value in self._draws.usual.items():
+            if name in varied or not isinstance(value, bool | int | float | str):
+                continue
+            if name.endswith(_NEVER_HELD) or "drop" in name:
+                continue
+            if not self._is_free(name, value):
+                yield name, value
+
+    def _is_free(self, name: str, value: Any) -> bool:
+        """Whether a class has the same operations if a field has another value."""
+        draw = next(self._draws.unlike(random.Random(name), _MOST_LAYERS))  # noqa: S311
+        turned = draw._replace(changes={**draw.changes, name: _other(value)})
+        for mode in (TRAIN, CACHE):
+            setting = Setting(mode, "cuda-eager", "BF16", mode == TRAIN)
+            if self.difference(turned, setting) is None and self.difference(draw, setting) is not None:
+                return False
+            if self.difference(turned, setting):
+                return False
+        return True
+
+
+def _totals(kind: str, recorded: RecordedByKind) -> Counter[tuple[str, str]]:
+    """Return FLOPs, or bytes, by module and dtype."""
+    totals: Counter[tuple[str, str]] = Counter()
+    for item in recorded[kind]:
+        amount = prod(item.numbers)
+        totals[item.path, item.dtype] += 2 * amount if kind in PRODUCTS else amount
+    return totals
+
+
+def _predicted(kind: str, operations: Iterable[Operation], dtype: str) -> Counter[tuple[str, str]]:
+    totals: Counter[tuple[str, str]] = Counter()
+    for operation in operations:
+        amount = prod(operation.shape) * operation.times * (2 if kind in PRODUCTS else 1)
+        for path in operation.paths:
+            totals[path, dtype if operation.dtype == COMPUTE else operation.dtype] += amount
+    return totals
+
+
+def _other(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, str):
+        return "relu"
+    return value * 2 or 1
+
+
+def _shown(draw: Draw, setting: Setting) -> str:
+    return f"{dict(draw.changes)}, {dict(draw.run)}, {setting}"
