@@ -40,6 +40,8 @@ RUNS = 12
 """Runs of each profile that operations are checked against."""
 _TRIES = 10  # times as many are tried, because code refuses some configs
 _MOST_LAYERS = 7
+_SHARE_FAR_FROM_WINDOWS = 0.5  # of runs
+_SHARE_WITHOUT = 0.3  # of runs without a window
 _GENERATIVE = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 _NEVER_HELD = ("_token_id", "problem_type", "use_cache", "return_dict", "initializer_range")
 _SEQUENCE_MODES = (TRAIN, TRAIN, CHECKPOINT, CACHE)
@@ -80,7 +82,7 @@ def cost_operations(subject: Subject, blueprint: Blueprint, seed: int = 0) -> tu
     raw = _raw(draws, class_name, texts)
     proof = Proof(draws, class_name, raw)
     raw["held"] = dict(proof.held())
-    runs, differences = proof.runs(drafting.profiles)
+    runs, differences = proof.runs(drafting.profiles, drafting.nullable)
     raw["proof"] = {
         "by": f"{subject.command} --operations",
         "against": subject.reference,
@@ -189,12 +191,12 @@ class Proof:
         self._operations = Operations({**raw, "proof": {}})
         self._dice = random.Random(f"proof {class_name}")  # noqa: S311
 
-    def runs(self, profiles: Iterable[str], count: int = RUNS) -> tuple[int, list[str]]:
+    def runs(self, profiles: Iterable[str], nullable: Iterable[str] = (), count: int = RUNS) -> tuple[int, list[str]]:
         """Run each profile so often; return the runs that agree, and the differences."""
         least, differences = count, list[str]()
         for profile in profiles:
             agreed = 0
-            for setting, draw in self._settings(profile, count * _TRIES):
+            for setting, draw in self._settings(profile, nullable, count * _TRIES):
                 difference = self.difference(draw, setting)
                 if difference is None:
                     continue
@@ -207,16 +209,26 @@ class Proof:
             least = min(least, agreed)
         return least, differences
 
-    def _settings(self, profile: str, tries: int) -> Iterator[tuple[Setting, Draw]]:
+    def _settings(self, profile: str, nullable: Iterable[str], tries: int) -> Iterator[tuple[Setting, Draw]]:
         dropouts = [name for name, value in self._draws.usual.items() if "drop" in name and type(value) is float]
         drawn = self._draws.unlike(self._dice, _MOST_LAYERS)
         for number in range(tries):
-            draw = next(drawn)
+            draw = self._near_a_window(next(drawn))
             mode = _SEQUENCE_MODES[number % len(_SEQUENCE_MODES)]
             values = tuple((name, self._dice.choice([0.0, 0.1])) for name in dropouts)
+            values += tuple((name, None) for name in nullable if self._dice.random() < _SHARE_WITHOUT)
             dtype = self._dice.choice(PROFILES[profile].dtypes)
             training = mode != CACHE and (mode == CHECKPOINT or self._dice.random() < 0.8)
             yield Setting(mode, profile, dtype, training, values), draw
+
+    def _near_a_window(self, draw: Draw) -> Draw:
+        """Return a draw of which every second sequence is about as long as a window."""
+        windows = [draw.fields.get(name) for name in self._draws.windows]
+        sizes = [size for size in windows if type(size) is int]
+        if not sizes or self._dice.random() < _SHARE_FAR_FROM_WINDOWS:
+            return draw
+        length = max(2, self._dice.choice(sizes) + self._dice.choice((-2, -1, 0, 1)))
+        return draw._replace(run={**draw.run, "sequence": length, "past": length})
 
     def difference(self, draw: Draw, setting: Setting) -> str | None:
         """Return how a run differs from what is predicted; None if the code refuses it."""

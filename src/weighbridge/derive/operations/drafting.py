@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,10 @@ Texts = dict[str, dict[str, list[str]]]
 """The operations of a class as the texts of a file, by kind and by path."""
 
 _ON, _OFF = 0.1, 0.0  # values of a dropout
+_DRAWS = 3  # from which numbers are expressed
+_DRAWS_TO_RECOGNISE = 2  # are enough for a number that is known at its path
 _PADDED = 32  # memory-efficient attention keeps statistics for a multiple of so many positions
+_PARTS_OF_A_HEAD = (2, 4, 8)
 _MOST_REPEATS = 6  # an operation that occurs more often is in a loop
 _LONGEST_REASON = 200  # characters of the reason why code did not run
 _WIDE = "F32"  # a dtype in which a tensor that follows the model cannot be told from one that is F32
@@ -83,7 +87,7 @@ class Drafting:
 
     def __init__(self, draws: Draws, class_name: str, dice: Any) -> None:
         self.family, self.class_name = draws, class_name
-        self.draws = draws.alike(dice, 2)
+        self.draws = draws.alike(dice, _DRAWS)
         self.subject, self.blueprint = draws.subject, draws.blueprint
         self.paths = ModulePaths(self.blueprint, class_name)
         self.profiles = [name for name in PROFILES if self._has(name)]
@@ -105,6 +109,27 @@ class Drafting:
 
     # Settings
 
+    @cached_property
+    def windows(self) -> list[str]:
+        """The windows and chunks of the draws."""
+        fields = self.draws[0].fields
+        return [name for name in self.family.windows if type(fields.get(name)) is int]
+
+    @cached_property
+    def nullable(self) -> list[str]:
+        """The windows without which the code runs too, if no list says which layers have one."""
+        if self.family.layer_types:
+            return []
+        return [name for name in self.windows if self._runs_without(name)]
+
+    def _runs_without(self, window: str) -> bool:
+        setting = Setting(TRAIN, _PROFILE_OF_PRODUCTS, "BF16", dropouts=((window, None),))
+        try:
+            run(self.subject, self.class_name, self.draws[0], setting)
+        except Exception:  # whatever the code raises is its way to refuse
+            return False
+        return True
+
     @property
     def dropouts(self) -> dict[str, float | None]:
         """The dropouts of the family's config, with their usual values."""
@@ -120,6 +145,9 @@ class Drafting:
         ways = [(True, off), (True, on), (False, on)]
         for start in (off, on):
             ways += [(True, tuple(turned.items())) for turned in self._turned(dict(start))]
+        without = tuple((name, None) for name in self.nullable)
+        if without:
+            ways.append((True, (*off, *without)))
         for dtype in reversed(PROFILES[profile].dtypes):  # BF16 first, which shows what stays F32
             for training, dropouts in dict.fromkeys(ways):
                 yield Setting(TRAIN, profile, dtype, training, dropouts)
@@ -128,6 +156,8 @@ class Drafting:
                 yield Setting(CHECKPOINT, profile, dtype, True, on)
             if profile == _PROFILE_OF_PRODUCTS:
                 yield Setting(CACHE, profile, dtype, False, off)
+                if without:
+                    yield Setting(CACHE, profile, dtype, False, (*off, *without))
 
     def _all_at(self, value: float) -> tuple[tuple[str, float | None], ...]:
         dropouts = self.dropouts.items()
@@ -146,15 +176,15 @@ class Drafting:
         sizes, (draw, *_) = self.draws[0].run, self.draws
         short = sizes["short"]
         edges: list[dict[str, int]] = [{"sequence": short, "past": short}]
-        for name in self.family.windows:
-            window = draw.fields.get(name) or 0
+        for name in self.windows:
+            window = draw.fields[name]
             edges += [{"sequence": window + more, "past": window + more} for more in (-2, -1, 0, 1)]
             edges += [{"sequence": 2 * window}]
         if self.family.chunk:
             chunk = self.family.chunk
             edges += [{"sequence": 2 * chunk + 3}, {"sequence": 2 * chunk}, {"sequence": chunk}]
-        edges += [{name: 1} for name in sizes_of(self.class_name)] + [{"past": 1}]
-        edges += [{"batch": 1, "sequence": 1}, {"batch": 1, "past": 1}]
+        # A sequence of 1 has nothing to predict, and is not recorded.
+        edges += [{"batch": 1}, {"past": 1}, {"batch": 1, "past": 1}]
         return edges
 
     # Runs
@@ -172,9 +202,13 @@ class Drafting:
         for mode in (TRAIN, CHECKPOINT, CACHE):
             of_mode = [setting for setting in plain if setting.mode == mode]
             for edge in self._edges_of(mode):
-                if of_mode and self._is_different(edge, of_mode[0], counts):
-                    for setting in of_mode:
-                        at_edge = setting._replace(edge=edge)
+                if not of_mode:
+                    continue
+                is_different = self._is_different(edge, of_mode[0], counts)
+                for setting in of_mode:
+                    at_edge = setting._replace(edge=edge)
+                    counts[at_edge] = counts[setting]
+                    if is_different:
                         counts[at_edge] = self._texts_of(at_edge, counts)
         return counts
 
@@ -206,7 +240,7 @@ class Drafting:
     def _texts_of(self, setting: Setting, counts: Counts, *, learns: bool = True) -> Found:
         """Run draws in a setting, and return the texts that occur.
 
-        At an edge the first draw is enough, if every operation is known. ``counts`` are those of
+        At an edge the first draw is enough, elsewhere two, if every operation is known. ``counts`` are those of
         earlier settings: the same without the edge, and the same in BF16.
 
         Raises:
@@ -224,7 +258,7 @@ class Drafting:
             except Exception as error:  # whatever the code raises
                 raise ModelError(_reason(error)) from None
             is_last = len(runs) == len(self.draws)
-            if not setting.edge and not is_last:
+            if not setting.edge and len(runs) < _DRAWS_TO_RECOGNISE:
                 continue
             reading = Reading(self, setting, runs, usual, learns=learns and is_last)
             found = reading.found()
@@ -269,9 +303,12 @@ class Drafting:
         atoms.append(("*", ("value", _PADDED), padded))
         for more in (-1, 1):
             atoms.append(("+" if more > 0 else "-", length, ("value", 1)))
-        for name in self.family.windows:
+        for name in self.windows:
             window = ("name", name)
-            atoms.append(("-", window, ("value", 1)))
+            if "chunk" not in name:
+                atoms.append(("-", window, ("value", 1)))
+                continue
+            atoms.append(("+", window, ("value", 1)))
             atoms.append(("ceil", ("/", length, window)))
             atoms.append(("+", ("ceil", ("/", length, window)), ("value", 1)))
         if self.family.chunk:
@@ -285,11 +322,12 @@ class Drafting:
                 kernel = ("name", name)
                 atoms.append(("+", length, ("-", kernel, ("value", 1))))
                 atoms.append(("-", kernel, ("value", 1)))
-        for name in self.family.rules:
-            if "head_dim" in name:
-                atoms.append(("//", ("name", name), ("value", 2)))
+        heads: list[Tree] = [("name", name) for name in self.family.rules if "head_dim" in name]
         for one, other in itertools.permutations(_heads(self.family.rules), 2):
-            atoms.append(("//", ("name", one), ("name", other)))
+            heads.append(("//", ("name", one), ("name", other)))
+        atoms += heads
+        # rotary embeddings turn a part of a head, and keep the angles of its half
+        atoms += [("//", head, ("value", part)) for head in heads for part in _PARTS_OF_A_HEAD]
         return atoms
 
     # Conditions
@@ -427,15 +465,15 @@ class Drafting:
         for name in sorted(edges):
             yield (">", ("name", name), ("value", 1)), _COST_OF_ONE
         if length[1] in edges:
-            windows: list[Tree] = [("name", name) for name in self.family.windows]
+            for name in self.windows:
+                for tree, cost in _questions_of_window(length, ("name", name)):
+                    if name in self.nullable:
+                        tree = ("and", ("!=", ("name", name), ("value", None)), tree)
+                    yield tree, cost
             if self.family.chunk:
-                windows.append(("value", self.family.chunk))
-            for window in windows:
-                yield (">", length, window), _COST_OF_EDGE
-                yield (">=", length, window), _COST_OF_EDGE
-                yield (">=", ("+", length, ("value", 1)), window), _COST_OF_EDGE + 1
-                yield (">=", ("+", length, ("value", 2)), window), _COST_OF_EDGE + 1
-                yield (">", ("%", length, window), ("value", 0)), _COST_OF_EDGE + 1
+                yield from _questions_of_window(length, ("value", self.family.chunk))
+        for name in self.nullable:
+            yield ("!=", ("name", name), ("value", None)), _COST_OF_EDGE
 
     def _questions_of_layers(self, letters: Iterable[str]) -> Iterator[tuple[Tree, float]]:
         known = dict.fromkeys(letters)
@@ -542,6 +580,14 @@ class Reading:
             else:
                 times = self._numbers.expressed((count,) * len(self._runs))
                 yield text._replace(times=times)
+
+
+def _questions_of_window(length: Tree, window: Tree) -> Iterator[tuple[Tree, float]]:
+    yield (">", length, window), _COST_OF_EDGE
+    yield (">=", length, window), _COST_OF_EDGE
+    for more in (1, 2):
+        yield (">=", ("+", length, ("value", more)), window), _COST_OF_EDGE + 1
+    yield (">", ("%", length, window), ("value", 0)), _COST_OF_EDGE + 1
 
 
 def _nearest(setting: Setting, counts: Counts) -> Found | None:

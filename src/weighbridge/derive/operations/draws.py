@@ -32,6 +32,7 @@ and ``sequence`` is longer than either."""
 _SIZES = {"small": 2, "medium": 13, "large": 90}
 """The least value of every other kind of size. Small ones are drawn first, to remain small."""
 _KINDS = {*_WINDOWS, *_SIZES}
+_LEAST_SEQUENCE = 2  # of which one token is predicted
 _CHOICES = 3  # a number is drawn from so many that are free,
 _PRIMES = 2  # and a prime number from so many
 _MOST_REFUSED = 2000  # draws in a row that are no configs of the family
@@ -64,8 +65,9 @@ class Draws:
     def layer_types(self) -> dict[str, list[str]]:
         """The fields that give each layer a type, with the types they may have."""
         fields = self.subject.fields(self.subject.config({}))
+        stated: list[str] = self._facts["types"].get(self._family, [])
         return {
-            name: sorted(set(value))
+            name: sorted({*value, *stated})
             for name, value in fields.items()
             if name.endswith(_LAYER_TYPES) and _is_list_of_texts(value)
         }
@@ -177,6 +179,7 @@ class Draws:
             layers = dice.randint(1, most_layers)
             sizes = {**_SHORT, **_LONG}
             run = {name: dice.randint(1, 2 * least) for name, least in sizes.items()}
+            run["sequence"] = max(run["sequence"], _LEAST_SEQUENCE)
             windows = {kind: dice.randint(2, 2 * least) for kind, least in _WINDOWS.items()}
             yield next(self._draw(numbers, layers, self._types(dice, layers), run, windows))
 

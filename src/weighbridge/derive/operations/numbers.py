@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     Values = tuple[int, ...]
 
 _MOST_FACTORS = 7
-_SMALL = 4  # constants up to this one are usual in code
 _COST_OF_FACTOR = 10
+_COST_OF_OTHER_CONSTANT = 11  # than 1 and 2, so that a size that has this value is preferred
 _COST_OF_LARGE = 60
+_SMALL = 4  # constants up to this one are usual in code
 
 
 class Numbers:
@@ -101,8 +102,10 @@ class Numbers:
 
 
 def _cost(constant: int, factors: int) -> int:
-    cost = _COST_OF_FACTOR * factors
-    return cost + (constant if constant <= _SMALL else _COST_OF_LARGE + constant.bit_length())
+    cost = _COST_OF_FACTOR * factors + constant.bit_length()
+    if constant > _SMALL:
+        return cost + _COST_OF_LARGE
+    return cost + (_COST_OF_OTHER_CONSTANT if constant > 2 else 0)  # noqa: PLR2004
 
 
 def _product(constant: int, factors: Sequence[Tree]) -> Tree:

@@ -181,6 +181,7 @@ def products_of(packet: Any, arguments: Sequence[Any], keywords: Any) -> list[Fa
         >>> products_of(torch.ops.aten.linalg_vector_norm, (torch.ones(2),), {})
         Traceback (most recent call last):
         weighbridge.errors.ModelError: aten::linalg_vector_norm multiplies, and has no rule.
+        Write one in derive/operations/products.py.
     """
     namespace, _, name = packet._qualified_op_name.partition("::")
     rule = RULES.get(name)
