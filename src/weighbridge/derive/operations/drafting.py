@@ -47,7 +47,7 @@ _PARTS_OF_A_HEAD = (2, 4, 8)
 _MOST_REPEATS = 6  # an operation that occurs more often is in a loop
 _LONGEST_REASON = 200  # characters of the reason why code did not run
 _WIDE = "F32"  # a dtype in which a tensor that follows the model cannot be told from one that is F32
-_PROFILE_OF_PRODUCTS = "cuda-eager"  # other kernels hide products, and some compute them twice
+PROFILE_OF_PRODUCTS = "cuda-eager"  # other kernels hide products, and some compute them twice
 
 # The cost of a question in a condition: the most natural condition is the cheapest.
 _COST_OF_SETTING = 1
@@ -90,8 +90,10 @@ class Drafting:
         self.draws = draws.alike(dice, _DRAWS)
         self.subject, self.blueprint = draws.subject, draws.blueprint
         self.paths = ModulePaths(self.blueprint, class_name)
-        self.profiles = [name for name in PROFILES if self._has(name)]
-        if not self.profiles:
+        self._reason = ""
+        names = sorted(PROFILES, key=PROFILE_OF_PRODUCTS.__eq__)  # the last one gives the reason
+        self.profiles = [name for name in names if self._has(name)]
+        if PROFILE_OF_PRODUCTS not in self.profiles:
             raise ModelError(self._reason)
         self.holes: list[str] = []
         self.known: dict[tuple[str, str], list[tuple[Tree, ...]]] = {}
@@ -123,7 +125,7 @@ class Drafting:
         return [name for name in self.windows if self._runs_without(name)]
 
     def _runs_without(self, window: str) -> bool:
-        setting = Setting(TRAIN, _PROFILE_OF_PRODUCTS, "BF16", dropouts=((window, None),))
+        setting = Setting(TRAIN, PROFILE_OF_PRODUCTS, "BF16", dropouts=((window, None),))
         try:
             run(self.subject, self.class_name, self.draws[0], setting)
         except Exception:  # whatever the code raises is its way to refuse
@@ -136,7 +138,7 @@ class Drafting:
         return {
             name: value
             for name, value in self.family.usual.items()
-            if "drop" in name and type(value) in (float, type(None))
+            if is_dropout(name, value)
         }
 
     def settings(self, profile: str) -> Iterator[Setting]:
@@ -151,10 +153,10 @@ class Drafting:
         for dtype in reversed(PROFILES[profile].dtypes):  # BF16 first, which shows what stays F32
             for training, dropouts in dict.fromkeys(ways):
                 yield Setting(TRAIN, profile, dtype, training, dropouts)
-            if profile in (_PROFILE_OF_PRODUCTS, "cpu", "cuda-flash"):
+            if profile in (PROFILE_OF_PRODUCTS, "cpu", "cuda-flash"):
                 yield Setting(CHECKPOINT, profile, dtype, True, off)
                 yield Setting(CHECKPOINT, profile, dtype, True, on)
-            if profile == _PROFILE_OF_PRODUCTS:
+            if profile == PROFILE_OF_PRODUCTS:
                 yield Setting(CACHE, profile, dtype, False, off)
                 if without:
                     yield Setting(CACHE, profile, dtype, False, (*off, *without))
@@ -339,11 +341,11 @@ class Drafting:
             ModelError: an operation, or the condition under which it exists, was not found.
         """
         by_profile: dict[str, dict[str, list[str]]] = {}
-        for profile in sorted(self.profiles, key=_PROFILE_OF_PRODUCTS.__ne__):
+        for profile in sorted(self.profiles, key=PROFILE_OF_PRODUCTS.__ne__):
             try:
                 by_profile[profile] = self._conditioned(self.counted(profile))
             except ModelError as error:
-                if profile == _PROFILE_OF_PRODUCTS:
+                if profile == PROFILE_OF_PRODUCTS:
                     raise
                 self.holes.append(f"{profile}: {error.what}")
         self.profiles = list(by_profile)
@@ -368,9 +370,9 @@ class Drafting:
 
     def _profiles_of(self, kind: str) -> set[str]:
         if kind in (*PRODUCTS, "prefilled", "stepped"):
-            return {_PROFILE_OF_PRODUCTS}
+            return {PROFILE_OF_PRODUCTS}
         if kind == "checkpointed":
-            return {*self.profiles} & {_PROFILE_OF_PRODUCTS, "cpu", "cuda-flash"}
+            return {*self.profiles} & {PROFILE_OF_PRODUCTS, "cpu", "cuda-flash"}
         return set(self.profiles)
 
     def _of_profiles(self, profiles: set[str], recorded_in: set[str]) -> Tree:
@@ -525,7 +527,7 @@ class Reading:
         """
         found: Found = Counter()
         for kind in self._runs[0]:
-            if kind in PRODUCTS and self._setting.profile != _PROFILE_OF_PRODUCTS:
+            if kind in PRODUCTS and self._setting.profile != PROFILE_OF_PRODUCTS:
                 continue
             by_path: dict[str, list[Text]] = {}
             for same in self._aligned(kind):
@@ -622,7 +624,7 @@ def _as_compute(text: str) -> str:
 
 def _records(setting: Setting, kind: str) -> bool:
     """Whether a run in this setting records operations of a kind."""
-    if kind in PRODUCTS and setting.profile != _PROFILE_OF_PRODUCTS:
+    if kind in PRODUCTS and setting.profile != PROFILE_OF_PRODUCTS:
         return False
     kinds = {
         TRAIN: ("forward", "backward", "saved"),
@@ -666,6 +668,12 @@ def _joined(text: str, condition: Tree) -> str:
 
 def _dropped(probability: Tree) -> Tree:
     return ("and", ("name", "training"), (">", probability, ("value", 0)))
+
+
+def is_dropout(name: str, value: Any) -> bool:
+    """Whether a field is a dropout of elements; others drop whole layers at random."""
+    is_of_layers = name.endswith(("layerdrop", "drop_path_rate"))
+    return "drop" in name and not is_of_layers and type(value) in (float, type(None))
 
 
 def _parts(tree: Tree) -> Iterator[Tree]:

@@ -37,6 +37,7 @@ _CHOICES = 3  # a number is drawn from so many that are free,
 _PRIMES = 2  # and a prime number from so many
 _MOST_REFUSED = 2000  # draws in a row that are no configs of the family
 _LAYER_TYPES = "layer_types"
+_TOKEN = "_token_id"  # a token that a model lacks is given to none
 _NO_SHAPES = ("num_labels",)
 
 
@@ -92,6 +93,8 @@ class Draws:
             name = path.rpartition(".")[2]
             is_shape = path in self.blueprint.sizes and name not in _NO_SHAPES
             if not isinstance(value, int | None) or path in self.layer_counts:
+                continue
+            if value is None and name.endswith(_TOKEN):
                 continue
             for text in by_name.get(name, ["medium"] if is_shape else []):
                 tree = parse(text)

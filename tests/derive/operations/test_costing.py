@@ -1,0 +1,133 @@
+"""Operations of format 2, against fresh runs of the reference code and against known figures."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import random
+import tomllib
+from typing import Any
+
+import pytest
+
+from weighbridge import data
+from weighbridge.blueprint import operations, schema
+from weighbridge.costs import costs
+from weighbridge.derive.operations.costing import Proof
+from weighbridge.derive.operations.draws import Draws
+from weighbridge.derive.operations.numbers import Numbers
+from weighbridge.derive.probing.reference import FamilySubject
+from weighbridge.errors import ModelError
+from weighbridge.models import find as models
+
+RECORDED = [
+    name
+    for name in operations.available()
+    if data.read_toml(f"operations/{name}.toml")["format"] == 2
+]
+RUNS = 2
+
+
+def proof_of(family: str, raw: Any) -> Proof:
+    subject = FamilySubject(family)
+    subject.task_classes()
+    return Proof(Draws(subject, schema.load(family)), raw["class"], raw)
+
+
+@pytest.mark.parametrize("family", RECORDED)
+def test_fresh_runs_are_as_the_file_says(family: str, seed: str) -> None:
+    raw = data.read_toml(f"operations/{family}.toml")
+    proof = proof_of(family, raw)
+    proof.dice = random.Random(f"{seed} {family}")
+    for profile in raw["proof"]["profiles"]:
+        assert proof.of_profile(profile, runs=RUNS) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "text"),
+    [
+        ("saved", "model.norm", "compute batch*sequence*hidden_size"),
+        ("step", "lm_head", "1 batch hidden_size intermediate_size"),
+        ("checkpointed", "lm_head", "compute batch*hidden_size"),
+        ("stepped", "cache.{i}.keys", "compute batch*past*head_dim*num_key_value_heads"),
+    ],
+)
+def test_fresh_runs_find_a_file_that_is_wrong(kind: str, path: str, text: str) -> None:
+    raw = copy.deepcopy(data.read_toml("operations/llama.toml"))
+    assert raw[kind][path] != [text]
+    raw[kind][path] = [text]
+    difference = proof_of("llama", raw).of_profile("cuda-eager")
+    assert difference is not None
+    assert difference.startswith(kind)
+
+
+def bound(model: str, kind: str, **run: Any) -> list[operations.Operation]:
+    found = models.find(model)
+    known = operations.load_operations(found.blueprint.family)
+    names = known.names({**found.given, **found.fields}, **run)
+    return known.bind(known.base_class, kind, names)
+
+
+def test_llama_has_the_costs_that_a_run_at_full_size_has() -> None:
+    run = {"batch": 1, "sequence": 2048, "past": 4095, "dtype": "BF16", "device": "cuda"}
+    llama = "meta-llama/Llama-3.1-8B"
+    forward = costs.matmul_flops(bound(llama, "forward", **run))
+    assert forward == 32_938_104_193_024
+    assert costs.matmul_flops(bound(llama, "backward", **run)) == 2 * forward
+    assert costs.matmul_flops(bound(llama, "recomputed", **run)) == 23_089_744_183_296
+    saved = {
+        attention: costs.saved_for_backward_bytes(
+            bound(llama, "saved", **run, attention=attention), "BF16"
+        )
+        for attention in ("eager", "math", "flash")
+    }
+    assert saved == {"eager": 40_847_843_340, "math": 33_868_521_484, "flash": 14_281_122_572}
+    stepped = bound(llama, "stepped", **run)
+    assert costs.saved_for_backward_bytes(stepped, "BF16") == 536_870_912
+
+
+def test_a_window_is_where_the_cache_stops_growing() -> None:
+    run = {"batch": 1, "sequence": 8, "dtype": "BF16"}
+    sizes = {
+        past: costs.saved_for_backward_bytes(
+            bound("mistralai/Mistral-7B-v0.1", "stepped", **run, past=past), "BF16"
+        )
+        for past in (4093, 4094, 4095, 4096, 9000)
+    }
+    grown = [after - before for before, after in itertools.pairwise(sizes.values())]
+    assert grown == [32 * 2 * 8 * 128 * 2, 32 * 2 * 8 * 128 * 2, 0, 0]
+
+
+def test_a_number_that_is_no_product_of_sizes_is_an_error() -> None:
+    numbers = Numbers([("name", "a")], [{"a": 3}, {"a": 5}])
+    assert numbers.expressed((9, 25)) == ("*", ("name", "a"), ("name", "a"))
+    with pytest.raises(ModelError, match="no product of sizes gives 9 and 26"):
+        numbers.expressed((9, 26))
+
+
+def test_a_file_of_operations_with_a_loop_is_read() -> None:
+    text = """
+format = 2
+family = "f"
+source = "s"
+kernels = "k"
+class = "C"
+[proof]
+by = "b"
+against = "a"
+runs = 12
+[fields]
+width = 3
+[held]
+[forward]
+"" = ["sequence x batch width 1 width"]
+[backward]
+[saved]
+"" = ["sequence-1 x F32 batch*width if sequence > 1"]
+"""
+    raw = tomllib.loads(text)
+    operations.check_operations(raw)
+    known = operations.Operations(raw)
+    names = known.names({}, batch=2, sequence=5)
+    assert costs.matmul_flops(known.bind("C", "forward", names)) == 5 * 2 * 2 * 3 * 3
+    assert costs.saved_for_backward_bytes(known.bind("C", "saved", names), "BF16") == 4 * 6 * 4
