@@ -24,6 +24,8 @@ SURFACE = {
     "Weighing",
     "__version__",
     "audit",
+    "cache",
+    "cost",
     "explain",
     "families",
     "formula",
@@ -40,7 +42,7 @@ HEAVY = {"numpy", "torch", "click", "rich", "duckdb", "sympy", "dataclasses"}
 
 def test_the_surface_is_these_names_and_small() -> None:
     assert set(weighbridge.__all__) == SURFACE
-    assert len(weighbridge.__all__) == len(SURFACE) <= 15
+    assert len(weighbridge.__all__) == len(SURFACE) <= 17
     assert dir(weighbridge) == sorted(weighbridge.__all__)
 
 
@@ -109,6 +111,13 @@ QUESTIONS = {
         " print(weighbridge.weigh('bert-base-chinese').formula(vocab_size=30522))"
     ),
     "json": "from weighbridge.cli import main; main(['bert-base-chinese', '--json'])",
+    "cost": (
+        "from weighbridge.cli import main;"
+        " main(['cost', 'meta-llama/Llama-3.1-8B', '--train', '--json'])"
+    ),
+    "cache": (
+        "import weighbridge; print(weighbridge.cache('meta-llama/Llama-3.1-8B', context=4096))"
+    ),
     "models": "from weighbridge.cli import main; main(['models'])",
 }
 

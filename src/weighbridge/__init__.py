@@ -14,6 +14,8 @@ TYPE_CHECKING = False  # as `typing` has it, without the import of anything
 
 if TYPE_CHECKING:
     from weighbridge.answers.audit import audit
+    from weighbridge.answers.cache import cache
+    from weighbridge.answers.cost import cost
     from weighbridge.answers.explain import explain
     from weighbridge.answers.formula import formula
     from weighbridge.answers.guess import guess
@@ -34,6 +36,8 @@ _HOMES = {
     "WeighbridgeError": "errors",
     "Weighing": "answers.weigh",
     "audit": "answers.audit",
+    "cache": "answers.cache",
+    "cost": "answers.cost",
     "explain": "answers.explain",
     "families": "blueprint.schema",
     "formula": "answers.formula",
@@ -52,6 +56,8 @@ __all__ = [
     "Weighing",
     "__version__",
     "audit",
+    "cache",
+    "cost",
     "explain",
     "families",
     "formula",

@@ -21,14 +21,14 @@ def error_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("memory", "bert"), "there is no command `memory`. Did you mean `measure` or `weigh`?"),
-        (("memory",), "there is no command or model `memory`. Did you mean `measure` or `weigh`?"),
-        (("FLOPs", "bert"), "there is no command `FLOPs`. Did you mean `measure` or `trace`?"),
+        (("memory", "bert"), "there is no command `memory`. Did you mean `cost` or `measure`?"),
+        (("memory",), "there is no command or model `memory`. Did you mean `cost` or `measure`?"),
+        (("FLOPs", "bert"), "there is no command `FLOPs`. Did you mean `cost` or `measure`?"),
         (("inspcet", "a.gguf"), "there is no command `inspcet`. Did you mean `inspect`?"),
         (("modles",), "there is no command or model `modles`. Did you mean `models`?"),
         (
             ("memory", "--batch", "8"),
-            "there is no command `memory`. Did you mean `measure` or `weigh`?",
+            "there is no command `memory`. Did you mean `cost` or `measure`?",
         ),
         (("bert", "--jsn"), "there is no option --jsn. See `weighbridge weigh --help`."),
         (("params", "bert", "--json"), "there is no command `params`. Did you mean `weigh`?"),

@@ -314,7 +314,7 @@ def _keys(raw: Raw) -> Iterator[str]:
             f"classes.{name}.{key} is unknown" for key in sorted(set(of_class) - {"prefix", *ALL_KINDS})
         )
     if set(raw["proof"]) - {"holes", "profiles"} != _PROOF:
-        yield f"proof must have {', '.join(sorted(_PROOF))}, and may have holes and profiles"
+        yield f"proof must have {', '.join(sorted(_PROOF))}, and may have holes, profiles"
 
 
 def _format(raw: Raw) -> Iterator[str]:

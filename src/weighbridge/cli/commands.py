@@ -26,6 +26,10 @@ COMMANDS = {
         "print the count in closed form: letters, fields, LaTeX, Python or SQL", "counting"
     ),
     "tree": Listed("print the module tree, with the shape and count of every tensor", "counting"),
+    "cost": Listed(
+        "compute what a run takes without running it: FLOPs, saved tensors, cache", "costing"
+    ),
+    "cache": Listed("compute what a cache of keys, values or states takes, as it grows", "costing"),
     "inspect": Listed(
         "list what a checkpoint holds, from its header: tensors, dtypes, bytes", "checkpoints"
     ),

@@ -35,7 +35,7 @@ def explained(error: WeighbridgeError, words: Sequence[str]) -> WeighbridgeError
 
     Example:
         >>> print(explained(TooManyWordsError("takes no bert"), ["memory", "bert"]))
-        there is no command `memory`. Did you mean `measure` or `weigh`?
+        there is no command `memory`. Did you mean `cost` or `measure`?
     """
     if not words or words[0] in COMMANDS or words[0].startswith("-"):
         return error
@@ -59,7 +59,7 @@ def commands_near(word: str) -> list[str]:
 
     Example:
         >>> commands_near("VRAM"), commands_near("wiegh"), commands_near("bert")
-        (['measure', 'weigh'], ['weigh'], [])
+        (['cost', 'measure'], ['weigh'], [])
     """
     meanings = data.read_toml("facts/commands.toml").get(word.lower(), [])
     return list(dict.fromkeys([*meanings, *nearest(COMMANDS, word, most=_MOST_NEAR)]))

@@ -84,6 +84,24 @@ def matmul_flops(products: Iterable[Operation]) -> int:
     )
 
 
+def moved_bytes(products: Iterable[Operation], dtype: str) -> int:
+    """Return the bytes that products move: each reads both factors and writes its result once.
+
+    Nothing else is counted, neither elementwise operations nor what a kernel reads again.
+
+    Example:
+        >>> from weighbridge.blueprint.operations import Operation
+        >>> moved_bytes([Operation("dense", (1, 2, 3, 4), "", ((),))], "BF16")
+        52
+    """
+    moved = 0
+    for product in products:
+        batch, rows, inner, columns = product.shape
+        elements = batch * (rows * inner + inner * columns + rows * columns)
+        moved += stored_bytes(elements, dtype) * len(product.places) * product.times
+    return moved
+
+
 def saved_for_backward_bytes(saved: Iterable[Operation], compute_dtype: str) -> int:
     """Return the bytes that the forward pass saves for the backward pass, each storage once.
 

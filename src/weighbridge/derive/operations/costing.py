@@ -16,6 +16,7 @@ import torch
 from weighbridge.algebra.expr import evaluate, names_in, parse
 from weighbridge.blueprint.operations import ALL_KINDS, COMPUTE, PRODUCTS, RUN_NAMES, Operations
 from weighbridge.blueprint.paths import indices_in
+from weighbridge.blueprint.schema import split_dims
 from weighbridge.derive.generalize.config_defaults import fill
 from weighbridge.derive.operations.drafting import PROFILE_OF_PRODUCTS, Drafting, is_dropout
 from weighbridge.derive.operations.draws import Draws
@@ -23,7 +24,7 @@ from weighbridge.derive.operations.profiles import PROFILES
 from weighbridge.derive.operations.runs import CACHE, CHECKPOINT, TRAIN, Setting, run
 from weighbridge.derive.write import expression
 from weighbridge.errors import ModelError, WeighbridgeError
-from weighbridge.units import stored_bytes
+from weighbridge.units import DTYPE_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -137,8 +138,8 @@ def _names_in(text: str) -> set[str]:
     """Return the names in a text of a file."""
     shape, _, condition = text.partition(" if ")
     names: set[str] = set()
-    for word in shape.split():
-        if word not in ("x", COMPUTE) and not word.isupper():
+    for word in split_dims(shape):
+        if word not in ("x", COMPUTE, *DTYPE_BITS):
             names.update(names_in(parse(word)))
     if condition:
         names.update(names_in(parse(condition)))

@@ -1,0 +1,190 @@
+"""The operations recorded for a model, or the reason why there are none that hold for it."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from weighbridge.algebra.expr import names_in
+from weighbridge.answers.weigh import Weighing, weigh
+from weighbridge.blueprint import operations
+from weighbridge.blueprint.schema import LARGEST_SIZE
+from weighbridge.costs.profiles import OF_FORMAT_1
+from weighbridge.errors import ModelError, UsageError, shorten
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from weighbridge.blueprint.operations import Operation, Operations
+    from weighbridge.models.find import Described
+
+
+class RecordedModel(NamedTuple):
+    """A model with the operations of its class, and notes on how these were chosen."""
+
+    weighing: Weighing
+    known: Operations
+    notes: tuple[str, ...]
+
+    @property
+    def class_name(self) -> str:
+        """The class whose operations these are."""
+        return self.weighing.class_name
+
+    @property
+    def profiles(self) -> list[str]:
+        """The profiles that the operations were recorded with."""
+        return list(self.known.proof.get("profiles", OF_FORMAT_1))
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """The source of the operations, and how they were checked."""
+        known = self.known
+        return {"source": known.source, "kernels": known.kernels, "runs": known.proof["runs"]}
+
+    def has(self, kind: str) -> bool:
+        """Whether the class has operations of a kind."""
+        return any(self.known.entries(self.class_name, kind))
+
+    def uses(self, name: str) -> bool:
+        """Whether the products of the class depend on a name."""
+        entries = self.known.entries(self.class_name, "forward")
+        dims = chain.from_iterable(entry.dims for entry in entries)
+        return any(name in names_in(dim) for dim in dims)
+
+    def names(self, **run: Any) -> dict[str, Any]:
+        """Return the values of the names in expressions for a run."""
+        return self.known.names(_fields(self.weighing), **run)
+
+    def bind(self, kind: str, names: Mapping[str, Any]) -> list[Operation]:
+        """Return the operations of a kind in a run."""
+        return self.known.bind(self.class_name, kind, names)
+
+
+def recorded(
+    model: Described,
+    class_name: str | None = None,
+    *,
+    fields: Mapping[str, Any] | None = None,
+    dtype: str | None = None,
+) -> RecordedModel:
+    """Return a model with its operations; the arguments are those of `weigh`.
+
+    If neither the user nor the config names a class, and the default class was not recorded, it is
+    the class that was.
+
+    Raises:
+        ModelError: there is no such model, or its operations were not recorded, or with other
+            values of some fields only.
+        ConfigError: the config cannot be read, or describes no buildable model.
+
+    Example:
+        >>> recorded("llama").class_name, recorded("bert").profiles
+        ('LlamaForCausalLM', ['cpu', 'cpu-eager'])
+    """
+    weighing = weigh(model, class_name, fields=fields, dtype=dtype)
+    family, notes = weighing.model.blueprint.family, list[str]()
+    if family not in operations.available():
+        raise ModelError(
+            f"there are no operations for the family {shorten(family, str)}", hint=_hint(family)
+        )
+    known = operations.load_operations(family)
+    if weighing.class_name not in known.class_names:
+        stated = class_name or weighing.model.config.get("architectures")
+        if stated or known.base_class not in weighing.model.blueprint.class_names:
+            hint = f"use --class with {' or '.join(known.class_names)}, which was recorded"
+            raise ModelError(
+                f"there are no operations for the class {weighing.class_name}", hint=hint
+            )
+        notes.append(f"the class is {known.base_class}, whose operations were recorded")
+        weighing = Weighing(weighing.model, known.base_class, dtype and weighing.ledger.dtype)
+    _check_held(weighing, known)
+    return RecordedModel(weighing, known, (*weighing.notes, *notes))
+
+
+def _hint(family: str) -> str:
+    families = [name for name in operations.available() if "." not in name]
+    return (
+        f"`weighbridge derive {family} --operations` records them; "
+        f"{len(families)} families have operations"
+    )
+
+
+def _check_held(weighing: Weighing, known: Operations) -> None:
+    """Refuse a config with a value that no recording had."""
+    unheld = known.unheld(_fields(weighing))
+    if unheld:
+        held = ", ".join(f"{name} = {shorten(known.held[name])}" for name in unheld)
+        raise ModelError(
+            f"the operations of {known.family} were recorded only with {held}",
+            values=unheld,
+            hint="`weighbridge measure` runs the class itself",
+        )
+
+
+def _fields(weighing: Weighing) -> dict[str, Any]:
+    return {**weighing.model.given, **weighing.model.fields}
+
+
+_POSITIONS = ("max_position_embeddings", "n_positions", "n_ctx")
+"""The fields that say how many positions are learned."""
+
+
+def check_positions(found: RecordedModel, option: str, tokens: int, after: int = 0) -> None:
+    """Refuse more tokens, with some ``after`` them, than a model has learned positions for.
+
+    Raises:
+        UsageError: there are more.
+
+    Example:
+        >>> check_positions(recorded("bert"), "seq", 513)
+        Traceback (most recent call last):
+        weighbridge.errors.UsageError: the sequence is longer than the positions of the model
+        (seq = 513, max_position_embeddings = 512). Give --seq 512 or less.
+    """
+    ledger = found.weighing.ledger
+    for entry in ledger.entries:
+        if entry.template.role != "embedding.position":
+            continue
+        sizes = names_in(ledger.blueprint.dims[entry.template.dims[0]])
+        for name in set(sizes).intersection(_POSITIONS):
+            most = ledger.fields[name]
+            if tokens + after > most:
+                raise UsageError(
+                    "the sequence is longer than the positions of the model",
+                    values={option: tokens, name: most},
+                    hint=f"give --{option} {most - after} or less",
+                )
+
+
+def recorded_dtype(dtype: str) -> str:
+    """Return the dtype of the recordings that hold for a dtype: F32, or BF16 for any shorter one.
+
+    Example:
+        >>> recorded_dtype("F32"), recorded_dtype("F16")
+        ('F32', 'BF16')
+    """
+    if dtype == "F32":
+        return dtype
+    return "BF16"
+
+
+def check_size(name: str, value: object) -> None:
+    """Refuse a size of a run that is not a positive integer.
+
+    Raises:
+        UsageError: it is not, or it is too large.
+
+    Example:
+        >>> check_size("batch", 0)
+        Traceback (most recent call last):
+        weighbridge.errors.UsageError: --batch must be a positive integer (batch = 0).
+        Give 1 to 2,147,483,647.
+    """
+    if type(value) is not int or not 1 <= value <= LARGEST_SIZE:
+        raise UsageError(
+            f"--{name} must be a positive integer",
+            values={name: value},
+            hint=f"give 1 to {LARGEST_SIZE:,}",
+        )

@@ -1,0 +1,383 @@
+"""`weighbridge cost`: the numbers of a run from recorded operations, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+from chinese import english_in
+
+import weighbridge as wb
+from weighbridge import data
+from weighbridge.algebra.expr import evaluate, parse
+from weighbridge.answers.cost import GROUPINGS, cost
+from weighbridge.answers.recorded import recorded
+from weighbridge.blueprint import operations
+from weighbridge.blueprint.operations import Operation, Operations, check_operations
+from weighbridge.cli import main
+from weighbridge.costs import costs
+from weighbridge.costs.attribution import Attribution
+from weighbridge.costs.profiles import PROFILES
+from weighbridge.errors import ModelError, UsageError
+from weighbridge.render.table import COLUMNS, width
+
+LLAMA = "meta-llama/Llama-3.1-8B"
+TINY = {
+    "hidden_size": 24,
+    "head_dim": 4,
+    "intermediate_size": 40,
+    "num_attention_heads": 6,
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 3,
+    "vocab_size": 60,
+}
+SAVED = {"cuda-eager": 40847843340, "cuda-math": 33868521484, "cuda-flash": 14281122572}
+
+
+@pytest.mark.parametrize("profile", SAVED)
+def test_llama_in_training(profile: str) -> None:
+    found = wb.cost(LLAMA, batch=1, sequence=2048, train=True, profile=profile)
+    assert found.forward_matmul_flops == 32938104193024
+    assert found.backward_matmul_flops == 2 * 32938104193024
+    assert found.saved_for_backward_bytes == SAVED[profile]
+    assert found.checkpointed_bytes == 1654693900
+    assert found.recomputed_flops == 23089744183296
+    assert found.weight_bytes == wb.weigh(LLAMA).bytes
+    assert found.cache_bytes is None
+    assert found.step_matmul_flops is None
+    assert not found.notes
+
+
+def test_a_step_after_a_context() -> None:
+    found = wb.cost(LLAMA, past=4095, decode=True)
+    assert found.cache_bytes == 536870912
+    heads, head_dim, layers = 32, 128, 32
+    of_attention = 2 * 2 * heads * head_dim * 4096 * layers
+    assert found.figures["step_attention_flops"] == of_attention
+    embeddings = 128256 * 4096
+    norms = 4096 * (2 * layers + 1)
+    multiplied = found.found.weighing.parameters - embeddings - norms
+    assert found.step_matmul_flops == of_attention + 2 * multiplied
+    assert found.forward_matmul_flops is None
+    assert found.moved_bytes == found.figures["step_moved_bytes"]
+    assert found.moved_bytes
+    assert found.arithmetic_intensity == pytest.approx(found.step_matmul_flops / found.moved_bytes)
+
+
+def test_a_sequence_and_a_step_are_both_counted() -> None:
+    both = wb.cost(LLAMA, sequence=2048, past=4095, decode=True)
+    assert both.forward_matmul_flops == 32938104193024
+    assert both.step_matmul_flops == wb.cost(LLAMA, past=4095, decode=True).step_matmul_flops
+    assert both.cache_bytes == 536870912
+
+
+def test_a_forward_pass_fills_the_cache() -> None:
+    assert wb.cost(LLAMA, sequence=4096).cache_bytes == 536870912
+
+
+def test_bytes_moved_are_both_factors_and_the_result() -> None:
+    found = cost("llama", fields=TINY, batch=2, sequence=5, dtype="bf16", profile="cuda-eager")
+    tokens, hidden, inner, heads, head, key_heads = 10, 24, 40, 6, 4, 3
+
+    def product(rows: int, between: int, columns: int) -> int:
+        return rows * between + between * columns + rows * columns
+
+    layer = product(tokens, hidden, heads * head) + product(tokens, heads * head, hidden)
+    layer += 2 * product(tokens, hidden, key_heads * head)
+    layer += 2 * heads * (product(5, head, 5) + product(5, 5, head))
+    layer += 2 * product(tokens, hidden, inner) + product(tokens, inner, hidden)
+    assert found.moved_bytes == 2 * (2 * layer + product(tokens, hidden, 60))
+
+
+def test_grouped_products_move_every_expert_that_is_used() -> None:
+    mixtral = {"num_local_experts": 5, "hidden_size": 24, "intermediate_size": 40}
+    ledger = wb.weigh("mixtral", "MixtralForCausalLM", fields=mixtral).ledger
+    modules = Attribution(ledger)
+    (path,) = {
+        entry.template.name.rpartition(".")[0] for entry in ledger.entries if len(entry.shape) == 3
+    }
+    assert modules.has_stacks
+    layers = ((0,), (1,))
+    up = Operation(path, (1, 14, 24, 80), "", layers)
+    assert modules.elements_of_others(up) == 4 * 24 * 80 * 2
+    few = Operation(path, (1, 3, 24, 80), "", layers)
+    assert modules.elements_of_others(few) == 2 * 24 * 80 * 2
+    gradient = Operation(path, (1, 80, 14, 24), "", layers)
+    assert modules.elements_of_others(gradient) == 4 * 24 * 80 * 2
+    assert modules.elements_of_others(up._replace(shape=(5, 3, 24, 80))) == 0
+    assert modules.elements_of_others(up._replace(path="lm_head")) == 0
+    assert not Attribution(wb.weigh("llama").ledger).has_stacks
+
+
+@pytest.mark.parametrize("by", GROUPINGS)
+def test_groups_add_up_to_the_totals(by: str) -> None:
+    found = cost("llama", fields=TINY, batch=2, sequence=5, train=True, dtype="bf16")
+    groups = found.groups(by)
+    if by == "operation":
+        of_kinds = [group for group in groups if group.name.startswith("forward ")]
+        assert sum(group.figures["flops"] for group in of_kinds) == found.forward_matmul_flops
+        assert sum(group.figures["moved_bytes"] for group in of_kinds) == found.moved_bytes
+        return
+    assert set(groups[0].figures) == {name for group in groups for name in group.figures}
+    for name in groups[0].figures:
+        assert sum(group.figures[name] for group in groups) == found.figures[name]
+
+
+def test_components_are_those_of_the_tensors_below() -> None:
+    found = cost("llama", fields=TINY, batch=2, sequence=5, train=True, dtype="bf16")
+    by_name = {group.name: group.figures for group in found.groups("component")}
+    attention = by_name["attention"]["forward_matmul_flops"]
+    weights = wb.weigh("llama", "LlamaForCausalLM", fields=TINY).by("component")
+    of_heads = found.figures["forward_attention_flops"]
+    assert of_heads == 2 * (2 * 2 * 6) * (5 * 4 * 5) * 2  # products, in each head; FLOPs, layers
+    assert attention == 2 * 10 * weights["attention"] + of_heads
+    assert by_name["ffn"]["forward_matmul_flops"] == 2 * 10 * weights["ffn"]
+    assert by_name["layer_inputs"]["checkpointed_bytes"] == 2 * 2 * 5 * 24 * 2
+    assert "other" not in by_name
+
+
+def test_layers_are_named_as_weigh_names_them() -> None:
+    names = {group.name for group in cost("llama", fields=TINY, train=True).groups("layer")}
+    weighed = set(wb.weigh("llama", "LlamaForCausalLM", fields=TINY).by("layer"))
+    assert names == weighed | {"outputs"}
+
+
+def test_the_first_format_has_no_checkpointing_and_no_cache() -> None:
+    found = cost("bert-base-chinese", batch=4, train=True, profile="cpu-eager")
+    assert found.saved_for_backward_bytes == 457_823_232
+    assert found.forward_matmul_flops
+    assert found.backward_matmul_flops == 2 * found.forward_matmul_flops
+    assert (found.checkpointed_bytes, found.recomputed_flops) == (None, None)
+    assert cost("bert").cache_bytes is None
+    assert cost("bert", dtype="bf16").notes == [
+        "bert has no operations recorded with cuda-flash; those of cpu are taken"
+    ]
+    assert cost("bert", profile="cpu").notes == []
+
+
+def test_flash_attention_needs_a_short_dtype() -> None:
+    found = cost("llama", dtype="f32", class_name="LlamaForCausalLM")
+    assert found.run.profile == "cuda-math"
+    assert found.notes == ["the kernels of cuda-flash take no F32; those of cuda-math are taken"]
+    half = cost(LLAMA, train=True, dtype="f16")
+    assert half.figures == cost(LLAMA, train=True).figures
+    assert half.run.dtype == "F16"
+
+
+def test_a_family_without_a_class_in_its_config_has_the_recorded_one() -> None:
+    found = cost("llama", dtype="bf16")
+    assert found.found.class_name == "LlamaForCausalLM"
+    assert found.notes == ["the class is LlamaForCausalLM, whose operations were recorded"]
+
+
+def raw_without(profiles: list[str]) -> Operations:
+    raw = data.read_toml("operations/llama.toml")
+    return Operations({**raw, "proof": {**raw["proof"], "profiles": profiles}})
+
+
+def test_a_profile_that_was_not_recorded_has_the_nearest_instead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(operations, "load_operations", lambda _: raw_without(["cuda-eager"]))
+    found = cost(LLAMA)
+    assert found.run.profile == "cuda-eager"
+    assert found.notes == [
+        "llama has no operations recorded with cuda-flash; those of cuda-eager are taken"
+    ]
+    monkeypatch.setattr(operations, "load_operations", lambda _: raw_without(["cuda-flash"]))
+    with pytest.raises(ModelError, match="llama are not recorded for these kernels"):
+        cost(LLAMA, profile="cpu")
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ({"batch": 0}, "--batch must be a positive integer (batch = 0)."),
+        ({"batch": True}, "--batch must be a positive integer (batch = true)."),
+        ({"sequence": -3}, "--seq must be a positive integer (seq = -3)."),
+        ({"past": 0, "decode": True}, "--past must be a positive integer (past = 0)."),
+        ({"decode": True}, "--decode needs --past. Add --past with"),
+        ({"past": 9}, "--past needs --decode. Add --decode, or drop --past."),
+        ({"profile": "tpu"}, "there is no such profile (profile = 'tpu'). Use one of cpu, cpu-e"),
+        (
+            {"profile": "cuda-flash", "dtype": "f32"},
+            "the kernels of cuda-flash take no F32 (profile = 'cuda-flash', dtype = 'F32').",
+        ),
+        ({"dtype": "fp8"}, "operations are not recorded in this dtype (dtype = 'F8_E4M3')."),
+        ({"dtype": "float5"}, "no such dtype (dtype = 'float5')."),
+    ],
+)
+def test_an_impossible_run_is_refused(question: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        cost(LLAMA, **question)
+    assert message in str(error.value)
+
+
+def test_a_sequence_beyond_learned_positions_is_refused() -> None:
+    with pytest.raises(UsageError, match="longer than the positions of the model"):
+        cost("bert-base-chinese", sequence=513)
+    assert cost("bert-base-chinese", sequence=512).forward_matmul_flops == 96_637_943_808
+
+
+GPT2: dict[str, Any] = {
+    "format": 2,
+    "family": "gpt2",
+    "source": "a test",
+    "kernels": "none",
+    "class": "GPT2LMHeadModel",
+    "proof": {"by": "a test", "against": "nothing", "runs": 0, "profiles": ["cuda-eager"]},
+    "fields": {"n_embd": 768},
+    "held": {},
+    "forward": {"lm_head": ["1 batch*sequence n_embd 7"]},
+    "backward": {},
+    "saved": {},
+    "step": {"lm_head": ["1 batch n_embd 7"]},
+    "stepped": {"cache.keys": ["compute batch*(past+1)*n_embd"]},
+}
+
+
+def test_a_step_beyond_learned_positions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_operations(GPT2)
+    monkeypatch.setattr(operations, "available", lambda: ["gpt2"])
+    monkeypatch.setattr(operations, "load_operations", lambda _: Operations(GPT2))
+    assert cost("gpt2", past=1023, decode=True).step_matmul_flops == 2 * 768 * 7
+    with pytest.raises(UsageError, match=r"\(past = 1024, .* = 1024\)\. Give --past 1023 or less"):
+        cost("gpt2", past=1024, decode=True)
+    assert wb.cache("gpt2", context=1024).cache_bytes == 1024 * 768 * 4
+    with pytest.raises(UsageError, match=r"Give --context 1024 or less"):
+        wb.cache("gpt2", context=1025)
+
+
+def test_several_choices_are_a_note() -> None:
+    assert "each sequence is given with 2 choices" in cost("bert", "BertForMultipleChoice").notes
+    assert "choices" not in "".join(cost("bert").notes)
+
+
+def test_what_was_not_recorded_is_refused() -> None:
+    families = len([name for name in operations.available() if "." not in name])
+    with pytest.raises(ModelError) as error:
+        cost("dbrx")
+    assert str(error.value) == (
+        "there are no operations for the family dbrx. `weighbridge derive dbrx --operations` "
+        f"records them; {families} families have operations."
+    )
+    with pytest.raises(ModelError, match=r"for the class LlamaModel\. Use --class with LlamaForC"):
+        cost(LLAMA, "LlamaModel")
+    with pytest.raises(ModelError, match="bert has no class 'BertForNothing'"):
+        cost("bert", "BertForNothing")
+    with pytest.raises(ModelError, match=r"llama were recorded only with hidden_act = 'silu' \(h"):
+        cost(LLAMA, fields={"hidden_act": "relu"})
+    with pytest.raises(ModelError, match="BertModel has no step with a cache"):
+        cost("bert", past=9, decode=True)
+
+
+def test_a_config_that_names_a_class_does_not_get_another() -> None:
+    config = {"model_type": "llama", "architectures": ["LlamaForSequenceClassification"]}
+    with pytest.raises(ModelError, match="there are no operations for the class LlamaModel"):
+        recorded(config)
+
+
+NUMBERS = (
+    "forward_matmul_flops",
+    "backward_matmul_flops",
+    "saved_for_backward_bytes",
+    "checkpointed_bytes",
+    "recomputed_flops",
+    "cache_bytes",
+    "weight_bytes",
+    "moved_bytes",
+)
+
+
+def test_json_has_plain_integers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", LLAMA, "--seq", "2048", "--train", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [type(report[name]) for name in NUMBERS if name != "cache_bytes"] == [int] * 7
+    assert report["cache_bytes"] is None
+    assert report["run"] == {
+        "batch": 1,
+        "sequence": 2048,
+        "past": None,
+        "profile": "cuda-flash",
+        "dtype": "BF16",
+        "training": True,
+        "decode": False,
+    }
+    assert main(["cost", LLAMA, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [name for name in NUMBERS if report[name] is None] == list(NUMBERS[1:5])
+    assert report["run"]["sequence"] == 128
+
+
+def test_csv_has_a_row_for_each_group(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", LLAMA, "--by", "layer", "--csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["layer"] for row in rows][:2] == ["model.layers.0", "model.layers.1"]
+    total = sum(int(row["forward_matmul_flops"]) for row in rows)
+    assert total == cost(LLAMA).forward_matmul_flops
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("by", GROUPINGS)
+def test_every_line_fits_in_80_columns(lang: str, by: str) -> None:
+    large: dict[str, Any] = {"batch": 64, "sequence": 131072, "past": 131072, "decode": True}
+    text = cost(LLAMA, **large, train=True).text(lang, by=by, formula=True)
+    assert max(map(width, text.splitlines())) <= COLUMNS
+    if lang == "zh":
+        assert english_in(text) == []
+
+
+def test_other_formats_have_the_same_numbers() -> None:
+    found = cost(LLAMA, sequence=2048)
+    for written in (found.text(), found.markdown(), found.html(), found.latex(), found.text("zh")):
+        assert "32,938,104,193,024" in written
+
+
+def test_formulas_have_the_letters_of_the_model_and_of_the_run() -> None:
+    formulas = cost(LLAMA, sequence=2048).to_dict(formula=True)["formulas"]
+    assert formulas["forward_matmul_flops"]["letters"] == (
+        "L·(4b·s·A·D·H + 4b·s·A_kv·D·H + 4b·s²·A·D + 6b·s·H·F) + 2b·s·V·H"
+    )
+    assert formulas["cache_bytes"] == {
+        "letters": "4b·s·L·A_kv·D",
+        "fields": "4 * batch * sequence * num_hidden_layers * num_key_value_heads * head_dim",
+    }
+    step = cost(LLAMA, past=99, decode=True).to_dict(formula=True)["formulas"]
+    assert step["cache_bytes"]["letters"] == "L·(4b·p·A_kv·D + 4b·A_kv·D)"
+    assert "s = 2,048 tokens in each sequence" in cost(LLAMA, sequence=2048).text(formula=True)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("model", ["llama", "bert", "roberta", "distilbert"])
+def test_formulas_in_fields_have_the_values_of_the_figures(model: str, profile: str) -> None:
+    run: dict[str, Any] = {"batch": 3, "sequence": 7, "train": True, "dtype": "bf16"}
+    if model == "llama":
+        run |= {"past": 5, "decode": True}
+    found = cost(model, **run, profile=profile)
+    formulas = found.to_dict(formula=True)["formulas"]
+    assert len(formulas) >= 5
+    for name, formula in formulas.items():
+        assert evaluate(parse(formula["fields"]), found.names) == found.figures[name]
+
+
+def test_csv_has_no_formulas() -> None:
+    with pytest.raises(UsageError, match="--csv and --formula exclude each other"):
+        cost(LLAMA).csv(formula=True)
+
+
+def test_a_formula_that_differs_from_its_figure_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "matmul_flops", lambda _: 1)
+    with pytest.raises(wb.WeighbridgeError, match="and the sum of its operations differ"):
+        cost(LLAMA).to_dict(formula=True)
+
+
+def test_both_languages_have_the_same_words() -> None:
+    english, chinese = (data.read_toml(f"words/cost.{lang}.toml") for lang in ("en", "zh"))
+    assert english.keys() == chinese.keys()
+
+
+def test_profiles_are_those_that_are_recorded() -> None:
+    assert set(data.read_toml("operations/llama.toml")["proof"]["profiles"]) == set(PROFILES)
