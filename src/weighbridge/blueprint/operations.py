@@ -23,7 +23,7 @@ from weighbridge.errors import ExpressionError, ModelError, either, nearest, sho
 from weighbridge.units import DTYPE_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Raw
@@ -228,9 +228,24 @@ def _value(value: Any) -> Any:
     return None if value == NULL else value
 
 
+def split_condition(text: str) -> tuple[str, str]:
+    """Return the shape of an operation, and its condition, which is empty if it has none.
+
+    Example:
+        >>> split_condition("batch (2 if is_gated else 1) if training")
+        ('batch (2 if is_gated else 1)', 'training')
+    """
+    shape, _, condition = text.partition(" if ")
+    if "(" not in shape:
+        return shape, condition
+    words = split_dims(text)
+    at = words.index("if") if "if" in words else len(words)
+    return " ".join(words[:at]), " ".join(words[at + 1 :])
+
+
 @cache
 def _entry(path: str, text: str, kind: str) -> OperationTemplate:
-    shape, _, condition = text.partition(" if ")
+    shape, condition = split_condition(text)
     times, in_loop, rest = shape.partition(_TIMES)
     words, dtype = split_dims(rest if in_loop else shape), ""
     if kind in TENSORS:
@@ -311,7 +326,8 @@ def _keys(raw: Raw) -> Iterator[str]:
     yield from (f"{key} is unknown" for key in sorted(set(raw) - {"format", *_TEXTS, *_TABLES}))
     for name, of_class in raw.get("classes", {}).items():
         yield from (
-            f"classes.{name}.{key} is unknown" for key in sorted(set(of_class) - {"prefix", *ALL_KINDS})
+            f"classes.{name}.{key} is unknown"
+            for key in sorted(set(of_class) - {"prefix", *ALL_KINDS})
         )
     if set(raw["proof"]) - {"holes", "profiles"} != _PROOF:
         yield f"proof must have {', '.join(sorted(_PROOF))}, and may have holes, profiles"

@@ -1,4 +1,4 @@
-"""The products of operators, against counts of multiplications that share nothing with the rules."""
+"""The products of operators, against counts of multiplications made without the rules."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ COSTS: dict[str, Cost] = {
 }
 
 
-def cost(kind: str) -> float:
+def cost_of(kind: str) -> float:
     """Return the cost of one kind of expression."""
     return COSTS[kind].cost
 
@@ -117,7 +117,7 @@ def _several(
     """Return the cheapest `and` or `or` of a few conditions, or one that depends on another."""
     both = np.concatenate([table, ~table])
     all_trees = [*trees, *[negated(tree) for tree in trees]]
-    all_costs = np.array([*costs, *[price + cost("negation") for price in costs]])
+    all_costs = np.array([*costs, *[price + cost_of("negation") for price in costs]])
     best: tuple[float, list[int], str] | None = None
     # not (a or b) is (not a) and (not b): an `or` is found as an `and` of opposites
     for kind, rows, goal in (("and", both, wanted), ("or", ~both, ~wanted)):
@@ -151,7 +151,7 @@ def _conjunction(rows: Flags, wanted: Flags, costs: Costs) -> tuple[float, list[
     chosen = _cover(outside, costs[holding])
     if not chosen:
         return None
-    price = float(sum(costs[holding[row]] for row in chosen)) + cost("several")
+    price = float(sum(costs[holding[row]] for row in chosen)) + cost_of("several")
     return price, [int(holding[row]) for row in chosen]
 
 

@@ -18,7 +18,7 @@ from weighbridge.algebra.rewrite import (
     replaced,
     simplified,
 )
-from weighbridge.derive.generalize.choosing import condition_of, cost
+from weighbridge.derive.generalize.choosing import condition_of, cost_of
 from weighbridge.derive.generalize.ordinals import with_ordinals
 from weighbridge.derive.generalize.places import list_above
 from weighbridge.derive.probing.symbolic import node_count
@@ -95,7 +95,7 @@ class Questions:
             condition, flags = truth
             total = price
             if condition != tree:
-                total += cost("guard")
+                total += cost_of("guard")
             key = min(flags.tobytes(), (~flags).tobytes())  # a condition and its opposite
             if key not in cheapest or total < cheapest[key][0]:
                 cheapest[key] = (total, condition, flags)
@@ -112,7 +112,7 @@ class Questions:
         index_questions = _index_questions(level, self._varied_fields, self._asked_fields, counts)
         all_fields = [observation.fields for observation in self._observations]
         counted = [
-            (question, cost("ordinal"))
+            (question, cost_of("ordinal"))
             for question in with_ordinals(self.asked, all_fields, level.depth)
         ]
         in_loops = [depth for depth in range(level.depth) if _is_of_loop(level, depth, counts)]
@@ -121,7 +121,7 @@ class Questions:
                 yield tree, price
                 if self._in_parts and tree is not question:
                     for start in STARTS:
-                        yield _from_later(tree, start), price + cost("later start")
+                        yield _from_later(tree, start), price + cost_of("later start")
 
     @cached_property
     def asked(self) -> dict[Tree, float]:
@@ -131,7 +131,9 @@ class Questions:
             for tree in observation.trace.asked:
                 question = simplified(tree)
                 if question[0] != "value":
-                    costs.setdefault(question, cost("asked") + cost("node") * node_count(question))
+                    costs.setdefault(
+                        question, cost_of("asked") + cost_of("node") * node_count(question)
+                    )
         for name, values in self._varied_fields.items():
             for question, price in _field_questions(name, values):
                 costs.setdefault(question, price)
@@ -163,25 +165,25 @@ def _field_questions(name: str, values: list[Any]) -> Priced:
     kinds = {type(value) for value in values}
     field: Tree = ("name", name)
     if kinds == {bool}:
-        yield field, cost("is true")
+        yield field, cost_of("is true")
     elif kinds == {bool, type(None)}:
-        yield ("==", field, TRUE), cost("is true")
+        yield ("==", field, TRUE), cost_of("is true")
     if type(None) in kinds:
-        yield ("==", field, NULL), cost("is null")
+        yield ("==", field, NULL), cost_of("is null")
     for text in sorted({value for value in values if type(value) is str}):
-        yield ("==", field, ("value", text)), cost("equals text")
+        yield ("==", field, ("value", text)), cost_of("equals text")
     if kinds & {int, float}:
-        yield (">", field, ("value", 0)), cost("is over 0")
-        yield (">", field, ("value", 1)), cost("is over 1")
+        yield (">", field, ("value", 0)), cost_of("is over 0")
+        yield (">", field, ("value", 1)), cost_of("is over 1")
     if list in kinds:
         yield from _list_questions(field, [value for value in values if type(value) is list])
 
 
 def _list_questions(field: Tree, lists: list[list[Any]]) -> Priced:
     """Yield conditions on a field that is a list in some configs."""
-    yield ("!=", ("len", field), ("value", 0)), cost("is not empty")
+    yield ("!=", ("len", field), ("value", 0)), cost_of("is not empty")
     for text in _item_texts(lists):
-        yield ("in", ("value", text), field), cost("in list")
+        yield ("in", ("value", text), field), cost_of("in list")
 
 
 def _item_texts(lists: list[list[Any]]) -> list[str]:
@@ -198,23 +200,23 @@ def _index_questions(
         index: Tree = ("index", depth)
         for number in FIRST_INDICES:
             bound = number + LOWEST_BOUND
-            yield ("==", index, ("value", number)), cost("is number") + number
-            yield ("<", index, ("value", bound)), cost("below number") + number
+            yield ("==", index, ("value", number)), cost_of("is number") + number
+            yield ("<", index, ("value", bound)), cost_of("below number") + number
         count = counts.get(_list_at(level, depth))
         if count is not None:
-            yield ("==", index, ("-", count, ("value", 1))), cost("is last")
+            yield ("==", index, ("-", count, ("value", 1))), cost_of("is last")
         for period in PERIODS:
             remainder = ("%", index, ("value", period))
-            yield ("==", remainder, ("value", 0)), cost("is multiple")
-            yield ("==", remainder, ("value", 1)), cost("is 1 over multiple")
+            yield ("==", remainder, ("value", 0)), cost_of("is multiple")
+            yield ("==", remainder, ("value", 1)), cost_of("is 1 over multiple")
         for name, values in fields.items():
             yield from _comparisons_with(index, name, values, is_asked=name in asked)
     for flat_list in level.stages:
-        yield ("==", flat_list.block, ("value", 0)), cost("is number")
+        yield ("==", flat_list.block, ("value", 0)), cost_of("is number")
         for number in FIRST_INDICES:
-            yield ("==", flat_list.stage, ("value", number)), cost("is number") + number
+            yield ("==", flat_list.stage, ("value", number)), cost_of("is number") + number
         last = ("-", flat_list.number, ("value", 1))
-        yield ("==", flat_list.stage, last), cost("is last")
+        yield ("==", flat_list.stage, last), cost_of("is last")
         for name, values in fields.items():
             yield from _comparisons_with(flat_list.stage, name, values, is_asked=name in asked)
 
@@ -224,12 +226,12 @@ def _comparisons_with(index: Tree, name: str, values: list[Any], *, is_asked: bo
     field: Tree = ("name", name)
     lists = [value for value in values if isinstance(value, list)]
     if {type(value) for value in values} in ({int}, {int, type(None)}):
-        yield ("<", index, field), cost("below field")
+        yield ("<", index, field), cost_of("below field")
     elif any(map(_has_only_integers, lists)):
-        yield ("in", index, field), cost("in list")
-    at_index = cyclic = cost("unasked text at index")
+        yield ("in", index, field), cost_of("in list")
+    at_index = cyclic = cost_of("unasked text at index")
     if is_asked:
-        at_index, cyclic = cost("text at index"), cost("text at index, cyclic")
+        at_index, cyclic = cost_of("text at index"), cost_of("text at index, cyclic")
     for text in _item_texts(lists):
         around: Tree = ("%", index, ("len", field))
         yield ("==", ("[]", field, index), ("value", text)), at_index

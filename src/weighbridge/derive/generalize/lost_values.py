@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from weighbridge.algebra.rewrite import simplified
-from weighbridge.derive.generalize.choosing import cost
+from weighbridge.derive.generalize.choosing import cost_of
 from weighbridge.derive.generalize.conditions import resolutions
 from weighbridge.derive.generalize.places import depth_of, value_at, values_at
 from weighbridge.derive.generalize.stages import is_stage
@@ -182,7 +182,7 @@ def simple_terms(environments: Environments, bounds: Sequence[Tree] = ()) -> lis
     depth = depth_of(environments[0])
     priced: list[tuple[float, Tree]] = []
     for bound in bounds:
-        priced.extend((cost("bound"), tree) for tree in resolutions(bound, range(depth)))
+        priced.extend((cost_of("bound"), tree) for tree in resolutions(bound, range(depth)))
     cheapest: dict[bytes, tuple[float, Term]] = {}
     for price, tree in itertools.chain(priced, _atoms(environments)):
         values = values_at(tree, environments)
@@ -249,30 +249,30 @@ def _atoms(environments: Environments) -> Iterator[tuple[float, Tree]]:
     names: list[Tree] = [("name", name) for name in sorted(shared)]
     stages = [name for name in names if is_stage(name)]
     for stage in stages:
-        yield cost("stage"), stage
+        yield cost_of("stage"), stage
     for index in indices:
-        yield cost("index"), index
-        yield cost("index before"), ("max", ("-", index, ("value", 1)), ("value", 0))
-        yield cost("power of 2"), ("**", ("value", 2), index)
+        yield cost_of("index"), index
+        yield cost_of("index before"), ("max", ("-", index, ("value", 1)), ("value", 0))
+        yield cost_of("power of 2"), ("**", ("value", 2), index)
     for name in sorted(name for name in shared if not name.startswith("@")):
         kinds = {type(environment[name]) for environment in environments}
         if kinds == {int}:
-            yield cost("field"), ("name", name)
+            yield cost_of("field"), ("name", name)
         elif kinds == {list}:
             yield from _of_list(("name", name), [*indices, *stages])
 
 
 def _of_list(field: Tree, indices: list[Tree]) -> Iterator[tuple[float, Tree]]:
     one: Tree = ("value", 1)
-    yield cost("length"), ("len", field)
+    yield cost_of("length"), ("len", field)
     for index in indices:
-        yield cost("item at index"), ("[]", field, index)
-        yield cost("item beside index"), ("[]", field, ("-", index, one))
-        yield cost("item beside index"), ("[]", field, ("+", index, one))
-    yield cost("last item"), ("[]", field, ("neg", one))
-    yield cost("first item"), ("[]", field, ("value", 0))
-    yield cost("sum of items"), ("sum", field)
-    yield cost("second item"), ("[]", field, one)
+        yield cost_of("item at index"), ("[]", field, index)
+        yield cost_of("item beside index"), ("[]", field, ("-", index, one))
+        yield cost_of("item beside index"), ("[]", field, ("+", index, one))
+    yield cost_of("last item"), ("[]", field, ("neg", one))
+    yield cost_of("first item"), ("[]", field, ("value", 0))
+    yield cost_of("sum of items"), ("sum", field)
+    yield cost_of("second item"), ("[]", field, one)
 
 
 def _affine(terms: Sequence[Term], goal: Numbers) -> Tree | None:

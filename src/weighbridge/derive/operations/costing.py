@@ -13,17 +13,26 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from weighbridge.algebra.expr import evaluate, names_in, parse
-from weighbridge.blueprint.operations import ALL_KINDS, COMPUTE, PRODUCTS, RUN_NAMES, Operations
+from weighbridge.algebra.expr import names_in, parse
+from weighbridge.blueprint.operations import (
+    ALL_KINDS,
+    COMPUTE,
+    PRODUCTS,
+    RUN_NAMES,
+    Operations,
+    split_condition,
+)
 from weighbridge.blueprint.paths import indices_in
 from weighbridge.blueprint.schema import split_dims
+from weighbridge.costs.profiles import PROFILES
 from weighbridge.derive.generalize.config_defaults import fill
-from weighbridge.derive.operations.drafting import PROFILE_OF_PRODUCTS, Drafting, is_dropout
+from weighbridge.derive.operations.drafting import Drafting, is_dropout
 from weighbridge.derive.operations.draws import Draws
-from weighbridge.derive.operations.profiles import PROFILES
-from weighbridge.derive.operations.runs import CACHE, CHECKPOINT, TRAIN, Setting, run
+from weighbridge.derive.operations.profiles import recorded_dtypes
+from weighbridge.derive.operations.reading import PROFILE_OF_PRODUCTS
+from weighbridge.derive.operations.runs import CACHE, CHECKPOINT, TRAIN, RunMode, recorded_run
 from weighbridge.derive.write import expression
-from weighbridge.errors import ModelError, WeighbridgeError
+from weighbridge.errors import WeighbridgeError
 from weighbridge.units import DTYPE_BITS
 
 if TYPE_CHECKING:
@@ -31,8 +40,8 @@ if TYPE_CHECKING:
 
     from weighbridge.blueprint.operations import Operation
     from weighbridge.blueprint.schema import Blueprint
-    from weighbridge.derive.operations.draws import Draw
     from weighbridge.derive.operations.drafting import Texts
+    from weighbridge.derive.operations.draws import RunDraw
     from weighbridge.derive.operations.runs import RecordedByKind
     from weighbridge.derive.probing.subject import Subject
 
@@ -65,7 +74,9 @@ def main_class(blueprint: Blueprint) -> str:
     return blueprint.base_class
 
 
-def cost_operations(subject: Subject, blueprint: Blueprint, seed: int = 0) -> tuple[dict[str, Any], list[str]]:
+def cost_operations(
+    subject: Subject, blueprint: Blueprint, seed: int = 0
+) -> tuple[dict[str, Any], list[str]]:
     """Derive the operations of a family's main class.
 
     Returns:
@@ -136,7 +147,7 @@ _ALWAYS = ("forward", "backward", "saved")
 
 def _names_in(text: str) -> set[str]:
     """Return the names in a text of a file."""
-    shape, _, condition = text.partition(" if ")
+    shape, condition = split_condition(text)
     names: set[str] = set()
     for word in split_dims(shape):
         if word not in ("x", COMPUTE, *DTYPE_BITS):
@@ -152,38 +163,44 @@ def _origins(draws: Draws, used: set[str]) -> tuple[dict[str, Any], dict[str, st
     The blueprint binds the fields that it knows; the others are learned from configs.
     """
     known = draws.blueprint.at_defaults
-    fields = {name: known[name] for name in used if name in known}
-    unknown = sorted(used - set(fields))
-    computed: dict[str, str] = {}
-    if unknown:
-        probes = list(_probes(draws))
-        origins = fill(draws.subject, unknown, probes, {})
-        for name, value in origins.defaults.items():
-            fields.setdefault(name, value)
-        for name, tree in origins.computed.items():
-            if name not in known:
-                computed[name] = expression(tree)
-                fields.pop(name, None)
-        for name in unknown:
-            if name not in fields and name not in computed:
-                fields[name] = None
-    shown = {name: "null" if fields[name] is None else fields[name] for name in sorted(fields)}
-    return {name: value for name, value in shown.items() if name not in computed}, computed
+    unknown = sorted(used - set(known))
+    learned = fill(draws.subject, unknown, list(_probes(draws)), {}) if unknown else None
+    defaults = {**dict.fromkeys(unknown), **(learned.defaults if learned else {}), **known}
+    rules = learned.computed if learned else {}
+    computed = {name: expression(tree) for name, tree in rules.items() if name not in known}
+    fields = {
+        name: "null" if defaults[name] is None else defaults[name]
+        for name in sorted(defaults)
+        if name not in computed and (name in used or name not in known)
+    }
+    return fields, computed
 
 
 def _probes(draws: Draws) -> Iterator[Any]:
     """Yield configs that show how the fields of runs follow from others."""
     subject = draws.subject
-    flags = [name for name, value in draws.usual.items() if name.endswith("sliding_window") and value in (True, False)]
+    flags = [
+        name
+        for name, value in draws.usual.items()
+        if name.endswith("sliding_window") and value in (True, False)
+    ]
     steps = [
         name
         for name, value in draws.usual.items()
-        if type(value) is int and any(part in name for part in ("pattern", "interval", "every_n", "max_window"))
+        if type(value) is int
+        and any(part in name for part in ("pattern", "interval", "every_n", "max_window"))
     ]
     for layers in (3, 4, 5, 7, 9, 11, 13):
         counts = dict.fromkeys(draws.layer_counts, layers)
-        variants: list[dict[str, Any]] = [{}, {name: 2 for name in steps}, {name: 3 for name in steps}]
-        variants += [{name: True for name in flags}, {**{name: 2 for name in steps}, **{name: True for name in flags}}]
+        variants: list[dict[str, Any]] = [
+            {},
+            dict.fromkeys(steps, 2),
+            dict.fromkeys(steps, 3),
+        ]
+        variants += [
+            dict.fromkeys(flags, True),
+            {**dict.fromkeys(steps, 2), **dict.fromkeys(flags, True)},
+        ]
         for variant in variants:
             try:
                 yield subject.probe(subject.base_class, {**counts, **variant})
@@ -213,7 +230,9 @@ class Proof:
                 return None
         return f"only {agreed} of {runs} runs succeeded"
 
-    def _settings(self, profile: str, nullable: Iterable[str], tries: int) -> Iterator[tuple[Setting, Draw]]:
+    def _settings(
+        self, profile: str, nullable: Iterable[str], tries: int
+    ) -> Iterator[tuple[RunMode, RunDraw]]:
         dropouts = [
             name
             for name, value in self._draws.usual.items()
@@ -223,13 +242,17 @@ class Proof:
         for number in range(tries):
             draw = self._near_a_window(next(drawn))
             mode = _SEQUENCE_MODES[number % len(_SEQUENCE_MODES)]
-            values = tuple((name, self.dice.choice([0.0, 0.1])) for name in dropouts)
-            values += tuple((name, None) for name in nullable if self.dice.random() < _SHARE_WITHOUT)
-            dtype = self.dice.choice(PROFILES[profile].dtypes)
+            values: tuple[tuple[str, float | None], ...] = tuple(
+                (name, self.dice.choice([0.0, 0.1])) for name in dropouts
+            )
+            values += tuple(
+                (name, None) for name in nullable if self.dice.random() < _SHARE_WITHOUT
+            )
+            dtype = self.dice.choice(recorded_dtypes(PROFILES[profile]))
             training = mode != CACHE and (mode == CHECKPOINT or self.dice.random() < 0.8)
-            yield Setting(mode, profile, dtype, training, values), draw
+            yield RunMode(mode, profile, dtype, training, values), draw
 
-    def _near_a_window(self, draw: Draw) -> Draw:
+    def _near_a_window(self, draw: RunDraw) -> RunDraw:
         """Return a draw of which every second sequence is about as long as a window."""
         windows = [draw.fields.get(name) for name in self._draws.windows]
         sizes = [size for size in windows if type(size) is int]
@@ -238,19 +261,21 @@ class Proof:
         length = max(2, self.dice.choice(sizes) + self.dice.choice((-2, -1, 0, 1)))
         return draw._replace(run={**draw.run, "sequence": length, "past": length})
 
-    def difference(self, draw: Draw, setting: Setting) -> str | None:
+    def difference(self, draw: RunDraw, setting: RunMode) -> str | None:
         """Return how a run differs from what is predicted; None if the code refuses it."""
         try:
-            recorded = run(self._draws.subject, self._class_name, draw, setting)
+            recorded = recorded_run(self._draws.subject, self._class_name, draw, setting)
         except Exception:  # whatever the code raises is its way to refuse
             return None
         names = self._operations.names(draw.fields, **draw.run, **setting.names)
-        for kind, items in recorded.items():
+        for kind in recorded:
             if kind in PRODUCTS and PROFILES[setting.profile].attention != "eager":
                 continue
             found = _totals(kind, recorded)
             try:
-                expected = _predicted(kind, self._operations.bind(self._class_name, kind, names), setting.dtype)
+                expected = _predicted(
+                    kind, self._operations.bind(self._class_name, kind, names), setting.dtype
+                )
             except WeighbridgeError as error:
                 return f"{kind}: {error}"
             for key in (found - expected) + (expected - found):
@@ -277,8 +302,11 @@ class Proof:
         draw = next(self._draws.unlike(random.Random(name), _MOST_LAYERS))  # noqa: S311
         turned = draw._replace(changes={**draw.changes, name: _other(value)})
         for mode in (TRAIN, CACHE):
-            setting = Setting(mode, "cuda-eager", "BF16", mode == TRAIN)
-            if self.difference(turned, setting) is None and self.difference(draw, setting) is not None:
+            setting = RunMode(mode, "cuda-eager", "BF16", mode == TRAIN)
+            if (
+                self.difference(turned, setting) is None
+                and self.difference(draw, setting) is not None
+            ):
                 return False
             if self.difference(turned, setting):
                 return False
@@ -311,5 +339,5 @@ def _other(value: Any) -> Any:
     return value * 2 or 1
 
 
-def _shown(draw: Draw, setting: Setting) -> str:
+def _shown(draw: RunDraw, setting: RunMode) -> str:
     return f"{dict(draw.changes)}, {dict(draw.run)}, {setting}"

@@ -41,7 +41,7 @@ _TOKEN = "_token_id"  # a token that a model lacks is given to none
 _NO_SHAPES = ("num_labels",)
 
 
-class Draw(NamedTuple):
+class RunDraw(NamedTuple):
     """A config as changes by dotted path, its fields, and the sizes of a run by name."""
 
     changes: Mapping[str, Any]
@@ -75,7 +75,7 @@ class Draws:
 
     @cached_property
     def windows(self) -> list[str]:
-        """The fields that are windows or chunks: where a sequence reaches one, operations change."""
+        """The fields that are windows or chunks, at which operations change."""
         return [path for path, tree in self.rules.items() if tree[-1] in _WINDOWS]
 
     @property
@@ -91,16 +91,13 @@ class Draws:
         rules: dict[str, Tree] = {}
         for path, value in self.usual.items():
             name = path.rpartition(".")[2]
+            is_lacking = value is None and name.endswith(_TOKEN)
+            if not isinstance(value, int | None) or path in self.layer_counts or is_lacking:
+                continue
             is_shape = path in self.blueprint.sizes and name not in _NO_SHAPES
-            if not isinstance(value, int | None) or path in self.layer_counts:
-                continue
-            if value is None and name.endswith(_TOKEN):
-                continue
-            for text in by_name.get(name, ["medium"] if is_shape else []):
-                tree = parse(text)
-                if all(other in self.usual for other in _fields_of(path, tree)):
-                    rules[path] = tree
-                    break
+            choices = map(parse, by_name.get(name, ["medium"] if is_shape else []))
+            fitting = (tree for tree in choices if self.usual.keys() >= {*_fields_of(path, tree)})
+            rules.update((path, tree) for tree in itertools.islice(fitting, 1))
         small_first = sorted(rules.items(), key=lambda rule: "small" not in names_in(rule[1]))
         return dict(_in_order(dict(small_first)))
 
@@ -114,7 +111,7 @@ class Draws:
     def _family(self) -> str:
         return self.blueprint.family
 
-    def alike(self, dice: random.Random, count: int) -> list[Draw]:
+    def alike(self, dice: random.Random, count: int) -> list[RunDraw]:
         """Return draws with the same run sizes, layers and windows, and no other size in common.
 
         Raises:
@@ -126,7 +123,7 @@ class Draws:
         shared |= {name: numbers.prime(least) for name, least in _LONG.items()}
         layers = self._facts["layers"].get(self._family, self._facts["layers"][""])
         types = self._types(dice, layers)
-        draws: list[Draw] = []
+        draws: list[RunDraw] = []
         for draw in self._draw(numbers, layers, types, shared, windows):
             is_clear = not any(self._hides_a_product(draw, other) for other in draws)
             if is_clear and self._is_clear(draw):
@@ -136,7 +133,7 @@ class Draws:
                 break
         return draws
 
-    def _hides_a_product(self, draw: Draw, other: Draw) -> bool:
+    def _hides_a_product(self, draw: RunDraw, other: RunDraw) -> bool:
         """Whether the product of two sizes is the same in two draws, as if it were a constant."""
         pairs = itertools.combinations_with_replacement(self._sizes, 2)
         return any(
@@ -144,7 +141,7 @@ class Draws:
             for one, two in pairs
         )
 
-    def _is_clear(self, draw: Draw) -> bool:
+    def _is_clear(self, draw: RunDraw) -> bool:
         """Whether no size, or sum of sizes, can be taken for another, or for one of the run."""
         sums: dict[Tree, int] = {}
         for tree in self.blueprint.dims.values():
@@ -153,7 +150,11 @@ class Draws:
                     sums[part] = evaluate(part, draw.fields)
                 except WeighbridgeError:  # it is of a layer that this config does not have
                     continue
-        free = [name for name in self._sizes if self.rules[name][0] != "name" or _is_kind(self.rules[name])]
+        free = [
+            name
+            for name in self._sizes
+            if self.rules[name][0] != "name" or _is_kind(self.rules[name])
+        ]
         sizes = [draw.changes[name] for name in free]
         values = [*sizes, *sums.values()]
         if len(set(sizes)) < len(sizes) or not set(sizes).isdisjoint(sums.values()):
@@ -171,7 +172,7 @@ class Draws:
                 names.append(path)
         return names
 
-    def unlike(self, dice: random.Random, most_layers: int) -> Iterator[Draw]:
+    def unlike(self, dice: random.Random, most_layers: int) -> Iterator[RunDraw]:
         """Yield draws in which everything is random.
 
         Raises:
@@ -201,7 +202,7 @@ class Draws:
         types: Mapping[str, Any],
         run: Mapping[str, int],
         windows: Mapping[str, int],
-    ) -> Iterator[Draw]:
+    ) -> Iterator[RunDraw]:
         """Yield draws, without end; those that are no configs of the family are left out."""
         error: Exception = ModelError("no config could be drawn")
         for _ in range(_MOST_REFUSED):
@@ -218,7 +219,7 @@ class Draws:
             except Exception as refusal:  # whatever a config class raises
                 error = refusal
                 continue
-            yield Draw(changes, fields, run)
+            yield RunDraw(changes, fields, run)
         raise ModelError(f"no config could be drawn: {' '.join(str(error).split())}")
 
 
@@ -251,7 +252,9 @@ def _in_order(rules: Mapping[str, Tree]) -> Iterator[tuple[str, Tree]]:
     waiting = dict(rules)
     while waiting:
         ready = [
-            path for path, tree in waiting.items() if waiting.keys().isdisjoint(_fields_of(path, tree))
+            path
+            for path, tree in waiting.items()
+            if waiting.keys().isdisjoint(_fields_of(path, tree))
         ]
         if not ready:
             raise ModelError("the rules of facts/running.toml go round in a circle")

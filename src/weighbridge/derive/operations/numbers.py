@@ -6,14 +6,14 @@ several such products, the one with the fewest factors.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 from weighbridge.algebra.expr import evaluate
 from weighbridge.errors import ModelError, WeighbridgeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
 
@@ -86,35 +86,36 @@ class Numbers:
         while stack:
             rest, start, factors = stack.pop()
             if len(set(rest)) == 1:
-                found = _cost(rest[0], len(factors)), _product(rest[0], factors)
+                found = _cost(rest[0], len(factors)), _multiplied(rest[0], factors)
                 if best is None or found[0] < best[0]:
                     best = found
-            if len(factors) == _MOST_FACTORS or (
-                best is not None and _COST_OF_FACTOR * len(factors) >= best[0]
-            ):
-                continue
-            for number in range(start, len(self._sizes)):
-                tree, sizes = self._sizes[number]
-                if not any(value % size for value, size in zip(rest, sizes, strict=True)):
-                    quotients = tuple(value // size for value, size in zip(rest, sizes, strict=True))
+            is_dearer = best is not None and _COST_OF_FACTOR * len(factors) >= best[0]
+            if len(factors) < _MOST_FACTORS and not is_dearer:
+                for number, tree, quotients in self._divisors(rest, start):
                     stack.append((quotients, number, (*factors, tree)))
         return None if best is None else best[1]
+
+    def _divisors(self, values: Values, start: int) -> Iterator[tuple[int, Tree, Values]]:
+        """Yield the atoms that divide values, each with its number and the quotients."""
+        for number in range(start, len(self._sizes)):
+            tree, sizes = self._sizes[number]
+            if not any(value % size for value, size in zip(values, sizes, strict=True)):
+                quotients = (value // size for value, size in zip(values, sizes, strict=True))
+                yield number, tree, tuple(quotients)
 
 
 def _cost(constant: int, factors: int) -> int:
     cost = _COST_OF_FACTOR * factors + constant.bit_length()
     if constant > _SMALL:
         return cost + _COST_OF_LARGE
-    return cost + (_COST_OF_OTHER_CONSTANT if constant > 2 else 0)  # noqa: PLR2004
+    return cost + (_COST_OF_OTHER_CONSTANT if constant > 2 else 0)
 
 
-def _product(constant: int, factors: Sequence[Tree]) -> Tree:
-    trees = [("value", constant)] if constant > 1 or not factors else []
-    trees += sorted(factors, key=_rank)
-    product = trees[0]
-    for tree in trees[1:]:
-        product = ("*", product, tree)
-    return product
+def _multiplied(constant: int, factors: Sequence[Tree]) -> Tree:
+    ordered = sorted(factors, key=_rank)
+    if constant > 1 or not factors:
+        ordered.insert(0, ("value", constant))
+    return reduce(lambda left, right: ("*", left, right), ordered)
 
 
 _FIRST = ("batch", "choices", "sequence", "past", "target")

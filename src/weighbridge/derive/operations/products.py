@@ -26,9 +26,9 @@ _ATEN = torch.ops.aten
 
 # Operators whose names look like those of products. Each needs a rule in `RULES`.
 _MULTIPLIES = re.compile(
-    r"(^|_)(mm|mv|bmm|dot|vdot|ger|outer|matmul|einsum|linear|bilinear|trilinear|lstm|gru|rnn|cdist|"
-    r"fft|linalg|tensordot|chain_matmul|kron)(_|$)|addmm|addmv|baddbmm|addbmm|addr$|conv|attention|"
-    r"grouped_mm|scaled_mm|int_mm"
+    r"(^|_)(mm|mv|bmm|dot|vdot|ger|outer|matmul|einsum|linear|bilinear|trilinear|lstm|gru|rnn|"
+    r"cdist|fft|linalg|tensordot|chain_matmul|kron)(_|$)|addmm|addmv|baddbmm|addbmm|addr$|conv|"
+    r"attention|grouped_mm|scaled_mm|int_mm"
 )
 _ONLY_NAMED_SO = {"_convert_indices_from_coo_to_csr", "convert_indices_from_csr_to_coo"}
 _KNOWN_NAMESPACES = {"aten", "prim", "prims", "profiler", "autograd", "inductor", "debugprims"}
@@ -43,20 +43,28 @@ def _added(_: Any, left: torch.Tensor, right: torch.Tensor, **__: Any) -> list[F
     return _of_two(left, right)
 
 
+def _of_vector(matrix: torch.Tensor, _: torch.Tensor) -> list[Factors]:
+    return [(1, matrix.shape[0], matrix.shape[1], 1)]
+
+
+def _of_vectors(vector: torch.Tensor, _: torch.Tensor) -> list[Factors]:
+    return [(1, 1, vector.shape[0], 1)]
+
+
 def _grouped(left: torch.Tensor, right: torch.Tensor, *_: Any, **__: Any) -> list[Factors]:
     """Each row is multiplied by the matrix of its group, or each group's rows by its columns."""
     return [(1, left.shape[-2], left.shape[-1], right.shape[-1])]
 
 
 def _grouped_backward(
-    left: torch.Tensor, right: torch.Tensor, _: torch.Tensor, gradient: torch.Tensor
+    left: torch.Tensor, _weight: torch.Tensor, _: torch.Tensor, gradient: torch.Tensor
 ) -> list[Factors]:
     rows, inner = left.shape
     columns = gradient.shape[-1]
     return [(1, rows, columns, inner), (1, inner, rows, columns)]
 
 
-def _convolved(  # noqa: PLR0913  # the operator's own signature
+def _convolved(  # noqa: PLR0913, PLR0917  # the operator's own signature
     given: torch.Tensor,
     weight: torch.Tensor,
     _bias: Any,
@@ -64,11 +72,11 @@ def _convolved(  # noqa: PLR0913  # the operator's own signature
     padding: Sequence[int],
     dilation: Sequence[int],
     transposed: bool,  # noqa: FBT001
-    output_padding: Sequence[int],
+    _output_padding: Any,
     groups: int,
     *_: Any,
 ) -> list[Factors]:
-    positions = given.shape[2:]
+    positions: Sequence[int] = given.shape[2:]
     if not transposed:
         positions = _positions(given.shape[2:], weight.shape[2:], stride, padding, dilation)
     return [_convolution(given.shape[0], positions, weight, groups, transposed=transposed)]
@@ -99,7 +107,7 @@ def _convolution(
     return groups, batch * prod(positions), inputs, outputs
 
 
-def _convolved_backward(  # noqa: PLR0913  # the operator's own signature
+def _convolved_backward(  # the operator's own signature
     gradient: torch.Tensor,
     given: torch.Tensor,
     weight: torch.Tensor,
@@ -124,7 +132,9 @@ def _convolved_backward(  # noqa: PLR0913  # the operator's own signature
     return factors
 
 
-def _attended(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any) -> Any:
+def _attended(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any
+) -> Any:
     heads = prod(query.shape[:-2])
     queries, keys = query.shape[-2], key.shape[-2]
     return [
@@ -152,8 +162,8 @@ RULES: dict[str, Rule] = {
     "bmm": lambda left, right, **_: _of_two(left, right),
     "addmm": _added,
     "baddbmm": _added,
-    "mv": lambda left, right: [(1, left.shape[0], left.shape[1], 1)],
-    "dot": lambda left, right: [(1, 1, left.shape[0], 1)],
+    "mv": _of_vector,
+    "dot": _of_vectors,
     "_grouped_mm": _grouped,
     "grouped_mm_fallback": _grouped,
     "grouped_mm_fallback_backward": _grouped_backward,

@@ -7,7 +7,7 @@ so it needs no accelerator, but it keeps for the backward pass what the kernels 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn import functional
@@ -17,42 +17,30 @@ from transformers.integrations import moe
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-class Profile(NamedTuple):
-    """A device, the implementation of attention in transformers, and the kernel below it."""
-
-    device: str
-    attention: str
-    dtypes: tuple[str, ...] = ("F32", "BF16")
-
-    @property
-    def implementation(self) -> str:
-        """The name of the implementation in transformers."""
-        return "eager" if self.attention == "eager" else "sdpa"
-
-    @property
-    def recorded_on(self) -> str:
-        """The device of torch on which it is recorded."""
-        return "meta" if self.device == "cuda" else "cpu"
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The values of the names that a condition may use."""
-        return {"device": self.device, "attention": self.attention}
+    from weighbridge.costs.profiles import KernelProfile
 
 
-PROFILES = {
-    "cpu": Profile("cpu", "sdpa"),
-    "cpu-eager": Profile("cpu", "eager"),
-    "cuda-eager": Profile("cuda", "eager"),
-    "cuda-math": Profile("cuda", "math"),
-    "cuda-flash": Profile("cuda", "flash", ("BF16",)),
-}
-"""The profiles by name. CUDA's flash attention has no F32."""
+_DTYPES = ("F32", "BF16")
+"""The dtypes in which classes run; F16 is as BF16."""
+
+
+def implementation(profile: KernelProfile) -> str:
+    """Return the name of a profile's attention in transformers."""
+    return "eager" if profile.attention == "eager" else "sdpa"
+
+
+def recorded_on(profile: KernelProfile) -> str:
+    """Return the device of torch on which a profile is recorded."""
+    return "meta" if profile.device == "cuda" else "cpu"
+
+
+def recorded_dtypes(profile: KernelProfile) -> list[str]:
+    """Return the dtypes in which a profile is recorded."""
+    return [dtype for dtype in _DTYPES if dtype in profile.dtypes]
 
 
 @contextmanager
-def kernels_of(profile: Profile) -> Iterator[None]:
+def kernels_of(profile: KernelProfile) -> Iterator[None]:
     """Run with the kernels of a profile, of which the meta device has no other than these."""
     replaced: list[tuple[Any, str, Any]] = []
     if profile.device == "cuda":
@@ -72,7 +60,7 @@ def kernels_of(profile: Profile) -> Iterator[None]:
 
 
 def _one_sequence(_: torch.Tensor) -> None:
-    """Each item of the batch is one sequence: the code looks at values, which meta does not have."""
+    """Each item of a batch is one sequence; the code would look at values, which meta lacks."""
 
 
 def _has_grouped_kernel(given: torch.Tensor, *_: Any) -> bool:
@@ -84,7 +72,7 @@ def _fused_dropout(
     given: torch.Tensor,
     p: float = 0.5,
     training: bool = True,  # noqa: FBT001, FBT002  # as in torch
-    inplace: bool = False,  # noqa: FBT001, FBT002
+    inplace: bool = False,  # noqa: ARG001, FBT001, FBT002
 ) -> torch.Tensor:
     """Dropout as on CUDA, which keeps a mask of one byte for each element."""
     if not training or p == 0:
@@ -93,7 +81,7 @@ def _fused_dropout(
     return dropped
 
 
-def _fused_attention(  # noqa: PLR0913  # torch's own signature
+def _fused_attention(  # noqa: PLR0913, PLR0917  # torch's own signature
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -120,5 +108,12 @@ def _fused_attention(  # noqa: PLR0913  # torch's own signature
             bias = torch.zeros_like(bias, dtype=query.dtype).masked_fill_(~bias, float("-inf"))
         bias = bias.expand(*query.shape[:-1], key.shape[-2])
     return torch.ops.aten._scaled_dot_product_efficient_attention(
-        query, key, value, bias, True, dropout_p, is_causal, scale=scale  # noqa: FBT003
+        query,
+        key,
+        value,
+        bias,
+        True,  # noqa: FBT003  # it keeps the statistics of softmax
+        dropout_p,
+        is_causal,
+        scale=scale,
     )[0]

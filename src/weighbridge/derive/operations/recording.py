@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.utils.hooks import RemovableHandle
 
+
 class Matmul(NamedTuple):
     """``batch`` matrices ``rows`` × ``inner``, times ``batch`` matrices ``inner`` × ``columns``."""
 
@@ -93,12 +94,12 @@ class Recorder:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Record the forward pass, and the computation of the loss after it."""
-        with self._followed():
-            with (
-                _Products(lambda: (self.recording.forward, self._stack[-1])),
-                torch.autograd.graph.saved_tensors_hooks(self._pack, _unpack),
-            ):
-                yield
+        with (
+            self._followed(),
+            _Products(lambda: (self.recording.forward, self._stack[-1])),
+            torch.autograd.graph.saved_tensors_hooks(self._pack, _unpack),
+        ):
+            yield
 
     @contextmanager
     def returning(self) -> Iterator[None]:

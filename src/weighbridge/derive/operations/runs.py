@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from weighbridge.derive.operations.profiles import PROFILES, kernels_of
+from weighbridge.costs.profiles import PROFILES
+from weighbridge.derive.operations.profiles import implementation, kernels_of, recorded_on
 from weighbridge.derive.operations.recording import Recorder, loss_of
 from weighbridge.derive.operations.workload import DTYPES, Workload, check_inputs, inputs
 from weighbridge.derive.write import DTYPES as DTYPE_NAMES
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from weighbridge.derive.operations.draws import Draw
-    from weighbridge.derive.operations.profiles import Profile
+    from weighbridge.costs.profiles import KernelProfile
+    from weighbridge.derive.operations.draws import RunDraw
     from weighbridge.derive.operations.recording import Matmul, Recording, Saved
     from weighbridge.derive.probing.subject import Subject
 
@@ -29,7 +30,7 @@ TRAIN, CHECKPOINT, CACHE = "train", "checkpoint", "cache"
 _CACHES = ("past_key_values", "cache_params")
 
 
-class Recorded(NamedTuple):
+class RecordedItem(NamedTuple):
     """One product or tensor of one run: its module, and its dtype and numbers."""
 
     path: str
@@ -37,10 +38,10 @@ class Recorded(NamedTuple):
     numbers: tuple[int, ...]
 
 
-RecordedByKind = dict[str, list[Recorded]]
+RecordedByKind = dict[str, list[RecordedItem]]
 
 
-class Setting(NamedTuple):
+class RunMode(NamedTuple):
     """How a draw is run."""
 
     mode: str
@@ -59,7 +60,9 @@ class Setting(NamedTuple):
         return {**names, **dict(self.dropouts)}
 
 
-def run(subject: Subject, class_name: str, draw: Draw, setting: Setting) -> RecordedByKind:
+def recorded_run(
+    subject: Subject, class_name: str, draw: RunDraw, setting: RunMode
+) -> RecordedByKind:
     """Run a class on a draw, and return what was recorded, by kind.
 
     Raises:
@@ -76,14 +79,14 @@ def run(subject: Subject, class_name: str, draw: Draw, setting: Setting) -> Reco
         sizes["batch"],
         length,
         sizes["choices"],
-        profile.implementation,
+        implementation(profile),
         setting.dtype,
         setting.training,
     )
     with warnings.catch_warnings(), kernels_of(profile):
         warnings.simplefilter("ignore")
         module = built_on(subject, workload, profile)
-        given = inputs(workload, draw.fields, profile.recorded_on)
+        given = inputs(workload, draw.fields, recorded_on(profile))
         if setting.mode == CACHE:
             return _cached(module, given)
         check_inputs(module, given, class_name)
@@ -102,10 +105,10 @@ def run(subject: Subject, class_name: str, draw: Draw, setting: Setting) -> Reco
     }
 
 
-def built_on(subject: Subject, workload: Workload, profile: Profile) -> nn.Module:
+def built_on(subject: Subject, workload: Workload, profile: KernelProfile) -> nn.Module:
     """Build the class of a workload on the device that a profile is recorded on."""
     config = subject.attend(subject.config(workload.changes), workload.attention)
-    with torch.device(profile.recorded_on), _default_dtype(DTYPES[workload.dtype]):
+    with torch.device(recorded_on(profile)), _default_dtype(DTYPES[workload.dtype]):
         module = subject.build(workload.class_name, config)
     return module.train(workload.training)
 
@@ -122,7 +125,7 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 def _trained(module: nn.Module, given: Mapping[str, torch.Tensor]) -> Recording:
     keywords: dict[str, Any] = dict(given)
-    if getattr(module.config, "use_cache", None):  # type: ignore[union-attr]
+    if getattr(module.config, "use_cache", None):
         keywords["use_cache"] = False
     recorder = Recorder(module)
     with recorder.running():
@@ -157,7 +160,7 @@ def _storages(module: nn.Module) -> set[int]:
     return {tensor.untyped_storage()._cdata for tensor in tensors}
 
 
-def _held_by(value: Any, path: str, seen: set[int]) -> Iterator[Recorded]:
+def _held_by(value: Any, path: str, seen: set[int]) -> Iterator[RecordedItem]:
     """Yield each storage that an object holds, with the path of its first tensor."""
     if isinstance(value, torch.Tensor):
         storage = value.untyped_storage()
@@ -165,7 +168,7 @@ def _held_by(value: Any, path: str, seen: set[int]) -> Iterator[Recorded]:
             return
         seen.add(storage._cdata)
         elements = storage.nbytes() // value.element_size()
-        yield Recorded(path, DTYPE_NAMES[str(value.dtype).removeprefix("torch.")], (elements,))
+        yield RecordedItem(path, DTYPE_NAMES[str(value.dtype).removeprefix("torch.")], (elements,))
         return
     if isinstance(value, dict):
         items: Iterable[tuple[Any, Any]] = value.items()
@@ -179,12 +182,13 @@ def _held_by(value: Any, path: str, seen: set[int]) -> Iterator[Recorded]:
         yield from _held_by(item, f"{path}.{key}".replace("cache.layers.", "cache."), seen)
 
 
-def _products(matmuls: Iterable[Matmul]) -> list[Recorded]:
-    return [Recorded(matmul.path, "", tuple(matmul[1:])) for matmul in matmuls]
+def _products(matmuls: Iterable[Matmul]) -> list[RecordedItem]:
+    return [RecordedItem(matmul.path, "", tuple(matmul[1:])) for matmul in matmuls]
 
 
-def _tensors(saved: Iterable[Saved]) -> list[Recorded]:
+def _tensors(saved: Iterable[Saved]) -> list[RecordedItem]:
     """Return saved tensors with their number of elements: where a size is 1, dims are ambiguous."""
     return [
-        Recorded(tensor.path, DTYPE_NAMES[tensor.dtype], (prod(tensor.dims),)) for tensor in saved
+        RecordedItem(tensor.path, DTYPE_NAMES[tensor.dtype], (prod(tensor.dims),))
+        for tensor in saved
     ]

@@ -1,0 +1,149 @@
+"""The questions that conditions of operations are made of, and the cheapest condition."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weighbridge.algebra.expr import evaluate, names_in, parse
+from weighbridge.derive.generalize.choosing import condition_of
+from weighbridge.errors import WeighbridgeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from weighbridge.algebra.expr import Tree
+    from weighbridge.derive.operations.draws import Draws
+
+    Question = tuple[Tree, float]
+    """A condition with its cost."""
+
+CACHED = ("step", "prefilled", "stepped")
+"""The kinds of operations whose length is that of the cache."""
+
+# The cost of a question in a condition: the most natural condition is the cheapest.
+COST_OF_SETTING = 1
+_COST_OF_TRAINING = 2
+_COST_OF_DROPOUT_OR_ANOTHER = 3
+_COST_OF_KNOWN = 2  # of layers: the blueprint asks it
+_COST_OF_LAYER = 4
+_COST_OF_EDGE = 3
+_COST_OF_ONE = 5
+
+
+class RunQuestions:
+    """The questions that may be asked of the runs of a family.
+
+    ``dropouts`` are its usual dropouts by field; of the ``windows``, some are ``nullable``.
+    """
+
+    def __init__(
+        self,
+        draws: Draws,
+        dropouts: Mapping[str, float | None],
+        windows: Sequence[str],
+        nullable: Sequence[str],
+    ) -> None:
+        self._draws, self._dropouts = draws, dropouts
+        self._windows, self._nullable = windows, nullable
+
+    def asked(self, kind: str, letters: Iterable[str], edges: set[str]) -> Iterator[Question]:
+        """Yield the questions for operations of a kind.
+
+        ``letters`` are the indices in the path of their module, and ``edges`` the sizes of a run
+        that were changed.
+        """
+        yield ("==", ("name", "dtype"), ("value", "F32")), COST_OF_SETTING
+        yield ("name", "training"), _COST_OF_TRAINING
+        with_value = [name for name, value in self._dropouts.items() if value is not None]
+        for name in with_value:
+            yield _dropped(("name", name)), COST_OF_SETTING
+        for name in self._dropouts.keys() - with_value:
+            for other in with_value:
+                is_null = ("==", ("name", name), ("value", None))
+                either = ("if", is_null, ("name", other), ("name", name))
+                yield _dropped(either), _COST_OF_DROPOUT_OR_ANOTHER
+        yield from self._of_layers(letters)
+        for name in sorted(edges):
+            yield (">", ("name", name), ("value", 1)), _COST_OF_ONE
+        length = "past" if kind in CACHED else "sequence"
+        if length in edges:
+            yield from self._of_windows(("name", length))
+        for name in self._nullable:
+            yield ("!=", ("name", name), ("value", None)), _COST_OF_EDGE
+
+    def _of_windows(self, length: Tree) -> Iterator[Question]:
+        for name in self._windows:
+            for tree, cost in _at_window(length, ("name", name)):
+                if name in self._nullable:
+                    yield ("and", ("!=", ("name", name), ("value", None)), tree), cost
+                else:
+                    yield tree, cost
+        if self._draws.chunk:
+            yield from _at_window(length, ("value", self._draws.chunk))
+
+    def _of_layers(self, letters: Iterable[str]) -> Iterator[Question]:
+        known = dict.fromkeys(letters)
+        for name, types in self._draws.layer_types.items():
+            for letter, kind in itertools.product(known, types):
+                item = ("[]", ("name", name), ("name", letter))
+                yield ("==", item, ("value", kind)), _COST_OF_KNOWN
+            for letter in known:
+                earlier_type = ("[]", ("name", name), ("name", "earlier"))
+                earlier_types = ("for", "earlier", ("name", letter), earlier_type)
+                item = ("[]", ("name", name), ("name", letter))
+                yield ("not in", item, earlier_types), _COST_OF_LAYER  # the first of its type
+        for tree in dict.fromkeys(_conditions_of(self._draws.blueprint)):
+            for part in _parts_of(tree):
+                used = set(names_in(part)) & set(self._draws.blueprint.repeat)
+                if used and used <= set(known):
+                    yield part, _COST_OF_KNOWN
+        for letter in known:
+            last = ("-", self._draws.blueprint.repeat[letter], ("value", 1))
+            yield ("==", ("name", letter), ("value", 0)), _COST_OF_LAYER
+            yield ("==", ("name", letter), last), _COST_OF_LAYER
+
+
+def cheapest(
+    questions: Iterable[Question], environments: Sequence[Mapping[str, Any]], wanted: Any
+) -> Tree | None:
+    """Return the cheapest condition that holds in the wanted environments only."""
+    trees, costs, answers = [], [], []
+    for tree, cost in questions:
+        try:
+            row = [bool(evaluate(tree, environment)) for environment in environments]
+        except WeighbridgeError:
+            continue
+        if any(row) and not all(row):
+            trees.append(tree)
+            costs.append(cost)
+            answers.append(row)
+    table = np.array(answers, dtype=bool).reshape(len(answers), len(environments))
+    return condition_of(trees, costs, table, wanted)
+
+
+def _at_window(length: Tree, window: Tree) -> Iterator[Question]:
+    yield (">", length, window), _COST_OF_EDGE
+    yield (">=", length, window), _COST_OF_EDGE
+    for more in (1, 2):
+        yield (">=", ("+", length, ("value", more)), window), _COST_OF_EDGE + 1
+    yield (">", ("%", length, window), ("value", 0)), _COST_OF_EDGE + 1
+
+
+def _dropped(probability: Tree) -> Tree:
+    return ("and", ("name", "training"), (">", probability, ("value", 0)))
+
+
+def _parts_of(tree: Tree) -> Iterator[Tree]:
+    """Yield a condition and the conditions that it is made of."""
+    yield tree
+    if tree[0] in ("and", "or", "not"):
+        for operand in tree[1:]:
+            yield from _parts_of(operand)
+
+
+def _conditions_of(blueprint: Any) -> list[Tree]:
+    """Return the conditions under which tensors exist."""
+    return [parse(text) for text in blueprint._raw.get("when", {}).values()]

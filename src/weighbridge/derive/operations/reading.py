@@ -1,0 +1,255 @@
+"""Reads the runs of one setting as texts: every number as a product of sizes."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weighbridge.algebra.expr import evaluate
+from weighbridge.blueprint.operations import COMPUTE, PRODUCTS
+from weighbridge.derive.operations.draws import sums_in
+from weighbridge.derive.operations.module_paths import ModulePaths
+from weighbridge.derive.operations.numbers import Numbers
+from weighbridge.derive.operations.runs import CACHE
+from weighbridge.derive.operations.workload import sizes_of
+from weighbridge.derive.write import dim
+from weighbridge.errors import ModelError, WeighbridgeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from weighbridge.algebra.expr import Tree
+    from weighbridge.derive.operations.draws import Draws, RunDraw
+    from weighbridge.derive.operations.runs import RecordedByKind, RecordedItem, RunMode
+
+Found = Counter[tuple[str, str, tuple[int, ...]]]
+"""How often a text occurs in a run, by kind and path, and by the indices of the path."""
+
+WIDE = "F32"
+"""A dtype in which a tensor that follows the model cannot be told from one that is F32."""
+PROFILE_OF_PRODUCTS = "cuda-eager"  # other kernels hide products, and some compute them twice
+_PADDED = 32  # memory-efficient attention keeps statistics for a multiple of so many positions
+_PARTS_OF_A_HEAD = (2, 4, 8)
+_MOST_REPEATS = 6  # an operation that occurs more often is in a loop
+
+
+class Phrase(NamedTuple):
+    """A product or a tensor as an expression for all draws; products have no dtype."""
+
+    dtype: str
+    dims: tuple[Tree, ...]
+    times: Tree = ("value", 1)
+
+    @property
+    def text(self) -> str:
+        """The text of a file: how often, the dtype, and the dims."""
+        words = [self.dtype, *map(dim, self.dims)]
+        if self.times != ("value", 1):
+            words.insert(0, f"{dim(self.times)} x")
+        return " ".join(filter(None, words))
+
+
+class Memory:
+    """What the runs of a class have shown so far, with which the next ones are read.
+
+    Args:
+        family: the draws of the family.
+        class_name: the class.
+        draws: those that it runs on.
+        windows: the windows and chunks that these draws have.
+    """
+
+    def __init__(
+        self, family: Draws, class_name: str, draws: Sequence[RunDraw], windows: Sequence[str]
+    ) -> None:
+        self._family, self._class_name, self._windows = family, class_name, windows
+        self._paths = ModulePaths(family.blueprint, class_name)
+        self.draws = draws
+        self.known: dict[tuple[str, str], list[tuple[Tree, ...]]] = {}
+        """The dims that occurred at a path of a kind."""
+        self.dims_of_text: dict[str, tuple[Tree, ...]] = {}
+
+    def factors(self, mode: str) -> list[Tree]:
+        """Return the factors that the dims of a kind of run may be products of."""
+        is_cached = mode == CACHE
+        return _factors(self._family, self._class_name, self._windows, is_cached=is_cached)
+
+    def template(self, kind: str, path: str) -> tuple[str, tuple[int, ...]]:
+        """Return a path with letters for indices, and the indices."""
+        if kind not in ("prefilled", "stepped"):
+            return self._paths.template(path)
+        start, number, *rest = path.split(".")
+        letter = self._letter_of_layers()
+        return ".".join([start, f"{{{letter}}}", *rest]), (int(number),)
+
+    def _letter_of_layers(self) -> str:
+        """Return the letter that counts the layers of the cache."""
+        layers = len(
+            next(iter(self.draws[0].changes[name] for name in self._family.layer_types), ())
+        )
+        layers = layers or max(self.draws[0].changes[name] for name in self._family.layer_counts)
+        fields = self.draws[0].fields
+        for letter, count in self._family.blueprint.repeat.items():
+            try:
+                if evaluate(count, fields) == layers:
+                    return letter
+            except WeighbridgeError:  # it depends on the index of an outer list
+                continue
+        raise ModelError("no index counts the layers of the cache")
+
+
+class Reading:
+    """What was recorded in the runs of a setting, as texts."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        setting: RunMode,
+        runs: Sequence[RecordedByKind],
+        usual: Found | None,
+        *,
+        learns: bool,
+    ) -> None:
+        self._memory, self._setting, self._runs, self._learns = memory, setting, runs, learns
+        self._usual: dict[tuple[str, tuple[int, ...]], list[tuple[Tree, ...]]] = {}
+        for (path, text, indices), count in (usual or {}).items():
+            dims = [memory.dims_of_text[text]] * count
+            self._usual.setdefault((path, indices), []).extend(dims)
+        edge = dict(setting.edge)
+        self._names = [{**draw.names, **edge} for draw in memory.draws[: len(runs)]]
+        self._numbers = Numbers(memory.factors(setting.mode), self._names)
+
+    def found(self) -> Found | None:
+        """Return how often each text occurs; None if more draws are needed to express them.
+
+        Raises:
+            ModelError: an operation cannot be expressed.
+        """
+        found: Found = Counter()
+        for kind in self._runs[0]:
+            if kind in PRODUCTS and self._setting.profile != PROFILE_OF_PRODUCTS:
+                continue
+            by_path: dict[str, list[Phrase]] = {}
+            for same in self._aligned(kind):
+                text = self._text(kind, same)
+                if text is None:
+                    return None
+                by_path.setdefault(same[0].path, []).append(text)
+            for path, texts in by_path.items():
+                template, indices = self._memory.template(kind, path)
+                for text in self._with_loops(texts):
+                    self._memory.dims_of_text[text.text] = text.dims
+                    self._memory.dims_of_text[_as_compute(text.text)] = text.dims
+                    found[f"{kind} {template}", text.text, indices] += 1
+        return found
+
+    def _aligned(self, kind: str) -> Iterator[tuple[RecordedItem, ...]]:
+        """Yield the operations of a kind, each as it was in all runs."""
+        lists = [recorded[kind] for recorded in self._runs]
+        outlines = [[(item.path, item.dtype) for item in items] for items in lists]
+        if any(outline != outlines[0] for outline in outlines):
+            raise ModelError(f"the operations ({kind}) differ between sizes")
+        yield from zip(*lists, strict=True)
+
+    def _text(self, kind: str, same: Sequence[RecordedItem]) -> Phrase | None:
+        """Return an operation as a text: with dims that are known at its path, if they fit."""
+        dtype = COMPUTE if same[0].dtype == self._setting.dtype != WIDE else same[0].dtype
+        template, indices = self._memory.template(kind, same[0].path)
+        amounts = [recorded.numbers for recorded in same]
+        usual = self._usual.get((f"{kind} {template}", indices), [])
+        known = self._memory.known.setdefault((kind, template), [])
+        for dims in (*usual, *known):
+            if [_evaluated(dims, names) for names in self._names] == amounts:
+                if dims in usual:
+                    usual.remove(dims)
+                return Phrase(dtype, dims)
+        if not self._learns:
+            return None
+        values_of_dims = zip(*(recorded.numbers for recorded in same), strict=True)
+        try:
+            dims = tuple(map(self._numbers.expressed, values_of_dims))
+        except ModelError as error:
+            raise ModelError(f"{kind} {same[0].path}: {error.what}") from None
+        known.append(dims)
+        return Phrase(dtype, dims)
+
+    def _with_loops(self, texts: Sequence[Phrase]) -> Iterator[Phrase]:
+        """Yield texts; one that occurs often is in a loop, and has its rounds as a factor."""
+        for text, count in Counter(texts).items():
+            if count <= _MOST_REPEATS:
+                yield from [text] * count
+            else:
+                times = self._numbers.expressed((count,) * len(self._runs))
+                yield text._replace(times=times)
+
+
+def labelled(found: Found, twin: Found | None) -> Found:
+    """Tell tensors that have the dtype of the model from those that are F32 in any model.
+
+    They are the ones that have another dtype in the same run of a BF16 model.
+    """
+    told: Found = Counter()
+    for (path, text, indices), count in found.items():
+        as_compute = _as_compute(text)
+        fixed = 0
+        if twin is not None:
+            following = min(count, twin[path, as_compute, indices])
+            fixed = min(count - following, twin[path, text, indices])
+        told[path, text, indices] += fixed
+        told[path, as_compute, indices] += count - fixed
+    return +told
+
+
+def _factors(
+    draws: Draws, class_name: str, windows: Sequence[str], *, is_cached: bool
+) -> list[Tree]:
+    """Return the factors that the dims of a class may be products of."""
+    run_names = ["batch", "past" if is_cached else "sequence"]
+    run_names += [name for name in sizes_of(class_name) if name not in run_names]
+    length = ("name", run_names[1])
+    atoms: list[Tree] = [("name", name) for name in run_names]
+    atoms += [("name", name) for name in draws.rules]
+    padded = ("ceil", ("/", length, ("value", _PADDED)))
+    atoms.append(("*", ("value", _PADDED), padded))
+    atoms += [(sign, length, ("value", 1)) for sign in "-+"]
+    for name in windows:
+        atoms += _around_window(length, ("name", name), is_chunk="chunk" in name)
+    if draws.chunk:
+        atoms.append(("ceil", ("/", length, ("value", draws.chunk))))
+    dims = draws.blueprint.dims.values()
+    atoms += dict.fromkeys(itertools.chain.from_iterable(map(sums_in, dims)))
+    for kernel in [("name", name) for name in draws.rules if "conv" in name]:
+        atoms.append(("+", length, ("-", kernel, ("value", 1))))
+        atoms.append(("-", kernel, ("value", 1)))
+    return atoms + _of_heads(draws.rules)
+
+
+def _of_heads(names: Iterable[str]) -> list[Tree]:
+    """Return the sizes of a head; rotary embeddings turn a part, and keep angles of its half."""
+    pairs = itertools.permutations(_names_of_heads(names), 2)
+    heads: list[Tree] = [("name", name) for name in names if "head_dim" in name]
+    heads += [("//", ("name", one), ("name", other)) for one, other in pairs]
+    return heads + [("//", head, ("value", part)) for head in heads for part in _PARTS_OF_A_HEAD]
+
+
+def _around_window(length: Tree, window: Tree, *, is_chunk: bool) -> list[Tree]:
+    if not is_chunk:
+        return [("-", window, ("value", 1))]
+    chunks: Tree = ("ceil", ("/", length, window))
+    return [("+", window, ("value", 1)), chunks, ("+", chunks, ("value", 1))]
+
+
+def _as_compute(text: str) -> str:
+    return text.replace(f"{WIDE} ", f"{COMPUTE} ", 1)
+
+
+def _evaluated(dims: Sequence[Tree], names: Mapping[str, Any]) -> tuple[int, ...] | None:
+    try:
+        return tuple(evaluate(tree, names) for tree in dims)
+    except WeighbridgeError:
+        return None
+
+
+def _names_of_heads(names: Iterable[str]) -> list[str]:
+    return [name for name in names if "head" in name or name.endswith(("hidden_size", "_embd"))]
