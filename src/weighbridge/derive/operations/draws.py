@@ -33,6 +33,7 @@ _SIZES = {"small": 2, "medium": 13, "large": 90}
 """The least value of every other kind of size. Small ones are drawn first, to remain small."""
 _KINDS = {*_WINDOWS, *_SIZES}
 _LEAST_SEQUENCE = 2  # of which one token is predicted
+_MOST_BATCHES = 11  # a sequence one longer or shorter is no multiple of a batch of at most this
 _CHOICES = 3  # a number is drawn from so many that are free,
 _PRIMES = 2  # and a prime number from so many
 _MOST_REFUSED = 2000  # draws in a row that are no configs of the family
@@ -119,8 +120,10 @@ class Draws:
         """
         numbers = _Numbers(dice)
         shared = {name: numbers.prime(least) for name, least in _SHORT.items()}
-        windows = {kind: numbers.prime(least) for kind, least in _WINDOWS.items()}
-        shared |= {name: numbers.prime(least) for name, least in _LONG.items()}
+        over = max(shared.values())
+        windows = {kind: numbers.prime(max(least, over)) for kind, least in _WINDOWS.items()}
+        over = max(windows.values())
+        shared |= {name: numbers.prime(max(least, over)) for name, least in _LONG.items()}
         layers = self._facts["layers"].get(self._family, self._facts["layers"][""])
         types = self._types(dice, layers)
         draws: list[RunDraw] = []
@@ -288,7 +291,12 @@ class _Numbers:
         return number
 
     def _is_new_prime(self, number: int) -> bool:
-        return number not in self._primes and all(number % part for part in range(2, number))
+        """Whether a number is a prime, new, and beside no multiple of a small one."""
+        is_prime = all(number % part for part in range(2, number))
+        small = [prime for prime in self._primes if prime <= _MOST_BATCHES]
+        near = (number - 1, number + 1)
+        is_beside = any(other % prime == 0 for other in near for prime in small)
+        return is_prime and number not in self._primes and not is_beside
 
     def value(self, tree: Tree, path: str, known: Mapping[str, Any]) -> Any:
         """Return the value of a rule; every kind of size in it is another number."""
