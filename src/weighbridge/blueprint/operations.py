@@ -35,7 +35,10 @@ KINDS = ("forward", "backward", "saved")
 PRODUCTS = ("forward", "backward", "recomputed", "step")
 TENSORS = ("saved", "checkpointed", "prefilled", "stepped")
 ALL_KINDS = (*PRODUCTS, *TENSORS)
-RUN_NAMES = ("batch", "sequence", "past", "choices", "attention", "device", "dtype", "training")
+RUN_NAMES = (
+    *("batch", "sequence", "target", "past", "choices"),
+    *("attention", "device", "dtype", "training"),
+)
 """The names besides fields and indices that an expression may use: how the class is run."""
 _CACHE = "cache."  # begins the path of a tensor of a cache, which is in no module
 COMPUTE = "compute"  # the dtype of a tensor that has the dtype of the model

@@ -52,7 +52,10 @@ _TRIES = 10  # times as many are tried, because code refuses some configs
 _MOST_LAYERS = 7
 _SHARE_FAR_FROM_WINDOWS = 0.5  # of runs
 _SHARE_WITHOUT = 0.3  # of runs without a window
-_GENERATIVE = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+_MAIN = (
+    *("ForConditionalGeneration", "ForMaskedLM", "ForCausalLM", "LMHeadModel"),
+    "ForImageClassification",
+)
 _NEVER_HELD = ("_token_id", "problem_type", "use_cache", "return_dict", "initializer_range")
 _SEQUENCE_MODES = (TRAIN, TRAIN, CHECKPOINT, CACHE)
 Totals = Counter[tuple[str, str, str]]
@@ -60,14 +63,14 @@ Totals = Counter[tuple[str, str, str]]
 
 
 def main_class(blueprint: Blueprint) -> str:
-    """Return the class whose operations are derived: the generative one, else the base class.
+    """Return the class whose operations are derived: one that generates, else one that classifies.
 
     Example:
         >>> from weighbridge.blueprint.schema import load
         >>> main_class(load("llama")), main_class(load("vit"))
-        ('LlamaForCausalLM', 'ViTModel')
+        ('LlamaForCausalLM', 'ViTForImageClassification')
     """
-    for ending in _GENERATIVE:
+    for ending in _MAIN:
         for name in blueprint.class_names:
             if name.endswith(ending):
                 return name
@@ -269,8 +272,6 @@ class Proof:
             return None
         names = self._operations.names(draw.fields, **draw.run, **setting.names)
         for kind in recorded:
-            if kind in PRODUCTS and PROFILES[setting.profile].attention != "eager":
-                continue
             found = _totals(kind, recorded)
             try:
                 expected = _predicted(
@@ -335,7 +336,7 @@ def _other(value: Any) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, str):
-        return "relu"
+        return "gelu" if value == "relu" else "relu"
     return value * 2 or 1
 
 

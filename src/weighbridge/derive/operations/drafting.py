@@ -30,6 +30,7 @@ from weighbridge.derive.operations.reading import (
     labelled,
 )
 from weighbridge.derive.operations.runs import CACHE, CHECKPOINT, TRAIN, RunMode, recorded_run
+from weighbridge.derive.operations.workload import sizes_of
 from weighbridge.derive.write import expression
 from weighbridge.errors import ModelError, WeighbridgeError, shorten
 
@@ -54,7 +55,8 @@ _CHECKPOINTED = {PROFILE_OF_PRODUCTS, "cpu", "cuda-flash"}
 Place = tuple[RunMode, tuple[int, ...]]
 """Where an operation may happen: in a setting, in the layers with these indices."""
 Counts = dict[RunMode, Found]
-Dropouts = tuple[tuple[str, float | None], ...]
+Changes = tuple[tuple[str, Any], ...]
+"""The values of some fields in a run."""
 
 
 class Drafting:
@@ -98,10 +100,19 @@ class Drafting:
         """The windows without which the code runs too, if no list says which layers have one."""
         if self.family.layer_types:
             return []
-        return [name for name in self.windows if self._runs_without(name)]
+        return [name for name in self.windows if self._runs_with(((name, None),))]
 
-    def _runs_without(self, window: str) -> bool:
-        setting = RunMode(TRAIN, PROFILE_OF_PRODUCTS, "BF16", dropouts=((window, None),))
+    @cached_property
+    def others(self) -> list[Changes]:
+        """Other ways to run the draws: without windows, and with a first layer of another type."""
+        without = tuple((name, None) for name in self.nullable)
+        types = tuple(
+            (name, _rotated(self.draws[0].changes[name])) for name in self.family.layer_types
+        )
+        return [changes for changes in (without, types) if changes and self._runs_with(changes)]
+
+    def _runs_with(self, changes: Changes) -> bool:
+        setting = RunMode(TRAIN, PROFILE_OF_PRODUCTS, "BF16", changes=changes)
         try:
             recorded_run(self.subject, self.class_name, self.draws[0], setting)
         except Exception:  # whatever the code raises is its way to refuse
@@ -118,28 +129,26 @@ class Drafting:
         on, off = self._all_at(_ON), self._all_at(_OFF)
         nearly_on, nearly_off = self._turned(on), self._turned(off)
         ways = [off, on, *nearly_off, *nearly_on]
-        without = tuple((name, None) for name in self.nullable)
-        if without:
-            ways.append((*off, *without))
+        ways += [(*off, *others) for others in self.others]
         for dtype in reversed(
             recorded_dtypes(PROFILES[profile])
         ):  # BF16 first, which shows what stays F32
-            for dropouts in dict.fromkeys(ways):
-                yield RunMode(TRAIN, profile, dtype, dropouts=dropouts)
-            yield RunMode(TRAIN, profile, dtype, training=False, dropouts=on)
+            for changes in dict.fromkeys(ways):
+                yield RunMode(TRAIN, profile, dtype, changes=changes)
+            yield RunMode(TRAIN, profile, dtype, training=False, changes=on)
             if profile in _CHECKPOINTED:
-                for dropouts in dict.fromkeys([off, on, *nearly_on]):
-                    yield RunMode(CHECKPOINT, profile, dtype, dropouts=dropouts)
+                for changes in dict.fromkeys([off, on, *nearly_on]):
+                    yield RunMode(CHECKPOINT, profile, dtype, changes=changes)
             if profile == PROFILE_OF_PRODUCTS:
-                for windows in dict.fromkeys(((), without)):
-                    changes = (*off, *windows)
-                    yield RunMode(CACHE, profile, dtype, training=False, dropouts=changes)
+                for others in ((), *self.others):
+                    changes = (*off, *others)
+                    yield RunMode(CACHE, profile, dtype, training=False, changes=changes)
 
-    def _all_at(self, value: float) -> Dropouts:
+    def _all_at(self, value: float) -> Changes:
         dropouts = self.dropouts.items()
         return tuple((name, None if usual is None else value) for name, usual in dropouts)
 
-    def _turned(self, start: Dropouts) -> list[Dropouts]:
+    def _turned(self, start: Changes) -> list[Changes]:
         """Return these values of dropouts with one dropout changed at a time."""
         values = [
             (name, value)
@@ -152,7 +161,7 @@ class Drafting:
         """Return the sizes of a run at which operations may change, other than the usual ones."""
         sizes, (draw, *_) = self.draws[0].run, self.draws
         short = sizes["short"]
-        edges: list[dict[str, int]] = [{"sequence": short, "past": short}]
+        edges: list[dict[str, int]] = [{"sequence": short, "past": short}, {"target": short}]
         for name in self.windows:
             window = draw.fields[name]
             edges += [{"sequence": window + more, "past": window + more} for more in (-2, -1, 0, 1)]
@@ -162,6 +171,7 @@ class Drafting:
             edges += [{"sequence": 2 * chunk + 3}, {"sequence": 2 * chunk}, {"sequence": chunk}]
         # A sequence of 1 has nothing to predict, and is not recorded.
         edges += [{"batch": 1}, {"past": 1}, {"batch": 1, "past": 1}]
+        edges += [{"target": 1}, {"batch": 1, "target": 1}]
         return edges
 
     # Runs
@@ -187,10 +197,10 @@ class Drafting:
 
     def _edges_of(self, mode: str) -> Iterable[tuple[tuple[str, int], ...]]:
         """Return the edges of the sizes that a run of this mode has."""
-        beyond = ("sequence", "choices") if mode == CACHE else ("past",)
+        known = sizes_of(self.class_name, "prefill" if mode == CACHE else "tasks")
         edges: dict[tuple[tuple[str, int], ...], None] = {}
         for edge in self.edges():
-            sizes = tuple((name, size) for name, size in edge.items() if name not in beyond)
+            sizes = tuple((name, size) for name, size in edge.items() if name in known)
             if sizes:
                 edges[sizes] = None
         return edges
@@ -367,6 +377,17 @@ def _profiles_by_text(
                 places.setdefault(((place, text), seen[text]), set()).add(profile)
     for (key, _), profiles in places.items():
         yield key, profiles
+
+
+def _rotated(types: Sequence[str]) -> tuple[str, ...]:
+    """Return types of layers, begun with another type.
+
+    Example:
+        >>> _rotated(["full", "full", "sliding", "full"])
+        ('sliding', 'full', 'full', 'full')
+    """
+    other = next((at for at, name in enumerate(types) if name != types[0]), 0)
+    return (*types[other:], *types[:other])
 
 
 def _nearest(setting: RunMode, counts: Counts) -> Found | None:

@@ -29,7 +29,7 @@ _WINDOWS = {"chunk": 13, "window": 19}
 _LONG = {"target": 29, "sequence": 41, "past": 53}
 """The least values, in ascending order: ``short`` is a sequence shorter than any chunk or window,
 and ``sequence`` is longer than either."""
-_SIZES = {"small": 2, "medium": 13, "large": 90}
+_SIZES = {"small": 2, "medium": 13, "large": 130}
 """The least value of every other kind of size. Small ones are drawn first, to remain small."""
 _KINDS = {*_WINDOWS, *_SIZES}
 _LEAST_SEQUENCE = 2  # of which one token is predicted
@@ -88,7 +88,6 @@ class Draws:
     @cached_property
     def rules(self) -> dict[str, Tree]:
         """The rule by which each size is drawn, in an order in which they can be evaluated."""
-        by_name = {**self._facts["fields"], **self._facts["families"].get(self._family, {})}
         rules: dict[str, Tree] = {}
         for path, value in self.usual.items():
             name = path.rpartition(".")[2]
@@ -96,7 +95,7 @@ class Draws:
             if not isinstance(value, int | None) or path in self.layer_counts or is_lacking:
                 continue
             is_shape = path in self.blueprint.sizes and name not in _NO_SHAPES
-            choices = map(parse, by_name.get(name, ["medium"] if is_shape else []))
+            choices = map(parse, self._rules_by_name.get(name, ["medium"] if is_shape else []))
             fitting = (tree for tree in choices if self.usual.keys() >= {*_fields_of(path, tree)})
             rules.update((path, tree) for tree in itertools.islice(fitting, 1))
         small_first = sorted(rules.items(), key=lambda rule: "small" not in names_in(rule[1]))
@@ -105,8 +104,22 @@ class Draws:
     @cached_property
     def layer_counts(self) -> list[str]:
         """The fields that are numbers of layers, of which every draw has as many."""
-        known = self._facts["fields"]
-        return [path for path in self.blueprint.counts if path.rpartition(".")[2] not in known]
+        loops = self._facts["loops"].get(self._family, [])
+        counts = [*self.blueprint.counts, *loops]
+        return [path for path in counts if path.rpartition(".")[2] not in self._rules_by_name]
+
+    @property
+    def _rules_by_name(self) -> dict[str, list[str]]:
+        return {**self._facts["fields"], **self._facts["families"].get(self._family, {})}
+
+    def _layers(self, layers: int) -> dict[str, int]:
+        """Return numbers of layers; where several are independent, each is another number."""
+        counted = [("name", path) for path in self.layer_counts]
+        repeated = [tree for tree in self.blueprint.repeat.values() if tree in counted]
+        more = {tree[1]: place for place, tree in enumerate(dict.fromkeys(repeated))}
+        if self.layer_types:
+            more = {}
+        return {path: layers + more.get(path, 0) for path in self.layer_counts}
 
     @property
     def _family(self) -> str:
@@ -210,7 +223,7 @@ class Draws:
         error: Exception = ModelError("no config could be drawn")
         for _ in range(_MOST_REFUSED):
             numbers.begin()
-            changes: dict[str, Any] = dict.fromkeys(self.layer_counts, layers)
+            changes: dict[str, Any] = dict(self._layers(layers))
             for path, tree in self.rules.items():
                 values = {**self.usual, **changes, **windows}
                 changes[path] = numbers.value(tree, path, values)
@@ -227,12 +240,12 @@ class Draws:
 
 
 def sums_in(tree: Tree) -> Iterator[Tree]:
-    """Yield the factors of a dim that are no names and no numbers."""
-    if tree[0] == "*":
+    """Yield the factors of a dim, and of its terms, that are no names and no numbers."""
+    if tree[0] not in ("*", "name", "value"):
+        yield tree
+    if tree[0] in "*+-":
         for operand in tree[1:]:
             yield from sums_in(operand)
-    elif tree[0] not in ("name", "value"):
-        yield tree
 
 
 def _is_list_of_texts(value: Any) -> bool:

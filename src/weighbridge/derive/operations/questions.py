@@ -103,6 +103,7 @@ class RunQuestions:
         for letter in known:
             last = ("-", self._draws.blueprint.repeat[letter], ("value", 1))
             yield ("==", ("name", letter), ("value", 0)), _COST_OF_LAYER
+            yield ("==", ("name", letter), ("value", 1)), _COST_OF_LAYER + 1
             yield ("==", ("name", letter), last), _COST_OF_LAYER
 
 

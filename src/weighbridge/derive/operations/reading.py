@@ -29,6 +29,8 @@ Found = Counter[tuple[str, str, tuple[int, ...]]]
 WIDE = "F32"
 """A dtype in which a tensor that follows the model cannot be told from one that is F32."""
 PROFILE_OF_PRODUCTS = "cuda-eager"  # other kernels hide products, and some compute them twice
+LENGTHS = ("sequence", "target", "past")
+"""The sizes of a run that are lengths."""
 _PADDED = 32  # memory-efficient attention keeps statistics for a multiple of so many positions
 _PARTS_OF_A_HEAD = (2, 4, 8)
 _MOST_REPEATS = 6  # an operation that occurs more often is in a loop
@@ -69,6 +71,11 @@ class Memory:
         self.known: dict[tuple[str, str], list[tuple[Tree, ...]]] = {}
         """The dims that occurred at a path of a kind."""
         self.dims_of_text: dict[str, tuple[Tree, ...]] = {}
+
+    @property
+    def counts(self) -> list[Tree]:
+        """The numbers of layers, as often as shared ones may run."""
+        return [("name", name) for name in self._family.layer_counts]
 
     def factors(self, mode: str) -> list[Tree]:
         """Return the factors that the dims of a kind of run may be products of."""
@@ -118,7 +125,9 @@ class Reading:
             self._usual.setdefault((path, indices), []).extend(dims)
         edge = dict(setting.edge)
         self._names = [{**draw.names, **edge} for draw in memory.draws[: len(runs)]]
-        self._numbers = Numbers(memory.factors(setting.mode), self._names)
+        factors = memory.factors(setting.mode)
+        self._numbers = Numbers(factors, self._names)
+        self._rounds = Numbers([*factors, *memory.counts], self._names)
 
     def found(self) -> Found | None:
         """Return how often each text occurs; None if more draws are needed to express them.
@@ -180,7 +189,7 @@ class Reading:
             if count <= _MOST_REPEATS:
                 yield from [text] * count
             else:
-                times = self._numbers.expressed((count,) * len(self._runs))
+                times = self._rounds.expressed((count,) * len(self._runs))
                 yield text._replace(times=times)
 
 
@@ -205,24 +214,29 @@ def _factors(
     draws: Draws, class_name: str, windows: Sequence[str], *, is_cached: bool
 ) -> list[Tree]:
     """Return the factors that the dims of a class may be products of."""
-    run_names = ["batch", "past" if is_cached else "sequence"]
-    run_names += [name for name in sizes_of(class_name) if name not in run_names]
-    length = ("name", run_names[1])
-    atoms: list[Tree] = [("name", name) for name in run_names]
-    atoms += [("name", name) for name in draws.rules]
+    names = sizes_of(class_name, "prefill" if is_cached else "tasks")
+    atoms: list[Tree] = [("name", name) for name in (*names, *draws.rules)]
+    for name in names:
+        if name in LENGTHS:
+            atoms += _of_length(("name", name), draws, windows)
+    dims = draws.blueprint.dims.values()
+    atoms += dict.fromkeys(itertools.chain.from_iterable(map(sums_in, dims)))
+    kernels = [("name", name) for name in draws.rules if "conv" in name]
+    atoms += [("-", kernel, ("value", 1)) for kernel in kernels]
+    return atoms + _of_heads(draws.rules)
+
+
+def _of_length(length: Tree, draws: Draws, windows: Iterable[str]) -> list[Tree]:
+    """Return the sizes that follow from the length of a sequence."""
     padded = ("ceil", ("/", length, ("value", _PADDED)))
-    atoms.append(("*", ("value", _PADDED), padded))
+    atoms: list[Tree] = [("*", ("value", _PADDED), padded)]
     atoms += [(sign, length, ("value", 1)) for sign in "-+"]
     for name in windows:
         atoms += _around_window(length, ("name", name), is_chunk="chunk" in name)
     if draws.chunk:
         atoms.append(("ceil", ("/", length, ("value", draws.chunk))))
-    dims = draws.blueprint.dims.values()
-    atoms += dict.fromkeys(itertools.chain.from_iterable(map(sums_in, dims)))
-    for kernel in [("name", name) for name in draws.rules if "conv" in name]:
-        atoms.append(("+", length, ("-", kernel, ("value", 1))))
-        atoms.append(("-", kernel, ("value", 1)))
-    return atoms + _of_heads(draws.rules)
+    kernels = [("name", name) for name in draws.rules if "conv" in name]
+    return atoms + [("+", length, ("-", kernel, ("value", 1))) for kernel in kernels]
 
 
 def _of_heads(names: Iterable[str]) -> list[Tree]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from contextlib import contextmanager
 from math import prod
@@ -48,16 +49,26 @@ class RunMode(NamedTuple):
     profile: str
     dtype: str
     training: bool = True
-    dropouts: tuple[tuple[str, float | None], ...] = ()
+    changes: tuple[tuple[str, Any], ...] = ()
+    """Fields that differ from those of the draw, such as dropouts."""
     edge: tuple[tuple[str, int], ...] = ()
     """Sizes of the run that differ from those of the draw."""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The changed fields, as a config has them."""
+        changes = dict(self.changes)
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in changes.items()
+        }
 
     @property
     def names(self) -> dict[str, Any]:
         """The values that conditions may name besides sizes."""
         profile = PROFILES[self.profile]
         names = {"dtype": self.dtype, "training": self.training, **profile.names}
-        return {**names, **dict(self.dropouts)}
+        return {**names, **self.fields}
 
 
 def recorded_run(
@@ -69,40 +80,38 @@ def recorded_run(
         Exception: whatever the code raises.
     """
     profile = PROFILES[setting.profile]
-    usual = dict(setting.dropouts)
-    changes = {**draw.changes, **usual}
+    changes = {**draw.changes, **setting.fields}
     sizes = {**draw.run, **dict(setting.edge)}
-    length = sizes["past"] if setting.mode == CACHE else sizes["sequence"]
-    workload = Workload(
-        class_name,
-        changes,
-        sizes["batch"],
-        length,
-        sizes["choices"],
-        implementation(profile),
-        setting.dtype,
-        setting.training,
-    )
+    run: dict[str, Any] = {name: size for name, size in sizes.items() if name in Workload._fields}
+    run |= {"attention": implementation(profile), "dtype": setting.dtype}
+    workload = Workload(class_name, changes, training=setting.training, **run)
     with warnings.catch_warnings(), kernels_of(profile):
         warnings.simplefilter("ignore")
         module = built_on(subject, workload, profile)
-        given = inputs(workload, draw.fields, recorded_on(profile))
+        device = recorded_on(profile)
         if setting.mode == CACHE:
-            return _cached(module, given)
+            if not _has_cache(module):
+                return {}
+            return _cached(module, inputs(workload, draw.fields, device, part="prefill"))
+        given = inputs(workload, draw.fields, device)
         check_inputs(module, given, class_name)
         if setting.mode == CHECKPOINT:
             module.gradient_checkpointing_enable()  # type: ignore[operator]
-        recording = _trained(module, given)
+        recording = _trained(module, given, is_whole=shows_products(profile))
+    before, after = ("saved", "backward")
     if setting.mode == CHECKPOINT:
-        return {
-            "checkpointed": _tensors(recording.saved),
-            "recomputed": _products(recording.recomputed),
-        }
-    return {
-        "forward": _products(recording.forward),
-        "backward": _products(recording.backward),
-        "saved": _tensors(recording.saved),
-    }
+        before, after = ("checkpointed", "recomputed")
+    found = {before: _tensors(recording.saved)}
+    if shows_products(profile):
+        found[after] = _products(getattr(recording, after))
+        if setting.mode == TRAIN:
+            found["forward"] = _products(recording.forward)
+    return found
+
+
+def shows_products(profile: KernelProfile) -> bool:
+    """Whether products are recorded: the kernels of other attention hide some, or repeat them."""
+    return profile.attention == "eager"
 
 
 def built_on(subject: Subject, workload: Workload, profile: KernelProfile) -> nn.Module:
@@ -123,36 +132,49 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(usual)
 
 
-def _trained(module: nn.Module, given: Mapping[str, torch.Tensor]) -> Recording:
+def _trained(module: nn.Module, given: Mapping[str, torch.Tensor], *, is_whole: bool) -> Recording:
+    """Run a module forward, and backward if the whole run is asked for."""
     keywords: dict[str, Any] = dict(given)
     if getattr(module.config, "use_cache", None):
         keywords["use_cache"] = False
     recorder = Recorder(module)
     with recorder.running():
         loss = loss_of(module(**keywords))
-    with recorder.returning():
-        loss.backward()  # type: ignore[no-untyped-call]
+    if is_whole:
+        with recorder.returning():
+            loss.backward()  # type: ignore[no-untyped-call]
     return recorder.recording
 
 
 def _cached(module: nn.Module, given: Mapping[str, torch.Tensor]) -> RecordedByKind:
     """Record what the cache holds after a prefill and after one more step, and that step."""
-    keywords = {name: tensor for name, tensor in given.items() if name != "labels"}
     held = _storages(module)
     with torch.no_grad():
-        outputs = module(**keywords, use_cache=True)
+        outputs = module(**given, use_cache=True)
         name = next((name for name in _CACHES if getattr(outputs, name, None) is not None), None)
         if name is None:
             return {}
         cache = getattr(outputs, name)
         prefilled = list(_held_by(cache, "cache", set(held)))
         recorder = Recorder(module)
-        token = {"input_ids": given["input_ids"][:, :1], name: cache}
         with recorder.running():
-            module(**token, use_cache=True)
+            module(**_token(given, outputs), **{name: cache}, use_cache=True)
     stepped = list(_held_by(cache, "cache", set(held)))
     step = _products(recorder.recording.forward)
     return {"step": step, "prefilled": prefilled, "stepped": stepped}
+
+
+def _has_cache(module: nn.Module) -> bool:
+    return bool(getattr(module, "can_generate", bool)())
+
+
+def _token(given: Mapping[str, torch.Tensor], outputs: Any) -> dict[str, Any]:
+    """Return the inputs of one more token."""
+    encoded = getattr(outputs, "encoder_last_hidden_state", None)
+    if encoded is None:
+        return {"input_ids": given["input_ids"][:, :1]}
+    token = given["decoder_input_ids"][:, :1]
+    return {"decoder_input_ids": token, "encoder_outputs": (encoded,)}
 
 
 def _storages(module: nn.Module) -> set[int]:
@@ -179,7 +201,20 @@ def _held_by(value: Any, path: str, seen: set[int]) -> Iterator[RecordedItem]:
     else:
         return
     for key, item in items:
-        yield from _held_by(item, f"{path}.{key}".replace("cache.layers.", "cache."), seen)
+        yield from _held_by(item, _shortened(f"{path}.{key}"), seen)
+
+
+def _shortened(path: str) -> str:
+    """Return the path of a tensor in a cache that begins with its layer.
+
+    Example:
+        >>> _shortened("cache.layers.0.keys")
+        'cache.0.keys'
+        >>> _shortened("cache.cross_attention_cache.layers.0.keys")
+        'cache.0.cross_attention_cache.keys'
+    """
+    path = path.replace("cache.self_attention_cache.", "cache.")
+    return re.sub(r"^cache\.(\w+\.)?layers\.(\d+)\.", r"cache.\2.\1", path)
 
 
 def _products(matmuls: Iterable[Matmul]) -> list[RecordedItem]:

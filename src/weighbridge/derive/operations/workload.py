@@ -48,6 +48,7 @@ class Workload(NamedTuple):
     dtype: str = "F32"
     training: bool = True
     past: int = 0
+    target: int = 0
     device: str = "cpu"
 
     @property
@@ -70,9 +71,15 @@ def built(subject: Buildable, workload: Workload, device: str = "cpu") -> nn.Mod
 
 
 def inputs(
-    workload: Workload, fields: Mapping[str, Any], device: str = "cpu", seed: int = 0
+    workload: Workload,
+    fields: Mapping[str, Any],
+    device: str = "cpu",
+    seed: int = 0,
+    part: str = "tasks",
 ) -> dict[str, torch.Tensor]:
-    """Return the inputs of a workload: random integers below a bound for each input.
+    """Return the inputs of a workload: random integers below the bound of each, or numbers.
+
+    ``part`` is ``"prefill"`` for the inputs that fill a cache.
 
     Example:
         >>> workload = Workload("BertForMultipleChoice", {}, batch=4, sequence=8)
@@ -82,23 +89,26 @@ def inputs(
     """
     names, dice = {**fields, **workload.names}, torch.Generator().manual_seed(seed)
     tensors = {}
-    for name, text in _of_task("tasks", workload.class_name).items():
+    for name, text in _of_task(part, workload.class_name).items():
         dims, _, bound = text.partition("<")
         shape = [evaluate(parse(dim), names) for dim in dims.split()]
-        below = evaluate(parse(bound), names)
-        tensors[name] = torch.randint(0, below, shape, generator=dice).to(device)
+        if bound:
+            tensor = torch.randint(0, evaluate(parse(bound), names), shape, generator=dice)
+        else:
+            tensor = torch.rand(shape, generator=dice).to(DTYPES[workload.dtype])
+        tensors[name] = tensor.to(device)
     return tensors
 
 
-def sizes_of(class_name: str) -> list[str]:
-    """Return the sizes of a run that the inputs of a class depend on.
+def sizes_of(class_name: str, part: str = "tasks") -> list[str]:
+    """Return the sizes of a run that the inputs of a class depend on; ``part`` as for `inputs`.
 
     Example:
         >>> sizes_of("BertModel"), sizes_of("BertForMultipleChoice")
         (['batch', 'sequence'], ['batch', 'choices', 'sequence'])
     """
     words: list[str] = []
-    for text in _of_task("tasks", class_name).values():
+    for text in _of_task(part, class_name).values():
         words += text.split()
     return [word for word in dict.fromkeys(words) if word in RUN_NAMES]
 
