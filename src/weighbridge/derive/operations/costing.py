@@ -290,8 +290,10 @@ class Proof:
         """Yield the fields that must keep their values: others change operations, or do not run."""
         varied = {*self._draws.rules, *self._draws.layer_counts, *self._operations.fields}
         varied |= set(self._operations.computed)
-        for name, value in self._draws.usual.items():
-            if name in varied or not isinstance(value, bool | int | float | str):
+        constants = self._draws.constants
+        for name, usual in self._draws.usual.items():
+            value = constants.get(name, usual)
+            if name in varied - constants.keys() or not isinstance(value, bool | int | float | str):
                 continue
             if name.endswith(_NEVER_HELD) or "drop" in name:
                 continue

@@ -101,6 +101,12 @@ class Draws:
         small_first = sorted(rules.items(), key=lambda rule: "small" not in names_in(rule[1]))
         return dict(_in_order(dict(small_first)))
 
+    @property
+    def constants(self) -> dict[str, int]:
+        """The sizes that every draw has, with their values."""
+        values = {path: tree[1] for path, tree in self.rules.items() if tree[0] == "value"}
+        return {path: value for path, value in values.items() if not isinstance(value, bool)}
+
     @cached_property
     def layer_counts(self) -> list[str]:
         """The fields that are numbers of layers, of which every draw has as many."""
