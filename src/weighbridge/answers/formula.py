@@ -258,7 +258,7 @@ class _Formulas:
         if rules is None:
             rules = self.region.rules
         if beyond == "raises":
-            anew = lists_anew(self.ledger, self.computed)
+            anew = lists_anew(self.lettering.values, self.computed)
             fixed = {name: fixed[name] for name in fixed if name not in anew}
         texts, ledger = self.texts, self.ledger
         tensors = sum(len(entry.indices) for entry in ledger.entries)
