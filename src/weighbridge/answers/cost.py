@@ -96,11 +96,8 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
     if sequence is None and not decode:
         sequence = SEQUENCE
     _check_run(batch, sequence, past, decode=decode)
-    if profile is not None:
-        profile_called(profile)
     found = recorded(model, class_name, fields=fields, dtype=dtype)
-    dtype = _dtype_of_run(found)
-    chosen, notes = _profile_of_run(found, profile, dtype)
+    dtype, chosen, notes = kernels_of_run(found, profile)
     if decode and not found.has("step"):
         raise ModelError(
             f"{found.class_name} has no step with a cache in its operations", hint="drop --decode"
@@ -124,6 +121,19 @@ def _check_run(batch: int, sequence: int | None, past: int | None, *, decode: bo
         )
     if past is not None and not decode:
         raise UsageError("--past needs --decode", hint="add --decode, or drop --past")
+
+
+def kernels_of_run(found: RecordedModel, profile: str | None) -> tuple[str, str, tuple[str, ...]]:
+    """Return the dtype and the profile of a run, and notes on the profile.
+
+    Raises:
+        UsageError: there is no such profile, or its kernels do not take the dtype.
+        ModelError: the operations are not recorded with it, nor with any that is near.
+    """
+    if profile is not None:
+        profile_called(profile)
+    dtype = _dtype_of_run(found)
+    return (dtype, *_profile_of_run(found, profile, dtype))
 
 
 def _dtype_of_run(found: RecordedModel) -> str:

@@ -16,6 +16,7 @@ from weighbridge.costs.figures import BYTES, FLOPS, MOVED
 from weighbridge.errors import WeighbridgeError
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.letters import Letters
+from weighbridge.ledger.region import settled
 from weighbridge.units import number, stored_bytes
 
 if TYPE_CHECKING:
@@ -55,15 +56,26 @@ class RunLettering(Lettering):
         """The fields in the operations of the formulas written so far."""
         self.sizes_of_run: set[str] = set()
         """The names in the dims of these operations, which are positive."""
-        for name in learned_positions(found):
-            for size, longest in _LONGEST.items():
-                if size in values:
-                    self.assumed[("<=", longest, ("name", name))] = None
+        self._positions = list(learned_positions(found))
 
     def rules(self, computed: Mapping[str, Tree] | None = None) -> tuple[Tree, ...]:
         """Return the rules of the region in which the formulas hold."""
-        rules = dict.fromkeys([*super().rules(computed), *self.assumed])
-        return tuple(rule for rule in rules if rule != ("value", True))
+        own = [settled(rule, {}) for rule in self.assumed]
+        for size in sorted(self.sizes_of_run & _LONGEST.keys()):
+            own += [("<=", _LONGEST[size], ("name", name)) for name in self._positions]
+        rules = dict.fromkeys([*super().rules(computed), *own])
+        return tuple(rule for rule in rules if not self._is_sure(rule))
+
+    def _is_sure(self, rule: Tree) -> bool:
+        """Whether a rule always holds, as that a size is more than zero."""
+        if rule[:2] == ("<", ("value", 0)) and rule[2][0] == "name":
+            return self.least_of(rule[2][1]) == 1
+        return rule == ("value", True)
+
+    @property
+    def fixed_names(self) -> tuple[str, ...]:
+        """No fields: those that matter to a run decide its operations."""
+        return ()
 
     def least_of(self, name: str) -> int | None:
         """Return the least value of a size of the model or of the run."""

@@ -76,6 +76,7 @@ def recorded(
     *,
     fields: Mapping[str, Any] | None = None,
     dtype: str | None = None,
+    strict: bool = False,
 ) -> RecordedModel:
     """Return a model with its operations; the arguments are those of `weigh`.
 
@@ -91,7 +92,7 @@ def recorded(
         >>> recorded("llama").class_name, recorded("bert").profiles
         ('LlamaForCausalLM', ['cpu', 'cpu-eager'])
     """
-    weighing = weigh(model, class_name, fields=fields, dtype=dtype)
+    weighing = weigh(model, class_name, fields=fields, dtype=dtype, strict=strict)
     family, notes = weighing.model.blueprint.family, list[str]()
     if family not in operations.available():
         raise ModelError(

@@ -9,6 +9,7 @@ from weighbridge.cli.options import (
     FORMS,
     JSON,
     OF_A_MODEL,
+    PROFILE,
     Option,
     asked_of_model,
 )
@@ -109,10 +110,23 @@ def _letters(text: str) -> dict[str, str]:
 
 def _formula_options() -> Iterable[Addable]:
     from weighbridge.answers.formula import FORMS as CODE_FORMS
-    from weighbridge.answers.formula import GROUPINGS, NAMES
+    from weighbridge.answers.formula import GROUPINGS, NAMES, QUANTITIES
 
     return (
         *OF_A_MODEL,
+        Option(
+            "--of",
+            choices=QUANTITIES,
+            default="parameters",
+            help="what the formula counts: parameters, the default, or what a run takes: FLOPs of "
+            "matrix products, bytes saved for a backward pass, bytes of a cache",
+        ),
+        PROFILE.but(help="the kernels of the run, for --of flops and --of saved"),
+        Option(
+            "--train",
+            action="store_true",
+            help="with --of flops: those of the backward pass, too",
+        ),
         BY.but(choices=GROUPINGS, default="total", help="what each formula counts"),
         FORMAT.but(dest="code", choices=CODE_FORMS, help="the form of the formula"),
         Option(
@@ -124,11 +138,19 @@ def _formula_options() -> Iterable[Addable]:
 
 
 def _formula(options: argparse.Namespace) -> Answer:
-    from weighbridge.answers.formula import ClosedForm
+    from weighbridge.answers.formula import formula
 
     if options.code == "json":
         options.form = "json"
-    return ClosedForm(_weigh(options), options.lang)
+    return formula(
+        options.model,
+        options.class_name,
+        lang=options.lang,
+        of=options.of,
+        profile=options.profile,
+        train=options.train,
+        **asked_of_model(options),
+    )
 
 
 def _tree_options() -> Iterable[Addable]:

@@ -152,6 +152,11 @@ class Lettering:
         """Return the rules of the region in which the formulas hold; see `region_of`."""
         return region_of(self.ledger, computed).rules
 
+    @property
+    def fixed_names(self) -> tuple[str, ...]:
+        """The fields that have a fixed value in this region."""
+        return region_of(self.ledger).fixed
+
     def least_of(self, name: str) -> int | None:
         """Return the least value of a size; None for a number that is no size."""
         return least_of(self.ledger, name)
