@@ -67,6 +67,7 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
     profile: str | None = None,
     dtype: str | None = None,
     fields: Mapping[str, Any] | None = None,
+    strict: bool = False,
 ) -> RunCost:
     """Compute what a run of a model takes, without running it: FLOPs, bytes saved, bytes moved.
 
@@ -82,6 +83,7 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
             ``"cpu"`` or ``"cpu-eager"``.
         dtype: the dtype of weights and activations; by default as for `weigh`.
         fields: config fields to replace.
+        strict: as for `weigh`.
 
     Raises:
         UsageError: a size, the dtype or the profile makes no sense, or a step lacks ``past``.
@@ -96,7 +98,7 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
     if sequence is None and not decode:
         sequence = SEQUENCE
     _check_run(batch, sequence, past, decode=decode)
-    found = recorded(model, class_name, fields=fields, dtype=dtype)
+    found = recorded(model, class_name, fields=fields, dtype=dtype, strict=strict)
     dtype, chosen, notes = kernels_of_run(found, profile)
     if decode and not found.has("step"):
         raise ModelError(

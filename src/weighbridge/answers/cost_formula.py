@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
-from weighbridge.algebra.expr import names_in, source, substitute
+from weighbridge.algebra.expr import names_in, parse, source, substitute
 from weighbridge.algebra.polynomial import Polynomial
 from weighbridge.answers.conditions import PlaceCounter, with_minima
 from weighbridge.answers.recorded import learned_positions
 from weighbridge.blueprint.operations import COMPUTE, RUN_NAMES
-from weighbridge.costs.attribution import Attribution
 from weighbridge.costs.figures import BYTES, FLOPS, MOVED
 from weighbridge.errors import WeighbridgeError
 from weighbridge.ledger.lettering import Lettering
@@ -20,7 +18,7 @@ from weighbridge.ledger.region import settled
 from weighbridge.units import number, stored_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     from weighbridge.algebra.expr import Tree
@@ -29,6 +27,8 @@ if TYPE_CHECKING:
     from weighbridge.blueprint.operations import OperationTemplate
 
 RUN_LETTERS = {"batch": "b", "sequence": "s", "past": "p", "context": "c"}
+CONTEXT = {"past": parse("context - 1")}
+"""A cache is written by the tokens in it: those before a step, and its own."""
 _LONGEST: dict[str, Tree] = {
     "sequence": ("name", "sequence"),
     "past": ("+", ("name", "past"), ("value", 1)),
@@ -123,18 +123,18 @@ class FormulaWriter:
             self._letters, found.known.repeat, decided, found.computed if free else {}
         )
 
-    def flops_of(self, kind: str, component: str | None = None) -> Polynomial:
-        """Return the FLOPs of a kind of products, of one component or all."""
-        return self._total(kind, lambda dims, _: 2 * prod(dims, start=_ONE), component)
+    def flops_of(self, kind: str, only: Callable[[str], bool] | None = None) -> Polynomial:
+        """Return the FLOPs of a kind of products, of all modules or some."""
+        return self._total(kind, lambda dims, _: 2 * prod(dims, start=_ONE), only)
 
-    def bytes_of(self, kind: str, component: str | None = None) -> Polynomial:
-        """Return the bytes of a kind of tensors, of one component or all."""
+    def bytes_of(self, kind: str, only: Callable[[str], bool] | None = None) -> Polynomial:
+        """Return the bytes of a kind of tensors, of all modules or some."""
 
         def size(dims: list[Polynomial], dtype: str) -> Polynomial:
             stored = stored_bytes(1, self._dtype if dtype == COMPUTE else dtype)
             return stored * prod(dims, start=_ONE)
 
-        return self._total(kind, size, component)
+        return self._total(kind, size, only)
 
     def moved_by(self, kind: str) -> Polynomial:
         """Return the bytes that a kind of products moves."""
@@ -146,25 +146,28 @@ class FormulaWriter:
 
         return self._total(kind, moved)
 
-    def _total(self, kind: str, size: Any, component: str | None = None) -> Polynomial:
+    def _total(self, kind: str, size: Any, only: Callable[[str], bool] | None = None) -> Polynomial:
         total = Polynomial({})
+        for entry, places, dims in self.written(kind, only):
+            total += places * size(dims, entry.dtype)
+        return with_minima(total, self._letters)
+
+    def written(
+        self, kind: str, only: Callable[[str], bool] | None = None
+    ) -> Iterator[tuple[OperationTemplate, Polynomial, list[Polynomial]]]:
+        """Yield each operation that exists in such runs, how often it is done, and its dims.
+
+        ``only`` chooses the paths of modules.
+        """
         for template in self._found.known.entries(self._found.class_name, kind):
-            if component is not None and self._component(template) != component:
+            if only is not None and not only(template.path):
                 continue
             entry = self._in_run(template)
             places = self._counter.places(entry)
             if places.terms:
-                dims = [self._letters.of(dim) for dim in entry.dims]
-                total += places * self._letters.of(entry.times) * size(dims, entry.dtype)
                 self._note(entry)
-        return with_minima(total, self._letters)
-
-    def _component(self, template: OperationTemplate) -> str:
-        return self._attribution.component(template.path)
-
-    @cached_property
-    def _attribution(self) -> Attribution:
-        return Attribution(self._found.weighing.ledger)
+                dims = [self._letters.of(dim) for dim in entry.dims]
+                yield entry, places * self._letters.of(entry.times), dims
 
     def _in_run(self, template: OperationTemplate) -> OperationTemplate:
         """Return an operation with expressions instead of some names of the run."""

@@ -203,7 +203,7 @@ def _check_choice(what: str, chosen: str, known: Sequence[str]) -> None:
 _CODE = ("python", "sql")
 
 
-class Formula(NamedTuple):
+class NamedFormula(NamedTuple):
     """A formula with its title, its value, and its name in code."""
 
     name: str
@@ -226,8 +226,8 @@ class Formulas(ABC):
         self.ledger, self.lettering = weighing.ledger, lettering
         self.computed: Mapping[str, Tree] = weighing.model.computed
         self.texts = data.read_toml(f"words/formula.{lang}.toml")
-        self.totals: list[Formula] = []
-        self.groups: list[Formula] = []
+        self.totals: list[NamedFormula] = []
+        self.groups: list[NamedFormula] = []
 
     def check(self) -> None:
         """Compare each formula with the sum that it stands for.
@@ -244,7 +244,7 @@ class Formulas(ABC):
                 )
 
     @property
-    def every(self) -> list[Formula]:
+    def every(self) -> list[NamedFormula]:
         """The groups and the totals."""
         return [*self.groups, *self.totals]
 
@@ -297,7 +297,7 @@ class Formulas(ABC):
         if shown:
             yield self.texts["region"].format(rules=self.general["and"].join(shown))
         if beyond:
-            yield self.texts[beyond]
+            yield self.texts[f"{beyond}_{self.counted}"]
 
     def sentences(self, rules: Iterable[Tree] | None = None, beyond: str = "") -> Iterator[str]:
         """Return notes: the value, when the formula holds, what it leaves out, and the evidence."""
@@ -397,15 +397,15 @@ class _CountFormulas(Formulas):
         super().__init__(weighing, Lettering(weighing.ledger), by, names, lang)
         self._evidence, ledger, texts = evidence, self.ledger, self.texts
         self.totals = [
-            Formula("parameters", texts["parameters"], ledger.formula(), ledger.parameters)
+            NamedFormula("parameters", texts["parameters"], ledger.formula(), ledger.parameters)
         ]
         if ledger.has_experts:
-            active = Formula("active", texts["active"], ledger.active_formula(), ledger.active)
+            active = NamedFormula("active", texts["active"], ledger.active_formula(), ledger.active)
             self.totals.append(active)
         if by != "total":
             for line in ledger.by(by):
                 title, polynomial = label(line.name, lang), ledger.formula_of([line])
-                self.groups.append(Formula(line.name, title, polynomial, line.parameters))
+                self.groups.append(NamedFormula(line.name, title, polynomial, line.parameters))
         self.check()
 
     def agreement(self) -> Iterator[str]:
@@ -522,7 +522,7 @@ def _sql(formulas: Formulas) -> tuple[Block, ...]:
     return (Together((Comment(tuple(comments), "-- "), Lines(query.text))),)
 
 
-def _polynomials(formulas: Iterable[Formula]) -> dict[str, Polynomial]:
+def _polynomials(formulas: Iterable[NamedFormula]) -> dict[str, Polynomial]:
     return {formula.name: formula.polynomial for formula in formulas}
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge import data, units
-from weighbridge.algebra.expr import parse
 from weighbridge.answers.cache import Cache, dtype_of_cache, with_cache
 from weighbridge.answers.cost import SEQUENCE, Run, RunCost, kernels_of_run
-from weighbridge.answers.cost_formula import RUN_LETTERS, FormulaWriter
-from weighbridge.answers.formula import ClosedForm, Formula, Formulas
+from weighbridge.answers.cost_formula import CONTEXT, RUN_LETTERS, FormulaWriter
+from weighbridge.answers.formula import ClosedForm, Formulas, NamedFormula
 from weighbridge.answers.recorded import learned_positions, recorded
 from weighbridge.costs.figures import BYTES, FLOPS
 from weighbridge.errors import UsageError
@@ -28,11 +27,8 @@ if TYPE_CHECKING:
     from weighbridge.ledger.lettering import Size
     from weighbridge.models.find import Described
 
-_CONTEXT = {"past": parse("context - 1")}
-"""A cache is written by the tokens in it: those before a step, and its own."""
 
-
-class _Counted(NamedTuple):
+class _RunQuantity(NamedTuple):
     """A quantity with the kind of its operations, its name in JSON, and its value."""
 
     kind: str
@@ -45,7 +41,7 @@ class _Subject(NamedTuple):
 
     found: RecordedModel
     asked: RunAsked
-    counted: tuple[_Counted, ...]
+    counted: tuple[_RunQuantity, ...]
     names: dict[str, Any]
     dtype: str
     run: Mapping[str, Any]
@@ -96,7 +92,7 @@ def _of_run(found: RecordedModel, asked: RunAsked) -> _Subject:
     for kind, name in names.items():
         value = cost.figures[name]
         if kind in cost.operations and value is not None:
-            counted.append(_Counted(kind, name, value))
+            counted.append(_RunQuantity(kind, name, value))
     stated = {"profile": profile, "dtype": dtype, "training": run.training}
     return _Subject(found, asked, tuple(counted), cost.names, dtype, stated, tuple(cost.notes))
 
@@ -113,7 +109,7 @@ def _of_cache(found: RecordedModel, asked: RunAsked, dtype: str | None) -> _Subj
     context = _usual_tokens(found)
     cache = Cache(found, context, 1, held)
     names = {**cache.names(context, 1), "context": context}
-    counted = (_Counted("stepped", "cache_bytes", cache.cache_bytes),)
+    counted = (_RunQuantity("stepped", "cache_bytes", cache.cache_bytes),)
     return _Subject(found, asked, counted, names, held, {"dtype": held}, tuple(cache.notes))
 
 
@@ -159,7 +155,7 @@ class _RunFormulas(Formulas):
     def __init__(self, subject: _Subject, names: str | None, lang: str) -> None:
         self._subject, instead = subject, {}
         if subject.asked.of == "cache":
-            instead = _CONTEXT
+            instead = CONTEXT
         writer = FormulaWriter(
             subject.found, subject.names, subject.dtype, free=True, instead=instead
         )
@@ -171,7 +167,7 @@ class _RunFormulas(Formulas):
             written = writer.bytes_of
             if kind in FLOPS:
                 written = writer.flops_of
-            self.totals.append(Formula(name, title, written(kind), value))
+            self.totals.append(NamedFormula(name, title, written(kind), value))
         self.check()
 
     def meaning(self, size: Size) -> str:

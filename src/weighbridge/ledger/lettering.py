@@ -115,10 +115,6 @@ class Lettering:
         match self.parts[name]:
             case ("count", index, ("name", field), condition):
                 pass
-            case ("if", condition, ("value", 1), ("value", 0)):
-                shown = show(self.in_letters(condition), str, TEXT)
-                indicator: str = data.read_toml(f"words/{lang}.toml")["indicator"]
-                return indicator.format(condition=shown)
             case _:
                 return self.part(name)
         things = Size("", field, 0).meaning(lang)
