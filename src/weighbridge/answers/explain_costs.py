@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from weighbridge import data, units
 from weighbridge.algebra.expr import source
-from weighbridge.answers.cost import SEQUENCE, cost
+from weighbridge.answers.cost import cost
 from weighbridge.answers.cost_formula import CONTEXT, RUN_LETTERS, FormulaWriter
 from weighbridge.answers.explain import Article, ArticleStyle, derived, title_name
 from weighbridge.costs import costs
@@ -75,7 +75,7 @@ def explain_costs(  # noqa: PLR0913  # each is a word of its own for the user
         model,
         class_name,
         batch=batch,
-        sequence=sequence or SEQUENCE,
+        sequence=sequence,
         train=True,
         dtype=dtype,
         fields=fields,
