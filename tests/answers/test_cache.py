@@ -121,8 +121,9 @@ def test_layers_of_one_type_have_a_count_in_formulas(hybrid: dict[str, Any]) -> 
     formula = writer.bytes_of("stepped")
     held = wb.cache(hybrid, context=10, batch=2, dtype="bf16").cache_bytes
     assert writer.value(formula) == held
-    assert [count[1:] for count in writer.counts.values()] == [(2, FULL), (2, SLIDING)]
-    assert "n_1" in writer.text(formula)
+    assert "n_1" in writer.lettering.text(formula)
+    assert {name: writer.lettering.value(name) for name in writer.lettering.parts} == {"n_1": 2}
+    assert writer.lettering.part_meaning("n_1", "en") == "full-attention layers"
 
 
 def test_a_text_names_the_types_of_layers(hybrid: dict[str, Any]) -> None:

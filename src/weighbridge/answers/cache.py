@@ -67,15 +67,41 @@ def cache(
     """
     check_size("context", context)
     check_size("batch", batch)
-    cache_dtype = None if dtype is None else units.dtype(dtype)
-    found = recorded(model, class_name, fields=fields)
+    found = with_cache(model, class_name, fields=fields)
+    check_positions(found, "context", context)
+    return Cache(found, context, batch, dtype_of_cache(found, dtype))
+
+
+def with_cache(
+    model: Described,
+    class_name: str | None = None,
+    *,
+    fields: Mapping[str, Any] | None = None,
+    strict: bool = False,
+) -> RecordedModel:
+    """Return a model with its operations; the arguments are those of `weigh`.
+
+    Raises:
+        ModelError, ConfigError: as for `recorded`, or it has no cache.
+    """
+    found = recorded(model, class_name, fields=fields, strict=strict)
     if not found.has("stepped"):
         raise ModelError(
             f"{found.class_name} has no cache in its operations",
             hint="use a class that generates text",
         )
-    check_positions(found, "context", context)
-    return Cache(found, context, batch, cache_dtype or found.weighing.ledger.dtype)
+    return found
+
+
+def dtype_of_cache(found: RecordedModel, name: str | None) -> str:
+    """Return the dtype with a name, by default that of the model.
+
+    Raises:
+        UsageError: there is no such dtype.
+    """
+    if name is None:
+        return found.weighing.ledger.dtype
+    return units.dtype(name)
 
 
 class CacheGroup(NamedTuple):
@@ -115,11 +141,14 @@ class Cache(TabularAnswer):
 
     def _held(self, context: int, batch: int) -> list[Operation]:
         """Return what the cache holds with a number of tokens: those before a step, and its own."""
+        return self.found.bind("stepped", self.names(context, batch))
+
+    def names(self, context: int, batch: int) -> dict[str, Any]:
+        """Return the values of the names of expressions for a number of tokens."""
         profile = nearest_profile(USUAL, self.found.profiles, "BF16") or self.found.profiles[0]
         of_model = recorded_dtype(self.found.weighing.ledger.dtype)
         run = {"batch": batch, "sequence": 1, "past": context - 1, "training": False}
-        names = self.found.names(**run, dtype=of_model, **PROFILES[profile].names)
-        return self.found.bind("stepped", names)
+        return self.found.names(**run, dtype=of_model, **PROFILES[profile].names)
 
     def _size(self, held: list[Operation]) -> int:
         """Return the bytes of tensors; those in the dtype of the model have that of the cache."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.algebra.codegen import SQL_WORDS, code, identifiers, is_portable, python_literal
 from weighbridge.algebra.expr import SOURCE, evaluate, is_number, names_in, source
-from weighbridge.ledger.region import frozen_rules, least_of, lists_anew, region_of
+from weighbridge.ledger.region import frozen_rules, lists_anew
 from weighbridge.render.table import CODE, COLUMNS, lines_of
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ class _Python:
         computed: Mapping[str, Tree],
         reserved: set[str],
     ) -> None:
-        self.written, self.ledger, self.fields = written, written.ledger, written.ledger.fields
-        self.rules = region_of(self.ledger, computed).rules
-        anew = lists_anew(self.ledger, computed)
+        self.written, self.fields = written, written.values
+        self.rules = written.rules(computed)
+        anew = lists_anew(written.values, computed)
         for name, tree in computed.items():
             if is_number(self.fields.get(name)):
                 anew[name] = tree
@@ -145,12 +145,12 @@ class _Python:
         """Return the identifiers of the fields that the region is about."""
         names = _names_of(self.rules)
         known = [*self.sizes, *[name for name in self.computed if name not in self.sizes]]
-        is_checked = [name in names or least_of(self.ledger, name) is not None for name in known]
+        is_checked = [name in names or self.written.least_of(name) is not None for name in known]
         return [self.own[name] for name, checked in zip(known, is_checked, strict=True) if checked]
 
     def _checked_sizes(self) -> Iterator[str]:
         for name in self.sizes:
-            least = least_of(self.ledger, name)
+            least = self.written.least_of(name)
             if least is not None:
                 rule = f"{self.own[name]} >= {least}"
                 yield from self._need(rule, rule)
@@ -288,7 +288,7 @@ def sql(written: Lettering, formulas: Formulas) -> Query:
         >>> sqlite3.connect(":memory:").execute(query.text).fetchone()
         (102267648,)
     """
-    fields, numbers = written.ledger.fields, dict[str, int]()
+    fields, numbers = written.values, dict[str, int]()
     frozen: dict[Tree, None] = {}
 
     def column(tree: Tree) -> str | int:
@@ -299,7 +299,7 @@ def sql(written: Lettering, formulas: Formulas) -> Query:
         return numbers.get(text, text)
 
     decided = {name: formula.rewritten(column) for name, formula in formulas.items()}
-    for rule in region_of(written.ledger).rules:
+    for rule in written.rules():
         if is_portable(rule, fields):
             frozen[rule] = None
         else:
@@ -309,7 +309,7 @@ def sql(written: Lettering, formulas: Formulas) -> Query:
 
 def _query(written: Lettering, formulas: Formulas, rules: list[Tree]) -> str:
     """Write a query of formulas that SQL can express, with NULL where a rule does not hold."""
-    fields, ledger = written.ledger.fields, written.ledger
+    fields = written.values
     needed = _names_of(rules)
     for formula in formulas.values():
         needed |= formula.fields()
@@ -327,7 +327,7 @@ def _query(written: Lettering, formulas: Formulas, rules: list[Tree]) -> str:
         value = fields[name]
         columns.append(f"CAST({value!r} AS {_SQL_TYPES[type(value)]}) AS {own[name]}")
     config = f"{_WITH_CONFIG}\n    " + ",\n    ".join(columns)
-    least = {name: least_of(ledger, name) for name in sizes}
+    least = {name: written.least_of(name) for name in sizes}
     conditions = [f"{own[name]} >= {least[name]}" for name in sizes if least[name] is not None]
     holds = _case(conditions, _ONE)
     if rules:

@@ -67,6 +67,7 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
     profile: str | None = None,
     dtype: str | None = None,
     fields: Mapping[str, Any] | None = None,
+    strict: bool = False,
 ) -> RunCost:
     """Compute what a run of a model takes, without running it: FLOPs, bytes saved, bytes moved.
 
@@ -82,6 +83,7 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
             ``"cpu"`` or ``"cpu-eager"``.
         dtype: the dtype of weights and activations; by default as for `weigh`.
         fields: config fields to replace.
+        strict: as for `weigh`.
 
     Raises:
         UsageError: a size, the dtype or the profile makes no sense, or a step lacks ``past``.
@@ -96,11 +98,8 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
     if sequence is None and not decode:
         sequence = SEQUENCE
     _check_run(batch, sequence, past, decode=decode)
-    if profile is not None:
-        profile_called(profile)
-    found = recorded(model, class_name, fields=fields, dtype=dtype)
-    dtype = _dtype_of_run(found)
-    chosen, notes = _profile_of_run(found, profile, dtype)
+    found = recorded(model, class_name, fields=fields, dtype=dtype, strict=strict)
+    dtype, chosen, notes = kernels_of_run(found, profile)
     if decode and not found.has("step"):
         raise ModelError(
             f"{found.class_name} has no step with a cache in its operations", hint="drop --decode"
@@ -124,6 +123,19 @@ def _check_run(batch: int, sequence: int | None, past: int | None, *, decode: bo
         )
     if past is not None and not decode:
         raise UsageError("--past needs --decode", hint="add --decode, or drop --past")
+
+
+def kernels_of_run(found: RecordedModel, profile: str | None) -> tuple[str, str, tuple[str, ...]]:
+    """Return the dtype and the profile of a run, and notes on the profile.
+
+    Raises:
+        UsageError: there is no such profile, or its kernels do not take the dtype.
+        ModelError: the operations are not recorded with it, nor with any that is near.
+    """
+    if profile is not None:
+        profile_called(profile)
+    dtype = _dtype_of_run(found)
+    return (dtype, *_profile_of_run(found, profile, dtype))
 
 
 def _dtype_of_run(found: RecordedModel) -> str:

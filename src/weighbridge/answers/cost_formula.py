@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from weighbridge.algebra.expr import evaluate, is_number, names_in, source, substitute
-from weighbridge.algebra.polynomial import Polynomial, in_letters, symbols
-from weighbridge.blueprint.bind import bound_size, each_place
-from weighbridge.blueprint.operations import COMPUTE
-from weighbridge.blueprint.paths import indices_in
-from weighbridge.blueprint.schema import MOST_LAYERS
+from weighbridge.algebra.expr import names_in, parse, source, substitute
+from weighbridge.algebra.polynomial import Polynomial
+from weighbridge.answers.conditions import PlaceCounter, with_minima
+from weighbridge.answers.recorded import learned_positions
+from weighbridge.blueprint.operations import COMPUTE, RUN_NAMES
 from weighbridge.costs.figures import BYTES, FLOPS, MOVED
 from weighbridge.errors import WeighbridgeError
-from weighbridge.ledger.letters import variables
-from weighbridge.ledger.symbols import letters_of, meaning_of, size_symbols
+from weighbridge.ledger.lettering import Lettering
+from weighbridge.ledger.letters import Letters
+from weighbridge.ledger.region import settled
 from weighbridge.units import number, stored_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     from weighbridge.algebra.expr import Tree
@@ -26,50 +26,115 @@ if TYPE_CHECKING:
     from weighbridge.answers.recorded import RecordedModel
     from weighbridge.blueprint.operations import OperationTemplate
 
-RUN_LETTERS = {"batch": "b", "sequence": "s", "past": "p"}
+RUN_LETTERS = {"batch": "b", "sequence": "s", "past": "p", "context": "c"}
+CONTEXT = {"past": parse("context - 1")}
+"""A cache is written by the tokens in it: those before a step, and its own."""
+_LONGEST: dict[str, Tree] = {
+    "sequence": ("name", "sequence"),
+    "past": ("+", ("name", "past"), ("value", 1)),
+    "context": ("name", "context"),
+}
+"""The positions that each size of a run takes."""
 
 
-class LayerCount(NamedTuple):
-    """The number of layers in which a condition holds, with a name for formulas."""
+class RunLettering(Lettering):
+    """The letters of a model, and b, s, p and c for the sizes of a run, with the values of a run.
 
-    name: str
-    value: int
-    condition: str
+    Its formulas hold where those of the parameters do, for as many positions as the model has, and
+    for no more layers than its lists have items.
+    """
+
+    def __init__(self, found: RecordedModel, values: Mapping[str, Any]) -> None:
+        super().__init__(found.weighing.ledger)
+        self.values = {**self.ledger.fields, **_frozen(values)}
+        letters = self.letters
+        free = {name: of for name, of in RUN_LETTERS.items() if of not in letters.values()}
+        self.letters = {**free, **letters}
+        self.assumed: dict[Tree, None] = {}
+        """The rules on sizes that the formulas written so far need."""
+        self.deciding: set[str] = set()
+        """The fields in the operations of the formulas written so far."""
+        self.sizes_of_run: set[str] = set()
+        """The names in the dims of these operations, which are positive."""
+        self._positions = list(learned_positions(found))
+
+    def rules(self, computed: Mapping[str, Tree] | None = None) -> tuple[Tree, ...]:
+        """Return the rules of the region in which the formulas hold."""
+        own = [settled(rule, {}) for rule in self.assumed]
+        for size in sorted(self.sizes_of_run & _LONGEST.keys()):
+            own += [("<=", _LONGEST[size], ("name", name)) for name in self._positions]
+        rules = dict.fromkeys([*super().rules(computed), *own])
+        return tuple(rule for rule in rules if not self._is_sure(rule))
+
+    def _is_sure(self, rule: Tree) -> bool:
+        """Whether a rule always holds, as that a size is more than zero."""
+        if rule[:2] == ("<", ("value", 0)) and rule[2][0] == "name":
+            return self.least_of(rule[2][1]) == 1
+        return rule == ("value", True)
+
+    @property
+    def fixed_names(self) -> tuple[str, ...]:
+        """No fields: those that matter to a run decide its operations."""
+        return ()
+
+    def least_of(self, name: str) -> int | None:
+        """Return the least value of a size of the model or of the run."""
+        if name in self.sizes_of_run:
+            return 1
+        return super().least_of(name)
+
+    def decided(self) -> dict[str, Any]:
+        """Return the fields that decided which operations there are."""
+        names = sorted(self.deciding & self.values.keys() - set(RUN_NAMES))
+        return {name: self.values[name] for name in names}
 
 
 class FormulaWriter:
-    """Writes the operations of a class in letters; conditions have the values of one run.
+    """Writes the operations of a class in letters.
+
+    Conditions have the values of one run, unless they are ``free``: then they are part of the
+    formulas, which hold for runs of any size. ``instead`` has expressions for names of the run.
 
     Example:
         >>> from weighbridge.answers.recorded import recorded
         >>> llama = recorded("meta-llama/Llama-3.1-8B")
         >>> writer = FormulaWriter(llama, llama.names(batch=1, past=4096), "BF16")
-        >>> writer.text(writer.bytes_of("prefilled"))
+        >>> writer.lettering.text(writer.bytes_of("prefilled"))
         '4b·p·L·A_kv·D'
     """
 
-    def __init__(self, found: RecordedModel, names: Mapping[str, Any], dtype: str) -> None:
-        self._found, self._names, self._dtype = found, dict(names), dtype
-        blueprint = found.weighing.model.blueprint
-        self._bound, self._meaning = variables(names), symbols(blueprint.require.values())
-        letters = dict(letters_of(blueprint))
-        free = {name: of for name, of in RUN_LETTERS.items() if of not in letters.values()}
-        self.letters: dict[str, str] = {**free, **letters}
-        self.counts: dict[tuple[str, str], LayerCount] = {}
-        """The counts of layers in the formulas so far, by index and condition."""
+    def __init__(
+        self,
+        found: RecordedModel,
+        names: Mapping[str, Any],
+        dtype: str,
+        *,
+        free: bool = False,
+        instead: Mapping[str, Tree] | None = None,
+    ) -> None:
+        self._found, self._dtype, self._instead = found, dtype, instead or {}
+        self.lettering = RunLettering(found, names)
+        values = self.lettering.values
+        self._letters = Letters(found.weighing.model.blueprint, values)
+        decided: Mapping[str, Any] = values
+        if free:
+            decided = {name: value for name, value in values.items() if type(value) is not int}
+        self._counter = PlaceCounter(
+            self._letters, found.known.repeat, decided, found.computed if free else {}
+        )
 
-    def flops_of(self, kind: str) -> Polynomial:
-        """Return the FLOPs of a kind of products."""
-        return self._total(kind, lambda dims, _: 2 * prod(dims, start=_ONE))
+    def flops_of(self, kind: str, only: Callable[[str], bool] | None = None) -> Polynomial:
+        """Return the FLOPs of a kind of products, of all modules or some."""
+        return self._total(kind, lambda dims, _: 2 * prod(dims, start=_ONE), only)
 
-    def bytes_of(self, kind: str) -> Polynomial:
-        """Return the bytes of a kind of tensors."""
+    def bytes_of(self, kind: str, only: Callable[[str], bool] | None = None) -> Polynomial:
+        """Return the bytes of a kind of tensors, of all modules or some."""
 
         def size(dims: list[Polynomial], dtype: str) -> Polynomial:
             stored = stored_bytes(1, self._dtype if dtype == COMPUTE else dtype)
             return stored * prod(dims, start=_ONE)
 
-        return self._total(kind, size)
+        return self._total(kind, size, only)
 
     def moved_by(self, kind: str) -> Polynomial:
         """Return the bytes that a kind of products moves."""
@@ -81,75 +146,81 @@ class FormulaWriter:
 
         return self._total(kind, moved)
 
-    def _total(self, kind: str, size: Any) -> Polynomial:
+    def _total(self, kind: str, size: Any, only: Callable[[str], bool] | None = None) -> Polynomial:
         total = Polynomial({})
-        for entry in self._found.known.entries(self._found.class_name, kind):
-            number_of_places = self._places(entry)
-            if number_of_places:
-                dims = [self._in_letters(dim) for dim in entry.dims]
-                times = self._in_letters(entry.times)
-                total += number_of_places * times * size(dims, entry.dtype)
-        return total
+        for entry, places, dims in self.written(kind, only):
+            total += places * size(dims, entry.dtype)
+        return with_minima(total, self._letters)
 
-    def _in_letters(self, tree: Tree) -> Polynomial:
-        return in_letters(tree, self._bound, self._meaning, {})
+    def written(
+        self, kind: str, only: Callable[[str], bool] | None = None
+    ) -> Iterator[tuple[OperationTemplate, Polynomial, list[Polynomial]]]:
+        """Yield each operation that exists in such runs, how often it is done, and its dims.
 
-    def _places(self, entry: OperationTemplate) -> Polynomial | int:
-        """Return the number of places of an operation, with a name if not in every layer."""
-        repeat = self._found.known.repeat
-        counts = {
-            index: bound_size(repeat[index], self._names, 0, MOST_LAYERS)
-            for index in indices_in(entry.path)
+        ``only`` chooses the paths of modules.
+        """
+        for template in self._found.known.entries(self._found.class_name, kind):
+            if only is not None and not only(template.path):
+                continue
+            entry = self._in_run(template)
+            places = self._counter.places(entry)
+            if places.terms:
+                self._note(entry)
+                dims = [self._letters.of(dim) for dim in entry.dims]
+                yield entry, places * self._letters.of(entry.times), dims
+
+    def _in_run(self, template: OperationTemplate) -> OperationTemplate:
+        """Return an operation with expressions instead of some names of the run."""
+        if not self._instead:
+            return template
+
+        def changed(tree: Tree) -> Tree:
+            return substitute(tree, lambda name: self._instead.get(name, ("name", name)))
+
+        return template._replace(
+            dims=tuple(map(changed, template.dims)),
+            when=template.when and changed(template.when),
+            times=changed(template.times),
+        )
+
+    def _note(self, entry: OperationTemplate) -> None:
+        """Note what the formula of an operation depends on, and where it holds."""
+        sizes = {name for dim in (*entry.dims, entry.times) for name in names_in(dim)}
+        deciding = set(names_in(entry.when)) if entry.when else set()
+        lettering, values = self.lettering, self.lettering.values
+        lettering.sizes_of_run |= {name for name in sizes if type(values.get(name)) is int}
+        lettering.deciding |= {
+            name for name in sizes | deciding if type(values.get(name, 0)) is not int
         }
-        everywhere = each_place(tuple(counts), self._names, lambda index, _: counts[index])
-        when = entry.when
-        places = [place for place in everywhere if when is None or evaluate(when, place)]
-        if len(places) == prod(counts.values()):
-            return prod([self._in_letters(repeat[index]) for index in counts], start=_ONE)
-        if len(places) < 2 or when is None:
-            return len(places)
-        indices = [index for index in counts if index in names_in(when)]
-        key = (", ".join(indices), source(when))
-        if key not in self.counts:
-            self.counts[key] = LayerCount(f"n_{len(self.counts) + 1}", len(places), source(when))
-        return Polynomial.of(self.counts[key].name)
-
-    def text(self, formula: Polynomial) -> str:
-        """Write a formula in letters."""
-        return formula.text(self.letters, self._outside)
-
-    def fields(self, formula: Polynomial) -> str:
-        """Write a formula in the names of fields, as Python except for counts of layers."""
-        return source(formula.tree(self._outside, tuple(self.letters)))
-
-    @property
-    def _outside(self) -> list[str]:
-        repeats = sorted(self._found.weighing.model.blueprint.repeats)
-        return [*repeats, *(count.name for count in self.counts.values())]
+        lettering.assumed |= self._letters.assumed
+        for name, rounds in self._counter.lists.items():
+            if name not in self._found.computed:
+                lettering.assumed[("<=", rounds, ("value", len(values[name])))] = None
 
     def value(self, formula: Polynomial) -> int:
         """Return the value of a formula in this run."""
-        counts = {count.name: count.value for count in self.counts.values()}
-        value: int = formula(**self._names, **counts)
+        value: int = formula(**self.lettering.values)
         return value
 
     def legend(self, formulas: Iterable[Polynomial], lang: str) -> Iterator[tuple[str, str, str]]:
         """Yield each letter in some formulas, its value, and its field or the meaning of it."""
-        used = set[str]().union(*[formula.fields() for formula in formulas])
-        known = [name for name in self.letters if name in used]
-        for name in (*known, *sorted(used - set(known))):
-            value: Any = self._names.get(name)
-            if is_number(value):
-                meaning = name
-                if name.rpartition(".")[2] in size_symbols():
-                    meaning = meaning_of(name, lang)
-                yield self.letters.get(name, name), number(value), meaning
-        for count in self.counts.values():
-            if count.name in used:
-                yield count.name, number(count.value), count.condition
+        lettering, formulas = self.lettering, list(formulas)
+        used = {name for formula in formulas for name in lettering.named(formula).fields()}
+        for size in lettering.sizes(formulas):
+            yield size.letter, number(size.value), size.meaning(lang) or size.field
+        for name in lettering.parts:
+            if name in used:
+                yield name, number(lettering.value(name)), lettering.part_meaning(name, lang)
 
 
 _ONE = Polynomial({(): 1})
+
+
+def _frozen(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values with tuples in place of lists, as in a ledger."""
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
 
 
 def _in_sequence(name: str) -> Tree:
@@ -202,13 +273,14 @@ class CostFormulas:
     @property
     def texts(self) -> dict[str, str]:
         """Each formula in letters, by the name of its figure."""
-        return {name: self.writer.text(formula) for name, formula in self.polynomials.items()}
+        lettering = self.writer.lettering
+        return {name: lettering.text(formula) for name, formula in self.polynomials.items()}
 
     def to_dict(self) -> dict[str, dict[str, str]]:
         """Return each formula in letters and in the names of fields."""
-        writer = self.writer
+        lettering = self.writer.lettering
         return {
-            name: {"letters": writer.text(formula), "fields": writer.fields(formula)}
+            name: {"letters": lettering.text(formula), "fields": lettering.fields(formula)}
             for name, formula in self.polynomials.items()
         }
 

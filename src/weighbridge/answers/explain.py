@@ -61,8 +61,12 @@ def explain(  # noqa: PLR0913  # each is a word of its own for the user
     fields: Mapping[str, Any] | None = None,
     strict: bool = False,
     blueprint: str | os.PathLike[str] | None = None,
+    costs: bool = False,
+    batch: int = 1,
+    sequence: int | None = None,
+    dtype: str | None = None,
 ) -> Article:
-    """Derive a model's parameter count step by step, as an article.
+    """Derive a model's parameter count step by step, as an article; or the costs of a run.
 
     Args:
         model: as for `weigh`.
@@ -74,9 +78,13 @@ def explain(  # noqa: PLR0913  # each is a word of its own for the user
         fields: as for `weigh`.
         strict: as for `weigh`.
         blueprint: as for `weigh`.
+        costs: derive the FLOPs of a run and the bytes of its cache instead; see `cost`.
+        batch: for costs, the sequences in a batch.
+        sequence: for costs, the tokens in each sequence; 128 by default.
+        dtype: for costs, the dtype of the run; by default as for `weigh`.
 
     Raises:
-        ModelError, ConfigError, BlueprintError: as for `weigh`.
+        ModelError, ConfigError, BlueprintError: as for `weigh`; or no operations are recorded.
         UsageError: there is no such language or letter, two sizes have one letter, or the config
             contradicts an assumption.
 
@@ -88,6 +96,27 @@ def explain(  # noqa: PLR0913  # each is a word of its own for the user
         >>> print(article.text().splitlines()[3])
         BertModel has V·h + P·h + T·h + 3h + L·(12h² + 13h) + h² parameters, which for
     """
+    if costs:
+        from weighbridge.answers.explain_costs import explain_costs  # noqa: PLC0415  # few ask
+
+        if letters or assume or blueprint is not None:
+            raise UsageError(
+                "the costs of a run are derived in our letters, for the blueprints of this package",
+                hint="drop --letters, --assume, --blueprint and --via",
+            )
+        return explain_costs(
+            model,
+            class_name,
+            lang=lang,
+            title=title,
+            batch=batch,
+            sequence=sequence,
+            dtype=dtype,
+            fields=fields,
+            strict=strict,
+        )
+    if batch != 1 or sequence is not None:
+        raise UsageError("the parameters do not depend on a run", hint="add --costs")
     weighing = weigh(model, class_name, fields=fields, strict=strict, blueprint=blueprint)
     if weighing.model.origin == "module":
         what = "no blueprint counts this module, so there is no derivation to explain"
@@ -268,7 +297,7 @@ class _Writer:
             "active_equation": _equation(self.as_text(active), active_count),
             "tied": f"$={sum(line.tied for line in lines)}$",
             "total": self.weighing.parameters,
-            "model": plain(_name_of(self.model)),
+            "model": plain(title_name(self.model)),
             "class": f"`{self.weighing.class_name}`",
             "base_class": f"`{self.model.blueprint.base_class}`",
         }
@@ -405,13 +434,7 @@ class _Writer:
     def derivation(self, lines: list[RowGroup]) -> Chain:
         """Return the chain: letters, numbers, layers times one layer, value."""
         formula, value = self.formula(lines), sum(line.parameters for line in lines)
-        parts = []
-        if len(formula) <= _LONGEST_FORMULA:
-            tree = parse(formula)
-            if tree[0] != "value":
-                parts = [formula]
-            if tree[0] not in ("name", "value") and _is_arithmetic(tree):
-                parts.append(f"#{formula}")
+        *parts, result = derived(formula, value)
         indices = {entry.indices for entry in _entries(lines)}
         if (
             len(indices) == 1
@@ -419,7 +442,7 @@ class _Writer:
             and not formula.replace(" * ", "").isidentifier()
         ):
             parts.append(f"{len(layers)}*{value // len(layers)}")
-        return Chain(tuple(dict.fromkeys([*parts, f"={value}"])))
+        return Chain(tuple(dict.fromkeys([*parts, result])))
 
     # The rest
 
@@ -599,7 +622,26 @@ def _equation(formula: str, value: int) -> str:
     return f"$={value}$"
 
 
-def _name_of(model: Model) -> str:
+def derived(formula: str, value: int) -> tuple[str, ...]:
+    """Return the parts of a chain: a formula in letters, with numbers put in, and its value.
+
+    A formula that is too long, or says nothing, is left out.
+
+    Example:
+        >>> derived("L * H", 768)
+        ('L * H', '#L * H', '=768')
+    """
+    parts = []
+    if len(formula) <= _LONGEST_FORMULA:
+        tree = parse(formula)
+        if tree[0] != "value":
+            parts = [formula]
+        if tree[0] not in ("name", "value") and _is_arithmetic(tree):
+            parts.append(f"#{formula}")
+    return (*parts, f"={value}")
+
+
+def title_name(model: Model) -> str:
     """Return the name of a model for a title, which is never a path.
 
     For a config from a file or an object, it is the name that the config states, if that is not a

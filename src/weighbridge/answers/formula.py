@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +14,7 @@ from weighbridge.answers.answer import Answer
 from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.errors import UsageError, WeighbridgeError
 from weighbridge.ledger.lettering import Lettering
-from weighbridge.ledger.region import lists_anew, region_of
+from weighbridge.ledger.region import lists_anew
 from weighbridge.ledger.rows import RowGroup
 from weighbridge.render import math
 from weighbridge.render.document import (
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
     from weighbridge.algebra.expr import Tree
     from weighbridge.algebra.polynomial import Polynomial
     from weighbridge.ledger.lettering import Size
-    from weighbridge.ledger.region import FormulaRegion
     from weighbridge.models.find import Described
     from weighbridge.render.document import Block
 
+QUANTITIES = ("parameters", "flops", "saved", "cache")
 GROUPINGS = ("total", "component", "role")
 NAMES = ("letters", "fields")
 
@@ -55,8 +56,13 @@ def formula(  # noqa: PLR0913  # each is a word of its own for the user
     dtype: str | None = None,
     strict: bool = False,
     blueprint: str | os.PathLike[str] | None = None,
+    of: str = "parameters",
+    profile: str | None = None,
+    train: bool = False,
 ) -> ClosedForm:
     r"""Return a model's parameter count in closed form, as a function of the config.
+
+    It may also be what a run takes, as a function of the config and of the sizes of the run.
 
     Args:
         model: as for `weigh`.
@@ -66,12 +72,18 @@ def formula(  # noqa: PLR0913  # each is a word of its own for the user
         dtype: as for `weigh`.
         strict: as for `weigh`.
         blueprint: as for `weigh`.
+        of: what is counted: ``"parameters"``, the default, ``"flops"`` of matrix products,
+            ``"saved"`` bytes for a backward pass, or ``"cache"`` bytes; see `cost` and `cache`.
+        profile: the kernels of a run, as for `cost`.
+        train: the FLOPs are those of training, with the backward pass.
 
     Raises:
-        ModelError, ConfigError, BlueprintError: as for `weigh`.
-        UsageError: there is no such language.
+        ModelError, ConfigError, BlueprintError: as for `weigh`; or no operations are recorded.
+        UsageError: there is no such language, quantity or profile, or they do not go together.
 
     Example:
+        >>> formula("meta-llama/Llama-3.1-8B", of="cache").to_dict()["cache_bytes"]["letters"]
+        '4b·c·L·A_kv·D'
         >>> closed_form = formula("bert-base-chinese")
         >>> print(closed_form.text(code="latex", names="letters"))  # doctest: +ELLIPSIS
         % google-bert/bert-base-chinese · BertModel
@@ -81,10 +93,39 @@ def formula(  # noqa: PLR0913  # each is a word of its own for the user
           &= 102{,}267{,}648
         \end{align*}
     """
+    _check_choice("quantity", of, QUANTITIES)
+    if of != "parameters":
+        from weighbridge.answers.run_formula import run_formula  # noqa: PLC0415  # few ask for it
+
+        asked = RunAsked(of, profile, train)
+        return run_formula(
+            model,
+            class_name,
+            asked,
+            lang=lang,
+            fields=fields,
+            dtype=dtype,
+            strict=strict,
+            blueprint=blueprint,
+        )
+    if profile is not None or train:
+        raise UsageError(
+            "the parameters do not depend on a run",
+            values={"of": of},
+            hint="add --of flops or --of saved, or drop --profile and --train",
+        )
     return ClosedForm(
         weigh(model, class_name, fields=fields, dtype=dtype, strict=strict, blueprint=blueprint),
         lang,
     )
+
+
+class RunAsked(NamedTuple):
+    """What is counted of a run, with which kernels, and whether it is training."""
+
+    of: str
+    profile: str | None = None
+    train: bool = False
 
 
 class ClosedForm(Answer):
@@ -110,7 +151,7 @@ class ClosedForm(Answer):
         self, by: str = "total", names: str | None = None, code: str = "json"
     ) -> dict[str, Any]:
         """Return everything, ready for JSON."""
-        return _to_dict(self._formulas(self.lang, by, names, code))
+        return self._formulas(self.lang, by, names, code).to_dict()
 
     def document(
         self,
@@ -133,7 +174,7 @@ class ClosedForm(Answer):
 
     def _formulas(
         self, lang: str, by: str, names: str | None, form: str, *, evidence: bool = False
-    ) -> _Formulas:
+    ) -> Formulas:
         _check_choice("format", form, FORMS)
         _check_choice("grouping", by, GROUPINGS)
         if names is not None:
@@ -146,7 +187,10 @@ class ClosedForm(Answer):
                     hint="use text or latex",
                 )
             names = "fields"
-        return _Formulas(self.weighing, by, names, lang, evidence=evidence)
+        return self._written(by, names, lang, evidence=evidence)
+
+    def _written(self, by: str, names: str | None, lang: str, *, evidence: bool) -> Formulas:
+        return _CountFormulas(self.weighing, by, names, lang, evidence=evidence)
 
 
 def _check_choice(what: str, chosen: str, known: Sequence[str]) -> None:
@@ -159,7 +203,7 @@ def _check_choice(what: str, chosen: str, known: Sequence[str]) -> None:
 _CODE = ("python", "sql")
 
 
-class _Formula(NamedTuple):
+class NamedFormula(NamedTuple):
     """A formula with its title, its value, and its name in code."""
 
     name: str
@@ -168,46 +212,45 @@ class _Formula(NamedTuple):
     value: int
 
 
-class _Formulas:
-    """The facts from which every form is written."""
+class Formulas(ABC):
+    """The facts from which every form is written; a kind of formulas says what they count."""
+
+    counted: str
+    """What the formulas add up."""
 
     def __init__(
-        self, weighing: Weighing, by: str, names: str | None, lang: str, *, evidence: bool
+        self, weighing: Weighing, lettering: Lettering, by: str, names: str | None, lang: str
     ) -> None:
         self.general = words(lang)
         self.weighing, self.by, self.names, self.lang = weighing, by, names, lang
-        self.known = weighing.known(lang, evidence=evidence)
-        self.ledger = ledger = weighing.ledger
-        self.computed = weighing.model.computed
+        self.ledger, self.lettering = weighing.ledger, lettering
+        self.computed: Mapping[str, Tree] = weighing.model.computed
         self.texts = data.read_toml(f"words/formula.{lang}.toml")
-        self.lettering = Lettering(ledger)
-        self.totals = [
-            _Formula("parameters", self.texts["parameters"], ledger.formula(), ledger.parameters)
-        ]
-        if ledger.has_experts:
-            self.totals.append(
-                _Formula("active", self.texts["active"], ledger.active_formula(), ledger.active)
-            )
-        self.groups = []
-        if by != "total":
-            for line in ledger.by(by):
-                title, polynomial = label(line.name, lang), ledger.formula_of([line])
-                self.groups.append(_Formula(line.name, title, polynomial, line.parameters))
+        self.totals: list[NamedFormula] = []
+        self.groups: list[NamedFormula] = []
+
+    def check(self) -> None:
+        """Compare each formula with the sum that it stands for.
+
+        Raises:
+            WeighbridgeError: they differ.
+        """
         for formula in self.every:
-            if formula.polynomial(**ledger.fields) != formula.value:
+            if formula.polynomial(**self.lettering.values) != formula.value:
                 raise WeighbridgeError(
-                    "its formula and the sum of its tensors differ",
+                    f"its formula and the sum of its {self.counted} differ",
                     where=formula.name,
                     hint="please report it, with the config",
                 )
 
     @property
-    def every(self) -> list[_Formula]:
+    def every(self) -> list[NamedFormula]:
         """The groups and the totals."""
         return [*self.groups, *self.totals]
 
     @property
     def heading(self) -> str:
+        """The model and its class."""
         return f"{self.weighing.model.where} · {self.weighing.class_name}"
 
     @cached_property
@@ -224,8 +267,12 @@ class _Formulas:
 
     @cached_property
     def sizes(self) -> list[Size]:
-        """The numbers of the config that occur in a formula."""
+        """The numbers of the config and of the run that occur in a formula."""
         return list(self.lettering.sizes(formula.polynomial for formula in self.every))
+
+    def meaning(self, size: Size) -> str:
+        """Return the meaning of a size in words, if one is known."""
+        return size.meaning(self.lang)
 
     @property
     def parts(self) -> list[tuple[str, str, dict[str, str]]]:
@@ -237,9 +284,9 @@ class _Formulas:
         return parts
 
     @cached_property
-    def region(self) -> FormulaRegion:
-        """The region in which the formulas hold."""
-        return region_of(self.ledger)
+    def rules(self) -> tuple[Tree, ...]:
+        """The rules of the region in which the formulas hold."""
+        return self.lettering.rules()
 
     def where_it_holds(self, rules: Iterable[Tree], beyond: str) -> Iterator[str]:
         """Yield the rules of a region, if it is more than that sizes are positive.
@@ -250,39 +297,46 @@ class _Formulas:
         if shown:
             yield self.texts["region"].format(rules=self.general["and"].join(shown))
         if beyond:
-            yield self.texts[beyond]
+            yield self.texts[f"{beyond}_{self.counted}"]
 
     def sentences(self, rules: Iterable[Tree] | None = None, beyond: str = "") -> Iterator[str]:
-        """Return notes: the value, when the formula holds, tied tensors, and the evidence."""
+        """Return notes: the value, when the formula holds, what it leaves out, and the evidence."""
         fixed = self.fixed
         if rules is None:
-            rules = self.region.rules
+            rules = self.rules
         if beyond == "raises":
-            anew = lists_anew(self.ledger, self.computed)
+            anew = lists_anew(self.lettering.values, self.computed)
             fixed = {name: fixed[name] for name in fixed if name not in anew}
-        texts, ledger = self.texts, self.ledger
-        tensors = sum(len(entry.indices) for entry in ledger.entries)
-        yield texts["agrees"].format(count=count(ledger.parameters), tensors=count(tensors))
-        yield from self.weighing.within(self.lang)
+        texts = self.texts
+        yield from self.agreement()
         if self.names != "fields" and any("⌊" in shown["letters"] for shown in self.shown.values()):
             yield texts["rest"]
         if self.needed:
             yield texts["exact"].format(rules=self.general["and"].join(self.needed))
-        for tie in self.ties():
-            formula = tie[self.names or "letters"]
-            names = {"tensor": tie["tensor"], "to": tie["to"]}
-            yield texts["tied"].format(**names, formula=formula, count=count(tie["value"]))
+        yield from self.remarks()
         yield from self.where_it_holds(rules, beyond)
         if fixed:
             fields = self.general["comma"].join(map(_decided, fixed.items()))
-            yield texts["decided"].format(fields=fields)
-        yield from self.known
+            yield texts[f"decided_{self.counted}"].format(fields=fields)
+        yield from self.known()
+
+    @abstractmethod
+    def agreement(self) -> Iterator[str]:
+        """Yield what the formulas give, and what that agrees with."""
+
+    @abstractmethod
+    def remarks(self) -> Iterator[str]:
+        """Yield what is not in the formulas."""
+
+    @abstractmethod
+    def known(self) -> Iterator[str]:
+        """Yield how the numbers are known."""
 
     @property
     def fixed(self) -> dict[str, Any]:
-        """The fields that are not numbers, and on which the tensors of the formula depend."""
+        """The fields that are not numbers, and on which the formula depends."""
         decided = {**self.lettering.decided()}
-        decided |= {name: self.ledger.fields[name] for name in self.region.fixed}
+        decided |= {name: self.lettering.values[name] for name in self.lettering.fixed_names}
         numbers = [name for name, value in decided.items() if is_number(value)]
         return {name: decided[name] for name in sorted(decided.keys() - set(numbers))}
 
@@ -300,6 +354,78 @@ class _Formulas:
                 rules.append(rule)
         return rules
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, ready for JSON."""
+        weighing, lettering = self.weighing, self.lettering
+        by_name = {}
+        for name, _, _, value in self.every:
+            by_name[name] = {**self.shown[name], "value": value}
+        groups = {}
+        if self.groups:
+            named = {formula.name: by_name[formula.name] for formula in self.groups}
+            groups = {f"{self.by}s": named}
+        sizes = [{**size._asdict(), "meaning": self.meaning(size)} for size in self.sizes]
+        loops = {}
+        for name, _, shown in self.parts:
+            loops[name] = {**shown, "value": lettering.value(name)}
+        decided = dict(lettering.decided())
+        for name, value in decided.items():
+            if isinstance(value, tuple):
+                decided[name] = list(value)
+        return {
+            "model": weighing.model.where,
+            "family": weighing.model.blueprint.family,
+            "class": weighing.class_name,
+            **{formula.name: by_name[formula.name] for formula in self.totals},
+            **groups,
+            "sizes": sizes,
+            "loops": loops,
+            "decided": decided,
+            "region": [source(rule) for rule in self.rules],
+            "needed": self.needed,
+        }
+
+
+class _CountFormulas(Formulas):
+    """The formulas of parameters: all of them, and those that are active."""
+
+    counted = "tensors"
+
+    def __init__(
+        self, weighing: Weighing, by: str, names: str | None, lang: str, *, evidence: bool
+    ) -> None:
+        super().__init__(weighing, Lettering(weighing.ledger), by, names, lang)
+        self._evidence, ledger, texts = evidence, self.ledger, self.texts
+        self.totals = [
+            NamedFormula("parameters", texts["parameters"], ledger.formula(), ledger.parameters)
+        ]
+        if ledger.has_experts:
+            active = NamedFormula("active", texts["active"], ledger.active_formula(), ledger.active)
+            self.totals.append(active)
+        if by != "total":
+            for line in ledger.by(by):
+                title, polynomial = label(line.name, lang), ledger.formula_of([line])
+                self.groups.append(NamedFormula(line.name, title, polynomial, line.parameters))
+        self.check()
+
+    def agreement(self) -> Iterator[str]:
+        """Yield the sum over the tensors, and the parameters that are active."""
+        tensors = sum(len(entry.indices) for entry in self.ledger.entries)
+        parameters = count(self.ledger.parameters)
+        yield self.texts["agrees"].format(count=parameters, tensors=count(tensors))
+        yield from self.weighing.within(self.lang)
+
+    def remarks(self) -> Iterator[str]:
+        """Yield what tied tensors would add."""
+        for tie in self.ties():
+            formula = tie[self.names or "letters"]
+            names = {"tensor": tie["tensor"], "to": tie["to"]}
+            yield self.texts["tied"].format(**names, formula=formula, count=count(tie["value"]))
+
+    def known(self) -> Iterator[str]:
+        """Yield the evidence for the blueprint."""
+        yield from self.weighing.known(self.lang, evidence=self._evidence)
+
     def ties(self) -> Iterator[dict[str, Any]]:
         """Yield each tied tensor, its target, and the formula and number that it would add."""
         for entry in self.ledger.entries:
@@ -308,6 +434,12 @@ class _Formulas:
                 shown = self.in_names(self.ledger.formula_of([RowGroup("", (alone,))]))
                 names = {"tensor": entry.template.name, "to": entry.template.tie.to}
                 yield {**names, **shown, "value": alone.parameters}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, ready for JSON."""
+        ties = {"tied": list(self.ties())}
+        evidence = {"notes": self.weighing.notes, "evidence": self.weighing.evidence}
+        return {**super().to_dict(), **ties, **evidence}
 
 
 def _decided(field: tuple[str, Any]) -> str:
@@ -318,7 +450,7 @@ def _decided(field: tuple[str, Any]) -> str:
     return f"{name} = {source(('value', value))}"
 
 
-def _report(formulas: _Formulas) -> tuple[Block, ...]:
+def _report(formulas: Formulas) -> tuple[Block, ...]:
     blocks: list[Block] = [Title(formulas.heading, wraps=False)]
     shown_names: tuple[str, ...] = NAMES
     if formulas.names:
@@ -333,7 +465,7 @@ def _report(formulas: _Formulas) -> tuple[Block, ...]:
         letter = size.letter
         if letter == size.field:
             letter = ""
-        rows.append((letter, size.field, size.meaning(formulas.lang), number(size.value)))
+        rows.append((letter, size.field, formulas.meaning(size), number(size.value)))
     if rows:
         blocks.append(Table(tuple(formulas.texts["header"]), tuple(rows), "<<<>"))
     definitions = [
@@ -344,7 +476,7 @@ def _report(formulas: _Formulas) -> tuple[Block, ...]:
     return (*blocks, Notes(tuple(formulas.sentences())))
 
 
-def _latex(formulas: _Formulas) -> tuple[Block, ...]:
+def _latex(formulas: Formulas) -> tuple[Block, ...]:
     lettering, in_letters = formulas.lettering, formulas.names != "fields"
     equations: list[tuple[str, tuple[str, ...]]] = []
     for _, title, polynomial, value in formulas.every:
@@ -370,7 +502,7 @@ def _in_latex(tree: Tree) -> str:
     return math.with_names(tree, math.LATEX)
 
 
-def _python(formulas: _Formulas) -> tuple[Block, ...]:
+def _python(formulas: Formulas) -> tuple[Block, ...]:
     totals, groups = _polynomials(formulas.totals), _polynomials(formulas.groups)
     source_code = code.python(
         formulas.lettering, totals, groups, f"{formulas.by}s", formulas.computed
@@ -379,7 +511,7 @@ def _python(formulas: _Formulas) -> tuple[Block, ...]:
     return (comment, Lines(f"\n{source_code}"))  # two empty lines precede a function
 
 
-def _sql(formulas: _Formulas) -> tuple[Block, ...]:
+def _sql(formulas: Formulas) -> tuple[Block, ...]:
     texts = formulas.texts
     query = code.sql(formulas.lettering, _polynomials(formulas.every))
     comments = [formulas.heading, *formulas.sentences(query.rules, "gives_null")]
@@ -390,45 +522,11 @@ def _sql(formulas: _Formulas) -> tuple[Block, ...]:
     return (Together((Comment(tuple(comments), "-- "), Lines(query.text))),)
 
 
-def _polynomials(formulas: Iterable[_Formula]) -> dict[str, Polynomial]:
+def _polynomials(formulas: Iterable[NamedFormula]) -> dict[str, Polynomial]:
     return {formula.name: formula.polynomial for formula in formulas}
 
 
-def _to_dict(formulas: _Formulas) -> dict[str, Any]:
-    weighing, lettering = formulas.weighing, formulas.lettering
-    by_name = {}
-    for name, _, _, value in formulas.every:
-        by_name[name] = {**formulas.shown[name], "value": value}
-    groups = {}
-    if formulas.groups:
-        named = {formula.name: by_name[formula.name] for formula in formulas.groups}
-        groups = {f"{formulas.by}s": named}
-    sizes = [{**size._asdict(), "meaning": size.meaning(formulas.lang)} for size in formulas.sizes]
-    loops = {}
-    for name, _, shown in formulas.parts:
-        loops[name] = {**shown, "value": lettering.value(name)}
-    decided = dict(lettering.decided())
-    for name, value in decided.items():
-        if isinstance(value, tuple):
-            decided[name] = list(value)
-    return {
-        "model": weighing.model.where,
-        "family": weighing.model.blueprint.family,
-        "class": weighing.class_name,
-        **{formula.name: by_name[formula.name] for formula in formulas.totals},
-        **groups,
-        "sizes": sizes,
-        "loops": loops,
-        "tied": list(formulas.ties()),
-        "decided": decided,
-        "region": [source(rule) for rule in formulas.region.rules],
-        "needed": formulas.needed,
-        "notes": weighing.notes,
-        "evidence": weighing.evidence,
-    }
-
-
-_BLOCKS: Mapping[str, Callable[[_Formulas], tuple[Block, ...]]] = {
+_BLOCKS: Mapping[str, Callable[[Formulas], tuple[Block, ...]]] = {
     "text": _report,
     "latex": _latex,
     "python": _python,

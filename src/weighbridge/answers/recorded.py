@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.operations import Operation, Operations
     from weighbridge.models.find import Described
 
@@ -36,6 +37,13 @@ class RecordedModel(NamedTuple):
     def profiles(self) -> list[str]:
         """The profiles that the operations were recorded with."""
         return list(self.known.proof.get("profiles", OF_FORMAT_1))
+
+    @property
+    def computed(self) -> dict[str, Tree]:
+        """The expressions of the fields that the config leaves to be computed from others."""
+        given, computed = _fields(self.weighing), self.known.computed
+        own = {name: computed[name] for name in computed if given.get(name) is None}
+        return {**self.weighing.model.computed, **own}
 
     @property
     def evidence(self) -> dict[str, Any]:
@@ -68,6 +76,7 @@ def recorded(
     *,
     fields: Mapping[str, Any] | None = None,
     dtype: str | None = None,
+    strict: bool = False,
 ) -> RecordedModel:
     """Return a model with its operations; the arguments are those of `weigh`.
 
@@ -83,7 +92,7 @@ def recorded(
         >>> recorded("llama").class_name, recorded("bert").profiles
         ('LlamaForCausalLM', ['cpu', 'cpu-eager'])
     """
-    weighing = weigh(model, class_name, fields=fields, dtype=dtype)
+    weighing = weigh(model, class_name, fields=fields, dtype=dtype, strict=strict)
     family, notes = weighing.model.blueprint.family, list[str]()
     if family not in operations.available():
         raise ModelError(
@@ -143,19 +152,28 @@ def check_positions(found: RecordedModel, option: str, tokens: int, after: int =
         weighbridge.errors.UsageError: the sequence is longer than the positions of the model
         (seq = 513, max_position_embeddings = 512). Give --seq 512 or less.
     """
+    for name, most in learned_positions(found).items():
+        if tokens + after > most:
+            raise UsageError(
+                "the sequence is longer than the positions of the model",
+                values={option: tokens, name: most},
+                hint=f"give --{option} {most - after} or less",
+            )
+
+
+def learned_positions(found: RecordedModel) -> dict[str, int]:
+    """Return the fields that say how many positions a model has learned, with their values.
+
+    Example:
+        >>> learned_positions(recorded("bert")), learned_positions(recorded("llama"))
+        ({'max_position_embeddings': 512}, {})
+    """
     ledger = found.weighing.ledger
+    sizes = set[str]()
     for entry in ledger.entries:
-        if entry.template.role != "embedding.position":
-            continue
-        sizes = names_in(ledger.blueprint.dims[entry.template.dims[0]])
-        for name in set(sizes).intersection(_POSITIONS):
-            most = ledger.fields[name]
-            if tokens + after > most:
-                raise UsageError(
-                    "the sequence is longer than the positions of the model",
-                    values={option: tokens, name: most},
-                    hint=f"give --{option} {most - after} or less",
-                )
+        if entry.template.role == "embedding.position":
+            sizes.update(names_in(ledger.blueprint.dims[entry.template.dims[0]]))
+    return {name: ledger.fields[name] for name in _POSITIONS if name in sizes}
 
 
 def recorded_dtype(dtype: str) -> str:

@@ -10,6 +10,7 @@ from weighbridge.cli.options import (
     DTYPE,
     FORMS,
     MODEL,
+    PROFILE,
     SET,
     Option,
     fields,
@@ -56,9 +57,7 @@ def _cost_options() -> Iterable[Addable]:
             help="with a step: one more token for each sequence; needs --past",
         ),
         Option("--past", type=int, metavar="N", help="tokens in the cache before the step"),
-        Option(
-            "--profile",
-            metavar="NAME",
+        PROFILE.but(
             help="the kernels, which decide what is saved: "
             f"{', '.join(PROFILES)}; by default cuda-flash",
         ),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from weighbridge.cli.commands import Command
 from weighbridge.cli.options import (
+    BATCH,
     BY,
     FORMAT,
     FORMS,
     JSON,
     OF_A_MODEL,
+    PROFILE,
     Option,
     asked_of_model,
 )
@@ -18,8 +20,10 @@ from weighbridge.lean_typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
+    from typing import Any
 
     from weighbridge.answers.answer import Answer
+    from weighbridge.answers.explain import Article, ArticleStyle
     from weighbridge.answers.weigh import Weighing
     from weighbridge.cli.options import Addable
 
@@ -49,6 +53,18 @@ def _explain_options() -> Iterable[Addable]:
             choices=tuple(FORMATS),
             help="the format of the article: markdown is for GitHub and other forges, zhihu is "
             "Markdown with $…$ for Zhihu, CSDN and Typora",
+        ),
+        Option(
+            "--costs",
+            action="store_true",
+            help="instead of the parameters, derive the FLOPs of a run and the bytes of its cache",
+        ),
+        BATCH.but(help="with --costs: sequences in a batch; 1 by default"),
+        Option(
+            "--seq",
+            type=int,
+            metavar="N",
+            help="with --costs: tokens in each sequence; 128 by default",
         ),
         Option("--title", metavar="TEXT", help="the title of the article"),
         Option(
@@ -81,7 +97,10 @@ def _explain(options: argparse.Namespace) -> Answer:
     from weighbridge.cli.output import say
 
     style = ArticleStyle(options.title, _letters(options.letters), options.assume)
-    article = Article(_weigh(options), options.lang, style)
+    if options.costs or options.batch is not None or options.seq is not None:
+        article = _explain_costs(options, style)
+    else:
+        article = Article(_weigh(options), options.lang, style)
     if not options.output:
         if options.form in _MARKDOWN and article.has_diagrams:
             say(f"note: {_WITHOUT_DIAGRAMS}", options.lang)
@@ -90,6 +109,22 @@ def _explain(options: argparse.Namespace) -> Answer:
     files = article.save(options.output, form, evidence=options.evidence)
     options.form = "text"
     return Message("\n".join(map(str, files)), notes=article.notes)
+
+
+def _explain_costs(options: argparse.Namespace, style: ArticleStyle) -> Article:
+    from weighbridge.answers.explain import explain
+
+    run: dict[str, Any] = {"costs": options.costs, "sequence": options.seq}
+    if options.batch is not None:
+        run["batch"] = options.batch
+    return explain(
+        options.model,
+        options.class_name,
+        lang=options.lang,
+        **style._asdict(),
+        **run,
+        **asked_of_model(options),
+    )
 
 
 def _letters(text: str) -> dict[str, str]:
@@ -109,10 +144,23 @@ def _letters(text: str) -> dict[str, str]:
 
 def _formula_options() -> Iterable[Addable]:
     from weighbridge.answers.formula import FORMS as CODE_FORMS
-    from weighbridge.answers.formula import GROUPINGS, NAMES
+    from weighbridge.answers.formula import GROUPINGS, NAMES, QUANTITIES
 
     return (
         *OF_A_MODEL,
+        Option(
+            "--of",
+            choices=QUANTITIES,
+            default="parameters",
+            help="what the formula counts: parameters, the default, or what a run takes: FLOPs of "
+            "matrix products, bytes saved for a backward pass, bytes of a cache",
+        ),
+        PROFILE.but(help="the kernels of the run, for --of flops and --of saved"),
+        Option(
+            "--train",
+            action="store_true",
+            help="with --of flops: those of the backward pass, too",
+        ),
         BY.but(choices=GROUPINGS, default="total", help="what each formula counts"),
         FORMAT.but(dest="code", choices=CODE_FORMS, help="the form of the formula"),
         Option(
@@ -124,11 +172,19 @@ def _formula_options() -> Iterable[Addable]:
 
 
 def _formula(options: argparse.Namespace) -> Answer:
-    from weighbridge.answers.formula import ClosedForm
+    from weighbridge.answers.formula import formula
 
     if options.code == "json":
         options.form = "json"
-    return ClosedForm(_weigh(options), options.lang)
+    return formula(
+        options.model,
+        options.class_name,
+        lang=options.lang,
+        of=options.of,
+        profile=options.profile,
+        train=options.train,
+        **asked_of_model(options),
+    )
 
 
 def _tree_options() -> Iterable[Addable]:

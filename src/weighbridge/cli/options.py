@@ -189,6 +189,7 @@ SKIP_BROKEN = Option(
     help="skip broken and empty records, and count them",
 )
 OUTPUT = Option("--output", metavar="PATH")
+PROFILE = Option("--profile", metavar="NAME")
 SEED = Option("--seed", type=int, metavar="N")
 BATCH = Option("--batch", type=int, metavar="N")
 DEVICE = Option("--device")

@@ -9,6 +9,7 @@ from weighbridge.algebra.codegen import TEXT
 from weighbridge.algebra.expr import evaluate, is_number, names_in, parse, show, source, substitute
 from weighbridge.algebra.polynomial import Polynomial, floored
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
+from weighbridge.ledger.region import least_of, region_of
 from weighbridge.ledger.symbols import letters_of, meaning_of, size_symbols
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class Lettering:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger, self.letters = ledger, letters_of(ledger.blueprint)
+        self.values: Mapping[str, Any] = ledger.fields
+        """The values of the names in the formulas."""
         self.parts: dict[str, Tree] = {}
         """The expressions behind the names in the formulas written so far."""
 
@@ -77,7 +80,7 @@ class Lettering:
         """Return a formula with names for its loops, and ``(L - L_f)`` for the layers after L_f."""
 
         def name(tree: Tree) -> str:
-            return self._name(tree) if _loops(tree) else source(tree)
+            return self._name(tree) if _loops(tree) or is_indicator(tree) else source(tree)
 
         return _with_differences(formula.rewritten(name), self.ledger.blueprint.repeats)
 
@@ -128,20 +131,31 @@ class Lettering:
 
     def value(self, name: str) -> int:
         """Return the value of a name under the ledger's config."""
-        value: int = evaluate(self.parts[name], self.ledger.fields)
+        value: int = evaluate(self.parts[name], self.values)
         return value
 
     def sizes(self, formulas: Iterable[Polynomial]) -> list[Size]:
         """Return the numbers that formulas depend on, in the order of a term's factors."""
         named = set[str]().union(*[formula.fields() for formula in formulas])
-        used = {name for name in named if is_number(self.ledger.fields[name])}
+        used = {name for name in named if is_number(self.values[name])}
         names = [
             *(name for name in self.letters if name in used),
             *sorted(used - self.letters.keys()),
         ]
-        return [
-            Size(self.letters.get(name, name), name, self.ledger.fields[name]) for name in names
-        ]
+        return [Size(self.letters.get(name, name), name, self.values[name]) for name in names]
+
+    def rules(self, computed: Mapping[str, Tree] | None = None) -> tuple[Tree, ...]:
+        """Return the rules of the region in which the formulas hold; see `region_of`."""
+        return region_of(self.ledger, computed).rules
+
+    @property
+    def fixed_names(self) -> tuple[str, ...]:
+        """The fields that have a fixed value in this region."""
+        return region_of(self.ledger).fixed
+
+    def least_of(self, name: str) -> int | None:
+        """Return the least value of a size; None for a number that is no size."""
+        return least_of(self.ledger, name)
 
     def decided(self) -> dict[str, Any]:
         """Return the fields that decided which tensors exist, and lists and flags in shapes."""
@@ -156,6 +170,16 @@ class Lettering:
                 measuring.update(names_in(blueprint.repeat[index]))
         deciding.update(name for name in measuring if not is_number(fields.get(name)))
         return {name: fields[name] for name in sorted(deciding & fields.keys())}
+
+
+def is_indicator(tree: Tree) -> bool:
+    """Whether an expression is 1 under a condition, and otherwise 0.
+
+    Example:
+        >>> is_indicator(parse("1 if batch > 1 else 0"))
+        True
+    """
+    return tree[0] == "if" and tree[2:] == (("value", 1), ("value", 0))
 
 
 _COUNTED = {"==": "count_of_kind", "!=": "count_of_others"}

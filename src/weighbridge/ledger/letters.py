@@ -78,7 +78,7 @@ class Letters:
             return self._product(tuple(factors))
         looped = [tree for tree in factors if uses(tree, loops)]
         decided = [tree for tree in conditions if uses(tree, loops)]
-        number = self._number(loops, decided, looped)
+        number = self.number(loops, decided, looped)
         if number is None:
             return None
         return prod([self.of(tree) for tree in factors if tree not in looped], start=number)
@@ -112,7 +112,7 @@ class Letters:
                 dims[0] = template.active.number
         return repeat, dims
 
-    def _number(
+    def number(
         self, loops: Mapping[str, Tree], conditions: Sequence[Tree], factors: Sequence[Tree]
     ) -> Polynomial | None:
         """Return the number of places where conditions hold, or the sum of a product over them."""

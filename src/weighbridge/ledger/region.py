@@ -61,7 +61,7 @@ def region_of(ledger: Ledger, computed: Mapping[str, Tree] | None = None) -> For
     trees = [*blueprint.require.values(), *ledger.letters.assumed, *conditions.of_tensors()]
     trees += map(parse, (*blueprint.guards, *blueprint.class_guards(ledger.class_name)))
     fixed = conditions.folded | {name for tree in trees for name in names_in(tree)}
-    anew = lists_anew(ledger, computed or {})
+    anew = lists_anew(ledger.fields, computed or {})
     trees += _unchanged(sorted(conditions.folded), ledger.fields, anew)
     trees += _same_values(sorted(fixed), ledger.fields, computed or {})
     constants = {name: value for name, value in conditions.constants.items() if name not in anew}
@@ -73,9 +73,9 @@ def region_of(ledger: Ledger, computed: Mapping[str, Tree] | None = None) -> For
     return FormulaRegion(tuple(rules), tuple(sorted(fixed & constants.keys())))
 
 
-def lists_anew(ledger: Ledger, computed: Mapping[str, Tree]) -> dict[str, Tree]:
+def lists_anew(fields: Mapping[str, Any], computed: Mapping[str, Tree]) -> dict[str, Tree]:
     """Return the computed fields that are lists and follow the sizes."""
-    lists = {name for name, value in ledger.fields.items() if isinstance(value, tuple)}
+    lists = {name for name, value in fields.items() if isinstance(value, tuple)}
     return {name: tree for name, tree in computed.items() if name in lists and [*names_in(tree)]}
 
 
