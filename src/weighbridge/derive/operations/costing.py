@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from weighbridge import data
 from weighbridge.algebra.expr import names_in, parse
 from weighbridge.blueprint.operations import (
     ALL_KINDS,
@@ -70,6 +71,9 @@ def main_class(blueprint: Blueprint) -> str:
         >>> main_class(load("llama")), main_class(load("vit"))
         ('LlamaForCausalLM', 'ViTForImageClassification')
     """
+    stated: str | None = data.read_toml("facts/running.toml")["classes"].get(blueprint.family)
+    if stated:
+        return stated
     for ending in _MAIN:
         for name in blueprint.class_names:
             if name.endswith(ending):

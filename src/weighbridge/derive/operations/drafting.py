@@ -111,8 +111,13 @@ class Drafting:
         )
         return [changes for changes in (without, types) if changes and self._runs_with(changes)]
 
-    def _runs_with(self, changes: Changes) -> bool:
-        setting = RunMode(TRAIN, PROFILE_OF_PRODUCTS, "BF16", changes=changes)
+    @cached_property
+    def is_checkpointable(self) -> bool:
+        """Whether the class can recompute its layers."""
+        return self._runs_with((), CHECKPOINT)
+
+    def _runs_with(self, changes: Changes, mode: str = TRAIN) -> bool:
+        setting = RunMode(mode, PROFILE_OF_PRODUCTS, "BF16", changes=changes)
         try:
             recorded_run(self.subject, self.class_name, self.draws[0], setting)
         except Exception:  # whatever the code raises is its way to refuse
@@ -136,7 +141,7 @@ class Drafting:
             for changes in dict.fromkeys(ways):
                 yield RunMode(TRAIN, profile, dtype, changes=changes)
             yield RunMode(TRAIN, profile, dtype, training=False, changes=on)
-            if profile in _CHECKPOINTED:
+            if profile in _CHECKPOINTED and self.is_checkpointable:
                 for changes in dict.fromkeys([off, on, *nearly_on]):
                     yield RunMode(CHECKPOINT, profile, dtype, changes=changes)
             if profile == PROFILE_OF_PRODUCTS:

@@ -36,7 +36,7 @@ _LEAST_SEQUENCE = 2  # of which one token is predicted
 _MOST_BATCHES = 11  # a sequence one longer or shorter is no multiple of a batch of at most this
 _CHOICES = 3  # a number is drawn from so many that are free,
 _PRIMES = 2  # and a prime number from so many
-_MOST_REFUSED = 2000  # draws in a row that are no configs of the family
+_MOST_REFUSED = 8000  # draws in a row that are no configs of the family
 _LAYER_TYPES = "layer_types"
 _TOKEN = "_token_id"  # a token that a model lacks is given to none
 _NO_SHAPES = ("num_labels",)
@@ -178,8 +178,9 @@ class Draws:
             if self.rules[name][0] != "name" or _is_kind(self.rules[name])
         ]
         sizes = [draw.changes[name] for name in free]
-        values = [*sizes, *sums.values()]
-        if len(set(sizes)) < len(sizes) or not set(sizes).isdisjoint(sums.values()):
+        values = [*sizes, *filter(None, sums.values())]
+        calculated = [value for tree, value in sums.items() if tree[0] != "if"]
+        if len(set(sizes)) < len(sizes) or not set(sizes).isdisjoint(calculated):
             return False
         return all(value % size for value in values for size in draw.run.values())
 

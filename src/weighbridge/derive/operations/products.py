@@ -157,12 +157,20 @@ def _attended_backward(
     ]
 
 
+def _solved(matrix: torch.Tensor, given: torch.Tensor, **options: Any) -> list[Factors]:
+    """A triangular system, solved row by row: each row is multiplied with those before it."""
+    rows = matrix.shape[-1]
+    columns = given.shape[-1 if options.get("left", True) else -2]
+    return [(prod(given.shape[:-2]), rows * (rows - 1) // 2, 1, columns)]
+
+
 RULES: dict[str, Rule] = {
     "mm": lambda left, right, **_: _of_two(left, right),
     "bmm": lambda left, right, **_: _of_two(left, right),
     "addmm": _added,
     "baddbmm": _added,
     "mv": _of_vector,
+    "linalg_solve_triangular": _solved,
     "dot": _of_vectors,
     "_grouped_mm": _grouped,
     "grouped_mm_fallback": _grouped,

@@ -266,4 +266,8 @@ def _evaluated(dims: Sequence[Tree], names: Mapping[str, Any]) -> tuple[int, ...
 
 
 def _names_of_heads(names: Iterable[str]) -> list[str]:
-    return [name for name in names if "head" in name or name.endswith(("hidden_size", "_embd"))]
+    return [
+        name
+        for name in names
+        if "head" in name or name.endswith(("hidden_size", "_embd", "d_model"))
+    ]
