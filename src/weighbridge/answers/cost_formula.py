@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.algebra.expr import evaluate, is_number, names_in, source, substitute
 from weighbridge.algebra.polynomial import Polynomial, in_letters, symbols
-from weighbridge.blueprint.bind import bound_size, each_place
-from weighbridge.blueprint.operations import COMPUTE
-from weighbridge.blueprint.paths import indices_in
-from weighbridge.blueprint.schema import MOST_LAYERS
-from weighbridge.costs.figures import BYTES, FLOPS, MOVED
+from weighbridge.answers.run_totals import RunTotals
 from weighbridge.errors import WeighbridgeError
 from weighbridge.ledger.letters import variables
 from weighbridge.ledger.symbols import letters_of, meaning_of, size_symbols
-from weighbridge.units import number, stored_bytes
+from weighbridge.units import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -37,7 +33,7 @@ class LayerCount(NamedTuple):
     condition: str
 
 
-class FormulaWriter:
+class FormulaWriter(RunTotals):
     """Writes the operations of a class in letters; conditions have the values of one run.
 
     Example:
@@ -48,8 +44,10 @@ class FormulaWriter:
         '4b·p·L·A_kv·D'
     """
 
+    one = Polynomial({(): 1})
+
     def __init__(self, found: RecordedModel, names: Mapping[str, Any], dtype: str) -> None:
-        self._found, self._names, self._dtype = found, dict(names), dtype
+        super().__init__(found, names, dtype)
         blueprint = found.weighing.model.blueprint
         self._bound, self._meaning = variables(names), symbols(blueprint.require.values())
         letters = dict(letters_of(blueprint))
@@ -58,54 +56,18 @@ class FormulaWriter:
         self.counts: dict[tuple[str, str], LayerCount] = {}
         """The counts of layers in the formulas so far, by index and condition."""
 
-    def flops_of(self, kind: str) -> Polynomial:
-        """Return the FLOPs of a kind of products."""
-        return self._total(kind, lambda dims, _: 2 * prod(dims, start=_ONE))
-
-    def bytes_of(self, kind: str) -> Polynomial:
-        """Return the bytes of a kind of tensors."""
-
-        def size(dims: list[Polynomial], dtype: str) -> Polynomial:
-            stored = stored_bytes(1, self._dtype if dtype == COMPUTE else dtype)
-            return stored * prod(dims, start=_ONE)
-
-        return self._total(kind, size)
-
-    def moved_by(self, kind: str) -> Polynomial:
-        """Return the bytes that a kind of products moves."""
-        stored = stored_bytes(1, self._dtype)
-
-        def moved(dims: list[Polynomial], _: str) -> Polynomial:
-            batch, rows, inner, columns = dims
-            return stored * batch * (rows * inner + inner * columns + rows * columns)
-
-        return self._total(kind, moved)
-
-    def _total(self, kind: str, size: Any) -> Polynomial:
-        total = Polynomial({})
-        for entry in self._found.known.entries(self._found.class_name, kind):
-            number_of_places = self._places(entry)
-            if number_of_places:
-                dims = [self._in_letters(dim) for dim in entry.dims]
-                times = self._in_letters(entry.times)
-                total += number_of_places * times * size(dims, entry.dtype)
-        return total
-
-    def _in_letters(self, tree: Tree) -> Polynomial:
+    def _size(self, tree: Tree) -> Polynomial:
         return in_letters(tree, self._bound, self._meaning, {})
 
     def _places(self, entry: OperationTemplate) -> Polynomial | int:
         """Return the number of places of an operation, with a name if not in every layer."""
-        repeat = self._found.known.repeat
-        counts = {
-            index: bound_size(repeat[index], self._names, 0, MOST_LAYERS)
-            for index in indices_in(entry.path)
-        }
-        everywhere = each_place(tuple(counts), self._names, lambda index, _: counts[index])
+        counts, repeat = self._counts(entry), self._found.known.repeat
         when = entry.when
-        places = [place for place in everywhere if when is None or evaluate(when, place)]
+        places = [
+            place for place in self._everywhere(counts) if when is None or evaluate(when, place)
+        ]
         if len(places) == prod(counts.values()):
-            return prod([self._in_letters(repeat[index]) for index in counts], start=_ONE)
+            return prod([self._size(repeat[index]) for index in counts], start=self.one)
         if len(places) < 2 or when is None:
             return len(places)
         indices = [index for index in counts if index in names_in(when)]
@@ -149,9 +111,6 @@ class FormulaWriter:
                 yield count.name, number(count.value), count.condition
 
 
-_ONE = Polynomial({(): 1})
-
-
 def _in_sequence(name: str) -> Tree:
     """Return the sequence in place of the tokens in the cache."""
     if name == "past":
@@ -173,14 +132,10 @@ class CostFormulas:
 
     def __init__(self, cost: RunCost) -> None:
         self.writer = FormulaWriter(cost.found, cost.names, cost.run.dtype)
-        self.polynomials: dict[str, Polynomial] = {}
-        for kind in cost.operations:
-            if kind in BYTES:
-                self.polynomials[BYTES[kind]] = self.writer.bytes_of(kind)
-                continue
-            self.polynomials[FLOPS[kind]] = self.writer.flops_of(kind)
-            if kind in MOVED and not cost.attribution.has_stacks:
-                self.polynomials[MOVED[kind]] = self.writer.moved_by(kind)
+        has_moved = not cost.attribution.has_stacks
+        self.polynomials: dict[str, Polynomial] = self.writer.of_kinds(
+            cost.operations, moved=has_moved
+        )
         if cost.cache_bytes is not None:
             self.polynomials["cache_bytes"] = self._of_cache(cost)
         for name, formula in self.polynomials.items():
@@ -193,11 +148,11 @@ class CostFormulas:
 
     def _of_cache(self, cost: RunCost) -> Polynomial:
         """Return the bytes of the cache; without a step, the sequence is what is in it."""
+        kind = "prefilled" if cost.run.past is None else "stepped"
+        held: Polynomial = self.writer.bytes_of(kind)
         if cost.run.past is not None:
-            return self.writer.bytes_of("stepped")
-
-        of_prefill = self.writer.bytes_of("prefilled")
-        return of_prefill.rewritten(lambda tree: source(substitute(tree, _in_sequence)))
+            return held
+        return held.rewritten(lambda tree: source(substitute(tree, _in_sequence)))
 
     @property
     def texts(self) -> dict[str, str]:
