@@ -49,6 +49,7 @@ _USUAL_RUN = {
 NULL = "null"  # stands for null, which TOML lacks
 _MOST_ELEMENTS = LARGEST_SIZE**2  # a dim of an operation may be a product of two sizes
 _TIMES = " x "  # stands between the rounds of a loop and what each of them does
+_ONCE: Tree = ("value", 1)
 _FACTORS = 4  # of a product: batch, rows, inner, columns
 
 
@@ -62,7 +63,7 @@ class OperationTemplate(NamedTuple):
     dims: tuple[Tree, ...]
     dtype: str
     when: Tree | None
-    times: Tree = ("value", 1)
+    times: Tree = _ONCE
 
 
 class Operation(NamedTuple):
@@ -201,12 +202,11 @@ class Operations:
         if len(places) > MOST_PLACES:
             raise ExpressionError(f"has more than {MOST_PLACES:,} places", where=entry.path)
         if places:
-            shape = []
-            for dim in entry.dims:
-                least = 0 if _may_be_zero(dim) else 1
-                shape.append(bound_size(dim, names, least, _MOST_ELEMENTS))
-            times = bound_size(entry.times, names, 0, _MOST_ELEMENTS)
-            yield Operation(entry.path, tuple(shape), entry.dtype, places, times)
+            shape = tuple(_dim_size(dim, names) for dim in entry.dims)
+            times = 1
+            if entry.times != _ONCE:
+                times = bound_size(entry.times, names, 0, _MOST_ELEMENTS)
+            yield Operation(entry.path, shape, entry.dtype, places, times)
 
     def _places(
         self, entry: OperationTemplate, names: Mapping[str, Any]
@@ -219,13 +219,20 @@ class Operations:
         everywhere = tuple(product(*map(range, counts.values())))
         if entry.when is None:
             return everywhere
-        if not uses(entry.when, counts):
+        if not counts or not uses(entry.when, counts):
             return everywhere if evaluate(entry.when, names) else ()
         return tuple(
             place
             for place in everywhere
             if evaluate(entry.when, {**names, **dict(zip(counts, place, strict=True))})
         )
+
+
+def _dim_size(dim: Tree, names: Mapping[str, Any]) -> int:
+    size = bound_size(dim, names, 0, _MOST_ELEMENTS)
+    if not size and not _may_be_zero(dim):
+        bound_size(dim, names)  # refuses it
+    return size
 
 
 def _may_be_zero(dim: Tree) -> bool:

@@ -6,6 +6,7 @@ tensors, such as one of attention, belongs to the component of the tensors below
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 
 from weighbridge.blueprint.paths import is_under
@@ -129,6 +130,7 @@ class Attribution:
             yield f"{stem}{layer}", operation._replace(places=tuple(inside))
 
 
+@cache
 def _general(path: str) -> str:
     """Return a path with the same mark for every index.
 
