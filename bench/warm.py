@@ -12,7 +12,7 @@ import importlib.util
 from functools import partial
 from itertools import cycle, islice
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
 from _pairs import calls, machine, medians, ratios, seconds_each
@@ -66,12 +66,12 @@ def costed() -> list[dict[str, Any]]:
     return found
 
 
-def seconds_of_costs(configs: list[dict[str, Any]]) -> float:
+def seconds_of_costs(configs: list[dict[str, Any]], clock: Callable[[], float]) -> float:
     """Return the seconds of costs at as many configs and sequences, with all their figures."""
-    start = perf_counter()
+    start = clock()
     for number, config in enumerate(islice(cycle(configs), COSTS)):
         _ = cost(config, sequence=1 + number % MOST_TOKENS).figures
-    return perf_counter() - start
+    return clock() - start
 
 
 def main() -> None:
@@ -92,9 +92,10 @@ def main() -> None:
         print(f"weigh(config).parameters, {layers} layers / 12 layers, {PAIRS} pairs")
         print(f"  wall time  × {ratios(pairs)}: {medians(pairs, 1e-6, 'µs')}")
     configs = costed()
-    rounds = [seconds_of_costs(configs) for _ in range(ROUNDS)]
     print(f"{COSTS:,} cost(config, sequence=…), {len(configs)} configs, {ROUNDS} rounds")
-    print(f"  wall time  {median(rounds):.2f} s ({min(rounds):.2f}–{max(rounds):.2f})")
+    for name, clock in (("wall time", perf_counter), ("CPU time ", process_time)):
+        rounds = [seconds_of_costs(configs, clock) for _ in range(ROUNDS)]
+        print(f"  {name}  {median(rounds):.2f} s ({min(rounds):.2f}–{max(rounds):.2f})")
 
 
 if __name__ == "__main__":
