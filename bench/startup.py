@@ -1,6 +1,6 @@
-"""Measures the cost of a process that runs `weighbridge weigh bert-base-chinese`.
+"""Measures the cost of a process that runs `weighbridge weigh`, or `weighbridge cost`.
 
-It is compared with starting Python, and with transformers.
+Each is compared with starting Python, and the first also with transformers.
 
 Run it as ``python bench/startup.py`` with the Python in which weighbridge is installed; the last
 comparison needs transformers too.
@@ -17,8 +17,9 @@ from _pairs import machine, medians, processes, ratios
 RUNS = 21
 REFERENCE_RUNS = 3
 WEIGH = ("weigh", "bert-base-chinese")
-MODULE = (sys.executable, "-m", "weighbridge", *WEIGH)
-SCRIPT = (str(Path(sys.executable).with_name("weighbridge")), *WEIGH)
+COST = ("cost", "meta-llama/Llama-3.1-8B")
+START = (sys.executable, "-m", "weighbridge")
+SCRIPT = str(Path(sys.executable).with_name("weighbridge"))
 NOTHING = (sys.executable, "-c", "pass")
 # The same count, from the model built without weights.
 REFERENCE = """
@@ -38,16 +39,19 @@ def compare(title: str, a: tuple[str, ...], b: tuple[str, ...], runs: int) -> No
 
 
 def main() -> None:
-    """Print the three comparisons."""
+    """Print the comparisons."""
     print(f"whole processes, alternately, ratios of pairs: median (min–max); {machine()}")
-    if Path(SCRIPT[0]).exists():
-        compare("weighbridge weigh bert-base-chinese / python -c pass", SCRIPT, NOTHING, RUNS)
-    compare("python -m weighbridge weigh bert-base-chinese / python -c pass", MODULE, NOTHING, RUNS)
+    for words in (WEIGH, COST):
+        said = " ".join(words)
+        if Path(SCRIPT).exists():
+            title = f"weighbridge {said} / python -c pass"
+            compare(title, (SCRIPT, *words), NOTHING, RUNS)
+        title = f"python -m weighbridge {said} / python -c pass"
+        compare(title, (*START, *words), NOTHING, RUNS)
     if importlib.util.find_spec("transformers"):
         built = (sys.executable, "-c", REFERENCE)
-        compare(
-            "transformers on the meta device / python -m weighbridge", built, MODULE, REFERENCE_RUNS
-        )
+        title = "transformers on the meta device / python -m weighbridge weigh"
+        compare(title, built, (*START, *WEIGH), REFERENCE_RUNS)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from weighbridge.costs.figures import BYTES, FLOPS, MOVED, OF_CHECKPOINTING, OF_
 from weighbridge.costs.profiles import PROFILES, USUAL, nearest_profile, profile_called
 from weighbridge.errors import ModelError, UsageError
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
+from weighbridge.ledger.ledger import arrays_misfit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -339,6 +340,50 @@ class RunCost(TabularAnswer):
         """The bytes of the unique parameters in the dtype of the run."""
         ledger = self.found.weighing.ledger
         return units.stored_bytes(ledger.parameters, self.run.dtype)
+
+    def sweep(self, *, batch: Any = None, sequence: Any = None, past: Any = None) -> dict[str, Any]:
+        """Return the figures of the run at other sizes; NumPy arrays give arrays.
+
+        What is not given stays as it is. The same expressions are evaluated as for one size, so
+        each element is what `cost` gives there. Bytes moved are left out if one weight holds
+        several experts: the tokens decide which are used.
+
+        Raises:
+            UsageError: a size makes no sense, the run has none of that kind, or the arrays have
+                shapes that do not fit together.
+
+        Example:
+            >>> import numpy
+            >>> llama = cost("meta-llama/Llama-3.1-8B", sequence=2048)
+            >>> batches, sequences = numpy.array([[1], [8]]), numpy.array([1024, 2048])
+            >>> llama.sweep(batch=batches, sequence=sequences)["forward_matmul_flops"]
+            array([[ 15919296282624,  32938104193024],
+                   [127354370260992, 263504833544192]])
+        """
+        from weighbridge.answers.run_totals import swept  # noqa: PLC0415  # few ask
+
+        given = {"batch": batch, "sequence": sequence, "past": past}
+        sizes = {name: value for name, value in given.items() if value is not None}
+        for name, value in sizes.items():
+            self._check_swept(name, value)
+        try:
+            sum(sizes.values())
+        except ValueError as error:  # NumPy's, for arrays that it cannot combine
+            raise arrays_misfit(sizes) from error
+        return swept(self, sizes)
+
+    def _check_swept(self, name: str, value: Any) -> None:
+        if getattr(self.run, name) is None:
+            raise UsageError(
+                f"the run has no {name}", hint=f"ask for the cost with {name} before the sweep"
+            )
+        option = {"sequence": "seq"}.get(name, name)
+        is_array = getattr(getattr(value, "dtype", None), "kind", "") in ("i", "u") and value.size
+        ends = [int(value.min()), int(value.max())] if is_array else [value]
+        for end in ends:
+            check_size(option, end)
+        if name != "batch":
+            check_positions(self.found, option, ends[-1], after=int(name == "past"))
 
     def groups(self, by: str = "component") -> list[CostGroup]:
         """Return the figures by component, layer or operation.

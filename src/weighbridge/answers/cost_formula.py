@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+<<<<<<< HEAD
 from weighbridge.algebra.expr import names_in, parse, source, substitute
 from weighbridge.algebra.polynomial import Polynomial
 from weighbridge.answers.conditions import PlaceCounter, with_minima
@@ -16,6 +17,15 @@ from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.letters import Letters
 from weighbridge.ledger.region import settled
 from weighbridge.units import number, stored_bytes
+=======
+from weighbridge.algebra.expr import evaluate, is_number, names_in, source, substitute
+from weighbridge.algebra.polynomial import Polynomial, in_letters, symbols
+from weighbridge.answers.run_totals import RunTotals
+from weighbridge.errors import WeighbridgeError
+from weighbridge.ledger.letters import variables
+from weighbridge.ledger.symbols import letters_of, meaning_of, size_symbols
+from weighbridge.units import number
+>>>>>>> h2
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -89,11 +99,16 @@ class RunLettering(Lettering):
         return {name: self.values[name] for name in names}
 
 
+<<<<<<< HEAD
 class FormulaWriter:
     """Writes the operations of a class in letters.
 
     Conditions have the values of one run, unless they are ``free``: then they are part of the
     formulas, which hold for runs of any size. ``instead`` has expressions for names of the run.
+=======
+class FormulaWriter(RunTotals):
+    """Writes the operations of a class in letters; conditions have the values of one run.
+>>>>>>> h2
 
     Example:
         >>> from weighbridge.answers.recorded import recorded
@@ -103,6 +118,7 @@ class FormulaWriter:
         '4b·p·L·A_kv·D'
     """
 
+<<<<<<< HEAD
     def __init__(
         self,
         found: RecordedModel,
@@ -196,6 +212,52 @@ class FormulaWriter:
         for name, rounds in self._counter.lists.items():
             if name not in self._found.computed:
                 lettering.assumed[("<=", rounds, ("value", len(values[name])))] = None
+=======
+    one = Polynomial({(): 1})
+
+    def __init__(self, found: RecordedModel, names: Mapping[str, Any], dtype: str) -> None:
+        super().__init__(found, names, dtype)
+        blueprint = found.weighing.model.blueprint
+        self._bound, self._meaning = variables(names), symbols(blueprint.require.values())
+        letters = dict(letters_of(blueprint))
+        free = {name: of for name, of in RUN_LETTERS.items() if of not in letters.values()}
+        self.letters: dict[str, str] = {**free, **letters}
+        self.counts: dict[tuple[str, str], LayerCount] = {}
+        """The counts of layers in the formulas so far, by index and condition."""
+
+    def _size(self, tree: Tree) -> Polynomial:
+        return in_letters(tree, self._bound, self._meaning, {})
+
+    def _places(self, entry: OperationTemplate) -> Polynomial | int:
+        """Return the number of places of an operation, with a name if not in every layer."""
+        counts, repeat = self._counts(entry), self._found.known.repeat
+        when = entry.when
+        places = [
+            place for place in self._everywhere(counts) if when is None or evaluate(when, place)
+        ]
+        if len(places) == prod(counts.values()):
+            return prod([self._size(repeat[index]) for index in counts], start=self.one)
+        if len(places) < 2 or when is None:
+            return len(places)
+        indices = [index for index in counts if index in names_in(when)]
+        key = (", ".join(indices), source(when))
+        if key not in self.counts:
+            self.counts[key] = LayerCount(f"n_{len(self.counts) + 1}", len(places), source(when))
+        return Polynomial.of(self.counts[key].name)
+
+    def text(self, formula: Polynomial) -> str:
+        """Write a formula in letters."""
+        return formula.text(self.letters, self._outside)
+
+    def fields(self, formula: Polynomial) -> str:
+        """Write a formula in the names of fields, as Python except for counts of layers."""
+        return source(formula.tree(self._outside, tuple(self.letters)))
+
+    @property
+    def _outside(self) -> list[str]:
+        repeats = sorted(self._found.weighing.model.blueprint.repeats)
+        return [*repeats, *(count.name for count in self.counts.values())]
+>>>>>>> h2
 
     def value(self, formula: Polynomial) -> int:
         """Return the value of a formula in this run."""
@@ -213,6 +275,7 @@ class FormulaWriter:
                 yield name, number(lettering.value(name)), lettering.part_meaning(name, lang)
 
 
+<<<<<<< HEAD
 _ONE = Polynomial({(): 1})
 
 
@@ -223,6 +286,8 @@ def _frozen(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+=======
+>>>>>>> h2
 def _in_sequence(name: str) -> Tree:
     """Return the sequence in place of the tokens in the cache."""
     if name == "past":
@@ -244,14 +309,10 @@ class CostFormulas:
 
     def __init__(self, cost: RunCost) -> None:
         self.writer = FormulaWriter(cost.found, cost.names, cost.run.dtype)
-        self.polynomials: dict[str, Polynomial] = {}
-        for kind in cost.operations:
-            if kind in BYTES:
-                self.polynomials[BYTES[kind]] = self.writer.bytes_of(kind)
-                continue
-            self.polynomials[FLOPS[kind]] = self.writer.flops_of(kind)
-            if kind in MOVED and not cost.attribution.has_stacks:
-                self.polynomials[MOVED[kind]] = self.writer.moved_by(kind)
+        has_moved = not cost.attribution.has_stacks
+        self.polynomials: dict[str, Polynomial] = self.writer.of_kinds(
+            cost.operations, moved=has_moved
+        )
         if cost.cache_bytes is not None:
             self.polynomials["cache_bytes"] = self._of_cache(cost)
         for name, formula in self.polynomials.items():
@@ -264,11 +325,11 @@ class CostFormulas:
 
     def _of_cache(self, cost: RunCost) -> Polynomial:
         """Return the bytes of the cache; without a step, the sequence is what is in it."""
+        kind = "prefilled" if cost.run.past is None else "stepped"
+        held: Polynomial = self.writer.bytes_of(kind)
         if cost.run.past is not None:
-            return self.writer.bytes_of("stepped")
-
-        of_prefill = self.writer.bytes_of("prefilled")
-        return of_prefill.rewritten(lambda tree: source(substitute(tree, _in_sequence)))
+            return held
+        return held.rewritten(lambda tree: source(substitute(tree, _in_sequence)))
 
     @property
     def texts(self) -> dict[str, str]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from weighbridge import data, units
 from weighbridge.costs.attribution import LAYER_INPUTS, OUTPUTS
+from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.render.document import Aside, Definitions, Document, Notes, Title, Together
 from weighbridge.render.table import Table
 from weighbridge.render.words import label, words

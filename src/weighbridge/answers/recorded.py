@@ -22,16 +22,22 @@ if TYPE_CHECKING:
 
 
 class RecordedModel(NamedTuple):
-    """A model with the operations of its class, and notes on how these were chosen."""
+    """A model with the operations of its class, and a note on how the class was chosen."""
 
     weighing: Weighing
     known: Operations
-    notes: tuple[str, ...]
+    choice: tuple[str, ...]
+    """The note on the class, if neither the user nor the config named it."""
 
     @property
     def class_name(self) -> str:
         """The class whose operations these are."""
         return self.weighing.class_name
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on how the config was read, and on the class."""
+        return (*self.weighing.notes, *self.choice)
 
     @property
     def profiles(self) -> list[str]:
@@ -92,8 +98,13 @@ def recorded(
         >>> recorded("llama").class_name, recorded("bert").profiles
         ('LlamaForCausalLM', ['cpu', 'cpu-eager'])
     """
+<<<<<<< HEAD
     weighing = weigh(model, class_name, fields=fields, dtype=dtype, strict=strict)
     family, notes = weighing.model.blueprint.family, list[str]()
+=======
+    weighing = weigh(model, class_name, fields=fields, dtype=dtype)
+    family, choice = weighing.model.blueprint.family, tuple[str, ...]()
+>>>>>>> h2
     if family not in operations.available():
         raise ModelError(
             f"there are no operations for the family {shorten(family, str)}", hint=_hint(family)
@@ -106,10 +117,10 @@ def recorded(
             raise ModelError(
                 f"there are no operations for the class {weighing.class_name}", hint=hint
             )
-        notes.append(f"the class is {known.base_class}, whose operations were recorded")
+        choice = (f"the class is {known.base_class}, whose operations were recorded",)
         weighing = Weighing(weighing.model, known.base_class, dtype and weighing.ledger.dtype)
     _check_held(weighing, known)
-    return RecordedModel(weighing, known, (*weighing.notes, *notes))
+    return RecordedModel(weighing, known, choice)
 
 
 def _hint(family: str) -> str:

@@ -8,22 +8,21 @@ files, checks them against their law and binds them to numbers.
 
 from __future__ import annotations
 
-import re
 from functools import cache
-from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import chain, product
 
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, names_in, parse
-from weighbridge.blueprint import law
-from weighbridge.blueprint.bind import bound_size, each_place
-from weighbridge.blueprint.paths import indices_in, joined_path
+from weighbridge.blueprint.bind import bound_size, uses
+from weighbridge.blueprint.paths import indices_in, is_index, joined_path
 from weighbridge.blueprint.schema import LARGEST_SIZE, MOST_LAYERS, MOST_PLACES, split_dims
 from weighbridge.errors import ExpressionError, ModelError, either, nearest, shorten
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.units import DTYPE_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Raw
@@ -53,6 +52,7 @@ _USUAL_RUN = {
 NULL = "null"  # stands for null, which TOML lacks
 _MOST_ELEMENTS = LARGEST_SIZE**2  # a dim of an operation may be a product of two sizes
 _TIMES = " x "  # stands between the rounds of a loop and what each of them does
+_ONCE: Tree = ("value", 1)
 _FACTORS = 4  # of a product: batch, rows, inner, columns
 
 
@@ -66,7 +66,7 @@ class OperationTemplate(NamedTuple):
     dims: tuple[Tree, ...]
     dtype: str
     when: Tree | None
-    times: Tree = ("value", 1)
+    times: Tree = _ONCE
 
 
 class Operation(NamedTuple):
@@ -201,25 +201,41 @@ class Operations:
         return list(chain.from_iterable(bound))
 
     def _bound(self, entry: OperationTemplate, names: Mapping[str, Any]) -> Iterator[Operation]:
+        places = self._places(entry, names)
+        if len(places) > MOST_PLACES:
+            raise ExpressionError(f"has more than {MOST_PLACES:,} places", where=entry.path)
+        if places:
+            shape = tuple(_dim_size(dim, names) for dim in entry.dims)
+            times = 1
+            if entry.times != _ONCE:
+                times = bound_size(entry.times, names, 0, _MOST_ELEMENTS)
+            yield Operation(entry.path, shape, entry.dtype, places, times)
+
+    def _places(
+        self, entry: OperationTemplate, names: Mapping[str, Any]
+    ) -> tuple[tuple[int, ...], ...]:
+        """Return the values of the indices in its path wherever an operation occurs."""
         counts = {
             index: bound_size(self.repeat[index], names, 0, MOST_LAYERS)
             for index in indices_in(entry.path)
         }
-        everywhere = each_place(tuple(counts), names, lambda index, _: counts[index])
-        places = tuple(
-            tuple(map(values.__getitem__, counts))
-            for values in everywhere
-            if entry.when is None or evaluate(entry.when, values)
+        everywhere = tuple(product(*map(range, counts.values())))
+        if entry.when is None:
+            return everywhere
+        if not counts or not uses(entry.when, counts):
+            return everywhere if evaluate(entry.when, names) else ()
+        return tuple(
+            place
+            for place in everywhere
+            if evaluate(entry.when, {**names, **dict(zip(counts, place, strict=True))})
         )
-        if len(places) > MOST_PLACES:
-            raise ExpressionError(f"has more than {MOST_PLACES:,} places", where=entry.path)
-        if places:
-            shape = []
-            for dim in entry.dims:
-                least = 0 if _may_be_zero(dim) else 1
-                shape.append(bound_size(dim, names, least, _MOST_ELEMENTS))
-            times = bound_size(entry.times, names, 0, _MOST_ELEMENTS)
-            yield Operation(entry.path, tuple(shape), entry.dtype, places, times)
+
+
+def _dim_size(dim: Tree, names: Mapping[str, Any]) -> int:
+    size = bound_size(dim, names, 0, _MOST_ELEMENTS)
+    if not size and not _may_be_zero(dim):
+        bound_size(dim, names)  # refuses it
+    return size
 
 
 def _may_be_zero(dim: Tree) -> bool:
@@ -299,6 +315,8 @@ def check_operations(raw: Raw, where: str = "") -> None:
         Traceback (most recent call last):
         weighbridge.errors.BlueprintError: format: this version reads format 1 or 2, not 0.
     """
+    from weighbridge.blueprint import law  # noqa: PLC0415  # what is shipped is checked already
+
     law.hold(raw, LAW, where)
 
 
@@ -306,7 +324,6 @@ _TEXTS = ("family", "source", "kernels", "class")
 _TABLES = ("repeat", "fields", "computed", "held", "classes", "proof", *ALL_KINDS)
 _REQUIRED = {"format", *_TEXTS, *KINDS, "fields", "held", "proof"}
 _PROOF = {"by", "against", "runs"}
-_PIECE = re.compile(r"[\w-]+|\{\w+\}")
 
 
 def _sections(raw: Raw) -> dict[str, Raw]:
@@ -358,13 +375,24 @@ def _types(raw: Raw) -> Iterator[str]:
 def _paths(raw: Raw) -> Iterator[str]:
     """Every path is dotted, and its indices are in `repeat`."""
     for place, _, path, _ in _all(raw):
-        if path and not all(_PIECE.fullmatch(piece) for piece in path.split(".")):
+        if path and not all(map(_is_piece, path.split("."))):
             yield f"{place} is not a dotted path"
         yield from (
             f"{place}: {{{index}}} is not in repeat"
             for index in indices_in(path)
             if index not in raw["repeat"]
         )
+
+
+def _is_piece(piece: str) -> bool:
+    """Whether a piece of a path is an index, or a name that may have hyphens.
+
+    Example:
+        >>> [_is_piece(piece) for piece in ("{i}", "0", "self-attn", "", "a b")]
+        [True, True, True, False, False]
+    """
+    name = piece[1:-1] if is_index(piece) else piece.replace("-", "_")
+    return name != "" and f"_{name}".isidentifier()
 
 
 def _shapes(raw: Raw) -> Iterator[str]:

@@ -6,12 +6,12 @@ tensors, such as one of attention, belongs to the component of the tensors below
 
 from __future__ import annotations
 
-import re
+from functools import cache
 from math import prod
-from typing import TYPE_CHECKING
 
 from weighbridge.blueprint.paths import is_under
 from weighbridge.blueprint.roles import component_of
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +24,6 @@ OUTPUTS = "outputs"
 LAYER_INPUTS = "layer_inputs"
 """What belongs to a layer as a whole: the input that checkpointing keeps."""
 OTHER = "other"
-
-_INDEX = re.compile(r"\{\w+\}|(?<=\.)\d+(?=\.|$)")
 
 
 class Attribution:
@@ -132,6 +130,7 @@ class Attribution:
             yield f"{stem}{layer}", operation._replace(places=tuple(inside))
 
 
+@cache
 def _general(path: str) -> str:
     """Return a path with the same mark for every index.
 
@@ -139,7 +138,10 @@ def _general(path: str) -> str:
         >>> _general("layers.{i}.experts.3.up")
         'layers.{}.experts.{}.up'
     """
-    return _INDEX.sub("{}", path)
+    first, *others = path.split("{")
+    unnamed = "{}".join((first, *[other.partition("}")[2] for other in others]))
+    start, *pieces = unnamed.split(".")
+    return ".".join((start, *["{}" if piece.isdigit() else piece for piece in pieces]))
 
 
 def _largest(elements: dict[str, int]) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from itertools import chain, groupby
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.blueprint.operations import COMPUTE
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Any
 
     from weighbridge.blueprint.operations import Operation
     from weighbridge.ledger.rows import Row

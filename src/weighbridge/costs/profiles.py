@@ -6,9 +6,8 @@ conditions on ``device`` and ``attention``; a profile gives both a value.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from weighbridge.errors import UsageError
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

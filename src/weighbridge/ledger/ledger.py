@@ -190,15 +190,7 @@ class Ledger:
             self._check_rules(fields)
             return self._total_at(fields)
         except ValueError as error:  # NumPy's, for arrays that it cannot combine
-            shapes = {
-                name: "×".join(map(str, value.shape))
-                for name, value in fields.items()
-                if _is_array(value)
-            }
-            hint = "give arrays whose shapes NumPy can broadcast together"
-            raise UsageError(
-                "the arrays have shapes that do not fit together", values=shapes, hint=hint
-            ) from error
+            raise arrays_misfit(fields) from error
 
     def active_formula(self) -> Polynomial:
         """Return `active` as a formula.
@@ -422,6 +414,19 @@ def _is_whole(value: Any) -> bool:
 
 def _is_array(value: Any) -> bool:
     return hasattr(value, "dtype")
+
+
+def arrays_misfit(values: Mapping[str, Any]) -> UsageError:
+    """Return the error of arrays that NumPy cannot combine, with their shapes."""
+    return UsageError(
+        "the arrays have shapes that do not fit together",
+        values={
+            name: "×".join(map(str, value.shape))
+            for name, value in values.items()
+            if _is_array(value)
+        },
+        hint="give arrays whose shapes NumPy can broadcast together",
+    )
 
 
 def _widened(value: Any) -> Any:

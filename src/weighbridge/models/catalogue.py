@@ -157,8 +157,7 @@ def _compiled_entry(place: str) -> dict[str, Any]:
 
 
 def _find_table(name: str) -> tuple[str, dict[str, Any]] | None:
-    text = data.read_text(PATH)
-    lowered = text.lower()
+    text, lowered = data.read_text(PATH), _lowered()
     header, aliases = '["', "aliases = ["
     for mark, lines in ((f'"{name}"', (header, aliases)), (f'/{name}"', (header,))):
         at = lowered.find(mark)
@@ -168,6 +167,11 @@ def _find_table(name: str) -> tuple[str, dict[str, Any]] | None:
                 return _parsed_table(text, line_start)
             at = lowered.find(mark, at + 1)
     return None
+
+
+@cache
+def _lowered() -> str:
+    return data.read_text(PATH).lower()
 
 
 def _table_names() -> Iterator[tuple[str, list[str], str]]:

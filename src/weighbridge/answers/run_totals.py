@@ -1,0 +1,150 @@
+"""The totals of a run's operations, whatever their sizes are: letters, or arrays in a sweep."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.algebra.expr import evaluate, names_in
+from weighbridge.blueprint.bind import bound_size, each_place
+from weighbridge.blueprint.operations import COMPUTE
+from weighbridge.blueprint.paths import indices_in
+from weighbridge.blueprint.schema import MOST_LAYERS
+from weighbridge.costs.figures import BYTES, FLOPS, MOVED
+from weighbridge.units import stored_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from weighbridge.algebra.expr import Tree
+    from weighbridge.answers.cost import RunCost
+    from weighbridge.answers.recorded import RecordedModel
+    from weighbridge.blueprint.operations import OperationTemplate
+
+
+class RunTotals(ABC):
+    """Adds up the operations of a class; a subclass says what a size and a number of places is."""
+
+    one: Any = 1
+
+    def __init__(self, found: RecordedModel, names: Mapping[str, Any], dtype: str) -> None:
+        self._found, self._names, self._dtype = found, dict(names), dtype
+
+    @abstractmethod
+    def _size(self, tree: Tree) -> Any:
+        """Return a size."""
+
+    @abstractmethod
+    def _places(self, entry: OperationTemplate) -> Any:
+        """Return the number of places of an operation; the integer 0 leaves it out."""
+
+    def flops_of(self, kind: str) -> Any:
+        """Return the FLOPs of a kind of products."""
+        return self._total(kind, lambda dims, _: 2 * prod(dims, start=self.one))
+
+    def bytes_of(self, kind: str) -> Any:
+        """Return the bytes of a kind of tensors."""
+
+        def size(dims: list[Any], dtype: str) -> Any:
+            stored = stored_bytes(1, self._dtype if dtype == COMPUTE else dtype)
+            return stored * prod(dims, start=self.one)
+
+        return self._total(kind, size)
+
+    def moved_by(self, kind: str) -> Any:
+        """Return the bytes that a kind of products moves."""
+        stored = stored_bytes(1, self._dtype)
+
+        def moved(dims: list[Any], _: str) -> Any:
+            batch, rows, inner, columns = dims
+            return stored * batch * (rows * inner + inner * columns + rows * columns)
+
+        return self._total(kind, moved)
+
+    def _total(self, kind: str, size: Any) -> Any:
+        total = 0 * self.one
+        for entry in self._found.known.entries(self._found.class_name, kind):
+            places = self._places(entry)
+            if type(places) is int and not places:
+                continue
+            dims = [self._size(dim) for dim in entry.dims]
+            total = total + places * self._size(entry.times) * size(dims, entry.dtype)
+        return total
+
+    def _counts(self, entry: OperationTemplate) -> dict[str, int]:
+        """Return how many values each index in the path of an operation takes."""
+        repeat = self._found.known.repeat
+        return {
+            index: bound_size(repeat[index], self._names, 0, MOST_LAYERS)
+            for index in indices_in(entry.path)
+        }
+
+    def _everywhere(self, counts: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+        """Yield the names with a value for each index."""
+        return each_place(tuple(counts), self._names, lambda index, _: counts[index])
+
+    def of_kinds(self, kinds: Iterable[str], *, moved: bool) -> dict[str, Any]:
+        """Return the total of each kind by the name of its figure."""
+        totals = {}
+        for kind in kinds:
+            if kind in BYTES:
+                totals[BYTES[kind]] = self.bytes_of(kind)
+                continue
+            totals[FLOPS[kind]] = self.flops_of(kind)
+            if kind in MOVED and moved:
+                totals[MOVED[kind]] = self.moved_by(kind)
+        return totals
+
+
+class SweptTotals(RunTotals):
+    """The totals at arrays of sizes of the run.
+
+    Example:
+        >>> import numpy
+        >>> from weighbridge.answers.recorded import recorded
+        >>> llama = recorded("meta-llama/Llama-3.1-8B")
+        >>> names = llama.names(batch=1, past=numpy.array([1024, 4096]))
+        >>> SweptTotals(llama, names, "BF16").bytes_of("prefilled")
+        array([134217728, 536870912])
+    """
+
+    def _size(self, tree: Tree) -> Any:
+        return evaluate(tree, self._names)
+
+    def _places(self, entry: OperationTemplate) -> Any:
+        counts, when = self._counts(entry), entry.when
+        if when is None:
+            return prod(counts.values())
+        if set(counts).isdisjoint(names_in(when)):
+            return prod(counts.values()) * evaluate(when, self._names)
+        return sum(evaluate(when, place) for place in self._everywhere(counts))
+
+
+def swept(cost: RunCost, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of a run at other sizes, which are integers or arrays of them."""
+    names = {**cost.names, **{name: _exact(value) for name, value in sizes.items()}}
+    if cost.run.past is None:
+        names["past"] = names["sequence"]
+    totals = SweptTotals(cost.found, names, cost.run.dtype)
+    found = totals.of_kinds(cost.operations, moved=not cost.attribution.has_stacks)
+    if cost.cache_bytes is not None:
+        kind = "prefilled" if cost.run.past is None else "stepped"
+        held = SweptTotals(cost.found, {**names, "training": False}, cost.run.dtype)
+        found["cache_bytes"] = held.bytes_of(kind)
+    return {name: _in_64_bits(total) for name, total in found.items()}
+
+
+def _exact(value: Any) -> Any:
+    """Return an array with Python's integers, which do not overflow."""
+    return value.astype(object) if hasattr(value, "astype") else value
+
+
+def _in_64_bits(total: Any) -> Any:
+    """Return an array of 64-bit integers, if they fit."""
+    if not hasattr(total, "astype"):
+        return total
+    try:
+        return total.astype("int64")
+    except OverflowError:
+        return total
