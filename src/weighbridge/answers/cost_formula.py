@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING
 
-<<<<<<< HEAD
 from weighbridge.algebra.expr import names_in, parse, source, substitute
 from weighbridge.algebra.polynomial import Polynomial
 from weighbridge.answers.conditions import PlaceCounter, with_minima
 from weighbridge.answers.recorded import learned_positions
-from weighbridge.blueprint.operations import COMPUTE, RUN_NAMES
-from weighbridge.costs.figures import BYTES, FLOPS, MOVED
+from weighbridge.answers.run_totals import RunTotals
+from weighbridge.blueprint.operations import RUN_NAMES
 from weighbridge.errors import WeighbridgeError
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.letters import Letters
 from weighbridge.ledger.region import settled
-from weighbridge.units import number, stored_bytes
-=======
-from weighbridge.algebra.expr import evaluate, is_number, names_in, source, substitute
-from weighbridge.algebra.polynomial import Polynomial, in_letters, symbols
-from weighbridge.answers.run_totals import RunTotals
-from weighbridge.errors import WeighbridgeError
-from weighbridge.ledger.letters import variables
-from weighbridge.ledger.symbols import letters_of, meaning_of, size_symbols
 from weighbridge.units import number
->>>>>>> h2
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -99,16 +88,11 @@ class RunLettering(Lettering):
         return {name: self.values[name] for name in names}
 
 
-<<<<<<< HEAD
-class FormulaWriter:
+class FormulaWriter(RunTotals):
     """Writes the operations of a class in letters.
 
     Conditions have the values of one run, unless they are ``free``: then they are part of the
     formulas, which hold for runs of any size. ``instead`` has expressions for names of the run.
-=======
-class FormulaWriter(RunTotals):
-    """Writes the operations of a class in letters; conditions have the values of one run.
->>>>>>> h2
 
     Example:
         >>> from weighbridge.answers.recorded import recorded
@@ -118,7 +102,8 @@ class FormulaWriter(RunTotals):
         '4b·p·L·A_kv·D'
     """
 
-<<<<<<< HEAD
+    one = Polynomial({(): 1})
+
     def __init__(
         self,
         found: RecordedModel,
@@ -128,7 +113,8 @@ class FormulaWriter(RunTotals):
         free: bool = False,
         instead: Mapping[str, Tree] | None = None,
     ) -> None:
-        self._found, self._dtype, self._instead = found, dtype, instead or {}
+        super().__init__(found, names, dtype)
+        self._instead = instead or {}
         self.lettering = RunLettering(found, names)
         values = self.lettering.values
         self._letters = Letters(found.weighing.model.blueprint, values)
@@ -139,34 +125,8 @@ class FormulaWriter(RunTotals):
             self._letters, found.known.repeat, decided, found.computed if free else {}
         )
 
-    def flops_of(self, kind: str, only: Callable[[str], bool] | None = None) -> Polynomial:
-        """Return the FLOPs of a kind of products, of all modules or some."""
-        return self._total(kind, lambda dims, _: 2 * prod(dims, start=_ONE), only)
-
-    def bytes_of(self, kind: str, only: Callable[[str], bool] | None = None) -> Polynomial:
-        """Return the bytes of a kind of tensors, of all modules or some."""
-
-        def size(dims: list[Polynomial], dtype: str) -> Polynomial:
-            stored = stored_bytes(1, self._dtype if dtype == COMPUTE else dtype)
-            return stored * prod(dims, start=_ONE)
-
-        return self._total(kind, size, only)
-
-    def moved_by(self, kind: str) -> Polynomial:
-        """Return the bytes that a kind of products moves."""
-        stored = stored_bytes(1, self._dtype)
-
-        def moved(dims: list[Polynomial], _: str) -> Polynomial:
-            batch, rows, inner, columns = dims
-            return stored * batch * (rows * inner + inner * columns + rows * columns)
-
-        return self._total(kind, moved)
-
-    def _total(self, kind: str, size: Any, only: Callable[[str], bool] | None = None) -> Polynomial:
-        total = Polynomial({})
-        for entry, places, dims in self.written(kind, only):
-            total += places * size(dims, entry.dtype)
-        return with_minima(total, self._letters)
+    def _total(self, kind: str, size: Any, only: Callable[[str], bool] | None = None) -> Any:
+        return with_minima(super()._total(kind, size, only), self._letters)
 
     def written(
         self, kind: str, only: Callable[[str], bool] | None = None
@@ -212,52 +172,6 @@ class FormulaWriter(RunTotals):
         for name, rounds in self._counter.lists.items():
             if name not in self._found.computed:
                 lettering.assumed[("<=", rounds, ("value", len(values[name])))] = None
-=======
-    one = Polynomial({(): 1})
-
-    def __init__(self, found: RecordedModel, names: Mapping[str, Any], dtype: str) -> None:
-        super().__init__(found, names, dtype)
-        blueprint = found.weighing.model.blueprint
-        self._bound, self._meaning = variables(names), symbols(blueprint.require.values())
-        letters = dict(letters_of(blueprint))
-        free = {name: of for name, of in RUN_LETTERS.items() if of not in letters.values()}
-        self.letters: dict[str, str] = {**free, **letters}
-        self.counts: dict[tuple[str, str], LayerCount] = {}
-        """The counts of layers in the formulas so far, by index and condition."""
-
-    def _size(self, tree: Tree) -> Polynomial:
-        return in_letters(tree, self._bound, self._meaning, {})
-
-    def _places(self, entry: OperationTemplate) -> Polynomial | int:
-        """Return the number of places of an operation, with a name if not in every layer."""
-        counts, repeat = self._counts(entry), self._found.known.repeat
-        when = entry.when
-        places = [
-            place for place in self._everywhere(counts) if when is None or evaluate(when, place)
-        ]
-        if len(places) == prod(counts.values()):
-            return prod([self._size(repeat[index]) for index in counts], start=self.one)
-        if len(places) < 2 or when is None:
-            return len(places)
-        indices = [index for index in counts if index in names_in(when)]
-        key = (", ".join(indices), source(when))
-        if key not in self.counts:
-            self.counts[key] = LayerCount(f"n_{len(self.counts) + 1}", len(places), source(when))
-        return Polynomial.of(self.counts[key].name)
-
-    def text(self, formula: Polynomial) -> str:
-        """Write a formula in letters."""
-        return formula.text(self.letters, self._outside)
-
-    def fields(self, formula: Polynomial) -> str:
-        """Write a formula in the names of fields, as Python except for counts of layers."""
-        return source(formula.tree(self._outside, tuple(self.letters)))
-
-    @property
-    def _outside(self) -> list[str]:
-        repeats = sorted(self._found.weighing.model.blueprint.repeats)
-        return [*repeats, *(count.name for count in self.counts.values())]
->>>>>>> h2
 
     def value(self, formula: Polynomial) -> int:
         """Return the value of a formula in this run."""
@@ -275,10 +189,6 @@ class FormulaWriter(RunTotals):
                 yield name, number(lettering.value(name)), lettering.part_meaning(name, lang)
 
 
-<<<<<<< HEAD
-_ONE = Polynomial({(): 1})
-
-
 def _frozen(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values with tuples in place of lists, as in a ledger."""
     return {
@@ -286,8 +196,6 @@ def _frozen(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-=======
->>>>>>> h2
 def _in_sequence(name: str) -> Tree:
     """Return the sequence in place of the tokens in the cache."""
     if name == "past":

@@ -98,13 +98,8 @@ def recorded(
         >>> recorded("llama").class_name, recorded("bert").profiles
         ('LlamaForCausalLM', ['cpu', 'cpu-eager'])
     """
-<<<<<<< HEAD
     weighing = weigh(model, class_name, fields=fields, dtype=dtype, strict=strict)
-    family, notes = weighing.model.blueprint.family, list[str]()
-=======
-    weighing = weigh(model, class_name, fields=fields, dtype=dtype)
     family, choice = weighing.model.blueprint.family, tuple[str, ...]()
->>>>>>> h2
     if family not in operations.available():
         raise ModelError(
             f"there are no operations for the family {shorten(family, str)}", hint=_hint(family)

@@ -15,16 +15,15 @@ from weighbridge.costs.figures import BYTES, FLOPS, MOVED
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from weighbridge.algebra.expr import Tree
     from weighbridge.answers.cost import RunCost
     from weighbridge.answers.recorded import RecordedModel
     from weighbridge.blueprint.operations import OperationTemplate
 
 
 class RunTotals(ABC):
-    """Adds up the operations of a class; a subclass says what a size and a number of places is."""
+    """Adds up the operations of a class; a subclass says what each of them is."""
 
     one: Any = 1
 
@@ -32,25 +31,26 @@ class RunTotals(ABC):
         self._found, self._names, self._dtype = found, dict(names), dtype
 
     @abstractmethod
-    def _size(self, tree: Tree) -> Any:
-        """Return a size."""
+    def written(
+        self, kind: str, only: Callable[[str], bool] | None = None
+    ) -> Iterator[tuple[OperationTemplate, Any, list[Any]]]:
+        """Yield each operation of a kind, how often it is done, and its dims.
 
-    @abstractmethod
-    def _places(self, entry: OperationTemplate) -> Any:
-        """Return the number of places of an operation; the integer 0 leaves it out."""
+        ``only`` chooses the paths of modules.
+        """
 
-    def flops_of(self, kind: str) -> Any:
-        """Return the FLOPs of a kind of products."""
-        return self._total(kind, lambda dims, _: 2 * prod(dims, start=self.one))
+    def flops_of(self, kind: str, only: Callable[[str], bool] | None = None) -> Any:
+        """Return the FLOPs of a kind of products, of all modules or some."""
+        return self._total(kind, lambda dims, _: 2 * prod(dims, start=self.one), only)
 
-    def bytes_of(self, kind: str) -> Any:
-        """Return the bytes of a kind of tensors."""
+    def bytes_of(self, kind: str, only: Callable[[str], bool] | None = None) -> Any:
+        """Return the bytes of a kind of tensors, of all modules or some."""
 
         def size(dims: list[Any], dtype: str) -> Any:
             stored = stored_bytes(1, self._dtype if dtype == COMPUTE else dtype)
             return stored * prod(dims, start=self.one)
 
-        return self._total(kind, size)
+        return self._total(kind, size, only)
 
     def moved_by(self, kind: str) -> Any:
         """Return the bytes that a kind of products moves."""
@@ -62,27 +62,11 @@ class RunTotals(ABC):
 
         return self._total(kind, moved)
 
-    def _total(self, kind: str, size: Any) -> Any:
+    def _total(self, kind: str, size: Any, only: Callable[[str], bool] | None = None) -> Any:
         total = 0 * self.one
-        for entry in self._found.known.entries(self._found.class_name, kind):
-            places = self._places(entry)
-            if type(places) is int and not places:
-                continue
-            dims = [self._size(dim) for dim in entry.dims]
-            total = total + places * self._size(entry.times) * size(dims, entry.dtype)
+        for entry, places, dims in self.written(kind, only):
+            total = total + places * size(dims, entry.dtype)
         return total
-
-    def _counts(self, entry: OperationTemplate) -> dict[str, int]:
-        """Return how many values each index in the path of an operation takes."""
-        repeat = self._found.known.repeat
-        return {
-            index: bound_size(repeat[index], self._names, 0, MOST_LAYERS)
-            for index in indices_in(entry.path)
-        }
-
-    def _everywhere(self, counts: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-        """Yield the names with a value for each index."""
-        return each_place(tuple(counts), self._names, lambda index, _: counts[index])
 
     def of_kinds(self, kinds: Iterable[str], *, moved: bool) -> dict[str, Any]:
         """Return the total of each kind by the name of its figure."""
@@ -109,16 +93,37 @@ class SweptTotals(RunTotals):
         array([134217728, 536870912])
     """
 
-    def _size(self, tree: Tree) -> Any:
-        return evaluate(tree, self._names)
+    def written(
+        self, kind: str, only: Callable[[str], bool] | None = None
+    ) -> Iterator[tuple[OperationTemplate, Any, list[Any]]]:
+        """Yield each operation of a kind, how often it is done, and its dims."""
+        for entry in self._found.known.entries(self._found.class_name, kind):
+            places = self._places(entry)
+            if (type(places) is int and not places) or (only is not None and not only(entry.path)):
+                continue
+            times, *dims = (evaluate(tree, self._names) for tree in (entry.times, *entry.dims))
+            yield entry, places * times, dims
 
     def _places(self, entry: OperationTemplate) -> Any:
+        """Return the number of places of an operation."""
         counts, when = self._counts(entry), entry.when
         if when is None:
             return prod(counts.values())
         if set(counts).isdisjoint(names_in(when)):
             return prod(counts.values()) * evaluate(when, self._names)
         return sum(evaluate(when, place) for place in self._everywhere(counts))
+
+    def _counts(self, entry: OperationTemplate) -> dict[str, int]:
+        """Return how many values each index in the path of an operation takes."""
+        repeat = self._found.known.repeat
+        return {
+            index: bound_size(repeat[index], self._names, 0, MOST_LAYERS)
+            for index in indices_in(entry.path)
+        }
+
+    def _everywhere(self, counts: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+        """Yield the names with a value for each index."""
+        return each_place(tuple(counts), self._names, lambda index, _: counts[index])
 
 
 def swept(cost: RunCost, sizes: Mapping[str, Any]) -> dict[str, Any]:
