@@ -399,10 +399,9 @@ def test_json_has_everything() -> None:
             "components",
             "sizes",
             "loops",
-            "tied",
             "decided",
         ),
-        *("region", "needed", "notes", "evidence"),
+        *("region", "needed", "tied", "notes", "evidence"),
     ]
     assert (
         sum(line["value"] for line in report["components"].values())

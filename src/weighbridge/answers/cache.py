@@ -39,6 +39,7 @@ def cache(
     class_name: str | None = None,
     *,
     context: int,
+    sequence: int | None = None,
     batch: int = 1,
     dtype: str | None = None,
     fields: Mapping[str, Any] | None = None,
@@ -49,6 +50,7 @@ def cache(
         model: as for `weigh`.
         class_name: as for `weigh`; its operations must be recorded.
         context: the tokens in the cache, for each sequence.
+        sequence: the tokens that the encoder of an encoder-decoder reads; by default as many.
         batch: the sequences in a batch.
         dtype: the dtype of the cache, such as ``"fp8"``; by default the dtype of the model. States
             that the model keeps in a dtype of their own stay in it.
@@ -67,9 +69,17 @@ def cache(
     """
     check_size("context", context)
     check_size("batch", batch)
+    if sequence is not None:
+        check_size("seq", sequence)
     found = with_cache(model, class_name, fields=fields)
     check_positions(found, "context", context)
-    return Cache(found, context, batch, dtype_of_cache(found, dtype))
+    if sequence is not None and not found.uses("target"):
+        raise UsageError(
+            f"{found.class_name} has no encoder beside its decoder",
+            values={"seq": sequence},
+            hint="drop --seq",
+        )
+    return Cache(found, context, batch, dtype_of_cache(found, dtype), sequence)
 
 
 def with_cache(
@@ -131,8 +141,16 @@ class Cache(TabularAnswer):
 
     groupings = ("kind", "context")
 
-    def __init__(self, found: RecordedModel, context: int, batch: int, dtype: str) -> None:
+    def __init__(
+        self,
+        found: RecordedModel,
+        context: int,
+        batch: int,
+        dtype: str,
+        sequence: int | None = None,
+    ) -> None:
         self.found, self.context, self.batch, self.dtype = found, context, batch, dtype
+        self.sequence = sequence or context
 
     @property
     def notes(self) -> list[str]:
@@ -147,7 +165,7 @@ class Cache(TabularAnswer):
         """Return the values of the names of expressions for a number of tokens."""
         profile = nearest_profile(USUAL, self.found.profiles, "BF16") or self.found.profiles[0]
         of_model = recorded_dtype(self.found.weighing.ledger.dtype)
-        run = {"batch": batch, "sequence": 1, "past": context - 1, "training": False}
+        run = {"batch": batch, "sequence": self.sequence, "past": context - 1, "training": False}
         return self.found.names(**run, dtype=of_model, **PROFILES[profile].names)
 
     def _size(self, held: list[Operation]) -> int:

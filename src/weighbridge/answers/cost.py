@@ -33,11 +33,13 @@ SEQUENCE = 128
 class Run(NamedTuple):
     """How a class is run: sizes, the profile of its kernels, its dtype, and whether it is trained.
 
-    ``sequence`` is None if only a step is asked for, and ``past`` is None without a step.
+    ``sequence`` is None if only a step is asked for, and ``past`` is None without a step. A decoder
+    reads ``target`` tokens beside those of its encoder.
     """
 
     batch: int
     sequence: int | None
+    target: int | None
     past: int | None
     profile: str
     dtype: str
@@ -49,6 +51,7 @@ class Run(NamedTuple):
         return {
             "batch": self.batch,
             "sequence": self.sequence or 1,
+            "target": self.target or self.sequence,
             "past": self.past or self.sequence,
             **PROFILES[self.profile].names,
             "dtype": recorded_dtype(self.dtype),
@@ -62,6 +65,7 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
     *,
     batch: int = 1,
     sequence: int | None = None,
+    target: int | None = None,
     train: bool = False,
     past: int | None = None,
     decode: bool = False,
@@ -77,6 +81,8 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
         class_name: as for `weigh`; its operations must be recorded.
         batch: the sequences in a batch.
         sequence: the tokens in each sequence; by default 128, or none if only a step is asked for.
+        target: the tokens that the decoder of an encoder-decoder reads; by default as many as its
+            encoder.
         train: with a backward pass, and what is saved for it, with and without checkpointing.
         past: the tokens in the cache before the step.
         decode: with a step: one more token for each sequence, after ``past`` tokens.
@@ -98,32 +104,56 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
     """
     if sequence is None and not decode:
         sequence = SEQUENCE
-    _check_run(batch, sequence, past, decode=decode)
+    _check_run({"batch": batch, "seq": sequence, "target": target, "past": past}, decode=decode)
     found = recorded(model, class_name, fields=fields, dtype=dtype, strict=strict)
     dtype, chosen, notes = kernels_of_run(found, profile)
     if decode and not found.has("step"):
         raise ModelError(
             f"{found.class_name} has no step with a cache in its operations", hint="drop --decode"
         )
-    if sequence is not None:
-        check_positions(found, "seq", sequence)
+    _check_lengths(found, sequence, target, train=train)
     if past is not None:
         check_positions(found, "past", past, after=1)
-    return RunCost(found, Run(batch, sequence, past, chosen, dtype, train), notes)
+    return RunCost(found, Run(batch, sequence, target, past, chosen, dtype, train), notes)
 
 
-def _check_run(batch: int, sequence: int | None, past: int | None, *, decode: bool) -> None:
-    check_size("batch", batch)
-    if sequence is not None:
-        check_size("seq", sequence)
-    if past is not None:
-        check_size("past", past)
+def _check_run(sizes: Mapping[str, int | None], *, decode: bool) -> None:
+    for name, size in sizes.items():
+        if size is not None:
+            check_size(name, size)
+    past = sizes["past"]
     if decode and past is None:
         raise UsageError(
             "--decode needs --past", hint="add --past with the number of tokens in the cache"
         )
     if past is not None and not decode:
         raise UsageError("--past needs --decode", hint="add --decode, or drop --past")
+
+
+def _check_lengths(
+    found: RecordedModel, sequence: int | None, target: int | None, *, train: bool
+) -> None:
+    """Refuse lengths that the class does not have, or was not recorded with."""
+    if target is not None and not found.uses("target"):
+        raise UsageError(
+            f"{found.class_name} has no decoder beside an encoder",
+            values={"target": target},
+            hint="drop --target",
+        )
+    if found.uses("target") and sequence is None:
+        raise UsageError(
+            f"{found.class_name} also reads the tokens of its encoder",
+            hint="add --seq with their number",
+        )
+    if sequence is None or not found.uses("sequence"):
+        return
+    check_positions(found, "seq", sequence)
+    if train and sequence == 1:
+        raise UsageError(
+            "training on one token was not recorded: there is nothing to predict",
+            values={"seq": sequence},
+            hint="give --seq 2 or more",
+        )
 
 
 def kernels_of_run(found: RecordedModel, profile: str | None) -> tuple[str, str, tuple[str, ...]]:

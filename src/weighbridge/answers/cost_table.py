@@ -63,8 +63,10 @@ def _formulas(cost: RunCost, texts: Mapping[str, str], lang: str) -> tuple[Block
 def _run_heading(cost: RunCost, texts: Mapping[str, str]) -> str:
     run = cost.run
     settings = [texts["batch"].format(size=units.count(run.batch))]
-    if run.sequence is not None:
+    if run.sequence is not None and cost.found.uses("sequence"):
         settings.append(texts["sequence"].format(size=units.count(run.sequence)))
+    if cost.found.uses("target"):
+        settings.append(texts["target"].format(size=units.count(cost.names["target"])))
     if run.past is not None:
         settings.append(texts["past"].format(size=units.count(run.past)))
     settings += [run.dtype, run.profile]
@@ -101,10 +103,11 @@ def _of_kind(cost: RunCost, kind: str, texts: Mapping[str, str]) -> Iterator[Row
         return
     yield _flops(texts["of_attention"], of_attention)
     yield _flops(texts["of_others"], all_flops - of_attention)
-    tokens = cost.run.batch
-    if kind == "forward":
-        tokens *= cost.run.sequence or 1
-    yield _flops(texts["per_token"], round(all_flops / tokens))
+    if cost.found.uses("sequence") and not cost.found.uses("target"):
+        tokens = cost.run.batch
+        if kind == "forward":
+            tokens *= cost.run.sequence or 1
+        yield _flops(texts["per_token"], round(all_flops / tokens))
     yield from _bytes(texts["moved"], moved)
     yield texts["intensity"], units.fixed(all_flops / moved, 2), ""
 

@@ -83,7 +83,7 @@ def _of_run(found: RecordedModel, asked: RunAsked) -> _Subject:
     past = None
     if asked.of == "flops" and found.has("step"):
         past = max(tokens - 1, 1)
-    run = Run(1, tokens, past, profile, dtype, asked.train or asked.of == "saved")
+    run = Run(1, tokens, None, past, profile, dtype, asked.train or asked.of == "saved")
     cost = RunCost(found, run, notes)
     names = FLOPS
     if asked.of == "saved":

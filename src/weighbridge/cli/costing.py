@@ -47,6 +47,12 @@ def _cost_options() -> Iterable[Addable]:
             help="tokens in each sequence; 128 by default, and none with --decode",
         ),
         Option(
+            "--target",
+            type=int,
+            metavar="N",
+            help="tokens that the decoder of an encoder-decoder reads; as many as --seq by default",
+        ),
+        Option(
             "--train",
             action="store_true",
             help="with a backward pass, and the tensors that are saved for it",
@@ -80,6 +86,7 @@ def _cost(options: argparse.Namespace) -> RunCost:
         options.class_name,
         batch=options.batch,
         sequence=options.seq,
+        target=options.target,
         train=options.train,
         past=options.past,
         decode=options.decode,
@@ -101,6 +108,12 @@ def _cache_options() -> Iterable[Addable]:
             metavar="N",
             help="tokens in the cache, for each sequence",
         ),
+        Option(
+            "--seq",
+            type=int,
+            metavar="N",
+            help="tokens that an encoder reads, if there is one; as many as --context by default",
+        ),
         _BATCH,
         DTYPE.but(help="the dtype of the cache: bf16, fp8…; by default the model's"),
         Option(
@@ -121,6 +134,7 @@ def _cache(options: argparse.Namespace) -> Answer:
         options.model,
         options.class_name,
         context=options.context,
+        sequence=options.seq,
         batch=options.batch,
         dtype=options.dtype,
         fields=fields(options.fields),

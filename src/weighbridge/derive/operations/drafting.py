@@ -68,10 +68,11 @@ class Drafting:
         self.subject, self.blueprint = draws.subject, draws.blueprint
         self._reason = ""
         names = sorted(PROFILES, key=PROFILE_OF_PRODUCTS.__eq__)  # the last one gives the reason
+        self.holes = [f"{name}: not recorded" for name in names if name in draws.left_out]
+        names = [name for name in names if name not in draws.left_out]
         self.profiles = [name for name in names if self._has(name)]
         if PROFILE_OF_PRODUCTS not in self.profiles:
             raise ModelError(self._reason)
-        self.holes: list[str] = []
         self._memory = Memory(draws, class_name, self.draws, self.windows)
 
     def _has(self, profile: str) -> bool:

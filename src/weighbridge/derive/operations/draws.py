@@ -8,6 +8,7 @@ no other size. So the numbers of one tensor in all draws show of which sizes the
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -84,6 +85,12 @@ class Draws:
         """The length of the pieces into which the family's code cuts a sequence, if no field."""
         chunk: int | None = self._facts["chunks"].get(self._family)
         return chunk
+
+    @property
+    def left_out(self) -> list[str]:
+        """The profiles that the family is not recorded on."""
+        profiles: list[str] = self._facts["left_out"].get(self._family, [])
+        return profiles
 
     @cached_property
     def rules(self) -> dict[str, Tree]:
@@ -165,13 +172,7 @@ class Draws:
 
     def _is_clear(self, draw: RunDraw) -> bool:
         """Whether no size, or sum of sizes, can be taken for another, or for one of the run."""
-        sums: dict[Tree, int] = {}
-        for tree in self.blueprint.dims.values():
-            for part in sums_in(tree):
-                try:
-                    sums[part] = evaluate(part, draw.fields)
-                except WeighbridgeError:  # it is of a layer that this config does not have
-                    continue
+        sums = self._sums(draw)
         free = [
             name
             for name in self._sizes
@@ -183,6 +184,14 @@ class Draws:
         if len(set(sizes)) < len(sizes) or not set(sizes).isdisjoint(calculated):
             return False
         return all(value % size for value in values for size in draw.run.values())
+
+    def _sums(self, draw: RunDraw) -> dict[Tree, int]:
+        """Return the factors of dims that are calculated, with their values."""
+        sums: dict[Tree, int] = {}
+        for part in itertools.chain.from_iterable(map(sums_in, self.blueprint.dims.values())):
+            with suppress(WeighbridgeError):  # it may be of a layer that this config does not have
+                sums[part] = evaluate(part, draw.fields)
+        return sums
 
     @cached_property
     def _sizes(self) -> list[str]:
