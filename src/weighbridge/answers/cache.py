@@ -34,7 +34,7 @@ _KEYS_AND_VALUES = {"keys": "keys_and_values", "values": "keys_and_values"}
 _LAYER_TYPES = "layer_types"
 
 
-def cache(
+def cache(  # noqa: PLR0913  # each is a word of its own for the user
     model: Described,
     class_name: str | None = None,
     *,

@@ -95,7 +95,8 @@ def cost_operations(
     """
     draws = Draws(subject, blueprint)
     class_name = main_class(blueprint)
-    subject.check_class(class_name)
+    if class_name != blueprint.base_class:
+        subject.check_class(class_name)
     dice = random.Random(f"{class_name} {seed}")  # noqa: S311
     drafting = Drafting(draws, class_name, dice)
     texts = drafting.texts()
