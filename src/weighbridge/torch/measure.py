@@ -252,16 +252,15 @@ def _check_positions(request: MeasureRequest, model: Model) -> None:
 
 def _check_weights(weight_bytes: int, run: Workload) -> None:
     """Refuse a run whose weights, and in training their gradients, fill more than free memory."""
-    what, values = "the weights alone do", {"weights": weight_bytes}
+    needed = {"weights": weight_bytes}
+    what = "the weights alone do not fit into free memory"
     if run.training:
-        what, values = (
-            "the weights and their gradients alone do",
-            {**values, "gradients": weight_bytes},
-        )
-    hint = "use --dtype bfloat16, set fewer layers with --set, or run it anyway with --force"
-    if run.dtype != "F32":
-        hint = "set fewer layers with --set, or run it anyway with --force"
-    _check_fits(f"{what} not fit into free memory", values, run, hint)
+        needed["gradients"] = weight_bytes
+        what = "the weights and their gradients alone do not fit into free memory"
+    hint = "set fewer layers with --set, or run it anyway with --force"
+    if run.dtype == "F32":
+        hint = "use --dtype bfloat16, set fewer layers with --set, or run it anyway with --force"
+    _check_fits(what, needed, run, hint)
 
 
 def _check_peak(peak_bytes: int | None, run: Workload) -> None:
