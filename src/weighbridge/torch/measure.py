@@ -46,7 +46,9 @@ OURS = {"bert": "weighbridge.torch.bert:BertModel"}
 
 _STEPS = 3  # timed steps; an odd number, so that the median is one of them
 _RATE_SIZE = {"cpu": 2048, "cuda": 8192}
-"""The size of the square matrices that measure a machine's rate: enough to keep it busy."""
+"""The largest size of the square matrices that measure a machine's rate: it keeps it busy."""
+_FIRST_RATE_SIZE = 256
+_LONG_SECONDS = 0.1  # of a product that is long enough to measure a rate
 _ASSUMED_DTYPE = "F32"  # PyTorch's own
 _LARGEST = 2**20  # the largest batch or sequence; more is a mistake
 _POSITIONS = ("max_position_embeddings", "n_positions", "n_ctx")
@@ -108,6 +110,7 @@ def measure(request: MeasureRequest, say: Callable[[str], None] = lambda _: None
         request.attention,
         dtype,
         request.train,
+        target=request.sequence,
         device=request.device,
     )
     predicted = predicted_by_name(ledger, model, known, run)
@@ -419,9 +422,19 @@ def _seconds(step: Callable[[], object], device: str) -> float:
 
 
 def _matmul_rate(dtype: str, device: str) -> float:
-    """Return the FLOPs per second of a large square matrix product, the best of several runs."""
-    size = _RATE_SIZE[device]
+    """Return the FLOPs per second of a large square matrix product, the best of several runs.
+
+    The size is doubled until a product takes long enough: a CPU may be slow in a short dtype.
+    """
+    largest = _RATE_SIZE[device]
+    size = min(largest, _FIRST_RATE_SIZE)
+    while (best := _product_seconds(size, dtype, device)) < _LONG_SECONDS and size < largest:
+        size *= 2
+    rate: float = 2 * size**3 / best
+    return rate
+
+
+def _product_seconds(size: int, dtype: str, device: str) -> float:
     left, right = (torch.randn(size, size, device=device).to(DTYPES[dtype]) for _ in range(2))
     torch.mm(left, right)
-    best = min(_seconds(lambda: torch.mm(left, right), device) for _ in range(_STEPS))
-    return 2 * size**3 / best
+    return min(_seconds(lambda: torch.mm(left, right), device) for _ in range(_STEPS))
