@@ -306,9 +306,8 @@ def _measure_options() -> Iterable[Addable]:
             help="the implementation of attention",
         ),
         DTYPE.but(
-            choices=("float32", "bfloat16"),
-            default="float32",
-            help="the dtype of weights and activations",
+            choices=("float32", "bfloat16", "float16"),
+            help="the dtype of weights and activations; by default the config's",
         ),
         DEVICE.but(choices=("cpu", "cuda"), default="cpu", help="the device to run on"),
         Option(
@@ -340,7 +339,7 @@ def _measure(options: argparse.Namespace) -> Answer:
         sequence=options.seq,
         train=options.train,
         attention=options.attention,
-        dtype=dtype(options.dtype),
+        dtype=options.dtype and dtype(options.dtype),
         device=options.device,
         ours=options.ours,
         force=options.force,

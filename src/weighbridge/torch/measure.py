@@ -5,52 +5,51 @@ from __future__ import annotations
 import os
 import statistics
 import time
+import warnings
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from weighbridge import units
-from weighbridge.blueprint import operations
-from weighbridge.costs import costs
 from weighbridge.costs.costs import Measurement, Note, Quantity
+from weighbridge.derive.operations.products import RULES, products_of
 from weighbridge.derive.operations.recording import Recorder, loss_of
 from weighbridge.derive.operations.workload import (
     DTYPES,
     Workload,
-    built,
+    built_in_dtype,
     check_inputs,
     inputs,
+    keywords_of,
     sizes_of,
 )
 from weighbridge.derive.running.runs import reference
 from weighbridge.errors import ModelError, UsageError, WeighbridgeError, shorten
 from weighbridge.ledger.ledger import bind
 from weighbridge.models import find as models
-from weighbridge.torch.live import Live
+from weighbridge.torch.predictions import EXACT, known_operations, predicted_by_name, usual_class
+from weighbridge.torch.rehearsal import live_peak_bytes, rehearsed_peak_bytes, run_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from torch import nn
 
+    from weighbridge.blueprint.operations import Operations
     from weighbridge.derive.probing.subject import Subject
-    from weighbridge.ledger.ledger import Ledger
     from weighbridge.models.find import Model
 
-EXACT = (
-    "parameters",
-    "weight_bytes",
-    "forward_matmul_flops",
-    "backward_matmul_flops",
-    "saved_for_backward_bytes",
-)
 OURS = {"bert": "weighbridge.torch.bert:BertModel"}
 """The runnable classes of this package, by family: module and base class."""
 
 _STEPS = 3  # timed steps; an odd number, so that the median is one of them
 _RATE_SIZE = {"cpu": 2048, "cuda": 8192}
-"""The size of the square matrices that measure a machine's rate: enough to keep it busy."""
+"""The largest size of the square matrices that measure a machine's rate: it keeps it busy."""
+_FIRST_RATE_SIZE = 256
+_LONG_SECONDS = 0.1  # of a product that is long enough to measure a rate
+_ASSUMED_DTYPE = "F32"  # PyTorch's own
 _LARGEST = 2**20  # the largest batch or sequence; more is a mistake
 _POSITIONS = ("max_position_embeddings", "n_positions", "n_ctx")
 _LABEL_NAMES, _LABEL_COUNT = "id2label", "num_labels"
@@ -67,7 +66,7 @@ class MeasureRequest(NamedTuple):
     sequence: int = 128
     train: bool = False
     attention: str = "eager"
-    dtype: str = "F32"
+    dtype: str | None = None
     device: str = "cpu"
     ours: bool = False
     force: bool = False
@@ -77,11 +76,13 @@ def measure(request: MeasureRequest, say: Callable[[str], None] = lambda _: None
     """Predict the costs of a class, then build it, run it and measure them.
 
     Without training the class runs in evaluation mode and without a backward pass. Gradients are
-    still enabled, so that everything a backward pass needs is saved. FLOPs are counted with eager
-    attention, because other kernels hide theirs.
+    still enabled, so that everything a backward pass needs is saved, and no cache is filled. FLOPs
+    are counted with eager attention, because other kernels hide theirs. Without a dtype it is the
+    config's own.
 
     Raises:
-        UsageError: a size, a field or the device makes no sense, or a package is not installed.
+        UsageError: a size, a field, the dtype or the device makes no sense, or a package is not
+            installed.
         ModelError: there is no such model or class, it does not fit into free memory, or its code
             raised an error.
         ConfigError: the config does not describe a model.
@@ -95,32 +96,86 @@ def measure(request: MeasureRequest, say: Callable[[str], None] = lambda _: None
     """
     _check_request(request)
     model = models.find(request.model, request.fields, blueprint=request.blueprint)
-    class_name = request.class_name or model.default_class
-    ledger = bind(model.blueprint, class_name, model.fields, request.dtype)
+    class_name = request.class_name or usual_class(model, ours=request.ours)
+    dtype, notes = _dtype_of_step(request, model)
+    ledger = bind(model.blueprint, class_name, model.fields, dtype)
     _check_positions(request, model)
+    known, note = known_operations(model, class_name, ours=request.ours)
     run = Workload(
         class_name,
-        _changes(model, request),
+        _changes(model, request, known),
         request.batch,
         request.sequence,
         2,
         request.attention,
-        request.dtype,
+        dtype,
         request.train,
+        target=request.sequence,
+        device=request.device,
     )
-    predicted, notes = _predicted(request, model, ledger, run)
+    predicted = predicted_by_name(ledger, model, known, run)
+    notes.append(note)
     if not request.force:
-        _check_memory(predicted, request, class_name)
-    measured, rate = _measured_safely(_subject(model, request), run, model, request.device, say)
+        _check_weights(predicted["weight_bytes"], run)
+    subject = _subject(model, request)
+    say("rehearsing the step")
+    predicted["peak_bytes"], note = _rehearsed(subject, run, model, ours=request.ours)
+    notes.append(note)
+    if not request.force:
+        _check_peak(predicted["peak_bytes"], run)
+    measured, rate = _measured_safely(subject, run, model, request.device, say)
     predicted["step_seconds"] = _predicted_seconds(predicted, rate, training=request.train)
     names = (*EXACT, "peak_bytes", "step_seconds")
     quantities = tuple(Quantity(name, predicted.get(name), measured.get(name)) for name in names)
     notes.append(Note("rate", {"rate": units.short(round(rate)), "steps": str(_STEPS)}))
-    exact = EXACT if request.device == "cpu" else EXACT[:-1]
+    exact: tuple[str, ...] = EXACT
+    if request.device != "cpu":
+        exact = EXACT[:-1]
+        if known is not None:
+            notes.append(Note("kernels", {"kernels": known.kernels}))
     settings = _settings(run, request.device)
     return Measurement(
         model.where, model.blueprint.family, class_name, settings, quantities, exact, tuple(notes)
     )
+
+
+def _dtype_of_step(request: MeasureRequest, model: Model) -> tuple[str, list[Note]]:
+    """Return the dtype to run in, with a note on its origin unless the user gave it.
+
+    Raises:
+        UsageError: torch does not train in the dtype.
+    """
+    dtype = request.dtype or model.stated_dtype or _ASSUMED_DTYPE
+    if dtype not in DTYPES:
+        raise UsageError(
+            "a class cannot be run in this dtype",
+            where=model.where,
+            values={"dtype": dtype},
+            hint="add --dtype with float32, bfloat16 or float16",
+        )
+    if request.dtype:
+        return dtype, []
+    origin = "assumed_dtype"
+    if model.stated_dtype:
+        origin = "stated_dtype"
+    return dtype, [Note(origin, {"dtype": dtype})]
+
+
+def _rehearsed(
+    subject: Subject, run: Workload, model: Model, *, ours: bool
+) -> tuple[int | None, Note]:
+    """Return the peak in a rehearsal, or None, with a note either way."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            peak = rehearsed_peak_bytes(subject, run, model.fields, run.device, ours=ours)
+    except Exception as error:  # whatever the code raises
+        return None, Note("no_rehearsal", {"reason": _raised_by(error)})
+    return peak, Note("rehearsal", {})
+
+
+def _raised_by(error: Exception) -> str:
+    return shorten(" ".join(f"{type(error).__name__}: {error}".split()), str, 300).rstrip(".")
 
 
 def _measured_safely(
@@ -132,9 +187,8 @@ def _measured_safely(
     except WeighbridgeError:
         raise
     except Exception as error:  # whatever the code raises
-        reason = shorten(" ".join(f"{type(error).__name__}: {error}".split()), str, 300).rstrip(".")
         raise ModelError(
-            f"running it raised {reason}",
+            f"running it raised {_raised_by(error)}",
             where=run.class_name,
             hint="check that the class runs on its own",
         ) from None
@@ -199,24 +253,37 @@ def _check_positions(request: MeasureRequest, model: Model) -> None:
             )
 
 
-def _check_memory(predicted: Mapping[str, Any], request: MeasureRequest, class_name: str) -> None:
-    """Refuse a run that does not fit into free memory."""
-    copies = 1 + request.train  # training also has gradients
-    needed = predicted["peak_bytes"] or copies * predicted["weight_bytes"]
-    if request.device == "cuda":
-        free: int | None = torch.cuda.mem_get_info()[0]
-    else:
-        free = _free_bytes()
-    if free is not None and needed > free:
-        values = {"needed": units.size(needed), "free": units.size(free)}
-        hint = "reduce --batch or --seq, or run it anyway with --force"
-        raise ModelError(
-            "does not fit into free memory", where=class_name, values=values, hint=hint
-        )
+def _check_weights(weight_bytes: int, run: Workload) -> None:
+    """Refuse a run whose weights, and in training their gradients, fill more than free memory."""
+    needed = {"weights": weight_bytes}
+    what = "the weights alone do not fit into free memory"
+    if run.training:
+        needed["gradients"] = weight_bytes
+        what = "the weights and their gradients alone do not fit into free memory"
+    hint = "set fewer layers with --set, or run it anyway with --force"
+    if run.dtype == "F32":
+        hint = "use --dtype bfloat16, set fewer layers with --set, or run it anyway with --force"
+    _check_fits(what, needed, run, hint)
 
 
-def _free_bytes() -> int | None:
+def _check_peak(peak_bytes: int | None, run: Workload) -> None:
+    """Refuse a run whose predicted peak is more than free memory."""
+    hint = "reduce --batch or --seq, or run it anyway with --force"
+    _check_fits("does not fit into free memory", {"needed": peak_bytes or 0}, run, hint)
+
+
+def _check_fits(what: str, needed: Mapping[str, int], run: Workload, hint: str) -> None:
+    free = _free_bytes(run.device)
+    if free is not None and sum(needed.values()) > free:
+        values = {name: units.size(taken) for name, taken in {**needed, "free": free}.items()}
+        raise ModelError(what, where=run.class_name, values=values, hint=hint)
+
+
+def _free_bytes(device: str) -> int | None:
     """Return the memory available without swapping; None if the system does not report it."""
+    if device == "cuda":
+        free: int = torch.cuda.mem_get_info()[0]
+        return free
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             return next(
@@ -228,58 +295,6 @@ def _free_bytes() -> int | None:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return None
-
-
-# Predictions
-
-
-def _predicted(
-    request: MeasureRequest, model: Model, ledger: Ledger, run: Workload
-) -> tuple[dict[str, Any], list[Note]]:
-    """Return the predictions by name, None for a missing one, and notes on them."""
-    rows = [*ledger.rows, *ledger.buffers()]
-    predicted: dict[str, Any] = {
-        "parameters": ledger.parameters,
-        "weight_bytes": costs.weight_bytes(ledger.rows),
-        **dict.fromkeys((*EXACT[2:], "peak_bytes")),
-    }
-    known, note = _operations(request, model, run.class_name)
-    if known is None:
-        return predicted, [note]
-    names = known.names({**model.given, **model.fields}, **run.names)
-    operations_of = {kind: known.bind(run.class_name, kind, names) for kind in operations.KINDS}
-    predicted["forward_matmul_flops"] = costs.matmul_flops(operations_of["forward"])
-    if request.train:
-        predicted["backward_matmul_flops"] = costs.matmul_flops(operations_of["backward"])
-    predicted["saved_for_backward_bytes"] = costs.saved_for_backward_bytes(
-        operations_of["saved"], run.dtype
-    )
-    predicted["peak_bytes"] = costs.peak_bytes(
-        rows, operations_of["saved"], operations_of["forward"], run.dtype, training=request.train
-    )
-    notes = [note]
-    if request.device != "cpu":
-        notes.append(Note("kernels", {"kernels": known.kernels}))
-    return predicted, notes
-
-
-def _operations(
-    request: MeasureRequest, model: Model, class_name: str
-) -> tuple[operations.Operations | None, Note]:
-    """Return the operations that are valid for a model, or None, with a note either way."""
-    name = f"{model.blueprint.family}.ours" if request.ours else model.blueprint.family
-    if name not in operations.available():
-        return None, Note("no_operations", {"family": name})
-    known = operations.load_operations(name)
-    if class_name not in known.class_names:
-        return None, Note("no_class", {"family": name, "class_name": class_name})
-    if unheld := known.unheld({**model.given, **model.fields}):
-        of = ", ".join(f"{field} = {shorten(value)}" for field, value in unheld.items())
-        return None, Note("held", {"family": name, "fields": of})
-    return known, Note(
-        "evidence",
-        {"source": known.source, "kernels": known.kernels, "runs": str(known.proof["runs"])},
-    )
 
 
 # Measurements
@@ -301,13 +316,15 @@ def _subject(model: Model, request: MeasureRequest) -> Subject:
     return OwnSubject(OURS[family], family=family)
 
 
-def _changes(model: Model, request: MeasureRequest) -> dict[str, Any]:
-    """Return the values in the config of fields that a class is built from.
+def _changes(model: Model, request: MeasureRequest, known: Operations | None) -> dict[str, Any]:
+    """Return the values in the config of fields that a class is built from or run by.
 
     A config has the names of its labels; our own classes take their number.
     """
-    known = model.blueprint.fields | model.blueprint.inert
-    changes = {name: value for name, value in model.given.items() if name in known}
+    names = {*model.blueprint.fields, *model.blueprint.inert}
+    if known is not None:
+        names |= {*known.fields, *known.computed, *known.held}
+    changes = {name: value for name, value in model.given.items() if name in names}
     if request.ours and _LABEL_NAMES in changes:
         del changes[_LABEL_NAMES]
         changes[_LABEL_COUNT] = model.fields[_LABEL_COUNT]
@@ -322,42 +339,60 @@ def _measured(
     given = inputs(run, model.fields, device)
     say("counting FLOPs")
     found: dict[str, Any] = dict(
-        _flops(built(subject, run._replace(attention="eager"), device), given, run)
+        _flops(built_in_dtype(subject, run._replace(attention="eager"), device), given, run)
     )
     say("measuring memory")
-    module = built(subject, run, device)
+    module = built_in_dtype(subject, run, device)
     check_inputs(module, given, run.class_name)
     own = list(module.parameters())
     found["parameters"] = sum(parameter.numel() for parameter in own)
     found["weight_bytes"] = sum(parameter.numel() * parameter.element_size() for parameter in own)
     recorder = Recorder(module)
     with recorder.running():
-        loss_of(module(**given))
+        loss_of(module(**keywords_of(module, given)))
     found["saved_for_backward_bytes"] = recorder.recording.saved_bytes
     del recorder
     found["peak_bytes"] = _peak_bytes(module, given, run, device)
     say("timing steps")
-    found["step_seconds"] = _median_seconds(lambda: _step(module, given, run), device)
+    found["step_seconds"] = _median_seconds(
+        lambda: run_step(module, given, training=run.training), device
+    )
     return found, _matmul_rate(run.dtype, device)
-
-
-def _step(module: nn.Module, given: Mapping[str, torch.Tensor], run: Workload) -> None:
-    loss = loss_of(module(**given))
-    if run.training:
-        loss.backward()  # type: ignore[no-untyped-call]
-        module.zero_grad(set_to_none=True)
 
 
 def _flops(module: nn.Module, given: Mapping[str, torch.Tensor], run: Workload) -> dict[str, int]:
     """Return the count of torch's FLOP counter for the forward and, in training, backward pass."""
-    with FlopCounterMode(display=False) as forward:
-        loss = loss_of(module(**given))
+    with FlopCounterMode(display=False, custom_mapping=_COUNTED_HERE) as forward:
+        loss = loss_of(module(**keywords_of(module, given)))
     found = {"forward_matmul_flops": forward.get_total_flops()}
     if run.training:
-        with FlopCounterMode(display=False) as backward:
+        with FlopCounterMode(display=False, custom_mapping=_COUNTED_HERE) as backward:
             loss.backward()  # type: ignore[no-untyped-call]
         found["backward_matmul_flops"] = backward.get_total_flops()
     return found
+
+
+def _counted_here(packet: Any) -> Callable[..., int]:
+    """Return a function that counts the FLOPs of an operator by its rule in `products.py`."""
+
+    def count(*arguments: Any, out_val: object = None, **keywords: Any) -> int:
+        del out_val  # torch's counter gives it to every function
+        return 2 * sum(prod(factors) for factors in products_of(packet, arguments, keywords))
+
+    count._get_raw = True  # type: ignore[attr-defined]  # it takes tensors, not their shapes
+    return count
+
+
+def _counts_of_products() -> dict[Any, Callable[..., int]]:
+    """Return the counts of the operators that torch's counter counts wrongly or as 0."""
+    aten = torch.ops.aten
+    packets = [getattr(aten, name) for name in RULES if hasattr(aten, name)]
+    wrong = [aten.convolution_backward]  # of groups
+    missing = [packet for packet in packets if packet not in flop_registry]
+    return {packet: _counted_here(packet) for packet in (*wrong, *missing)}
+
+
+_COUNTED_HERE = _counts_of_products()
 
 
 def _peak_bytes(
@@ -365,12 +400,9 @@ def _peak_bytes(
 ) -> int:
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
-        _step(module, given, run)
+        run_step(module, given, training=run.training)
         return int(torch.cuda.max_memory_allocated())
-    live = Live([*module.parameters(), *module.buffers(), *given.values()])
-    with live:
-        _step(module, given, run)
-    return live.peak_bytes
+    return live_peak_bytes(module, given, training=run.training)
 
 
 def _median_seconds(step: Callable[[], object], device: str) -> float:
@@ -390,9 +422,19 @@ def _seconds(step: Callable[[], object], device: str) -> float:
 
 
 def _matmul_rate(dtype: str, device: str) -> float:
-    """Return the FLOPs per second of a large square matrix product, the best of several runs."""
-    size = _RATE_SIZE[device]
+    """Return the FLOPs per second of a large square matrix product, the best of several runs.
+
+    The size is doubled until a product takes long enough: a CPU may be slow in a short dtype.
+    """
+    largest = _RATE_SIZE[device]
+    size = min(largest, _FIRST_RATE_SIZE)
+    while (best := _product_seconds(size, dtype, device)) < _LONG_SECONDS and size < largest:
+        size *= 2
+    rate: float = 2 * size**3 / best
+    return rate
+
+
+def _product_seconds(size: int, dtype: str, device: str) -> float:
     left, right = (torch.randn(size, size, device=device).to(DTYPES[dtype]) for _ in range(2))
     torch.mm(left, right)
-    best = min(_seconds(lambda: torch.mm(left, right), device) for _ in range(_STEPS))
-    return 2 * size**3 / best
+    return min(_seconds(lambda: torch.mm(left, right), device) for _ in range(_STEPS))

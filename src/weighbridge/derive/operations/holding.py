@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weighbridge.blueprint.operations import COMPUTE
 from weighbridge.derive.operations.class_operations import MOST_REFUSED
 from weighbridge.derive.operations.region import Recorded
-from weighbridge.derive.operations.workload import ATTENTIONS, DTYPES
+from weighbridge.derive.operations.workload import ATTENTIONS, RECORDED_DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,7 +35,7 @@ def held_out(
     """
     dice = random.Random(f"held out {class_name} {region.seed}")  # noqa: S311
     runs = tried = 0
-    ways = list(itertools.product(ATTENTIONS, DTYPES))
+    ways = list(itertools.product(ATTENTIONS, RECORDED_DTYPES))
     while runs < most and tried < most * MOST_REFUSED:
         draw = region.draw(class_name, dice, _HELD_OUT_LAYERS)
         if draw is None:

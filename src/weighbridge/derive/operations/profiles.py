@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn import functional
-from transformers import masking_utils
+from transformers import PreTrainedModel, masking_utils
 from transformers.integrations import moe
 
+from weighbridge.derive.operations.workload import RECORDED_DTYPES
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from weighbridge.costs.profiles import KernelProfile
 
-
-_DTYPES = ("F32", "BF16")
-"""The dtypes in which classes run; F16 is as BF16."""
+    _Replacement = tuple[Any, str, Any]
+    """A module, the name of a function in it, and the function to take instead."""
 
 
 def implementation(profile: KernelProfile) -> str:
@@ -36,19 +37,31 @@ def recorded_on(profile: KernelProfile) -> str:
 
 def recorded_dtypes(profile: KernelProfile) -> list[str]:
     """Return the dtypes in which a profile is recorded."""
-    return [dtype for dtype in _DTYPES if dtype in profile.dtypes]
+    return [dtype for dtype in RECORDED_DTYPES if dtype in profile.dtypes]
 
 
 @contextmanager
 def kernels_of(profile: KernelProfile) -> Iterator[None]:
     """Run with the kernels of a profile, of which the meta device has no other than these."""
-    replaced: list[tuple[Any, str, Any]] = []
+    replaced: list[_Replacement] = []
     if profile.device == "cuda":
-        replaced.append((functional, "dropout", _fused_dropout))
-        replaced.append((masking_utils, "find_packed_sequence_indices", _one_sequence))
-        replaced.append((moe, "_can_use_grouped_mm", _has_grouped_kernel))
+        replaced += [(functional, "dropout", _fused_dropout), *_VALUELESS]
     if profile.attention == "flash":
         replaced.append((functional, "scaled_dot_product_attention", _fused_attention))
+    with _replacing(replaced):
+        yield
+
+
+@contextmanager
+def without_values() -> Iterator[None]:
+    """Build and run classes of transformers on tensors that have no values, such as fake ones."""
+    with _replacing([*_VALUELESS, (PreTrainedModel, "initialize_weights", _as_they_are)]):
+        yield
+
+
+@contextmanager
+def _replacing(replaced: Iterable[_Replacement]) -> Iterator[None]:
+    replaced = list(replaced)
     usual = [(module, name, getattr(module, name)) for module, name, _ in replaced]
     try:
         for module, name, function in replaced:
@@ -66,6 +79,16 @@ def _one_sequence(_: torch.Tensor) -> None:
 def _has_grouped_kernel(given: torch.Tensor, *_: Any) -> bool:
     """The meta device multiplies groups in BF16 only; the other implementation saves the same."""
     return given.dtype == torch.bfloat16
+
+
+def _as_they_are(_: PreTrainedModel) -> None:
+    """Leave weights without values; some initializations would look at them."""
+
+
+_VALUELESS: list[_Replacement] = [
+    (masking_utils, "find_packed_sequence_indices", _one_sequence),
+    (moe, "_can_use_grouped_mm", _has_grouped_kernel),
+]
 
 
 def _fused_dropout(

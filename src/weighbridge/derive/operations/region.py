@@ -11,7 +11,7 @@ from weighbridge.algebra.expr import names_in
 from weighbridge.derive.operations.recording import record
 from weighbridge.derive.operations.workload import (
     ATTENTIONS,
-    DTYPES,
+    RECORDED_DTYPES,
     Workload,
     built,
     check_inputs,
@@ -198,7 +198,7 @@ class Region:
         ways = [(True, setting) for setting in distinct]
         ways.append((False, tuple(on.items())))
         situations = []
-        for attention, dtype in itertools.product(ATTENTIONS, DTYPES):
+        for attention, dtype in itertools.product(ATTENTIONS, RECORDED_DTYPES):
             situations += [Situation(attention, dtype, *way) for way in ways]
         return situations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from contextlib import contextmanager
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +12,13 @@ import torch
 from weighbridge.costs.profiles import PROFILES
 from weighbridge.derive.operations.profiles import implementation, kernels_of, recorded_on
 from weighbridge.derive.operations.recording import Recorder, loss_of
-from weighbridge.derive.operations.workload import DTYPES, Workload, check_inputs, inputs
+from weighbridge.derive.operations.workload import (
+    Workload,
+    built_in_dtype,
+    check_inputs,
+    inputs,
+    keywords_of,
+)
 from weighbridge.derive.write import DTYPES as DTYPE_NAMES
 
 if TYPE_CHECKING:
@@ -116,30 +121,14 @@ def shows_products(profile: KernelProfile) -> bool:
 
 def built_on(subject: Subject, workload: Workload, profile: KernelProfile) -> nn.Module:
     """Build the class of a workload on the device that a profile is recorded on."""
-    config = subject.attend(subject.config(workload.changes), workload.attention)
-    with torch.device(recorded_on(profile)), _default_dtype(DTYPES[workload.dtype]):
-        module = subject.build(workload.class_name, config)
-    return module.train(workload.training)
-
-
-@contextmanager
-def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    usual = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(usual)
+    return built_in_dtype(subject, workload, recorded_on(profile))
 
 
 def _trained(module: nn.Module, given: Mapping[str, torch.Tensor], *, is_whole: bool) -> Recording:
     """Run a module forward, and backward if the whole run is asked for."""
-    keywords: dict[str, Any] = dict(given)
-    if getattr(module.config, "use_cache", None):
-        keywords["use_cache"] = False
     recorder = Recorder(module)
     with recorder.running():
-        loss = loss_of(module(**keywords))
+        loss = loss_of(module(**keywords_of(module, given)))
     if is_whole:
         with recorder.returning():
             loss.backward()  # type: ignore[no-untyped-call]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -15,12 +16,14 @@ from weighbridge.blueprint.operations import RUN_NAMES
 from weighbridge.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from torch import nn
 
 ATTENTIONS = ("eager", "sdpa")
-DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16}
+DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+RECORDED_DTYPES = ("F32", "BF16")
+"""The dtypes in which classes are recorded; F16 is as BF16."""
 
 
 class Buildable(Protocol):
@@ -68,6 +71,28 @@ def built(subject: Buildable, workload: Workload, device: str = "cpu") -> nn.Mod
         warnings.simplefilter("ignore")
         module = subject.build(workload.class_name, config)
     return module.to(device=device, dtype=DTYPES[workload.dtype]).train(workload.training)
+
+
+def built_in_dtype(subject: Buildable, workload: Workload, device: str) -> nn.Module:
+    """Build the class of a workload in its dtype at once, except what its code keeps in another.
+
+    Raises:
+        Exception: whatever the code raises on a config that it refuses.
+    """
+    config = subject.attend(subject.config(workload.changes), workload.attention)
+    with torch.device(device), _default_dtype(DTYPES[workload.dtype]):
+        module = subject.build(workload.class_name, config)
+    return module.train(workload.training)
+
+
+@contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(usual)
 
 
 def inputs(
@@ -134,6 +159,16 @@ def check_inputs(module: nn.Module, given: Mapping[str, torch.Tensor], class_nam
         hint = "facts/tasks.toml lists the inputs of a class by the ending of its name"
         what = f"does not accept these inputs: {', '.join(unknown)}"
         raise ModelError(what, where=class_name, hint=hint)
+
+
+def keywords_of(module: nn.Module, given: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    """Return the inputs of a module as keywords of a run that fills no cache."""
+    taken = inspect.signature(module.forward).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values())
+    has_cache = getattr(getattr(module, "config", None), "use_cache", None)
+    if has_cache and (takes_any or "use_cache" in taken):
+        return {**given, "use_cache": False}
+    return dict(given)
 
 
 @cache
