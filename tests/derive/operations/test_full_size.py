@@ -22,7 +22,7 @@ from weighbridge.costs import costs
 from weighbridge.models import find as models
 
 REAL = Path(__file__).parents[2] / "data" / "real"
-BATCH, SEQUENCE, PAST = 1, 192, 160
+BATCH, SEQUENCE, TARGET, PAST = 1, 192, 96, 160
 ONE_IN = 3
 """A run tries a third of the configs, which one depends on its seed."""
 SKIPPED = ("auto_map", "dtype", "torch_dtype", "quantization_config", "architectures")
@@ -53,6 +53,8 @@ def built(path: Path, class_name: str) -> Any:
     values = {name: value for name, value in values.items() if name not in SKIPPED}
     config = transformers.AutoConfig.for_model(family, **values)
     config._attn_implementation = "eager"
+    for field in dropouts(vars(config)):  # the meta device keeps other masks than CUDA
+        setattr(config, field, 0.0)
     usual = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16)
     try:
@@ -60,6 +62,25 @@ def built(path: Path, class_name: str) -> Any:
             return getattr(transformers, class_name)(config)
     finally:
         torch.set_default_dtype(usual)
+
+
+def dropouts(fields: dict[str, Any]) -> list[str]:
+    return [name for name, value in fields.items() if "drop" in name and type(value) is float]
+
+
+def read_by(config: Any, sequence: int, target: int) -> dict[str, Any]:
+    """Return the inputs of a class: texts, or sounds or texts and what a decoder reads."""
+    tokens = torch.zeros(BATCH, sequence, dtype=torch.long, device="meta")
+    if not config.is_encoder_decoder:
+        flags = {"use_cache": False} if getattr(config, "use_cache", False) else {}
+        return {"input_ids": tokens, "labels": tokens.clone(), **flags}
+    after = torch.zeros(BATCH, target, dtype=torch.long, device="meta")
+    given: dict[str, Any] = {"decoder_input_ids": after, "use_cache": False}
+    given["labels"] = after.clone()
+    if hasattr(config, "num_mel_bins"):
+        shape = (BATCH, config.num_mel_bins, 2 * config.max_source_positions)
+        return {"input_features": torch.zeros(shape, device="meta", dtype=torch.bfloat16), **given}
+    return {"input_ids": tokens, **given}
 
 
 def storages(value: Any, found: dict[int, int]) -> dict[int, int]:
@@ -89,8 +110,9 @@ def test_a_real_config_costs_what_torch_counts(name: str, seed: str, monkeypatch
     fields = {**found.given, **found.fields}
     if unheld := known.unheld(fields):
         pytest.skip(f"refused: recorded at other values than {unheld}")
-    run = {"batch": BATCH, "sequence": SEQUENCE, "past": PAST, "dtype": "BF16", "device": "cuda"}
-    names = known.names(fields, **run)
+    run = {"batch": BATCH, "sequence": SEQUENCE, "target": TARGET, "past": PAST}
+    run |= {"dtype": "BF16", "device": "cuda"}
+    names = known.names(fields, **run, **dict.fromkeys(dropouts(known.fields), 0.0))
     module = built(REAL / name, known.base_class).train()
     held = storages([*module.parameters(), *module.buffers()], {})
     saved: dict[int, Any] = {}
@@ -101,20 +123,29 @@ def test_a_real_config_costs_what_torch_counts(name: str, seed: str, monkeypatch
             saved[storage._cdata] = storage  # kept, so that no other one gets its address
         return tensor
 
-    tokens = torch.zeros(BATCH, SEQUENCE, dtype=torch.long, device="meta")
+    given = read_by(module.config, SEQUENCE, TARGET)
     with (
         FlopCounterMode(display=False, custom_mapping=COUNTED) as counter,
         torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
     ):
-        module(input_ids=tokens, labels=tokens, use_cache=False)
+        module(**given)
     forward = known.bind(known.base_class, "forward", names)
     assert costs.matmul_flops(forward) == counter.get_total_flops()
     kept = known.bind(known.base_class, "saved", names)
     expected = sum(storage.nbytes() for storage in saved.values())
     assert costs.saved_for_backward_bytes(kept, "BF16") == expected
-    cache = module.eval()(input_ids=tokens[:, :PAST], use_cache=True).past_key_values
+    if not module.can_generate():
+        return
+    prompt = read_by(module.config, SEQUENCE if "decoder_input_ids" in given else PAST, PAST)
+    prompt = {
+        name: tensor for name, tensor in prompt.items() if name not in ("labels", "use_cache")
+    }
+    cache = module.eval()(**prompt, use_cache=True).past_key_values
     with torch.no_grad():
-        module(input_ids=tokens[:, :1], past_key_values=cache, use_cache=True)
+        last = {name: tensor[:, :1] for name, tensor in prompt.items() if name.endswith("_ids")}
+        if "decoder_input_ids" in last:
+            last = {**prompt, "decoder_input_ids": last["decoder_input_ids"]}
+        module(**last, past_key_values=cache, use_cache=True)
     stepped = known.bind(known.base_class, "stepped", names)
     held_now = storages(cache, {})
     assert costs.saved_for_backward_bytes(stepped, "BF16") == sum(held_now.values())

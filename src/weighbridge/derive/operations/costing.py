@@ -57,7 +57,14 @@ _MAIN = (
     *("ForConditionalGeneration", "ForMaskedLM", "ForCausalLM", "LMHeadModel"),
     "ForImageClassification",
 )
-_NEVER_HELD = ("_token_id", "problem_type", "use_cache", "return_dict", "initializer_range")
+_NEVER_HELD = (
+    "_token_id",
+    "use_sliding_window",
+    "problem_type",
+    "use_cache",
+    "return_dict",
+    "initializer_range",
+)
 _SEQUENCE_MODES = (TRAIN, TRAIN, CHECKPOINT, CACHE)
 Totals = Counter[tuple[str, str, str]]
 """FLOPs or elements by kind, module and dtype."""
@@ -302,7 +309,8 @@ class Proof:
                 continue
             if name.endswith(_NEVER_HELD) or "drop" in name:
                 continue
-            if not self._is_free(name, value):
+            decides_tensors = isinstance(value, str) and name in self._draws.blueprint.at_defaults
+            if decides_tensors or not self._is_free(name, value):
                 yield name, value
 
     def _is_free(self, name: str, value: Any) -> bool:

@@ -110,9 +110,8 @@ class Draws:
 
     @property
     def constants(self) -> dict[str, int]:
-        """The sizes that every draw has, with their values."""
-        values = {path: tree[1] for path, tree in self.rules.items() if tree[0] == "value"}
-        return {path: value for path, value in values.items() if not isinstance(value, bool)}
+        """The fields that have one value in every draw, with it."""
+        return {path: tree[1] for path, tree in self.rules.items() if tree[0] == "value"}
 
     @cached_property
     def layer_counts(self) -> list[str]:
