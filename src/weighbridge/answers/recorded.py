@@ -7,6 +7,7 @@ from itertools import chain
 from weighbridge.algebra.expr import names_in
 from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.blueprint import operations
+from weighbridge.blueprint.operations import ROTATED
 from weighbridge.blueprint.schema import LARGEST_SIZE
 from weighbridge.costs.profiles import OF_FORMAT_1
 from weighbridge.errors import ModelError, UsageError, shorten
@@ -139,7 +140,13 @@ def _check_held(weighing: Weighing, known: Operations) -> None:
 
 
 def _fields(weighing: Weighing) -> dict[str, Any]:
-    return {**weighing.model.given, **weighing.model.fields}
+    given = weighing.model.given
+    shares = [given.get("rotary_pct")]
+    for name in ("rope_scaling", "rope_parameters"):
+        rope: Any = given.get(name)
+        shares.append(rope.get(ROTATED) if hasattr(rope, "keys") else None)
+    rotated = {ROTATED: share for share in shares if share is not None}
+    return {**rotated, **given, **weighing.model.fields}
 
 
 _POSITIONS = ("max_position_embeddings", "n_positions", "n_ctx")

@@ -49,6 +49,8 @@ _USUAL_RUN = {
     "dtype": "F32",
     "training": True,
 }
+ROTATED = "partial_rotary_factor"
+"""The share of a head that rotary embeddings turn, which is held."""
 NULL = "null"  # stands for null, which TOML lacks
 _MOST_ELEMENTS = LARGEST_SIZE**2  # a dim of an operation may be a product of two sizes
 _TIMES = " x "  # stands between the rounds of a loop and what each of them does

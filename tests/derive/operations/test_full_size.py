@@ -72,7 +72,7 @@ def read_by(config: Any, sequence: int, target: int) -> dict[str, Any]:
     """Return the inputs of a class: texts, or sounds or texts and what a decoder reads."""
     tokens = torch.zeros(BATCH, sequence, dtype=torch.long, device="meta")
     if not config.is_encoder_decoder:
-        flags = {"use_cache": False} if getattr(config, "use_cache", False) else {}
+        flags = {"use_cache": False} if hasattr(config, "use_cache") else {}
         return {"input_ids": tokens, "labels": tokens.clone(), **flags}
     after = torch.zeros(BATCH, target, dtype=torch.long, device="meta")
     given: dict[str, Any] = {"decoder_input_ids": after, "use_cache": False}

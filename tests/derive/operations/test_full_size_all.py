@@ -73,9 +73,10 @@ def read_by(config: Any, sequence: int, target: int) -> dict[str, Any]:
     tokens = torch.zeros(BATCH, sequence, dtype=torch.long, device="meta")
     if not config.is_encoder_decoder:
         flags = {"use_cache": False} if getattr(config, "use_cache", False) else {}
-        return {"input_ids": tokens, "labels": tokens, **flags}
+        return {"input_ids": tokens, "labels": tokens.clone(), **flags}
     after = torch.zeros(BATCH, target, dtype=torch.long, device="meta")
-    given: dict[str, Any] = {"decoder_input_ids": after, "labels": after, "use_cache": False}
+    given: dict[str, Any] = {"decoder_input_ids": after, "use_cache": False}
+    given["labels"] = after.clone()
     if hasattr(config, "num_mel_bins"):
         shape = (BATCH, config.num_mel_bins, 2 * config.max_source_positions)
         return {"input_features": torch.zeros(shape, device="meta", dtype=torch.bfloat16), **given}

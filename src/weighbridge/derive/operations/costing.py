@@ -19,6 +19,7 @@ from weighbridge.blueprint.operations import (
     ALL_KINDS,
     COMPUTE,
     PRODUCTS,
+    ROTATED,
     RUN_NAMES,
     Operations,
     split_condition,
@@ -300,10 +301,15 @@ class Proof:
 
     def held(self) -> Iterator[tuple[str, Any]]:
         """Yield the fields that must keep their values: others change operations, or do not run."""
+        rope = getattr(self._draws.subject.config({}), "rope_parameters", None)
+        if isinstance(rope, dict):
+            yield ROTATED, float(rope.get(ROTATED, 1))
         varied = {*self._draws.rules, *self._draws.layer_counts, *self._operations.fields}
         varied |= set(self._operations.computed)
         constants = self._draws.constants
         for name, usual in self._draws.usual.items():
+            if name == ROTATED:
+                continue
             value = constants.get(name, usual)
             if name in varied - constants.keys() or not isinstance(value, bool | int | float | str):
                 continue

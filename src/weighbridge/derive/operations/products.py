@@ -30,7 +30,7 @@ _MULTIPLIES = re.compile(
     r"cdist|fft|linalg|tensordot|chain_matmul|kron)(_|$)|addmm|addmv|baddbmm|addbmm|addr$|conv|"
     r"attention|grouped_mm|scaled_mm|int_mm"
 )
-_ONLY_NAMED_SO = {"_convert_indices_from_coo_to_csr", "convert_indices_from_csr_to_coo"}
+_ONLY_NAMED_SO = {"linalg_vector_norm", "linalg_norm"}
 _KNOWN_NAMESPACES = {"aten", "prim", "prims", "profiler", "autograd", "inductor", "debugprims"}
 
 
@@ -196,9 +196,9 @@ def products_of(packet: Any, arguments: Sequence[Any], keywords: Any) -> list[Fa
     Example:
         >>> products_of(torch.ops.aten.mm, (torch.ones(2, 3), torch.ones(3, 4)), {})
         [(1, 2, 3, 4)]
-        >>> products_of(torch.ops.aten.linalg_vector_norm, (torch.ones(2),), {})
+        >>> products_of(torch.ops.aten.linalg_lstsq, (torch.ones(2),), {})
         Traceback (most recent call last):
-        weighbridge.errors.ModelError: aten::linalg_vector_norm multiplies, and has no rule.
+        weighbridge.errors.ModelError: aten::linalg_lstsq multiplies, and has no rule.
         Write one in derive/operations/products.py.
     """
     namespace, _, name = packet._qualified_op_name.partition("::")

@@ -95,16 +95,23 @@ class RunQuestions:
                 earlier_types = ("for", "earlier", ("name", letter), earlier_type)
                 item = ("[]", ("name", name), ("name", letter))
                 yield ("not in", item, earlier_types), _COST_OF_LAYER  # the first of its type
-        for tree in dict.fromkeys(_conditions_of(self._draws.blueprint)):
-            for part in _parts_of(tree):
-                used = set(names_in(part)) & set(self._draws.blueprint.repeat)
-                if used and used <= set(known):
-                    yield part, _COST_OF_KNOWN
+        for part in self._asked_by_the_blueprint(set(known)):
+            yield part, _COST_OF_KNOWN
+            if part[0] in (">=", "<"):  # the first layer of these
+                yield ("==", *part[1:]), _COST_OF_LAYER
         for letter in known:
             last = ("-", self._draws.blueprint.repeat[letter], ("value", 1))
             yield ("==", ("name", letter), ("value", 0)), _COST_OF_LAYER
             yield ("==", ("name", letter), ("value", 1)), _COST_OF_LAYER + 1
             yield ("==", ("name", letter), last), _COST_OF_LAYER
+
+    def _asked_by_the_blueprint(self, letters: set[str]) -> Iterator[Tree]:
+        """Yield the conditions on these indices under which tensors exist."""
+        for tree in dict.fromkeys(_conditions_of(self._draws.blueprint)):
+            for part in _parts_of(tree):
+                used = set(names_in(part)) & set(self._draws.blueprint.repeat)
+                if used and used <= letters:
+                    yield part
 
 
 def cheapest(
