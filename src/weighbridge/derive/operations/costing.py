@@ -29,7 +29,7 @@ from weighbridge.blueprint.schema import split_dims
 from weighbridge.costs.profiles import PROFILES
 from weighbridge.derive.generalize.config_defaults import fill
 from weighbridge.derive.operations.drafting import Drafting, is_dropout
-from weighbridge.derive.operations.draws import Draws
+from weighbridge.derive.operations.draws import Draws, RunDraw
 from weighbridge.derive.operations.profiles import recorded_dtypes
 from weighbridge.derive.operations.reading import PROFILE_OF_PRODUCTS
 from weighbridge.derive.operations.runs import CACHE, CHECKPOINT, TRAIN, RunMode, recorded_run
@@ -322,7 +322,8 @@ class Proof:
     def _is_free(self, name: str, value: Any) -> bool:
         """Whether a class has the same operations if a field has another value."""
         draw = next(self._draws.unlike(random.Random(name), _MOST_LAYERS))  # noqa: S311
-        turned = draw._replace(changes={**draw.changes, name: _other(value)})
+        other = {name: _other(value)}
+        turned = RunDraw({**draw.changes, **other}, {**draw.fields, **other}, draw.run)
         for mode in (TRAIN, CACHE):
             setting = RunMode(mode, "cuda-eager", "BF16", mode == TRAIN)
             if (
