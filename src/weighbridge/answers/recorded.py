@@ -141,11 +141,11 @@ def _check_held(weighing: Weighing, known: Operations) -> None:
 
 def _fields(weighing: Weighing) -> dict[str, Any]:
     given = weighing.model.given
-    shares = [given.get("rotary_pct")]
+    rotated = {ROTATED: given["rotary_pct"]} if "rotary_pct" in given else {}
     for name in ("rope_scaling", "rope_parameters"):
         rope: Any = given.get(name)
-        shares.append(rope.get(ROTATED) if hasattr(rope, "keys") else None)
-    rotated = {ROTATED: share for share in shares if share is not None}
+        if hasattr(rope, "keys") and ROTATED in rope:
+            rotated[ROTATED] = rope[ROTATED]
     return {**rotated, **given, **weighing.model.fields}
 
 

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from weighbridge.blueprint.operations import Operation
     from weighbridge.blueprint.schema import Blueprint
     from weighbridge.derive.operations.drafting import Texts
-    from weighbridge.derive.operations.draws import RunDraw
     from weighbridge.derive.operations.runs import RecordedByKind
     from weighbridge.derive.probing.subject import Subject
 
@@ -307,6 +306,7 @@ class Proof:
         varied = {*self._draws.rules, *self._draws.layer_counts, *self._operations.fields}
         varied |= set(self._operations.computed)
         constants = self._draws.constants
+        deciding = self._draws.blueprint.at_defaults.keys() - self._draws.blueprint.inert
         for name, usual in self._draws.usual.items():
             if name == ROTATED:
                 continue
@@ -315,8 +315,7 @@ class Proof:
                 continue
             if name.endswith(_NEVER_HELD) or "drop" in name:
                 continue
-            decides_tensors = isinstance(value, str) and name in self._draws.blueprint.at_defaults
-            if decides_tensors or not self._is_free(name, value):
+            if (isinstance(value, str) and name in deciding) or not self._is_free(name, value):
                 yield name, value
 
     def _is_free(self, name: str, value: Any) -> bool:
