@@ -300,6 +300,7 @@ def test_json_has_plain_integers(capsys: pytest.CaptureFixture[str]) -> None:
     assert report["run"] == {
         "batch": 1,
         "sequence": 2048,
+        "target": None,
         "past": None,
         "profile": "cuda-flash",
         "dtype": "BF16",

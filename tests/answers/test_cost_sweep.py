@@ -32,9 +32,9 @@ def equal_at_each(swept: dict[str, Any], model: str, **run: Any) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_sweep_of_training(model: str) -> None:
-    swept = wb.cost(model, sequence=64, train=True).sweep(batch=BATCHES, sequence=SEQUENCES)
+    swept = wb.cost(model, sequence=64, train=True).sweep(batch=BATCHES, sequence=SEQUENCES[1:])
     assert {"forward_matmul_flops", "saved_for_backward_bytes", "checkpointed_bytes"} <= set(swept)
-    equal_at_each(swept, model, batch=BATCHES, sequence=SEQUENCES, train=True)
+    equal_at_each(swept, model, batch=BATCHES, sequence=SEQUENCES[1:], train=True)
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -109,7 +109,7 @@ def test_bert_at_its_true_size() -> None:
 
 def test_a_family_without_operations_is_not_predicted() -> None:
     tiny = {"n_embd": 8, "n_head": 2, "n_layer": 1, "vocab_size": 20}
-    found = measure(MeasureRequest("gpt2", fields=tiny, sequence=5))
+    found = measure(MeasureRequest("openai-gpt", fields=tiny, sequence=5))
     quantities = by_name(found)
     assert quantities["parameters"].ratio == 1
     assert [quantities[name].predicted for name in EXACT[2:]] == [None] * 3
@@ -145,7 +145,7 @@ GENERATIVE = {
 ONLY_EAGER = ("gemma2", "gpt_oss")
 
 
-@pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gpt_oss", "phi3"])
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gpt_oss", "granite"])
 def test_generative_families_are_predicted(family: str) -> None:
     blueprint = load(family)
     known = {*blueprint.fields, *operations.load_operations(family).fields}

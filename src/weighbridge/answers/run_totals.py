@@ -131,6 +131,8 @@ def swept(cost: RunCost, sizes: Mapping[str, Any]) -> dict[str, Any]:
     names = {**cost.names, **{name: _exact(value) for name, value in sizes.items()}}
     if cost.run.past is None:
         names["past"] = names["sequence"]
+    if cost.run.target is None:
+        names["target"] = names["sequence"]
     totals = SweptTotals(cost.found, names, cost.run.dtype)
     found = totals.of_kinds(cost.operations, moved=not cost.attribution.has_stacks)
     if cost.cache_bytes is not None:
