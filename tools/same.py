@@ -48,8 +48,19 @@ ROOT = Path(__file__).resolve().parent.parent
 # The values of the placeholders in the command lines, apart from files, quoted as for a shell.
 WORDS = {
     "command": (
-        *("weigh", "explain", "formula", "tree", "inspect", "verify", "reconcile", "conventions"),
-        *("guess", "audit", "run", "trace", "attention", "measure", "finetune", "models"),
+        *("weigh", "explain", "formula", "tree", "cost", "cache", "inspect", "verify"),
+        *(
+            "reconcile",
+            "conventions",
+            "guess",
+            "audit",
+            "run",
+            "trace",
+            "attention",
+            "measure",
+            "finetune",
+            "models",
+        ),
         *("families", "derive", "completion"),
     ),
     "localized": (
@@ -124,7 +135,13 @@ WORDS = {
         *("measure bert-tiny --ours --batch -1", "measure gpt2 --batch 0"),
         *("measure gpt2 --ours", "measure bert-tiny --ours --class NoClass", "measure --ours"),
         *("measure bert-tiny --ours --set hidden_size=0", "measure bert-tiny --dtype int8"),
-        *("measure bert-tiny --ours --seq 513", "finetune", "finetune a.csv"),
+        *("cost no.json", "cost llama --seq x", "cost llama --decode", "cache llama --bad"),
+        *(
+            "cache bert --context 9",
+            "measure bert-tiny --ours --seq 513",
+            "finetune",
+            "finetune a.csv",
+        ),
         *("finetune a.csv --from bad", "finetune texts/labelled.csv --from bad --out out/no"),
         *("finetune no.csv --from bad --out out/no", "finetune a.txt --from bad --out out/no"),
         *("finetune texts/labelled.csv --from bad --out out/no --epochs 0",),
@@ -274,6 +291,10 @@ attention wheels/bert-tiny 'The cat sat.' -o {out}/page.html --lang {lang}
 attention wheels/bert-tiny 'The cat sat.' --layer 1 --head 0 -o {out}/page.svg --lang {lang}
 attention wheels/bert-tiny 'The cat sat.' -o {out}/page.txt
 measure wheels/bert-tiny --ours --seq 16 --lang {lang} {json}
+cost llama --seq 64 --train --lang {lang} {json}
+cost bert --by layer --lang {lang} {json}
+cache gpt_oss --context 4096 --lang {lang} {json}
+cache llama --context 64 --lang {lang}
 measure wheels/bert-tiny --ours --seq 16 --train --attention sdpa
 measure wheels/bert-tiny --seq 16 --batch 2 --train --lang {lang}
 finetune texts/labelled.csv --from wheels/bert-tiny --out {out}/a --epochs 1 --batch 8

@@ -16,7 +16,7 @@ from weighbridge.algebra.expr import evaluate, parse
 from weighbridge.answers.cost import GROUPINGS, cost
 from weighbridge.answers.recorded import recorded
 from weighbridge.blueprint import operations
-from weighbridge.blueprint.operations import Operation, Operations, check_operations
+from weighbridge.blueprint.operations import Operation, Operations, available, check_operations
 from weighbridge.cli import main
 from weighbridge.costs import costs
 from weighbridge.costs.attribution import Attribution
@@ -382,3 +382,9 @@ def test_both_languages_have_the_same_words() -> None:
 
 def test_profiles_are_those_that_are_recorded() -> None:
     assert set(data.read_toml("operations/llama.toml")["proof"]["profiles"]) == set(PROFILES)
+
+
+@pytest.mark.parametrize("family", [name for name in available() if "." not in name])
+def test_every_family_has_a_cost_by_default(family: str) -> None:
+    figures = wb.cost(family, sequence=64, train=True).figures
+    assert figures["forward_matmul_flops"] and figures["saved_for_backward_bytes"]
