@@ -387,4 +387,11 @@ def test_profiles_are_those_that_are_recorded() -> None:
 @pytest.mark.parametrize("family", [name for name in available() if "." not in name])
 def test_every_family_has_a_cost_by_default(family: str) -> None:
     figures = wb.cost(family, sequence=64, train=True).figures
-    assert figures["forward_matmul_flops"] and figures["saved_for_backward_bytes"]
+    assert figures["forward_matmul_flops"]
+    assert figures["saved_for_backward_bytes"]
+
+
+def test_a_config_without_a_recorded_module_is_refused() -> None:
+    equal = {"embedding_size": 256, "hidden_size": 256}
+    with pytest.raises(ModelError, match="recorded only with electra.embeddings_project"):
+        wb.cost("electra", "ElectraForMaskedLM", fields=equal)

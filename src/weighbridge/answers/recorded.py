@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.operations import Operation, Operations
+    from weighbridge.blueprint.schema import Template
     from weighbridge.models.find import Described
 
 
@@ -116,6 +117,7 @@ def recorded(
         choice = (f"the class is {known.base_class}, whose operations were recorded",)
         weighing = Weighing(weighing.model, known.base_class, dtype and weighing.ledger.dtype)
     _check_held(weighing, known)
+    _check_modules(weighing, known)
     return RecordedModel(weighing, known, choice)
 
 
@@ -137,6 +139,30 @@ def _check_held(weighing: Weighing, known: Operations) -> None:
             values=unheld,
             hint="`weighbridge measure` runs the class itself",
         )
+
+
+def _check_modules(weighing: Weighing, known: Operations) -> None:
+    """Refuse a config without a module whose products were recorded."""
+    present = {_module(entry.template) for entry in weighing.ledger.entries}
+    blueprint = weighing.model.blueprint
+    absent = set(map(_module, blueprint.templates(weighing.class_name))) - present
+    recorded_there = {entry.path for entry in known.entries(weighing.class_name, "forward")}
+    if not absent & recorded_there:
+        return
+    names = known.names(_fields(weighing), **_LEAST_RUN)
+    for product in known.bind(weighing.class_name, "forward", names):
+        if product.path in absent:
+            raise ModelError(
+                f"the operations of {known.family} were recorded only with {product.path}",
+                hint="`weighbridge measure` runs the class itself",
+            )
+
+
+def _module(template: Template) -> str:
+    return template.name.rpartition(".")[0]
+
+
+_LEAST_RUN = {"batch": 1, "sequence": 2, "target": 2, "past": 1}
 
 
 def _fields(weighing: Weighing) -> dict[str, Any]:
