@@ -393,5 +393,5 @@ def test_every_family_has_a_cost_by_default(family: str) -> None:
 
 def test_a_config_without_a_recorded_module_is_refused() -> None:
     equal = {"embedding_size": 256, "hidden_size": 256}
-    with pytest.raises(ModelError, match="recorded only with electra.embeddings_project"):
+    with pytest.raises(ModelError, match=r"recorded only with electra\.embeddings_project"):
         wb.cost("electra", "ElectraForMaskedLM", fields=equal)
