@@ -143,9 +143,9 @@ def _check_held(weighing: Weighing, known: Operations) -> None:
 
 def _check_modules(weighing: Weighing, known: Operations) -> None:
     """Refuse a config without a module whose products were recorded."""
-    present = {_module(entry.template) for entry in weighing.ledger.entries}
+    present = {_owner_of(entry.template) for entry in weighing.ledger.entries}
     blueprint = weighing.model.blueprint
-    absent = set(map(_module, blueprint.templates(weighing.class_name))) - present
+    absent = set(map(_owner_of, blueprint.templates(weighing.class_name))) - present
     recorded_there = {entry.path for entry in known.entries(weighing.class_name, "forward")}
     if not absent & recorded_there:
         return
@@ -158,7 +158,7 @@ def _check_modules(weighing: Weighing, known: Operations) -> None:
             )
 
 
-def _module(template: Template) -> str:
+def _owner_of(template: Template) -> str:
     return template.name.rpartition(".")[0]
 
 
