@@ -395,3 +395,10 @@ def test_a_config_without_a_recorded_module_is_refused() -> None:
     equal = {"embedding_size": 256, "hidden_size": 256}
     with pytest.raises(ModelError, match=r"recorded only with electra\.embeddings_project"):
         wb.cost("electra", "ElectraForMaskedLM", fields=equal)
+
+
+def test_a_decoder_has_learned_positions_too() -> None:
+    with pytest.raises(UsageError, match="target = 449, max_target_positions = 448"):
+        wb.cost("whisper", sequence=10, target=449)
+    with pytest.raises(UsageError, match="context = 449, max_target_positions = 448"):
+        wb.cache("whisper", context=449)

@@ -145,6 +145,8 @@ def _check_lengths(
             f"{found.class_name} also reads the tokens of its encoder",
             hint="add --seq with their number",
         )
+    if target is not None:
+        check_positions(found, "target", target)
     if sequence is None or not found.uses("sequence"):
         return
     check_positions(found, "seq", sequence)

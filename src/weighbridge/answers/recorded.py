@@ -175,7 +175,7 @@ def _fields(weighing: Weighing) -> dict[str, Any]:
     return {**rotated, **given, **weighing.model.fields}
 
 
-_POSITIONS = ("max_position_embeddings", "n_positions", "n_ctx")
+_POSITIONS = ("max_position_embeddings", "max_target_positions", "n_positions", "n_ctx")
 """The fields that say how many positions are learned."""
 
 
