@@ -13,7 +13,7 @@ DRAFT = Draft(
     buffers={
         "a.b": Drafted("a.b", (("name", "m"),), dtype="float32"),
         "a.unknown": Drafted("a.unknown", None, dtype="float32"),
-        "a.complex": Drafted("a.complex", (("name", "z"),), dtype="complex64"),
+        "a.complex": Drafted("a.complex", (("name", "z"),), dtype="complex128"),
     },
     conditions={
         "a": ("name", "there"),
