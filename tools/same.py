@@ -48,7 +48,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # The values of the placeholders in the command lines, apart from files, quoted as for a shell.
 WORDS = {
     "command": (
-        *("weigh", "explain", "formula", "tree", "cost", "cache", "inspect", "verify"),
+        *("weigh", "explain", "formula", "tree", "cost", "cache", "serve", "train"),
+        *("inspect", "verify"),
         *(
             "reconcile",
             "conventions",
@@ -136,6 +137,7 @@ WORDS = {
         *("measure gpt2 --ours", "measure bert-tiny --ours --class NoClass", "measure --ours"),
         *("measure bert-tiny --ours --set hidden_size=0", "measure bert-tiny --dtype int8"),
         *("cost no.json", "cost llama --seq x", "cost llama --decode", "cache llama --bad"),
+        *("serve llama", "serve llama --on L5 --context 9", "train llama --on 3xL4 --batch 2"),
         *(
             "cache bert --context 9",
             "measure bert-tiny --ours --seq 513",
@@ -295,6 +297,10 @@ cost llama --seq 64 --train --lang {lang} {json}
 cost bert --by layer --lang {lang} {json}
 cache gpt_oss --context 4096 --lang {lang} {json}
 cache llama --context 64 --lang {lang}
+serve llama --on 2xH100 --context 8192 --batch 16 --lang {lang} {json}
+serve gpt_oss --on L4 --context 8192 --engine vllm --lang {lang}
+train llama --on 8xH100 --batch 8 --seq 4096 --zero 3 --lang {lang} {json}
+train gpt2 --on L4 --batch 64 --seq 1024 --lang {lang}
 measure wheels/bert-tiny --ours --seq 16 --train --attention sdpa
 measure wheels/bert-tiny --seq 16 --batch 2 --train --lang {lang}
 finetune texts/labelled.csv --from wheels/bert-tiny --out {out}/a --epochs 1 --batch 8

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from weighbridge.answers.guess import guess
     from weighbridge.answers.inspect import inspect
     from weighbridge.answers.reconcile import reconcile
+    from weighbridge.answers.serve import serve
+    from weighbridge.answers.train import train
     from weighbridge.answers.tree import tree
     from weighbridge.answers.verify import verify
     from weighbridge.answers.weigh import Weighing, weigh
@@ -45,6 +47,8 @@ _HOMES = {
     "inspect": "answers.inspect",
     "reconcile": "answers.reconcile",
     "released": "models.catalogue",
+    "serve": "answers.serve",
+    "train": "answers.train",
     "tree": "answers.tree",
     "verify": "answers.verify",
     "weigh": "answers.weigh",
@@ -65,6 +69,8 @@ __all__ = [
     "inspect",
     "reconcile",
     "released",
+    "serve",
+    "train",
     "tree",
     "verify",
     "weigh",

@@ -114,6 +114,7 @@ _DTYPE_ALIASES = {
     "FLOAT8_E4M3FN": "F8_E4M3",
     "FLOAT8_E5M2": "F8_E5M2",
     "FP8": "F8_E4M3",
+    "FP4": "F4",
     "INT64": "I64",
     "INT32": "I32",
     "INT16": "I16",

@@ -55,6 +55,8 @@ COMMAND_LINES = {
     "CostArticle": "explain llama --costs",
     "RunCost": "cost llama --seq 64 --train",
     "Cache": "cache gpt_oss --context 4096",
+    "Serving": "serve llama --on 2xH100 --context 8192",
+    "Training": "train llama --on 8xH100 --batch 8 --seq 4096 --zero 3",
     "Tree": "tree bert-base-chinese --class BertForMaskedLM --depth 2",
     "Inspection": "inspect {hostile} --by tensor",
     "Inspections": "inspect {several}",
@@ -297,6 +299,8 @@ TABULAR: dict[str, Callable[[Path], Any]] = {
     "Weighing": lambda _: wb.weigh("mixtral"),
     "RunCost": lambda _: wb.cost("llama", sequence=64),
     "Cache": lambda _: wb.cache("gpt_oss", context=4096),
+    "Serving": lambda _: wb.serve("llama", on="2xH100", context=8192),
+    "Training": lambda _: wb.train("llama", on="8xH100", batch=8, sequence=4096, zero=3),
     "Tree": lambda _: wb.tree("bert"),
     "Inspection": lambda folder: wb.inspect(safetensors(folder, "bias")),
     "Inspections": lambda folder: inspect_all(several(folder / "several")),
@@ -307,7 +311,7 @@ TABULAR: dict[str, Callable[[Path], Any]] = {
     "Families": lambda _: Families("bert"),
 }
 OF_INTEGERS = {"parameters", "bytes", "tensors", "elements", "count", "configs"} | {
-    *("flops", "layers", "context", "per_token", "products"),
+    *("flops", "layers", "context", "per_token", "products", "rank", "ranks", "stage"),
 }
 OF_LISTS = {"shape", "expected_shape", "found_shape", "dims", "classes", "holes", "about"}
 

@@ -30,6 +30,12 @@ COMMANDS = {
         "compute what a run takes without running it: FLOPs, saved tensors, cache", "costing"
     ),
     "cache": Listed("compute what a cache of keys, values or states takes, as it grows", "costing"),
+    "serve": Listed(
+        "say whether a model fits on devices with its cache, and how fast it can be", "fitting"
+    ),
+    "train": Listed(
+        "say whether training fits on devices, rank by rank, and how long it takes", "fitting"
+    ),
     "inspect": Listed(
         "list what a checkpoint holds, from its header: tensors, dtypes, bytes", "checkpoints"
     ),

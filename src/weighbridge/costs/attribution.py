@@ -49,7 +49,7 @@ class Attribution:
         self._stacks: dict[str, dict[int, int]] = {}
         """The number of experts in a weight by the elements of one, for each module with some."""
         for entry in ledger.entries:
-            path = _general(entry.template.name).rpartition(".")[0]
+            path = general_path(entry.template.name).rpartition(".")[0]
             component = component_of(entry.template.role)
             elements = self._elements.setdefault(path, {})
             size = prod(entry.shape) * len(entry.indices)
@@ -72,7 +72,7 @@ class Attribution:
         written, once, if there are tokens enough to use all.
         """
         batch, rows, inner, columns = product.shape
-        stacks = self._stacks.get(_general(product.path), {})
+        stacks = self._stacks.get(general_path(product.path), {})
         if batch > 1 or product.times > 1:  # then each expert has a product of its own
             return 0
         for tokens, weight in ((rows, inner * columns), (inner, rows * columns)):
@@ -82,12 +82,12 @@ class Attribution:
 
     def has_matrix(self, path: str) -> bool:
         """Whether a module itself holds a weight of two or more dims."""
-        return _general(path) in self._matrices
+        return general_path(path) in self._matrices
 
     def component(self, path: str) -> str:
         """Return the component of a module, by the tensors in it, below it, or beside it."""
         if path not in self._components:
-            self._components[path] = self._component(_general(path))
+            self._components[path] = self._component(general_path(path))
         return self._components[path]
 
     def _component(self, path: str) -> str:
@@ -131,11 +131,11 @@ class Attribution:
 
 
 @cache
-def _general(path: str) -> str:
+def general_path(path: str) -> str:
     """Return a path with the same mark for every index.
 
     Example:
-        >>> _general("layers.{i}.experts.3.up")
+        >>> general_path("layers.{i}.experts.3.up")
         'layers.{}.experts.{}.up'
     """
     first, *others = path.split("{")

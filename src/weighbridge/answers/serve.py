@@ -1,0 +1,516 @@
+"""Serving on devices: whether weights, cache and activations fit, and bounds on speed."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import ceil, floor
+
+from weighbridge import units
+from weighbridge.answers.answer import TabularAnswer
+from weighbridge.answers.cache import Cache, dtype_of_cache, with_cache
+from weighbridge.answers.fitting import (
+    Change,
+    context_allowance,
+    size_of,
+    that_fit,
+    usable_bytes,
+)
+from weighbridge.answers.recorded import check_positions, check_size, learned_positions
+from weighbridge.costs import costs
+from weighbridge.costs.activations import Modules
+from weighbridge.costs.bounds import Bound, peak_of
+from weighbridge.costs.devices import devices_on
+from weighbridge.costs.parallel import Division, Plan
+from weighbridge.costs.serving import Memory, activation_bytes, engine_called, most_elements
+from weighbridge.errors import UsageError
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from weighbridge.answers.data_table import DataTable
+    from weighbridge.answers.recorded import RecordedModel
+    from weighbridge.costs.devices import Devices
+    from weighbridge.costs.serving import Engine
+    from weighbridge.models.find import Described
+    from weighbridge.render.document import Document
+
+_EIGHT_BITS = "F8_E4M3"
+_MOST = 1 << 31  # no larger batch or context is looked for
+
+
+class Service(NamedTuple):
+    """How a model is served: the context and the batch, dtypes, the division and the engine.
+
+    ``batch`` is that of all devices, and ``prefill`` the tokens of one pass of a prompt.
+    """
+
+    context: int
+    batch: int
+    weights: str
+    cache: str
+    plan: Plan
+    engine: Engine
+    prefill: int
+
+    @property
+    def batch_of_copy(self) -> int:
+        """The sequences of each copy of the model."""
+        return ceil(self.batch / self.plan.data)
+
+
+def serve(  # noqa: PLR0913  # each is a word of its own for the user
+    model: Described,
+    class_name: str | None = None,
+    *,
+    on: str,
+    context: int,
+    batch: int = 1,
+    weights: str | None = None,
+    cache: str | None = None,
+    tp: int | None = None,
+    pp: int = 1,
+    ep: int = 1,
+    engine: str = "plain",
+    cache_memory: str | None = None,
+    utilisation: float | None = None,
+    prefill: int | None = None,
+    reserve: str | None = None,
+    device_file: str | os.PathLike[str] | None = None,
+    fields: Mapping[str, Any] | None = None,
+) -> Serving:
+    """Compute whether a model fits on devices with its cache, and how fast it can be at most.
+
+    Args:
+        model: as for `weigh`.
+        class_name: as for `weigh`; its operations must be recorded, with a cache.
+        on: the devices, such as ``"2xH100"``.
+        context: the tokens of each sequence, its prompt and its answer.
+        batch: the sequences that are served at once.
+        weights: the dtype of the weights: ``"bf16"``, ``"fp8"``…, or a quantisation that
+            `quantize` knows, such as ``"q4_k_m"``; by default that of the model.
+        cache: the dtype of the cache; by default that of the model.
+        tp: the ranks of tensor parallelism; by default all devices of a stage.
+        pp: the stages of a pipeline.
+        ep: the ranks of expert parallelism.
+        engine: ``"plain"`` or ``"vllm"``, which has blocks and keeps a share of the memory free.
+        cache_memory: the bytes of cache on each device, if the engine has told them.
+        utilisation: the share of the memory that the engine takes; by default its own.
+        prefill: the tokens of one pass of a prompt; by default those of the engine.
+        reserve: what is kept free on each device for what is not predicted; 1 GiB by default.
+        device_file: a file of one's own devices.
+        fields: config fields to replace.
+
+    Raises:
+        UsageError: a size or a name makes no sense, or the model cannot be divided so.
+        ModelError: there is no such model, or no operations with a cache are recorded for it.
+        ConfigError: the config cannot be read, or describes no buildable model.
+
+    Example:
+        >>> two = serve("meta-llama/Llama-3.1-70B", on="2xH100", context=8192, batch=16)
+        >>> two.fits, two.weight_bytes
+        (False, 70554296320)
+    """
+    for name, size in (("context", context), ("batch", batch), ("pp", pp), ("ep", ep)):
+        check_size(name, size)
+    devices = devices_on(on, device_file)
+    if tp is None:
+        tp = max(1, devices.number // pp)
+    check_size("tp", tp)
+    if devices.number % (tp * pp):
+        raise UsageError(
+            "the devices do not divide into copies of the model",
+            values={"devices": devices.number, "tp": tp, "pp": pp},
+            hint="give --tp and --pp whose product divides the number of devices",
+        )
+    found = with_cache(model, class_name, fields=fields)
+    check_positions(found, "context", context)
+    plan = Plan(tensor=tp, pipeline=pp, expert=ep, data=devices.number // (tp * pp))
+    of_engine = engine_called(engine)
+    if utilisation is not None:
+        if not 0 < utilisation <= 1:
+            raise UsageError(
+                "--utilisation is not a share",
+                values={"utilisation": utilisation},
+                hint="give more than 0 and at most 1",
+            )
+        of_engine = of_engine._replace(utilisation=utilisation)
+    service = Service(
+        context,
+        batch,
+        weights or found.weighing.ledger.dtype,
+        dtype_of_cache(found, cache),
+        plan,
+        of_engine,
+        min(context, prefill or of_engine.prefill),
+    )
+    of_cache = size_of(cache_memory, "cache-memory") if cache_memory is not None else None
+    return Serving(found, devices, service, context_allowance(reserve), of_cache)
+
+
+class Server:
+    """A model in several services; what they share is computed once."""
+
+    def __init__(self, found: RecordedModel) -> None:
+        self.found = found
+        self.division = Division(found.weighing.ledger)
+        self.modules = Modules(found.weighing.ledger, self.division.stack)
+        self._bits: dict[str, float] = {}
+
+    def memory(self, service: Service) -> Memory:
+        """Return what the fullest device holds."""
+        tokens = service.prefill * min(service.batch_of_copy, 1)
+        activations = activation_bytes(
+            self.modules,
+            self._products,
+            service.plan,
+            max(tokens, service.batch_of_copy),
+            service.batch_of_copy,
+            self.compute_dtype,
+        )
+        weights = self.weight_bytes(service)
+        return Memory(weights, self.cache_bytes(service), activations)
+
+    @cached_property
+    def _products(self) -> list[Any]:
+        names = self.found.names(batch=1, sequence=1, past=1, target=1, training=False)
+        return self.found.bind("step", names)
+
+    @property
+    def compute_dtype(self) -> str:
+        """The dtype of the activations: that of the model, or BF16 if that is no dtype of one."""
+        dtype = self.found.weighing.ledger.dtype
+        return dtype if dtype in ("F32", "F16", "BF16") else "BF16"
+
+    def weight_bytes(self, service: Service) -> int:
+        """Return the bytes of weights on the fullest device."""
+        held = most_elements(self.division, service.plan)
+        return ceil(held * self.bits(service.weights) / 8)
+
+    def bits(self, weights: str) -> float:
+        """Return the bits of a parameter in a dtype, or in a quantisation on average."""
+        if weights not in self._bits:
+            self._bits[weights] = self._bits_in(weights)
+        return self._bits[weights]
+
+    def _bits_in(self, weights: str) -> float:
+        if units.is_dtype(weights):
+            return float(units.DTYPE_BITS[units.dtype(weights)])
+        raise UsageError(
+            "there is no such dtype of weights",
+            values={"weights": weights},
+            hint="use bf16, fp8, int8 or fp4",
+        )
+
+    def cache_bytes(self, service: Service) -> int:
+        """Return the bytes of cache on the fullest device; engines fill the last block up."""
+        block = service.engine.block
+        context = ceil(service.context / block) * block
+        return self._cached(context, service.batch_of_copy, service)
+
+    def _cached(self, context: int, batch: int, service: Service) -> int:
+        whole = Cache(self.found, context, 1, service.cache)
+        held = self.found.bind("stepped", whole.names(context, 1))
+        plan = service.plan
+        total = 0.0
+        for tensor in held:
+            size = costs.saved_for_backward_bytes([tensor], service.cache)
+            share = self.division.cache_share(tensor.path, plan.tensor)
+            total += size * share
+        return ceil(total * batch / plan.pipeline)
+
+    def cache_tokens(self, service: Service, size: int) -> int:
+        """Return how many tokens fit into some bytes of cache, in whole blocks."""
+        block = service.engine.block
+        one = Service(block, 1, service.weights, service.cache, service.plan, service.engine, 1)
+        of_one, of_two = (
+            self._cached(context, 1, one) for context in (_FAR, _FAR + block)
+        )  # what a block adds once windows are full
+        added = of_two - of_one
+        if not added:
+            return 0
+        return floor(size / added) * block
+
+
+_FAR = 1 << 20  # tokens, beyond all windows
+
+
+class Serving(TabularAnswer):
+    """What `serve` returns.
+
+    Example:
+        >>> one = serve("meta-llama/Llama-3.1-8B", on="H100", context=8192, batch=16)
+        >>> one.fits, one.cache_bytes, one.largest_batch > 16
+        (True, 17179869184, True)
+    """
+
+    def __init__(
+        self,
+        found: RecordedModel,
+        devices: Devices,
+        service: Service,
+        allowance: int,
+        cache_memory: int | None = None,
+    ) -> None:
+        self.found, self.devices, self.service = found, devices, service
+        self.allowance, self.cache_memory = allowance, cache_memory
+        self.server = Server(found)
+        self.server.division.check(service.plan)
+
+    @property
+    def status(self) -> int:
+        """0 if it fits on the devices, 1 if not."""
+        return 0 if self.fits else 1
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes on how the config was read."""
+        return list(self.found.notes)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """What the fullest device holds."""
+        return self.server.memory(self.service)
+
+    @property
+    def weight_bytes(self) -> int:
+        """The bytes of weights on the fullest device."""
+        return self.memory.weights
+
+    @property
+    def cache_bytes(self) -> int:
+        """The bytes of cache on the fullest device."""
+        return self.memory.cache
+
+    @property
+    def usable_bytes(self) -> int:
+        """The memory of a device."""
+        return usable_bytes(self.devices.device)
+
+    @property
+    def kept_free(self) -> int:
+        """What the engine leaves free of it."""
+        return self.usable_bytes - int(self.usable_bytes * self.service.engine.utilisation)
+
+    @property
+    def most_bytes(self) -> int:
+        """What weights, cache and activations may take on a device."""
+        return self.usable_bytes - self.kept_free - self.allowance
+
+    @property
+    def left_bytes(self) -> int:
+        """What is left on the fullest device; negative if it does not fit."""
+        return self.most_bytes - self.memory.bytes
+
+    @property
+    def fits(self) -> bool:
+        """Whether every device has room."""
+        return self.left_bytes >= 0
+
+    @property
+    def cache_room(self) -> int:
+        """The bytes of cache that a device has room for: those that the engine told, or the rest."""
+        if self.cache_memory is not None:
+            return self.cache_memory
+        return max(0, self.most_bytes - self.memory.weights - self.memory.activations)
+
+    @cached_property
+    def cache_tokens(self) -> int:
+        """The tokens that the caches of all copies have room for, in whole blocks."""
+        return self.server.cache_tokens(self.service, self.cache_room) * self.service.plan.data
+
+    @cached_property
+    def largest_batch(self) -> int:
+        """The largest batch that fits at this context; 0 if none does."""
+        return _largest(lambda batch: self._fits_with(batch=batch))
+
+    @cached_property
+    def largest_context(self) -> int:
+        """The longest context that fits at this batch; 0 if none does.
+
+        It is at most as long as the positions that the model has learned.
+        """
+        learned = min(learned_positions(self.found).values(), default=_MOST)
+        return _largest(lambda context: self._fits_with(context=context), learned)
+
+    def _fits_with(self, **sizes: int) -> bool:
+        service = self.service._replace(**sizes)
+        prefill = min(service.context, self.service.engine.prefill)
+        return self.server.memory(service._replace(prefill=prefill)).bytes <= self.most_bytes
+
+    @cached_property
+    def changes(self) -> list[Change]:
+        """What to change so that it fits, each change alone."""
+        if self.fits:
+            return []
+        return that_fit(self._tried(), self.most_bytes)
+
+    def _tried(self) -> Iterator[Change]:
+        for options, tried in self._alternatives():
+            yield Change(options, self.server.memory(tried).bytes)
+
+    def _alternatives(self) -> Iterator[tuple[str, Service]]:
+        """Yield other services, what costs least first: sizes, dtypes, more devices."""
+        service = self.service
+        if self.largest_batch:
+            yield f"--batch {self.largest_batch}", service._replace(batch=self.largest_batch)
+        eight = service._replace(cache=_EIGHT_BITS)
+        if service.cache != _EIGHT_BITS:
+            yield "--cache fp8", eight
+        for dtype in ("fp8", "fp4"):
+            if self.server.bits(dtype) < self.server.bits(service.weights):
+                yield f"--weights {dtype}", service._replace(weights=dtype)
+                yield f"--weights {dtype} --cache fp8", eight._replace(weights=dtype)
+        heads = self.server.division.heads or 1
+        for more in (2, 4, 8, 16):
+            tensor = service.plan.tensor * more
+            if heads % tensor == 0:
+                number = self.devices.number * more
+                options = f"--on {number}x{self.devices.device.name} --tp {tensor}"
+                yield options, service._replace(plan=service.plan._replace(tensor=tensor))
+
+    @cached_property
+    def step_bound(self) -> Bound:
+        """The least seconds of a step that gives each sequence one more token."""
+        service = self.service
+        plan, device = service.plan, self.devices.device
+        names = self._names(service.batch_of_copy, service.context - 1)
+        flops = costs.matmul_flops(self.found.bind("step", names))
+        return Bound(
+            flops / (plan.tensor * plan.pipeline * self._peak),
+            (self._read_weights(service.batch_of_copy) + self.memory.cache) / device.bandwidth,
+        )
+
+    def _names(self, batch: int, past: int) -> dict[str, Any]:
+        whole = Cache(self.found, max(past, 1) + 1, batch, self.service.cache)
+        return whole.names(max(past, 1) + 1, batch)
+
+    def _read_weights(self, tokens: int) -> float:
+        """Return the bytes of weights that a step reads on a device: not all experts, if few tokens.
+
+        A token reads its own experts; several read at most as many as there are.
+        """
+        weighing, weights = self.found.weighing, self.memory.weights
+        active = weighing.active
+        if active is None:
+            return self._without_embedding(weights)
+        share_of_one = active / weighing.parameters
+        return weights * min(1.0, share_of_one * tokens) if tokens > 1 else weights * share_of_one
+
+    def _without_embedding(self, weights: int) -> float:
+        """Return the bytes without those of the embedding, of which a step reads a few rows."""
+        ledger = self.found.weighing.ledger
+        lookups = sum(
+            entry.parameters
+            for entry in ledger.entries
+            if entry.template.role.startswith("embedding") and not self._is_shared(entry)
+        )
+        return weights * (1 - lookups / ledger.parameters)
+
+    def _is_shared(self, entry: Any) -> bool:
+        """Whether a head uses the weights of an embedding too."""
+        name = entry.template.name
+        entries = self.found.weighing.ledger.entries
+        return any(
+            other.tied and other.template.tie and other.template.tie.to == name for other in entries
+        )
+
+    @cached_property
+    def prefill_bound(self) -> Bound:
+        """The least seconds until the first token of one sequence that has the whole context."""
+        service = self.service
+        plan, device = service.plan, self.devices.device
+        names = self._names(1, service.context - 1)
+        names = {**names, "sequence": service.context}
+        products = self.found.bind("forward", names)
+        is_core = self.server.modules.is_core
+        halved = costs.matmul_flops(product for product in products if is_core(product.path)) / 2
+        # Of a prompt only the last token needs logits.
+        outside = self.server.modules.is_in_layers
+        flops = costs.matmul_flops(product for product in products if outside(product.path))
+        compute = (flops - halved) / (plan.tensor * plan.pipeline * self._peak)
+        return Bound(compute, self._read_weights(service.context) / device.bandwidth)
+
+    @cached_property
+    def _peak(self) -> float:
+        dtype = self.server.compute_dtype
+        if units.is_dtype(self.service.weights):
+            dtype = units.dtype(self.service.weights)
+        return peak_of(self.devices.device, dtype)[1]
+
+    @property
+    def tokens_per_second(self) -> float:
+        """The most tokens that all sequences can get in a second."""
+        return self.service.batch / self.step_bound.seconds
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, ready for JSON."""
+        service = self.service
+        return {
+            "model": self.found.weighing.model.where,
+            "family": self.found.known.family,
+            "class": self.found.class_name,
+            "on": {"devices": self.devices.number, "device": self.devices.device.name},
+            "context": service.context,
+            "batch": service.batch,
+            "weights": service.weights,
+            "cache": service.cache,
+            "plan": {**service.plan._asdict(), "world": service.plan.world},
+            "engine": service.engine._asdict(),
+            "fits": self.fits,
+            "weight_bytes": self.memory.weights,
+            "cache_bytes": self.memory.cache,
+            "activation_bytes": self.memory.activations,
+            "allowance_bytes": self.allowance,
+            "kept_free_bytes": self.kept_free,
+            "usable_bytes": self.usable_bytes,
+            "left_bytes": self.left_bytes,
+            "cache_memory_bytes": self.cache_room,
+            "cache_tokens": self.cache_tokens,
+            "largest_batch": self.largest_batch,
+            "largest_context": self.largest_context,
+            "step_seconds": self.step_bound.seconds,
+            "prefill_seconds": self.prefill_bound.seconds,
+            "tokens_per_second": self.tokens_per_second,
+            "changes": [change._asdict() for change in self.changes],
+            "notes": self.notes,
+            "evidence": self.found.evidence,
+        }
+
+    def document(self, lang: str = "en") -> Document:
+        """Return the memory of a device, the verdict, what to change, and the bounds on time."""
+        from weighbridge.answers import serve_table  # noqa: PLC0415  # JSON does without
+
+        return serve_table.document(self, lang)
+
+    def _data_table(self, _: str) -> DataTable:
+        from weighbridge.answers.data_table import (  # noqa: PLC0415  # a terminal does without
+            INTEGER,
+            Column,
+            DataTable,
+        )
+
+        held = {
+            **self.memory._asdict(),
+            "allowance": self.allowance,
+            "kept_free": self.kept_free,
+            "left": self.left_bytes,
+        }
+        return DataTable((Column("held"), Column("bytes", INTEGER)), list(held.items()))
+
+
+def _largest(fits: Callable[[int], bool], most: int = _MOST) -> int:
+    """Return the largest size that fits, if all smaller ones do; 0 if none does."""
+    least, beyond = 0, 1
+    while beyond <= most and fits(beyond):
+        least, beyond = beyond, beyond * 2
+    beyond = min(beyond, most + 1)
+    while beyond - least > 1:
+        middle = (least + beyond) // 2
+        if fits(middle):
+            least = middle
+        else:
+            beyond = middle
+    return least

@@ -1,0 +1,108 @@
+"""Serving on devices as tables: what each holds, the verdict, and the bounds on time."""
+
+from __future__ import annotations
+
+from weighbridge import data, units
+from weighbridge.lean_typing import TYPE_CHECKING
+from weighbridge.render.document import Aside, Document, Notes, Title, Together
+from weighbridge.render.table import Table
+from weighbridge.render.words import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from weighbridge.answers.serve import Serving
+
+_MOST_CHANGES = 4
+
+
+def document(serving: Serving, lang: str) -> Document:
+    """Return what a device holds, the verdict, what to change, and the bounds on time."""
+    texts = {**words(lang), **data.read_toml(f"words/fitting.{lang}.toml")}
+    title = Title(_heading(serving, texts), wraps=True)
+    notes = (texts["counted"], Aside(texts["evidence"].format(**serving.found.evidence)))
+    return Document(
+        (
+            Together((title, _held(serving, texts))),
+            Notes(tuple(_verdict(serving, texts))),
+            _time(serving, texts),
+            Notes(notes),
+        ),
+        lang,
+    )
+
+
+def _heading(serving: Serving, texts: Mapping[str, str]) -> str:
+    service, plan = serving.service, serving.service.plan
+    ways = {"tp": plan.tensor, "pp": plan.pipeline, "ep": plan.expert, "dp": plan.data}
+    parts = [
+        texts["on"].format(number=serving.devices.number, device=serving.devices.device.name),
+        texts["context"].format(size=units.count(service.context)),
+        texts["batch"].format(size=units.count(service.batch)),
+        f"{texts['weights']} {service.weights}",
+        f"{texts['cache']} {service.cache}",
+        *(f"{name}{size}" for name, size in ways.items() if size > 1),
+    ]
+    if service.engine.name != "plain":
+        parts.append(service.engine.name)
+    return texts["heading"].format(
+        model=serving.found.weighing.model.where,
+        class_name=serving.found.class_name,
+        setting=texts["comma"].join(parts),
+    )
+
+
+def _held(serving: Serving, texts: Mapping[str, str]) -> Table:
+    held = dict(serving.memory._asdict())
+    held["allowance"] = serving.allowance
+    if serving.kept_free:
+        held["kept_free"] = serving.kept_free
+    held["left" if serving.fits else "missing"] = abs(serving.left_bytes)
+    rows = tuple((texts[name], units.count(size), units.size(size)) for name, size in held.items())
+    shares = tuple(units.fraction(size, serving.usable_bytes) for size in held.values())
+    header = (texts["card_holds"], texts["bytes"], texts["short"])
+    return Table(header, rows, "<>>", 0, shares, len(header) - 1)
+
+
+def _verdict(serving: Serving, texts: Mapping[str, str]) -> Iterator[str]:
+    sizes = {
+        "usable": units.size(serving.usable_bytes),
+        "left": units.size(abs(serving.left_bytes)),
+    }
+    yield texts["serve_fits" if serving.fits else "serve_too_large"].format(**sizes)
+    if serving.largest_batch:
+        yield texts["largest_batch"].format(batch=units.count(serving.largest_batch))
+    else:
+        yield texts["no_batch"]
+    if serving.largest_context:
+        yield texts["largest_context"].format(context=units.count(serving.largest_context))
+    for change in serving.changes[:_MOST_CHANGES]:
+        size = units.size(change.bytes)
+        yield texts["change"].format(options=change.options, peak=size)
+    block = serving.service.engine.block
+    if block > 1:
+        yield texts["kv_tokens"].format(tokens=units.count(serving.cache_tokens))
+        yield texts["kv_blocks"].format(
+            blocks=units.count(serving.cache_tokens // block),
+            size=block,
+            bytes=units.size(serving.cache_room),
+        )
+
+
+def _time(serving: Serving, texts: Mapping[str, str]) -> Table:
+    at_least, step, prefill = texts["at_least"], serving.step_bound, serving.prefill_bound
+    tokens = units.count(round(serving.tokens_per_second))
+    rows = (
+        (
+            texts["prefill_seconds"],
+            f"{at_least} {units.measured(prefill.seconds)} s",
+            texts[f"limit_{prefill.limit}"],
+        ),
+        (
+            texts["step_seconds"],
+            f"{at_least} {units.measured(step.seconds)} s",
+            texts[f"limit_{step.limit}"],
+        ),
+        (texts["decode_tokens"], f"{texts['at_most']} {tokens}", ""),
+    )
+    return Table((texts["bound"], texts["value"], texts["limit"]), rows, "<><", 0)

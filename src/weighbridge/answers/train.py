@@ -1,0 +1,564 @@
+"""Training on devices: the memory of each rank by moment, FLOPs, and a bound on time."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import combinations
+from math import ceil
+
+from weighbridge.answers.answer import TabularAnswer
+from weighbridge.answers.cost import Run, RunCost, cost, kernels_of_run
+from weighbridge.answers.fitting import (
+    Change,
+    context_allowance,
+    number_of,
+    that_fit,
+    usable_bytes,
+)
+from weighbridge.answers.recorded import check_size
+from weighbridge.costs.activations import Held, Modules
+from weighbridge.costs.bounds import Bound, peak_of, ring_bytes
+from weighbridge.costs.devices import devices_on
+from weighbridge.costs.optimizers import optimizer_called, precision_called
+from weighbridge.costs.parallel import (
+    EVERYTHING,
+    MOST_RANKS,
+    SCHEDULES,
+    Division,
+    Plan,
+    Rank,
+    bubble,
+    ranks_of,
+)
+from weighbridge.costs.profiles import PROFILES
+from weighbridge.costs.training import KINDS, RankMemory, Step, rank_memory
+from weighbridge.errors import UsageError, either
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
+from weighbridge.units import stored_bytes
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from weighbridge.answers.data_table import DataTable
+    from weighbridge.answers.recorded import RecordedModel
+    from weighbridge.costs.devices import Devices
+    from weighbridge.models.find import Described
+    from weighbridge.render.document import Document
+
+CHECKPOINTING = ("none", "full", "selective")
+ZERO = (0, 1, 2, 3)
+_MOST_LISTED = 1024  # ranks of which each is listed; of larger worlds those that differ
+
+
+class Setting(NamedTuple):
+    """How a model is trained: sizes, the optimizer and dtypes by name, and the division.
+
+    ``batch`` is that of a step, over all devices; ``micro_batch`` that of one pass on one copy of
+    the model. ``checkpointing`` is ``"none"``, ``"full"`` or ``"selective"``.
+    """
+
+    batch: int
+    micro_batch: int
+    sequence: int
+    optimizer: str
+    precision: str
+    checkpointing: str
+    profile: str | None
+    plan: Plan
+
+    @property
+    def micro_batches(self) -> int:
+        """The passes of each copy of the model in a step."""
+        return self.batch // (self.plan.data * self.micro_batch)
+
+
+def train(  # noqa: PLR0913  # each is a word of its own for the user
+    model: Described,
+    class_name: str | None = None,
+    *,
+    on: str,
+    batch: int,
+    sequence: int,
+    micro_batch: int | None = None,
+    optimizer: str = "adamw",
+    precision: str = "master",
+    checkpointing: str = "none",
+    zero: int = 0,
+    tp: int = 1,
+    pp: int = 1,
+    cp: int = 1,
+    ep: int = 1,
+    schedule: str = "1f1b",
+    chunks: int = 1,
+    sequence_parallel: bool = False,
+    profile: str | None = None,
+    tokens: str | None = None,
+    price: float | None = None,
+    reserve: str | None = None,
+    device_file: str | os.PathLike[str] | None = None,
+    fields: Mapping[str, Any] | None = None,
+) -> Training:
+    """Compute whether training a model fits on devices, and the least time that a step takes.
+
+    Args:
+        model: as for `weigh`.
+        class_name: as for `weigh`; its operations must be recorded.
+        on: the devices, such as ``"8xH100"``.
+        batch: the sequences of a step, over all devices.
+        sequence: the tokens of each sequence.
+        micro_batch: the sequences of one pass; by default all that a copy of the model gets, or 1
+            in a pipeline.
+        optimizer: a name in `facts/optimizers.toml`: ``"adamw"``, ``"adamw-8bit"``, ``"muon"``…
+        precision: a name in `facts/precisions.toml`: ``"master"``, ``"megatron"``, ``"bf16"``…
+        checkpointing: ``"none"``, ``"full"`` (of each layer), or ``"selective"`` (of attention).
+        zero: the stage of ZeRO, 0 to 3; 3 is what FSDP does.
+        tp: the ranks of tensor parallelism.
+        pp: the stages of the pipeline.
+        cp: the ranks of context parallelism.
+        ep: the ranks of expert parallelism.
+        schedule: of the pipeline: ``"1f1b"``, ``"gpipe"`` or ``"interleaved"``.
+        chunks: the pieces of layers on each stage of an interleaved pipeline.
+        sequence_parallel: whether tensor-parallel ranks divide norms and residuals too.
+        profile: the kernels, as for `cost`.
+        tokens: the tokens of the whole training, such as ``"15T"``, for its hours.
+        price: the price of a device for an hour, for its cost.
+        reserve: what is kept free on each device for what is not predicted; 1 GiB by default.
+        device_file: a file of one's own devices.
+        fields: config fields to replace.
+
+    Raises:
+        UsageError: a size or a name makes no sense, or the model cannot be divided so.
+        ModelError: there is no such model, or no operations are recorded that hold for it.
+        ConfigError: the config cannot be read, or describes no buildable model.
+
+    Example:
+        >>> eight = train("meta-llama/Llama-3.1-8B", on="8xH100", batch=8, sequence=4096, zero=3)
+        >>> eight.fits, eight.worst.peak.name
+        (True, 'loss')
+    """
+    for name, size in (("batch", batch), ("seq", sequence), ("tp", tp), ("pp", pp), ("cp", cp)):
+        check_size(name, size)
+    for name, size in (("ep", ep), ("chunks", chunks), ("micro-batch", micro_batch or 1)):
+        check_size(name, size)
+    for name, value, known in (
+        ("checkpointing", checkpointing, CHECKPOINTING),
+        ("schedule", schedule, SCHEDULES),
+        ("zero", zero, ZERO),
+    ):
+        if value not in known:
+            raise UsageError(
+                f"there is no such --{name}",
+                values={name: value},
+                hint=f"use {either(map(str, known))}",
+            )
+    if price is not None and tokens is None:
+        raise UsageError("--price needs --tokens", hint="add --tokens, or drop --price")
+    devices = devices_on(on, device_file)
+    plan = _plan(devices, Plan(tp, pp, cp, ep, 1, zero, schedule, chunks, sequence_parallel))
+    if micro_batch is None:
+        micro_batch = 1 if pp > 1 else max(1, batch // plan.data)
+    _check_batch(batch, micro_batch, plan)
+    whole = cost(
+        model,
+        class_name,
+        batch=micro_batch,
+        sequence=sequence,
+        train=True,
+        profile=profile,
+        dtype=precision_called(precision).compute,
+        fields=fields,
+    )
+    setting = Setting(
+        batch, micro_batch, sequence, optimizer, precision, checkpointing, profile, plan
+    )
+    of_whole = number_of(tokens, "tokens") if tokens is not None else None
+    return Training(whole, devices, setting, context_allowance(reserve), of_whole, price)
+
+
+def _plan(devices: Devices, plan: Plan) -> Plan:
+    """Return a plan with as many copies of the model as there are devices for."""
+    of_copy = plan.tensor * plan.pipeline * plan.context
+    if devices.number % of_copy:
+        raise UsageError(
+            "the devices do not divide into copies of the model",
+            values={
+                "devices": devices.number,
+                "tp": plan.tensor,
+                "pp": plan.pipeline,
+                "cp": plan.context,
+            },
+            hint="give sizes whose product divides the number of devices",
+        )
+    return plan._replace(data=devices.number // of_copy)
+
+
+def _check_batch(batch: int, micro_batch: int, plan: Plan) -> None:
+    if batch % (plan.data * micro_batch):
+        raise UsageError(
+            "the batch does not divide into micro-batches for each copy of the model",
+            values={"batch": batch, "dp": plan.data, "micro_batch": micro_batch},
+            hint=f"give --batch a multiple of {plan.data * micro_batch}",
+        )
+    if plan.schedule == "interleaved" and (batch // (plan.data * micro_batch)) % plan.pipeline:
+        raise UsageError(
+            "an interleaved schedule needs a multiple of the stages as micro-batches",
+            values={"micro_batches": batch // (plan.data * micro_batch), "pp": plan.pipeline},
+            hint="give another --batch or --micro-batch",
+        )
+
+
+class Trainer:
+    """The steps of one model in different settings; what they share is computed once."""
+
+    def __init__(self, found: RecordedModel) -> None:
+        self.found = found
+        self.division = Division(found.weighing.ledger)
+        self.modules = Modules(found.weighing.ledger, self.division.stack)
+        self._runs: dict[Any, RunCost] = {}
+        self._held: dict[Any, tuple[Held, int, Held]] = {}
+
+    def run(self, setting: Setting, sequence: int) -> RunCost:
+        """Return the cost of one micro-batch with so many tokens in each sequence."""
+        dtype = precision_called(setting.precision).compute
+        key = (setting.micro_batch, sequence, setting.profile, dtype)
+        if key not in self._runs:
+            _, profile, notes = kernels_of_run(self.found, setting.profile)
+            run = Run(setting.micro_batch, sequence, None, None, profile, dtype, training=True)
+            self._runs[key] = RunCost(self.found, run, notes)
+        return self._runs[key]
+
+    def step(self, setting: Setting) -> Step:
+        """Return what all ranks of a setting have in common."""
+        plan, precision = setting.plan, precision_called(setting.precision)
+        # Context parallelism gives each rank a part of the tokens.
+        run = self.run(setting, ceil(setting.sequence / plan.context))
+        ways = (plan.tensor, plan.sequence_parallel, setting.checkpointing)
+        key = (id(run), ways, precision.compute)
+        if key not in self._held:
+            self._held[key] = self._activations(run, plan, setting.checkpointing)
+        saved, again, outputs = self._held[key]
+        optimizer = optimizer_called(setting.optimizer)
+        return Step(plan, precision, optimizer, setting.micro_batches, saved, again, outputs)
+
+    def _activations(self, run: RunCost, plan: Plan, checkpointing: str) -> tuple[Held, int, Held]:
+        """Return what a micro-batch saves, what a layer holds again, and the largest outputs."""
+        modules, dtype, operations = self.modules, run.run.dtype, run.operations
+        whole = modules.held(operations["saved"], plan, dtype)
+        has_scores = PROFILES[run.run.profile].attention in ("eager", "math")
+        outputs = modules.largest_output(operations["forward"], plan, dtype, with_core=has_scores)
+        most = max(whole.by_layer.values(), default=0)
+        if checkpointing == "none":
+            return whole, 0, outputs
+        if checkpointing == "selective":
+            kept = modules.held(operations["saved"], plan, dtype, without_core=True)
+            return kept, most - max(kept.by_layer.values(), default=0), outputs
+        if "checkpointed" not in operations:
+            raise UsageError(
+                f"checkpointing was not recorded for {self.found.class_name}",
+                values={"checkpointing": checkpointing},
+                hint="drop --checkpointing",
+            )
+        return modules.held(operations["checkpointed"], plan, dtype), most, outputs
+
+
+class Training(TabularAnswer):
+    """What `train` returns.
+
+    Example:
+        >>> one = train("gpt2", on="L4", batch=8, sequence=1024, checkpointing="full")
+        >>> one.status, len(one.ranks), one.worst.peak.name
+        (0, 1, 'loss')
+    """
+
+    groupings = ("rank", "moment")
+
+    def __init__(  # noqa: PLR0913  # what the user has given
+        self,
+        whole: RunCost,
+        devices: Devices,
+        setting: Setting,
+        allowance: int,
+        tokens: int | None = None,
+        price: float | None = None,
+    ) -> None:
+        self.whole, self.devices, self.setting = whole, devices, setting
+        self.allowance, self.tokens, self.price = allowance, tokens, price
+        self.trainer = Trainer(whole.found)
+        self.trainer.division.check(setting.plan)
+        self._step = self.trainer.step(setting)
+
+    @property
+    def found(self) -> RecordedModel:
+        """The model and its operations."""
+        return self.whole.found
+
+    @property
+    def status(self) -> int:
+        """0 if the training fits on the devices, 1 if not."""
+        return 0 if self.fits else 1
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes on how the config was read, and on the kernels."""
+        return self.whole.notes
+
+    @cached_property
+    def differing(self) -> list[RankMemory]:
+        """The memory of the ranks that may differ."""
+        return [
+            rank_memory(self.trainer.division, self._step, rank, number)
+            for rank, number in ranks_of(self.setting.plan)
+        ]
+
+    @cached_property
+    def ranks(self) -> list[RankMemory]:
+        """The memory of each rank, by number; in a large world only of those that may differ."""
+        plan = self.setting.plan
+        if plan.world > _MOST_LISTED:
+            return sorted(self.differing, key=lambda memory: memory.number)
+        places = [
+            Rank(tensor, copy, stage)
+            for stage in range(plan.pipeline)
+            for copy in range(plan.copies)
+            for tensor in range(plan.tensor)
+        ]
+        return [rank_memory(self.trainer.division, self._step, rank) for rank in places]
+
+    @cached_property
+    def worst(self) -> RankMemory:
+        """The rank that holds most at some moment; of equal ones the first."""
+        return max(self.differing, key=lambda memory: memory.peak.bytes)
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most that any rank holds at any moment, without the allowance."""
+        return self.worst.peak.bytes
+
+    @property
+    def usable_bytes(self) -> int:
+        """The memory of a device."""
+        return usable_bytes(self.devices.device)
+
+    @property
+    def left_bytes(self) -> int:
+        """What is left for the worst rank, the allowance taken off; negative if it does not fit."""
+        return self.usable_bytes - self.allowance - self.peak_bytes
+
+    @property
+    def fits(self) -> bool:
+        """Whether every rank fits on its device."""
+        return self.left_bytes >= 0
+
+    @cached_property
+    def step_flops(self) -> int:
+        """The FLOPs of a step on all devices, those computed again included."""
+        figures = self.whole.figures
+        flops = (figures["forward_matmul_flops"] or 0) + (figures["backward_matmul_flops"] or 0)
+        if self.setting.checkpointing == "full":
+            flops += figures["recomputed_flops"] or 0
+        if self.setting.checkpointing == "selective":
+            flops += figures["forward_attention_flops"] or 0
+        return flops * self._passes
+
+    @property
+    def model_flops(self) -> int:
+        """The FLOPs of a step that the model needs: nothing is computed again."""
+        figures = self.whole.figures
+        forward, backward = figures["forward_matmul_flops"], figures["backward_matmul_flops"]
+        return ((forward or 0) + (backward or 0)) * self._passes
+
+    @property
+    def _passes(self) -> int:
+        return self.setting.batch // self.setting.micro_batch
+
+    def _with_half_attention(self, flops: int, passes: int) -> float:
+        """Return FLOPs with half of the attention, of so many passes of it, in a causal model."""
+        if not self.found.has("step"):
+            return flops
+        attention = self.whole.figures["forward_attention_flops"] or 0
+        return flops - attention * passes * self._passes / 2
+
+    @cached_property
+    def bound(self) -> Bound:
+        """The least seconds of a step."""
+        plan, device = self.setting.plan, self.devices.device
+        _, peak = peak_of(device, self._step.precision.compute)
+        is_repeated = self.setting.checkpointing != "none"
+        least = self._with_half_attention(self.step_flops, _PASSES_OF_ATTENTION + is_repeated)
+        compute = least / (plan.world * peak) * bubble(plan, self._step.micro_batches)
+        return Bound(compute, links=self._link_seconds)
+
+    @cached_property
+    def _link_seconds(self) -> float:
+        """Return the least seconds that a rank sends; a link that is not known takes none."""
+        plan, device = self.setting.plan, self.devices.device
+        fastest = max(device.link or 0, device.network or 0)
+        if plan.world == 1 or not fastest:
+            return 0.0
+        return max(self._sent_bytes().values()) / fastest
+
+    def _sent_bytes(self) -> dict[str, float]:
+        """Return the bytes that a rank sends in a step, by what it sends them for."""
+        plan, setting = self.setting.plan, self.setting
+        whole = self.trainer.division.elements(plan._replace(zero=0), Rank())
+        gradients = stored_bytes(whole, self._step.precision.gathered)
+        sent = {"dp": ring_bytes(gradients, plan.copies, reduce=True)}
+        if plan.zero == EVERYTHING:  # twice gathered, once summed and divided
+            sent["dp"] = 3 * ring_bytes(gradients, plan.copies, reduce=False)
+        width = self.found.weighing.ledger.fields.get("hidden_size")
+        if plan.tensor > 1 and isinstance(width, int):
+            tokens = setting.micro_batch * ceil(setting.sequence / plan.context)
+            size = stored_bytes(tokens * width, self._step.precision.compute)
+            layers = self.trainer.division.layers // plan.pipeline
+            sums = _SUMS_IN_LAYER * layers * setting.micro_batches
+            sent["tp"] = sums * ring_bytes(size, plan.tensor, reduce=True)
+        return sent
+
+    @property
+    def tokens_per_second(self) -> float:
+        """The most tokens that a second can take."""
+        return self.setting.batch * self.setting.sequence / self.bound.seconds
+
+    @property
+    def model_flops_utilisation(self) -> float:
+        """The share of the peak that the model itself would use at the bound.
+
+        Half of the attention of a causal model counts, and nothing that is computed again.
+        """
+        _, peak = peak_of(self.devices.device, self._step.precision.compute)
+        needed = self._with_half_attention(self.model_flops, _PASSES_OF_ATTENTION)
+        return needed / (self.bound.seconds * self.setting.plan.world * peak)
+
+    @property
+    def hours(self) -> float | None:
+        """The least hours of the whole training; None if its tokens are not given."""
+        return None if self.tokens is None else self.tokens / self.tokens_per_second / 3600
+
+    @property
+    def money(self) -> float | None:
+        """The least price of the whole training; None without tokens or a price."""
+        if self.hours is None or self.price is None:
+            return None
+        return self.hours * self.price * self.setting.plan.world
+
+    @cached_property
+    def changes(self) -> list[Change]:
+        """What to change so that it fits, each change alone, or with full checkpointing."""
+        if self.fits:
+            return []
+        return that_fit(self._tried(), self.usable_bytes - self.allowance)
+
+    def _tried(self) -> Iterator[Change]:
+        for options, tried in self._alternatives():
+            yield Change(options, self.peak_with(tried))
+
+    def _alternatives(self) -> Iterator[tuple[str, Setting]]:
+        """Yield other settings: one thing changed, then two, then three."""
+        ways: list[tuple[str, dict[str, Any]]] = []
+        setting, plan = self.setting, self.setting.plan
+        if setting.micro_batch > 1:
+            ways.append(("--micro-batch 1", {"micro_batch": 1}))
+        if plan.copies > 1 and plan.zero < EVERYTHING:
+            ways.append(("--zero 3", {"plan": plan._replace(zero=EVERYTHING)}))
+        if setting.checkpointing != "full" and self.found.has("checkpointed"):
+            ways.append(("--checkpointing full", {"checkpointing": "full"}))
+        if setting.optimizer != "adamw-8bit":
+            ways.append(("--optimizer adamw-8bit", {"optimizer": "adamw-8bit"}))
+        for number in range(1, len(ways) + 1):
+            for chosen in combinations(ways, number):
+                changed = {name: value for _, one in chosen for name, value in one.items()}
+                yield " ".join(options for options, _ in chosen), setting._replace(**changed)
+
+    def peak_with(self, setting: Setting) -> int:
+        """Return the most that any rank would hold in another setting."""
+        step = self.trainer.step(setting)
+        return max(
+            rank_memory(self.trainer.division, step, rank).peak.bytes
+            for rank, _ in ranks_of(setting.plan)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, ready for JSON."""
+        setting, bound = self.setting, self.bound
+        return {
+            "model": self.found.weighing.model.where,
+            "family": self.found.known.family,
+            "class": self.found.class_name,
+            "on": {"devices": self.devices.number, "device": self.devices.device.name},
+            "setting": {
+                **setting._asdict(),
+                "plan": {**setting.plan._asdict(), "world": setting.plan.world},
+                "micro_batches": setting.micro_batches,
+                "profile": self.whole.run.profile,
+            },
+            "fits": self.fits,
+            "peak_bytes": self.peak_bytes,
+            "allowance_bytes": self.allowance,
+            "usable_bytes": self.usable_bytes,
+            "left_bytes": self.left_bytes,
+            "worst": {"rank": self.worst.number, "moment": self.worst.peak.name},
+            "ranks": [_rank_dict(memory) for memory in self.ranks],
+            "step_flops": self.step_flops,
+            "model_flops": self.model_flops,
+            "bound_seconds": bound.seconds,
+            "bound": {**bound._asdict(), "limit": bound.limit},
+            "tokens_per_second": self.tokens_per_second,
+            "model_flops_utilisation": self.model_flops_utilisation,
+            "hours": self.hours,
+            "money": self.money,
+            "changes": [change._asdict() for change in self.changes],
+            "notes": self.notes,
+            "evidence": self.found.evidence,
+        }
+
+    def document(self, lang: str = "en") -> Document:
+        """Return the memory by moment, the verdict, what to change, and the bound on time."""
+        from weighbridge.answers import train_table  # noqa: PLC0415  # JSON does without
+
+        return train_table.document(self, lang)
+
+    def _data_table(self, by: str) -> DataTable:
+        from weighbridge.answers.data_table import (  # noqa: PLC0415  # a terminal does without
+            INTEGER,
+            TEXT,
+            Column,
+            DataTable,
+        )
+
+        if by == "moment":
+            columns = (
+                Column("moment", TEXT),
+                *(Column(f"{kind}_bytes", INTEGER) for kind in KINDS),
+            )
+            rows = [
+                (moment.name, *(moment.held[kind] for kind in KINDS))
+                for moment in self.worst.moments
+            ]
+            return DataTable(columns, rows)
+        ranks = [_rank_dict(memory) for memory in self.ranks]
+        types = {name: TEXT if name == "moment" else INTEGER for name in ranks[0]}
+        columns = tuple(Column(name, kind) for name, kind in types.items())
+        return DataTable(columns, [tuple(rank.values()) for rank in ranks])
+
+
+_PASSES_OF_ATTENTION = 3  # forward, and one for each of the two factors in the backward pass
+_SUMS_IN_LAYER = 4  # of attention and of the feed-forward, in the forward and the backward pass
+
+
+def _rank_dict(memory: RankMemory) -> dict[str, Any]:
+    peak, states = memory.peak, memory.states
+    loss = memory.moments[0].held
+    return {
+        "rank": memory.number,
+        "stage": memory.rank.stage,
+        "ranks": memory.ranks,
+        "peak_bytes": peak.bytes,
+        "moment": peak.name,
+        "parameter_bytes": states["parameters"],
+        "gradient_bytes": states["gradients"],
+        "optimizer_bytes": states["optimizer"],
+        "activation_bytes": loss["activations"],
+        "gathered_bytes": loss["gathered"],
+    }

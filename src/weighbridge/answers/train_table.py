@@ -1,0 +1,141 @@
+"""Training on devices as tables: the worst rank at each moment, the stages, and the bound."""
+
+from __future__ import annotations
+
+from weighbridge import data, units
+from weighbridge.costs.bounds import peak_of
+from weighbridge.costs.optimizers import precision_called
+from weighbridge.costs.training import KINDS
+from weighbridge.lean_typing import TYPE_CHECKING
+from weighbridge.render.document import Aside, Document, Notes, Title, Together
+from weighbridge.render.table import Table
+from weighbridge.render.words import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from weighbridge.answers.train import Training
+    from weighbridge.render.document import Block
+
+_MOST_CHANGES = 3
+
+
+def document(training: Training, lang: str) -> Document:
+    """Return the memory of the worst rank, the verdict, what to change, and the bound on time."""
+    texts = {**words(lang), **data.read_toml(f"words/fitting.{lang}.toml")}
+    blocks: list[Block] = [
+        Together((Title(_heading(training, texts), wraps=True), _moments(training, texts)))
+    ]
+    blocks.append(Notes(tuple(_verdict(training, texts))))
+    if training.setting.plan.pipeline > 1:
+        blocks.append(_stages(training, texts))
+    blocks.append(_time(training, texts))
+    notes = [texts["counted"], Aside(texts["evidence"].format(**training.found.evidence))]
+    blocks.append(Notes(tuple(notes)))
+    return Document(tuple(blocks), lang)
+
+
+def _heading(training: Training, texts: Mapping[str, str]) -> str:
+    setting, plan = training.setting, training.setting.plan
+    ways = {"tp": plan.tensor, "pp": plan.pipeline, "cp": plan.context, "ep": plan.expert}
+    parts = [
+        texts["on"].format(number=training.devices.number, device=training.devices.device.name),
+        texts["batch"].format(size=units.count(setting.batch)),
+        texts["micro_batch"].format(size=units.count(setting.micro_batch)),
+        texts["sequence"].format(size=units.count(setting.sequence)),
+        f"{setting.optimizer}/{setting.precision}",
+        training.whole.run.profile,
+        *(f"{name}{size}" for name, size in {**ways, "dp": plan.data}.items() if size > 1),
+    ]
+    if plan.zero:
+        parts.append(f"ZeRO-{plan.zero}")
+    if setting.checkpointing != "none":
+        parts.append(texts[f"checkpointing_{setting.checkpointing}"])
+    return texts["heading"].format(
+        model=training.found.weighing.model.where,
+        class_name=training.found.class_name,
+        setting=texts["comma"].join(parts),
+    )
+
+
+def _moments(training: Training, texts: Mapping[str, str]) -> Table:
+    """Return the bytes of the worst rank at each moment, by kind."""
+    moments = training.worst.moments
+    rows = []
+    for kind in KINDS:
+        sizes = [moment.held[kind] for moment in moments]
+        if any(sizes):
+            rows.append((texts[kind], *(units.size(size) if size else "-" for size in sizes)))
+    rows.append((texts["total"], *(units.size(moment.bytes) for moment in moments)))
+    header = texts["rank_holds"].format(rank=training.worst.number)
+    return Table((header, *(texts[moment.name] for moment in moments)), tuple(rows), "<>>>", 1)
+
+
+def _verdict(training: Training, texts: Mapping[str, str]) -> Iterator[str]:
+    peak = training.worst.peak
+    most = max(peak.held, key=lambda kind: peak.held[kind])
+    values = {
+        "rank": training.worst.number,
+        "moment": texts[f"at_{peak.name}"],
+        "peak": units.size(peak.bytes),
+        "kind": texts[most],
+        "share": units.share(peak.held[most], peak.bytes),
+        "usable": units.size(training.usable_bytes),
+        "allowance": units.size(training.allowance),
+        "left": units.size(abs(training.left_bytes)),
+    }
+    yield texts["winner"].format(**values)
+    yield texts["fits" if training.fits else "too_large"].format(**values)
+    if training.fits:
+        return
+    for change in training.changes[:_MOST_CHANGES]:
+        size = units.size(change.bytes)
+        yield texts["change"].format(options=change.options, peak=size)
+    if not training.changes:
+        yield texts["no_change"]
+
+
+def _stages(training: Training, texts: Mapping[str, str]) -> Table:
+    """Return what the worst rank of each stage holds."""
+    worst = {}
+    for memory in training.differing:
+        stage = memory.rank.stage
+        if stage not in worst or memory.peak.bytes > worst[stage].peak.bytes:
+            worst[stage] = memory
+    rows = tuple(
+        (
+            units.count(stage),
+            units.count(memory.number),
+            units.size(sum(memory.states.values())),
+            units.size(memory.moments[0].held["activations"]),
+            units.size(memory.peak.bytes),
+            texts[memory.peak.name],
+        )
+        for stage, memory in worst.items()
+    )
+    header = ("stage", "rank", "states", "activations", "peak", "moment")
+    return Table(tuple(texts[name] for name in header), rows, ">>>>><", 0)
+
+
+def _time(training: Training, texts: Mapping[str, str]) -> Table:
+    device = training.devices.device
+    dtype, peak = peak_of(device, precision_called(training.setting.precision).compute)
+    bound = training.bound
+    at_least = texts["at_least"]
+    rows = [
+        (texts["step_flops"], units.short(training.step_flops)),
+        (texts["peak_flops"].format(dtype=dtype), f"{units.short(round(peak))}FLOP/s"),
+        (texts["seconds"], f"{at_least} {units.measured(bound.seconds)} s"),
+        (texts["limit"], texts[f"limit_{bound.limit}"]),
+        (texts["tokens_per_second"], f"{texts['at_most']} {_thousands(training)}"),
+        (texts["utilisation"], units.percent(training.model_flops_utilisation)),
+    ]
+    if training.hours is not None:
+        rows.append((texts["hours"], f"{at_least} {units.count(round(training.hours))}"))
+    if training.money is not None:
+        rows.append((texts["money"], f"{at_least} {units.count(round(training.money))}"))
+    return Table((texts["bound"], texts["value"]), tuple(rows), "<>", 0)
+
+
+def _thousands(training: Training) -> str:
+    return units.count(round(training.tokens_per_second))

@@ -1,0 +1,239 @@
+"""Commands that say whether a model fits on devices: serve, train."""
+
+from __future__ import annotations
+
+from weighbridge.cli.commands import Command
+from weighbridge.cli.options import BATCH, CLASS, FORMS, MODEL, PROFILE, SET, Option, fields
+from weighbridge.lean_typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from weighbridge.answers.serve import Serving
+    from weighbridge.answers.train import Training
+    from weighbridge.cli.options import Addable
+
+_CLASS = CLASS.but(
+    help="the class to run; by default the config's class if it generates text, else the base class"
+)
+_ON = Option(
+    "--on",
+    required=True,
+    metavar="DEVICES",
+    help="the devices: H100, 2xH100, 8xA100-80GB…; `weighbridge devices` lists them",
+)
+_OWN_DEVICES = Option(
+    "--device-file", metavar="FILE", help="a TOML file of your own devices, as `devices` prints one"
+)
+_RESERVE = Option(
+    "--reserve",
+    metavar="SIZE",
+    help="what to keep free on each device for CUDA's context and NCCL; 1GiB by default",
+)
+
+
+def _ways(*names: str) -> Iterable[Option]:
+    """Return an option for each way of dividing a model."""
+    for name in names:
+        yield Option(f"--{name}", type=int, metavar="N", help=_WAYS[name])
+
+
+_WAYS = {
+    "tp": "ranks of tensor parallelism",
+    "pp": "stages of a pipeline",
+    "cp": "ranks of context parallelism",
+    "ep": "ranks of expert parallelism",
+}
+
+
+def _serve_options() -> Iterable[Addable]:
+    return (
+        MODEL,
+        _CLASS,
+        SET,
+        _ON,
+        Option(
+            "--context",
+            type=int,
+            required=True,
+            metavar="N",
+            help="tokens of each sequence: its prompt and its answer",
+        ),
+        BATCH.but(default=1, help="sequences that are served at once; 1 by default"),
+        Option(
+            "--weights",
+            metavar="DTYPE",
+            help="the dtype of the weights: bf16, fp8, q4_k_m, awq…; by default the config's",
+        ),
+        Option("--cache", metavar="DTYPE", help="the dtype of the cache; by default the model's"),
+        *_ways("tp", "pp", "ep"),
+        Option(
+            "--engine",
+            metavar="NAME",
+            default="plain",
+            help="what allocates the cache: plain, or vllm, which has blocks of 16 tokens",
+        ),
+        Option(
+            "--cache-memory",
+            metavar="SIZE",
+            help="the cache on each device, if an engine has told it, such as 8.11GiB",
+        ),
+        Option(
+            "--utilisation",
+            type=float,
+            metavar="SHARE",
+            help="the share of the memory that the engine takes; vllm's default is 0.9",
+        ),
+        Option("--prefill", type=int, metavar="N", help="tokens of one pass of a prompt"),
+        _RESERVE,
+        _OWN_DEVICES,
+        FORMS,
+    )
+
+
+def _serve(options: argparse.Namespace) -> Serving:
+    from weighbridge.answers.serve import serve
+
+    return serve(
+        options.model,
+        options.class_name,
+        on=options.on,
+        context=options.context,
+        batch=options.batch,
+        weights=options.weights,
+        cache=options.cache,
+        tp=options.tp,
+        pp=_or_one(options.pp),
+        ep=_or_one(options.ep),
+        engine=options.engine,
+        cache_memory=options.cache_memory,
+        utilisation=options.utilisation,
+        prefill=options.prefill,
+        reserve=options.reserve,
+        device_file=options.device_file,
+        fields=fields(options.fields),
+    )
+
+
+def _or_one(size: int | None) -> int:
+    return 1 if size is None else size
+
+
+def _train_options() -> Iterable[Addable]:
+    from weighbridge.answers.train import CHECKPOINTING, ZERO
+    from weighbridge.costs.parallel import SCHEDULES
+    from weighbridge.costs.profiles import PROFILES
+
+    return (
+        MODEL,
+        _CLASS,
+        SET,
+        _ON,
+        BATCH.but(required=True, help="sequences in a step, over all devices"),
+        Option("--seq", type=int, required=True, metavar="N", help="tokens in each sequence"),
+        Option(
+            "--micro-batch",
+            type=int,
+            metavar="N",
+            help="sequences in one pass; by default all of a copy of the model, 1 in a pipeline",
+        ),
+        Option(
+            "--optimizer",
+            metavar="NAME",
+            default="adamw",
+            help="adamw, adamw-8bit, adafactor, muon, sgd…; by default adamw",
+        ),
+        Option(
+            "--precision",
+            metavar="NAME",
+            default="master",
+            help="the dtypes of parameters, gradients and states: master, megatron, bf16, fp32, "
+            "autocast or fsdp; by default master, 16 bytes a parameter with Adam",
+        ),
+        Option(
+            "--checkpointing",
+            choices=CHECKPOINTING,
+            default=CHECKPOINTING[0],
+            help="what the backward pass computes again",
+        ),
+        Option(
+            "--zero",
+            type=int,
+            choices=ZERO,
+            default=ZERO[0],
+            help="the stage of ZeRO; 3 is what FSDP does",
+        ),
+        *_ways("tp", "pp", "cp", "ep"),
+        Option(
+            "--schedule",
+            choices=SCHEDULES,
+            default=SCHEDULES[0],
+            help="the schedule of the pipeline",
+        ),
+        Option(
+            "--chunks",
+            type=int,
+            default=1,
+            metavar="N",
+            help="pieces of layers on each stage of an interleaved pipeline",
+        ),
+        Option(
+            "--sequence-parallel",
+            action="store_true",
+            help="divide norms and residuals over the tensor-parallel ranks too",
+        ),
+        PROFILE.but(
+            help=f"the kernels: {', '.join(PROFILES)}; by default cuda-flash",
+        ),
+        Option(
+            "--tokens",
+            metavar="N",
+            help="tokens of the whole training, such as 15T, for its hours",
+        ),
+        Option(
+            "--price",
+            type=float,
+            metavar="PRICE",
+            help="the price of a device for an hour; needs --tokens",
+        ),
+        _RESERVE,
+        _OWN_DEVICES,
+        FORMS,
+    )
+
+
+def _train(options: argparse.Namespace) -> Training:
+    from weighbridge.answers.train import train
+
+    return train(
+        options.model,
+        options.class_name,
+        on=options.on,
+        batch=options.batch,
+        sequence=options.seq,
+        micro_batch=options.micro_batch,
+        optimizer=options.optimizer,
+        precision=options.precision,
+        checkpointing=options.checkpointing,
+        zero=options.zero,
+        tp=_or_one(options.tp),
+        pp=_or_one(options.pp),
+        cp=_or_one(options.cp),
+        ep=_or_one(options.ep),
+        schedule=options.schedule,
+        chunks=options.chunks,
+        sequence_parallel=options.sequence_parallel,
+        profile=options.profile,
+        tokens=options.tokens,
+        price=options.price,
+        reserve=options.reserve,
+        device_file=options.device_file,
+        fields=fields(options.fields),
+    )
+
+
+COMMANDS = {
+    "serve": Command(_serve_options, _serve),
+    "train": Command(_train_options, _train),
+}

@@ -1,0 +1,197 @@
+"""The memory of a training step on each rank: a maximum over moments.
+
+At each moment a rank holds its parameters, gradients and the states of its optimizer, the
+activations of the micro-batches in flight, what ZeRO gathers, and what single operations need. What
+the allocator, CUDA and NCCL take is not in it.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from weighbridge.costs.parallel import EVERYTHING, Rank, in_flight, stage_layers
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
+from weighbridge.units import stored_bytes
+
+if TYPE_CHECKING:
+    from weighbridge.costs.activations import Held
+    from weighbridge.costs.optimizers import Optimizer, Precision
+    from weighbridge.costs.parallel import Division, Plan
+
+_OPTIMIZER, _GRADIENTS = 1, 2  # the stages of ZeRO that divide these
+
+KINDS = ("parameters", "gradients", "optimizer", "activations", "gathered", "transient")
+"""What the bytes of a moment are, in the order in which they are listed."""
+MOMENTS = ("loss", "backward", "step")
+"""The end of the forward pass, the start of the first layer's backward pass, the optimizer."""
+
+
+class Moment(NamedTuple):
+    """A moment of a step, and what a rank holds then, by kind, in bytes."""
+
+    name: str
+    held: dict[str, int]
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all kinds."""
+        return sum(self.held.values())
+
+
+class RankMemory(NamedTuple):
+    """What a rank holds at each moment; ``ranks`` others hold no more."""
+
+    rank: Rank
+    number: int
+    ranks: int
+    moments: tuple[Moment, ...]
+
+    @property
+    def peak(self) -> Moment:
+        """The moment at which it holds most; of equal ones the first."""
+        return max(self.moments, key=lambda moment: moment.bytes)
+
+    @property
+    def states(self) -> dict[str, int]:
+        """Its parameters, gradients and states, which are the same at every step's end."""
+        held = self.moments[-1].held
+        return {name: held[name] for name in KINDS[:3]}
+
+
+class Step(NamedTuple):
+    """What all ranks of a step have in common.
+
+    ``saved`` is what a micro-batch leaves for the backward pass, ``again`` what a layer holds while
+    it is computed again, and ``outputs`` the largest outputs of products. ``trained`` is the share
+    of the parameters that is trained.
+    """
+
+    plan: Plan
+    precision: Precision
+    optimizer: Optimizer
+    micro_batches: int
+    saved: Held
+    again: int
+    outputs: Held
+
+
+def rank_memory(division: Division, step: Step, rank: Rank, ranks: int = 1) -> RankMemory:
+    """Return what a rank holds at each moment of a step that is not the first."""
+    plan, precision = step.plan, step.precision
+    states = _states(division, step, rank)
+    gathered = _gathered(division, step, rank)
+    activations = _activations(division, step, rank)
+    transient = 2 * _largest_output(step, rank)
+    updated = stored_bytes(_updated_elements(division, plan, rank), precision.updated)
+    keeps_gradients = step.micro_batches > 1 or precision.gradients != precision.parameters
+    first = {**states, "gradients": states["gradients"] if keeps_gradients else 0}
+    moments = (
+        Moment(
+            "loss",
+            {**first, "activations": activations, "gathered": gathered, "transient": transient},
+        ),
+        Moment(
+            "backward",
+            {
+                **states,
+                "activations": _of_one_layer(step),
+                "gathered": gathered + _whole_gradients(division, step, rank),
+                "transient": 2 * step.outputs.by_layer[0],
+            },
+        ),
+        Moment(
+            "step",
+            {
+                **states,
+                "activations": 0,
+                "gathered": 0,
+                "transient": step.optimizer.temporaries * updated,
+            },
+        ),
+    )
+    return RankMemory(rank, rank.number(plan), ranks, moments)
+
+
+def _updated_elements(division: Division, plan: Plan, rank: Rank) -> int:
+    if plan.zero >= _OPTIMIZER:
+        return division.shard_elements(plan, rank)
+    return division.elements(plan, rank)
+
+
+def _states(division: Division, step: Step, rank: Rank) -> dict[str, int]:
+    """Return the bytes of parameters, gradients and states, as ZeRO divides them."""
+    plan, precision = step.plan, step.precision
+    whole = division.elements(plan._replace(zero=0), rank)
+    shard = whole
+    if plan.zero:
+        shard = division.shard_elements(plan, rank)
+    parameters = shard if plan.zero == EVERYTHING else whole
+    gradients = shard if plan.zero >= _GRADIENTS else whole
+    optimizer = _state_bytes(division, step, rank)
+    if precision.master:
+        optimizer += stored_bytes(shard, precision.master)
+    return {
+        "parameters": stored_bytes(parameters, precision.parameters),
+        "gradients": stored_bytes(gradients, precision.gradients),
+        "optimizer": optimizer,
+    }
+
+
+def _state_bytes(division: Division, step: Step, rank: Rank) -> int:
+    plan, total = step.plan, 0
+    for part in division.parts(plan, rank):
+        size = None
+        if plan.zero >= _OPTIMIZER:
+            other_experts = plan.copies // part.copies
+            size = part.shard(rank.copy // other_experts) // part.times
+        one = step.optimizer.state_bytes(
+            part.shape, step.precision.updated, size=size, in_layer=bool(part.layers)
+        )
+        total += one * part.times
+    return total
+
+
+def _gathered(division: Division, step: Step, rank: Rank) -> int:
+    """Return the bytes of parameters that a rank holds besides its own while it computes."""
+    precision = step.precision
+    if step.plan.zero == EVERYTHING and step.plan.copies > 1:
+        return stored_bytes(sum(division.gathered_elements(step.plan, rank)), precision.gathered)
+    if precision.cast:
+        return stored_bytes(division.elements(step.plan, rank), precision.cast)
+    return 0
+
+
+def _whole_gradients(division: Division, step: Step, rank: Rank) -> int:
+    """Return the bytes of a layer's gradients before they are divided."""
+    if step.plan.zero < _GRADIENTS or step.plan.copies == 1:
+        return 0
+    _, layer = division.gathered_elements(step.plan, rank)
+    return stored_bytes(layer, step.precision.gathered)
+
+
+def _activations(division: Division, step: Step, rank: Rank) -> int:
+    """Return the bytes of the micro-batches in flight, and of a layer that is computed again."""
+    plan, saved = step.plan, step.saved
+    flying = in_flight(plan, rank.stage, step.micro_batches)
+    layers = stage_layers(division.layers, plan.pipeline, plan.chunks)[rank.stage]
+    held = sum(saved.by_layer.get(layer, 0) for layer in layers)
+    if rank.stage == 0:
+        held += saved.first
+    total = ceil(held * flying)
+    if rank.stage == plan.pipeline - 1:
+        total += saved.last
+    return total + step.again
+
+
+def _of_one_layer(step: Step) -> int:
+    return max(step.again, max(step.saved.by_layer.values(), default=0))
+
+
+def _largest_output(step: Step, rank: Rank) -> int:
+    """Return the bytes of the largest output of a product on a rank."""
+    sizes = [step.outputs.by_layer[0]]
+    if rank.stage == 0:
+        sizes.append(step.outputs.first)
+    if rank.stage == step.plan.pipeline - 1:
+        sizes.append(step.outputs.last)
+    return max(sizes)
