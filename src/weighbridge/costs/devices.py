@@ -111,12 +111,10 @@ def device_called(name: str, own: Mapping[str, Device] | None = None) -> Device:
         >>> device_called("nvidia h100-sxm").name
         'H100'
     """
-    wanted = _key(name)
     for devices in (own or {}, known_devices()):
-        found = [device for device in devices.values() if wanted in _names(device)]
-        exact = [device for device in found if _key(device.name) == wanted]
-        if len(exact or found) == 1:
-            return (exact or found)[0]
+        found = _with_name(devices, _key(name))
+        if len(found) == 1:
+            return found[0]
         if found:
             names = either(device.name for device in found)
             raise UsageError(
@@ -125,6 +123,12 @@ def device_called(name: str, own: Mapping[str, Device] | None = None) -> Device:
     raise UsageError(
         "there is no such device", values={"device": name}, hint=_near_misses(name, own or {})
     )
+
+
+def _with_name(devices: Mapping[str, Device], wanted: str) -> list[Device]:
+    """Return the devices with a name; one whose main name it is comes alone."""
+    exact = [device for device in devices.values() if _key(device.name) == wanted]
+    return exact or [device for device in devices.values() if wanted in _names(device)]
 
 
 def _near_misses(name: str, own: Mapping[str, Device]) -> str:
@@ -155,8 +159,8 @@ def _key(name: str) -> str:
 
 
 _MAKERS = frozenset(
-    ("nvidia", "geforce", "tesla", "amd", "instinct", "intel", "habana", "google", "aws")
-    + ("amazon", "apple", "huawei", "gpu")
+    {"nvidia", "geforce", "tesla", "amd", "instinct", "intel", "habana", "google", "cloud"}
+    | {"aws", "amazon", "apple", "huawei", "gpu"}
 )
 
 
@@ -252,7 +256,7 @@ def _device(name: str, entry: Any, where: str) -> Device:
             )
     figures = {key: _integer(entry, key, where, name) for key in FIGURES}
     texts = {key: _text(entry, key, where, name) for key in _TEXTS}
-    stated = _stated(entry.get("sources", {}), where, name)
+    stated = _facts_by_source(entry.get("sources", {}), where, name)
     return Device(
         name=name,
         label=texts["label"] or name,
@@ -267,8 +271,8 @@ def _device(name: str, entry: Any, where: str) -> Device:
         sources=tuple(stated),
         disputed=_disputed(entry.get("disputed", []), where, name),
         stated=stated,
-        notes=_texts(entry, "notes", where, name),
-        aliases=_texts(entry, "aliases", where, name),
+        notes=_text_list(entry, "notes", where, name),
+        aliases=_text_list(entry, "aliases", where, name),
     )
 
 
@@ -314,7 +318,7 @@ def _text(entry: Mapping[str, Any], key: str, where: str, name: str) -> str:
     return value
 
 
-def _texts(entry: Mapping[str, Any], key: str, where: str, name: str) -> tuple[str, ...]:
+def _text_list(entry: Mapping[str, Any], key: str, where: str, name: str) -> tuple[str, ...]:
     values = entry.get(key, [])
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise UsageError(
@@ -339,15 +343,15 @@ def _peaks(table: Any, where: str, name: str) -> dict[str, float]:
     }
 
 
-def _stated(table: Any, where: str, name: str) -> dict[str, tuple[str, ...]]:
+def _facts_by_source(table: Any, where: str, name: str) -> dict[str, tuple[str, ...]]:
     """Return the facts that each source states; a plain list of sources states no certain ones."""
     if isinstance(table, list):
-        table = dict.fromkeys(map(str, table), [])
+        table = {str(source): [] for source in table}
     if not isinstance(table, dict):
         raise UsageError(
             "a value is not a list of texts", where=where, values={"device": name, "sources": table}
         )
-    return {source: _texts(table, source, where, name) for source in table}
+    return {source: _text_list(table, source, where, name) for source in table}
 
 
 def _disputed(entries: Any, where: str, name: str) -> tuple[Disputed, ...]:
