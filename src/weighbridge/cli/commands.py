@@ -30,6 +30,7 @@ COMMANDS = {
         "compute what a run takes without running it: FLOPs, saved tensors, cache", "costing"
     ),
     "cache": Listed("compute what a cache of keys, values or states takes, as it grows", "costing"),
+    "devices": Listed("list accelerators: memory, bandwidth, peaks, links, sources", "fitting"),
     "inspect": Listed(
         "list what a checkpoint holds, from its header: tensors, dtypes, bytes", "checkpoints"
     ),
