@@ -149,7 +149,7 @@ def _tera(peak: float | None) -> str:
 def _in_full(device: Device, texts: Mapping[str, str], lang: str) -> Iterator[Block]:
     title = texts["heading"].format(name=device.name, label=device.label)
     rows = tuple(
-        (_fact_name(field, texts), _value(field, device.fact(field)), _stating(field, device))
+        (_fact_name(field, texts), _shown_value(field, device.fact(field)), _stating(field, device))
         for field in _fields(device)
     )
     header = (texts["fact"], texts["value"], texts["sources"])
@@ -180,7 +180,7 @@ def _fact_name(field: str, texts: Mapping[str, str]) -> str:
     return texts[name]
 
 
-def _value(field: str, value: Any) -> str:
+def _shown_value(field: str, value: Any) -> str:
     name, _, dtype = field.partition(".")
     if dtype:
         return units.rate(value, "OP/s" if dtype.startswith("I") else "FLOP/s")
@@ -205,7 +205,7 @@ def _stating(field: str, device: Device) -> str:
 def _dispute(disputed: Disputed, texts: Mapping[str, str], lang: str) -> str:
     named = {
         "fact": _fact_name(disputed.field, texts),
-        "value": _value(disputed.field, disputed.value),
+        "value": _shown_value(disputed.field, disputed.value),
         "source": disputed.source,
     }
     if not disputed.why:

@@ -272,7 +272,7 @@ def _device(name: str, entry: Any, where: str) -> Device:
                 values={"device": name, "key": key},
                 hint=_FORMAT_HINT,
             )
-    figures = {key: _figure(entry, key, where, name) for key in FIGURES}
+    figures = {key: _whole_number(entry, key, where, name) for key in FIGURES}
     texts = {key: _text(entry, key, where, name) for key in _TEXTS}
     stated = _facts_by_source(entry.get("sources", {}), where, name)
     return Device(
@@ -305,7 +305,7 @@ def _check_keys(entry: Mapping[str, Any], known: tuple[str, ...], where: str, na
             )
 
 
-def _figure(entry: Mapping[str, Any], key: str, where: str, name: str) -> int | None:
+def _whole_number(entry: Mapping[str, Any], key: str, where: str, name: str) -> int | None:
     if key not in entry:
         return None
     value = _positive(entry[key], key, where, name)
