@@ -48,7 +48,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # The values of the placeholders in the command lines, apart from files, quoted as for a shell.
 WORDS = {
     "command": (
-        *("weigh", "explain", "formula", "tree", "cost", "cache", "serve", "train"),
+        *("weigh", "explain", "formula", "tree", "cost", "cache", "serve", "train", "devices"),
         *("inspect", "verify"),
         *(
             "reconcile",
@@ -268,6 +268,11 @@ completion {shell} --lang zh
 families
 families {few:2}
 families {family:3} {json}
+devices --lang {lang} {json}
+devices H100 tpu-v5e --lang {lang} {json}
+devices a100
+devices no-such-device --lang zh
+devices --device-file no/such/file.toml
 
 # Commands that derive and run, with input that they refuse
 derive {derive_misuse}

@@ -268,13 +268,40 @@ def size(number_of_bytes: int) -> str:
     return _scaled(number_of_bytes, 1024, (" B", " KiB", " MiB", " GiB", " TiB", " PiB"))
 
 
-def _scaled(number: int, base: int, units: tuple[str, ...]) -> str:
+def rate(value: float, unit: str) -> str:
+    """Write a rate with three digits, in thousands of a unit: k, M, G, T or P.
+
+    Example:
+        >>> rate(989.4e12, "FLOP/s"), rate(3_350_000_000_000, "B/s")
+        ('989 TFLOP/s', '3.35 TB/s')
+    """
+    return _scaled(value, 1000, tuple(f" {prefix}{unit}" for prefix in ("", *"kMGTP")))
+
+
+def three_digits(value: float) -> str:
+    """Write a number with three digits, or with all those before the point.
+
+    Example:
+        >>> three_digits(989.4), three_digits(27.2), three_digits(10066.3)
+        ('989', '27.2', '10066')
+    """
+    return f"{value:.{_decimals(value)}f}"
+
+
+def _scaled(number: float, base: int, units: tuple[str, ...]) -> str:
     value, steps = float(number), 0
     while value >= base - 0.5 and steps < len(units) - 1:
         value, steps = value / base, steps + 1
-    decimals = 2  # three digits in all
-    if value >= 9.995:
-        decimals = 1
-    if steps == 0 or value >= 99.95:
+    decimals = _decimals(value)
+    if steps == 0:
         decimals = 0
     return f"{value:.{decimals}f}{units[steps]}"
+
+
+def _decimals(value: float) -> int:
+    """Return how many decimals make three digits."""
+    if value >= 99.95:
+        return 0
+    if value >= 9.995:
+        return 1
+    return 2

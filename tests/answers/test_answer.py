@@ -16,6 +16,7 @@ import weighbridge as wb
 from weighbridge import answers
 from weighbridge.answers import data_table
 from weighbridge.answers.answer import Answer, Message, TabularAnswer
+from weighbridge.answers.devices import devices
 from weighbridge.answers.families import Families
 from weighbridge.answers.inspect import inspect_all
 from weighbridge.answers.models import ReleasedModels
@@ -73,6 +74,8 @@ COMMAND_LINES = {
     "ReleasedModels": "models bert",
     "Families": "families bert",
     "Families of one": "families albert",
+    "DeviceList": "devices",
+    "DeviceList of some": "devices H100 ascend910b",
     "Running": "run {bert} <b>it</b>",
     "Labelled": "run {classifier} --csv {texts} --output {folder}/{lang}.csv",
     "Trace": "trace {bert} <b>it</b>",
@@ -309,9 +312,11 @@ TABULAR: dict[str, Callable[[Path], Any]] = {
     "Changes": lambda folder: wb.verify(safetensors(folder, "a"), safetensors(folder, "b")),
     "ReleasedModels": lambda _: ReleasedModels("bert"),
     "Families": lambda _: Families("bert"),
+    "DeviceList": lambda _: devices(),
 }
 OF_INTEGERS = {"parameters", "bytes", "tensors", "elements", "count", "configs"} | {
     *("flops", "layers", "context", "per_token", "products", "rank", "ranks", "stage"),
+    *("bandwidth", "node"),
 }
 OF_LISTS = {"shape", "expected_shape", "found_shape", "dims", "classes", "holes", "about"}
 

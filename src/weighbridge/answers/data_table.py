@@ -11,12 +11,12 @@ from weighbridge.render.table import csv
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TEXT, INTEGER, TRUTH = "string", "int64", "bool"
+TEXT, INTEGER, TRUTH, NUMBER = "string", "int64", "bool", "float64"
 """The types of values, named as in Arrow."""
 
 
 class Column(NamedTuple):
-    """A column: its name and the type of its values; only texts may be missing.
+    """A column: its name and the type of its values; only texts and ``NUMBER`` may be missing.
 
     If ``joined_by`` is not empty, a value is a list of that type. CSV has no lists and joins the
     items with this.

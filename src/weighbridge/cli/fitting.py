@@ -1,4 +1,4 @@
-"""Commands that say whether a model fits on devices: serve, train."""
+"""Commands about devices, and about whether a model fits on them: devices, serve, train."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
+    from weighbridge.answers.devices import DeviceList
     from weighbridge.answers.serve import Serving
     from weighbridge.answers.train import Training
     from weighbridge.cli.options import Addable
@@ -24,13 +25,38 @@ _ON = Option(
     help="the devices: H100, 2xH100, 8xA100-80GB…; `weighbridge devices` lists them",
 )
 _OWN_DEVICES = Option(
-    "--device-file", metavar="FILE", help="a TOML file of your own devices, as `devices` prints one"
+    "--device-file",
+    metavar="FILE",
+    help="a TOML file of your own devices, in the format that `devices --help` describes",
 )
 _RESERVE = Option(
     "--reserve",
     metavar="SIZE",
     help="what to keep free on each device for CUDA's context and NCCL; 1GiB by default",
 )
+
+
+def _devices_options() -> Iterable[Addable]:
+    return (
+        Option(
+            "names",
+            nargs="*",
+            metavar="NAME",
+            help="a device (H100, a100-80gb, 4090…): all facts about it, with their sources",
+        ),
+        _OWN_DEVICES.but(
+            help="a TOML file of your own devices: for each a table with memory_bytes, bandwidth "
+            "(bytes/s) and peaks (FLOP/s by dtype), and if you like usable_bytes, link, network "
+            "(bytes/s for each direction) and node",
+        ),
+        FORMS,
+    )
+
+
+def _devices(options: argparse.Namespace) -> DeviceList:
+    from weighbridge.answers.devices import devices
+
+    return devices(*options.names, file=options.device_file)
 
 
 def _ways(*names: str) -> Iterable[Option]:
@@ -234,6 +260,7 @@ def _train(options: argparse.Namespace) -> Training:
 
 
 COMMANDS = {
+    "devices": Command(_devices_options, _devices),
     "serve": Command(_serve_options, _serve),
     "train": Command(_train_options, _train),
 }

@@ -7,14 +7,14 @@ node, and ``network`` one direction of what connects it to other nodes.
 
 from __future__ import annotations
 
+import os
 from functools import cache
 
 from weighbridge import data
-from weighbridge.errors import UsageError, either, nearest
+from weighbridge.errors import UsageError, either, nearest, printable, shorten
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Mapping
     from typing import Any
 
@@ -111,26 +111,31 @@ def device_called(name: str, own: Mapping[str, Device] | None = None) -> Device:
         >>> device_called("nvidia h100-sxm").name
         'H100'
     """
-    wanted = _key(name)
     for devices in (own or {}, known_devices()):
-        found = [device for device in devices.values() if wanted in _names(device)]
-        exact = [device for device in found if _key(device.name) == wanted]
-        if len(exact or found) == 1:
-            return (exact or found)[0]
+        found = _with_name(devices, _key(name))
+        if len(found) == 1:
+            return found[0]
         if found:
-            names = either(device.name for device in found)
             raise UsageError(
-                "several devices have this name", values={"device": name}, hint=f"use {names}"
+                "several devices have this name",
+                values={"device": name},
+                hint=f"use one of {', '.join(device.name for device in found)}",
             )
     raise UsageError(
         "there is no such device", values={"device": name}, hint=_near_misses(name, own or {})
     )
 
 
+def _with_name(devices: Mapping[str, Device], wanted: str) -> list[Device]:
+    """Return the devices with a name; one whose main name it is comes alone."""
+    exact = [device for device in devices.values() if _key(device.name) == wanted]
+    return exact or [device for device in devices.values() if wanted in _keys_of(device)]
+
+
 def _near_misses(name: str, own: Mapping[str, Device]) -> str:
     by_key: dict[str, str] = {}
     for device in (*own.values(), *known_devices().values()):
-        for key in _names(device):
+        for key in _keys_of(device):
             by_key.setdefault(key, device.name)
     wanted = _key(name)
     near = [by_key[key] for key in nearest(by_key, wanted)]
@@ -143,7 +148,7 @@ def _near_misses(name: str, own: Mapping[str, Device]) -> str:
 _MOST_NEAR = 4
 
 
-def _names(device: Device) -> Iterator[str]:
+def _keys_of(device: Device) -> Iterator[str]:
     for name in (device.name, device.label, *device.aliases):
         yield _key(name)
 
@@ -155,8 +160,8 @@ def _key(name: str) -> str:
 
 
 _MAKERS = frozenset(
-    ("nvidia", "geforce", "tesla", "amd", "instinct", "intel", "habana", "google", "aws")
-    + ("amazon", "apple", "huawei", "gpu")
+    {"nvidia", "geforce", "tesla", "amd", "instinct", "intel", "habana", "google", "cloud"}
+    | {"aws", "amazon", "apple", "huawei", "gpu"}
 )
 
 
@@ -215,19 +220,36 @@ def read_device_file(path: str | os.PathLike[str]) -> dict[str, Device]:
     """
     import tomllib  # noqa: PLC0415  # few commands read such a file
 
-    where = str(path)
+    where = printable(str(path))
     try:
-        with open(path, "rb") as file:
-            table = tomllib.loads(file.read().decode())
-    except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=where) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"is not TOML: {error}", where=where) from None
+        table = tomllib.loads(_text_of(path, where))
+    except UnicodeDecodeError:
+        raise UsageError("is not UTF-8 text", where=where) from None
+    except RecursionError:
+        raise UsageError("is nested too deeply", where=where) from None
+    except ValueError as error:  # among them an integer of too many digits
+        raise UsageError(f"is not TOML: {shorten(str(error), str, 100)}", where=where) from None
     if not table:
         raise UsageError("names no device", where=where, hint=_FORMAT_HINT)
     return {name: _device(name, entry, where) for name, entry in table.items()}
 
 
+def _text_of(path: str | os.PathLike[str], where: str) -> str:
+    """Return the text of a file, which may not be endless."""
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise UsageError("is not a regular file", where=where)
+        with open(path, "rb") as file:
+            raw = file.read(_LONGEST_FILE + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot be read: {reason}", where=where) from None
+    if len(raw) > _LONGEST_FILE:
+        raise UsageError("is too long for a file of devices", where=where)
+    return raw.decode()
+
+
+_LONGEST_FILE = 1_000_000  # bytes; our own has a tenth
 _FORMAT_HINT = "give each device a table with memory_bytes, bandwidth and peaks"
 _REQUIRED = ("memory_bytes", "bandwidth", "peaks")
 _TEXTS = ("label", "released")
@@ -250,9 +272,9 @@ def _device(name: str, entry: Any, where: str) -> Device:
                 values={"device": name, "key": key},
                 hint=_FORMAT_HINT,
             )
-    figures = {key: _integer(entry, key, where, name) for key in FIGURES}
+    figures = {key: _whole_number(entry, key, where, name) for key in FIGURES}
     texts = {key: _text(entry, key, where, name) for key in _TEXTS}
-    stated = _stated(entry.get("sources", {}), where, name)
+    stated = _facts_by_source(entry.get("sources", {}), where, name)
     return Device(
         name=name,
         label=texts["label"] or name,
@@ -267,8 +289,8 @@ def _device(name: str, entry: Any, where: str) -> Device:
         sources=tuple(stated),
         disputed=_disputed(entry.get("disputed", []), where, name),
         stated=stated,
-        notes=_texts(entry, "notes", where, name),
-        aliases=_texts(entry, "aliases", where, name),
+        notes=_text_list(entry, "notes", where, name),
+        aliases=_text_list(entry, "aliases", where, name),
     )
 
 
@@ -279,23 +301,23 @@ def _check_keys(entry: Mapping[str, Any], known: tuple[str, ...], where: str, na
                 "a device has an unknown key",
                 where=where,
                 values={"device": name, "key": key},
-                hint=f"use {either(nearest(known, key) or known)}",
+                hint=f"use one of {', '.join(nearest(known, key) or known)}",
             )
 
 
-def _integer(entry: Mapping[str, Any], key: str, where: str, name: str) -> int | None:
+def _whole_number(entry: Mapping[str, Any], key: str, where: str, name: str) -> int | None:
     if key not in entry:
         return None
     value = _positive(entry[key], key, where, name)
     if value != int(value):
-        raise _misfit("is not a whole number", entry[key], key, where, name)
+        raise _figure_error("is not a whole number", entry[key], key, where, name)
     return int(value)
 
 
 def _positive(value: Any, key: str, where: str, name: str) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 < value < _TOO_LARGE:
-        raise _misfit("is not a positive number", value, key, where, name)
+        raise _figure_error("is not a positive number", value, key, where, name)
     number: float = value
     return number
 
@@ -303,7 +325,7 @@ def _positive(value: Any, key: str, where: str, name: str) -> float:
 _TOO_LARGE = 1e30  # neither infinite nor a slip of many digits
 
 
-def _misfit(what: str, value: Any, key: str, where: str, name: str) -> UsageError:
+def _figure_error(what: str, value: Any, key: str, where: str, name: str) -> UsageError:
     return UsageError(f"a figure {what}", where=where, values={"device": name, key: value})
 
 
@@ -314,7 +336,7 @@ def _text(entry: Mapping[str, Any], key: str, where: str, name: str) -> str:
     return value
 
 
-def _texts(entry: Mapping[str, Any], key: str, where: str, name: str) -> tuple[str, ...]:
+def _text_list(entry: Mapping[str, Any], key: str, where: str, name: str) -> tuple[str, ...]:
     values = entry.get(key, [])
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise UsageError(
@@ -339,15 +361,15 @@ def _peaks(table: Any, where: str, name: str) -> dict[str, float]:
     }
 
 
-def _stated(table: Any, where: str, name: str) -> dict[str, tuple[str, ...]]:
+def _facts_by_source(table: Any, where: str, name: str) -> dict[str, tuple[str, ...]]:
     """Return the facts that each source states; a plain list of sources states no certain ones."""
     if isinstance(table, list):
-        table = dict.fromkeys(map(str, table), [])
+        table = {str(source): [] for source in table}
     if not isinstance(table, dict):
         raise UsageError(
             "a value is not a list of texts", where=where, values={"device": name, "sources": table}
         )
-    return {source: _texts(table, source, where, name) for source in table}
+    return {source: _text_list(table, source, where, name) for source in table}
 
 
 def _disputed(entries: Any, where: str, name: str) -> tuple[Disputed, ...]:
