@@ -31,6 +31,7 @@ SURFACE = {
     "formula",
     "guess",
     "inspect",
+    "plan",
     "reconcile",
     "released",
     "serve",

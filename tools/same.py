@@ -48,7 +48,18 @@ ROOT = Path(__file__).resolve().parent.parent
 # The values of the placeholders in the command lines, apart from files, quoted as for a shell.
 WORDS = {
     "command": (
-        *("weigh", "explain", "formula", "tree", "cost", "cache", "serve", "train", "devices"),
+        *(
+            "weigh",
+            "explain",
+            "formula",
+            "tree",
+            "cost",
+            "cache",
+            "serve",
+            "train",
+            "plan",
+            "devices",
+        ),
         *("inspect", "verify"),
         *(
             "reconcile",
@@ -306,6 +317,7 @@ serve llama --on 2xH100 --context 8192 --batch 16 --lang {lang} {json}
 serve gpt_oss --on L4 --context 8192 --engine vllm --lang {lang}
 train llama --on 8xH100 --batch 8 --seq 4096 --zero 3 --lang {lang} {json}
 train gpt2 --on L4 --batch 64 --seq 1024 --lang {lang}
+plan gpt2 --on 8xL4 --batch 64 --seq 1024 --lang {lang} {json}
 measure wheels/bert-tiny --ours --seq 16 --train --attention sdpa
 measure wheels/bert-tiny --seq 16 --batch 2 --train --lang {lang}
 finetune texts/labelled.csv --from wheels/bert-tiny --out {out}/a --epochs 1 --batch 8

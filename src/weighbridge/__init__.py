@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from weighbridge.answers.formula import formula
     from weighbridge.answers.guess import guess
     from weighbridge.answers.inspect import inspect
+    from weighbridge.answers.plan import plan
     from weighbridge.answers.reconcile import reconcile
     from weighbridge.answers.serve import serve
     from weighbridge.answers.train import train
@@ -45,6 +46,7 @@ _HOMES = {
     "formula": "answers.formula",
     "guess": "answers.guess",
     "inspect": "answers.inspect",
+    "plan": "answers.plan",
     "reconcile": "answers.reconcile",
     "released": "models.catalogue",
     "serve": "answers.serve",
@@ -67,6 +69,7 @@ __all__ = [
     "formula",
     "guess",
     "inspect",
+    "plan",
     "reconcile",
     "released",
     "serve",

@@ -1,4 +1,4 @@
-"""What `serve`, `train` and `plan` share: devices, sizes as text, allowances, and what would fit."""
+"""What `serve`, `train` and `plan` share: sizes as text, allowances, and what would fit."""
 
 from __future__ import annotations
 

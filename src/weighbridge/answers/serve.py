@@ -311,7 +311,7 @@ class Serving(TabularAnswer):
 
     @property
     def cache_room(self) -> int:
-        """The bytes of cache that a device has room for: those that the engine told, or the rest."""
+        """The bytes of cache on a device: those that the engine told, or what else is left."""
         if self.cache_memory is not None:
             return self.cache_memory
         return max(0, self.most_bytes - self.memory.weights - self.memory.activations)
@@ -388,7 +388,7 @@ class Serving(TabularAnswer):
         return whole.names(max(past, 1) + 1, batch)
 
     def _read_weights(self, tokens: int) -> float:
-        """Return the bytes of weights that a step reads on a device: not all experts, if few tokens.
+        """Return the bytes of weights that a step reads on a device.
 
         A token reads its own experts; several read at most as many as there are.
         """

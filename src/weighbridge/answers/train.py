@@ -22,7 +22,6 @@ from weighbridge.costs.devices import devices_on
 from weighbridge.costs.optimizers import optimizer_called, precision_called
 from weighbridge.costs.parallel import (
     EVERYTHING,
-    MOST_RANKS,
     SCHEDULES,
     Division,
     Plan,
@@ -274,7 +273,7 @@ class Training(TabularAnswer):
 
     groupings = ("rank", "moment")
 
-    def __init__(  # noqa: PLR0913  # what the user has given
+    def __init__(
         self,
         whole: RunCost,
         devices: Devices,
@@ -282,11 +281,13 @@ class Training(TabularAnswer):
         allowance: int,
         tokens: int | None = None,
         price: float | None = None,
+        trainer: Trainer | None = None,
     ) -> None:
         self.whole, self.devices, self.setting = whole, devices, setting
         self.allowance, self.tokens, self.price = allowance, tokens, price
-        self.trainer = Trainer(whole.found)
-        self.trainer.division.check(setting.plan)
+        self.trainer = trainer or Trainer(whole.found)
+        if trainer is None:
+            self.trainer.division.check(setting.plan)
         self._step = self.trainer.step(setting)
 
     @property
@@ -330,6 +331,13 @@ class Training(TabularAnswer):
     def worst(self) -> RankMemory:
         """The rank that holds most at some moment; of equal ones the first."""
         return max(self.differing, key=lambda memory: memory.peak.bytes)
+
+    @cached_property
+    def fullest(self) -> RankMemory:
+        """The rank that holds most: the first of some stage, since the first pieces are largest."""
+        stages = (Rank(stage=stage) for stage in _ends_and_middle(self.setting.plan.pipeline))
+        memories = (rank_memory(self.trainer.division, self._step, rank) for rank in stages)
+        return max(memories, key=lambda memory: memory.peak.bytes)
 
     @property
     def peak_bytes(self) -> int:
@@ -394,27 +402,40 @@ class Training(TabularAnswer):
     def _link_seconds(self) -> float:
         """Return the least seconds that a rank sends; a link that is not known takes none."""
         plan, device = self.setting.plan, self.devices.device
-        fastest = max(device.link or 0, device.network or 0)
-        if plan.world == 1 or not fastest:
-            return 0.0
-        return max(self._sent_bytes().values()) / fastest
+        inside, outside = device.link or 0, device.network or 0
+        in_node = plan.tensor * plan.context
+        seconds = [0.0]
+        if plan.tensor > 1:
+            seconds.append(
+                _over(self._tensor_bytes(), inside if in_node <= device.node else outside)
+            )
+        if plan.copies > 1:
+            # Copies in one node divide what they send to other nodes.
+            together = max(1, min(plan.copies, device.node // plan.tensor))
+            nodes = ceil(plan.copies / together)
+            seconds.append(_over(self._copies_bytes(together), inside))
+            seconds.append(_over(self._copies_bytes(nodes) / together, outside))
+        return max(seconds)
 
-    def _sent_bytes(self) -> dict[str, float]:
-        """Return the bytes that a rank sends in a step, by what it sends them for."""
+    def _tensor_bytes(self) -> float:
+        """Return the bytes that a rank sends in a step to the others of tensor parallelism."""
         plan, setting = self.setting.plan, self.setting
-        whole = self.trainer.division.elements(plan._replace(zero=0), Rank())
-        gradients = stored_bytes(whole, self._step.precision.gathered)
-        sent = {"dp": ring_bytes(gradients, plan.copies, reduce=True)}
-        if plan.zero == EVERYTHING:  # twice gathered, once summed and divided
-            sent["dp"] = 3 * ring_bytes(gradients, plan.copies, reduce=False)
         width = self.found.weighing.ledger.fields.get("hidden_size")
-        if plan.tensor > 1 and isinstance(width, int):
-            tokens = setting.micro_batch * ceil(setting.sequence / plan.context)
-            size = stored_bytes(tokens * width, self._step.precision.compute)
-            layers = self.trainer.division.layers // plan.pipeline
-            sums = _SUMS_IN_LAYER * layers * setting.micro_batches
-            sent["tp"] = sums * ring_bytes(size, plan.tensor, reduce=True)
-        return sent
+        if not isinstance(width, int):
+            return 0.0
+        tokens = setting.micro_batch * ceil(setting.sequence / plan.context)
+        size = stored_bytes(tokens * width, self._step.precision.compute)
+        sums = _SUMS_IN_LAYER * (self.trainer.division.layers // plan.pipeline)
+        return sums * setting.micro_batches * ring_bytes(size, plan.tensor, reduce=True)
+
+    def _copies_bytes(self, ranks: int) -> float:
+        """Return the bytes that a rank sends in a step so that copies of the model stay equal."""
+        plan = self.setting.plan
+        whole = self.trainer.division.whole_elements(plan.ways, Rank())
+        gradients = stored_bytes(whole, self._step.precision.gathered)
+        if plan.zero == EVERYTHING:  # twice gathered, once summed and divided
+            return 3 * ring_bytes(gradients, ranks, reduce=False)
+        return ring_bytes(gradients, ranks, reduce=True)
 
     @property
     def tokens_per_second(self) -> float:
@@ -545,6 +566,21 @@ class Training(TabularAnswer):
 
 _PASSES_OF_ATTENTION = 3  # forward, and one for each of the two factors in the backward pass
 _SUMS_IN_LAYER = 4  # of attention and of the feed-forward, in the forward and the backward pass
+
+
+def _ends_and_middle(stages: int) -> list[int]:
+    """Return the stages of which one holds most: the outer ones, and the first with more layers.
+
+    Example:
+        >>> _ends_and_middle(16), _ends_and_middle(2)
+        ([0, 1, 8, 15], [0, 1])
+    """
+    return sorted({0, min(1, stages - 1), stages // 2, stages - 1})
+
+
+def _over(sent: float, bandwidth: int) -> float:
+    """Return the seconds that bytes take; none over a link that is not known."""
+    return sent / bandwidth if bandwidth else 0.0
 
 
 def _rank_dict(memory: RankMemory) -> dict[str, Any]:

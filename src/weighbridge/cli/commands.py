@@ -36,6 +36,9 @@ COMMANDS = {
     "train": Listed(
         "say whether training fits on devices, rank by rank, and how long it takes", "fitting"
     ),
+    "plan": Listed(
+        "search the plans of a cluster: those that fit, the best, and why others lose", "fitting"
+    ),
     "devices": Listed("list accelerators: memory, bandwidth, peaks, links, sources", "fitting"),
     "inspect": Listed(
         "list what a checkpoint holds, from its header: tensors, dtypes, bytes", "checkpoints"

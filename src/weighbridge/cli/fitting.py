@@ -1,4 +1,4 @@
-"""Commands about devices, and about whether a model fits on them: devices, serve, train."""
+"""Commands about devices, and about whether a model fits on them: devices, serve, train, plan."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from weighbridge.answers.devices import DeviceList
+    from weighbridge.answers.plan import Plans
     from weighbridge.answers.serve import Serving
     from weighbridge.answers.train import Training
     from weighbridge.cli.options import Addable
@@ -33,6 +34,20 @@ _RESERVE = Option(
     "--reserve",
     metavar="SIZE",
     help="what to keep free on each device for CUDA's context and NCCL; 1GiB by default",
+)
+
+_OPTIMIZER = Option(
+    "--optimizer",
+    metavar="NAME",
+    default="adamw",
+    help="adamw, adamw-8bit, adafactor, muon, sgd…; by default adamw",
+)
+_PRECISION = Option(
+    "--precision",
+    metavar="NAME",
+    default="master",
+    help="the dtypes of parameters, gradients and states: master, megatron, bf16, fp32, "
+    "autocast or fsdp; by default master, 16 bytes a parameter with Adam",
 )
 
 
@@ -164,19 +179,8 @@ def _train_options() -> Iterable[Addable]:
             metavar="N",
             help="sequences in one pass; by default all of a copy of the model, 1 in a pipeline",
         ),
-        Option(
-            "--optimizer",
-            metavar="NAME",
-            default="adamw",
-            help="adamw, adamw-8bit, adafactor, muon, sgd…; by default adamw",
-        ),
-        Option(
-            "--precision",
-            metavar="NAME",
-            default="master",
-            help="the dtypes of parameters, gradients and states: master, megatron, bf16, fp32, "
-            "autocast or fsdp; by default master, 16 bytes a parameter with Adam",
-        ),
+        _OPTIMIZER,
+        _PRECISION,
         Option(
             "--checkpointing",
             choices=CHECKPOINTING,
@@ -185,9 +189,8 @@ def _train_options() -> Iterable[Addable]:
         ),
         Option(
             "--zero",
-            type=int,
-            choices=ZERO,
-            default=ZERO[0],
+            choices=tuple(map(str, ZERO)),
+            default=str(ZERO[0]),
             help="the stage of ZeRO; 3 is what FSDP does",
         ),
         *_ways("tp", "pp", "cp", "ep"),
@@ -242,7 +245,7 @@ def _train(options: argparse.Namespace) -> Training:
         optimizer=options.optimizer,
         precision=options.precision,
         checkpointing=options.checkpointing,
-        zero=options.zero,
+        zero=int(options.zero),
         tp=_or_one(options.tp),
         pp=_or_one(options.pp),
         cp=_or_one(options.cp),
@@ -259,8 +262,48 @@ def _train(options: argparse.Namespace) -> Training:
     )
 
 
+def _plan_options() -> Iterable[Addable]:
+    from weighbridge.costs.profiles import PROFILES
+
+    return (
+        MODEL,
+        _CLASS,
+        SET,
+        _ON,
+        BATCH.but(required=True, help="sequences in a step, over all devices"),
+        Option("--seq", type=int, required=True, metavar="N", help="tokens in each sequence"),
+        _OPTIMIZER,
+        _PRECISION,
+        PROFILE.but(
+            help=f"the kernels: {', '.join(PROFILES)}; by default cuda-flash",
+        ),
+        _RESERVE,
+        _OWN_DEVICES,
+        FORMS,
+    )
+
+
+def _plan(options: argparse.Namespace) -> Plans:
+    from weighbridge.answers.plan import plan
+
+    return plan(
+        options.model,
+        options.class_name,
+        on=options.on,
+        batch=options.batch,
+        sequence=options.seq,
+        optimizer=options.optimizer,
+        precision=options.precision,
+        profile=options.profile,
+        reserve=options.reserve,
+        device_file=options.device_file,
+        fields=fields(options.fields),
+    )
+
+
 COMMANDS = {
     "devices": Command(_devices_options, _devices),
     "serve": Command(_serve_options, _serve),
     "train": Command(_train_options, _train),
+    "plan": Command(_plan_options, _plan),
 }

@@ -69,6 +69,18 @@ class Plan(NamedTuple):
         """The ranks that hold the same part of an expert."""
         return self.copies // self.expert
 
+    @property
+    def ways(self) -> Plan:
+        """The plan without what does not change which parts of tensors a rank has."""
+        return self._replace(zero=0, schedule="", sequence_parallel=False)
+
+    def copy_of(self, part: Part, rank: Rank) -> int:
+        """Return the number of a rank among those that hold the same part.
+
+        Ranks that hold other experts stand between two that hold the same.
+        """
+        return rank.copy // (self.copies // part.copies)
+
 
 class Rank(NamedTuple):
     """The place of a device in a plan: its number along each way of dividing.
@@ -103,7 +115,8 @@ def piece(size: int, parts: int, at: int) -> int:
     return max(0, min(size, (at + 1) * largest) - at * largest)
 
 
-def stage_layers(layers: int, stages: int, chunks: int = 1) -> list[list[int]]:
+@cache
+def stage_layers(layers: int, stages: int, chunks: int = 1) -> tuple[tuple[int, ...], ...]:
     """Return the layers on each stage of a pipeline.
 
     Layers that are left over go to the pieces in the middle, since the first holds the embedding
@@ -113,7 +126,7 @@ def stage_layers(layers: int, stages: int, chunks: int = 1) -> list[list[int]]:
         >>> [len(stage) for stage in stage_layers(126, 16)]
         [7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7]
         >>> stage_layers(8, 2, chunks=2)
-        [[0, 1, 4, 5], [2, 3, 6, 7]]
+        ((0, 1, 4, 5), (2, 3, 6, 7))
     """
     pieces = stages * chunks
     least, more = divmod(layers, pieces)
@@ -124,7 +137,7 @@ def stage_layers(layers: int, stages: int, chunks: int = 1) -> list[list[int]]:
         size = least + (first_larger <= at < first_larger + more)
         of_stage[at % stages].extend(range(start, start + size))
         start += size
-    return of_stage
+    return tuple(map(tuple, of_stage))
 
 
 def in_flight(plan: Plan, stage: int, micro_batches: int) -> float:
@@ -192,6 +205,11 @@ class Part(NamedTuple):
         """
         return piece(self.shape[0], self.copies, copy) * prod(self.shape[1:]) * self.times
 
+    @property
+    def padded(self) -> int:
+        """The elements of one such tensor as its copies gather it: in equal pieces, padded."""
+        return ceil(self.shape[0] / self.copies) * self.copies * prod(self.shape[1:])
+
 
 class Division:
     """The division of a ledger's tensors: what each rank of a plan holds.
@@ -223,6 +241,12 @@ class Division:
         self.stack, self.layers = self._main_stack()
         """The path of the list of layers that a pipeline divides, and their number."""
         self._parts = cache(self._parts_of)
+        self.states: dict[Any, dict[str, int]] = {}
+        """The bytes of states that were computed, by what they depend on."""
+        # A search asks for the same parts of many plans.
+        self.shard_elements = cache(self._shard_elements)
+        self.whole_elements = cache(self._whole_elements)
+        self.gathered_elements = cache(self._gathered_elements)
 
     def check(self, plan: Plan) -> None:
         """Refuse a plan that the model cannot be divided by.
@@ -285,38 +309,36 @@ class Division:
 
     def parts(self, plan: Plan, rank: Rank) -> tuple[Part, ...]:
         """Return the parts of tensors on a rank, before ZeRO."""
-        ways = plan._replace(zero=0, schedule="", sequence_parallel=False)
-        return self._parts(ways, rank.tensor, rank.copy % plan.expert, rank.stage)
+        return self._parts(plan.ways, rank.tensor, rank.copy % plan.expert, rank.stage)
 
     def elements(self, plan: Plan, rank: Rank) -> int:
         """Return the parameters on a rank; ZeRO divides them in its third stage."""
         if plan.zero == EVERYTHING:
-            return self.shard_elements(plan, rank)
+            return self.shard_elements(plan.ways, rank)
+        return self.whole_elements(plan.ways, rank)
+
+    def _whole_elements(self, plan: Plan, rank: Rank) -> int:
         return sum(part.elements for part in self.parts(plan, rank))
 
-    def shard_elements(self, plan: Plan, rank: Rank) -> int:
+    def _shard_elements(self, plan: Plan, rank: Rank) -> int:
         """Return the parameters that a rank is left with if all its copies divide them."""
-        total = 0
-        for part in self.parts(plan, rank):
-            # Ranks that hold other experts stand between two that hold the same.
-            other_experts = plan.copies // part.copies
-            total += part.shard(rank.copy // other_experts)
-        return total
+        return sum(part.shard(plan.copy_of(part, rank)) for part in self.parts(plan, rank))
 
-    def gathered_elements(self, plan: Plan, rank: Rank) -> tuple[int, int]:
-        """Return the parameters outside the layers, and those of the largest layer, undivided.
+    def _gathered_elements(self, plan: Plan, rank: Rank) -> tuple[int, int]:
+        """Return the parameters outside the layers, and those of the largest layer, gathered.
 
         FSDP2 gathers both, and frees a layer before it gathers the next but one.
         """
         outside, by_layer = 0, dict.fromkeys(self._layers_of(plan, rank.stage), 0)
         for part in self.parts(plan, rank):
+            size = part.padded * part.number
             if not part.layers:
-                outside += part.elements
+                outside += size
             for layer in part.layers:
-                by_layer[layer] += prod(part.shape) * part.number
+                by_layer[layer] += size
         return outside, max(by_layer.values(), default=0)
 
-    def _layers_of(self, plan: Plan, stage: int) -> list[int]:
+    def _layers_of(self, plan: Plan, stage: int) -> tuple[int, ...]:
         return stage_layers(self.layers, plan.pipeline, plan.chunks)[stage]
 
     def _parts_of(self, plan: Plan, at: int, expert: int, stage: int) -> tuple[Part, ...]:
@@ -335,7 +357,7 @@ class Division:
         return tuple(parts)
 
     def _on_stage(
-        self, entry: Entry, plan: Plan, stage: int, layers: list[int]
+        self, entry: Entry, plan: Plan, stage: int, layers: tuple[int, ...]
     ) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Yield how many tensors of an entry a layer on a stage has, and the layers that do."""
         last = plan.pipeline - 1

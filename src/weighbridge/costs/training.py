@@ -114,17 +114,22 @@ def rank_memory(division: Division, step: Step, rank: Rank, ranks: int = 1) -> R
 
 def _updated_elements(division: Division, plan: Plan, rank: Rank) -> int:
     if plan.zero >= _OPTIMIZER:
-        return division.shard_elements(plan, rank)
-    return division.elements(plan, rank)
+        return division.shard_elements(plan.ways, rank)
+    return division.whole_elements(plan.ways, rank)
 
 
 def _states(division: Division, step: Step, rank: Rank) -> dict[str, int]:
     """Return the bytes of parameters, gradients and states, as ZeRO divides them."""
+    key = (step.plan.ways, step.plan.zero, step.precision.name, step.optimizer.name, rank)
+    if key not in division.states:
+        division.states[key] = _computed_states(division, step, rank)
+    return division.states[key]
+
+
+def _computed_states(division: Division, step: Step, rank: Rank) -> dict[str, int]:
     plan, precision = step.plan, step.precision
-    whole = division.elements(plan._replace(zero=0), rank)
-    shard = whole
-    if plan.zero:
-        shard = division.shard_elements(plan, rank)
+    whole = division.whole_elements(plan.ways, rank)
+    shard = division.shard_elements(plan.ways, rank) if plan.zero else whole
     parameters = shard if plan.zero == EVERYTHING else whole
     gradients = shard if plan.zero >= _GRADIENTS else whole
     optimizer = _state_bytes(division, step, rank)
@@ -142,8 +147,7 @@ def _state_bytes(division: Division, step: Step, rank: Rank) -> int:
     for part in division.parts(plan, rank):
         size = None
         if plan.zero >= _OPTIMIZER:
-            other_experts = plan.copies // part.copies
-            size = part.shard(rank.copy // other_experts) // part.times
+            size = part.shard(plan.copy_of(part, rank)) // part.times
         one = step.optimizer.state_bytes(
             part.shape, step.precision.updated, size=size, in_layer=bool(part.layers)
         )
@@ -155,9 +159,11 @@ def _gathered(division: Division, step: Step, rank: Rank) -> int:
     """Return the bytes of parameters that a rank holds besides its own while it computes."""
     precision = step.precision
     if step.plan.zero == EVERYTHING and step.plan.copies > 1:
-        return stored_bytes(sum(division.gathered_elements(step.plan, rank)), precision.gathered)
+        return stored_bytes(
+            sum(division.gathered_elements(step.plan.ways, rank)), precision.gathered
+        )
     if precision.cast:
-        return stored_bytes(division.elements(step.plan, rank), precision.cast)
+        return stored_bytes(division.whole_elements(step.plan.ways, rank), precision.cast)
     return 0
 
 
@@ -165,7 +171,7 @@ def _whole_gradients(division: Division, step: Step, rank: Rank) -> int:
     """Return the bytes of a layer's gradients before they are divided."""
     if step.plan.zero < _GRADIENTS or step.plan.copies == 1:
         return 0
-    _, layer = division.gathered_elements(step.plan, rank)
+    _, layer = division.gathered_elements(step.plan.ways, rank)
     return stored_bytes(layer, step.precision.gathered)
 
 
@@ -174,7 +180,8 @@ def _activations(division: Division, step: Step, rank: Rank) -> int:
     plan, saved = step.plan, step.saved
     flying = in_flight(plan, rank.stage, step.micro_batches)
     layers = stage_layers(division.layers, plan.pipeline, plan.chunks)[rank.stage]
-    held = sum(saved.by_layer.get(layer, 0) for layer in layers)
+    of_layer = saved.by_layer
+    held = sum([of_layer.get(layer, 0) for layer in layers])
     if rank.stage == 0:
         held += saved.first
     total = ceil(held * flying)
