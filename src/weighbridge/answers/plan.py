@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weighbridge.answers.answer import TabularAnswer
 from weighbridge.answers.fitting import context_allowance, usable_bytes
 from weighbridge.answers.recorded import check_size, recorded
-from weighbridge.answers.train import CHECKPOINTING, Setting, Trainer, Training
+from weighbridge.answers.train import CHECKPOINTING, Budget, Setting, Trainer, Training
 from weighbridge.costs.devices import devices_on
 from weighbridge.costs.parallel import Plan
 from weighbridge.errors import UsageError
@@ -201,7 +201,7 @@ class Plans(TabularAnswer):
 
     def _try(self, setting: Setting) -> Tried:
         whole = self.trainer.run(setting, setting.sequence)
-        training = Training(whole, self.devices, setting, self.allowance, trainer=self.trainer)
+        training = Training(whole, self.devices, setting, Budget(self.allowance), self.trainer)
         bound, worst = training.bound, training.fullest
         peak = worst.peak
         most = usable_bytes(self.devices.device) - self.allowance

@@ -324,7 +324,7 @@ class Serving(TabularAnswer):
     @cached_property
     def largest_batch(self) -> int:
         """The largest batch that fits at this context; 0 if none does."""
-        return _largest(lambda batch: self._fits_with(batch=batch))
+        return _largest(lambda batch: self._fits(self.service._replace(batch=batch)))
 
     @cached_property
     def largest_context(self) -> int:
@@ -333,10 +333,9 @@ class Serving(TabularAnswer):
         It is at most as long as the positions that the model has learned.
         """
         learned = min(learned_positions(self.found).values(), default=_MOST)
-        return _largest(lambda context: self._fits_with(context=context), learned)
+        return _largest(lambda context: self._fits(self.service._replace(context=context)), learned)
 
-    def _fits_with(self, **sizes: int) -> bool:
-        service = self.service._replace(**sizes)
+    def _fits(self, service: Service) -> bool:
         prefill = min(service.context, self.service.engine.prefill)
         return self.server.memory(service._replace(prefill=prefill)).bytes <= self.most_bytes
 

@@ -173,7 +173,8 @@ def train(  # noqa: PLR0913  # each is a word of its own for the user
         batch, micro_batch, sequence, optimizer, precision, checkpointing, profile, plan
     )
     of_whole = number_of(tokens, "tokens") if tokens is not None else None
-    return Training(whole, devices, setting, context_allowance(reserve), of_whole, price)
+    budget = Budget(context_allowance(reserve), of_whole, price)
+    return Training(whole, devices, setting, budget)
 
 
 def _plan(devices: Devices, plan: Plan) -> Plan:
@@ -206,6 +207,17 @@ def _check_batch(batch: int, micro_batch: int, plan: Plan) -> None:
             values={"micro_batches": batch // (plan.data * micro_batch), "pp": plan.pipeline},
             hint="give another --batch or --micro-batch",
         )
+
+
+class Budget(NamedTuple):
+    """What is given for a training: memory kept free on each device, tokens, a price for an hour.
+
+    ``tokens`` are those of the whole training, ``price`` is that of one device.
+    """
+
+    allowance: int
+    tokens: int | None = None
+    price: float | None = None
 
 
 class Trainer:
@@ -278,13 +290,10 @@ class Training(TabularAnswer):
         whole: RunCost,
         devices: Devices,
         setting: Setting,
-        allowance: int,
-        tokens: int | None = None,
-        price: float | None = None,
+        budget: Budget,
         trainer: Trainer | None = None,
     ) -> None:
-        self.whole, self.devices, self.setting = whole, devices, setting
-        self.allowance, self.tokens, self.price = allowance, tokens, price
+        self.whole, self.devices, self.setting, self.budget = whole, devices, setting, budget
         self.trainer = trainer or Trainer(whole.found)
         if trainer is None:
             self.trainer.division.check(setting.plan)
@@ -352,7 +361,7 @@ class Training(TabularAnswer):
     @property
     def left_bytes(self) -> int:
         """What is left for the worst rank, the allowance taken off; negative if it does not fit."""
-        return self.usable_bytes - self.allowance - self.peak_bytes
+        return self.usable_bytes - self.budget.allowance - self.peak_bytes
 
     @property
     def fits(self) -> bool:
@@ -455,21 +464,25 @@ class Training(TabularAnswer):
     @property
     def hours(self) -> float | None:
         """The least hours of the whole training; None if its tokens are not given."""
-        return None if self.tokens is None else self.tokens / self.tokens_per_second / 3600
+        return (
+            None
+            if self.budget.tokens is None
+            else self.budget.tokens / self.tokens_per_second / 3600
+        )
 
     @property
     def money(self) -> float | None:
         """The least price of the whole training; None without tokens or a price."""
-        if self.hours is None or self.price is None:
+        if self.hours is None or self.budget.price is None:
             return None
-        return self.hours * self.price * self.setting.plan.world
+        return self.hours * self.budget.price * self.setting.plan.world
 
     @cached_property
     def changes(self) -> list[Change]:
         """What to change so that it fits, each change alone, or with full checkpointing."""
         if self.fits:
             return []
-        return that_fit(self._tried(), self.usable_bytes - self.allowance)
+        return that_fit(self._tried(), self.usable_bytes - self.budget.allowance)
 
     def _tried(self) -> Iterator[Change]:
         for options, tried in self._alternatives():
@@ -516,7 +529,7 @@ class Training(TabularAnswer):
             },
             "fits": self.fits,
             "peak_bytes": self.peak_bytes,
-            "allowance_bytes": self.allowance,
+            "allowance_bytes": self.budget.allowance,
             "usable_bytes": self.usable_bytes,
             "left_bytes": self.left_bytes,
             "worst": {"rank": self.worst.number, "moment": self.worst.peak.name},

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from weighbridge.answers.train import Training
+    from weighbridge.costs.training import RankMemory
     from weighbridge.render.document import Block
 
 _MOST_CHANGES = 3
@@ -81,7 +82,7 @@ def _verdict(training: Training, texts: Mapping[str, str]) -> Iterator[str]:
         "kind": texts[most],
         "share": units.share(peak.held[most], peak.bytes),
         "usable": units.size(training.usable_bytes),
-        "allowance": units.size(training.allowance),
+        "allowance": units.size(training.budget.allowance),
         "left": units.size(abs(training.left_bytes)),
     }
     yield texts["winner"].format(**values)
@@ -97,7 +98,7 @@ def _verdict(training: Training, texts: Mapping[str, str]) -> Iterator[str]:
 
 def _stages(training: Training, texts: Mapping[str, str]) -> Table:
     """Return what the worst rank of each stage holds."""
-    worst = {}
+    worst: dict[int, RankMemory] = {}
     for memory in training.differing:
         stage = memory.rank.stage
         if stage not in worst or memory.peak.bytes > worst[stage].peak.bytes:

@@ -71,7 +71,7 @@ class Optimizer(NamedTuple):
         if form == "rows":
             return prod(shape[:-1])
         if form == "columns":
-            return prod(shape[:-2]) * shape[-1]
+            return int(prod(shape[:-2]) * shape[-1])
         if form == "blocks":
             return ceil(elements / self.rule["block"])
         if form == "one":
