@@ -202,9 +202,33 @@ def test_peaks_are_products_of_units_and_clocks() -> None:
     assert DEVICES["MI300X"].peaks["BF16"] == pytest.approx(mi300x, rel=1e-3)
 
 
-def test_bandwidths_are_products_of_widths_and_rates() -> None:
-    assert DEVICES["RTX4090"].bandwidth == 384 // 8 * 21e9  # bits of the bus, Gb/s for each
-    assert DEVICES["RTX5090"].bandwidth == 512 // 8 * 28e9
+BUSES = {  # bits, and Gb/s for each
+    "RTX3090": (384, 19.5),
+    "RTX4080": (256, 22.4),
+    "RTX4090": (384, 21),
+    "RTX5090": (512, 28),
+    "RTXA6000": (384, 16),
+    "RTX6000-Ada": (384, 20),
+    "RTXPRO6000": (512, 28),
+    "A10": (384, 12.5),
+    "A40": (384, 14.5),
+    "L4": (192, 12.5),
+    "L20": (384, 18),
+    "L40": (384, 18),
+    "L40S": (384, 18),
+    "H100": (5120, 5.2),
+    "MI300X": (8192, 5.2),
+    "MI250X": (8192, 3.2),
+}
+
+
+@pytest.mark.parametrize("name", BUSES)
+def test_bandwidths_are_products_of_widths_and_rates(name: str) -> None:
+    bits, rate = BUSES[name]
+    assert DEVICES[name].bandwidth == pytest.approx(bits / 8 * rate * 1e9, rel=ROUNDING)
+
+
+def test_the_bandwidth_of_a_b200_is_that_of_the_bus_that_the_driver_reports() -> None:
     assert DEVICES["B200"].bandwidth == pytest.approx(7680 / 8 * 3996e6 * 2, rel=5e-3)
 
 
