@@ -216,7 +216,7 @@ BUSES = {  # bits, and Gb/s for each
     "L20": (384, 18),
     "L40": (384, 18),
     "L40S": (384, 18),
-    "H100": (5120, 5.2),
+    "H100": (5120, 5.238),  # nvidia-smi: 2,619 MHz, two transfers a clock
     "MI300X": (8192, 5.2),
     "MI250X": (8192, 3.2),
 }
