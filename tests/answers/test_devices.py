@@ -95,6 +95,7 @@ def test_own_devices_come_first_and_take_the_place_of_known_ones(tmp_path: Path)
     path.write_text(OWN + OWN.replace("Mine", "H100"))
     found = devices(file=path).devices
     assert [device.name for device in found[:2]] == ["Mine", "H100"]
+    assert found[1].memory_bytes == 2**33
     assert len(found) == len(known_devices()) + 1
     assert devices("mine", "h100", "l4", file=path).records()[1]["memory_bytes"] == 2**33
     assert "Mine · Mine" in devices("mine", file=path).text()

@@ -202,10 +202,88 @@ def test_peaks_are_products_of_units_and_clocks() -> None:
     assert DEVICES["MI300X"].peaks["BF16"] == pytest.approx(mi300x, rel=1e-3)
 
 
-def test_bandwidths_are_products_of_widths_and_rates() -> None:
-    assert DEVICES["RTX4090"].bandwidth == 384 // 8 * 21e9  # bits of the bus, Gb/s for each
-    assert DEVICES["RTX5090"].bandwidth == 512 // 8 * 28e9
+BUSES = {  # bits, and Gb/s for each
+    "RTX3090": (384, 19.5),
+    "RTX4080": (256, 22.4),
+    "RTX4090": (384, 21),
+    "RTX5090": (512, 28),
+    "RTXA6000": (384, 16),
+    "RTX6000-Ada": (384, 20),
+    "RTXPRO6000": (512, 28),
+    "A10": (384, 12.5),
+    "A40": (384, 14.5),
+    "L4": (192, 12.5),
+    "L20": (384, 18),
+    "L40": (384, 18),
+    "L40S": (384, 18),
+    "H100": (5120, 5.238),  # nvidia-smi: 2,619 MHz, two transfers a clock
+    "MI300X": (8192, 5.2),
+    "MI250X": (8192, 3.2),
+}
+
+
+@pytest.mark.parametrize("name", BUSES)
+def test_bandwidths_are_products_of_widths_and_rates(name: str) -> None:
+    bits, rate = BUSES[name]
+    assert DEVICES[name].bandwidth == pytest.approx(bits / 8 * rate * 1e9, rel=ROUNDING)
+
+
+def test_the_bandwidth_of_a_b200_is_that_of_the_bus_that_the_driver_reports() -> None:
     assert DEVICES["B200"].bandwidth == pytest.approx(7680 / 8 * 3996e6 * 2, rel=5e-3)
+
+
+# What was measured: no device does more than its peak
+
+MEASURED = Path(__file__).parents[1] / "data" / "serving_latency.tsv"
+LEAST_PARAMETERS = {  # active for each token; names and config cards round them
+    "EleutherAI/gpt-j-6b": 6.0e9,
+    "meta-llama/Llama-2-7b-hf": 6.7e9,
+    "meta-llama/Llama-2-70b-hf": 68.9e9,
+    "tiiuae/falcon-180B": 179e9,
+    "meta-llama/Llama-3.1-8B-Instruct": 8.0e9,
+    "meta-llama/Llama-3.3-70B-Instruct": 70.5e9,
+    "meta-llama/Llama-3.1-405B-Instruct": 405e9,
+    "Qwen/Qwen3-235B-A22B": 21e9,
+    "Qwen/Qwen3-30B-A3B": 3e9,
+}
+MULTIPLIED = 0.85  # of the parameters at least: embeddings and most rows of the head are not
+
+
+def measured() -> list[dict[str, str]]:
+    with MEASURED.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def share_of_peak(row: dict[str, str]) -> float:
+    """Return the part of the peak that a measurement needs for the products alone."""
+    device, inputs = device_called(row["device"]), int(row["input_tokens"])
+    flops_per_token = 2 * MULTIPLIED * LEAST_PARAMETERS[row["model"]]
+    peak = device.peaks[row["dtype"]] * int(row["devices"])
+    value = float(row["value"])
+    if row["unit"] == "ms":
+        return inputs * flops_per_token / (value / 1000) / peak
+    per_second = value * (int(row["devices"]) if "for each" in row["unit"] else 1)
+    outputs = int(row["output_tokens"])
+    return per_second * (inputs + outputs) / outputs * flops_per_token / peak
+
+
+def test_no_measurement_is_faster_than_the_peak() -> None:
+    shares = [share_of_peak(row) for row in measured()]
+    assert len(shares) == 196
+    assert max(shares) < 1
+    assert max(shares) > 0.5  # else the test could not tell a peak with sparsity
+
+
+def test_no_first_token_comes_before_the_weights_are_read() -> None:
+    width = {"F16": 2, "F8": 1}
+    times = []
+    for row in measured():
+        if row["unit"] == "ms":
+            device, number = device_called(row["device"]), int(row["devices"])
+            weights = MULTIPLIED * LEAST_PARAMETERS[row["model"]] * width[row["dtype"]]
+            times.append(weights / (device.bandwidth * number) / (float(row["value"]) / 1000))
+    assert len(times) == 20
+    assert 0.3 < max(times) < 1
 
 
 # Names
