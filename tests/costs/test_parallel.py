@@ -13,19 +13,34 @@ from typing import Any
 import pytest
 
 from weighbridge.answers.weigh import weigh
-from weighbridge.costs.parallel import Division, Plan, Rank, in_flight, piece, stage_layers
+from weighbridge.costs.parallel import (
+    ParallelDivision,
+    ParallelPlan,
+    Rank,
+    in_flight,
+    piece,
+    stage_layers,
+)
 from weighbridge.errors import UsageError
 
 LLAMA = {
-    "hidden_size": 48, "intermediate_size": 88, "num_hidden_layers": 3, "head_dim": 6,
-    "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 101,
+    "hidden_size": 48,
+    "intermediate_size": 88,
+    "num_hidden_layers": 3,
+    "head_dim": 6,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "vocab_size": 101,
 }
 GPT2 = {"n_embd": 36, "n_layer": 3, "n_head": 4, "vocab_size": 77, "n_positions": 19}
 MIXTRAL = {**LLAMA, "num_local_experts": 5, "num_experts_per_tok": 2}
 QWEN3_MOE = {
     **LLAMA,
-    "num_experts": 6, "moe_intermediate_size": 20, "num_experts_per_tok": 2,
-    "decoder_sparse_step": 1, "mlp_only_layers": [],
+    "num_experts": 6,
+    "moe_intermediate_size": 20,
+    "num_experts_per_tok": 2,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
 }
 FAMILIES = {
     "llama": ("LlamaForCausalLM", LLAMA, "model.layers"),
@@ -36,12 +51,12 @@ FAMILIES = {
 WORLDS = (2, 3, 8, 64, 1024)
 
 
-def division_of(family: str) -> Division:
+def division_of(family: str) -> ParallelDivision:
     class_name, fields, _ = FAMILIES[family]
-    return Division(weigh({"model_type": family, **fields}, class_name).ledger)
+    return ParallelDivision(weigh({"model_type": family, **fields}, class_name).ledger)
 
 
-def held(division: Division, plan: Plan, rank: Rank) -> dict[str, int]:
+def held(division: ParallelDivision, plan: ParallelPlan, rank: Rank) -> dict[str, int]:
     """Return the elements of each tensor that a rank of ours holds."""
     found = {}
     for part in division.parts(plan, rank):
@@ -66,7 +81,7 @@ def test_fully_sharded_ranks_hold_what_fsdp2_gives_them(family: str) -> None:
     division = division_of(family)
     for world in WORLDS:
         for rank in some_ranks(world):
-            ours = held(division, Plan(data=world, zero=3), Rank(copy=rank))
+            ours = held(division, ParallelPlan(data=world, zero=3), Rank(copy=rank))
             assert ours == fully_sharded(family, *FAMILIES[family], rank, world), (world, rank)
 
 
@@ -80,12 +95,12 @@ def test_tensor_parallel_ranks_hold_what_transformers_plans_give_them(family: st
     division = division_of(family)
     for world in (2, 4):
         for rank in range(world):
-            ours = held(division, Plan(tensor=world), Rank(tensor=rank))
+            ours = held(division, ParallelPlan(tensor=world), Rank(tensor=rank))
             theirs = tensor_parallel(family, class_name, fields, rank, world)
             assert ours == theirs, (world, rank)
     for copies, tensor in ((3, 4), (16, 2)):
         for copy, at in itertools.product((0, copies - 1), (0, tensor - 1)):
-            plan = Plan(tensor=tensor, data=copies, zero=3)
+            plan = ParallelPlan(tensor=tensor, data=copies, zero=3)
             ours = held(division, plan, Rank(tensor=at, copy=copy))
             theirs = sharded_both_ways(
                 family, class_name, fields, layers, (copy, at), (copies, tensor)
@@ -101,7 +116,7 @@ def test_what_fsdp2_gathers_at_once_is_padded(family: str) -> None:
 
     division = division_of(family)
     for world in (2, 7, 64):
-        outside, layer = division.gathered_elements(Plan(data=world), Rank())
+        outside, layer = division.gathered_elements(ParallelPlan(data=world), Rank())
         groups = gathered_by_group(family, *FAMILIES[family], world)
         assert (outside, layer) == (groups[""], max(groups[name] for name in groups if name))
 
@@ -124,7 +139,7 @@ def test_stages_hold_as_many_micro_batches_as_torch_s_schedules(tmp_path: Path) 
     assert len(counted) == 3 * pipeline_ranks.WORLD
     for schedule, rank, pieces in counted:
         chunks = pipeline_ranks.CHUNKS if schedule == "interleaved" else 1
-        plan = Plan(pipeline=pipeline_ranks.WORLD, schedule=schedule, chunks=chunks)
+        plan = ParallelPlan(pipeline=pipeline_ranks.WORLD, schedule=schedule, chunks=chunks)
         assert in_flight(plan, rank, pipeline_ranks.MICRO_BATCHES) * chunks == pieces
 
 
@@ -132,11 +147,11 @@ def test_the_ranks_of_a_plan_together_hold_each_parameter_once() -> None:
     division = division_of("mixtral")
     whole = division.ledger.parameters
     for plan in (
-        Plan(data=7, zero=3),
-        Plan(pipeline=3),
-        Plan(data=4, pipeline=2, zero=3),
-        Plan(data=10, expert=5, zero=3),
-        Plan(data=5, expert=5, context=2, zero=3),
+        ParallelPlan(data=7, zero=3),
+        ParallelPlan(pipeline=3),
+        ParallelPlan(data=4, pipeline=2, zero=3),
+        ParallelPlan(data=10, expert=5, zero=3),
+        ParallelPlan(data=5, expert=5, context=2, zero=3),
     ):
         ranks = [
             Rank(copy=copy, stage=stage)
@@ -164,7 +179,7 @@ def test_pieces_add_up_and_are_those_of_torch_chunk(size: int) -> None:
 
 def test_keys_and_values_with_few_heads_are_copied() -> None:
     division = division_of("llama")
-    ours = held(division, Plan(tensor=8), Rank(tensor=5))
+    ours = held(division, ParallelPlan(tensor=8), Rank(tensor=5))
     assert ours["model.layers.0.self_attn.k_proj.weight"] == 6 * 48
     assert ours["model.layers.0.self_attn.q_proj.weight"] == 6 * 48
 
@@ -179,4 +194,4 @@ def test_a_plan_that_does_not_divide_the_model_is_refused() -> None:
     ]
     for sizes in wrong:
         with pytest.raises(UsageError):
-            division.check(Plan(**sizes))
+            division.check(ParallelPlan(**sizes))

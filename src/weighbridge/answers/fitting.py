@@ -27,14 +27,14 @@ class Change(NamedTuple):
     bytes: int
 
 
-def size_of(text: str, option: str) -> int:
+def bytes_of(text: str, option: str) -> int:
     """Return the bytes of a size written as text: ``"8.11GiB"``, ``"24GB"`` or plain bytes.
 
     Raises:
         UsageError: it has another form.
 
     Example:
-        >>> size_of("1.5GiB", "reserve"), size_of("24GB", "reserve")
+        >>> bytes_of("1.5GiB", "reserve"), bytes_of("24GB", "reserve")
         (1610612736, 24000000000)
     """
     found = _SIZE.fullmatch(text.strip())
@@ -46,14 +46,14 @@ def size_of(text: str, option: str) -> int:
     return round(float(found[1]) * factor)
 
 
-def number_of(text: str, option: str) -> int:
+def large_number(text: str, option: str) -> int:
     """Return a large number written as text: ``"15T"``, ``"300B"`` or all digits.
 
     Raises:
         UsageError: it has another form.
 
     Example:
-        >>> number_of("15T", "tokens"), number_of("1.5B", "tokens")
+        >>> large_number("15T", "tokens"), large_number("1.5B", "tokens")
         (15000000000000, 1500000000)
     """
     found = _SIZE.fullmatch(text.strip().replace(",", ""))
@@ -68,7 +68,7 @@ def number_of(text: str, option: str) -> int:
 def context_allowance(reserve: str | None) -> int:
     """Return the bytes kept free for what is not predicted: those asked for, or the usual ones."""
     if reserve is not None:
-        return size_of(reserve, "reserve")
+        return bytes_of(reserve, "reserve")
     return int(data.read_toml("facts/allowances.toml")["context_bytes"])
 
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.answers.answer import TabularAnswer
 from weighbridge.answers.fitting import context_allowance, usable_bytes
 from weighbridge.answers.recorded import check_size, recorded
-from weighbridge.answers.train import CHECKPOINTING, Budget, Setting, Trainer, Training
+from weighbridge.answers.train import (
+    CHECKPOINTING,
+    Trainer,
+    TrainingBudget,
+    TrainingFit,
+    TrainingSetting,
+)
 from weighbridge.costs.devices import devices_on
-from weighbridge.costs.parallel import Plan
+from weighbridge.costs.parallel import ParallelPlan
 from weighbridge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,7 +44,7 @@ class Tried(NamedTuple):
     its time.
     """
 
-    setting: Setting
+    setting: TrainingSetting
     seconds: float
     limit: str
     peak_bytes: int
@@ -64,7 +71,7 @@ def plan(  # noqa: PLR0913  # each is a word of its own for the user
     reserve: str | None = None,
     device_file: str | os.PathLike[str] | None = None,
     fields: Mapping[str, Any] | None = None,
-) -> Plans:
+) -> PlanSearch:
     """Search the plans for training a model on a cluster.
 
     It tries each way of dividing the model that its heads, layers and experts allow, each stage of
@@ -82,11 +89,13 @@ def plan(  # noqa: PLR0913  # each is a word of its own for the user
     check_size("seq", sequence)
     devices = devices_on(on, device_file)
     found = recorded(model, class_name, fields=fields)
-    first = Setting(batch, 1, sequence, optimizer, precision, "none", profile, Plan())
-    return Plans(found, devices, first, context_allowance(reserve))
+    first = TrainingSetting(
+        batch, 1, sequence, optimizer, precision, "none", profile, ParallelPlan()
+    )
+    return PlanSearch(found, devices, first, context_allowance(reserve))
 
 
-class Plans(TabularAnswer):
+class PlanSearch(TabularAnswer):
     """What `plan` returns.
 
     Example:
@@ -96,7 +105,7 @@ class Plans(TabularAnswer):
     """
 
     def __init__(
-        self, found: RecordedModel, devices: Devices, first: Setting, allowance: int
+        self, found: RecordedModel, devices: Devices, first: TrainingSetting, allowance: int
     ) -> None:
         self.found, self.devices, self.first, self.allowance = found, devices, first, allowance
         self.trainer = Trainer(found)
@@ -149,59 +158,50 @@ class Plans(TabularAnswer):
             (tried for tried in self.tried if not tried.fits), key=lambda tried: tried.over_bytes
         )
 
-    def _settings(self) -> Iterator[Setting]:
-        first = self.first
+    def _settings(self) -> Iterator[TrainingSetting]:
         for ways in self._ways():
-            for micro_batch in _powers(first.batch // ways.data):
-                if first.batch % (ways.data * micro_batch):
-                    continue
-                for zero in _ZERO if ways.copies > 1 else (0,):
-                    for checkpointing in self._checkpointing():
-                        yield first._replace(
-                            micro_batch=micro_batch,
-                            checkpointing=checkpointing,
-                            plan=ways._replace(zero=zero),
-                        )
+            stages = _ZERO if ways.copies > 1 else (0,)
+            of_copy = self.first.batch // ways.data
+            sizes = [size for size in _powers(of_copy) if of_copy % size == 0]
+            for size, zero, kind in product(sizes, stages, self._checkpointing()):
+                plan = ways._replace(zero=zero)
+                yield self.first._replace(micro_batch=size, checkpointing=kind, plan=plan)
 
     def _checkpointing(self) -> tuple[str, ...]:
         if self.found.has("checkpointed"):
             return CHECKPOINTING
         return CHECKPOINTING[:1]
 
-    def _ways(self) -> Iterator[Plan]:
+    def _ways(self) -> Iterator[ParallelPlan]:
         """Yield the ways of dividing the model over all devices."""
         world, division = self.devices.number, self.trainer.division
         node = min(world, max(self.devices.device.node, _MOST_TENSOR))
         most_stages = min(_MOST_STAGES, division.layers)
         contexts = _CONTEXT if self.first.sequence >= _LONG else _CONTEXT[:1]
-        for tensor in _divisors_to(world, node):
-            for context in contexts:
-                for stages in _divisors_to(world // tensor, most_stages):
-                    rest = world // (tensor * stages)
-                    if rest % context or self.first.batch % (rest // context):
-                        continue
-                    for expert in _divisors_to(division.experts or 1, rest):
-                        yield from self._allowed(
-                            Plan(
-                                tensor,
-                                stages,
-                                context,
-                                expert,
-                                rest // context,
-                                sequence_parallel=tensor > 1,
-                            )
-                        )
+        for tensor, context in product(_divisors_to(world, node), contexts):
+            for stages in _divisors_to(world // tensor, most_stages):
+                rest = world // (tensor * stages)
+                for expert in _divisors_to(division.experts or 1, rest):
+                    sizes = (tensor, stages, context, expert, rest // context)
+                    ways = ParallelPlan(*sizes, sequence_parallel=tensor > 1)
+                    if ways.world == world and self._allows(ways):
+                        yield ways
 
-    def _allowed(self, ways: Plan) -> Iterator[Plan]:
+    def _allows(self, ways: ParallelPlan) -> bool:
+        """Whether the model and the batch can be divided so."""
+        if self.first.batch % ways.data:
+            return False
         try:
             self.trainer.division.check(ways)
         except UsageError:
-            return
-        yield ways
+            return False
+        return True
 
-    def _try(self, setting: Setting) -> Tried:
+    def _try(self, setting: TrainingSetting) -> Tried:
         whole = self.trainer.run(setting, setting.sequence)
-        training = Training(whole, self.devices, setting, Budget(self.allowance), self.trainer)
+        training = TrainingFit(
+            whole, self.devices, setting, TrainingBudget(self.allowance), self.trainer
+        )
         bound, worst = training.bound, training.fullest
         peak = worst.peak
         most = usable_bytes(self.devices.device) - self.allowance
@@ -238,7 +238,7 @@ class Plans(TabularAnswer):
         """Return the best plans, those on the Pareto front, and why the others lose."""
         from weighbridge.answers import plan_table  # noqa: PLC0415  # JSON does without
 
-        return plan_table.document(self, lang)
+        return plan_table.plan_document(self, lang)
 
     def _data_table(self, _: str) -> DataTable:
         from weighbridge.answers.data_table import (  # noqa: PLC0415  # a terminal does without
@@ -290,11 +290,12 @@ def _flat(tried: Tried) -> dict[str, Any]:
     }
 
 
-def options_of(setting: Setting) -> str:
+def options_of(setting: TrainingSetting) -> str:
     """Return the options of `train` that stand for a setting.
 
     Example:
-        >>> options_of(Setting(8, 1, 64, "adamw", "master", "full", None, Plan(tensor=2, zero=1)))
+        >>> ways = ParallelPlan(tensor=2, zero=1)
+        >>> options_of(TrainingSetting(8, 1, 64, "adamw", "master", "full", None, ways))
         '--tp 2 --zero 1 --micro-batch 1 --checkpointing full'
     """
     ways = setting.plan

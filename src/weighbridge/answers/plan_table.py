@@ -13,16 +13,16 @@ from weighbridge.render.words import words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from weighbridge.answers.plan import Plans, Tried
+    from weighbridge.answers.plan import PlanSearch, Tried
     from weighbridge.render.document import Block
 
 _MOST_SHOWN = 8
 
 
-def document(plans: Plans, lang: str) -> Document:
+def plan_document(plans: PlanSearch, lang: str) -> Document:
     """Return the plans that no other beats, the next ones, and why the others lose."""
     texts = {**words(lang), **data.read_toml(f"words/fitting.{lang}.toml")}
-    blocks: list[Block] = [Title(_heading(plans, texts), wraps=True)]
+    blocks: list[Block] = [Title(_plan_heading(plans, texts), wraps=True)]
     if plans.fitting:
         title = Notes((texts["front"],))
         blocks.append(Together((title, _table(plans.pareto[:_MOST_SHOWN], texts))))
@@ -34,7 +34,7 @@ def document(plans: Plans, lang: str) -> Document:
     return Document(tuple(blocks), lang)
 
 
-def _quoted(plans: Plans) -> str:
+def _quoted(plans: PlanSearch) -> str:
     """Return the options that all plans have in common."""
     first, devices = plans.first, plans.devices
     model = plans.found.weighing.model.where
@@ -45,7 +45,7 @@ def _quoted(plans: Plans) -> str:
     return shared
 
 
-def _heading(plans: Plans, texts: Mapping[str, str]) -> str:
+def _plan_heading(plans: PlanSearch, texts: Mapping[str, str]) -> str:
     first, devices = plans.first, plans.devices
     parts = (
         texts["on"].format(number=devices.number, device=devices.device.name),
@@ -78,15 +78,14 @@ def _table(shown: Sequence[Tried], texts: Mapping[str, str]) -> Table:
                 units.size(tried.peak_bytes),
             )
         )
-    header = ("tp", "pp", "cp", "ep", "dp", "ZeRO", *_named(texts))
+    header = ("tp", "pp", "cp", "ep", "dp", "ZeRO", *(texts[name] for name in _NAMED))
     return Table(header, tuple(rows), ">>>>>>><>>", 0)
 
 
-def _named(texts: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(texts[name] for name in ("micro", "again", "at_least_short", "peak"))
+_NAMED = ("micro", "again", "at_least_short", "peak")
 
 
-def _losers(plans: Plans, texts: Mapping[str, str]) -> Iterator[str]:
+def _losers(plans: PlanSearch, texts: Mapping[str, str]) -> Iterator[str]:
     """Yield why plans lose: those that fit, by their time, and those that do not, by memory."""
     front = set(map(id, plans.pareto))
     slower = [tried for tried in plans.fitting if id(tried) not in front]

@@ -10,8 +10,8 @@ from weighbridge.answers.answer import TabularAnswer
 from weighbridge.answers.cache import Cache, dtype_of_cache, with_cache
 from weighbridge.answers.fitting import (
     Change,
+    bytes_of,
     context_allowance,
-    size_of,
     that_fit,
     usable_bytes,
 )
@@ -20,8 +20,8 @@ from weighbridge.costs import costs
 from weighbridge.costs.activations import Modules
 from weighbridge.costs.bounds import Bound, peak_of
 from weighbridge.costs.devices import devices_on
-from weighbridge.costs.parallel import Division, Plan
-from weighbridge.costs.serving import Memory, activation_bytes, engine_called, most_elements
+from weighbridge.costs.parallel import ParallelDivision, ParallelPlan
+from weighbridge.costs.serving import ServingMemory, activation_bytes, engine_called, most_elements
 from weighbridge.errors import UsageError
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
@@ -51,7 +51,7 @@ class Service(NamedTuple):
     batch: int
     weights: str
     cache: str
-    plan: Plan
+    plan: ParallelPlan
     engine: Engine
     prefill: int
 
@@ -113,30 +113,13 @@ def serve(  # noqa: PLR0913  # each is a word of its own for the user
         >>> two.fits, two.weight_bytes
         (False, 70554296320)
     """
-    for name, size in (("context", context), ("batch", batch), ("pp", pp), ("ep", ep)):
+    for name, size in (("context", context), ("batch", batch), ("prefill", prefill or 1)):
         check_size(name, size)
     devices = devices_on(on, device_file)
-    if tp is None:
-        tp = max(1, devices.number // pp)
-    check_size("tp", tp)
-    if devices.number % (tp * pp):
-        raise UsageError(
-            "the devices do not divide into copies of the model",
-            values={"devices": devices.number, "tp": tp, "pp": pp},
-            hint="give --tp and --pp whose product divides the number of devices",
-        )
+    plan = _divided(devices, tp, pp, ep)
     found = with_cache(model, class_name, fields=fields)
     check_positions(found, "context", context)
-    plan = Plan(tensor=tp, pipeline=pp, expert=ep, data=devices.number // (tp * pp))
-    of_engine = engine_called(engine)
-    if utilisation is not None:
-        if not 0 < utilisation <= 1:
-            raise UsageError(
-                "--utilisation is not a share",
-                values={"utilisation": utilisation},
-                hint="give more than 0 and at most 1",
-            )
-        of_engine = of_engine._replace(utilisation=utilisation)
+    of_engine = _engine(engine, utilisation)
     service = Service(
         context,
         batch,
@@ -146,8 +129,38 @@ def serve(  # noqa: PLR0913  # each is a word of its own for the user
         of_engine,
         min(context, prefill or of_engine.prefill),
     )
-    of_cache = size_of(cache_memory, "cache-memory") if cache_memory is not None else None
+    of_cache = bytes_of(cache_memory, "cache-memory") if cache_memory is not None else None
     return Serving(found, devices, service, context_allowance(reserve), of_cache)
+
+
+def _divided(devices: Devices, tensor: int | None, stages: int, expert: int) -> ParallelPlan:
+    """Return a plan with as many copies of the model as there are devices for."""
+    check_size("pp", stages)
+    check_size("ep", expert)
+    if tensor is None:
+        tensor = max(1, devices.number // stages)
+    check_size("tp", tensor)
+    if devices.number % (tensor * stages):
+        raise UsageError(
+            "the devices do not divide into copies of the model",
+            values={"devices": devices.number, "tp": tensor, "pp": stages},
+            hint="give --tp and --pp whose product divides the number of devices",
+        )
+    copies = devices.number // (tensor * stages)
+    return ParallelPlan(tensor=tensor, pipeline=stages, expert=expert, data=copies)
+
+
+def _engine(name: str, utilisation: float | None) -> Engine:
+    engine = engine_called(name)
+    if utilisation is None:
+        return engine
+    if not 0 < utilisation <= 1:
+        raise UsageError(
+            "--utilisation is not a share",
+            values={"utilisation": utilisation},
+            hint="give more than 0 and at most 1",
+        )
+    return engine._replace(utilisation=utilisation)
 
 
 class Server:
@@ -155,11 +168,11 @@ class Server:
 
     def __init__(self, found: RecordedModel) -> None:
         self.found = found
-        self.division = Division(found.weighing.ledger)
+        self.division = ParallelDivision(found.weighing.ledger)
         self.modules = Modules(found.weighing.ledger, self.division.stack)
         self._bits: dict[str, float] = {}
 
-    def memory(self, service: Service) -> Memory:
+    def memory(self, service: Service) -> ServingMemory:
         """Return what the fullest device holds."""
         tokens = service.prefill * min(service.batch_of_copy, 1)
         activations = activation_bytes(
@@ -171,7 +184,7 @@ class Server:
             self.compute_dtype,
         )
         weights = self.weight_bytes(service)
-        return Memory(weights, self.cache_bytes(service), activations)
+        return ServingMemory(weights, self.cache_bytes(service), activations)
 
     @cached_property
     def _products(self) -> list[Any]:
@@ -270,7 +283,7 @@ class Serving(TabularAnswer):
         return list(self.found.notes)
 
     @cached_property
-    def memory(self) -> Memory:
+    def memory(self) -> ServingMemory:
         """What the fullest device holds."""
         return self.server.memory(self.service)
 
@@ -482,7 +495,7 @@ class Serving(TabularAnswer):
         """Return the memory of a device, the verdict, what to change, and the bounds on time."""
         from weighbridge.answers import serve_table  # noqa: PLC0415  # JSON does without
 
-        return serve_table.document(self, lang)
+        return serve_table.serve_document(self, lang)
 
     def _data_table(self, _: str) -> DataTable:
         from weighbridge.answers.data_table import (  # noqa: PLC0415  # a terminal does without

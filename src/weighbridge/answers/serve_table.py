@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 _MOST_CHANGES = 4
 
 
-def document(serving: Serving, lang: str) -> Document:
+def serve_document(serving: Serving, lang: str) -> Document:
     """Return what a device holds, the verdict, what to change, and the bounds on time."""
     texts = {**words(lang), **data.read_toml(f"words/fitting.{lang}.toml")}
-    title = Title(_heading(serving, texts), wraps=True)
+    title = Title(_serve_heading(serving, texts), wraps=True)
     notes = (texts["counted"], Aside(texts["evidence"].format(**serving.found.evidence)))
     return Document(
         (
@@ -32,7 +32,7 @@ def document(serving: Serving, lang: str) -> Document:
     )
 
 
-def _heading(serving: Serving, texts: Mapping[str, str]) -> str:
+def _serve_heading(serving: Serving, texts: Mapping[str, str]) -> str:
     service, plan = serving.service, serving.service.plan
     ways = {"tp": plan.tensor, "pp": plan.pipeline, "ep": plan.expert, "dp": plan.data}
     parts = [

@@ -11,7 +11,7 @@ from weighbridge.answers.cost import Run, RunCost, cost, kernels_of_run
 from weighbridge.answers.fitting import (
     Change,
     context_allowance,
-    number_of,
+    large_number,
     that_fit,
     usable_bytes,
 )
@@ -23,14 +23,14 @@ from weighbridge.costs.optimizers import optimizer_called, precision_called
 from weighbridge.costs.parallel import (
     EVERYTHING,
     SCHEDULES,
-    Division,
-    Plan,
+    ParallelDivision,
+    ParallelPlan,
     Rank,
     bubble,
     ranks_of,
 )
 from weighbridge.costs.profiles import PROFILES
-from weighbridge.costs.training import KINDS, RankMemory, Step, rank_memory
+from weighbridge.costs.training import KINDS, RankMemory, TrainingStep, rank_memory
 from weighbridge.errors import UsageError, either
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.units import stored_bytes
@@ -51,7 +51,7 @@ ZERO = (0, 1, 2, 3)
 _MOST_LISTED = 1024  # ranks of which each is listed; of larger worlds those that differ
 
 
-class Setting(NamedTuple):
+class TrainingSetting(NamedTuple):
     """How a model is trained: sizes, the optimizer and dtypes by name, and the division.
 
     ``batch`` is that of a step, over all devices; ``micro_batch`` that of one pass on one copy of
@@ -65,7 +65,7 @@ class Setting(NamedTuple):
     precision: str
     checkpointing: str
     profile: str | None
-    plan: Plan
+    plan: ParallelPlan
 
     @property
     def micro_batches(self) -> int:
@@ -98,7 +98,7 @@ def train(  # noqa: PLR0913  # each is a word of its own for the user
     reserve: str | None = None,
     device_file: str | os.PathLike[str] | None = None,
     fields: Mapping[str, Any] | None = None,
-) -> Training:
+) -> TrainingFit:
     """Compute whether training a model fits on devices, and the least time that a step takes.
 
     Args:
@@ -137,47 +137,46 @@ def train(  # noqa: PLR0913  # each is a word of its own for the user
         >>> eight.fits, eight.worst.peak.name
         (True, 'loss')
     """
-    for name, size in (("batch", batch), ("seq", sequence), ("tp", tp), ("pp", pp), ("cp", cp)):
-        check_size(name, size)
-    for name, size in (("ep", ep), ("chunks", chunks), ("micro-batch", micro_batch or 1)):
-        check_size(name, size)
-    for name, value, known in (
-        ("checkpointing", checkpointing, CHECKPOINTING),
-        ("schedule", schedule, SCHEDULES),
-        ("zero", zero, ZERO),
-    ):
-        if value not in known:
-            raise UsageError(
-                f"there is no such --{name}",
-                values={name: value},
-                hint=f"use {either(map(str, known))}",
-            )
+    _check_sizes(batch=batch, seq=sequence, tp=tp, pp=pp, cp=cp, ep=ep, chunks=chunks)
+    _check_sizes(**{"micro-batch": micro_batch or 1})
+    _check_choice("checkpointing", checkpointing, CHECKPOINTING)
+    _check_choice("schedule", schedule, SCHEDULES)
+    _check_choice("zero", zero, ZERO)
     if price is not None and tokens is None:
         raise UsageError("--price needs --tokens", hint="add --tokens, or drop --price")
     devices = devices_on(on, device_file)
-    plan = _plan(devices, Plan(tp, pp, cp, ep, 1, zero, schedule, chunks, sequence_parallel))
+    plan = _plan(
+        devices, ParallelPlan(tp, pp, cp, ep, 1, zero, schedule, chunks, sequence_parallel)
+    )
     if micro_batch is None:
         micro_batch = 1 if pp > 1 else max(1, batch // plan.data)
     _check_batch(batch, micro_batch, plan)
-    whole = cost(
-        model,
-        class_name,
-        batch=micro_batch,
-        sequence=sequence,
-        train=True,
-        profile=profile,
-        dtype=precision_called(precision).compute,
-        fields=fields,
-    )
-    setting = Setting(
+    of_pass: dict[str, Any] = {"batch": micro_batch, "sequence": sequence, "train": True}
+    dtype = precision_called(precision).compute
+    whole = cost(model, class_name, **of_pass, profile=profile, dtype=dtype, fields=fields)
+    setting = TrainingSetting(
         batch, micro_batch, sequence, optimizer, precision, checkpointing, profile, plan
     )
-    of_whole = number_of(tokens, "tokens") if tokens is not None else None
-    budget = Budget(context_allowance(reserve), of_whole, price)
-    return Training(whole, devices, setting, budget)
+    of_whole = large_number(tokens, "tokens") if tokens is not None else None
+    budget = TrainingBudget(context_allowance(reserve), of_whole, price)
+    return TrainingFit(whole, devices, setting, budget)
 
 
-def _plan(devices: Devices, plan: Plan) -> Plan:
+def _check_sizes(**sizes: int) -> None:
+    for name, size in sizes.items():
+        check_size(name, size)
+
+
+def _check_choice(name: str, value: object, known: tuple[object, ...]) -> None:
+    if value not in known:
+        raise UsageError(
+            f"there is no such --{name}",
+            values={name: value},
+            hint=f"use {either(map(str, known))}",
+        )
+
+
+def _plan(devices: Devices, plan: ParallelPlan) -> ParallelPlan:
     """Return a plan with as many copies of the model as there are devices for."""
     of_copy = plan.tensor * plan.pipeline * plan.context
     if devices.number % of_copy:
@@ -194,7 +193,7 @@ def _plan(devices: Devices, plan: Plan) -> Plan:
     return plan._replace(data=devices.number // of_copy)
 
 
-def _check_batch(batch: int, micro_batch: int, plan: Plan) -> None:
+def _check_batch(batch: int, micro_batch: int, plan: ParallelPlan) -> None:
     if batch % (plan.data * micro_batch):
         raise UsageError(
             "the batch does not divide into micro-batches for each copy of the model",
@@ -209,7 +208,7 @@ def _check_batch(batch: int, micro_batch: int, plan: Plan) -> None:
         )
 
 
-class Budget(NamedTuple):
+class TrainingBudget(NamedTuple):
     """What is given for a training: memory kept free on each device, tokens, a price for an hour.
 
     ``tokens`` are those of the whole training, ``price`` is that of one device.
@@ -225,12 +224,12 @@ class Trainer:
 
     def __init__(self, found: RecordedModel) -> None:
         self.found = found
-        self.division = Division(found.weighing.ledger)
+        self.division = ParallelDivision(found.weighing.ledger)
         self.modules = Modules(found.weighing.ledger, self.division.stack)
         self._runs: dict[Any, RunCost] = {}
         self._held: dict[Any, tuple[Held, int, Held]] = {}
 
-    def run(self, setting: Setting, sequence: int) -> RunCost:
+    def run(self, setting: TrainingSetting, sequence: int) -> RunCost:
         """Return the cost of one micro-batch with so many tokens in each sequence."""
         dtype = precision_called(setting.precision).compute
         key = (setting.micro_batch, sequence, setting.profile, dtype)
@@ -240,7 +239,7 @@ class Trainer:
             self._runs[key] = RunCost(self.found, run, notes)
         return self._runs[key]
 
-    def step(self, setting: Setting) -> Step:
+    def step(self, setting: TrainingSetting) -> TrainingStep:
         """Return what all ranks of a setting have in common."""
         plan, precision = setting.plan, precision_called(setting.precision)
         # Context parallelism gives each rank a part of the tokens.
@@ -251,9 +250,13 @@ class Trainer:
             self._held[key] = self._activations(run, plan, setting.checkpointing)
         saved, again, outputs = self._held[key]
         optimizer = optimizer_called(setting.optimizer)
-        return Step(plan, precision, optimizer, setting.micro_batches, saved, again, outputs)
+        return TrainingStep(
+            plan, precision, optimizer, setting.micro_batches, saved, again, outputs
+        )
 
-    def _activations(self, run: RunCost, plan: Plan, checkpointing: str) -> tuple[Held, int, Held]:
+    def _activations(
+        self, run: RunCost, plan: ParallelPlan, checkpointing: str
+    ) -> tuple[Held, int, Held]:
         """Return what a micro-batch saves, what a layer holds again, and the largest outputs."""
         modules, dtype, operations = self.modules, run.run.dtype, run.operations
         whole = modules.held(operations["saved"], plan, dtype)
@@ -274,7 +277,7 @@ class Trainer:
         return modules.held(operations["checkpointed"], plan, dtype), most, outputs
 
 
-class Training(TabularAnswer):
+class TrainingFit(TabularAnswer):
     """What `train` returns.
 
     Example:
@@ -289,8 +292,8 @@ class Training(TabularAnswer):
         self,
         whole: RunCost,
         devices: Devices,
-        setting: Setting,
-        budget: Budget,
+        setting: TrainingSetting,
+        budget: TrainingBudget,
         trainer: Trainer | None = None,
     ) -> None:
         self.whole, self.devices, self.setting, self.budget = whole, devices, setting, budget
@@ -488,7 +491,7 @@ class Training(TabularAnswer):
         for options, tried in self._alternatives():
             yield Change(options, self.peak_with(tried))
 
-    def _alternatives(self) -> Iterator[tuple[str, Setting]]:
+    def _alternatives(self) -> Iterator[tuple[str, TrainingSetting]]:
         """Yield other settings: one thing changed, then two, then three."""
         ways: list[tuple[str, dict[str, Any]]] = []
         setting, plan = self.setting, self.setting.plan
@@ -505,7 +508,7 @@ class Training(TabularAnswer):
                 changed = {name: value for _, one in chosen for name, value in one.items()}
                 yield " ".join(options for options, _ in chosen), setting._replace(**changed)
 
-    def peak_with(self, setting: Setting) -> int:
+    def peak_with(self, setting: TrainingSetting) -> int:
         """Return the most that any rank would hold in another setting."""
         step = self.trainer.step(setting)
         return max(
@@ -551,7 +554,7 @@ class Training(TabularAnswer):
         """Return the memory by moment, the verdict, what to change, and the bound on time."""
         from weighbridge.answers import train_table  # noqa: PLC0415  # JSON does without
 
-        return train_table.document(self, lang)
+        return train_table.train_document(self, lang)
 
     def _data_table(self, by: str) -> DataTable:
         from weighbridge.answers.data_table import (  # noqa: PLC0415  # a terminal does without

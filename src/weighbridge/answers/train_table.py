@@ -14,18 +14,18 @@ from weighbridge.render.words import words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from weighbridge.answers.train import Training
+    from weighbridge.answers.train import TrainingFit
     from weighbridge.costs.training import RankMemory
     from weighbridge.render.document import Block
 
 _MOST_CHANGES = 3
 
 
-def document(training: Training, lang: str) -> Document:
+def train_document(training: TrainingFit, lang: str) -> Document:
     """Return the memory of the worst rank, the verdict, what to change, and the bound on time."""
     texts = {**words(lang), **data.read_toml(f"words/fitting.{lang}.toml")}
     blocks: list[Block] = [
-        Together((Title(_heading(training, texts), wraps=True), _moments(training, texts)))
+        Together((Title(_train_heading(training, texts), wraps=True), _moments(training, texts)))
     ]
     blocks.append(Notes(tuple(_verdict(training, texts))))
     if training.setting.plan.pipeline > 1:
@@ -36,7 +36,7 @@ def document(training: Training, lang: str) -> Document:
     return Document(tuple(blocks), lang)
 
 
-def _heading(training: Training, texts: Mapping[str, str]) -> str:
+def _train_heading(training: TrainingFit, texts: Mapping[str, str]) -> str:
     setting, plan = training.setting, training.setting.plan
     ways = {"tp": plan.tensor, "pp": plan.pipeline, "cp": plan.context, "ep": plan.expert}
     parts = [
@@ -59,7 +59,7 @@ def _heading(training: Training, texts: Mapping[str, str]) -> str:
     )
 
 
-def _moments(training: Training, texts: Mapping[str, str]) -> Table:
+def _moments(training: TrainingFit, texts: Mapping[str, str]) -> Table:
     """Return the bytes of the worst rank at each moment, by kind."""
     moments = training.worst.moments
     rows = []
@@ -72,7 +72,7 @@ def _moments(training: Training, texts: Mapping[str, str]) -> Table:
     return Table((header, *(texts[moment.name] for moment in moments)), tuple(rows), "<>>>", 1)
 
 
-def _verdict(training: Training, texts: Mapping[str, str]) -> Iterator[str]:
+def _verdict(training: TrainingFit, texts: Mapping[str, str]) -> Iterator[str]:
     peak = training.worst.peak
     most = max(peak.held, key=lambda kind: peak.held[kind])
     values = {
@@ -96,7 +96,7 @@ def _verdict(training: Training, texts: Mapping[str, str]) -> Iterator[str]:
         yield texts["no_change"]
 
 
-def _stages(training: Training, texts: Mapping[str, str]) -> Table:
+def _stages(training: TrainingFit, texts: Mapping[str, str]) -> Table:
     """Return what the worst rank of each stage holds."""
     worst: dict[int, RankMemory] = {}
     for memory in training.differing:
@@ -118,7 +118,7 @@ def _stages(training: Training, texts: Mapping[str, str]) -> Table:
     return Table(tuple(texts[name] for name in header), rows, ">>>>><", 0)
 
 
-def _time(training: Training, texts: Mapping[str, str]) -> Table:
+def _time(training: TrainingFit, texts: Mapping[str, str]) -> Table:
     device = training.devices.device
     dtype, peak = peak_of(device, precision_called(training.setting.precision).compute)
     bound = training.bound
@@ -138,5 +138,5 @@ def _time(training: Training, texts: Mapping[str, str]) -> Table:
     return Table((texts["bound"], texts["value"]), tuple(rows), "<>", 0)
 
 
-def _thousands(training: Training) -> str:
+def _thousands(training: TrainingFit) -> str:
     return units.count(round(training.tokens_per_second))

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from weighbridge.answers.devices import DeviceList
-    from weighbridge.answers.plan import Plans
+    from weighbridge.answers.plan import PlanSearch
     from weighbridge.answers.serve import Serving
-    from weighbridge.answers.train import Training
+    from weighbridge.answers.train import TrainingFit
     from weighbridge.cli.options import Addable
 
 _CLASS = CLASS.but(
@@ -162,8 +162,6 @@ def _or_one(size: int | None) -> int:
 
 
 def _train_options() -> Iterable[Addable]:
-    from weighbridge.answers.train import CHECKPOINTING, ZERO
-    from weighbridge.costs.parallel import SCHEDULES
     from weighbridge.costs.profiles import PROFILES
 
     return (
@@ -181,37 +179,8 @@ def _train_options() -> Iterable[Addable]:
         ),
         _OPTIMIZER,
         _PRECISION,
-        Option(
-            "--checkpointing",
-            choices=CHECKPOINTING,
-            default=CHECKPOINTING[0],
-            help="what the backward pass computes again",
-        ),
-        Option(
-            "--zero",
-            choices=tuple(map(str, ZERO)),
-            default=str(ZERO[0]),
-            help="the stage of ZeRO; 3 is what FSDP does",
-        ),
-        *_ways("tp", "pp", "cp", "ep"),
-        Option(
-            "--schedule",
-            choices=SCHEDULES,
-            default=SCHEDULES[0],
-            help="the schedule of the pipeline",
-        ),
-        Option(
-            "--chunks",
-            type=int,
-            default=1,
-            metavar="N",
-            help="pieces of layers on each stage of an interleaved pipeline",
-        ),
-        Option(
-            "--sequence-parallel",
-            action="store_true",
-            help="divide norms and residuals over the tensor-parallel ranks too",
-        ),
+        *_memory_options(),
+        *_parallel_options(),
         PROFILE.but(
             help=f"the kernels: {', '.join(PROFILES)}; by default cuda-flash",
         ),
@@ -232,7 +201,52 @@ def _train_options() -> Iterable[Addable]:
     )
 
 
-def _train(options: argparse.Namespace) -> Training:
+def _memory_options() -> Iterable[Option]:
+    from weighbridge.answers.train import CHECKPOINTING, ZERO
+
+    return (
+        Option(
+            "--checkpointing",
+            choices=CHECKPOINTING,
+            default=CHECKPOINTING[0],
+            help="what the backward pass computes again",
+        ),
+        Option(
+            "--zero",
+            choices=tuple(map(str, ZERO)),
+            default=str(ZERO[0]),
+            help="the stage of ZeRO; 3 is what FSDP does",
+        ),
+    )
+
+
+def _parallel_options() -> Iterable[Option]:
+    from weighbridge.costs.parallel import SCHEDULES
+
+    return (
+        *_ways("tp", "pp", "cp", "ep"),
+        Option(
+            "--schedule",
+            choices=SCHEDULES,
+            default=SCHEDULES[0],
+            help="the schedule of the pipeline",
+        ),
+        Option(
+            "--chunks",
+            type=int,
+            default=1,
+            metavar="N",
+            help="pieces of layers on each stage of an interleaved pipeline",
+        ),
+        Option(
+            "--sequence-parallel",
+            action="store_true",
+            help="divide norms and residuals over the tensor-parallel ranks too",
+        ),
+    )
+
+
+def _train(options: argparse.Namespace) -> TrainingFit:
     from weighbridge.answers.train import train
 
     return train(
@@ -283,7 +297,7 @@ def _plan_options() -> Iterable[Addable]:
     )
 
 
-def _plan(options: argparse.Namespace) -> Plans:
+def _plan(options: argparse.Namespace) -> PlanSearch:
     from weighbridge.answers.plan import plan
 
     return plan(

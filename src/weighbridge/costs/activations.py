@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from weighbridge.blueprint.operations import Operation
-    from weighbridge.costs.parallel import Plan
+    from weighbridge.costs.parallel import ParallelPlan
     from weighbridge.ledger.ledger import Ledger
 
 DIVIDED, WHOLE = "divided", "whole"
@@ -116,7 +116,7 @@ class Modules:
         """Whether a module outside the layers stands before them."""
         return self._roles.get(general_path(path), "").startswith(self._first)
 
-    def divisor(self, path: str, plan: Plan) -> int:
+    def divisor(self, path: str, plan: ParallelPlan) -> int:
         """Return the ranks over which what a module saves is divided."""
         if self.way(path) == DIVIDED or plan.sequence_parallel:
             return plan.tensor
@@ -127,7 +127,12 @@ class Modules:
         return bool(self.stack) and path.startswith(f"{self.stack}{{")
 
     def held(
-        self, saved: Iterable[Operation], plan: Plan, dtype: str, *, without_core: bool = False
+        self,
+        saved: Iterable[Operation],
+        plan: ParallelPlan,
+        dtype: str,
+        *,
+        without_core: bool = False,
     ) -> Held:
         """Return what saved tensors take on a rank, for each layer.
 
@@ -153,7 +158,7 @@ class Modules:
         return Held(by_layer, first, last)
 
     def largest_output(
-        self, products: Iterable[Operation], plan: Plan, dtype: str, *, with_core: bool
+        self, products: Iterable[Operation], plan: ParallelPlan, dtype: str, *, with_core: bool
     ) -> Held:
         """Return the largest output of a product, in any layer and outside them.
 

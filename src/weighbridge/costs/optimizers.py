@@ -55,10 +55,12 @@ class Optimizer(NamedTuple):
         shape = (ceil(shape[0] * elements / whole), *shape[1:]) if shape else shape
         return sum(
             stored_bytes(self._elements(form, shape, elements), dtype if kept == _WEIGHT else kept)
-            for kept, form in (state.split() for state in self._states(shape, elements, in_layer))
+            for kept, form in (
+                state.split() for state in self._states(shape, elements, in_layer=in_layer)
+            )
         )
 
-    def _states(self, shape: tuple[int, ...], elements: int, in_layer: bool) -> list[str]:  # noqa: FBT001
+    def _states(self, shape: tuple[int, ...], elements: int, *, in_layer: bool) -> list[str]:
         rule = self.rule
         if elements < rule.get("least", 0):
             return list(rule["small"])
@@ -68,17 +70,16 @@ class Optimizer(NamedTuple):
         return list(rule["matrices" if is_matrix else "others"])
 
     def _elements(self, form: str, shape: tuple[int, ...], elements: int) -> int:
-        if form == "rows":
-            return prod(shape[:-1])
-        if form == "columns":
-            return int(prod(shape[:-2]) * shape[-1])
-        if form == "blocks":
-            return ceil(elements / self.rule["block"])
-        if form == "one":
-            return 1
-        if form == "map":
-            return int(self.rule["map"])
-        return elements
+        block: int = self.rule.get("block", 1)
+        sizes: dict[str, int] = {
+            "same": elements,
+            "blocks": ceil(elements / block),
+            "map": self.rule.get("map", 0),
+            "one": 1,
+            "rows": prod(shape[:-1]),
+            "columns": prod(shape[:-2]) * (shape[-1] if shape else 1),
+        }
+        return sizes[form]
 
 
 @cache

@@ -32,7 +32,7 @@ EVERYTHING = 3
 """The stage of ZeRO that divides the parameters too."""
 
 
-class Plan(NamedTuple):
+class ParallelPlan(NamedTuple):
     """How a model is divided: a size for each way of dividing it.
 
     ``zero`` is the stage of ZeRO: 0 copies everything, 1 divides the states of the optimizer over
@@ -40,7 +40,7 @@ class Plan(NamedTuple):
     pieces of layers on each stage of an interleaved pipeline.
 
     Example:
-        >>> Plan(tensor=8, pipeline=16, data=128).world
+        >>> ParallelPlan(tensor=8, pipeline=16, data=128).world
         16384
     """
 
@@ -70,11 +70,11 @@ class Plan(NamedTuple):
         return self.copies // self.expert
 
     @property
-    def ways(self) -> Plan:
+    def ways(self) -> ParallelPlan:
         """The plan without what does not change which parts of tensors a rank has."""
         return self._replace(zero=0, schedule="", sequence_parallel=False)
 
-    def copy_of(self, part: Part, rank: Rank) -> int:
+    def copy_of(self, part: TensorPart, rank: Rank) -> int:
         """Return the number of a rank among those that hold the same part.
 
         Ranks that hold other experts stand between two that hold the same.
@@ -92,11 +92,11 @@ class Rank(NamedTuple):
     copy: int = 0
     stage: int = 0
 
-    def number(self, plan: Plan) -> int:
+    def number(self, plan: ParallelPlan) -> int:
         """Return its number among all devices.
 
         Example:
-            >>> Rank(tensor=1, copy=2, stage=1).number(Plan(tensor=2, data=4, pipeline=2))
+            >>> Rank(tensor=1, copy=2, stage=1).number(ParallelPlan(tensor=2, data=4, pipeline=2))
             13
         """
         return self.tensor + plan.tensor * (self.copy + plan.copies * self.stage)
@@ -140,7 +140,7 @@ def stage_layers(layers: int, stages: int, chunks: int = 1) -> tuple[tuple[int, 
     return tuple(map(tuple, of_stage))
 
 
-def in_flight(plan: Plan, stage: int, micro_batches: int) -> float:
+def in_flight(plan: ParallelPlan, stage: int, micro_batches: int) -> float:
     """Return the micro-batches whose tensors a stage holds at most, all its layers being one.
 
     1F1B (PipeDream-Flush, https://arxiv.org/abs/2006.09503) holds one for each stage from this one
@@ -148,11 +148,11 @@ def in_flight(plan: Plan, stage: int, micro_batches: int) -> float:
     (https://arxiv.org/abs/2104.04473, section 2.2) holds more pieces, each a part of the layers.
 
     Example:
-        >>> [in_flight(Plan(pipeline=4), stage, 8) for stage in range(4)]
+        >>> [in_flight(ParallelPlan(pipeline=4), stage, 8) for stage in range(4)]
         [4, 3, 2, 1]
-        >>> in_flight(Plan(pipeline=4, schedule="gpipe"), 0, 8)
+        >>> in_flight(ParallelPlan(pipeline=4, schedule="gpipe"), 0, 8)
         8
-        >>> in_flight(Plan(pipeline=4, schedule="interleaved", chunks=2), 0, 8)
+        >>> in_flight(ParallelPlan(pipeline=4, schedule="interleaved", chunks=2), 0, 8)
         5.5
     """
     if plan.schedule == "gpipe":
@@ -164,17 +164,17 @@ def in_flight(plan: Plan, stage: int, micro_batches: int) -> float:
     return min(pieces, micro_batches * plan.chunks) / plan.chunks
 
 
-def bubble(plan: Plan, micro_batches: int) -> float:
+def bubble(plan: ParallelPlan, micro_batches: int) -> float:
     """Return how much longer a step takes because stages wait: 1 without a pipeline.
 
     Example:
-        >>> bubble(Plan(pipeline=4), 8), bubble(Plan(), 8)
+        >>> bubble(ParallelPlan(pipeline=4), 8), bubble(ParallelPlan(), 8)
         (1.375, 1.0)
     """
     return 1 + (plan.pipeline - 1) / (micro_batches * plan.chunks)
 
 
-class Part(NamedTuple):
+class TensorPart(NamedTuple):
     """The part of a tensor that a rank holds, in each of the layers where there is one.
 
     ``shape`` is that after tensor and expert parallelism, ``copies`` the number of ranks that hold
@@ -211,15 +211,15 @@ class Part(NamedTuple):
         return ceil(self.shape[0] / self.copies) * self.copies * prod(self.shape[1:])
 
 
-class Division:
+class ParallelDivision:
     """The division of a ledger's tensors: what each rank of a plan holds.
 
     Example:
         >>> from weighbridge.answers.weigh import weigh
-        >>> llama = Division(weigh("meta-llama/Llama-3.1-8B").ledger)
-        >>> llama.elements(Plan(tensor=8), Rank())
+        >>> llama = ParallelDivision(weigh("meta-llama/Llama-3.1-8B").ledger)
+        >>> llama.elements(ParallelPlan(tensor=8), Rank())
         1004015616
-        >>> llama.elements(Plan(pipeline=2), Rank(stage=1))
+        >>> llama.elements(ParallelPlan(pipeline=2), Rank(stage=1))
         4015132672
     """
 
@@ -248,7 +248,7 @@ class Division:
         self.whole_elements = cache(self._whole_elements)
         self.gathered_elements = cache(self._gathered_elements)
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: ParallelPlan) -> None:
         """Refuse a plan that the model cannot be divided by.
 
         Raises:
@@ -307,24 +307,24 @@ class Division:
         }
         return [path for path in stacks if path != self.stack]
 
-    def parts(self, plan: Plan, rank: Rank) -> tuple[Part, ...]:
+    def parts(self, plan: ParallelPlan, rank: Rank) -> tuple[TensorPart, ...]:
         """Return the parts of tensors on a rank, before ZeRO."""
         return self._parts(plan.ways, rank.tensor, rank.copy % plan.expert, rank.stage)
 
-    def elements(self, plan: Plan, rank: Rank) -> int:
+    def elements(self, plan: ParallelPlan, rank: Rank) -> int:
         """Return the parameters on a rank; ZeRO divides them in its third stage."""
         if plan.zero == EVERYTHING:
             return self.shard_elements(plan.ways, rank)
         return self.whole_elements(plan.ways, rank)
 
-    def _whole_elements(self, plan: Plan, rank: Rank) -> int:
+    def _whole_elements(self, plan: ParallelPlan, rank: Rank) -> int:
         return sum(part.elements for part in self.parts(plan, rank))
 
-    def _shard_elements(self, plan: Plan, rank: Rank) -> int:
+    def _shard_elements(self, plan: ParallelPlan, rank: Rank) -> int:
         """Return the parameters that a rank is left with if all its copies divide them."""
         return sum(part.shard(plan.copy_of(part, rank)) for part in self.parts(plan, rank))
 
-    def _gathered_elements(self, plan: Plan, rank: Rank) -> tuple[int, int]:
+    def _gathered_elements(self, plan: ParallelPlan, rank: Rank) -> tuple[int, int]:
         """Return the parameters outside the layers, and those of the largest layer, gathered.
 
         FSDP2 gathers both, and frees a layer before it gathers the next but one.
@@ -338,10 +338,12 @@ class Division:
                 by_layer[layer] += size
         return outside, max(by_layer.values(), default=0)
 
-    def _layers_of(self, plan: Plan, stage: int) -> tuple[int, ...]:
+    def _layers_of(self, plan: ParallelPlan, stage: int) -> tuple[int, ...]:
         return stage_layers(self.layers, plan.pipeline, plan.chunks)[stage]
 
-    def _parts_of(self, plan: Plan, at: int, expert: int, stage: int) -> tuple[Part, ...]:
+    def _parts_of(
+        self, plan: ParallelPlan, at: int, expert: int, stage: int
+    ) -> tuple[TensorPart, ...]:
         layers = self._layers_of(plan, stage)
         parts = []
         for entry in self.ledger.entries:
@@ -353,28 +355,35 @@ class Division:
                 if is_expert and not _is_stacked(entry):
                     held = piece(number, plan.expert, expert)
                 if held:
-                    parts.append(Part(entry.template.name, shape, copies, held, inside))
+                    parts.append(TensorPart(entry.template.name, shape, copies, held, inside))
         return tuple(parts)
 
     def _on_stage(
-        self, entry: Entry, plan: Plan, stage: int, layers: tuple[int, ...]
+        self, entry: Entry, plan: ParallelPlan, stage: int, layers: tuple[int, ...]
     ) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Yield how many tensors of an entry a layer on a stage has, and the layers that do."""
-        last = plan.pipeline - 1
-        if self.stack and entry.template.name.startswith(f"{self.stack}{{"):
-            if not entry.tied:
-                for values, inside in entry.indices.blocks:
-                    here = tuple(layer for layer in layers if layer in values)
-                    if here:
-                        yield len(inside), here
+        if not (self.stack and entry.template.name.startswith(f"{self.stack}{{")):
+            yield from self._outside_layers(entry, plan, stage)
             return
+        if entry.tied:
+            return
+        for values, inside in entry.indices.blocks:
+            here = tuple(layer for layer in layers if layer in values)
+            if here:
+                yield len(inside), here
+
+    def _outside_layers(
+        self, entry: Entry, plan: ParallelPlan, stage: int
+    ) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield the number of tensors of an entry outside the layers, if they are on a stage."""
+        last = plan.pipeline - 1
         is_first = entry.template.role.startswith(self._first)
         # A head that is tied to the embedding needs a copy of it where the two are apart.
         is_held = not entry.tied or (last > 0 and not is_first)
         if is_held and stage == (0 if is_first else last):
             yield len(entry.indices), ()
 
-    def _shape(self, entry: Entry, plan: Plan, at: int, expert: int) -> tuple[int, ...]:
+    def _shape(self, entry: Entry, plan: ParallelPlan, at: int, expert: int) -> tuple[int, ...]:
         """Return the shape of an entry's tensors on a rank."""
         shape, role = list(entry.shape), entry.template.role
         if _is_stacked(entry):
@@ -417,7 +426,7 @@ class Division:
 
         Example:
             >>> from weighbridge.answers.weigh import weigh
-            >>> llama = Division(weigh("meta-llama/Llama-3.1-8B").ledger)
+            >>> llama = ParallelDivision(weigh("meta-llama/Llama-3.1-8B").ledger)
             >>> [llama.cache_share("cache.{i}.keys", parts) for parts in (1, 4, 8, 16)]
             [1.0, 0.25, 0.125, 0.125]
         """
@@ -462,7 +471,7 @@ def _experts_of(entry: Entry) -> int:
     return 0
 
 
-def ranks_of(plan: Plan) -> Iterator[tuple[Rank, int]]:
+def ranks_of(plan: ParallelPlan) -> Iterator[tuple[Rank, int]]:
     """Yield the ranks of a plan that may differ, each with how many ranks it stands for.
 
     Of the tensor-parallel ranks, and of the copies, it yields the first and the last, which

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from weighbridge.blueprint.operations import Operation
     from weighbridge.costs.activations import Modules
-    from weighbridge.costs.parallel import Division, Plan
+    from weighbridge.costs.parallel import ParallelDivision, ParallelPlan
 
 _LOGITS = "F32"  # engines sample from logits in F32
 
@@ -50,7 +50,7 @@ def engine_called(name: str) -> Engine:
     return Engine(name.lower(), float(rule["utilisation"]), rule["block"], rule["prefill"])
 
 
-class Memory(NamedTuple):
+class ServingMemory(NamedTuple):
     """What the fullest device holds, in bytes."""
 
     weights: int
@@ -63,14 +63,19 @@ class Memory(NamedTuple):
         return self.weights + self.cache + self.activations
 
 
-def most_elements(division: Division, plan: Plan) -> int:
+def most_elements(division: ParallelDivision, plan: ParallelPlan) -> int:
     """Return the parameters on the device that holds most: the first rank of some stage."""
     ranks = [Rank(stage=stage) for stage in range(plan.pipeline)]
     return max(division.elements(plan, rank) for rank in ranks)
 
 
 def activation_bytes(
-    modules: Modules, products: Iterable[Operation], plan: Plan, tokens: int, batch: int, dtype: str
+    modules: Modules,
+    products: Iterable[Operation],
+    plan: ParallelPlan,
+    tokens: int,
+    batch: int,
+    dtype: str,
 ) -> int:
     """Return the bytes that a pass of some tokens needs at once, by its largest product.
 

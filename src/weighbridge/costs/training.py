@@ -16,7 +16,7 @@ from weighbridge.units import stored_bytes
 if TYPE_CHECKING:
     from weighbridge.costs.activations import Held
     from weighbridge.costs.optimizers import Optimizer, Precision
-    from weighbridge.costs.parallel import Division, Plan
+    from weighbridge.costs.parallel import ParallelDivision, ParallelPlan
 
 _OPTIMIZER, _GRADIENTS = 1, 2  # the stages of ZeRO that divide these
 
@@ -58,7 +58,7 @@ class RankMemory(NamedTuple):
         return {name: held[name] for name in KINDS[:3]}
 
 
-class Step(NamedTuple):
+class TrainingStep(NamedTuple):
     """What all ranks of a step have in common.
 
     ``saved`` is what a micro-batch leaves for the backward pass, ``again`` what a layer holds while
@@ -66,7 +66,7 @@ class Step(NamedTuple):
     of the parameters that is trained.
     """
 
-    plan: Plan
+    plan: ParallelPlan
     precision: Precision
     optimizer: Optimizer
     micro_batches: int
@@ -75,7 +75,9 @@ class Step(NamedTuple):
     outputs: Held
 
 
-def rank_memory(division: Division, step: Step, rank: Rank, ranks: int = 1) -> RankMemory:
+def rank_memory(
+    division: ParallelDivision, step: TrainingStep, rank: Rank, ranks: int = 1
+) -> RankMemory:
     """Return what a rank holds at each moment of a step that is not the first."""
     plan, precision = step.plan, step.precision
     states = _states(division, step, rank)
@@ -112,13 +114,13 @@ def rank_memory(division: Division, step: Step, rank: Rank, ranks: int = 1) -> R
     return RankMemory(rank, rank.number(plan), ranks, moments)
 
 
-def _updated_elements(division: Division, plan: Plan, rank: Rank) -> int:
+def _updated_elements(division: ParallelDivision, plan: ParallelPlan, rank: Rank) -> int:
     if plan.zero >= _OPTIMIZER:
         return division.shard_elements(plan.ways, rank)
     return division.whole_elements(plan.ways, rank)
 
 
-def _states(division: Division, step: Step, rank: Rank) -> dict[str, int]:
+def _states(division: ParallelDivision, step: TrainingStep, rank: Rank) -> dict[str, int]:
     """Return the bytes of parameters, gradients and states, as ZeRO divides them."""
     key = (step.plan.ways, step.plan.zero, step.precision.name, step.optimizer.name, rank)
     if key not in division.states:
@@ -126,7 +128,7 @@ def _states(division: Division, step: Step, rank: Rank) -> dict[str, int]:
     return division.states[key]
 
 
-def _computed_states(division: Division, step: Step, rank: Rank) -> dict[str, int]:
+def _computed_states(division: ParallelDivision, step: TrainingStep, rank: Rank) -> dict[str, int]:
     plan, precision = step.plan, step.precision
     whole = division.whole_elements(plan.ways, rank)
     shard = division.shard_elements(plan.ways, rank) if plan.zero else whole
@@ -142,7 +144,7 @@ def _computed_states(division: Division, step: Step, rank: Rank) -> dict[str, in
     }
 
 
-def _state_bytes(division: Division, step: Step, rank: Rank) -> int:
+def _state_bytes(division: ParallelDivision, step: TrainingStep, rank: Rank) -> int:
     plan, total = step.plan, 0
     for part in division.parts(plan, rank):
         size = None
@@ -155,7 +157,7 @@ def _state_bytes(division: Division, step: Step, rank: Rank) -> int:
     return total
 
 
-def _gathered(division: Division, step: Step, rank: Rank) -> int:
+def _gathered(division: ParallelDivision, step: TrainingStep, rank: Rank) -> int:
     """Return the bytes of parameters that a rank holds besides its own while it computes."""
     precision = step.precision
     if step.plan.zero == EVERYTHING and step.plan.copies > 1:
@@ -167,7 +169,7 @@ def _gathered(division: Division, step: Step, rank: Rank) -> int:
     return 0
 
 
-def _whole_gradients(division: Division, step: Step, rank: Rank) -> int:
+def _whole_gradients(division: ParallelDivision, step: TrainingStep, rank: Rank) -> int:
     """Return the bytes of a layer's gradients before they are divided."""
     if step.plan.zero < _GRADIENTS or step.plan.copies == 1:
         return 0
@@ -175,7 +177,7 @@ def _whole_gradients(division: Division, step: Step, rank: Rank) -> int:
     return stored_bytes(layer, step.precision.gathered)
 
 
-def _activations(division: Division, step: Step, rank: Rank) -> int:
+def _activations(division: ParallelDivision, step: TrainingStep, rank: Rank) -> int:
     """Return the bytes of the micro-batches in flight, and of a layer that is computed again."""
     plan, saved = step.plan, step.saved
     flying = in_flight(plan, rank.stage, step.micro_batches)
@@ -190,11 +192,11 @@ def _activations(division: Division, step: Step, rank: Rank) -> int:
     return total + step.again
 
 
-def _of_one_layer(step: Step) -> int:
+def _of_one_layer(step: TrainingStep) -> int:
     return max(step.again, max(step.saved.by_layer.values(), default=0))
 
 
-def _largest_output(step: Step, rank: Rank) -> int:
+def _largest_output(step: TrainingStep, rank: Rank) -> int:
     """Return the bytes of the largest output of a product on a rank."""
     sizes = [step.outputs.by_layer[0]]
     if rank.stage == 0:
