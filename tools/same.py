@@ -48,7 +48,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # The values of the placeholders in the command lines, apart from files, quoted as for a shell.
 WORDS = {
     "command": (
-        *("weigh", "explain", "formula", "tree", "cost", "cache", "inspect", "verify"),
+        *("weigh", "explain", "formula", "tree", "cost", "cache", "lora", "inspect"),
+        "verify",
         *(
             "reconcile",
             "conventions",
@@ -136,6 +137,12 @@ WORDS = {
         *("measure gpt2 --ours", "measure bert-tiny --ours --class NoClass", "measure --ours"),
         *("measure bert-tiny --ours --set hidden_size=0", "measure bert-tiny --dtype int8"),
         *("cost no.json", "cost llama --seq x", "cost llama --decode", "cache llama --bad"),
+        *(
+            "lora vit",
+            "lora llama --targets mlp",
+            "lora llama -r x",
+            "lora mamba --targets out_proj",
+        ),
         *(
             "cache bert --context 9",
             "measure bert-tiny --ours --seq 513",
@@ -295,6 +302,9 @@ cost llama --seq 64 --train --lang {lang} {json}
 cost bert --by layer --lang {lang} {json}
 cache gpt_oss --context 4096 --lang {lang} {json}
 cache llama --context 64 --lang {lang}
+lora llama -r 4 --targets q,v --qlora --lang {lang} {json}
+lora mixtral --targets q,gate,up,down --by module --lang {lang} {json}
+lora gpt2 --class GPT2LMHeadModel --targets all-linear --bias all --by tensor {form}
 measure wheels/bert-tiny --ours --seq 16 --train --attention sdpa
 measure wheels/bert-tiny --seq 16 --batch 2 --train --lang {lang}
 finetune texts/labelled.csv --from wheels/bert-tiny --out {out}/a --epochs 1 --batch 8

@@ -55,6 +55,8 @@ COMMAND_LINES = {
     "CostArticle": "explain llama --costs",
     "RunCost": "cost llama --seq 64 --train",
     "Cache": "cache gpt_oss --context 4096",
+    "Lora": "lora mixtral -r 4 --targets q,gate,up,down --by module",
+    "Lora by tensor": "lora gpt2 --targets q,v --method dora --by tensor",
     "Tree": "tree bert-base-chinese --class BertForMaskedLM --depth 2",
     "Inspection": "inspect {hostile} --by tensor",
     "Inspections": "inspect {several}",
@@ -297,6 +299,7 @@ TABULAR: dict[str, Callable[[Path], Any]] = {
     "Weighing": lambda _: wb.weigh("mixtral"),
     "RunCost": lambda _: wb.cost("llama", sequence=64),
     "Cache": lambda _: wb.cache("gpt_oss", context=4096),
+    "Lora": lambda _: wb.lora("gpt2", targets="q,o", bias="all"),
     "Tree": lambda _: wb.tree("bert"),
     "Inspection": lambda folder: wb.inspect(safetensors(folder, "bias")),
     "Inspections": lambda folder: inspect_all(several(folder / "several")),
@@ -307,9 +310,11 @@ TABULAR: dict[str, Callable[[Path], Any]] = {
     "Families": lambda _: Families("bert"),
 }
 OF_INTEGERS = {"parameters", "bytes", "tensors", "elements", "count", "configs"} | {
-    *("flops", "layers", "context", "per_token", "products"),
+    *("flops", "layers", "context", "per_token", "products", "modules"),
 }
-OF_LISTS = {"shape", "expected_shape", "found_shape", "dims", "classes", "holes", "about"}
+OF_LISTS = {"shape", "expected_shape", "found_shape", "dims", "classes", "holes", "about"} | {
+    "rank"
+}
 
 
 def test_no_table_is_forgotten() -> None:

@@ -30,6 +30,10 @@ COMMANDS = {
         "compute what a run takes without running it: FLOPs, saved tensors, cache", "costing"
     ),
     "cache": Listed("compute what a cache of keys, values or states takes, as it grows", "costing"),
+    "lora": Listed(
+        "say what an adapter trains, and what its file and training take, before it is made",
+        "adapting",
+    ),
     "inspect": Listed(
         "list what a checkpoint holds, from its header: tensors, dtypes, bytes", "checkpoints"
     ),

@@ -12,17 +12,17 @@ from weighbridge import data
 from weighbridge.costs.lora_targets import (
     CONVOLUTIONS,
     Chosen,
-    choose,
+    choose_targets,
     input_embedding,
     is_named,
     modules_of,
-    output_head,
     task_modules,
-    tied_to,
+    text_head,
+    tied_modules,
 )
 from weighbridge.errors import UsageError
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
-from weighbridge.ledger.adapter_forms import form_of, wrapper
+from weighbridge.ledger.adapter_forms import adapter_form, wrapper
 from weighbridge.ledger.rows import Row
 from weighbridge.units import DTYPE_BITS
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from weighbridge.costs.lora_settings import LoraSettings
-    from weighbridge.costs.lora_targets import Module
+    from weighbridge.costs.lora_targets import BaseModule
     from weighbridge.ledger.ledger import Ledger
 
 _ADAPTED, _SAVED, _BIAS, _COPY = "adapted", "saved", "bias", "copy"
@@ -75,6 +75,7 @@ class LoraAdapter(NamedTuple):
 
     tensors: tuple[LoraTensor, ...]
     chosen: Chosen
+    dtype: str
     base_parameters: int
     unmatched: tuple[str, ...]
 
@@ -123,7 +124,7 @@ def lora_tensors(ledger: Ledger, settings: LoraSettings) -> LoraAdapter:
         UsageError: the settings select nothing, or something that peft does not adapt.
     """
     modules = modules_of(ledger)
-    chosen = choose(ledger, modules, settings)
+    chosen = choose_targets(ledger, modules, settings)
     maker = _Maker(ledger, modules, chosen, settings)
     tensors: dict[str, LoraTensor] = {}
     for tensor in maker.tensors():
@@ -137,6 +138,7 @@ def lora_tensors(ledger: Ledger, settings: LoraSettings) -> LoraAdapter:
     return LoraAdapter(
         tuple(tensors.values()),
         chosen,
+        maker.dtype,
         ledger.parameters,
         (*chosen.unmatched, *saved, *ranks),
     )
@@ -148,7 +150,7 @@ class _Maker:
     def __init__(
         self,
         ledger: Ledger,
-        modules: Mapping[str, Module],
+        modules: Mapping[str, BaseModule],
         chosen: Chosen,
         settings: LoraSettings,
     ) -> None:
@@ -159,7 +161,7 @@ class _Maker:
         for module, last in chosen.parameters:
             self.wrappers.setdefault(module.path, []).append(last)
         self.saved_names: set[str] = set()
-        self.saved_modules: dict[str, Module] = {}
+        self.saved_modules: dict[str, BaseModule] = {}
         self.ties: set[str] = set()
         self.trained_biases: set[str] = set()
         self._find_saved()
@@ -174,7 +176,7 @@ class _Maker:
         """Find the modules that are trained whole, and those that share the copy of another."""
         names = [*self.settings.saved, *task_modules(self.settings.task_type)]
         embedding = input_embedding(self.modules)
-        tied = tied_to(self.modules, embedding) if self.settings.ties else []
+        tied = tied_modules(self.modules, embedding) if self.settings.ties else []
         last_names = data.read_toml("facts/lora.toml")["embeddings"]
         if tied and embedding and any(name.rpartition(".")[2] in last_names for name in names):
             names.append(embedding.path)
@@ -202,7 +204,7 @@ class _Maker:
         row = Row(wrapper() + name, shape, self.dtype, "adapter", (), count, count)
         return LoraTensor(row, *owner, _ADAPTED, rank, is_new=True)
 
-    def _of_module(self, module: Module) -> Iterator[LoraTensor]:
+    def _of_module(self, module: BaseModule) -> Iterator[LoraTensor]:
         weight = module.rows["weight"].shape
         if module.kind in ("Conv1D", "Embedding"):
             weight = weight[::-1]
@@ -216,7 +218,7 @@ class _Maker:
             weight = weight[::-1]
         sizes = {"weight": weight, "first": rank, "last": rank, "joined": rank}
         for ending in endings:
-            shapes = form_of(ending).shapes_for(sizes)
+            shapes = adapter_form(ending).shapes_for(sizes)
             shape = next(shape for shape in shapes if len(shape) == len(weight))
             yield self._made(module.path + ending, shape, owner, rank)
         if self.settings.is_dora:
@@ -224,12 +226,12 @@ class _Maker:
             if module.kind == "Embedding":
                 sizes["weight"] = weight[::-1]
             dims = len(weight) if module.kind in CONVOLUTIONS else 1
-            shapes = form_of(ending).shapes_for(sizes)
+            shapes = adapter_form(ending).shapes_for(sizes)
             shape = next(shape for shape in shapes if len(shape) == dims)
             yield self._made(module.path + ending, shape, owner, rank)
 
-    def _of_parameter(self, module: Module, last: str) -> Iterator[LoraTensor]:
-        """Yield the tensors of one parameter; with several in a module, each wraps the one before."""
+    def _of_parameter(self, module: BaseModule, last: str) -> Iterator[LoraTensor]:
+        """Yield the tensors of one parameter; of several in a module, each wraps the one before."""
         weight = module.rows[last].shape
         rank = self.chosen.rank_of(f"{module.path}.{last}", self.settings.rank)
         if not _MATRIX <= len(weight) <= _STACK:
@@ -247,13 +249,13 @@ class _Maker:
         experts = weight[0] if is_stack else 1
         sizes = {"weight": weight, "first": rank * experts, "last": rank * experts}
         for ending in (".lora_A.weight", ".lora_B.weight"):
-            shapes = list(form_of(ending, of_parameter=is_stack).shapes_for(sizes))
+            shapes = list(adapter_form(ending, of_parameter=is_stack).shapes_for(sizes))
             shape = shapes[int(is_stack and inputs_first)]
             yield self._made(path + ending, shape, (f"{module.path}.{last}", f"{end}.{last}"), rank)
 
     def _saved(self) -> Iterator[LoraTensor]:
         """Yield the tensors of modules that are trained whole: copies of those of the base."""
-        for path, module in self.saved_modules.items():
+        for path in self.saved_modules:
             for row in self._below(path):
                 is_trained = path not in self.ties
                 yield self._copied(row, row.name, path, _SAVED, is_trained=is_trained, is_new=True)
@@ -322,7 +324,7 @@ class _Maker:
             is_stored = not set(selected).isdisjoint(names)
         if not is_stored:
             return
-        for module in (input_embedding(self.modules), output_head(self.modules)):
+        for module in (input_embedding(self.modules), text_head(self.modules)):
             if module and module.path in self.inside:
                 for last, row in module.rows.items():
                     name = f"{module.path}.base_layer.{last}"
@@ -331,7 +333,7 @@ class _Maker:
                     )
 
 
-def _check_groups(module: Module) -> None:
+def _check_groups(module: BaseModule) -> None:
     """Refuse a convolution in groups, whose number the shape of its weight does not say."""
     weight = module.rows["weight"].shape
     if weight[1] == 1 and weight[0] > 1:

@@ -1,4 +1,4 @@
-"""The settings of a LoRA adapter, with the names and meanings of peft's `LoraConfig`, and their text."""
+"""The settings of a LoRA adapter, which mean what they mean in peft's `LoraConfig`."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def lora_settings(  # noqa: PLR0913  # each is a setting of its own for the user
         rank_pattern=tuple((rank_pattern or {}).items()),
         layers=_layers(layers),
         bias=_one_of("bias", bias, BIASES),
-        saved=_names(save),
-        parameters=_names(parameters),
+        saved=_names_in(save),
+        parameters=_names_in(parameters),
         excluded=_names_or_pattern(exclude),
         task_type=_task(task_type),
         ties=ties,
@@ -126,10 +126,20 @@ def _check_together(settings: LoraSettings) -> None:
             values={"targets": settings.targets},
             hint="list the names of the modules, or put the layers into the pattern",
         )
-    if settings.is_dora and settings.parameters:
+    if settings.parameters:
+        check_parameters(settings, settings.parameters)
+
+
+def check_parameters(settings: LoraSettings, names: Iterable[str]) -> None:
+    """Refuse single parameters in DoRA.
+
+    Raises:
+        UsageError: it is DoRA.
+    """
+    if settings.is_dora:
         raise UsageError(
             "DoRA does not adapt single parameters",
-            values={"parameters": ",".join(settings.parameters)},
+            values={"parameters": ",".join(names)},
             hint="use lora, or drop the parameters",
         )
 
@@ -148,7 +158,7 @@ def _task(name: str | None) -> str:
     return _one_of("task_type", name.upper(), tuple(data.read_toml("facts/lora.toml")["tasks"]))
 
 
-def _names(given: str | Iterable[str]) -> tuple[str, ...]:
+def _names_in(given: str | Iterable[str]) -> tuple[str, ...]:
     if isinstance(given, str):
         given = given.split(",")
     return tuple(dict.fromkeys(name for name in map(str.strip, given) if name))
@@ -161,7 +171,7 @@ def _names_or_pattern(given: str | Iterable[str]) -> tuple[str, ...] | str:
             return ALL_LINEAR
         if given.startswith(PATTERN):
             return given
-    names = _names(given)
+    names = _names_in(given)
     if names == (ALL_LINEAR,):
         return ALL_LINEAR
     return names

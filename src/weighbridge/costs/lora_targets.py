@@ -1,4 +1,4 @@
-"""What an adapter adapts: the modules of a class, and those that names or a pattern select, as in peft.
+"""What an adapter adapts: the modules of a class, and those that peft selects for its settings.
 
 Source: peft 0.21.2, `tuners/tuners_utils.py` and `utils/transformers_weight_conversion.py`.
 """
@@ -10,7 +10,7 @@ from functools import cache
 
 from weighbridge import data
 from weighbridge.blueprint.paths import above
-from weighbridge.costs.lora_settings import ALL_LINEAR, PATTERN
+from weighbridge.costs.lora_settings import ALL_LINEAR, PATTERN, check_parameters
 from weighbridge.errors import UsageError
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.ledger.rows import in_checkpoint_order
@@ -27,11 +27,11 @@ LINEAR = ("Linear", "Conv1D")
 CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d")
 
 
-class Module(NamedTuple):
-    """A module of a class: its path, its own class, the kind that peft adapts, and its tensors.
+class BaseModule(NamedTuple):
+    """A module of the base model: its path, its class, its kind, and its tensors.
 
-    ``kind`` is empty for a module that cannot be adapted. ``rows`` are its own parameters by their
-    last names.
+    ``kind`` is one of the kinds that peft adapts, or empty. ``rows`` are its own parameters, by
+    their last names.
     """
 
     path: str
@@ -45,10 +45,10 @@ class Module(NamedTuple):
         return self.rows["weight"].role
 
 
-def modules_of(ledger: Ledger) -> dict[str, Module]:
+def modules_of(ledger: Ledger) -> dict[str, BaseModule]:
     """Return the modules of a class that hold tensors, by path, outer ones before inner ones."""
     classes = ledger.blueprint.modules(ledger.class_name)
-    modules: dict[str, Module] = {}
+    modules: dict[str, BaseModule] = {}
     rows = iter(ledger.rows)
     for entry, place in in_checkpoint_order(ledger.entries):
         row = next(rows)
@@ -58,7 +58,7 @@ def modules_of(ledger: Ledger) -> dict[str, Module]:
             path = _with_indices(template, bound)
             if path and path not in modules:
                 class_name = classes.get(template, "")
-                modules[path] = Module(path, class_name, kind_of(class_name), {})
+                modules[path] = BaseModule(path, class_name, kind_of(class_name), {})
         owner = row.name.rpartition(".")[0]
         if owner:
             modules[owner].rows[last] = row
@@ -91,14 +91,16 @@ class Chosen(NamedTuple):
     """What is adapted: whole modules and single parameters, with their ranks.
 
     ``names`` and ``parameter_names`` are peft's `target_modules` and `target_parameters` (one text
-    is a pattern). ``meanings`` has the names that each short name stands for, ``unmatched`` the
-    names that select nothing.
+    is a pattern), and ``told`` are the names as a `LoraConfig` takes them. ``meanings`` has the
+    names that each short name stands for, ``fused`` the short names without a module of their own,
+    ``unmatched`` the names that select nothing.
     """
 
     names: tuple[str, ...] | str
+    told: tuple[str, ...] | str
     parameter_names: tuple[str, ...]
-    modules: tuple[Module, ...]
-    parameters: tuple[tuple[Module, str], ...]
+    modules: tuple[BaseModule, ...]
+    parameters: tuple[tuple[BaseModule, str], ...]
     rank_pattern: tuple[tuple[str, int], ...]
     meanings: dict[str, tuple[str, ...]]
     fused: tuple[str, ...]
@@ -107,54 +109,45 @@ class Chosen(NamedTuple):
     def rank_of(self, path: str, rank: int) -> int:
         """Return the rank for the path of a module or parameter."""
         for pattern, other in self.rank_pattern:
-            if _compiled(rf"(.*\.)?({pattern})$").match(path):
+            if _regex(rf"(.*\.)?({pattern})$").match(path):
                 return other
         return rank
 
 
-def choose(ledger: Ledger, modules: Mapping[str, Module], settings: LoraSettings) -> Chosen:
+def choose_targets(
+    ledger: Ledger, modules: Mapping[str, BaseModule], settings: LoraSettings
+) -> Chosen:
     """Return what the settings select in a class.
 
     Raises:
         UsageError: nothing is selected, or a module that cannot be adapted.
     """
-    family = ledger.blueprint.family
-    given = settings.targets
-    if given is None and not settings.parameters:
-        given = default_targets(family)
-    meanings: dict[str, tuple[str, ...]] = {}
-    fused: list[str] = []
-    if isinstance(given, tuple):
-        given = _in_full(given, modules, family, meanings, fused)
-    parameters, pattern = [*settings.parameters], [*settings.rank_pattern]
-    for name in meanings:
-        parameters += [full for full in meanings[name] if _is_parameter(full, modules)]
-    parameters = list(dict.fromkeys(parameters))
-    if isinstance(given, tuple):
-        given = tuple(name for name in given if name not in parameters)
-    selected: tuple[str, ...] | str = given if given is not None else ()
-    told = selected
-    conversion = _conversion(family)
-    if conversion and settings.targets is not None:
-        selected = _converted(selected, conversion, modules, settings, parameters, pattern)
+    asked = _Asked(ledger, modules, settings)
+    told = asked.names()
+    selected = told
+    if asked.conversion and settings.targets is not None:
+        selected = asked.converted(told)
     if selected == ALL_LINEAR:
         selected = tuple(_all_linear(modules, settings.task_type))
     tied: tuple[str, ...] = ()
     if settings.ties:
         selected, tied = _with_tied(selected, ledger, modules)
     chosen = (*_selected(modules, selected, settings), *(modules[path] for path in tied))
-    of_parameters = tuple(_selected_parameters(modules, parameters))
-    if not chosen and not of_parameters:
+    parameters = tuple(_selected_parameters(modules, asked.parameters))
+    if not chosen and not parameters:
         raise _nothing_selected(modules, settings)
-    _check_kinds(chosen, family)
+    _check_kinds(chosen, ledger.blueprint.family)
+    if parameters:
+        check_parameters(settings, asked.parameters)
     return Chosen(
-        selected if isinstance(told, tuple) or settings.ties else told,
-        tuple(parameters),
+        selected,
+        told,
+        tuple(asked.parameters),
         chosen,
-        of_parameters,
-        tuple(pattern),
-        meanings,
-        tuple(fused),
+        parameters,
+        tuple(asked.rank_pattern),
+        asked.meanings,
+        tuple(asked.fused),
         tuple(_unmatched(selected, told, chosen)),
     )
 
@@ -183,50 +176,107 @@ def default_targets(family: str) -> tuple[str, ...] | str:
 # Short names
 
 
-def _in_full(
-    names: Sequence[str],
-    modules: Mapping[str, Module],
-    family: str,
-    meanings: dict[str, tuple[str, ...]],
-    fused: list[str],
-) -> tuple[str, ...]:
-    """Return names with the short ones replaced; ``meanings`` and ``fused`` say what they mean."""
-    known = data.read_toml("facts/lora.toml")["short_names"]
-    conversion = _conversion(family)
-    full: dict[str, None] = {}
-    for name in names:
-        meaning: tuple[str, ...] = (name,)
-        if name in known and not _names_supported(name, modules):
-            meaning = _meaning(name, known[name], modules, conversion, fused) or meaning
-            if meaning != (name,):
-                meanings[name] = meaning
-        full |= dict.fromkeys(meaning)
-    return tuple(full)
+class _Asked:
+    """Reads the targets of the settings: short names, and old names of experts."""
+
+    def __init__(
+        self, ledger: Ledger, modules: Mapping[str, BaseModule], settings: LoraSettings
+    ) -> None:
+        self.modules, self.settings = modules, settings
+        self.family = ledger.blueprint.family
+        self.conversion = _conversion(self.family)
+        self.parameters: list[str] = [*settings.parameters]
+        self.rank_pattern: list[tuple[str, int]] = [*settings.rank_pattern]
+        self.meanings: dict[str, tuple[str, ...]] = {}
+        self.fused: list[str] = []
+
+    def names(self) -> tuple[str, ...] | str:
+        """Return the names or the pattern of modules; those of parameters are kept apart."""
+        given = self.settings.targets
+        if given is None:
+            given = () if self.settings.parameters else default_targets(self.family)
+        if isinstance(given, str):
+            return given
+        names: dict[str, None] = {}
+        for name in given:
+            for full in self._in_full(name):
+                if full != name and _is_parameter(full, self.modules):
+                    self._add_parameter(full)
+                else:
+                    names[full] = None
+        return tuple(names)
+
+    def _add_parameter(self, name: str) -> None:
+        if name not in self.parameters:
+            self.parameters.append(name)
+
+    def _in_full(self, name: str) -> tuple[str, ...]:
+        """Return what a short name means; any other name is returned as it is."""
+        known = data.read_toml("facts/lora.toml")["short_names"]
+        if name not in known or _names_supported(name, self.modules):
+            return (name,)
+        meaning = self._meaning(name, known[name])
+        if not meaning:
+            return (name,)
+        self.meanings[name] = meaning
+        return meaning
+
+    def _meaning(self, name: str, roles: Mapping[str, Any]) -> tuple[str, ...]:
+        if self.conversion and name in self.conversion["short_names"]:
+            return (self.conversion["short_names"][name],)
+        own = _names_of_role(self.modules, roles["roles"])
+        if own:
+            return own
+        joined = _names_of_role(self.modules, roles["fused"])
+        if joined:
+            self.fused.append(name)
+        return joined
+
+    def converted(self, told: tuple[str, ...] | str) -> tuple[str, ...] | str:
+        """Return the names without those of experts, which become parameters with their ranks.
+
+        A pattern is resolved to the names that it selects.
+        """
+        names = told
+        if isinstance(names, str):
+            names = _last_names(names, self.conversion, self.modules, self.settings)
+            if not names:
+                return told
+        remaining, present = [], dict[str, list[str]]()
+        for name in names:
+            old = next((old for old in self.conversion["names"] if _ends_with(name, old)), None)
+            if old is None:
+                remaining.append(name)
+                continue
+            new = self.conversion["names"][old]
+            self._add_parameter(new)
+            present.setdefault(new, []).append(old)
+        for new, needed in self.conversion["fused"].items():
+            if new in present:
+                _check_whole(new, present[new], needed, names)
+                rank = self.settings.rank * len(needed)
+                self.rank_pattern.append((rf".*\.{re.escape(new)}", rank))
+        return tuple(remaining)
 
 
-def _names_supported(name: str, modules: Mapping[str, Module]) -> bool:
+def _check_whole(
+    new: str, present: Sequence[str], needed: Sequence[str], names: Sequence[str]
+) -> None:
+    """Refuse a part of what one parameter holds."""
+    missing = [name for name in needed if name not in present]
+    if missing:
+        raise UsageError(
+            f"{', '.join(present)} and {', '.join(missing)} are one parameter, {new}",
+            values={"targets": ",".join(names)},
+            hint=f"add {', '.join(missing)}",
+        )
+
+
+def _names_supported(name: str, modules: Mapping[str, BaseModule]) -> bool:
     return any(module.kind and _ends_with(path, name) for path, module in modules.items())
 
 
-def _meaning(
-    name: str,
-    roles: Mapping[str, Any],
-    modules: Mapping[str, Module],
-    conversion: Mapping[str, Any],
-    fused: list[str],
-) -> tuple[str, ...]:
-    if conversion and name in conversion["short_names"]:
-        return (conversion["short_names"][name],)
-    own = _names_of_role(modules, roles["roles"])
-    if own:
-        return own
-    joined = _names_of_role(modules, roles["fused"])
-    if joined:
-        fused.append(name)
-    return joined
-
-
-def _names_of_role(modules: Mapping[str, Module], roles: Sequence[str]) -> tuple[str, ...]:
+def _names_of_role(modules: Mapping[str, BaseModule], roles: Sequence[str]) -> tuple[str, ...]:
     """Return names that select the modules and the experts with these roles."""
     paths, of_experts = [], dict[str, None]()
     for path, module in modules.items():
@@ -235,12 +285,12 @@ def _names_of_role(modules: Mapping[str, Module], roles: Sequence[str]) -> tuple
                 continue
             if module.kind and last == "weight":
                 paths.append(path)
-            elif not module.kind and len(row.shape) > 2:  # noqa: PLR2004  # all experts in one
+            elif not module.kind and len(row.shape) > 2:  # all experts in one
                 of_experts[f"{path.rpartition('.')[2]}.{last}"] = None
     return (*_shortest_ends(paths, modules), *of_experts)
 
 
-def _shortest_ends(paths: Sequence[str], modules: Mapping[str, Module]) -> tuple[str, ...]:
+def _shortest_ends(paths: Sequence[str], modules: Mapping[str, BaseModule]) -> tuple[str, ...]:
     """Return the shortest ends of paths that select no other module; else the paths."""
     wanted = set(paths)
     depth = max((path.count(".") for path in paths), default=0)
@@ -254,7 +304,7 @@ def _shortest_ends(paths: Sequence[str], modules: Mapping[str, Module]) -> tuple
     return tuple(paths)
 
 
-def _is_parameter(name: str, modules: Mapping[str, Module]) -> bool:
+def _is_parameter(name: str, modules: Mapping[str, BaseModule]) -> bool:
     return any(True for _ in _selected_parameters(modules, (name,))) and not any(
         _ends_with(path, name) for path in modules
     )
@@ -271,52 +321,13 @@ def _conversion(family: str) -> Mapping[str, Any]:
     return {}
 
 
-def _converted(
-    selected: tuple[str, ...] | str,
-    conversion: Mapping[str, Any],
-    modules: Mapping[str, Module],
-    settings: LoraSettings,
-    parameters: list[str],
-    pattern: list[tuple[str, int]],
-) -> tuple[str, ...] | str:
-    """Return the remaining names; the parameters and ranks for the others are added to the lists."""
-    if isinstance(selected, str):
-        names = _last_names(selected, conversion, modules, settings)
-        if not names:
-            return selected
-    else:
-        names = selected
-    remaining, present = [], dict[str, set[str]]()
-    for name in names:
-        old = next((old for old in conversion["names"] if _ends_with(name, old)), None)
-        if old is None:
-            remaining.append(name)
-            continue
-        new = conversion["names"][old]
-        parameters.append(new)
-        present.setdefault(new, set()).add(old)
-    for new, needed in conversion["fused"].items():
-        found = present.get(new, set())
-        if found and found != set(needed):
-            missing = sorted(set(needed) - found)
-            raise UsageError(
-                f"{', '.join(sorted(found))} and {', '.join(missing)} are one weight, {new}",
-                values={"targets": ",".join(names)},
-                hint=f"add {', '.join(missing)}",
-            )
-        if found:
-            pattern.append((rf".*\.{re.escape(new)}", settings.rank * len(needed)))
-    parameters[:] = dict.fromkeys(parameters)
-    return tuple(remaining)
-
-
 def _last_names(
     selected: str,
     conversion: Mapping[str, Any],
-    modules: Mapping[str, Module],
+    modules: Mapping[str, BaseModule],
     settings: LoraSettings,
 ) -> tuple[str, ...]:
-    """Return the last pieces of the names that a pattern selects, old names of experts among them."""
+    """Return the last pieces of the names that a pattern selects, with old names of experts."""
     if selected == ALL_LINEAR:
         lasts = [path.rpartition(".")[2] for path in _all_linear(modules, settings.task_type)]
         return tuple(dict.fromkeys((*lasts, *conversion["names"])))
@@ -337,10 +348,10 @@ def _last_names(
 # Selecting
 
 
-def _all_linear(modules: Mapping[str, Module], task_type: str) -> Iterator[str]:
+def _all_linear(modules: Mapping[str, BaseModule], task_type: str) -> Iterator[str]:
     """Yield the paths of all linear modules except an output head."""
     facts = data.read_toml("facts/lora.toml")
-    head = output_head(modules)
+    head = text_head(modules)
     left_out = {head.path} if head else set()
     if not head and task_type == "SEQ_CLS":
         left_out = set(next(([name] for name in facts["classifiers"] if name in modules), ()))
@@ -349,7 +360,7 @@ def _all_linear(modules: Mapping[str, Module], task_type: str) -> Iterator[str]:
             yield path
 
 
-def output_head(modules: Mapping[str, Module]) -> Module | None:
+def text_head(modules: Mapping[str, BaseModule]) -> BaseModule | None:
     """Return the output head of a model of text; None if there is none."""
     roles = data.read_toml("facts/lora.toml")["heads"]
     for module in modules.values():
@@ -358,7 +369,7 @@ def output_head(modules: Mapping[str, Module]) -> Module | None:
     return None
 
 
-def input_embedding(modules: Mapping[str, Module]) -> Module | None:
+def input_embedding(modules: Mapping[str, BaseModule]) -> BaseModule | None:
     """Return the embedding of the input tokens; None if there is none."""
     for module in modules.values():
         if module.kind == "Embedding" and "weight" in module.rows:
@@ -368,7 +379,7 @@ def input_embedding(modules: Mapping[str, Module]) -> Module | None:
     return None
 
 
-def tied_to(modules: Mapping[str, Module], source: Module | None) -> list[Module]:
+def tied_modules(modules: Mapping[str, BaseModule], source: BaseModule | None) -> list[BaseModule]:
     """Return the modules whose weight is that of another one."""
     if source is None:
         return []
@@ -381,14 +392,14 @@ def tied_to(modules: Mapping[str, Module], source: Module | None) -> list[Module
 
 
 def _with_tied(
-    selected: tuple[str, ...] | str, ledger: Ledger, modules: Mapping[str, Module]
+    selected: tuple[str, ...] | str, ledger: Ledger, modules: Mapping[str, BaseModule]
 ) -> tuple[tuple[str, ...] | str, tuple[str, ...]]:
     """Return names with the input embedding in place of the modules that are tied to it.
 
     The paths of those modules come second; they are adapted too.
     """
     embedding = input_embedding(modules)
-    tied = tied_to(modules, embedding)
+    tied = tied_modules(modules, embedding)
     names = data.read_toml("facts/lora.toml")["embeddings"]
     if embedding is None or not tied:
         raise UsageError(
@@ -406,14 +417,14 @@ def _with_tied(
     kept = [
         name
         for name in selected
-        if not any(_compiled(rf"(^|.*\.){name}($|\..*)").match(module.path) for module in tied)
+        if not any(_regex(rf"(^|.*\.){name}($|\..*)").match(module.path) for module in tied)
     ]
     return tuple(dict.fromkeys((*kept, embedding.path))), paths
 
 
 def _selected(
-    modules: Mapping[str, Module], selected: tuple[str, ...] | str, settings: LoraSettings
-) -> Iterator[Module]:
+    modules: Mapping[str, BaseModule], selected: tuple[str, ...] | str, settings: LoraSettings
+) -> Iterator[BaseModule]:
     if not selected:
         return
     for path, module in modules.items():
@@ -426,7 +437,7 @@ def _is_selected(path: str, selected: tuple[str, ...] | str, settings: LoraSetti
     if is_named(path, settings.excluded):
         return False
     saved = (*settings.saved, *task_modules(settings.task_type))
-    if any(_compiled(rf"(^|.*\.){name}($|\..*)").match(path) for name in saved):
+    if any(_regex(rf"(^|.*\.){name}($|\..*)").match(path) for name in saved):
         return False
     if not is_named(path, selected):
         return False
@@ -454,7 +465,7 @@ def is_named(path: str, names: tuple[str, ...] | str) -> bool:
         (True, False)
     """
     if isinstance(names, str):
-        return _compiled(names.removeprefix(PATTERN)).fullmatch(path) is not None
+        return _regex(names.removeprefix(PATTERN)).fullmatch(path) is not None
     return any(_ends_with(path, name) for name in names)
 
 
@@ -463,7 +474,7 @@ def _ends_with(path: str, name: str) -> bool:
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _regex(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
@@ -475,8 +486,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _selected_parameters(
-    modules: Mapping[str, Module], names: Iterable[str]
-) -> Iterator[tuple[Module, str]]:
+    modules: Mapping[str, BaseModule], names: Iterable[str]
+) -> Iterator[tuple[BaseModule, str]]:
     names = tuple(names)
     for path, module in modules.items():
         for last in module.rows:
@@ -484,7 +495,7 @@ def _selected_parameters(
                 yield module, last
 
 
-def _check_kinds(chosen: Iterable[Module], family: str) -> None:
+def _check_kinds(chosen: Iterable[BaseModule], family: str) -> None:
     refused = data.read_toml("facts/lora.toml")["refused"]
     for module in chosen:
         last = module.path.rpartition(".")[2]
@@ -503,7 +514,7 @@ def _check_kinds(chosen: Iterable[Module], family: str) -> None:
             )
 
 
-def _nothing_selected(modules: Mapping[str, Module], settings: LoraSettings) -> UsageError:
+def _nothing_selected(modules: Mapping[str, BaseModule], settings: LoraSettings) -> UsageError:
     ends = dict.fromkeys(path.rpartition(".")[2] for path, module in modules.items() if module.kind)
     targets = settings.targets
     if isinstance(targets, tuple):
@@ -516,7 +527,7 @@ def _nothing_selected(modules: Mapping[str, Module], settings: LoraSettings) -> 
 
 
 def _unmatched(
-    selected: tuple[str, ...] | str, told: tuple[str, ...] | str, chosen: Sequence[Module]
+    selected: tuple[str, ...] | str, told: tuple[str, ...] | str, chosen: Sequence[BaseModule]
 ) -> Iterator[str]:
     """Yield the names that select nothing."""
     if isinstance(selected, str) or isinstance(told, str):

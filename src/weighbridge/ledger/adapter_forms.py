@@ -70,11 +70,11 @@ def forms() -> tuple[TensorForm, ...]:
     )
 
 
-def form_of(ending: str, *, of_parameter: bool = False) -> TensorForm:
+def adapter_form(ending: str, *, of_parameter: bool = False) -> TensorForm:
     """Return the form with an ending, for a module or for a parameter of three dims.
 
     Example:
-        >>> lora_a = form_of(".lora_A.weight")
+        >>> lora_a = adapter_form(".lora_A.weight")
         >>> list(lora_a.shapes_for({"weight": (16, 8), "first": 4}))
         [(4, 8)]
     """
