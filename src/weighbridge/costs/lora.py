@@ -66,11 +66,11 @@ class LoraAdapter(NamedTuple):
         >>> from weighbridge.blueprint.schema import load
         >>> from weighbridge.costs.lora_settings import parse_lora
         >>> from weighbridge.ledger.ledger import bind
-        >>> llama = load("llama")
-        >>> ledger = bind(llama, "LlamaForCausalLM", {**llama.defaults, "head_dim": 128}, "BF16")
+        >>> bert = load("bert")
+        >>> ledger = bind(bert, "BertModel", {**bert.defaults, "num_labels": 2})
         >>> adapter = lora_tensors(ledger, parse_lora("r=8,targets=q,v"))
         >>> adapter.trainable_parameters, adapter.tensors[0].row.shape
-        (4194304, (8, 4096))
+        (294912, (8, 768))
     """
 
     tensors: tuple[LoraTensor, ...]

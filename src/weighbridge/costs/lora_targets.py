@@ -481,7 +481,7 @@ def _regex(pattern: str) -> re.Pattern[str]:
         raise UsageError(
             "a pattern is no regular expression",
             values={"pattern": pattern},
-            hint=f"Python says: {error}",
+            hint=f"see position {error.pos}",
         ) from None
 
 
