@@ -138,6 +138,11 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"targets": [], "parameters": "q_proj.weight", "method": "dora"},
         "DoRA does not adapt",
     ),
+    "targets of a wrong kind": ({"targets": 3}, "texts, or a list of texts"),
+    "names of a wrong kind": ({"targets": ["q", 3]}, "texts, or a list of texts"),
+    "layers of a wrong kind": ({"targets": "q", "layers": 1.5}, "layers are numbers"),
+    "a task of a wrong kind": ({"task_type": 3}, "no such task_type"),
+    "ranks of a wrong kind": ({"rank_pattern": ["q_proj"]}, "are a mapping"),
     "no tie": ({"targets": "lm_head", "ties": True}, "no module that is tied"),
 }
 

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
 
 _PARTS = (
+    Option(
+        "--rank-pattern",
+        metavar="PATTERN=N",
+        action="append",
+        default=[],
+        help="another rank for modules whose path ends in this pattern",
+    ),
     Option("--layers", metavar="LIST", help="adapt only these layers, as in 0,2,4-7"),
     Option("--save", metavar="NAMES", default="", help="modules to train and store whole"),
     Option(
@@ -66,13 +73,6 @@ def _lora_options() -> Iterable[Addable]:
             "own for the model type",
         ),
         Option("--method", choices=METHODS, default=METHODS[0], help="LoRA, or DoRA"),
-        Option(
-            "--rank-pattern",
-            metavar="PATTERN=N",
-            action="append",
-            default=[],
-            help="another rank for modules whose path ends in this pattern",
-        ),
         Option(
             "--bias",
             choices=BIASES,

@@ -90,13 +90,20 @@ def lora_settings(  # noqa: PLR0913  # each is a setting of its own for the user
         ('q', 'v')
     """
     _check_rank("r", r)
-    for pattern, rank in (rank_pattern or {}).items():
+    ranks = rank_pattern or {}
+    if not hasattr(ranks, "items"):
+        raise UsageError(
+            "ranks of some modules are a mapping",
+            values={"rank_pattern": ranks},
+            hint='for example {"down_proj": 32}',
+        )
+    for pattern, rank in ranks.items():
         _check_rank(pattern, rank)
     settings = LoraSettings(
         rank=r,
         targets=None if targets is None else _names_or_pattern(targets),
         method=_one_of("method", str(method).lower(), METHODS),
-        rank_pattern=tuple((rank_pattern or {}).items()),
+        rank_pattern=tuple(ranks.items()),
         layers=_layers(layers),
         bias=_one_of("bias", bias, BIASES),
         saved=_names_in(save),
@@ -144,23 +151,26 @@ def check_parameters(settings: LoraSettings, names: Iterable[str]) -> None:
         )
 
 
-def _one_of(name: str, value: str, choices: Sequence[str]) -> str:
+def _one_of(name: str, value: object, choices: Sequence[str]) -> str:
     if value not in choices:
         raise UsageError(
             f"there is no such {name}", values={name: value}, hint=f"use {either(choices)}"
         )
-    return value
+    return str(value)
 
 
 def _task(name: str | None) -> str:
     if not name:
         return ""
-    return _one_of("task_type", name.upper(), tuple(data.read_toml("facts/lora.toml")["tasks"]))
+    return _one_of(
+        "task_type", str(name).upper(), tuple(data.read_toml("facts/lora.toml")["tasks"])
+    )
 
 
 def _names_in(given: str | Iterable[str]) -> tuple[str, ...]:
     if isinstance(given, str):
         given = given.split(",")
+    given = _listed(given, str, "names of modules are texts, or a list of texts")
     return tuple(dict.fromkeys(name for name in map(str.strip, given) if name))
 
 
@@ -177,12 +187,23 @@ def _names_or_pattern(given: str | Iterable[str]) -> tuple[str, ...] | str:
     return names
 
 
+def _listed(given: Any, kind: Any, message: str) -> list[Any]:
+    """Return a list of values of a kind; refuse anything else."""
+    if hasattr(given, "__iter__"):
+        items = list(given)
+        if all(isinstance(item, kind) for item in items):
+            return items
+    raise UsageError(message, values={"found": given}, hint="for example q_proj, or 0,2,4-7")
+
+
 def _layers(given: str | int | Iterable[int] | None) -> tuple[int, ...]:
     if given is None:
         return ()
     if isinstance(given, int):
         given = (given,)
-    pieces = given.split(",") if isinstance(given, str) else given
+    if isinstance(given, str):
+        given = given.split(",")  # type: ignore[assignment]  # numbers as texts
+    pieces = _listed(given, (int, str), "layers are numbers from 0, or ranges of them")
     layers: list[int] = []
     for piece in pieces:
         first, dash, last = str(piece).strip().partition("-")

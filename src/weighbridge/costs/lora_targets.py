@@ -362,9 +362,12 @@ def _all_linear(modules: Mapping[str, BaseModule], task_type: str) -> Iterator[s
 
 def text_head(modules: Mapping[str, BaseModule]) -> BaseModule | None:
     """Return the output head of a model of text; None if there is none."""
-    roles = data.read_toml("facts/lora.toml")["heads"]
-    for module in modules.values():
-        if module.kind in LINEAR and "weight" in module.rows and module.role in roles:
+    facts = data.read_toml("facts/lora.toml")
+    others = tuple(facts["other_heads"])
+    for path, module in modules.items():
+        if module.kind not in LINEAR or "weight" not in module.rows:
+            continue
+        if module.role in facts["heads"] and not is_named(path, others):
             return module
     return None
 
