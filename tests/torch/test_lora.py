@@ -357,3 +357,36 @@ def test_the_facts_are_those_of_peft() -> None:
         for family, known in conversion._MODEL_TO_CONVERSION_PATTERN.items()
         if known in conversion._MOE_TARGET_MODULE_MAPPING
     }
+
+
+# Classes whose output head or linear modules have unusual names or classes.
+UNUSUAL = {
+    "dia": "DiaForConditionalGeneration",
+    "deepseek_vl_hybrid": "DeepseekVLHybridForConditionalGeneration",
+    "nemotron_asr_streaming": "NemotronAsrStreamingForRNNT",
+    "electra": "ElectraForMaskedLM",
+    "xlm": "XLMWithLMHeadModel",
+    "gpt_neox": "GPTNeoXForCausalLM",
+    "phimoe": "PhimoeForCausalLM",
+}
+
+
+@pytest.mark.parametrize("family", UNUSUAL)
+def test_all_linear_modules_of_unusual_classes(family: str) -> None:
+    built = getattr(transformers, UNUSUAL[family])
+    config = built.config_class()
+    if family == "phimoe":
+        config.num_hidden_layers = 2
+    with torch.device("meta"):
+        model = built(config)
+    weighing = wb.weigh(config.to_dict(), UNUSUAL[family])
+    assert weighing.parameters == sum(parameter.numel() for parameter in model.parameters())
+    settings = {"r": 2, "bias": "lora_only"}
+    adapter = lora_tensors(weighing.ledger, lora_settings(targets="all-linear", **settings))
+    linear = peft.LoraConfig(target_modules="all-linear", **settings)
+    made = peft.get_peft_model(model, linear, low_cpu_mem_usage=True)
+    held = peft.get_peft_model_state_dict(made, save_embedding_layers=False)
+    shapes = {tensor.row.name: tensor.row.shape for tensor in adapter.tensors}
+    assert shapes == {name: tuple(tensor.shape) for name, tensor in held.items()}
+    counts = (adapter.trainable_parameters, adapter.all_parameters)
+    assert counts == made.get_nb_trainable_parameters()

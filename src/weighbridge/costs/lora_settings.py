@@ -170,7 +170,7 @@ def _task(name: str | None) -> str:
 def _names_in(given: str | Iterable[str]) -> tuple[str, ...]:
     if isinstance(given, str):
         given = given.split(",")
-    given = _listed(given, str, "names of modules are texts, or a list of texts")
+    given = _items_of(given, str, "names of modules are texts, or a list of texts")
     return tuple(dict.fromkeys(name for name in map(str.strip, given) if name))
 
 
@@ -187,7 +187,7 @@ def _names_or_pattern(given: str | Iterable[str]) -> tuple[str, ...] | str:
     return names
 
 
-def _listed(given: Any, kind: Any, message: str) -> list[Any]:
+def _items_of(given: Any, kind: Any, message: str) -> list[Any]:
     """Return a list of values of a kind; refuse anything else."""
     if hasattr(given, "__iter__"):
         items = list(given)
@@ -203,7 +203,7 @@ def _layers(given: str | int | Iterable[int] | None) -> tuple[int, ...]:
         given = (given,)
     if isinstance(given, str):
         given = given.split(",")  # type: ignore[assignment]  # numbers as texts
-    pieces = _listed(given, (int, str), "layers are numbers from 0, or ranges of them")
+    pieces = _items_of(given, (int, str), "layers are numbers from 0, or ranges of them")
     layers: list[int] = []
     for piece in pieces:
         first, dash, last = str(piece).strip().partition("-")
