@@ -366,6 +366,7 @@ UNUSUAL = {
     "nemotron_asr_streaming": "NemotronAsrStreamingForRNNT",
     "electra": "ElectraForMaskedLM",
     "xlm": "XLMWithLMHeadModel",
+    "siglip2_vision_model": "Siglip2VisionModel",
     "gpt_neox": "GPTNeoXForCausalLM",
     "phimoe": "PhimoeForCausalLM",
 }
