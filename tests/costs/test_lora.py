@@ -63,7 +63,7 @@ def test_other_methods_are_other_methods(case: str) -> None:
     assert adapter.trainable_parameters > int(row["trainable_parameters"])
 
 
-def test_what_the_paper_of_qlora_says_of_all_linear_layers() -> None:
+def test_all_linear_layers_of_llama() -> None:
     """Every linear layer of LLaMA 7B at rank 64: 7 matrices, in 32 layers."""
     adapter = made("llama", "LlamaForCausalLM", r=64, targets="all-linear")
     hidden, inner = 4096, 11008
