@@ -31,6 +31,7 @@ SURFACE = {
     "formula",
     "guess",
     "inspect",
+    "lora",
     "plan",
     "reconcile",
     "released",
@@ -121,6 +122,7 @@ QUESTIONS = {
     "cache": (
         "import weighbridge; print(weighbridge.cache('meta-llama/Llama-3.1-8B', context=4096))"
     ),
+    "lora": "from weighbridge.cli import main; main(['lora', 'meta-llama/Llama-3.1-8B'])",
     "models": "from weighbridge.cli import main; main(['models'])",
 }
 

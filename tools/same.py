@@ -48,19 +48,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # The values of the placeholders in the command lines, apart from files, quoted as for a shell.
 WORDS = {
     "command": (
-        *(
-            "weigh",
-            "explain",
-            "formula",
-            "tree",
-            "cost",
-            "cache",
-            "serve",
-            "train",
-            "plan",
-            "devices",
-        ),
-        *("inspect", "verify"),
+        *("weigh", "explain", "formula", "tree", "cost", "cache", "serve", "train", "plan"),
+        *("devices", "lora", "inspect", "verify"),
         *(
             "reconcile",
             "conventions",
@@ -149,6 +138,12 @@ WORDS = {
         *("measure bert-tiny --ours --set hidden_size=0", "measure bert-tiny --dtype int8"),
         *("cost no.json", "cost llama --seq x", "cost llama --decode", "cache llama --bad"),
         *("serve llama", "serve llama --on L5 --context 9", "train llama --on 3xL4 --batch 2"),
+        *(
+            "lora vit",
+            "lora llama --targets mlp",
+            "lora llama -r x",
+            "lora mamba --targets out_proj",
+        ),
         *(
             "cache bert --context 9",
             "measure bert-tiny --ours --seq 513",
@@ -318,6 +313,9 @@ serve gpt_oss --on L4 --context 8192 --engine vllm --lang {lang}
 train llama --on 8xH100 --batch 8 --seq 4096 --zero 3 --lang {lang} {json}
 train gpt2 --on L4 --batch 64 --seq 1024 --lang {lang}
 plan gpt2 --on 8xL4 --batch 64 --seq 1024 --lang {lang} {json}
+lora llama -r 4 --targets q,v --qlora --lang {lang} {json}
+lora mixtral --targets q,gate,up,down --by module --lang {lang} {json}
+lora gpt2 --class GPT2LMHeadModel --targets all-linear --bias all --by tensor {form}
 measure wheels/bert-tiny --ours --seq 16 --train --attention sdpa
 measure wheels/bert-tiny --seq 16 --batch 2 --train --lang {lang}
 finetune texts/labelled.csv --from wheels/bert-tiny --out {out}/a --epochs 1 --batch 8

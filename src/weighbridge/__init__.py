@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from weighbridge.answers.formula import formula
     from weighbridge.answers.guess import guess
     from weighbridge.answers.inspect import inspect
+    from weighbridge.answers.lora import lora
     from weighbridge.answers.plan import plan
     from weighbridge.answers.reconcile import reconcile
     from weighbridge.answers.serve import serve
@@ -46,6 +47,7 @@ _HOMES = {
     "formula": "answers.formula",
     "guess": "answers.guess",
     "inspect": "answers.inspect",
+    "lora": "answers.lora",
     "plan": "answers.plan",
     "reconcile": "answers.reconcile",
     "released": "models.catalogue",
@@ -69,6 +71,7 @@ __all__ = [
     "formula",
     "guess",
     "inspect",
+    "lora",
     "plan",
     "reconcile",
     "released",

@@ -59,6 +59,8 @@ COMMAND_LINES = {
     "Serving": "serve llama --on 2xH100 --context 8192",
     "PlanSearch": "plan gpt2 --on 4xL4 --batch 8 --seq 1024",
     "TrainingFit": "train llama --on 8xH100 --batch 8 --seq 4096 --zero 3",
+    "Lora": "lora mixtral -r 4 --targets q,gate,up,down --by module",
+    "Lora by tensor": "lora gpt2 --targets q,v --method dora --by tensor",
     "Tree": "tree bert-base-chinese --class BertForMaskedLM --depth 2",
     "Inspection": "inspect {hostile} --by tensor",
     "Inspections": "inspect {several}",
@@ -306,6 +308,7 @@ TABULAR: dict[str, Callable[[Path], Any]] = {
     "Serving": lambda _: wb.serve("llama", on="2xH100", context=8192),
     "PlanSearch": lambda _: wb.plan("gpt2", on="4xL4", batch=8, sequence=1024),
     "TrainingFit": lambda _: wb.train("llama", on="8xH100", batch=8, sequence=4096, zero=3),
+    "Lora": lambda _: wb.lora("gpt2", targets="q,o", bias="all"),
     "Tree": lambda _: wb.tree("bert"),
     "Inspection": lambda folder: wb.inspect(safetensors(folder, "bias")),
     "Inspections": lambda folder: inspect_all(several(folder / "several")),
@@ -317,10 +320,13 @@ TABULAR: dict[str, Callable[[Path], Any]] = {
     "DeviceList": lambda _: devices(),
 }
 OF_INTEGERS = {"parameters", "bytes", "tensors", "elements", "count", "configs"} | {
-    *("flops", "layers", "context", "per_token", "products", "rank", "ranks", "stage"),
+    *("flops", "layers", "context", "per_token", "products", "modules", "number", "ranks", "stage"),
+    *("step_microseconds",),
     *("bandwidth", "node"),
 }
-OF_LISTS = {"shape", "expected_shape", "found_shape", "dims", "classes", "holes", "about"}
+OF_LISTS = {"shape", "expected_shape", "found_shape", "dims", "classes", "holes", "about"} | {
+    "rank"
+}
 
 
 def test_no_table_is_forgotten() -> None:

@@ -22,6 +22,7 @@ FREE_TEXT = {
     "FIRST-LAST",
     *("CLASS", "FIELD=VALUE", "DTYPE", "PART", "NAME", "MODULE:NAME", "TEXT", "SECOND"),
     *("TEXT [SECOND]", "HOW", "COLUMN", "SHARE", "RATE", "NORM", "N", "SECONDS", "LETTERS"),
+    *("NAMES", "PATTERN=N", "LIST", "TASK"),
 }
 """The names of values that are not completed."""
 

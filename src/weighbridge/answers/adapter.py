@@ -8,8 +8,9 @@ from weighbridge import data, units
 from weighbridge.answers.answer import TabularAnswer
 from weighbridge.answers.data_table import INTEGER, TRUTH, Column, DataTable
 from weighbridge.errors import printable, shorten
+from weighbridge.ledger.adapter_forms import parameter_form
 from weighbridge.matching.pairing import has_only_elements, match, shift
-from weighbridge.readers.adapter import parameter_form, shapes_for
+from weighbridge.readers.adapter import shapes_for
 from weighbridge.render.document import Aside, Document, Notes, Title, Together
 from weighbridge.render.table import Table
 

@@ -282,10 +282,10 @@ def _flat(tried: Tried) -> dict[str, Any]:
         "context_ranks": ways.context,
         "expert_ranks": ways.expert,
         "data_ranks": ways.data,
-        "step_microseconds_rank": round(tried.seconds * 10**6),
+        "step_microseconds": round(tried.seconds * 10**6),
         "peak_bytes": tried.peak_bytes,
         "over_bytes": tried.over_bytes,
-        "rank": tried.rank,
+        "fullest_number": tried.rank,
         "moment": tried.moment,
     }
 

@@ -574,7 +574,11 @@ class TrainingFit(TabularAnswer):
                 for moment in self.worst.moments
             ]
             return DataTable(columns, rows)
-        ranks = [_rank_dict(memory) for memory in self.ranks]
+        # Tables of other answers have lists of ranks.
+        ranks = [
+            {"number" if name == "rank" else name: value for name, value in rank.items()}
+            for rank in map(_rank_dict, self.ranks)
+        ]
         types = {name: TEXT if name == "moment" else INTEGER for name in ranks[0]}
         columns = tuple(Column(name, kind) for name, kind in types.items())
         return DataTable(columns, [tuple(rank.values()) for rank in ranks])

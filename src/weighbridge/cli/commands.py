@@ -40,6 +40,10 @@ COMMANDS = {
         "search the plans of a cluster: those that fit, the best, and why others lose", "fitting"
     ),
     "devices": Listed("list accelerators: memory, bandwidth, peaks, links, sources", "fitting"),
+    "lora": Listed(
+        "say what an adapter trains, and what its file and training take, before it is made",
+        "adapting",
+    ),
     "inspect": Listed(
         "list what a checkpoint holds, from its header: tensors, dtypes, bytes", "checkpoints"
     ),

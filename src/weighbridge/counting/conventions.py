@@ -375,12 +375,12 @@ def formula_value(rows: Rows, entry: Mapping[str, Any]) -> int | None:
         return None
 
 
-def lora(rows: Rows, rank: int, roles: Sequence[str]) -> int:
+def lora_parameters(rows: Rows, rank: int, roles: Sequence[str]) -> int:
     """Return the number of parameters that LoRA trains: two matrices of this rank for each role.
 
     Example:
         >>> query = CountedRow("q", "attention.query", (768, 768), (), 12, 0)
-        >>> lora((query,), 8, ["attention.query"])
+        >>> lora_parameters((query,), 8, ["attention.query"])
         147456
     """
     matrices = [

@@ -23,7 +23,7 @@ from weighbridge.counting.conventions import (
     WITHOUT,
     formula_letters,
     formula_value,
-    lora,
+    lora_parameters,
     padded,
     rows_of,
     rows_of_checkpoint,
@@ -684,7 +684,7 @@ class _Count:
     def _lora(self, name: str, entry: Mapping[str, Any]) -> Iterator[Way]:
         for rank in entry["ranks"]:
             for target, facts in entry["targets"].items():
-                trained = lora(self.rows, rank, facts["roles"])
+                trained = lora_parameters(self.rows, rank, facts["roles"])
                 yield from self._in_place(name, (("rank", rank), ("targets", target)), trained)
 
     def _in_place(

@@ -1,6 +1,6 @@
 """Recognises adapters: a few trained tensors for the modules of a base model, as PEFT stores them.
 
-`facts/adapters.toml` lists their tensors. The config beside them, `adapter_config.json`, says what
+`ledger.adapter_forms` has their tensors. The config beside them, `adapter_config.json`, says what
 their names and shapes do not.
 """
 
@@ -10,34 +10,21 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge import data
-from weighbridge.algebra.expr import evaluate, parse
-from weighbridge.errors import CheckpointError, ExpressionError
+from weighbridge.errors import CheckpointError
+from weighbridge.ledger.adapter_forms import forms, wrapper
 from weighbridge.readers.rules import is_remote
 from weighbridge.readers.stores import read_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from weighbridge.algebra.expr import Tree
+    from weighbridge.ledger.adapter_forms import TensorForm
     from weighbridge.ledger.rows import Row
     from weighbridge.readers import StoredCheckpoint
 
 CONFIG = "adapter_config.json"
 _MATRIX = 2  # dims
 _LEAST_SHARE = 4  # at least one of so many tensors has the form of an adapter's
-
-
-class TensorForm(NamedTuple):
-    """One kind of tensor of an adapter; an entry of `facts/adapters.toml`, which has the fields."""
-
-    ending: str
-    shapes: tuple[tuple[Tree, ...], ...]
-    rank: int | None
-    joined: str
-    of_parameter: bool
-    is_trained: bool
-    is_mark: bool
 
 
 class AdapterTensor(NamedTuple):
@@ -143,33 +130,11 @@ def shapes_for(
     known: dict[str, Any] = {"weight": weight, "first": own[0], "last": own[-1]}
     if joined and joined.row.shape:
         known["last"] = known["joined"] = joined.row.shape[0]
-    found: list[tuple[int, ...]] = []
-    for trees in part.form.shapes:
-        try:
-            found.append(_flattened_sizes(evaluate(tree, known) for tree in trees))
-        except ExpressionError:  # it is for weights with more dims
-            continue
-    return found
-
-
-def _flattened_sizes(sizes: Iterable[Any]) -> tuple[int, ...]:
-    shape: list[int] = []
-    for size in sizes:
-        if isinstance(size, tuple):
-            shape += size
-        else:
-            shape.append(size)
-    return tuple(shape)
-
-
-def parameter_form(form: TensorForm) -> TensorForm | None:
-    """Return the form that tensors of this ending have for a parameter of three dims."""
-    same = [other for other in _forms() if other.of_parameter and other.ending == form.ending]
-    return next(iter(same), None)
+    return list(part.form.shapes_for(known))
 
 
 def _adapter_part(row: Row) -> AdapterTensor:
-    for form in _forms():
+    for form in forms():
         if row.name.endswith(form.ending):
             return AdapterTensor(row, _module_path(row.name.removesuffix(form.ending)), form)
     return AdapterTensor(row, _module_path(row.name), None)
@@ -177,31 +142,14 @@ def _adapter_part(row: Row) -> AdapterTensor:
 
 def _module_path(name: str) -> str:
     """Return the path of a module in the base model."""
-    wrapper: str = data.read_toml("facts/adapters.toml")["wrapper"]
-    path = name.removeprefix(wrapper).replace(".base_layer", "")
+    path = name.removeprefix(wrapper()).replace(".base_layer", "")
     return path.replace(".modules_to_save.default", "").replace(".original_module", "")
-
-
-@cache
-def _forms() -> tuple[TensorForm, ...]:
-    return tuple(
-        TensorForm(
-            entry["ending"],
-            tuple(tuple(map(parse, shape.split())) for shape in entry["shapes"]),
-            entry.get("rank"),
-            entry.get("joined", ""),
-            entry.get("parameter", False),
-            entry.get("trained", True),
-            entry.get("mark", True),
-        )
-        for entry in data.read_toml("facts/adapters.toml")["tensors"]
-    )
 
 
 @cache
 def _marks() -> tuple[str, ...]:
     """Return the endings of tensors that only an adapter has."""
-    return tuple(form.ending for form in _forms() if form.is_mark)
+    return tuple(form.ending for form in forms() if form.is_mark)
 
 
 def _may_be_another(found: StoredCheckpoint) -> bool:
