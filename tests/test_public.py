@@ -31,6 +31,7 @@ SURFACE = {
     "formula",
     "guess",
     "inspect",
+    "quantize",
     "reconcile",
     "released",
     "tree",
@@ -42,7 +43,7 @@ HEAVY = {"numpy", "torch", "click", "rich", "duckdb", "sympy", "dataclasses"}
 
 def test_the_surface_is_these_names_and_small() -> None:
     assert set(weighbridge.__all__) == SURFACE
-    assert len(weighbridge.__all__) == len(SURFACE) <= 17
+    assert len(weighbridge.__all__) == len(SURFACE) <= 18
     assert dir(weighbridge) == sorted(weighbridge.__all__)
 
 
@@ -117,6 +118,10 @@ QUESTIONS = {
     ),
     "cache": (
         "import weighbridge; print(weighbridge.cache('meta-llama/Llama-3.1-8B', context=4096))"
+    ),
+    "quantize": (
+        "from weighbridge.cli import main;"
+        " main(['quantize', 'meta-llama/Llama-3.1-8B', '--to', 'q4_k_m', '--json'])"
     ),
     "models": "from weighbridge.cli import main; main(['models'])",
 }

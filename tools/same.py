@@ -48,7 +48,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # The values of the placeholders in the command lines, apart from files, quoted as for a shell.
 WORDS = {
     "command": (
-        *("weigh", "explain", "formula", "tree", "cost", "cache", "inspect", "verify"),
+        *("weigh", "explain", "formula", "tree", "cost", "cache"),
+        *("quantize", "inspect", "verify"),
         *(
             "reconcile",
             "conventions",
@@ -295,6 +296,9 @@ cost llama --seq 64 --train --lang {lang} {json}
 cost bert --by layer --lang {lang} {json}
 cache gpt_oss --context 4096 --lang {lang} {json}
 cache llama --context 64 --lang {lang}
+quantize llama --to q4_k_m --lang {lang} {json}
+quantize mixtral --to iq4_xs --by component --lang {lang}
+quantize llama --to awq --lang {lang} {json}
 measure wheels/bert-tiny --ours --seq 16 --train --attention sdpa
 measure wheels/bert-tiny --seq 16 --batch 2 --train --lang {lang}
 finetune texts/labelled.csv --from wheels/bert-tiny --out {out}/a --epochs 1 --batch 8

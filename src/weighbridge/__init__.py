@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from weighbridge.answers.formula import formula
     from weighbridge.answers.guess import guess
     from weighbridge.answers.inspect import inspect
+    from weighbridge.answers.quantize import quantize
     from weighbridge.answers.reconcile import reconcile
     from weighbridge.answers.tree import tree
     from weighbridge.answers.verify import verify
@@ -43,6 +44,7 @@ _HOMES = {
     "formula": "answers.formula",
     "guess": "answers.guess",
     "inspect": "answers.inspect",
+    "quantize": "answers.quantize",
     "reconcile": "answers.reconcile",
     "released": "models.catalogue",
     "tree": "answers.tree",
@@ -63,6 +65,7 @@ __all__ = [
     "formula",
     "guess",
     "inspect",
+    "quantize",
     "reconcile",
     "released",
     "tree",

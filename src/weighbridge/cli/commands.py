@@ -30,6 +30,9 @@ COMMANDS = {
         "compute what a run takes without running it: FLOPs, saved tensors, cache", "costing"
     ),
     "cache": Listed("compute what a cache of keys, values or states takes, as it grows", "costing"),
+    "quantize": Listed(
+        "compute a quantised file before it is made, tensor by tensor: GGUF, AWQ, FP8", "quantizing"
+    ),
     "inspect": Listed(
         "list what a checkpoint holds, from its header: tensors, dtypes, bytes", "checkpoints"
     ),
