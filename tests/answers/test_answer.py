@@ -313,7 +313,9 @@ TABULAR: dict[str, Callable[[Path], Any]] = {
 OF_INTEGERS = {"parameters", "bytes", "tensors", "elements", "count", "configs"} | {
     *("flops", "layers", "context", "per_token", "products"),
 }
-OF_LISTS = {"shape", "expected_shape", "found_shape", "dims", "classes", "holes", "about"}
+OF_LISTS = {"shape", "expected_shape", "found_shape", "dims", "classes", "holes", "about"} | {
+    "types"
+}
 
 
 def test_no_table_is_forgotten() -> None:

@@ -284,8 +284,11 @@ class Quantized(TabularAnswer):
                 rows.append((tensor.name, tensor.component, tensor.type, tensor.dtype, *sizes))
             texts = tuple(map(Column, ("tensor", "component", "type", "dtype")))
             return DataTable((*texts, Column("shape", INTEGER, joined_by="x"), *numbers), rows)
-        rows += [group[:4] for group in self.by(by)]
-        return DataTable((Column(by), Column("tensors", INTEGER), *numbers), rows)
+        columns = (Column(by), Column("tensors", INTEGER), *numbers)
+        if by == "type":
+            return DataTable(columns, [group[:4] for group in self.by(by)])
+        rows = [(*group[:4], list(group.types)) for group in self.by(by)]
+        return DataTable((*columns, Column("types", joined_by=" ")), rows)
 
 
 class QuantizedGguf(Quantized):
