@@ -184,7 +184,7 @@ def _rope_type(model: Model, facts: Mapping[str, Any]) -> str:
     """Return the kind of scaling of rotary positions; empty if there is none."""
     for field in ("rope_parameters", "rope_scaling"):
         stated = model.config.get(field)
-        if hasattr(stated, "keys"):
+        if stated is not None and hasattr(stated, "keys"):
             return str(stated.get("rope_type", stated.get("type", ""))).lower()
     if model.entry is not None:
         for kind, names in facts["released"].items():
