@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FREE_TEXT = {
     "FIRST-LAST",
-    *("CLASS", "FIELD=VALUE", "DTYPE", "PART", "NAME", "MODULE:NAME", "TEXT", "SECOND"),
+    *("CLASS", "FIELD=VALUE", "DTYPE", "TYPE", "PART", "NAME", "MODULE:NAME", "TEXT", "SECOND"),
     *("TEXT [SECOND]", "HOW", "COLUMN", "SHARE", "RATE", "NORM", "N", "SECONDS", "LETTERS"),
 }
 """The names of values that are not completed."""

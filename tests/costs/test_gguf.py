@@ -16,7 +16,7 @@ import pytest
 import weighbridge as wb
 from weighbridge import data, units
 from weighbridge.answers.quantize import QuantizedGguf
-from weighbridge.costs.gguf import GgufTensor, choose_types, file_bytes, schemes
+from weighbridge.costs.gguf import GgufTensor, choose_types, file_bytes, infos_bytes, schemes
 from weighbridge.ledger.ledger import bind
 from weighbridge.models.find import find
 from weighbridge.models.gguf_names import converted_class, gguf_file
@@ -121,6 +121,12 @@ def test_experts_of_a_layer_are_one_tensor() -> None:
     assert len(shapes) == len(tensors) == 32 * 10 + 3
 
 
+def test_a_padded_vocabulary_is_cut() -> None:
+    found = {t.name: t.shape for t in wb.quantize("google/gemma-3-4b-it", "q8_0").tensors}
+    assert wb.weigh("google/gemma-3-4b-it").model.fields["text_config.vocab_size"] == 262_208
+    assert found["token_embd.weight"] == (262_144, 2560)  # n_vocab of llama.cpp's snapshot
+
+
 @pytest.mark.parametrize("name", sorted({row["model"] for row in rows("gguf_releases.tsv")}))
 def test_no_parameter_is_lost_on_the_way(name: str) -> None:
     found = wb.quantize(name, "q8_0")
@@ -217,6 +223,7 @@ def test_a_file_of_gguf_has_these_bytes(scheme: str, tied: bool, tmp_path: Path)
     )
     assert file_bytes(found._typed, key_values) == path.stat().st_size
     header = read(path)
+    assert header.header_bytes - key_values == infos_bytes(found._typed)
     assert {row.name: (row.shape, row.dtype) for row in header.rows} == {
         tensor.name: (tensor.shape, tensor.type) for tensor in found.tensors
     }
