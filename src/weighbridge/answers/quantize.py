@@ -436,18 +436,24 @@ class QuantizedFiles(Quantized):
             share=units.share(held, self.parameters),
             settings=settings,
         )
-        yield texts["kept"].format(parts=self._kept_parts(lang), dtype=self.dtype)
+        yield from self._kept_sentences(lang)
         yield texts["header"]
         if not self.is_exact:
             yield texts["about"]
         yield Aside(texts["defaults"].format(source=self.source))
 
-    def _kept_parts(self, lang: str) -> str:
-        """Return the components with tensors that are not packed."""
-        parts = dict.fromkeys(
-            label(tensor.component, lang) for tensor in self.tensors if tensor.type == tensor.dtype
-        )
-        return words(lang)["and"].join(parts)
+    def _kept_sentences(self, lang: str) -> Iterator[str]:
+        """Yield the components of which nothing is packed, and what is kept beside packed ones."""
+        texts = quantize_words(lang)
+        packed = {tensor.component for tensor in self.tensors if tensor.type != tensor.dtype}
+        kept = [tensor for tensor in self.tensors if tensor.type == tensor.dtype]
+        parts = dict.fromkeys(tensor.component for tensor in kept if tensor.component not in packed)
+        if parts:
+            names = texts["and"].join([label(component, lang) for component in parts])
+            yield texts["kept"].format(parts=names, dtype=self.dtype)
+        beside = sum(tensor.component in packed for tensor in kept)
+        if beside:
+            yield texts["beside"].format(number=units.count(beside))
 
 
 def _as_stored(typed: gguf.TypedTensor) -> StoredTensor:
