@@ -33,6 +33,7 @@ SURFACE = {
     "inspect",
     "lora",
     "plan",
+    "quantize",
     "reconcile",
     "released",
     "serve",
@@ -123,6 +124,10 @@ QUESTIONS = {
         "import weighbridge; print(weighbridge.cache('meta-llama/Llama-3.1-8B', context=4096))"
     ),
     "lora": "from weighbridge.cli import main; main(['lora', 'meta-llama/Llama-3.1-8B'])",
+    "quantize": (
+        "from weighbridge.cli import main;"
+        " main(['quantize', 'meta-llama/Llama-3.1-8B', '--to', 'q4_k_m', '--json'])"
+    ),
     "models": "from weighbridge.cli import main; main(['models'])",
 }
 

@@ -49,7 +49,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WORDS = {
     "command": (
         *("weigh", "explain", "formula", "tree", "cost", "cache", "serve", "train", "plan"),
-        *("devices", "lora", "inspect", "verify"),
+        *("devices", "lora", "quantize", "inspect", "verify"),
         *(
             "reconcile",
             "conventions",
@@ -316,6 +316,9 @@ plan gpt2 --on 8xL4 --batch 64 --seq 1024 --lang {lang} {json}
 lora llama -r 4 --targets q,v --qlora --lang {lang} {json}
 lora mixtral --targets q,gate,up,down --by module --lang {lang} {json}
 lora gpt2 --class GPT2LMHeadModel --targets all-linear --bias all --by tensor {form}
+quantize llama --to q4_k_m --lang {lang} {json}
+quantize mixtral --to iq4_xs --by component --lang {lang}
+quantize llama --to awq --lang {lang} {json}
 measure wheels/bert-tiny --ours --seq 16 --train --attention sdpa
 measure wheels/bert-tiny --seq 16 --batch 2 --train --lang {lang}
 finetune texts/labelled.csv --from wheels/bert-tiny --out {out}/a --epochs 1 --batch 8

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from weighbridge.answers.inspect import inspect
     from weighbridge.answers.lora import lora
     from weighbridge.answers.plan import plan
+    from weighbridge.answers.quantize import quantize
     from weighbridge.answers.reconcile import reconcile
     from weighbridge.answers.serve import serve
     from weighbridge.answers.train import train
@@ -49,6 +50,7 @@ _HOMES = {
     "inspect": "answers.inspect",
     "lora": "answers.lora",
     "plan": "answers.plan",
+    "quantize": "answers.quantize",
     "reconcile": "answers.reconcile",
     "released": "models.catalogue",
     "serve": "answers.serve",
@@ -73,6 +75,7 @@ __all__ = [
     "inspect",
     "lora",
     "plan",
+    "quantize",
     "reconcile",
     "released",
     "serve",

@@ -61,6 +61,8 @@ COMMAND_LINES = {
     "TrainingFit": "train llama --on 8xH100 --batch 8 --seq 4096 --zero 3",
     "Lora": "lora mixtral -r 4 --targets q,gate,up,down --by module",
     "Lora by tensor": "lora gpt2 --targets q,v --method dora --by tensor",
+    "QuantizedGguf": "quantize gemma-2-2b --to q4_k_m",
+    "QuantizedFiles": "quantize llama --to nf4 --by component",
     "Tree": "tree bert-base-chinese --class BertForMaskedLM --depth 2",
     "Inspection": "inspect {hostile} --by tensor",
     "Inspections": "inspect {several}",
@@ -309,6 +311,8 @@ TABULAR: dict[str, Callable[[Path], Any]] = {
     "PlanSearch": lambda _: wb.plan("gpt2", on="4xL4", batch=8, sequence=1024),
     "TrainingFit": lambda _: wb.train("llama", on="8xH100", batch=8, sequence=4096, zero=3),
     "Lora": lambda _: wb.lora("gpt2", targets="q,o", bias="all"),
+    "QuantizedGguf": lambda _: wb.quantize("gpt2", "q4_k_m"),
+    "QuantizedFiles": lambda _: wb.quantize("llama", "nf4"),
     "Tree": lambda _: wb.tree("bert"),
     "Inspection": lambda folder: wb.inspect(safetensors(folder, "bias")),
     "Inspections": lambda folder: inspect_all(several(folder / "several")),
@@ -325,7 +329,7 @@ OF_INTEGERS = {"parameters", "bytes", "tensors", "elements", "count", "configs"}
     *("bandwidth", "node"),
 }
 OF_LISTS = {"shape", "expected_shape", "found_shape", "dims", "classes", "holes", "about"} | {
-    "rank"
+    *("rank", "types"),
 }
 
 

@@ -44,6 +44,9 @@ COMMANDS = {
         "say what an adapter trains, and what its file and training take, before it is made",
         "adapting",
     ),
+    "quantize": Listed(
+        "compute a quantised file before it is made, tensor by tensor: GGUF, AWQ, FP8", "quantizing"
+    ),
     "inspect": Listed(
         "list what a checkpoint holds, from its header: tensors, dtypes, bytes", "checkpoints"
     ),
