@@ -212,7 +212,8 @@ def learned_positions(found: RecordedModel) -> dict[str, int]:
     for entry in ledger.entries:
         if entry.template.role == "embedding.position":
             sizes.update(names_in(ledger.blueprint.dims[entry.template.dims[0]]))
-    return {name: ledger.fields[name] for name in _POSITIONS if name in sizes}
+    learned = (name for name in ledger.fields if name.rpartition(".")[2] in _POSITIONS)
+    return {name: ledger.fields[name] for name in learned if name in sizes}
 
 
 def recorded_dtype(dtype: str) -> str:

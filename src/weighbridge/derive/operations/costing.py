@@ -32,7 +32,14 @@ from weighbridge.derive.operations.drafting import Drafting, is_dropout
 from weighbridge.derive.operations.draws import Draws, RunDraw
 from weighbridge.derive.operations.profiles import recorded_dtypes
 from weighbridge.derive.operations.reading import PROFILE_OF_PRODUCTS
-from weighbridge.derive.operations.runs import CACHE, CHECKPOINT, TRAIN, RunMode, recorded_run
+from weighbridge.derive.operations.runs import (
+    CACHE,
+    CHECKPOINT,
+    TRAIN,
+    RunMode,
+    SameAs,
+    recorded_run,
+)
 from weighbridge.derive.write import expression
 from weighbridge.errors import WeighbridgeError
 from weighbridge.units import DTYPE_BITS
@@ -53,6 +60,7 @@ _TRIES = 10  # times as many are tried, because code refuses some configs
 _MOST_LAYERS = 7
 _SHARE_FAR_FROM_WINDOWS = 0.5  # of runs
 _SHARE_WITHOUT = 0.3  # of runs without a window
+_SHARE_EQUAL = 0.2  # of runs where two sizes are equal, or one is null
 _MAIN = (
     *("ForConditionalGeneration", "ForMaskedLM", "ForCausalLM", "LMHeadModel"),
     "ForImageClassification",
@@ -253,19 +261,25 @@ class Proof:
             for name, value in self._draws.usual.items()
             if is_dropout(name, value) and value is not None
         ]
+        special: list[tuple[str, Any]] = [
+            *((name, SameAs(other)) for name, other in self._draws.equal.items()),
+            *((name, None) for name in self._draws.nullable),
+        ]
         drawn = self._draws.unlike(self.dice, _MOST_LAYERS)
         for number in range(tries):
             draw = self._near_a_window(next(drawn))
             mode = _SEQUENCE_MODES[number % len(_SEQUENCE_MODES)]
-            values: tuple[tuple[str, float | None], ...] = tuple(
-                (name, self.dice.choice([0.0, 0.1])) for name in dropouts
-            )
-            values += tuple(
-                (name, None) for name in nullable if self.dice.random() < _SHARE_WITHOUT
+            values = (
+                *((name, self.dice.choice([0.0, 0.1])) for name in dropouts),
+                *self._some([(name, None) for name in nullable], _SHARE_WITHOUT),
+                *self._some(special, _SHARE_EQUAL),
             )
             dtype = self.dice.choice(recorded_dtypes(PROFILES[profile]))
             training = mode != CACHE and (mode == CHECKPOINT or self.dice.random() < 0.8)
             yield RunMode(mode, profile, dtype, training, values), draw
+
+    def _some(self, changes: list[tuple[str, Any]], share: float) -> list[tuple[str, Any]]:
+        return [change for change in changes if self.dice.random() < share]
 
     def _near_a_window(self, draw: RunDraw) -> RunDraw:
         """Return a draw of which every second sequence is about as long as a window."""
@@ -282,7 +296,7 @@ class Proof:
             recorded = recorded_run(self._draws.subject, self._class_name, draw, setting)
         except Exception:  # whatever the code raises is its way to refuse
             return None
-        names = self._operations.names(draw.fields, **draw.run, **setting.names)
+        names = self._operations.names(draw.fields, **draw.run, **setting.names(draw))
         for kind in recorded:
             found = _totals(kind, recorded)
             try:
