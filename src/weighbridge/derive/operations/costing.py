@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from weighbridge import data
-from weighbridge.algebra.expr import names_in, parse
+from weighbridge.algebra.expr import names_in, parse, substitute
 from weighbridge.blueprint.operations import (
     ALL_KINDS,
     COMPUTE,
@@ -47,6 +47,7 @@ from weighbridge.units import DTYPE_BITS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.operations import Operation
     from weighbridge.blueprint.schema import Blueprint
     from weighbridge.derive.operations.drafting import Texts
@@ -118,6 +119,7 @@ def cost_operations(
     raw = _raw(draws, class_name, texts)
     proof = Proof(draws, class_name, raw)
     raw["held"] = dict(proof.held())
+    _settle(raw)
     proved, differences = [], []
     for profile in drafting.profiles:
         difference = proof.of_profile(profile, drafting.nullable)
@@ -163,6 +165,21 @@ def _raw(draws: Draws, class_name: str, texts: Texts) -> dict[str, Any]:
     if computed:
         raw["computed"] = computed
     return raw | {kind: texts[kind] for kind in ALL_KINDS if texts[kind] or kind in _ALWAYS}
+
+
+def _settle(raw: dict[str, Any]) -> None:
+    """Write the numbers of modules with the values of held fields, in place of their names."""
+
+    def value(name: str) -> Tree:
+        return ("value", raw["held"][name]) if name in raw["held"] else ("name", name)
+
+    counts = raw["repeat"].items()
+    raw["repeat"] = {
+        letter: expression(substitute(parse(count), value)) for letter, count in counts
+    }
+    raw["fields"] = {
+        name: default for name, default in raw["fields"].items() if name not in raw["held"]
+    }
 
 
 _ALWAYS = ("forward", "backward", "saved")
