@@ -10,7 +10,7 @@ from weighbridge.blueprint import operations
 from weighbridge.blueprint.operations import ROTATED
 from weighbridge.blueprint.schema import LARGEST_SIZE
 from weighbridge.costs.profiles import OF_FORMAT_1
-from weighbridge.errors import ModelError, UsageError, shorten
+from weighbridge.errors import ExpressionError, ModelError, UsageError, shorten
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def recorded(
         choice = (f"the class is {known.base_class}, whose operations were recorded",)
         weighing = Weighing(weighing.model, known.base_class, dtype and weighing.ledger.dtype)
     _check_held(weighing, known)
+    _check_values(weighing, known)
     _check_modules(weighing, known)
     return RecordedModel(weighing, known, choice)
 
@@ -139,6 +140,21 @@ def _check_held(weighing: Weighing, known: Operations) -> None:
             values=unheld,
             hint="`weighbridge measure` runs the class itself",
         )
+
+
+def _check_values(weighing: Weighing, known: Operations) -> None:
+    """Refuse a config that leaves null what every run needs, such as the experts of a token."""
+    names = known.names(_fields(weighing), **_LEAST_RUN)
+    try:
+        known.bind(weighing.class_name, "forward", names)
+    except ExpressionError as error:
+        null = [name for name, value in error.values.items() if value is None]
+        if not null:
+            raise
+        raise ModelError(
+            f"the operations of {known.family} need a value of {', '.join(null)}",
+            hint="the config must give it",
+        ) from None
 
 
 def _check_modules(weighing: Weighing, known: Operations) -> None:

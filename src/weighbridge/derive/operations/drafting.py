@@ -244,8 +244,9 @@ class Drafting:
     def _texts_of(self, setting: RunMode, counts: Counts, *, learns: bool = True) -> Found:
         """Run draws in a setting, and return the texts that occur.
 
-        At an edge the first draw is enough, elsewhere two, if every operation is known. ``counts``
-        are those of earlier settings: the same without the edge, and the same in BF16.
+        Two draws are enough if every operation is known: in one, two products of sizes may be
+        equal by chance. One is enough to see whether an edge is as usual. ``counts`` are those of
+        earlier settings: the same without the edge, and the same in BF16.
 
         Raises:
             ModelError: the code does not run, or an operation cannot be expressed.
@@ -253,6 +254,7 @@ class Drafting:
         runs: list[RecordedByKind] = []
         found = None
         usual = _nearest(setting, counts)
+        least = _DRAWS_TO_RECOGNISE if learns else 1
         learns = learns and self._teaches(setting)
         for draw in self.draws:
             try:
@@ -262,7 +264,7 @@ class Drafting:
             except Exception as error:  # whatever the code raises
                 raise ModelError(_reason(error)) from None
             is_last = len(runs) == len(self.draws)
-            if not setting.edge and len(runs) < _DRAWS_TO_RECOGNISE:
+            if len(runs) < least:
                 continue
             reading = Reading(self._memory, setting, runs, usual, learns=learns and is_last)
             found = reading.found()
