@@ -391,6 +391,19 @@ def test_profiles_are_those_that_are_recorded() -> None:
     assert set(data.read_toml("operations/llama.toml")["proof"]["profiles"]) == set(PROFILES)
 
 
+def test_a_share_of_a_head_is_one_of_those_recorded() -> None:
+    saved = {
+        dim: wb.cost(
+            "minimax_m2", fields={"rotary_dim": dim, "head_dim": 128}, sequence=9, train=True
+        ).saved_for_backward_bytes
+        for dim in (64, 128)
+    }
+    cos_and_sin = 2 * 9 * 64 * 4
+    assert saved[128] - saved[64] == cos_and_sin
+    with pytest.raises(ModelError, match=r"only with partial_rotary_factor = 1\.0 / 0\.5 \(par"):
+        wb.cost("minimax_m2", fields={"rotary_dim": 32, "head_dim": 128}, sequence=9)
+
+
 UNSET = {"deepseek_v2": {"num_experts_per_tok": 6}}
 """Fields without which the reference cannot run a family, and that it leaves null."""
 

@@ -134,12 +134,16 @@ def _check_held(weighing: Weighing, known: Operations) -> None:
     """Refuse a config with a value that no recording had."""
     unheld = known.unheld(_fields(weighing))
     if unheld:
-        held = ", ".join(f"{name} = {shorten(known.held[name])}" for name in unheld)
+        held = ", ".join(f"{name} = {_either(known.held[name])}" for name in unheld)
         raise ModelError(
             f"the operations of {known.family} were recorded only with {held}",
             values=unheld,
             hint="`weighbridge measure` runs the class itself",
         )
+
+
+def _either(value: Any) -> str:
+    return " / ".join(map(shorten, value if isinstance(value, list) else [value]))
 
 
 def _check_values(weighing: Weighing, known: Operations) -> None:
@@ -184,6 +188,8 @@ _LEAST_RUN = {"batch": 1, "sequence": 2, "target": 2, "past": 1}
 def _fields(weighing: Weighing) -> dict[str, Any]:
     given = weighing.model.given
     rotated = {ROTATED: given["rotary_pct"]} if "rotary_pct" in given else {}
+    if "rotary_dim" in given and given.get("head_dim"):
+        rotated[ROTATED] = given["rotary_dim"] / given["head_dim"]
     for name in ("rope_scaling", "rope_parameters"):
         rope: Any = given.get(name)
         if hasattr(rope, "keys") and ROTATED in rope:

@@ -169,17 +169,16 @@ def _raw(draws: Draws, class_name: str, texts: Texts) -> dict[str, Any]:
 
 def _settle(raw: dict[str, Any]) -> None:
     """Write the numbers of modules with the values of held fields, in place of their names."""
+    held = {name: value for name, value in raw["held"].items() if not isinstance(value, list)}
 
     def value(name: str) -> Tree:
-        return ("value", raw["held"][name]) if name in raw["held"] else ("name", name)
+        return ("value", held[name]) if name in held else ("name", name)
 
     counts = raw["repeat"].items()
     raw["repeat"] = {
         letter: expression(substitute(parse(count), value)) for letter, count in counts
     }
-    raw["fields"] = {
-        name: default for name, default in raw["fields"].items() if name not in raw["held"]
-    }
+    raw["fields"] = {name: default for name, default in raw["fields"].items() if name not in held}
 
 
 _ALWAYS = ("forward", "backward", "saved")
@@ -202,7 +201,7 @@ def _origins(draws: Draws, used: set[str]) -> tuple[dict[str, Any], dict[str, st
 
     The blueprint binds the fields that it knows; the others are learned from configs.
     """
-    known = draws.blueprint.at_defaults
+    known = {**draws.blueprint.at_defaults, **dict.fromkeys(draws.turned, 1.0)}
     unknown = sorted(used - set(known))
     learned = fill(draws.subject, unknown, list(_probes(draws)), {}) if unknown else None
     defaults = {**dict.fromkeys(unknown), **(learned.defaults if learned else {}), **known}
@@ -281,6 +280,7 @@ class Proof:
         special: list[tuple[str, Any]] = [
             *((name, SameAs(other)) for name, other in self._draws.equal.items()),
             *((name, None) for name in self._draws.nullable),
+            *self._draws.turned.items(),
         ]
         drawn = self._draws.unlike(self.dice, _MOST_LAYERS)
         for number in range(tries):
@@ -333,7 +333,8 @@ class Proof:
         """Yield the fields that must keep their values: others change operations, or do not run."""
         rope = getattr(self._draws.subject.config({}), "rope_parameters", None)
         if isinstance(rope, dict):
-            yield ROTATED, float(rope.get(ROTATED, 1))
+            usual = float(rope.get(ROTATED, 1))
+            yield ROTATED, [usual, *self._draws.turned.values()] if self._draws.turned else usual
         varied = {*self._draws.rules, *self._draws.layer_counts, *self._operations.fields}
         varied |= set(self._operations.computed)
         constants = self._draws.constants

@@ -123,7 +123,15 @@ class Drafting:
         )
         equal = [((name, SameAs(other)),) for name, other in self.family.equal.items()]
         null = [((name, None),) for name in self.family.nullable]
-        ways = (without, types, *equal, *null, *(without + same for same in equal if without))
+        turned = tuple(self.family.turned.items())
+        ways = (
+            without,
+            types,
+            turned,
+            *equal,
+            *null,
+            *(without + same for same in equal if without),
+        )
         return [changes for changes in ways if changes and self._runs_with(changes)]
 
     @cached_property

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, names_in, parse
+from weighbridge.blueprint.operations import ROTATED
 from weighbridge.errors import ModelError, WeighbridgeError
 from weighbridge.models import find as models
 
@@ -115,6 +116,12 @@ class Draws:
         """The length of the pieces into which the family's code cuts a sequence, if no field."""
         chunk: int | None = self._facts["chunks"].get(self._family)
         return chunk
+
+    @property
+    def turned(self) -> dict[str, float]:
+        """The share of a head that rotary embeddings turn in some models, if others turn all."""
+        share: float | None = self._facts["turned"].get(self._family)
+        return {} if share is None else {ROTATED: share}
 
     @property
     def left_out(self) -> list[str]:
@@ -300,6 +307,7 @@ class Draws:
                 config = {"model_type": self._family, **self.subject.nested(changes)}
                 bound = models.bound(config, self.blueprint, "a random config").fields
                 fields = {**self.subject.fields(self.subject.config(changes)), **bound}
+                fields |= dict.fromkeys(self.turned, 1.0)
             except Exception as refusal:  # whatever a config class raises
                 error = refusal
                 continue
