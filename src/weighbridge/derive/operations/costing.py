@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import torch
 
@@ -353,7 +353,10 @@ class Proof:
     def _is_free(self, name: str, value: Any) -> bool:
         """Whether a class has the same operations if a field has another value."""
         draw = next(self._draws.unlike(random.Random(name), _MOST_LAYERS))  # noqa: S311
-        other = {name: _other(value)}
+        others = _allowed(type(self._draws.subject.config({})), name) - {value}
+        return all(self._is_free_at(draw, {name: other}) for other in others or {_other(value)})
+
+    def _is_free_at(self, draw: RunDraw, other: dict[str, Any]) -> bool:
         turned = RunDraw({**draw.changes, **other}, {**draw.fields, **other}, draw.run)
         for mode in (TRAIN, CACHE):
             setting = RunMode(mode, "cuda-eager", "BF16", mode == TRAIN)
@@ -383,6 +386,19 @@ def _predicted(kind: str, operations: Iterable[Operation], dtype: str) -> Counte
         for path in operation.paths:
             totals[path, dtype if operation.dtype == COMPUTE else operation.dtype] += amount
     return totals
+
+
+def _allowed(config: type, name: str) -> set[Any]:
+    """Return the values that a class of configs lists for a field; none if any value may do.
+
+    Example:
+        >>> from typing import Literal
+        >>> config = type("Config", (), {"__annotations__": {"pooling": Literal["cls", "mean"]}})
+        >>> sorted(_allowed(config, "pooling")), _allowed(config, "width")
+        (['cls', 'mean'], set())
+    """
+    hint = getattr(config, "__annotations__", {}).get(name)
+    return {*get_args(hint)} if get_origin(hint) is Literal else set()
 
 
 def _other(value: Any) -> Any:
