@@ -61,6 +61,15 @@ def test_the_rank_that_a_search_asks_for_is_the_worst_of_all(settings: dict[str,
     assert 0 < found.model_flops_utilisation <= 1.0000001
 
 
+@pytest.mark.parametrize("stages", [3, 5, 7, 16, 61])
+def test_the_rank_that_a_search_asks_for_is_the_worst_of_uneven_stages(stages: int) -> None:
+    model = "deepseek-ai/DeepSeek-V3"
+    for settings in ({}, {"checkpointing": "full"}, {"zero": 3, "precision": "fsdp"}):
+        on = f"{2 * stages}xH200"
+        found = wb.train(model, on=on, batch=16, sequence=512, pp=stages, **settings)
+        assert found.fullest.peak.bytes == max(memory.peak.bytes for memory in found.ranks)
+
+
 def test_each_way_of_saving_saves() -> None:
     whole = trained(micro_batch=8)
     for settings in (

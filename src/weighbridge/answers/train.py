@@ -393,9 +393,14 @@ class TrainingFit(TabularAnswer):
 
     @cached_property
     def fullest(self) -> RankMemory:
-        """The rank that holds most: the first of some stage, since the first pieces are largest."""
-        stages = (Rank(stage=stage) for stage in _ends_and_middle(self.setting.plan.pipeline))
-        memories = (rank_memory(self.trainer.division, self._step, rank) for rank in stages)
+        """The rank that holds most: the first of the outer stages, or of that with most parameters.
+
+        The first ranks of a stage have the largest pieces, and early stages most micro-batches.
+        """
+        plan, division = self.setting.plan, self.trainer.division
+        stages = {0, division.heaviest_stage(plan.ways), plan.pipeline - 1}
+        ranks = [Rank(stage=stage) for stage in sorted(stages)]
+        memories = [rank_memory(division, self._step, rank) for rank in ranks]
         return max(memories, key=lambda memory: memory.peak.bytes)
 
     @property
@@ -639,16 +644,6 @@ class TrainingFit(TabularAnswer):
 
 _PASSES_OF_ATTENTION = 3  # forward, and one for each of the two factors in the backward pass
 _SUMS_IN_LAYER = 4  # of attention and of the feed-forward, in the forward and the backward pass
-
-
-def _ends_and_middle(stages: int) -> list[int]:
-    """Return the stages of which one holds most: the outer ones, and the first with more layers.
-
-    Example:
-        >>> _ends_and_middle(16), _ends_and_middle(2)
-        ([0, 1, 8, 15], [0, 1])
-    """
-    return sorted({0, min(1, stages - 1), stages // 2, stages - 1})
 
 
 def _over(sent: float, bandwidth: int) -> float:

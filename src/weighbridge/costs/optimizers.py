@@ -133,6 +133,7 @@ class Precision(NamedTuple):
         return self.cast or self.gathered
 
 
+@cache
 def precision_called(name: str) -> Precision:
     """Return the way of training with a name.
 

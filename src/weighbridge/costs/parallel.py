@@ -72,7 +72,7 @@ class ParallelPlan(NamedTuple):
     @property
     def ways(self) -> ParallelPlan:
         """The plan without what does not change which parts of tensors a rank has."""
-        return self._replace(zero=0, schedule="", sequence_parallel=False)
+        return _ways_of(self)
 
     def copy_of(self, part: TensorPart, rank: Rank) -> int:
         """Return the number of a rank among those that hold the same part.
@@ -80,6 +80,11 @@ class ParallelPlan(NamedTuple):
         Ranks that hold other experts stand between two that hold the same.
         """
         return rank.copy // (self.copies // part.copies)
+
+
+@cache
+def _ways_of(plan: ParallelPlan) -> ParallelPlan:
+    return plan._replace(zero=0, schedule="", sequence_parallel=False)
 
 
 class Rank(NamedTuple):
@@ -247,6 +252,7 @@ class ParallelDivision:
         self.shard_elements = cache(self._shard_elements)
         self.whole_elements = cache(self._whole_elements)
         self.gathered_elements = cache(self._gathered_elements)
+        self.heaviest_stage = cache(self._heaviest_stage)
 
     def check(self, plan: ParallelPlan) -> None:
         """Refuse a plan that the model cannot be divided by.
@@ -323,6 +329,11 @@ class ParallelDivision:
     def _shard_elements(self, plan: ParallelPlan, rank: Rank) -> int:
         """Return the parameters that a rank is left with if all its copies divide them."""
         return sum(part.shard(plan.copy_of(part, rank)) for part in self.parts(plan, rank))
+
+    def _heaviest_stage(self, plan: ParallelPlan) -> int:
+        """Return the stage with most parameters; of equal ones the first."""
+        stages = range(plan.pipeline)
+        return max(stages, key=lambda stage: self.whole_elements(plan, Rank(stage=stage)))
 
     def _gathered_elements(self, plan: ParallelPlan, rank: Rank) -> tuple[int, int]:
         """Return the parameters outside the layers, and those of the largest layer, gathered.
