@@ -181,6 +181,17 @@ def test_a_plan_is_what_train_says_of_it() -> None:
         assert found.fits == tried.fits
 
 
+def test_a_plan_for_serving_is_what_serve_says_of_it() -> None:
+    asked = {"on": "8xH100", "context": 8192, "batch": 64}
+    plans = wb.plan("mixtral", serve=True, **asked)
+    assert len(plans.fitting) + len(plans.nearest) == len(plans.tried) > 5
+    for tried in plans.tried[::3]:
+        ways = tried.service.plan
+        found = wb.serve("mixtral", tp=ways.tensor, pp=ways.pipeline, ep=ways.expert, **asked)
+        assert (found.memory.bytes, found.fits) == (tried.peak_bytes, tried.fits)
+        assert found.step_bound.seconds == tried.seconds
+
+
 def test_no_plan_beats_those_on_the_front() -> None:
     plans = wb.plan(LLAMA, on="8xL4", batch=64, sequence=2048)
     for tried in plans.fitting:

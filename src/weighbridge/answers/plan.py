@@ -7,8 +7,11 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.answers.answer import TabularAnswer
+from weighbridge.answers.cache import with_cache
 from weighbridge.answers.fitting import context_allowance, usable_bytes
 from weighbridge.answers.recorded import check_size, recorded
+from weighbridge.answers.serve import service_for
+from weighbridge.answers.serve_plan import ServiceSearch
 from weighbridge.answers.train import (
     CHECKPOINTING,
     Trainer,
@@ -65,15 +68,19 @@ def plan(  # noqa: PLR0913  # each is a word of its own for the user
     *,
     on: str,
     batch: int,
-    sequence: int,
+    sequence: int | None = None,
+    serve: bool = False,
+    context: int | None = None,
+    weights: str | None = None,
+    cache: str | None = None,
     optimizer: str = "adamw",
     precision: str = "master",
     profile: str | None = None,
     reserve: str | None = None,
     device_file: str | os.PathLike[str] | None = None,
     fields: Mapping[str, Any] | None = None,
-) -> PlanSearch:
-    """Search the plans for training a model on a cluster.
+) -> PlanSearch | ServiceSearch:
+    """Search the plans for training a model on a cluster, or for serving it.
 
     It tries each way of dividing the model that its heads, layers and experts allow, each stage of
     ZeRO, micro-batch and kind of checkpointing.
@@ -82,8 +89,12 @@ def plan(  # noqa: PLR0913  # each is a word of its own for the user
         model: as for `weigh`.
         class_name: as for `weigh`; its operations must be recorded.
         on: the devices, such as ``"512xH100"``.
-        batch: the sequences of a step, over all devices.
-        sequence: the tokens of each sequence.
+        batch: the sequences of a step, or those that are served at once, over all devices.
+        sequence: the tokens of each sequence that is trained on.
+        serve: whether the model is served, not trained.
+        context: the tokens of each sequence that is served.
+        weights: the dtype of the weights, as for `serve`.
+        cache: the dtype of the cache, as for `serve`.
         optimizer: as for `train`.
         precision: as for `train`.
         profile: the kernels, as for `cost`.
@@ -102,8 +113,16 @@ def plan(  # noqa: PLR0913  # each is a word of its own for the user
         (0, 8)
     """
     check_size("batch", batch)
-    check_size("seq", sequence)
     devices = devices_on(on, device_file)
+    if serve:
+        if context is None:
+            raise UsageError("a plan for serving needs --context", hint="add --context with N")
+        of_class = with_cache(model, class_name, fields=fields)
+        service = service_for(of_class, context, batch, weights, cache)
+        return ServiceSearch(of_class, devices, service, context_allowance(reserve))
+    if sequence is None:
+        raise UsageError("a plan for training needs --seq", hint="add --seq with N, or --serve")
+    check_size("seq", sequence)
     dtype = precision_called(precision).compute
     found = recorded(model, class_name, fields=fields, dtype=dtype)
     first = TrainingSetting(
@@ -116,7 +135,7 @@ class PlanSearch(TabularAnswer):
     """What `plan` returns.
 
     Example:
-        >>> plans = plan("gpt2", on="2xL4", batch=16, sequence=1024)
+        >>> plans = plan("meta-llama/Llama-3.1-8B", on="8xL4", batch=16, sequence=1024)
         >>> len(plans.tried) > len(plans.fitting) > len(plans.pareto) > 0
         True
     """

@@ -112,26 +112,33 @@ def serve(  # noqa: PLR0913  # each is a word of its own for the user
     Example:
         >>> two = serve("meta-llama/Llama-3.1-70B", on="2xH100", context=8192, batch=16)
         >>> two.fits, two.weight_bytes
-        (False, 70554296320)
+        (False, 70555025408)
     """
-    for name, size in (("context", context), ("batch", batch), ("prefill", prefill or 1)):
-        check_size(name, size)
     devices = devices_on(on, device_file)
     plan = _divided(devices, tp, pp, ep)
+    check_size("prefill", prefill or 1)
     found = with_cache(model, class_name, fields=fields)
-    check_positions(found, "context", context)
-    of_engine = _engine(engine, utilisation)
-    service = Service(
-        context,
-        batch,
-        weights,
-        dtype_of_cache(found, cache),
-        plan,
-        of_engine,
-        min(context, prefill or of_engine.prefill),
-    )
+    service = service_for(found, context, batch, weights, cache)
+    service = service._replace(plan=plan, engine=_engine(engine, utilisation))
+    service = service._replace(prefill=min(context, prefill or service.engine.prefill))
     of_cache = bytes_of(cache_memory, "cache-memory") if cache_memory is not None else None
     return Serving(found, devices, service, context_allowance(reserve), of_cache)
+
+
+def service_for(
+    found: RecordedModel, context: int, batch: int, weights: str | None, cache: str | None
+) -> Service:
+    """Return how a model is served on one device of its own; the arguments are those of `serve`.
+
+    Raises:
+        UsageError: a size or a dtype makes no sense.
+    """
+    check_size("context", context)
+    check_size("batch", batch)
+    check_positions(found, "context", context)
+    engine = engine_called("plain")
+    of_cache, tokens = dtype_of_cache(found, cache), min(context, engine.prefill)
+    return Service(context, batch, weights, of_cache, ParallelPlan(), engine, tokens)
 
 
 def _divided(devices: Devices, tensor: int | None, stages: int, expert: int) -> ParallelPlan:
@@ -406,9 +413,12 @@ class Serving(TabularAnswer):
         plan, device = service.plan, self.devices.device
         names = self._names(service.batch_of_copy, service.context - 1)
         flops = costs.matmul_flops(self.found.bind("step", names))
+        # A token passes one stage after the other, or each stage reads its weights for every part
+        # of the batch: either takes as long as reading all stages once.
+        weights = self._read_weights(service.batch_of_copy)
         return Bound(
             flops / (plan.tensor * plan.pipeline * self._peak),
-            (self._read_weights(service.batch_of_copy) + self.memory.cache) / device.bandwidth,
+            (plan.pipeline * weights + self.memory.cache) / device.bandwidth,
         )
 
     def _names(self, batch: int, past: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from weighbridge.answers.serve import Serving
+    from weighbridge.answers.serve_plan import ServiceSearch
 
 _MOST_CHANGES = 4
 
@@ -106,3 +107,44 @@ def _time(serving: Serving, texts: Mapping[str, str]) -> Table:
         (texts["decode_tokens"], f"{texts['at_most']} {tokens}", ""),
     )
     return Table((texts["bound"], texts["value"], texts["limit"]), rows, "<><", 0)
+
+
+_MOST_PLANS = 12
+
+
+def service_plans_document(plans: ServiceSearch, lang: str) -> Document:
+    """Return the plans for serving: those that fit, then what the nearest others lack."""
+    texts = {**words(lang), **data.read_toml(f"words/fitting.{lang}.toml")}
+    first = plans.first
+    parts = (
+        texts["on"].format(number=plans.devices.number, device=plans.devices.device.name),
+        texts["context"].format(size=units.count(first.context)),
+        texts["batch"].format(size=units.count(first.batch)),
+        f"{texts['weights']} {plans.server.label(first.weights)}",
+        f"{texts['cache']} {first.cache}",
+        texts["tried"].format(
+            tried=units.count(len(plans.tried)), fitting=units.count(len(plans.fitting))
+        ),
+    )
+    heading = texts["heading"].format(
+        model=plans.found.weighing.model.where,
+        class_name=plans.found.class_name,
+        setting=texts["comma"].join(parts),
+    )
+    rows = []
+    for tried in (*plans.fitting, *plans.nearest)[:_MOST_PLANS]:
+        ways = tried.service.plan
+        rows.append(
+            (
+                *map(str, (ways.tensor, ways.pipeline, ways.expert, ways.data)),
+                f"{units.measured(tried.seconds)} s",
+                units.count(round(tried.tokens_per_second)),
+                units.size(tried.peak_bytes),
+                "-" if tried.fits else units.size(tried.over_bytes),
+            )
+        )
+    names = ("step_at_least", "tokens_at_most", "peak", "missing")
+    header = ("tp", "pp", "ep", "dp", *(texts[name] for name in names))
+    notes = (texts["counted"], Aside(texts["evidence"].format(**plans.found.evidence)))
+    table = Table(header, tuple(rows), ">>>>>>>>", 0)
+    return Document((Together((Title(heading, wraps=True), table)), Notes(notes)), lang)

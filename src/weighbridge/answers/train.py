@@ -151,43 +151,58 @@ def train(  # noqa: PLR0913  # each is a word of its own for the user
         >>> eight.fits, eight.worst.peak.name
         (True, 'loss')
     """
-    _check_sizes(batch=batch, seq=sequence, tp=tp, pp=pp, cp=cp, ep=ep, chunks=chunks)
-    _check_sizes(**{"micro-batch": micro_batch or 1})
-    _check_choice("checkpointing", checkpointing, CHECKPOINTING)
-    _check_choice("schedule", schedule, SCHEDULES)
-    _check_choice("zero", zero, ZERO)
     if price is not None and tokens is None:
         raise UsageError("--price needs --tokens", hint="add --tokens, or drop --price")
-    if qlora and lora is None:
-        lora = "r=8"
-    if lora is not None and (tp, pp, ep) != (1, 1, 1):
-        raise UsageError(
-            "an adapter is trained on whole copies of the model",
-            values={"tp": tp, "pp": pp, "ep": ep},
-            hint="drop --tp, --pp and --ep, or --lora",
-        )
+    check_size("micro-batch", 1 if micro_batch is None else micro_batch)
     devices = devices_on(on, device_file)
-    plan = _plan(
-        devices, ParallelPlan(tp, pp, cp, ep, 1, zero, schedule, chunks, sequence_parallel)
+    setting = TrainingSetting(
+        *(batch, micro_batch or 0, sequence, optimizer, precision, checkpointing, profile),
+        ParallelPlan(tp, pp, cp, ep, 1, zero, schedule, chunks, sequence_parallel),
+        "r=8" if qlora and lora is None else lora,
+        qlora,
     )
-    if micro_batch is None:
-        micro_batch = 1 if pp > 1 else max(1, batch // plan.data)
-    _check_batch(batch, micro_batch, plan)
-    of_pass: dict[str, Any] = {"batch": micro_batch, "sequence": sequence, "train": True}
+    setting = _checked(setting, devices)
+    of_pass: dict[str, Any] = {"batch": setting.micro_batch, "sequence": sequence, "train": True}
     dtype = precision_called(precision).compute
     whole = cost(model, class_name, **of_pass, profile=profile, dtype=dtype, fields=fields)
-    setting = TrainingSetting(
-        *(batch, micro_batch, sequence, optimizer, precision, checkpointing, profile, plan),
-        *(lora, qlora),
-    )
     of_whole = large_number(tokens, "tokens") if tokens is not None else None
     budget = TrainingBudget(context_allowance(reserve), of_whole, price)
     return TrainingFit(whole, devices, setting, budget)
 
 
-def _check_sizes(**sizes: int) -> None:
+def _checked(setting: TrainingSetting, devices: Devices) -> TrainingSetting:
+    """Return a setting with as many copies as there are devices for, and a micro-batch.
+
+    A micro-batch of 0 is the usual one.
+
+    Raises:
+        UsageError: a size or a name makes no sense, or sizes do not divide.
+    """
+    ways = setting.plan
+    sizes = {"batch": setting.batch, "seq": setting.sequence}
+    sizes |= {"tp": ways.tensor, "pp": ways.pipeline, "cp": ways.context, "ep": ways.expert}
+    sizes["chunks"] = ways.chunks
     for name, size in sizes.items():
         check_size(name, size)
+    _check_choice("checkpointing", setting.checkpointing, CHECKPOINTING)
+    _check_choice("schedule", ways.schedule, SCHEDULES)
+    _check_choice("zero", ways.zero, ZERO)
+    if setting.lora is not None:
+        _check_whole(tp=ways.tensor, pp=ways.pipeline, ep=ways.expert)
+    plan = _plan(devices, ways)
+    usual = 1 if plan.pipeline > 1 else max(1, setting.batch // plan.data)
+    micro_batch = setting.micro_batch or usual
+    _check_batch(setting.batch, micro_batch, plan)
+    return setting._replace(plan=plan, micro_batch=micro_batch)
+
+
+def _check_whole(**sizes: int) -> None:
+    if any(size > 1 for size in sizes.values()):
+        raise UsageError(
+            "an adapter is trained on whole copies of the model",
+            values=sizes,
+            hint="drop --tp, --pp and --ep, or --lora",
+        )
 
 
 def _check_choice(name: str, value: object, known: tuple[object, ...]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weighbridge.cli.commands import Command
-from weighbridge.cli.options import BATCH, CLASS, FORMS, MODEL, PROFILE, SET, Option, fields
+from weighbridge.cli.options import BATCH, CLASS, FORMS, MODEL, PROFILE, SET, OneOf, Option, fields
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from weighbridge.answers.devices import DeviceList
     from weighbridge.answers.plan import PlanSearch
     from weighbridge.answers.serve import Serving
+    from weighbridge.answers.serve_plan import ServiceSearch
     from weighbridge.answers.train import TrainingFit
     from weighbridge.cli.options import Addable
 
@@ -36,6 +37,12 @@ _RESERVE = Option(
     help="what to keep free on each device for CUDA's context and NCCL; 1GiB by default",
 )
 
+_WEIGHTS = Option(
+    "--weights",
+    metavar="DTYPE",
+    help="the dtype of the weights: bf16, fp8, q4_k_m, awq…; by default the config's",
+)
+_CACHE = Option("--cache", metavar="DTYPE", help="the dtype of the cache; by default the model's")
 _OPTIMIZER = Option(
     "--optimizer",
     metavar="NAME",
@@ -102,12 +109,8 @@ def _serve_options() -> Iterable[Addable]:
             help="tokens of each sequence: its prompt and its answer",
         ),
         BATCH.but(default=1, help="sequences that are served at once; 1 by default"),
-        Option(
-            "--weights",
-            metavar="DTYPE",
-            help="the dtype of the weights: bf16, fp8, q4_k_m, awq…; by default the config's",
-        ),
-        Option("--cache", metavar="DTYPE", help="the dtype of the cache; by default the model's"),
+        _WEIGHTS,
+        _CACHE,
         *_ways("tp", "pp", "ep"),
         Option(
             "--engine",
@@ -293,7 +296,16 @@ def _plan_options() -> Iterable[Addable]:
         SET,
         _ON,
         BATCH.but(required=True, help="sequences in a step, over all devices"),
-        Option("--seq", type=int, required=True, metavar="N", help="tokens in each sequence"),
+        OneOf(
+            (
+                Option("--train", action="store_true", help="plans for training, the default"),
+                Option("--serve", action="store_true", help="plans for serving; needs --context"),
+            )
+        ),
+        Option("--seq", type=int, metavar="N", help="tokens in each sequence that is trained on"),
+        Option("--context", type=int, metavar="N", help="tokens of each sequence that is served"),
+        _WEIGHTS,
+        _CACHE,
         _OPTIMIZER,
         _PRECISION,
         PROFILE.but(
@@ -305,7 +317,7 @@ def _plan_options() -> Iterable[Addable]:
     )
 
 
-def _plan(options: argparse.Namespace) -> PlanSearch:
+def _plan(options: argparse.Namespace) -> PlanSearch | ServiceSearch:
     from weighbridge.answers.plan import plan
 
     return plan(
@@ -314,6 +326,10 @@ def _plan(options: argparse.Namespace) -> PlanSearch:
         on=options.on,
         batch=options.batch,
         sequence=options.seq,
+        serve=options.serve,
+        context=options.context,
+        weights=options.weights,
+        cache=options.cache,
         optimizer=options.optimizer,
         precision=options.precision,
         profile=options.profile,

@@ -41,7 +41,7 @@ class Adapting(NamedTuple):
 
     def keeps(self, modules: Modules, path: str) -> bool:
         """Whether a module saves for the backward pass what it saves with trained weights."""
-        return not modules.has_matrix(path) or _group(modules, path) in self.groups
+        return not modules.has_matrix(path) or _input_group(modules, path) in self.groups
 
     def added_bytes(self, tokens: int, compute_dtype: str) -> dict[str, int]:
         """Return what the adapter saves in each module for some tokens, by path."""
@@ -62,12 +62,12 @@ def adapting(adapter: LoraAdapter, modules: Modules, bits: float) -> Adapting:
         if tensor.row.name.endswith(_A_ENDINGS):
             rank, width = tensor.row.shape[0], prod(tensor.row.shape[1:])
             inputs.append((tensor.module, width, rank))
-            groups.add(_group(modules, tensor.module))
+            groups.add(_input_group(modules, tensor.module))
     shapes = tuple(tensor.row.shape for tensor in trained)
     return Adapting(shapes, adapter.dtype, bits, tuple(inputs), frozenset(groups))
 
 
-def _group(modules: Modules, path: str) -> str:
+def _input_group(modules: Modules, path: str) -> str:
     """Return the name of the matrices that read the same input as one: those beside it, alike."""
     general = general_path(path)
     parent = general.rpartition(".")[0]
