@@ -18,7 +18,8 @@ from weighbridge.answers.fitting import (
 from weighbridge.answers.recorded import check_size
 from weighbridge.costs.activations import Held, Modules
 from weighbridge.costs.adapting import adapting
-from weighbridge.costs.bounds import Bound, peak_of, ring_bytes
+from weighbridge.costs.bounds import Bound, peak_of
+from weighbridge.costs.collectives import COPIES, TENSOR, Pass, collectives
 from weighbridge.costs.devices import devices_on
 from weighbridge.costs.lora import lora_tensors
 from weighbridge.costs.lora_settings import parse_lora
@@ -36,7 +37,7 @@ from weighbridge.costs.profiles import PROFILES
 from weighbridge.costs.training import KINDS, RankMemory, TrainingStep, rank_memory
 from weighbridge.errors import UsageError, either
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
-from weighbridge.units import DTYPE_BITS, stored_bytes
+from weighbridge.units import DTYPE_BITS
 
 if TYPE_CHECKING:
     import os
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from weighbridge.answers.data_table import DataTable
     from weighbridge.answers.recorded import RecordedModel
     from weighbridge.costs.adapting import Adapting
+    from weighbridge.costs.collectives import Collective
     from weighbridge.costs.devices import Devices
     from weighbridge.models.find import Described
     from weighbridge.render.document import Document
@@ -412,11 +414,17 @@ class TrainingFit(TabularAnswer):
 
         The first ranks of a stage have the largest pieces, and early stages most micro-batches.
         """
-        plan, division = self.setting.plan, self.trainer.division
-        stages = {0, division.heaviest_stage(plan.ways), plan.pipeline - 1}
-        ranks = [Rank(stage=stage) for stage in sorted(stages)]
+        division = self.trainer.division
+        ranks = [Rank(stage=stage) for stage in self._outer_stages]
         memories = [rank_memory(division, self._step, rank) for rank in ranks]
         return max(memories, key=lambda memory: memory.peak.bytes)
+
+    @property
+    def _outer_stages(self) -> list[int]:
+        """The first stage, that with most parameters, and the last."""
+        plan = self.setting.plan
+        heaviest = self.trainer.division.heaviest_stage(plan.ways)
+        return sorted({0, heaviest, plan.pipeline - 1})
 
     @property
     def peak_bytes(self) -> int:
@@ -481,46 +489,48 @@ class TrainingFit(TabularAnswer):
         compute = least / (plan.world * peak) * bubble(plan, self._step.micro_batches)
         return Bound(compute, links=self._link_seconds)
 
+    def collectives(self, stage: int = 0) -> list[Collective]:
+        """Return the collectives that the first rank of a stage takes part in during a step.
+
+        None are known for an adapter on a frozen model.
+        """
+        if self.setting.lora is not None:
+            return []
+        setting, plan = self.setting, self.setting.plan
+        part = Pass(
+            setting.micro_batch * ceil(setting.sequence / plan.context),
+            setting.micro_batches,
+            self._step.precision,
+            setting.checkpointing == "full",
+        )
+        return collectives(self.trainer.division, plan, part, stage)
+
     @cached_property
     def _link_seconds(self) -> float:
         """Return the least seconds that a rank sends; a link that is not known takes none."""
-        plan, device = self.setting.plan, self.devices.device
-        inside, outside = device.link or 0, device.network or 0
-        in_node = plan.tensor * plan.context
-        seconds = [0.0]
         if self.setting.lora is not None:  # an adapter's gradients are small
             return 0.0
-        if plan.tensor > 1:
-            seconds.append(
-                _over(self._tensor_bytes(), inside if in_node <= device.node else outside)
-            )
-        if plan.copies > 1:
-            # Copies in one node divide what they send to other nodes.
-            together = max(1, min(plan.copies, device.node // plan.tensor))
-            nodes = ceil(plan.copies / together)
-            seconds.append(_over(self._copies_bytes(together), inside))
-            seconds.append(_over(self._copies_bytes(nodes) / together, outside))
-        return max(seconds)
+        return max(map(self._stage_seconds, self._outer_stages))
 
-    def _tensor_bytes(self) -> float:
-        """Return the bytes that a rank sends in a step to the others of tensor parallelism."""
-        plan, setting = self.setting.plan, self.setting
-        width = self.found.weighing.ledger.fields.get("hidden_size")
-        if not isinstance(width, int):
-            return 0.0
-        tokens = setting.micro_batch * ceil(setting.sequence / plan.context)
-        size = stored_bytes(tokens * width, self._step.precision.compute)
-        sums = _SUMS_IN_LAYER * (self.trainer.division.layers // plan.pipeline)
-        return sums * setting.micro_batches * ring_bytes(size, plan.tensor, reduce=True)
-
-    def _copies_bytes(self, ranks: int) -> float:
-        """Return the bytes that a rank sends in a step so that copies of the model stay equal."""
-        plan = self.setting.plan
-        whole = self.trainer.division.whole_elements(plan.ways, Rank())
-        gradients = stored_bytes(whole, self._step.precision.gathered)
-        if plan.zero == EVERYTHING:  # twice gathered, once summed and divided
-            return 3 * ring_bytes(gradients, ranks, reduce=False)
-        return ring_bytes(gradients, ranks, reduce=True)
+    def _stage_seconds(self, stage: int) -> float:
+        plan, device = self.setting.plan, self.devices.device
+        inside, outside = device.link or 0, device.network or 0
+        # Copies in one node divide what they send to other nodes.
+        together = max(1, min(plan.copies, device.node // plan.tensor))
+        of_tensor = in_node = between = 0.0
+        for one in self.collectives(stage):
+            if one.over == TENSOR:
+                of_tensor += one.least_sent(one.ranks)
+            elif one.over == COPIES:
+                near = min(one.ranks, together)  # wherever the ranks stand, no more are in a node
+                in_node += one.least_sent(near)
+                between += one.least_sent(ceil(one.ranks / near)) / near
+        is_near = plan.tensor * plan.context <= device.node
+        return max(
+            _over(of_tensor, inside if is_near else outside),
+            _over(in_node, inside),
+            _over(between, outside),
+        )
 
     @property
     def tokens_per_second(self) -> float:
@@ -612,6 +622,10 @@ class TrainingFit(TabularAnswer):
             "ranks": [_rank_dict(memory) for memory in self.ranks],
             "step_flops": self.step_flops,
             "model_flops": self.model_flops,
+            "collectives": [
+                {**one._asdict(), "total_bytes": one.total_bytes}
+                for one in self.collectives(self.worst.rank.stage)
+            ],
             "bound_seconds": bound.seconds,
             "bound": {**bound._asdict(), "limit": bound.limit},
             "tokens_per_second": self.tokens_per_second,
@@ -658,7 +672,6 @@ class TrainingFit(TabularAnswer):
 
 
 _PASSES_OF_ATTENTION = 3  # forward, and one for each of the two factors in the backward pass
-_SUMS_IN_LAYER = 4  # of attention and of the feed-forward, in the forward and the backward pass
 
 
 def _over(sent: float, bandwidth: int) -> float:

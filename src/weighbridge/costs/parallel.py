@@ -373,7 +373,7 @@ class ParallelDivision:
         self, entry: Entry, plan: ParallelPlan, stage: int, layers: tuple[int, ...]
     ) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Yield how many tensors of an entry a layer on a stage has, and the layers that do."""
-        if not (self.stack and entry.template.name.startswith(f"{self.stack}{{")):
+        if not self.is_in_stack(entry):
             yield from self._outside_layers(entry, plan, stage)
             return
         if entry.tied:
@@ -393,6 +393,22 @@ class ParallelDivision:
         is_held = not entry.tied or (last > 0 and not is_first)
         if is_held and stage == (0 if is_first else last):
             yield len(entry.indices), ()
+
+    def is_in_stack(self, entry: Entry) -> bool:
+        """Whether an entry is in the list of layers that a pipeline divides."""
+        return bool(self.stack) and entry.template.name.startswith(f"{self.stack}{{")
+
+    def sides(self, entry: Entry) -> tuple[int, int]:
+        """Return the outputs and the inputs of a matrix, of one expert; of a vector its size twice.
+
+        The rows of an embedding are its outputs, as those of the head that is tied to it.
+        """
+        stacked = int(_is_stacked(entry))
+        outputs, inputs = entry.shape[stacked], entry.shape[-1]
+        is_turned = self._how.get(entry.template.role) != "vocabulary"
+        if is_turned and self._is_transposed[stacked]:
+            return inputs, outputs
+        return outputs, inputs
 
     def _shape(self, entry: Entry, plan: ParallelPlan, at: int, expert: int) -> tuple[int, ...]:
         """Return the shape of an entry's tensors on a rank."""
