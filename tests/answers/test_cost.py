@@ -251,6 +251,13 @@ def test_a_step_beyond_learned_positions_is_refused(monkeypatch: pytest.MonkeyPa
         wb.cache("gpt2", context=1025)
 
 
+def test_the_text_tower_has_learned_positions_too() -> None:
+    expected = r"seq = 65, text_config\.max_position_embeddings = 64\)\. Give --seq 64 or less"
+    with pytest.raises(UsageError, match=expected):
+        wb.cost("siglip", sequence=65)
+    assert wb.cost("siglip", sequence=64).forward_matmul_flops
+
+
 def test_several_choices_are_a_note() -> None:
     assert "each sequence is given with 2 choices" in cost("bert", "BertForMultipleChoice").notes
     assert "choices" not in "".join(cost("bert").notes)
@@ -384,9 +391,31 @@ def test_profiles_are_those_that_are_recorded() -> None:
     assert set(data.read_toml("operations/llama.toml")["proof"]["profiles"]) == set(PROFILES)
 
 
+def test_a_share_of_a_head_is_one_of_those_recorded() -> None:
+    saved = {
+        dim: wb.cost(
+            "minimax_m2", fields={"rotary_dim": dim, "head_dim": 128}, sequence=9, train=True
+        ).saved_for_backward_bytes
+        for dim in (64, 128)
+    }
+    cos_and_sin = 2 * 9 * 64 * 4
+    assert saved[128] - saved[64] == cos_and_sin
+    with pytest.raises(ModelError, match=r"only with partial_rotary_factor = 1\.0 / 0\.5 \(par"):
+        wb.cost("minimax_m2", fields={"rotary_dim": 32, "head_dim": 128}, sequence=9)
+
+
+UNSET = {"deepseek_v2": {"num_experts_per_tok": 6}}
+"""Fields without which the reference cannot run a family, and that it leaves null."""
+
+
 @pytest.mark.parametrize("family", [name for name in available() if "." not in name])
 def test_every_family_has_a_cost_by_default(family: str) -> None:
-    figures = wb.cost(family, sequence=64, train=True).figures
+    needed = UNSET.get(family, {})
+    if needed:
+        expected = f"of {family} need a value of {', '.join(needed)}. The config must give it"
+        with pytest.raises(ModelError, match=expected):
+            wb.cost(family, sequence=64)
+    figures = wb.cost(family, fields=needed, sequence=64, train=True).figures
     assert figures["forward_matmul_flops"]
     assert figures["saved_for_backward_bytes"]
 

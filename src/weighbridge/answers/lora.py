@@ -215,7 +215,7 @@ class Lora(TabularAnswer):
         for tensor in self.adapter.tensors:
             name = tensor.target if by == "target" else tensor.module
             grouped.setdefault(name, []).append(tensor)
-        return [_group(name, tensors) for name, tensors in grouped.items()]
+        return [_lora_group(name, tensors) for name, tensors in grouped.items()]
 
     def to_dict(self, by: str = "target") -> dict[str, Any]:
         """Return everything, ready for JSON; ``by`` says what the groups are."""
@@ -365,7 +365,7 @@ class Lora(TabularAnswer):
         return DataTable(columns, rows)
 
 
-def _group(name: str, tensors: list[LoraTensor]) -> LoraGroup:
+def _lora_group(name: str, tensors: list[LoraTensor]) -> LoraGroup:
     return LoraGroup(
         name,
         len({tensor.module for tensor in tensors}),

@@ -17,6 +17,7 @@ from weighbridge.answers.train import (
     TrainingSetting,
 )
 from weighbridge.costs.devices import devices_on
+from weighbridge.costs.optimizers import precision_called
 from weighbridge.costs.parallel import ParallelPlan
 from weighbridge.errors import UsageError
 
@@ -75,10 +76,25 @@ def plan(  # noqa: PLR0913  # each is a word of its own for the user
     """Search the plans for training a model on a cluster.
 
     It tries each way of dividing the model that its heads, layers and experts allow, each stage of
-    ZeRO, micro-batch and kind of checkpointing, with the arguments of `train` for the rest.
+    ZeRO, micro-batch and kind of checkpointing.
+
+    Args:
+        model: as for `weigh`.
+        class_name: as for `weigh`; its operations must be recorded.
+        on: the devices, such as ``"512xH100"``.
+        batch: the sequences of a step, over all devices.
+        sequence: the tokens of each sequence.
+        optimizer: as for `train`.
+        precision: as for `train`.
+        profile: the kernels, as for `cost`.
+        reserve: what is kept free on each device, as for `train`.
+        device_file: a file of one's own devices.
+        fields: config fields to replace.
 
     Raises:
-        UsageError, ModelError, ConfigError: as for `train`.
+        UsageError: a size or a name makes no sense.
+        ModelError: there is no such model, or no operations are recorded that hold for it.
+        ConfigError: the config cannot be read, or describes no buildable model.
 
     Example:
         >>> plans = plan("meta-llama/Llama-3.1-8B", on="8xH100", batch=64, sequence=4096)
@@ -88,7 +104,8 @@ def plan(  # noqa: PLR0913  # each is a word of its own for the user
     check_size("batch", batch)
     check_size("seq", sequence)
     devices = devices_on(on, device_file)
-    found = recorded(model, class_name, fields=fields)
+    dtype = precision_called(precision).compute
+    found = recorded(model, class_name, fields=fields, dtype=dtype)
     first = TrainingSetting(
         batch, 1, sequence, optimizer, precision, "none", profile, ParallelPlan()
     )

@@ -10,7 +10,7 @@ from weighbridge.blueprint import operations
 from weighbridge.blueprint.operations import ROTATED
 from weighbridge.blueprint.schema import LARGEST_SIZE
 from weighbridge.costs.profiles import OF_FORMAT_1
-from weighbridge.errors import ModelError, UsageError, shorten
+from weighbridge.errors import ExpressionError, ModelError, UsageError, shorten
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def recorded(
         choice = (f"the class is {known.base_class}, whose operations were recorded",)
         weighing = Weighing(weighing.model, known.base_class, dtype and weighing.ledger.dtype)
     _check_held(weighing, known)
+    _check_values(weighing, known)
     _check_modules(weighing, known)
     return RecordedModel(weighing, known, choice)
 
@@ -133,12 +134,31 @@ def _check_held(weighing: Weighing, known: Operations) -> None:
     """Refuse a config with a value that no recording had."""
     unheld = known.unheld(_fields(weighing))
     if unheld:
-        held = ", ".join(f"{name} = {shorten(known.held[name])}" for name in unheld)
+        held = ", ".join(f"{name} = {_either(known.held[name])}" for name in unheld)
         raise ModelError(
             f"the operations of {known.family} were recorded only with {held}",
             values=unheld,
             hint="`weighbridge measure` runs the class itself",
         )
+
+
+def _either(value: Any) -> str:
+    return " / ".join(map(shorten, value if isinstance(value, list) else [value]))
+
+
+def _check_values(weighing: Weighing, known: Operations) -> None:
+    """Refuse a config that leaves null what every run needs, such as the experts of a token."""
+    names = known.names(_fields(weighing), **_LEAST_RUN)
+    try:
+        known.bind(weighing.class_name, "forward", names)
+    except ExpressionError as error:
+        null = [name for name, value in error.values.items() if value is None]
+        if not null:
+            raise
+        raise ModelError(
+            f"the operations of {known.family} need a value of {', '.join(null)}",
+            hint="the config must give it",
+        ) from None
 
 
 def _check_modules(weighing: Weighing, known: Operations) -> None:
@@ -168,6 +188,8 @@ _LEAST_RUN = {"batch": 1, "sequence": 2, "target": 2, "past": 1}
 def _fields(weighing: Weighing) -> dict[str, Any]:
     given = weighing.model.given
     rotated = {ROTATED: given["rotary_pct"]} if "rotary_pct" in given else {}
+    if "rotary_dim" in given and given.get("head_dim"):
+        rotated[ROTATED] = given["rotary_dim"] / given["head_dim"]
     for name in ("rope_scaling", "rope_parameters"):
         rope: Any = given.get(name)
         if hasattr(rope, "keys") and ROTATED in rope:
@@ -212,7 +234,8 @@ def learned_positions(found: RecordedModel) -> dict[str, int]:
     for entry in ledger.entries:
         if entry.template.role == "embedding.position":
             sizes.update(names_in(ledger.blueprint.dims[entry.template.dims[0]]))
-    return {name: ledger.fields[name] for name in _POSITIONS if name in sizes}
+    learned = (name for name in ledger.fields if name.rpartition(".")[2] in _POSITIONS)
+    return {name: ledger.fields[name] for name in learned if name in sizes}
 
 
 def recorded_dtype(dtype: str) -> str:

@@ -22,7 +22,7 @@ from weighbridge.costs.bounds import Bound, peak_of
 from weighbridge.costs.devices import devices_on
 from weighbridge.costs.parallel import ParallelDivision, ParallelPlan
 from weighbridge.costs.serving import ServingMemory, activation_bytes, engine_called, most_elements
-from weighbridge.errors import UsageError
+from weighbridge.errors import UsageError, WeighbridgeError
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from weighbridge.render.document import Document
 
 _EIGHT_BITS = "F8_E4M3"
+_WHOLE_DTYPES = ("F64", "F32", "F16", "BF16")  # others need scales beside the weights
 _MOST = 1 << 31  # no larger batch or context is looked for
 
 
@@ -49,7 +50,7 @@ class Service(NamedTuple):
 
     context: int
     batch: int
-    weights: str
+    weights: str | None
     cache: str
     plan: ParallelPlan
     engine: Engine
@@ -89,8 +90,8 @@ def serve(  # noqa: PLR0913  # each is a word of its own for the user
         on: the devices, such as ``"2xH100"``.
         context: the tokens of each sequence, its prompt and its answer.
         batch: the sequences that are served at once.
-        weights: the dtype of the weights: ``"bf16"``, ``"fp8"``…, or a quantisation that
-            `quantize` knows, such as ``"q4_k_m"``; by default that of the model.
+        weights: the dtype of the weights, such as ``"bf16"``, or a scheme or method of `quantize`,
+            such as ``"q4_k_m"`` or ``"fp8"``; by default as the files of the model store them.
         cache: the dtype of the cache; by default that of the model.
         tp: the ranks of tensor parallelism; by default all devices of a stage.
         pp: the stages of a pipeline.
@@ -123,7 +124,7 @@ def serve(  # noqa: PLR0913  # each is a word of its own for the user
     service = Service(
         context,
         batch,
-        weights or found.weighing.ledger.dtype,
+        weights,
         dtype_of_cache(found, cache),
         plan,
         of_engine,
@@ -170,7 +171,7 @@ class Server:
         self.found = found
         self.division = ParallelDivision(found.weighing.ledger)
         self.modules = Modules(found.weighing.ledger, self.division.stack)
-        self._bits: dict[str, float] = {}
+        self._bits: dict[str | None, float] = {}
 
     def memory(self, service: Service) -> ServingMemory:
         """Return what the fullest device holds."""
@@ -202,20 +203,26 @@ class Server:
         held = most_elements(self.division, service.plan)
         return ceil(held * self.bits(service.weights) / 8)
 
-    def bits(self, weights: str) -> float:
-        """Return the bits of a parameter in a dtype, or in a quantisation on average."""
+    def bits(self, weights: str | None) -> float:
+        """Return the bits of a parameter, on average, as files store it or in another form."""
         if weights not in self._bits:
             self._bits[weights] = self._bits_in(weights)
         return self._bits[weights]
 
-    def _bits_in(self, weights: str) -> float:
-        if units.is_dtype(weights):
-            return float(units.DTYPE_BITS[units.dtype(weights)])
-        raise UsageError(
-            "there is no such dtype of weights",
-            values={"weights": weights},
-            hint="use bf16, fp8, int8 or fp4",
-        )
+    def _bits_in(self, weights: str | None) -> float:
+        weighing = self.found.weighing
+        if weights is None and weighing.bytes is not None:
+            return 8 * weighing.bytes / weighing.parameters
+        dtype = weights or weighing.ledger.dtype
+        if units.is_dtype(dtype) and units.dtype(dtype) in _WHOLE_DTYPES:
+            return float(units.DTYPE_BITS[units.dtype(dtype)])
+        from weighbridge.answers.quantize import quantized_bytes  # noqa: PLC0415  # few ask for it
+
+        return 8 * quantized_bytes(weighing, dtype) / weighing.parameters
+
+    def label(self, weights: str | None) -> str:
+        """Return the name of a form of the weights."""
+        return weights or self.found.weighing.ledger.dtype
 
     def cache_bytes(self, service: Service) -> int:
         """Return the bytes of cache on the fullest device; engines fill the last block up."""
@@ -371,10 +378,9 @@ class Serving(TabularAnswer):
         eight = service._replace(cache=_EIGHT_BITS)
         if service.cache != _EIGHT_BITS:
             yield "--cache fp8", eight
-        for dtype in ("fp8", "fp4"):
-            if self.server.bits(dtype) < self.server.bits(service.weights):
-                yield f"--weights {dtype}", service._replace(weights=dtype)
-                yield f"--weights {dtype} --cache fp8", eight._replace(weights=dtype)
+        for form in self._smaller_forms():
+            yield f"--weights {form}", service._replace(weights=form)
+            yield f"--weights {form} --cache fp8", eight._replace(weights=form)
         heads = self.server.division.heads or 1
         for more in (2, 4, 8, 16):
             tensor = service.plan.tensor * more
@@ -382,6 +388,16 @@ class Serving(TabularAnswer):
                 number = self.devices.number * more
                 options = f"--on {number}x{self.devices.device.name} --tp {tensor}"
                 yield options, service._replace(plan=service.plan._replace(tensor=tensor))
+
+    def _smaller_forms(self) -> Iterator[str]:
+        """Yield quantisations of the weights that are smaller, where they are known."""
+        for form in ("fp8", "awq"):
+            try:
+                bits = self.server.bits(form)
+            except WeighbridgeError:  # the method does not pack this model
+                continue
+            if bits < self.server.bits(self.service.weights):
+                yield form
 
     @cached_property
     def step_bound(self) -> Bound:
@@ -447,9 +463,9 @@ class Serving(TabularAnswer):
 
     @cached_property
     def _peak(self) -> float:
-        dtype = self.server.compute_dtype
-        if units.is_dtype(self.service.weights):
-            dtype = units.dtype(self.service.weights)
+        dtype, form = self.server.compute_dtype, self.service.weights
+        if form is not None and units.is_dtype(form):
+            dtype = units.dtype(form)
         return peak_of(self.devices.device, dtype)[1]
 
     @property
@@ -467,7 +483,7 @@ class Serving(TabularAnswer):
             "on": {"devices": self.devices.number, "device": self.devices.device.name},
             "context": service.context,
             "batch": service.batch,
-            "weights": service.weights,
+            "weights": self.server.label(service.weights),
             "cache": service.cache,
             "plan": {**service.plan._asdict(), "world": service.plan.world},
             "engine": service.engine._asdict(),

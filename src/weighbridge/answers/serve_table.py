@@ -39,7 +39,7 @@ def _serve_heading(serving: Serving, texts: Mapping[str, str]) -> str:
         texts["on"].format(number=serving.devices.number, device=serving.devices.device.name),
         texts["context"].format(size=units.count(service.context)),
         texts["batch"].format(size=units.count(service.batch)),
-        f"{texts['weights']} {service.weights}",
+        f"{texts['weights']} {serving.server.label(service.weights)}",
         f"{texts['cache']} {service.cache}",
         *(f"{name}{size}" for name, size in ways.items() if size > 1),
     ]

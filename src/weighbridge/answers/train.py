@@ -17,8 +17,11 @@ from weighbridge.answers.fitting import (
 )
 from weighbridge.answers.recorded import check_size
 from weighbridge.costs.activations import Held, Modules
+from weighbridge.costs.adapting import adapting
 from weighbridge.costs.bounds import Bound, peak_of, ring_bytes
 from weighbridge.costs.devices import devices_on
+from weighbridge.costs.lora import lora_tensors
+from weighbridge.costs.lora_settings import parse_lora
 from weighbridge.costs.optimizers import optimizer_called, precision_called
 from weighbridge.costs.parallel import (
     EVERYTHING,
@@ -33,7 +36,7 @@ from weighbridge.costs.profiles import PROFILES
 from weighbridge.costs.training import KINDS, RankMemory, TrainingStep, rank_memory
 from weighbridge.errors import UsageError, either
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
-from weighbridge.units import stored_bytes
+from weighbridge.units import DTYPE_BITS, stored_bytes
 
 if TYPE_CHECKING:
     import os
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 
     from weighbridge.answers.data_table import DataTable
     from weighbridge.answers.recorded import RecordedModel
+    from weighbridge.costs.adapting import Adapting
     from weighbridge.costs.devices import Devices
     from weighbridge.models.find import Described
     from weighbridge.render.document import Document
@@ -55,7 +59,9 @@ class TrainingSetting(NamedTuple):
     """How a model is trained: sizes, the optimizer and dtypes by name, and the division.
 
     ``batch`` is that of a step, over all devices; ``micro_batch`` that of one pass on one copy of
-    the model. ``checkpointing`` is ``"none"``, ``"full"`` or ``"selective"``.
+    the model. ``checkpointing`` is ``"none"``, ``"full"`` or ``"selective"``. ``lora`` are the
+    settings of an adapter, if only that is trained, and ``is_quantised`` says whether the model is
+    in NF4 then.
     """
 
     batch: int
@@ -66,6 +72,8 @@ class TrainingSetting(NamedTuple):
     checkpointing: str
     profile: str | None
     plan: ParallelPlan
+    lora: str | None = None
+    is_quantised: bool = False
 
     @property
     def micro_batches(self) -> int:
@@ -92,6 +100,8 @@ def train(  # noqa: PLR0913  # each is a word of its own for the user
     schedule: str = "1f1b",
     chunks: int = 1,
     sequence_parallel: bool = False,
+    lora: str | None = None,
+    qlora: bool = False,
     profile: str | None = None,
     tokens: str | None = None,
     price: float | None = None,
@@ -120,6 +130,10 @@ def train(  # noqa: PLR0913  # each is a word of its own for the user
         schedule: of the pipeline: ``"1f1b"``, ``"gpipe"`` or ``"interleaved"``.
         chunks: the pieces of layers on each stage of an interleaved pipeline.
         sequence_parallel: whether tensor-parallel ranks divide norms and residuals too.
+        lora: the settings of an adapter, such as ``"r=16,targets=q,v"``, as for `lora`; only it is
+            trained then.
+        qlora: whether the frozen model is in NF4; the adapter is then of rank 8 unless ``lora``
+            says otherwise.
         profile: the kernels, as for `cost`.
         tokens: the tokens of the whole training, such as ``"15T"``, for its hours.
         price: the price of a device for an hour, for its cost.
@@ -144,6 +158,14 @@ def train(  # noqa: PLR0913  # each is a word of its own for the user
     _check_choice("zero", zero, ZERO)
     if price is not None and tokens is None:
         raise UsageError("--price needs --tokens", hint="add --tokens, or drop --price")
+    if qlora and lora is None:
+        lora = "r=8"
+    if lora is not None and (tp, pp, ep) != (1, 1, 1):
+        raise UsageError(
+            "an adapter is trained on whole copies of the model",
+            values={"tp": tp, "pp": pp, "ep": ep},
+            hint="drop --tp, --pp and --ep, or --lora",
+        )
     devices = devices_on(on, device_file)
     plan = _plan(
         devices, ParallelPlan(tp, pp, cp, ep, 1, zero, schedule, chunks, sequence_parallel)
@@ -155,7 +177,8 @@ def train(  # noqa: PLR0913  # each is a word of its own for the user
     dtype = precision_called(precision).compute
     whole = cost(model, class_name, **of_pass, profile=profile, dtype=dtype, fields=fields)
     setting = TrainingSetting(
-        batch, micro_batch, sequence, optimizer, precision, checkpointing, profile, plan
+        *(batch, micro_batch, sequence, optimizer, precision, checkpointing, profile, plan),
+        *(lora, qlora),
     )
     of_whole = large_number(tokens, "tokens") if tokens is not None else None
     budget = TrainingBudget(context_allowance(reserve), of_whole, price)
@@ -228,6 +251,7 @@ class Trainer:
         self.modules = Modules(found.weighing.ledger, self.division.stack)
         self._runs: dict[Any, RunCost] = {}
         self._held: dict[Any, tuple[Held, int, Held]] = {}
+        self._adapters: dict[tuple[str, bool], Adapting] = {}
 
     def run(self, setting: TrainingSetting, sequence: int) -> RunCost:
         """Return the cost of one micro-batch with so many tokens in each sequence."""
@@ -243,30 +267,53 @@ class Trainer:
         """Return what all ranks of a setting have in common."""
         plan, precision = setting.plan, precision_called(setting.precision)
         # Context parallelism gives each rank a part of the tokens.
-        run = self.run(setting, ceil(setting.sequence / plan.context))
+        sequence = ceil(setting.sequence / plan.context)
+        run, adapter = self.run(setting, sequence), self.adapter(setting)
         ways = (plan.tensor, plan.sequence_parallel, setting.checkpointing)
-        key = (id(run), ways, precision.compute)
+        key = (id(run), ways, setting.lora)
         if key not in self._held:
-            self._held[key] = self._activations(run, plan, setting.checkpointing)
-        saved, again, outputs = self._held[key]
-        optimizer = optimizer_called(setting.optimizer)
-        return TrainingStep(
-            plan, precision, optimizer, setting.micro_batches, saved, again, outputs
-        )
+            tokens = setting.micro_batch * sequence
+            self._held[key] = self._activations(run, setting, adapter, tokens)
+        optimizer, passes = optimizer_called(setting.optimizer), setting.micro_batches
+        return TrainingStep(plan, precision, optimizer, passes, *self._held[key], adapter)
+
+    def adapter(self, setting: TrainingSetting) -> Adapting | None:
+        """Return the adapter that is trained in place of the model, if one is asked for."""
+        if setting.lora is None:
+            return None
+        if (setting.lora, setting.is_quantised) not in self._adapters:
+            self._adapters[setting.lora, setting.is_quantised] = self._adapting(setting)
+        return self._adapters[setting.lora, setting.is_quantised]
+
+    def _adapting(self, setting: TrainingSetting) -> Adapting:
+        from weighbridge.answers.quantize import quantized_bytes  # noqa: PLC0415  # few ask for it
+
+        weighing = self.found.weighing
+        adapter = lora_tensors(weighing.ledger, parse_lora(setting.lora or ""))
+        bits = float(DTYPE_BITS[precision_called(setting.precision).parameters])
+        if setting.is_quantised:
+            bits = 8 * quantized_bytes(weighing, "nf4") / weighing.parameters
+        return adapting(adapter, self.modules, bits)
 
     def _activations(
-        self, run: RunCost, plan: ParallelPlan, checkpointing: str
+        self, run: RunCost, setting: TrainingSetting, adapter: Adapting | None, tokens: int
     ) -> tuple[Held, int, Held]:
         """Return what a micro-batch saves, what a layer holds again, and the largest outputs."""
         modules, dtype, operations = self.modules, run.run.dtype, run.operations
-        whole = modules.held(operations["saved"], plan, dtype)
+        plan, checkpointing = setting.plan, setting.checkpointing
         has_scores = PROFILES[run.run.profile].attention in ("eager", "math")
         outputs = modules.largest_output(operations["forward"], plan, dtype, with_core=has_scores)
+        saved = operations["saved"]
+        added: dict[str, int] = {}
+        if adapter is not None:
+            saved = [tensor for tensor in saved if adapter.keeps(modules, tensor.path)]
+            added = adapter.added_bytes(tokens, dtype)
+        whole = modules.held(saved, plan, dtype).with_more(added)
         most = max(whole.by_layer.values(), default=0)
         if checkpointing == "none":
             return whole, 0, outputs
         if checkpointing == "selective":
-            kept = modules.held(operations["saved"], plan, dtype, without_core=True)
+            kept = modules.held(saved, plan, dtype, without_core=True).with_more(added)
             return kept, most - max(kept.by_layer.values(), default=0), outputs
         if "checkpointed" not in operations:
             raise UsageError(
@@ -375,7 +422,7 @@ class TrainingFit(TabularAnswer):
     def step_flops(self) -> int:
         """The FLOPs of a step on all devices, those computed again included."""
         figures = self.whole.figures
-        flops = (figures["forward_matmul_flops"] or 0) + (figures["backward_matmul_flops"] or 0)
+        flops = self.model_flops // self._passes
         if self.setting.checkpointing == "full":
             flops += figures["recomputed_flops"] or 0
         if self.setting.checkpointing == "selective":
@@ -386,8 +433,12 @@ class TrainingFit(TabularAnswer):
     def model_flops(self) -> int:
         """The FLOPs of a step that the model needs: nothing is computed again."""
         figures = self.whole.figures
-        forward, backward = figures["forward_matmul_flops"], figures["backward_matmul_flops"]
-        return ((forward or 0) + (backward or 0)) * self._passes
+        forward = figures["forward_matmul_flops"] or 0
+        backward = figures["backward_matmul_flops"] or 0
+        if self.setting.lora is not None:
+            # Frozen matrices have no gradients: these are as many products as the forward pass has.
+            backward -= forward - (figures["forward_attention_flops"] or 0)
+        return (forward + backward) * self._passes
 
     @property
     def _passes(self) -> int:
@@ -417,6 +468,8 @@ class TrainingFit(TabularAnswer):
         inside, outside = device.link or 0, device.network or 0
         in_node = plan.tensor * plan.context
         seconds = [0.0]
+        if self.setting.lora is not None:  # an adapter's gradients are small
+            return 0.0
         if plan.tensor > 1:
             seconds.append(
                 _over(self._tensor_bytes(), inside if in_node <= device.node else outside)

@@ -50,6 +50,8 @@ def _train_heading(training: TrainingFit, texts: Mapping[str, str]) -> str:
     ]
     if plan.zero:
         parts.append(f"ZeRO-{plan.zero}")
+    if setting.lora is not None:
+        parts.append(f"{'QLoRA' if setting.is_quantised else 'LoRA'} {setting.lora}")
     if setting.checkpointing != "none":
         parts.append(texts[f"checkpointing_{setting.checkpointing}"])
     return texts["heading"].format(

@@ -50,7 +50,7 @@ _USUAL_RUN = {
     "training": True,
 }
 ROTATED = "partial_rotary_factor"
-"""The share of a head that rotary embeddings turn, which is held."""
+"""The share of a head that rotary embeddings turn, which is held, at one value or some."""
 NULL = "null"  # stands for null, which TOML lacks
 _MOST_ELEMENTS = LARGEST_SIZE**2  # a dim of an operation may be a product of two sizes
 _TIMES = " x "  # stands between the rounds of a loop and what each of them does
@@ -129,7 +129,7 @@ class Operations:
         self.held: dict[str, Any] = {
             name: _value(value) for name, value in raw.get("held", {}).items()
         }
-        """The fields that had a single value in all recordings, with that value."""
+        """The fields that had a single value in all recordings, or one of a list, with that."""
         self.computed: dict[str, Tree] = {
             name: parse(text) for name, text in raw.get("computed", {}).items()
         }
@@ -163,7 +163,8 @@ class Operations:
         return {
             name: fields[name]
             for name, value in self.held.items()
-            if name in fields and fields[name] != value
+            if name in fields
+            and fields[name] not in (value if isinstance(value, list) else [value])
         }
 
     def entries(self, class_name: str, kind: str) -> Iterator[OperationTemplate]:
@@ -416,7 +417,11 @@ def _names(raw: Raw) -> Iterator[str]:
     yield from (
         f"fields.{name} is a name of the run" for name in sorted(fields.intersection(RUN_NAMES))
     )
-    yield from (f"{name} is in both held and fields" for name in raw["held"] if name in fields)
+    yield from (
+        f"{name} is in both held and fields"
+        for name, value in raw["held"].items()
+        if name in fields and not isinstance(value, list)
+    )
     for index, text in raw.get("repeat", {}).items():
         used |= (found := set(names_in(parse(text))))
         yield from (f"repeat.{index}: {name} has no default" for name in sorted(found - fields))

@@ -179,6 +179,12 @@ def _train_options() -> Iterable[Addable]:
         ),
         _OPTIMIZER,
         _PRECISION,
+        Option(
+            "--lora",
+            metavar="SETTINGS",
+            help="train only an adapter: r=16,targets=q,v and so on, as for `weighbridge lora`",
+        ),
+        Option("--qlora", action="store_true", help="train an adapter on the model in NF4"),
         *_memory_options(),
         *_parallel_options(),
         PROFILE.but(
@@ -260,6 +266,8 @@ def _train(options: argparse.Namespace) -> TrainingFit:
         precision=options.precision,
         checkpointing=options.checkpointing,
         zero=int(options.zero),
+        lora=options.lora,
+        qlora=options.qlora,
         tp=_or_one(options.tp),
         pp=_or_one(options.pp),
         cp=_or_one(options.cp),

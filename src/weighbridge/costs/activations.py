@@ -18,7 +18,7 @@ from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from weighbridge.blueprint.operations import Operation
     from weighbridge.costs.parallel import ParallelPlan
@@ -41,6 +41,27 @@ class Held(NamedTuple):
     def bytes(self) -> int:
         """The bytes of all stages."""
         return sum(self.by_layer.values()) + self.first + self.last
+
+    def with_more(self, added: Mapping[str, int]) -> Held:
+        """Return these bytes and others, which are given by the path of the module."""
+        by_layer, last = dict(self.by_layer), self.last
+        for path, size in added.items():
+            layer = layer_of(path)
+            if layer is None:
+                last += size
+            else:
+                by_layer[layer] = by_layer.get(layer, 0) + size
+        return Held(by_layer, self.first, last)
+
+
+def layer_of(path: str) -> int | None:
+    """Return the number of the layer that a module is in; None outside the layers.
+
+    Example:
+        >>> layer_of("model.layers.12.self_attn.q_proj"), layer_of("lm_head")
+        (12, None)
+    """
+    return next((int(piece) for piece in path.split(".") if piece.isdigit()), None)
 
 
 class Modules:
@@ -103,6 +124,10 @@ class Modules:
             if is_under(module, path):
                 found |= ways | {""}
         return found
+
+    def has_matrix(self, path: str) -> bool:
+        """Whether a module itself holds a matrix that is divided or looked up."""
+        return bool(self._ways.get(general_path(path)))
 
     def is_core(self, path: str) -> bool:
         """Whether a module is attention itself: it holds no tensor, those below are its heads'."""

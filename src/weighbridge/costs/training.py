@@ -15,6 +15,7 @@ from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
     from weighbridge.costs.activations import Held
+    from weighbridge.costs.adapting import Adapting
     from weighbridge.costs.optimizers import Optimizer, Precision
     from weighbridge.costs.parallel import ParallelDivision, ParallelPlan
 
@@ -62,8 +63,8 @@ class TrainingStep(NamedTuple):
     """What all ranks of a step have in common.
 
     ``saved`` is what a micro-batch leaves for the backward pass, ``again`` what a layer holds while
-    it is computed again, and ``outputs`` the largest outputs of products. ``trained`` is the share
-    of the parameters that is trained.
+    it is computed again, and ``outputs`` the largest outputs of products. ``adapter`` is what is
+    trained in place of the model, which is frozen then.
     """
 
     plan: ParallelPlan
@@ -73,6 +74,7 @@ class TrainingStep(NamedTuple):
     saved: Held
     again: int
     outputs: Held
+    adapter: Adapting | None = None
 
 
 def rank_memory(
@@ -84,7 +86,7 @@ def rank_memory(
     gathered = _gathered(division, step, rank)
     activations = _activations(division, step, rank)
     transient = 2 * _largest_output(step, rank)
-    updated = stored_bytes(_updated_elements(division, plan, rank), precision.updated)
+    updated = _updated_bytes(division, step, rank)
     keeps_gradients = step.micro_batches > 1 or precision.gradients != precision.parameters
     first = {**states, "gradients": states["gradients"] if keeps_gradients else 0}
     moments = (
@@ -114,14 +116,20 @@ def rank_memory(
     return RankMemory(rank, rank.number(plan), ranks, moments)
 
 
-def _updated_elements(division: ParallelDivision, plan: ParallelPlan, rank: Rank) -> int:
-    if plan.zero >= _OPTIMIZER:
-        return division.shard_elements(plan.ways, rank)
-    return division.whole_elements(plan.ways, rank)
+def _updated_bytes(division: ParallelDivision, step: TrainingStep, rank: Rank) -> int:
+    """Return the bytes of what the optimizer updates on a rank."""
+    plan, is_divided = step.plan, step.plan.zero >= _OPTIMIZER
+    if step.adapter is not None:
+        elements = step.adapter.elements(plan.copies if is_divided else 1)
+        return stored_bytes(elements, step.adapter.dtype)
+    count = division.shard_elements if is_divided else division.whole_elements
+    return stored_bytes(count(plan.ways, rank), step.precision.updated)
 
 
 def _states(division: ParallelDivision, step: TrainingStep, rank: Rank) -> dict[str, int]:
     """Return the bytes of parameters, gradients and states, as ZeRO divides them."""
+    if step.adapter is not None:
+        return _states_of_adapter(division, step, step.adapter, rank)
     key = (step.plan.ways, step.plan.zero, step.precision.name, step.optimizer.name, rank)
     if key not in division.states:
         division.states[key] = _computed_states(division, step, rank)
@@ -143,6 +151,26 @@ def _computed_states(division: ParallelDivision, step: TrainingStep, rank: Rank)
         "parameters": stored_bytes(parameters, precision.parameters),
         "gradients": stored_bytes(gradients, precision.gradients),
         "optimizer": optimizer,
+    }
+
+
+def _states_of_adapter(
+    division: ParallelDivision, step: TrainingStep, adapter: Adapting, rank: Rank
+) -> dict[str, int]:
+    """Return the bytes of a frozen model and its adapter, and of the adapter's states."""
+    plan = step.plan
+    base = ceil(division.elements(plan, rank) * adapter.bits / 8)
+    whole, shard = adapter.elements(), adapter.elements(plan.copies)
+    parameters, gradients, updated = (
+        stored_bytes(shard if plan.zero >= stage else whole, adapter.dtype)
+        for stage in (EVERYTHING, _GRADIENTS, _OPTIMIZER)
+    )
+    share = updated / stored_bytes(whole, adapter.dtype)
+    states = sum(step.optimizer.state_bytes(shape, adapter.dtype) for shape in adapter.shapes)
+    return {
+        "parameters": base + parameters,
+        "gradients": gradients,
+        "optimizer": ceil(states * share),
     }
 
 
@@ -173,7 +201,7 @@ def _gathered(division: ParallelDivision, step: TrainingStep, rank: Rank) -> int
 
 def _whole_gradients(division: ParallelDivision, step: TrainingStep, rank: Rank) -> int:
     """Return the bytes of a layer's gradients before they are divided."""
-    if step.plan.zero < _GRADIENTS or step.plan.copies == 1:
+    if step.plan.zero < _GRADIENTS or step.plan.copies == 1 or step.adapter is not None:
         return 0
     _, layer = division.gathered_elements(step.plan.ways, rank)
     return stored_bytes(layer, step.precision.gathered)

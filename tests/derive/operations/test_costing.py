@@ -16,6 +16,7 @@ from weighbridge.costs import costs
 from weighbridge.derive.operations.costing import Proof
 from weighbridge.derive.operations.draws import Draws
 from weighbridge.derive.operations.numbers import Numbers
+from weighbridge.derive.operations.runs import RunMode, SameAs
 from weighbridge.derive.probing.reference import FamilySubject
 from weighbridge.errors import ModelError
 from weighbridge.models import find as models
@@ -59,6 +60,51 @@ def test_fresh_runs_find_a_file_that_is_wrong(kind: str, path: str, text: str) -
     difference = proof_of("llama", raw).of_profile("cuda-eager")
     assert difference is not None
     assert difference.startswith(kind)
+
+
+def draws_of(family: str) -> Draws:
+    return Draws(FamilySubject(family), schema.load(family))
+
+
+@pytest.mark.parametrize(
+    ("family", "equal", "nullable"),
+    [
+        ("phi3", {"num_key_value_heads": "num_attention_heads"}, []),
+        ("opt", {"word_embed_proj_dim": "hidden_size"}, []),
+        ("deepseek_v2", {}, ["q_lora_rank"]),
+        ("bert", {}, []),
+    ],
+)
+def test_classes_also_run_with_sizes_that_are_equal_or_null(
+    family: str, equal: dict[str, str], nullable: list[str], seed: str
+) -> None:
+    draws = draws_of(family)
+    assert (draws.equal, draws.nullable) == (equal, nullable)
+    (draw,) = draws.alike(random.Random(seed), 1)  # noqa: S311
+    for name, other in equal.items():
+        mode = RunMode("train", "cpu", "BF16", changes=((name, SameAs(other)),))
+        assert mode.fields(draw) == {name: draw.fields[other]}
+        assert draw.fields[name] != draw.fields[other]
+
+
+def test_a_rule_may_name_a_field_of_another_part(seed: str) -> None:
+    (draw,) = draws_of("siglip").alike(random.Random(seed), 1)  # noqa: S311
+    widths = {part: draw.changes[f"{part}_config.hidden_size"] for part in ("text", "vision")}
+    assert draw.changes["text_config.projection_size"] == widths["vision"] != widths["text"]
+
+
+@pytest.mark.parametrize("layers", [1, 5, 12])
+def test_shared_layers_multiply_once_for_each_layer(layers: int) -> None:
+    known = operations.load_operations("albert")
+    assert known.held["num_hidden_groups"] == 1
+    names = known.names({"num_hidden_layers": layers}, batch=3, sequence=5)
+    widths = {"q": (4096, 4096), "k": (4096, 4096), "v": (4096, 4096), "o": (4096, 4096)}
+    widths |= {"up": (4096, 16384), "down": (16384, 4096)}
+    of_a_layer = sum(2 * 15 * inner * columns for inner, columns in widths.values())
+    of_a_layer += 2 * 2 * 3 * 64 * 5 * 5 * (4096 // 64)
+    of_the_rest = 2 * 15 * (128 * 4096 + 4096 * 128 + 128 * 30000)
+    forward = costs.matmul_flops(known.bind(known.base_class, "forward", names))
+    assert forward == layers * of_a_layer + of_the_rest
 
 
 def bound(model: str, kind: str, **run: Any) -> list[operations.Operation]:

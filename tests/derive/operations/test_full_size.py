@@ -47,11 +47,14 @@ def grouped(rows: Any, weight: Any, *_: Any, **__: Any) -> int:
 COUNTED = {torch.ops.aten._grouped_mm: grouped}
 
 
-def built(path: Path, class_name: str) -> Any:
+def config_of(path: Path) -> Any:
     values = json.loads(path.read_text(encoding="utf-8"))
     family = values.pop("model_type")
     values = {name: value for name, value in values.items() if name not in SKIPPED}
-    config = transformers.AutoConfig.for_model(family, **values)
+    return transformers.AutoConfig.for_model(family, **values)
+
+
+def built(config: Any, class_name: str) -> Any:
     config._attn_implementation = "eager"
     for field in dropouts(vars(config)):  # the meta device keeps other masks than CUDA
         setattr(config, field, 0.0)
@@ -107,13 +110,16 @@ def test_a_real_config_costs_what_torch_counts(name: str, seed: str, monkeypatch
     monkeypatch.setattr(transformers.masking_utils, "find_packed_sequence_indices", lambda _: None)
     found = models.find(str(REAL / name))
     known = operations.load_operations(found.blueprint.family)
-    fields = {**found.given, **found.fields}
+    config = config_of(REAL / name)
+    rope = getattr(config, "rope_parameters", None) or {}
+    turned = {"partial_rotary_factor": rope.get("partial_rotary_factor", 1.0)}
+    fields = {**turned, **found.given, **found.fields}
     if unheld := known.unheld(fields):
         pytest.skip(f"refused: recorded at other values than {unheld}")
     run = {"batch": BATCH, "sequence": SEQUENCE, "target": TARGET, "past": PAST}
     run |= {"dtype": "BF16", "device": "cuda"}
     names = known.names(fields, **run, **dict.fromkeys(dropouts(known.fields), 0.0))
-    module = built(REAL / name, known.base_class).train()
+    module = built(config, known.base_class).train()
     held = storages([*module.parameters(), *module.buffers()], {})
     saved: dict[int, Any] = {}
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import torch
 
 from weighbridge import data
-from weighbridge.algebra.expr import names_in, parse
+from weighbridge.algebra.expr import names_in, parse, substitute
 from weighbridge.blueprint.operations import (
     ALL_KINDS,
     COMPUTE,
@@ -32,7 +32,14 @@ from weighbridge.derive.operations.drafting import Drafting, is_dropout
 from weighbridge.derive.operations.draws import Draws, RunDraw
 from weighbridge.derive.operations.profiles import recorded_dtypes
 from weighbridge.derive.operations.reading import PROFILE_OF_PRODUCTS
-from weighbridge.derive.operations.runs import CACHE, CHECKPOINT, TRAIN, RunMode, recorded_run
+from weighbridge.derive.operations.runs import (
+    CACHE,
+    CHECKPOINT,
+    TRAIN,
+    RunMode,
+    SameAs,
+    recorded_run,
+)
 from weighbridge.derive.write import expression
 from weighbridge.errors import WeighbridgeError
 from weighbridge.units import DTYPE_BITS
@@ -40,6 +47,7 @@ from weighbridge.units import DTYPE_BITS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.operations import Operation
     from weighbridge.blueprint.schema import Blueprint
     from weighbridge.derive.operations.drafting import Texts
@@ -53,6 +61,7 @@ _TRIES = 10  # times as many are tried, because code refuses some configs
 _MOST_LAYERS = 7
 _SHARE_FAR_FROM_WINDOWS = 0.5  # of runs
 _SHARE_WITHOUT = 0.3  # of runs without a window
+_SHARE_EQUAL = 0.2  # of runs where two sizes are equal, or one is null
 _MAIN = (
     *("ForConditionalGeneration", "ForMaskedLM", "ForCausalLM", "LMHeadModel"),
     "ForImageClassification",
@@ -110,6 +119,7 @@ def cost_operations(
     raw = _raw(draws, class_name, texts)
     proof = Proof(draws, class_name, raw)
     raw["held"] = dict(proof.held())
+    _settle(raw)
     proved, differences = [], []
     for profile in drafting.profiles:
         difference = proof.of_profile(profile, drafting.nullable)
@@ -157,6 +167,20 @@ def _raw(draws: Draws, class_name: str, texts: Texts) -> dict[str, Any]:
     return raw | {kind: texts[kind] for kind in ALL_KINDS if texts[kind] or kind in _ALWAYS}
 
 
+def _settle(raw: dict[str, Any]) -> None:
+    """Write the numbers of modules with the values of held fields, in place of their names."""
+    held = {name: value for name, value in raw["held"].items() if not isinstance(value, list)}
+
+    def value(name: str) -> Tree:
+        return ("value", held[name]) if name in held else ("name", name)
+
+    counts = raw["repeat"].items()
+    raw["repeat"] = {
+        letter: expression(substitute(parse(count), value)) for letter, count in counts
+    }
+    raw["fields"] = {name: default for name, default in raw["fields"].items() if name not in held}
+
+
 _ALWAYS = ("forward", "backward", "saved")
 
 
@@ -177,7 +201,7 @@ def _origins(draws: Draws, used: set[str]) -> tuple[dict[str, Any], dict[str, st
 
     The blueprint binds the fields that it knows; the others are learned from configs.
     """
-    known = draws.blueprint.at_defaults
+    known = {**draws.blueprint.at_defaults, **dict.fromkeys(draws.turned, 1.0)}
     unknown = sorted(used - set(known))
     learned = fill(draws.subject, unknown, list(_probes(draws)), {}) if unknown else None
     defaults = {**dict.fromkeys(unknown), **(learned.defaults if learned else {}), **known}
@@ -253,19 +277,26 @@ class Proof:
             for name, value in self._draws.usual.items()
             if is_dropout(name, value) and value is not None
         ]
+        special: list[tuple[str, Any]] = [
+            *((name, SameAs(other)) for name, other in self._draws.equal.items()),
+            *((name, None) for name in self._draws.nullable),
+            *self._draws.turned.items(),
+        ]
         drawn = self._draws.unlike(self.dice, _MOST_LAYERS)
         for number in range(tries):
             draw = self._near_a_window(next(drawn))
             mode = _SEQUENCE_MODES[number % len(_SEQUENCE_MODES)]
-            values: tuple[tuple[str, float | None], ...] = tuple(
-                (name, self.dice.choice([0.0, 0.1])) for name in dropouts
-            )
-            values += tuple(
-                (name, None) for name in nullable if self.dice.random() < _SHARE_WITHOUT
+            values = (
+                *((name, self.dice.choice([0.0, 0.1])) for name in dropouts),
+                *self._some([(name, None) for name in nullable], _SHARE_WITHOUT),
+                *self._some(special, _SHARE_EQUAL),
             )
             dtype = self.dice.choice(recorded_dtypes(PROFILES[profile]))
             training = mode != CACHE and (mode == CHECKPOINT or self.dice.random() < 0.8)
             yield RunMode(mode, profile, dtype, training, values), draw
+
+    def _some(self, changes: list[tuple[str, Any]], share: float) -> list[tuple[str, Any]]:
+        return [change for change in changes if self.dice.random() < share]
 
     def _near_a_window(self, draw: RunDraw) -> RunDraw:
         """Return a draw of which every second sequence is about as long as a window."""
@@ -282,7 +313,7 @@ class Proof:
             recorded = recorded_run(self._draws.subject, self._class_name, draw, setting)
         except Exception:  # whatever the code raises is its way to refuse
             return None
-        names = self._operations.names(draw.fields, **draw.run, **setting.names)
+        names = self._operations.names(draw.fields, **draw.run, **setting.names(draw))
         for kind in recorded:
             found = _totals(kind, recorded)
             try:
@@ -302,7 +333,8 @@ class Proof:
         """Yield the fields that must keep their values: others change operations, or do not run."""
         rope = getattr(self._draws.subject.config({}), "rope_parameters", None)
         if isinstance(rope, dict):
-            yield ROTATED, float(rope.get(ROTATED, 1))
+            usual = float(rope.get(ROTATED, 1))
+            yield ROTATED, [usual, *self._draws.turned.values()] if self._draws.turned else usual
         varied = {*self._draws.rules, *self._draws.layer_counts, *self._operations.fields}
         varied |= set(self._operations.computed)
         constants = self._draws.constants
@@ -321,7 +353,10 @@ class Proof:
     def _is_free(self, name: str, value: Any) -> bool:
         """Whether a class has the same operations if a field has another value."""
         draw = next(self._draws.unlike(random.Random(name), _MOST_LAYERS))  # noqa: S311
-        other = {name: _other(value)}
+        others = _allowed(type(self._draws.subject.config({})), name) - {value}
+        return all(self._is_free_at(draw, {name: other}) for other in others or {_other(value)})
+
+    def _is_free_at(self, draw: RunDraw, other: dict[str, Any]) -> bool:
         turned = RunDraw({**draw.changes, **other}, {**draw.fields, **other}, draw.run)
         for mode in (TRAIN, CACHE):
             setting = RunMode(mode, "cuda-eager", "BF16", mode == TRAIN)
@@ -351,6 +386,19 @@ def _predicted(kind: str, operations: Iterable[Operation], dtype: str) -> Counte
         for path in operation.paths:
             totals[path, dtype if operation.dtype == COMPUTE else operation.dtype] += amount
     return totals
+
+
+def _allowed(config: type, name: str) -> set[Any]:
+    """Return the values that a class of configs lists for a field; none if any value may do.
+
+    Example:
+        >>> from typing import Literal
+        >>> config = type("Config", (), {"__annotations__": {"pooling": Literal["cls", "mean"]}})
+        >>> sorted(_allowed(config, "pooling")), _allowed(config, "width")
+        (['cls', 'mean'], set())
+    """
+    hint = getattr(config, "__annotations__", {}).get(name)
+    return {*get_args(hint)} if get_origin(hint) is Literal else set()
 
 
 def _other(value: Any) -> Any:

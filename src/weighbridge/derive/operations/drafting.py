@@ -29,7 +29,14 @@ from weighbridge.derive.operations.reading import (
     Reading,
     labelled,
 )
-from weighbridge.derive.operations.runs import CACHE, CHECKPOINT, TRAIN, RunMode, recorded_run
+from weighbridge.derive.operations.runs import (
+    CACHE,
+    CHECKPOINT,
+    TRAIN,
+    RunMode,
+    SameAs,
+    recorded_run,
+)
 from weighbridge.derive.operations.workload import sizes_of
 from weighbridge.derive.write import expression
 from weighbridge.errors import ModelError, WeighbridgeError, shorten
@@ -105,12 +112,27 @@ class Drafting:
 
     @cached_property
     def others(self) -> list[Changes]:
-        """Other ways to run the draws: without windows, and with a first layer of another type."""
+        """Other ways to run the draws.
+
+        They are without windows, with a first layer of another type, and with some sizes equal or
+        null.
+        """
         without = tuple((name, None) for name in self.nullable)
         types = tuple(
             (name, _rotated(self.draws[0].changes[name])) for name in self.family.layer_types
         )
-        return [changes for changes in (without, types) if changes and self._runs_with(changes)]
+        equal = [((name, SameAs(other)),) for name, other in self.family.equal.items()]
+        null = [((name, None),) for name in self.family.nullable]
+        turned = tuple(self.family.turned.items())
+        ways = (
+            without,
+            types,
+            turned,
+            *equal,
+            *null,
+            *(without + same for same in equal if without),
+        )
+        return [changes for changes in ways if changes and self._runs_with(changes)]
 
     @cached_property
     def is_checkpointable(self) -> bool:
@@ -135,7 +157,8 @@ class Drafting:
         on, off = self._all_at(_ON), self._all_at(_OFF)
         nearly_on, nearly_off = self._turned(on), self._turned(off)
         ways = [off, on, *nearly_off, *nearly_on]
-        ways += [(*off, *others) for others in self.others]
+        apart = [(*off, *others) for others in self.others]
+        ways += apart
         for dtype in reversed(
             recorded_dtypes(PROFILES[profile])
         ):  # BF16 first, which shows what stays F32
@@ -143,7 +166,7 @@ class Drafting:
                 yield RunMode(TRAIN, profile, dtype, changes=changes)
             yield RunMode(TRAIN, profile, dtype, training=False, changes=on)
             if profile in _CHECKPOINTED and self.is_checkpointable:
-                for changes in dict.fromkeys([off, on, *nearly_on]):
+                for changes in dict.fromkeys([off, on, *nearly_on, *apart]):
                     yield RunMode(CHECKPOINT, profile, dtype, changes=changes)
             if profile == PROFILE_OF_PRODUCTS:
                 for others in ((), *self.others):
@@ -229,8 +252,9 @@ class Drafting:
     def _texts_of(self, setting: RunMode, counts: Counts, *, learns: bool = True) -> Found:
         """Run draws in a setting, and return the texts that occur.
 
-        At an edge the first draw is enough, elsewhere two, if every operation is known. ``counts``
-        are those of earlier settings: the same without the edge, and the same in BF16.
+        Two draws are enough if every operation is known: in one, two products of sizes may be
+        equal by chance. One is enough to see whether an edge is as usual. ``counts`` are those of
+        earlier settings: the same without the edge, and the same in BF16.
 
         Raises:
             ModelError: the code does not run, or an operation cannot be expressed.
@@ -238,6 +262,7 @@ class Drafting:
         runs: list[RecordedByKind] = []
         found = None
         usual = _nearest(setting, counts)
+        least = _DRAWS_TO_RECOGNISE if learns else 1
         learns = learns and self._teaches(setting)
         for draw in self.draws:
             try:
@@ -247,7 +272,7 @@ class Drafting:
             except Exception as error:  # whatever the code raises
                 raise ModelError(_reason(error)) from None
             is_last = len(runs) == len(self.draws)
-            if not setting.edge and len(runs) < _DRAWS_TO_RECOGNISE:
+            if len(runs) < least:
                 continue
             reading = Reading(self._memory, setting, runs, usual, learns=learns and is_last)
             found = reading.found()
@@ -351,7 +376,7 @@ class Drafting:
         environments = [
             {
                 **names,
-                **setting.names,
+                **setting.names(self.draws[0]),
                 **dict(setting.edge),
                 **dict(zip(letters, indices, strict=True)),
             }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, names_in, parse
+from weighbridge.blueprint.operations import ROTATED
 from weighbridge.errors import ModelError, WeighbridgeError
 from weighbridge.models import find as models
 
@@ -38,6 +39,7 @@ _MOST_BATCHES = 11  # a sequence one longer or shorter is no multiple of a batch
 _CHOICES = 3  # a number is drawn from so many that are free,
 _PRIMES = 2  # and a prime number from so many
 _MOST_REFUSED = 8000  # draws in a row that are no configs of the family
+_MOST_TRIED = 400_000  # draws in a row, of which most have equal sizes
 _LAYER_TYPES = "layer_types"
 _TOKEN = "_token_id"  # a token that a model lacks is given to none
 _NO_SHAPES = ("num_labels",)
@@ -80,11 +82,46 @@ class Draws:
         """The fields that are windows or chunks, at which operations change."""
         return [path for path, tree in self.rules.items() if tree[-1] in _WINDOWS]
 
+    @cached_property
+    def equal(self) -> dict[str, str]:
+        """Sizes that released configs have equal to another, with it; no draw has them equal.
+
+        They are the heads of keys, of which each serves several queries, and those that the
+        blueprint compares.
+        """
+        pairs = {}
+        for name, tree in self.rules.items():
+            if name.endswith("heads") and tree[0] == "*" and tree[2] == ("name", "small"):
+                keys = (key for key in _fields_of(name, tree) if "kv_" in key or "key_value" in key)
+                pairs.update(dict.fromkeys(keys, name))
+        for left, right in self._compared:
+            if {left, right} <= {("name", name) for name in self._sizes}:
+                pairs[left[1]] = right[1]
+        return pairs
+
+    @cached_property
+    def nullable(self) -> list[str]:
+        """Sizes that may be null, on which it depends which tensors exist."""
+        asked = {left[1] for left, right in self._compared if right == ("value", None)}
+        return [name for name in self._sizes if name in asked]
+
+    @cached_property
+    def _compared(self) -> list[tuple[Tree, Tree]]:
+        """What the blueprint compares: whether it is equal decides which tensors exist."""
+        parts = asked_by(self.blueprint)
+        return [part[1:] for part in parts if part[0] in ("==", "!=") and part[1][0] == "name"]
+
     @property
     def chunk(self) -> int | None:
         """The length of the pieces into which the family's code cuts a sequence, if no field."""
         chunk: int | None = self._facts["chunks"].get(self._family)
         return chunk
+
+    @property
+    def turned(self) -> dict[str, float]:
+        """The share of a head that rotary embeddings turn in some models, if others turn all."""
+        share: float | None = self._facts["turned"].get(self._family)
+        return {} if share is None else {ROTATED: share}
 
     @property
     def left_out(self) -> list[str]:
@@ -102,7 +139,9 @@ class Draws:
             if not isinstance(value, int | None) or path in self.layer_counts or is_lacking:
                 continue
             is_shape = path in self.blueprint.sizes and name not in _NO_SHAPES
-            choices = map(parse, self._rules_by_name.get(name, ["medium"] if is_shape else []))
+            by_name = self._rules_by_name
+            stated = by_name.get(path, by_name.get(name, ["medium"] if is_shape else []))
+            choices = map(parse, stated)
             fitting = (tree for tree in choices if self.usual.keys() >= {*_fields_of(path, tree)})
             rules.update((path, tree) for tree in itertools.islice(fitting, 1))
         small_first = sorted(rules.items(), key=lambda rule: "small" not in names_in(rule[1]))
@@ -113,11 +152,16 @@ class Draws:
         """The fields that have one value in every draw, with it."""
         return {path: tree[1] for path, tree in self.rules.items() if tree[0] == "value"}
 
+    @property
+    def loops(self) -> list[str]:
+        """The fields that say how often shared layers run."""
+        loops: list[str] = self._facts["loops"].get(self._family, [])
+        return loops
+
     @cached_property
     def layer_counts(self) -> list[str]:
         """The fields that are numbers of layers, of which every draw has as many."""
-        loops = self._facts["loops"].get(self._family, [])
-        counts = [*self.blueprint.counts, *loops]
+        counts = [*self.blueprint.counts, *self.loops]
         return [path for path in counts if path.rpartition(".")[2] not in self._rules_by_name]
 
     @property
@@ -172,17 +216,27 @@ class Draws:
     def _is_clear(self, draw: RunDraw) -> bool:
         """Whether no size, or sum of sizes, can be taken for another, or for one of the run."""
         sums = self._sums(draw)
-        free = [
-            name
-            for name in self._sizes
-            if self.rules[name][0] != "name" or _is_kind(self.rules[name])
-        ]
-        sizes = [draw.changes[name] for name in free]
+        sizes = [draw.changes[name] for name in self._free]
         values = [*sizes, *filter(None, sums.values())]
-        calculated = [value for tree, value in sums.items() if tree[0] != "if"]
-        if len(set(sizes)) < len(sizes) or not set(sizes).isdisjoint(calculated):
+        calculated = [value for tree, value in sums.items() if not self._is_name(tree)]
+        if not self._are_distinct(draw.changes) or not set(sizes).isdisjoint(calculated):
             return False
         return all(value % size for value in values for size in draw.run.values())
+
+    def _is_name(self, tree: Tree) -> bool:
+        """Whether a calculated size may be another size: by a condition, or divided by 1."""
+        if tree[0] == "//":
+            return [self.constants.get(name) for name in names_in(tree[2])] == [1]
+        return bool(tree[0] == "if")
+
+    @cached_property
+    def _free(self) -> list[str]:
+        """The sizes that are not meant to be equal to others."""
+        rules = self.rules
+        return [path for path in self._sizes if rules[path][0] != "name" or _is_kind(rules[path])]
+
+    def _are_distinct(self, changes: Mapping[str, Any]) -> bool:
+        return len({changes[path] for path in self._free}) == len(self._free)
 
     def _sums(self, draw: RunDraw) -> dict[Tree, int]:
         """Return the factors of dims that are calculated, with their values."""
@@ -236,17 +290,24 @@ class Draws:
     ) -> Iterator[RunDraw]:
         """Yield draws, without end; those that are no configs of the family are left out."""
         error: Exception = ModelError("no config could be drawn")
-        for _ in range(_MOST_REFUSED):
+        refused = 0
+        for _ in range(_MOST_TRIED):
             numbers.begin()
             changes: dict[str, Any] = dict(self._layers(layers))
             for path, tree in self.rules.items():
                 values = {**self.usual, **changes, **windows}
                 changes[path] = numbers.value(tree, path, values)
             changes |= types
+            if numbers.is_distinct and not self._are_distinct(changes):
+                continue
+            refused += 1
+            if refused > _MOST_REFUSED:
+                break
             try:
                 config = {"model_type": self._family, **self.subject.nested(changes)}
                 bound = models.bound(config, self.blueprint, "a random config").fields
                 fields = {**self.subject.fields(self.subject.config(changes)), **bound}
+                fields |= dict.fromkeys(self.turned, 1.0)
             except Exception as refusal:  # whatever a config class raises
                 error = refusal
                 continue
@@ -263,15 +324,32 @@ def sums_in(tree: Tree) -> Iterator[Tree]:
             yield from sums_in(operand)
 
 
+def asked_by(blueprint: Blueprint) -> Iterator[Tree]:
+    """Yield the conditions under which tensors exist, and the conditions that these are made of."""
+    for tree in dict.fromkeys(map(parse, blueprint._raw.get("when", {}).values())):
+        yield from _parts_of(tree)
+
+
+def _parts_of(tree: Tree) -> Iterator[Tree]:
+    yield tree
+    if tree[0] in ("and", "or", "not"):
+        for operand in tree[1:]:
+            yield from _parts_of(operand)
+
+
 def _is_list_of_texts(value: Any) -> bool:
     is_list = isinstance(value, list | tuple) and bool(value)
     return is_list and all(isinstance(item, str) for item in value)
 
 
 def _fields_of(path: str, tree: Tree) -> list[str]:
-    """Return the fields in a rule: they stand beside the field that it draws."""
+    """Return the fields in a rule; a name without a dot stands beside the field that it draws."""
+    return [_beside(path, name) for name in names_in(tree) if name not in _KINDS]
+
+
+def _beside(path: str, name: str) -> str:
     parent = path.rpartition(".")[0]
-    return [f"{parent}.{name}".strip(".") for name in names_in(tree) if name not in _KINDS]
+    return name if "." in name else f"{parent}.{name}".strip(".")
 
 
 def _is_kind(tree: Tree) -> bool:
@@ -297,7 +375,7 @@ class _Numbers:
     """Numbers that no other size of a draw has, nor the same size of an earlier draw."""
 
     def __init__(self, dice: random.Random, *, is_distinct: bool = True) -> None:
-        self._dice, self._is_distinct = dice, is_distinct
+        self._dice, self.is_distinct = dice, is_distinct
         self._primes = set[int]()
         self._drawn: dict[int, str] = {}
         self._earlier: dict[str, set[int]] = {}
@@ -332,9 +410,7 @@ class _Numbers:
             left, right = (self.value(part, path, known) for part in tree[1:])
             return left * right
         if tree[0] != "name":
-            parent = path.rpartition(".")[0]
-            names = names_in(tree)
-            return evaluate(tree, {name: known[f"{parent}.{name}".strip(".")] for name in names})
+            return evaluate(tree, {name: known[_beside(path, name)] for name in names_in(tree)})
         if tree[1] in _SIZES:
             return self._fresh(path, _SIZES[tree[1]])
         if tree[1] in _WINDOWS:
@@ -344,7 +420,7 @@ class _Numbers:
     def _fresh(self, path: str, least: int) -> int:
         numbers = (number for number in itertools.count(least) if self._is_free(path, number))
         number = self._dice.choice(list(itertools.islice(numbers, _CHOICES)))
-        if self._is_distinct:
+        if self.is_distinct:
             self._drawn[number] = path
         return number
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weighbridge.algebra.expr import evaluate, names_in, parse
+from weighbridge.algebra.expr import evaluate, names_in
 from weighbridge.derive.generalize.choosing import condition_of
+from weighbridge.derive.operations.draws import asked_by
 from weighbridge.errors import WeighbridgeError
 
 if TYPE_CHECKING:
@@ -73,6 +74,12 @@ class RunQuestions:
             yield from self._of_windows(("name", length))
         for name in self._nullable:
             yield ("!=", ("name", name), ("value", None)), _COST_OF_EDGE
+        for name, other in self._draws.equal.items():
+            yield ("==", ("name", name), ("name", other)), _COST_OF_EDGE
+        for name, share in self._draws.turned.items():
+            yield ("==", ("name", name), ("value", share)), _COST_OF_EDGE
+        for name in self._draws.nullable:
+            yield ("!=", ("name", name), ("value", None)), _COST_OF_KNOWN
 
     def _of_windows(self, length: Tree) -> Iterator[Question]:
         for name in self._windows:
@@ -107,11 +114,10 @@ class RunQuestions:
 
     def _asked_by_the_blueprint(self, letters: set[str]) -> Iterator[Tree]:
         """Yield the conditions on these indices under which tensors exist."""
-        for tree in dict.fromkeys(_conditions_of(self._draws.blueprint)):
-            for part in _parts_of(tree):
-                used = set(names_in(part)) & set(self._draws.blueprint.repeat)
-                if used and used <= letters:
-                    yield part
+        for part in asked_by(self._draws.blueprint):
+            used = set(names_in(part)) & set(self._draws.blueprint.repeat)
+            if used and used <= letters:
+                yield part
 
 
 def cheapest(
@@ -142,16 +148,3 @@ def _at_window(length: Tree, window: Tree) -> Iterator[Question]:
 
 def _dropped(probability: Tree) -> Tree:
     return ("and", ("name", "training"), (">", probability, ("value", 0)))
-
-
-def _parts_of(tree: Tree) -> Iterator[Tree]:
-    """Yield a condition and the conditions that it is made of."""
-    yield tree
-    if tree[0] in ("and", "or", "not"):
-        for operand in tree[1:]:
-            yield from _parts_of(operand)
-
-
-def _conditions_of(blueprint: Any) -> list[Tree]:
-    """Return the conditions under which tensors exist."""
-    return [parse(text) for text in blueprint._raw.get("when", {}).values()]

@@ -74,8 +74,14 @@ class Memory:
 
     @property
     def counts(self) -> list[Tree]:
-        """The numbers of layers, as often as shared ones may run."""
-        return [("name", name) for name in self._family.layer_counts]
+        """The numbers of layers, as often as shared ones may run; the last one may differ."""
+        counts: list[Tree] = [("name", name) for name in self._family.layer_counts]
+        return counts + [("-", ("name", name), ("value", 1)) for name in self.loops]
+
+    @property
+    def loops(self) -> list[str]:
+        """The fields that say how often shared layers run."""
+        return self._family.loops
 
     def factors(self, mode: str) -> list[Tree]:
         """Return the factors that the dims of a kind of run may be products of."""
@@ -124,7 +130,8 @@ class Reading:
             dims = [memory.dims_of_text[text]] * count
             self._usual.setdefault((path, indices), []).extend(dims)
         edge = dict(setting.edge)
-        self._names = [{**draw.names, **edge} for draw in memory.draws[: len(runs)]]
+        draws = memory.draws[: len(runs)]
+        self._names = [{**draw.names, **setting.fields(draw), **edge} for draw in draws]
         factors = memory.factors(setting.mode)
         self._numbers = Numbers(factors, self._names)
         self._rounds = Numbers([*factors, *memory.counts], self._names)
@@ -186,10 +193,14 @@ class Reading:
     def _with_loops(self, texts: Sequence[Phrase]) -> Iterator[Phrase]:
         """Yield texts; one that occurs often is in a loop, and has its rounds as a factor."""
         for text, count in Counter(texts).items():
-            if count <= _MOST_REPEATS:
-                yield from [text] * count
+            rest = count
+            for name in self._memory.loops:  # of shared layers, each of which may do it twice
+                loops, rest = divmod(rest, self._names[0][name])
+                yield from [text._replace(times=("name", name))] * loops
+            if rest <= _MOST_REPEATS:
+                yield from [text] * rest
             else:
-                times = self._rounds.expressed((count,) * len(self._runs))
+                times = self._rounds.expressed((rest,) * len(self._runs))
                 yield text._replace(times=times)
 
 

@@ -47,6 +47,12 @@ class RecordedItem(NamedTuple):
 RecordedByKind = dict[str, list[RecordedItem]]
 
 
+class SameAs(NamedTuple):
+    """The value of a field that is that of another field, whatever it is in a draw."""
+
+    field: str
+
+
 class RunMode(NamedTuple):
     """How a draw is run."""
 
@@ -55,25 +61,25 @@ class RunMode(NamedTuple):
     dtype: str
     training: bool = True
     changes: tuple[tuple[str, Any], ...] = ()
-    """Fields that differ from those of the draw, such as dropouts."""
+    """Fields that differ from those of the draw, such as dropouts; a value may be a `SameAs`."""
     edge: tuple[tuple[str, int], ...] = ()
     """Sizes of the run that differ from those of the draw."""
 
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The changed fields, as a config has them."""
-        changes = dict(self.changes)
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in changes.items()
-        }
+    def fields(self, draw: RunDraw) -> dict[str, Any]:
+        """Return the changed fields of a draw, as a config has them."""
+        return {name: _in_config(value, draw) for name, value in dict(self.changes).items()}
 
-    @property
-    def names(self) -> dict[str, Any]:
-        """The values that conditions may name besides sizes."""
+    def names(self, draw: RunDraw) -> dict[str, Any]:
+        """Return the values that conditions may name besides sizes."""
         profile = PROFILES[self.profile]
         names = {"dtype": self.dtype, "training": self.training, **profile.names}
-        return {**names, **self.fields}
+        return {**names, **self.fields(draw)}
+
+
+def _in_config(value: Any, draw: RunDraw) -> Any:
+    if isinstance(value, SameAs):
+        return draw.fields[value.field]
+    return list(value) if isinstance(value, tuple) else value
 
 
 def recorded_run(
@@ -85,7 +91,7 @@ def recorded_run(
         Exception: whatever the code raises.
     """
     profile = PROFILES[setting.profile]
-    changes = {**draw.changes, **setting.fields}
+    changes = {**draw.changes, **setting.fields(draw)}
     sizes = {**draw.run, **dict(setting.edge)}
     run: dict[str, Any] = {name: size for name, size in sizes.items() if name in Workload._fields}
     run |= {"attention": implementation(profile), "dtype": setting.dtype}

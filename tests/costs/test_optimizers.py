@@ -1,0 +1,103 @@
+"""What optimizers keep, held against the states of torch's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from weighbridge.costs.optimizers import optimizer_called, precision_called
+from weighbridge.data import read_toml
+from weighbridge.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SHAPES = [(64, 32), (32,), (7, 5, 3), (100, 64), (1, 9)]
+
+
+def kept_bytes(optimizer: Any, parameters: list[Any]) -> int:
+    """Return the bytes of an optimizer's states after a step."""
+    import torch
+
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    return sum(
+        value.untyped_storage().nbytes()
+        for state in optimizer.state.values()
+        for value in state.values()
+        if torch.is_tensor(value)
+    )
+
+
+def made(name: str) -> Callable[[list[Any]], Any]:
+    from torch import optim
+
+    kinds: dict[str, Callable[[list[Any]], Any]] = {
+        "adamw": optim.AdamW,
+        "adam": optim.Adam,
+        "sgd": lambda parameters: optim.SGD(parameters, lr=0.1),
+        "sgd-momentum": lambda parameters: optim.SGD(parameters, lr=0.1, momentum=0.9),
+        "adafactor": optim.Adafactor,
+    }
+    return kinds[name]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["adamw", "adam", "sgd", "sgd-momentum", "adafactor"])
+@pytest.mark.parametrize("dtype", ["F32", "BF16"])
+def test_states_are_those_of_torch(name: str, dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    of_torch = {"F32": torch.float32, "BF16": torch.bfloat16}[dtype]
+    parameters = [torch.nn.Parameter(torch.ones(shape, dtype=of_torch)) for shape in SHAPES]
+    ours = sum(optimizer_called(name).state_bytes(shape, dtype) for shape in SHAPES)
+    assert ours == kept_bytes(made(name)(parameters), parameters)
+
+
+@pytest.mark.torch
+def test_muon_keeps_one_momentum_of_matrices_and_adamw_the_rest() -> None:
+    torch = pytest.importorskip("torch")
+    matrices = [(64, 32), (10, 32)]
+    parameters = [torch.nn.Parameter(torch.ones(shape)) for shape in matrices]
+    muon = optimizer_called("muon")
+    ours = sum(muon.state_bytes(shape, "F32") for shape in matrices)
+    assert ours == kept_bytes(torch.optim.Muon(parameters), parameters)
+    adamw = optimizer_called("adamw").state_bytes((100, 64), "F32")
+    assert muon.state_bytes((100, 64), "F32", in_layer=False) == adamw
+
+
+def test_a_divided_parameter_keeps_the_states_of_its_rest() -> None:
+    adamw = optimizer_called("adamw")
+    assert adamw.state_bytes((64, 32), "F32", size=16 * 32) == 2 * 4 * 16 * 32 + 4
+    assert adamw.state_bytes((64, 32), "F32", size=0) == 0
+
+
+def test_eight_bits_keep_small_parameters_whole() -> None:
+    eight = optimizer_called("adamw-8bit")
+    assert eight.state_bytes((63, 65), "F32") == 2 * 4 * 63 * 65
+    maps, blocks = 2 * 256 * 4, 2 * 4 * (4096 // 256)
+    assert eight.state_bytes((64, 64), "F32") == 2 * 64 * 64 + blocks + maps
+
+
+def test_sixteen_and_eighteen_bytes_a_parameter() -> None:
+    for name, expected in (("master", 16), ("megatron", 18), ("fp32", 16), ("bf16", 8)):
+        precision = precision_called(name)
+        bits = {"F32": 4, "BF16": 2}
+        kept = optimizer_called("adamw").state_bytes((1024, 1024), precision.updated) - 4
+        whole = bits[precision.parameters] + bits[precision.gradients] + kept // 1024**2
+        if precision.master:
+            whole += bits[precision.master]
+        assert whole == expected, name
+
+
+def test_every_entry_has_a_source() -> None:
+    for file in ("optimizers", "precisions", "engines"):
+        for name, entry in read_toml(f"facts/{file}.toml").items():
+            assert entry["source"], (file, name)
+
+
+@pytest.mark.parametrize("called", [optimizer_called, precision_called])
+def test_an_unknown_name_is_refused_with_the_known_ones(called: Any) -> None:
+    with pytest.raises(UsageError, match="Use one of"):
+        called("nothing")
