@@ -86,18 +86,34 @@ def boundary_bytes(shape: MegatronShape, plan: ParallelPlan) -> int:
         4194304
     """
     tokens = shape.micro_batch * ceil(shape.sequence / plan.context)
-    return ceil(
-        _HALF * tokens * shape.hidden / (plan.tensor if plan.sequence_parallel else 1)
-    )
+    return ceil(_HALF * tokens * shape.hidden / (plan.tensor if plan.sequence_parallel else 1))
 
 
 def activations(
-    shape: MegatronShape, plan: ParallelPlan, stage: int, micro_batches: int, *, again: bool = False
+    shape: MegatronShape,
+    plan: ParallelPlan,
+    stage: int,
+    micro_batches: int,
+    *,
+    again: bool = False,
+    group: int | None = None,
+    deferred: int = 0,
 ) -> int:
     """Return the most bytes of activations on a stage, with the logits if it is the last.
 
     The loss saves logits in F32 (Korthikanti et al., section 4.3), and those in 16 bits are still
-    there. ``again`` is full checkpointing: a layer keeps its input, and one is computed again.
+    there.
+
+    Args:
+        shape: the sizes.
+        plan: how the model is divided.
+        stage: the stage of the pipeline.
+        micro_batches: those of a step on a copy of the model.
+        again: full checkpointing: a layer keeps its input, and one is computed again.
+        group: how many micro-batches a piece of layers gets before the next piece has its turn
+            (microbatch-group-size-per-virtual-pipeline-stage); by default the stages.
+        deferred: the micro-batches for which the gradient of the head's weight waits
+            (wgrad-deferral-limit); it needs their inputs and the gradients of their logits.
 
     Example:
         >>> from weighbridge.costs.parallel import ParallelPlan
@@ -108,13 +124,16 @@ def activations(
     one, sent = layer_activations(shape, plan), boundary_bytes(shape, plan)
     layers = len(stage_layers(shape.layers, plan.pipeline, plan.chunks)[stage])
     flying = in_flight(plan, stage, micro_batches)
+    if group:  # core/pipeline_parallel/schedules.py, get_pp_rank_microbatches
+        flying += (plan.chunks - 1) * (group - plan.pipeline) / plan.chunks
     held = (sent if again else one) * layers * flying + (one if again else 0)
     if stage == 0 and shape.dropout:
         held += sent / _HALF * flying  # the mask of what is embedded
     if stage == plan.pipeline - 1:
         tokens = shape.micro_batch * ceil(shape.sequence / plan.context)
         held += 2 * sent  # the inputs of the last norm and of the head
-        held += (_HALF + _SINGLE) * tokens * shape.vocabulary / plan.tensor
+        logits = tokens * shape.vocabulary / plan.tensor
+        held += (_HALF + _SINGLE) * logits + deferred * (_HALF * logits + sent)
     return ceil(held)
 
 
@@ -151,9 +170,7 @@ def kept_bytes(
         kept += _workspace(facts["engine_workspace"], device)
     else:
         rows = ceil(shape.sequence / plan.context)
-        kept += (
-            _HALF * shape.micro_batch * shape.heads * rows * shape.sequence // plan.tensor
-        )
+        kept += _HALF * shape.micro_batch * shape.heads * rows * shape.sequence // plan.tensor
     pieces = plan.chunks - (stage == 0) if plan.pipeline > 1 else 0
     return kept + pieces * facts["kept_inputs"]["tensors"] * boundary_bytes(shape, plan)
 
