@@ -4,6 +4,8 @@ Run it as ``python tools/measured.py``. The measurements are in ``tests/data``: 
 ``costs_measured.tsv``, ``serving_latency.tsv``. Nothing is fitted to them.
 """
 
+# ruff: noqa: E501  # paragraphs of the page, as long as those of other pages
+
 from __future__ import annotations
 
 import csv
@@ -346,12 +348,11 @@ def caches() -> list[Held]:
     return found
 
 
-# Bounds: nothing is faster
+# Bounds on time, which nothing beats
 
 
 def bounds() -> list[Held]:
     """Return bounds on time with what was measured; the ratio is at most 1 if a bound holds."""
-    found = [_of_service(row) for row in table("serving_latency.tsv")]
     readers: dict[str, Callable[[dict[str, str]], Held]] = {
         "serve-throughput": _of_full_load,
         "serve-latency": _of_latency,
@@ -359,10 +360,11 @@ def bounds() -> list[Held]:
         "train-time": _of_step,
         "train-throughput": _of_throughput,
     }
-    for row in table("costs_measured.tsv"):
-        if row["kind"] in readers:
-            found.append(readers[row["kind"]](row))
-    return found
+    rows = table("costs_measured.tsv")
+    return [
+        *(_of_service(row) for row in table("serving_latency.tsv")),
+        *(readers[row["kind"]](row) for row in rows if row["kind"] in readers),
+    ]
 
 
 def _of_service(row: dict[str, str]) -> Held:
@@ -414,7 +416,8 @@ def _least_seconds(
 
 def _of_full_load(row: dict[str, str]) -> Held:
     lengths = re.search(r"ISL/OSL (\d+)/(\d+) \S+ TP(\d) FP(\d)", row["setup"])
-    assert lengths is not None
+    if lengths is None:
+        raise ValueError(row["setup"])
     inputs, outputs, devices, bits = map(int, lengths.groups())
     on = f"{devices}x{row['device']}"
     model, dtype = f"meta-llama/{row['model']}", f"F{bits}"
@@ -425,7 +428,8 @@ def _of_full_load(row: dict[str, str]) -> Held:
 
 def _of_latency(row: dict[str, str]) -> Held:
     given = re.search(r"(fp\d)?\s+ISL(\d+) OSL(\d+) batch(\d+) TP(\d)", row["setup"])
-    assert given is not None
+    if given is None:
+        raise ValueError(row["setup"])
     bits, inputs, _, batch, devices = given.groups()
     dtype = {"fp8": "F8", "fp4": "F4"}.get(bits or "", "BF16")
     device = row["device"].partition("_")[0].upper()

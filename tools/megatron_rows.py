@@ -14,19 +14,50 @@ from pathlib import Path
 from typing import Any
 
 CASES = "tests/functional_tests/test_cases"
-ARGUMENTS = (
-    "num-layers hidden-size ffn-hidden-size num-attention-heads num-query-groups seq-length "
-    "micro-batch-size global-batch-size tensor-model-parallel-size pipeline-model-parallel-size "
-    "context-parallel-size num-layers-per-virtual-pipeline-stage "
-    "num-virtual-stages-per-pipeline-rank sequence-parallel use-distributed-optimizer "
-    "num-distributed-optimizer-instances recompute-granularity bf16 fp16 fp8-format "
-    "attention-backend transformer-impl swiglu untie-embeddings-and-output-weights "
-    "position-embedding-type disable-bias-linear hidden-dropout attention-dropout tokenizer-type "
-    "vocab-size num-experts expert-model-parallel-size multi-latent-attention use-megatron-fsdp "
-    "use-torch-fsdp2 decoder-first-pipeline-num-layers account-for-embedding-in-pipeline-split "
-    "microbatch-group-size-per-virtual-pipeline-stage wgrad-deferral-limit "
-    "cross-entropy-loss-fusion export-kd-cfg perform-rl-step"
-).split()  # noqa: SIM905  # a list is longer
+ARGUMENTS = [
+    "num-layers",
+    "hidden-size",
+    "ffn-hidden-size",
+    "num-attention-heads",
+    "num-query-groups",
+    "seq-length",
+    "micro-batch-size",
+    "global-batch-size",
+    "tensor-model-parallel-size",
+    "pipeline-model-parallel-size",
+    "context-parallel-size",
+    "num-layers-per-virtual-pipeline-stage",
+    "num-virtual-stages-per-pipeline-rank",
+    "sequence-parallel",
+    "use-distributed-optimizer",
+    "num-distributed-optimizer-instances",
+    "recompute-granularity",
+    "bf16",
+    "fp16",
+    "fp8-format",
+    "attention-backend",
+    "transformer-impl",
+    "swiglu",
+    "untie-embeddings-and-output-weights",
+    "position-embedding-type",
+    "disable-bias-linear",
+    "hidden-dropout",
+    "attention-dropout",
+    "tokenizer-type",
+    "vocab-size",
+    "num-experts",
+    "expert-model-parallel-size",
+    "multi-latent-attention",
+    "use-megatron-fsdp",
+    "use-torch-fsdp2",
+    "decoder-first-pipeline-num-layers",
+    "account-for-embedding-in-pipeline-split",
+    "microbatch-group-size-per-virtual-pipeline-stage",
+    "wgrad-deferral-limit",
+    "cross-entropy-loss-fusion",
+    "export-kd-cfg",
+    "perform-rl-step",
+]
 _WORLDS = {True: 4, False: 8}  # recipes/gb200/*-1node.yaml has 4 devices, all others 8
 
 

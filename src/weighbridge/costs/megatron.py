@@ -14,6 +14,8 @@ from weighbridge.costs.parallel import in_flight, stage_layers
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from weighbridge.costs.parallel import ParallelPlan
 
 _HALF, _SINGLE, _MASK = 2, 4, 1  # bytes of an element: of activations, in F32, and of a mask
@@ -89,7 +91,7 @@ def boundary_bytes(shape: MegatronShape, plan: ParallelPlan) -> int:
     return ceil(_HALF * tokens * shape.hidden / (plan.tensor if plan.sequence_parallel else 1))
 
 
-def activations(
+def activations(  # noqa: PLR0913  # each is a setting of its own
     shape: MegatronShape,
     plan: ParallelPlan,
     stage: int,
@@ -172,10 +174,9 @@ def kept_bytes(
         rows = ceil(shape.sequence / plan.context)
         kept += _HALF * shape.micro_batch * shape.heads * rows * shape.sequence // plan.tensor
     pieces = plan.chunks - (stage == 0) if plan.pipeline > 1 else 0
-    return kept + pieces * facts["kept_inputs"]["tensors"] * boundary_bytes(shape, plan)
+    tensors: int = facts["kept_inputs"]["tensors"]
+    return kept + pieces * tensors * boundary_bytes(shape, plan)
 
 
-def _workspace(fact: dict[str, object], device: str) -> int:
-    size = fact["newer_bytes" if device in fact["newer"] else "bytes"]  # type: ignore[operator]
-    assert isinstance(size, int)
-    return size
+def _workspace(fact: dict[str, Any], device: str) -> int:
+    return int(fact["newer_bytes" if device in fact["newer"] else "bytes"])
