@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from weighbridge.models.find import Described
     from weighbridge.render.document import Document
 
+# Where inputs may be quantised too, products are as fast as in these.
+_PRODUCTS = {"nvfp4": "F4", "mxfp4": "F4"}
 _EIGHT_BITS = "F8_E4M3"
 _WHOLE_DTYPES = ("F64", "F32", "F16", "BF16")  # others need scales beside the weights
 _MOST = 1 << 31  # no larger batch or context is looked for
@@ -474,6 +476,7 @@ class Serving(TabularAnswer):
     @cached_property
     def _peak(self) -> float:
         dtype, form = self.server.compute_dtype, self.service.weights
+        form = _PRODUCTS.get(form or "", form)
         if form is not None and units.is_dtype(form):
             dtype = units.dtype(form)
         return peak_of(self.devices.device, dtype)[1]

@@ -53,8 +53,8 @@ _PRECISION = Option(
     "--precision",
     metavar="NAME",
     default="master",
-    help="the dtypes of parameters, gradients and states: master, megatron, bf16, fp32, "
-    "autocast or fsdp; by default master, 16 bytes a parameter with Adam",
+    help="the dtypes of parameters, gradients and states: master, megatron, megatron-fp16, bf16, "
+    "fp32, autocast or fsdp; by default master, 16 bytes a parameter with Adam",
 )
 
 

@@ -112,7 +112,8 @@ class Precision(NamedTuple):
 
     ``master`` is the dtype of the copy that the optimizer updates, None if it updates the
     parameters. ``gathered`` is that in which ZeRO's third stage gathers parameters, and ``cast``
-    that of copies that a step holds, None if it holds none.
+    that of copies that a step holds, None if it holds none. ``main_gradients`` is that of copies
+    of the gradients that the optimizer keeps for the master weights, None if it keeps none.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Precision(NamedTuple):
     master: str | None
     gathered: str
     cast: str | None
+    main_gradients: str | None = None
 
     @property
     def updated(self) -> str:
@@ -159,4 +161,5 @@ def precision_called(name: str) -> Precision:
         rule.get("master"),
         rule.get("gathered", rule["parameters"]),
         rule.get("cast"),
+        rule.get("main_gradients"),
     )

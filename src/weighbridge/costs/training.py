@@ -145,6 +145,8 @@ def _computed_states(division: ParallelDivision, step: TrainingStep, rank: Rank)
     optimizer = _state_bytes(division, step, rank)
     if precision.master:
         optimizer += stored_bytes(shard, precision.master)
+    if precision.main_gradients:
+        optimizer += stored_bytes(shard, precision.main_gradients)
     return {
         "parameters": stored_bytes(parameters, precision.parameters),
         "gradients": stored_bytes(gradients, precision.gradients),
