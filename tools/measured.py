@@ -530,9 +530,17 @@ class Summary(NamedTuple):
 def summary(rows: Iterable[Held]) -> Summary:
     """Return how far predictions are off; rows without one are left out."""
     off = sorted(row.off for row in rows if not row.reason)
-    shares = (sum(one <= limit for one in off) / len(off) for limit in (NEAR, CLOSE, ROUGH))
+    near, close, rough = (
+        sum(one <= limit for one in off) / len(off) for limit in (NEAR, CLOSE, ROUGH)
+    )
     return Summary(
-        len(off), *shares, median(off), off[min(len(off) - 1, int(0.9 * len(off)))], off[-1]
+        len(off),
+        near,
+        close,
+        rough,
+        median(off),
+        off[min(len(off) - 1, int(0.9 * len(off)))],
+        off[-1],
     )
 
 
