@@ -66,6 +66,14 @@ def draws_of(family: str) -> Draws:
     return Draws(FamilySubject(family), schema.load(family))
 
 
+def test_checkpointing_on_the_cpu_keeps_what_a_run_keeps(seed: str) -> None:
+    """BLOOM was not recorded with the profile `cpu`, and its norms keep other dtypes on CUDA."""
+    proof = proof_of("bloom", data.read_toml("operations/bloom.toml"))
+    (draw,) = draws_of("bloom").alike(random.Random(seed), 1)  # noqa: S311
+    for profile in ("cpu-eager", "cuda-eager"):
+        assert proof.difference(draw, RunMode("checkpoint", profile, "BF16")) == ""
+
+
 @pytest.mark.parametrize(
     ("family", "equal", "nullable"),
     [

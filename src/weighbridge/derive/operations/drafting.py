@@ -56,9 +56,6 @@ _DRAWS = 3  # from which numbers are expressed
 _DRAWS_TO_RECOGNISE = 2  # are enough for a number that is known at its path
 _LONGEST_REASON = 200  # characters of the reason why code did not run
 
-_CHECKPOINTED = {PROFILE_OF_PRODUCTS, "cpu", "cuda-flash"}
-"""The profiles that also run with checkpointing, where little depends on kernels."""
-
 Place = tuple[RunMode, tuple[int, ...]]
 """Where an operation may happen: in a setting, in the layers with these indices."""
 Counts = dict[RunMode, Found]
@@ -165,7 +162,7 @@ class Drafting:
             for changes in dict.fromkeys(ways):
                 yield RunMode(TRAIN, profile, dtype, changes=changes)
             yield RunMode(TRAIN, profile, dtype, training=False, changes=on)
-            if profile in _CHECKPOINTED and self.is_checkpointable:
+            if self.is_checkpointable:
                 for changes in dict.fromkeys([off, on, *nearly_on, *apart]):
                     yield RunMode(CHECKPOINT, profile, dtype, changes=changes)
             if profile == PROFILE_OF_PRODUCTS:
@@ -314,8 +311,6 @@ class Drafting:
     def _profiles_of(self, kind: str) -> set[str]:
         if kind in (*PRODUCTS, "prefilled", "stepped"):
             return {PROFILE_OF_PRODUCTS}
-        if kind == "checkpointed":
-            return {*self.profiles} & _CHECKPOINTED
         return set(self.profiles)
 
     def _of_profiles(self, profiles: set[str], recorded_in: set[str]) -> Tree:
