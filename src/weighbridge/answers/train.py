@@ -350,7 +350,7 @@ class TrainingFit(TabularAnswer):
         (0, 1, 'loss')
     """
 
-    groupings = ("rank", "moment")
+    groupings = ("ranks", "moment")
 
     def __init__(
         self,
