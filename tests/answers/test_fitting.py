@@ -124,15 +124,17 @@ def test_the_cache_of_a_card_is_what_cache_says_divided_by_heads() -> None:
     whole = wb.cache(LLAMA, context=8192, batch=16).cache_bytes
     for tp, share in ((1, 1), (4, 4), (8, 8), (16, 8)):
         found = wb.serve(LLAMA, on=f"{tp}xH100", context=8192, batch=16)
-        assert found.cache_bytes == whole // share
+        assert found.memory.cache == whole // share
+        assert found.cache_bytes == whole
 
 
 def test_a_latent_is_on_every_card_and_experts_are_divided() -> None:
     model = "deepseek-ai/DeepSeek-V3"
     whole = wb.cache(model, context=4096, batch=2).cache_bytes
     found = wb.serve(model, on="16xH200", context=4096, batch=2, tp=16)
-    assert found.cache_bytes == whole
-    assert found.weight_bytes < wb.weigh(model).bytes / 12
+    assert found.memory.cache == found.cache_bytes == whole
+    assert found.memory.weights < wb.weigh(model).bytes / 12
+    assert found.weight_bytes == wb.weigh(model).bytes
 
 
 def test_quantised_weights_are_those_of_quantize() -> None:

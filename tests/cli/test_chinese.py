@@ -171,6 +171,7 @@ WRONG = [
     ["train", "llama", "--on", "H100", "--batch", "2", "--seq", "64", "--precision", "none"],
     ["train", "llama", "--on", "H100", "--batch", "2", "--seq", "64", "--price", "2"],
     ["train", "llama", "--on", "H100", "--batch", "2", "--seq", "64", "--tokens", "x"],
+    ["train", "gpt2", "--on", "L4", "--batch", "2", "--seq", "64", "--tokens", "9", "--price=-1"],
     ["devices", "A100"],
     ["devices", "h10"],
     ["devices", "no such card"],

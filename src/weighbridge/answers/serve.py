@@ -114,7 +114,7 @@ def serve(  # noqa: PLR0913  # each is a word of its own for the user
     Example:
         >>> two = serve("meta-llama/Llama-3.1-70B", on="2xH100", context=8192, batch=16)
         >>> two.fits, two.weight_bytes
-        (False, 70555025408)
+        (False, 141107412992)
     """
     devices = devices_on(on, device_file)
     plan = _divided(devices, tp, pp, ep)
@@ -305,13 +305,15 @@ class Serving(TabularAnswer):
 
     @property
     def weight_bytes(self) -> int:
-        """The bytes of weights on the fullest device."""
-        return self.memory.weights
+        """The bytes of the weights of the model, however many devices divide or copy them."""
+        bits = self.server.bits(self.service.weights)
+        return ceil(self.found.weighing.parameters * bits / 8)
 
     @property
     def cache_bytes(self) -> int:
-        """The bytes of cache on the fullest device."""
-        return self.memory.cache
+        """The bytes of the cache of all sequences, however many devices divide or copy it."""
+        service = self.service._replace(plan=ParallelPlan())
+        return self.server.cache_bytes(service)
 
     @property
     def usable_bytes(self) -> int:
@@ -501,9 +503,13 @@ class Serving(TabularAnswer):
             "plan": {**service.plan._asdict(), "world": service.plan.world},
             "engine": service.engine._asdict(),
             "fits": self.fits,
-            "weight_bytes": self.memory.weights,
-            "cache_bytes": self.memory.cache,
-            "activation_bytes": self.memory.activations,
+            "weight_bytes": self.weight_bytes,
+            "cache_bytes": self.cache_bytes,
+            "device": {
+                "weight_bytes": self.memory.weights,
+                "cache_bytes": self.memory.cache,
+                "activation_bytes": self.memory.activations,
+            },
             "allowance_bytes": self.allowance,
             "kept_free_bytes": self.kept_free,
             "usable_bytes": self.usable_bytes,

@@ -153,6 +153,8 @@ def train(  # noqa: PLR0913  # each is a word of its own for the user
         >>> eight.fits, eight.worst.peak.name
         (True, 'loss')
     """
+    if price is not None and price < 0:
+        raise UsageError("--price is negative", values={"price": price}, hint="give 0 or more")
     if price is not None and tokens is None:
         raise UsageError("--price needs --tokens", hint="add --tokens, or drop --price")
     check_size("micro-batch", 1 if micro_batch is None else micro_batch)
