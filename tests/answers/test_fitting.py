@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import xml.etree.ElementTree as ET
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +14,9 @@ from weighbridge.cli import main
 from weighbridge.costs.bounds import ring_bytes
 from weighbridge.costs.parallel import Rank
 from weighbridge.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 
@@ -296,3 +300,32 @@ def test_the_memory_of_peft_s_comparison(method: str, reserved: int) -> None:
 def test_an_adapter_with_a_divided_model_is_refused() -> None:
     with pytest.raises(UsageError, match="whole copies"):
         trained(tp=2, lora="r=8")
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_picture_has_a_bar_as_long_as_each_part_is_large(lang: str, tmp_path: Path) -> None:
+    found = trained(zero=3, checkpointing="full")
+    file = found.save(tmp_path / "memory.svg", lang)
+    drawing = ET.parse(file).getroot()  # noqa: S314  # ours
+    bars = [
+        (float(rect.get("width", "0")), rect.get("fill"))
+        for rect in drawing.iter("{http://www.w3.org/2000/svg}rect")
+        if rect.get("height") == "24"
+    ]
+    sizes = []
+    for moment in found.worst.moments:
+        sizes += [size for size in (*moment.held.values(), found.budget.allowance) if size]
+    assert len(bars) == len(sizes)
+    scale = bars[0][0] / sizes[0]
+    for (width, _), size in zip(bars, sizes, strict=True):
+        assert width == pytest.approx(scale * size, rel=1e-4)
+    assert len({colour for _, colour in bars}) == 7
+
+
+def test_the_command_writes_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ("serve gpt2 --on L4 --context 64", "train gpt2 --on L4 --batch 1 --seq 64"):
+        file = tmp_path / "memory.svg"
+        assert main([*words.split(), "-o", str(file)]) == 0
+        assert capsys.readouterr().out.strip() == str(file)
+        assert file.read_text(encoding="utf-8").startswith("<svg")
+        file.unlink()

@@ -153,6 +153,7 @@ WRONG = [
     ["serve", "llama", "--on", "H100", "--context", "64", "--cache-memory", "much"],
     ["serve", "llama", "--on", "H100", "--context", "64", "--utilisation", "2"],
     ["serve", "llama", "--on", "H100", "--context", "64", "--weights", "q"],
+    ["serve", "llama", "--on", "H100", "--context", "64", "-o", "memory.png"],
     ["serve", "llama", "--on", "3xH100", "--context", "64"],
     ["serve", "llama", "--on", "3xH100", "--context", "64", "--tp", "2"],
     ["serve", "llama", "--on", "H100", "--context", "64", "--reserve", "1TiB"],

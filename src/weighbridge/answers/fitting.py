@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from weighbridge import data
 from weighbridge.errors import UsageError
+from weighbridge.files import write_whole
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable
 
     from weighbridge.costs.devices import Device
@@ -75,6 +78,24 @@ def context_allowance(reserve: str | None) -> int:
 def usable_bytes(device: Device) -> int:
     """Return the memory of a device, as its driver reports it if that is known."""
     return device.usable_bytes or device.memory_bytes
+
+
+def save_svg(file: str | os.PathLike[str], drawn: str) -> Path:
+    """Write a picture to a file, and return the path.
+
+    Raises:
+        UsageError: the file does not end in .svg, or cannot be written.
+    """
+    path = Path(file)
+    if path.suffix.lower() != ".svg":
+        raise UsageError(
+            "a picture of memory is an SVG file",
+            where=str(path),
+            values={"ending": path.suffix},
+            hint="give a name that ends in .svg",
+        )
+    write_whole(path, drawn)
+    return path
 
 
 def that_fit(changes: Iterable[Change], most: int) -> list[Change]:

@@ -12,6 +12,7 @@ from weighbridge.answers.fitting import (
     Change,
     bytes_of,
     context_allowance,
+    save_svg,
     that_fit,
     usable_bytes,
 )
@@ -28,6 +29,7 @@ from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
     from typing import Any
 
     from weighbridge.answers.data_table import DataTable
@@ -531,6 +533,25 @@ class Serving(TabularAnswer):
         from weighbridge.answers import serve_table  # noqa: PLC0415  # JSON does without
 
         return serve_table.serve_document(self, lang)
+
+    def svg(self, lang: str | None = None) -> str:
+        """Return what a device holds as a picture, an SVG file.
+
+        Example:
+            >>> serve("gpt2", on="L4", context=1024).svg()[:4]
+            '<svg'
+        """
+        from weighbridge.answers import serve_table  # noqa: PLC0415  # text does without
+
+        return serve_table.serve_picture(self, lang or self.lang)
+
+    def save(self, file: str | os.PathLike[str], lang: str | None = None) -> Path:
+        """Write the picture to a file, and return the path.
+
+        Raises:
+            UsageError: the file does not end in .svg, or cannot be written.
+        """
+        return save_svg(file, self.svg(lang))
 
     def _data_table(self, _: str) -> DataTable:
         from weighbridge.answers.data_table import (  # noqa: PLC0415  # a terminal does without

@@ -109,6 +109,22 @@ def _time(serving: Serving, texts: Mapping[str, str]) -> Table:
     return Table((texts["bound"], texts["value"], texts["limit"]), rows, "<><", 0)
 
 
+def serve_picture(serving: Serving, lang: str) -> str:
+    """Return what a device holds as a stacked bar."""
+    from weighbridge.render.stacks import stacks_picture  # noqa: PLC0415  # text does without
+
+    texts = {**words(lang), **data.read_toml(f"words/fitting.{lang}.toml")}
+    held = dict(serving.memory._asdict())
+    held |= {"allowance": serving.allowance, "kept_free": serving.kept_free}
+    named = {texts[name]: size for name, size in held.items()}
+    label = units.size(sum(held.values()))
+    usable = serving.usable_bytes
+    name = serving.devices.device.name
+    limit = (usable, f"{name} {units.size(usable)}")
+    caption = texts["picture_of_device"]
+    return stacks_picture(_serve_heading(serving, texts), caption, [(name, named, label)], limit)
+
+
 _MOST_PLANS = 12
 
 

@@ -12,6 +12,7 @@ from weighbridge.answers.fitting import (
     Change,
     context_allowance,
     large_number,
+    save_svg,
     that_fit,
     usable_bytes,
 )
@@ -42,6 +43,7 @@ from weighbridge.units import DTYPE_BITS
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
     from typing import Any
 
     from weighbridge.answers.data_table import DataTable
@@ -644,6 +646,25 @@ class TrainingFit(TabularAnswer):
         from weighbridge.answers import train_table  # noqa: PLC0415  # JSON does without
 
         return train_table.train_document(self, lang)
+
+    def svg(self, lang: str | None = None) -> str:
+        """Return what the worst rank holds at each moment as a picture, an SVG file.
+
+        Example:
+            >>> train("gpt2", on="L4", batch=8, sequence=1024).svg()[:4]
+            '<svg'
+        """
+        from weighbridge.answers import train_table  # noqa: PLC0415  # text does without
+
+        return train_table.train_picture(self, lang or self.lang)
+
+    def save(self, file: str | os.PathLike[str], lang: str | None = None) -> Path:
+        """Write the picture to a file, and return the path.
+
+        Raises:
+            UsageError: the file does not end in .svg, or cannot be written.
+        """
+        return save_svg(file, self.svg(lang))
 
     def _data_table(self, by: str) -> DataTable:
         from weighbridge.answers.data_table import (  # noqa: PLC0415  # a terminal does without

@@ -142,3 +142,20 @@ def _time(training: TrainingFit, texts: Mapping[str, str]) -> Table:
 
 def _thousands(training: TrainingFit) -> str:
     return units.count(round(training.tokens_per_second))
+
+
+def train_picture(training: TrainingFit, lang: str) -> str:
+    """Return the memory of the worst rank as stacked bars, one for each moment."""
+    from weighbridge.render.stacks import stacks_picture  # noqa: PLC0415  # text does without
+
+    texts = {**words(lang), **data.read_toml(f"words/fitting.{lang}.toml")}
+    allowance = training.budget.allowance
+    stacks = []
+    for moment in training.worst.moments:
+        held = {texts[kind]: moment.held[kind] for kind in KINDS}
+        held[texts["allowance"]] = allowance
+        stacks.append((texts[moment.name], held, units.size(moment.bytes + allowance)))
+    usable = training.usable_bytes
+    limit = (usable, f"{training.devices.device.name} {units.size(usable)}")
+    caption = texts["picture_of_rank"].format(rank=training.worst.number)
+    return stacks_picture(_train_heading(training, texts), caption, stacks, limit)

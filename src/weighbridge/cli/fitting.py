@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
+    from weighbridge.answers.answer import Answer
     from weighbridge.answers.devices import DeviceList
     from weighbridge.answers.plan import PlanSearch
     from weighbridge.answers.serve import Serving
@@ -37,6 +38,12 @@ _RESERVE = Option(
     help="what to keep free on each device for CUDA's context and NCCL; 1GiB by default",
 )
 
+_PICTURE = Option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="write a picture of the memory to a file (.svg)",
+)
 _WEIGHTS = Option(
     "--weights",
     metavar="DTYPE",
@@ -132,14 +139,15 @@ def _serve_options() -> Iterable[Addable]:
         Option("--prefill", type=int, metavar="N", help="tokens of one pass of a prompt"),
         _RESERVE,
         _OWN_DEVICES,
+        _PICTURE,
         FORMS,
     )
 
 
-def _serve(options: argparse.Namespace) -> Serving:
+def _serve(options: argparse.Namespace) -> Answer:
     from weighbridge.answers.serve import serve
 
-    return serve(
+    found = serve(
         options.model,
         options.class_name,
         on=options.on,
@@ -158,6 +166,18 @@ def _serve(options: argparse.Namespace) -> Serving:
         device_file=options.device_file,
         fields=fields(options.fields),
     )
+    return _drawn(found, options)
+
+
+def _drawn(found: Serving | TrainingFit, options: argparse.Namespace) -> Answer:
+    """Return an answer, or the path of its picture, which has the same exit status."""
+    if not options.output:
+        return found
+    from weighbridge.answers.answer import Message
+
+    options.form = "text"  # what is written is the picture
+    path = found.save(options.output, options.lang)
+    return Message(str(path), notes=found.notes, status=found.status)
 
 
 def _or_one(size: int | None) -> int:
@@ -206,6 +226,7 @@ def _train_options() -> Iterable[Addable]:
         ),
         _RESERVE,
         _OWN_DEVICES,
+        _PICTURE,
         FORMS,
     )
 
@@ -255,10 +276,10 @@ def _parallel_options() -> Iterable[Option]:
     )
 
 
-def _train(options: argparse.Namespace) -> TrainingFit:
+def _train(options: argparse.Namespace) -> Answer:
     from weighbridge.answers.train import train
 
-    return train(
+    found = train(
         options.model,
         options.class_name,
         on=options.on,
@@ -285,6 +306,7 @@ def _train(options: argparse.Namespace) -> TrainingFit:
         device_file=options.device_file,
         fields=fields(options.fields),
     )
+    return _drawn(found, options)
 
 
 def _plan_options() -> Iterable[Addable]:
