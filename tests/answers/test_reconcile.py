@@ -22,7 +22,7 @@ from weighbridge.counting.conventions import (
     WITH,
     WITHOUT,
     formula_value,
-    lora,
+    lora_parameters,
     padded,
     rows_of,
     table,
@@ -231,7 +231,7 @@ def test_a_convention_gives_its_example(name: str) -> None:
         assert formula_value(rows, entry) == value
     else:
         assert value in [
-            lora(rows, rank, target["roles"])
+            lora_parameters(rows, rank, target["roles"])
             for rank in entry["ranks"]
             for target in entry["targets"].values()
         ]

@@ -59,7 +59,7 @@ def commands_near(word: str) -> list[str]:
 
     Example:
         >>> commands_near("VRAM"), commands_near("wiegh"), commands_near("bert")
-        (['cost', 'measure'], ['weigh'], [])
+        (['serve', 'train', 'cost', 'measure'], ['weigh'], [])
     """
     meanings = data.read_toml("facts/commands.toml").get(word.lower(), [])
     return list(dict.fromkeys([*meanings, *nearest(COMMANDS, word, most=_MOST_NEAR)]))
