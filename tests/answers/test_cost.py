@@ -421,9 +421,22 @@ def test_every_family_has_a_cost_by_default(family: str) -> None:
 
 
 def test_a_config_without_a_recorded_module_is_refused() -> None:
-    equal = {"embedding_size": 256, "hidden_size": 256}
-    with pytest.raises(ModelError, match=r"recorded only with electra\.embeddings_project"):
-        wb.cost("electra", "ElectraForMaskedLM", fields=equal)
+    with pytest.raises(
+        ModelError, match=r"recorded only with encoder\.block\..*\.DenseReluDense\.wi"
+    ):
+        wb.cost("t5", fields={"is_gated_act": True})
+
+
+def test_embeddings_as_wide_as_the_model_are_not_projected() -> None:
+    apart, equal = (
+        wb.cost(
+            "electra", "ElectraForMaskedLM", fields={"embedding_size": width, "hidden_size": 256}
+        )
+        for width in (128, 256)
+    )
+    projection = "electra.embeddings_project"
+    assert projection in {product.path for product in apart.operations["forward"]}
+    assert projection not in {product.path for product in equal.operations["forward"]}
 
 
 def test_a_decoder_has_learned_positions_too() -> None:
