@@ -80,7 +80,7 @@ MOST_TRIED = 400
 
 def drawn_ledgers(family: str, number: int) -> list[Ledger]:
     """Return ledgers of configs that `weigh` accepts, with a few fields drawn in each."""
-    rng = random.Random(family)
+    rng = random.Random(family)  # noqa: S311
     known = [name for name in weigh(family).model.blueprint.fields if name in SIZES]
     found: list[Ledger] = []
     for _ in range(MOST_TRIED):
@@ -142,7 +142,7 @@ def test_flags_nulls_and_lists_are_among_the_drawn_fields() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_value_is_the_average_of_weighings_in_all_orders(seed: int) -> None:
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311
     names = rng.sample(["hidden_size", "num_hidden_layers", "vocab_size", "intermediate_size"], 3)
     names += rng.sample(["num_key_value_heads", "attention_bias", "tie_word_embeddings"], 1)
     before = {"head_dim": 64, **{name: SIZES[name][0] for name in names}}
