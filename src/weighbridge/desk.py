@@ -59,7 +59,7 @@ def answer(request: str) -> str:
         given = _ANSWERS[wanted["do"]](wanted)
     except WeighbridgeError as error:
         given = {"status": 2, "out": "", "err": f"weighbridge: {error}\n", "html": ""}
-    except Exception as error:  # noqa: BLE001  # the page says so, and goes on
+    except Exception as error:  # the page says so, and goes on
         given = {"failed": f"{type(error).__name__}: {error}"[:_LONGEST_REASON]}
     return json.dumps(given, ensure_ascii=False)
 
@@ -80,7 +80,7 @@ def _command(wanted: Request) -> dict[str, Any]:
     if lang != "en" and "--lang" not in line:
         line += ["--lang", lang]
     with _inside(wanted.get("folder", "")):
-        return _run(line, wanted.get("text"))
+        return _ran(line, wanted.get("text"))
 
 
 def _refusal(line: Sequence[str], lang: str) -> str:
@@ -96,7 +96,7 @@ def _refusal(line: Sequence[str], lang: str) -> str:
     return ""
 
 
-def _run(line: list[str], stdin: str | None) -> dict[str, Any]:
+def _ran(line: list[str], stdin: str | None) -> dict[str, Any]:
     out, err, html = io.StringIO(), io.StringIO(), ""
 
     def write(given: Answer, options: argparse.Namespace) -> int:
@@ -117,7 +117,7 @@ def _laid_out(given: Answer, options: argparse.Namespace) -> str:
     """Return an answer in HTML, if it was asked for as text."""
     if options.form != "text" or getattr(options, "code", "text") != "text":
         return ""
-    from weighbridge.render.html import as_page
+    from weighbridge.render.html import as_page  # noqa: PLC0415  # not for JSON
 
     choices = {name: getattr(options, name) for name in options.command.choices}
     if getattr(options, "evidence", False):
@@ -151,10 +151,10 @@ def _stdin(text: str | None) -> Any:
 # What the page asks besides
 
 
-def _names(_: Request) -> dict[str, Any]:
+def _searched_names(_: Request) -> dict[str, Any]:
     """Return what the search box looks through: released models, then families."""
-    from weighbridge.blueprint.schema import families
-    from weighbridge.models.catalogue import full_names
+    from weighbridge.blueprint.schema import families  # noqa: PLC0415
+    from weighbridge.models.catalogue import full_names  # noqa: PLC0415
 
     return {"models": list(full_names()), "families": families()}
 
@@ -209,7 +209,7 @@ def _what_text(wanted: Request) -> dict[str, Any]:
 
 _ANSWERS: dict[str, Callable[[Request], dict[str, Any]]] = {
     "command": _command,
-    "names": _names,
+    "names": _searched_names,
     "drop": _drop,
     "what": _what_text,
 }

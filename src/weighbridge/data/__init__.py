@@ -104,7 +104,7 @@ def _place(path: str) -> str:
 
 def _loaded_bytes(path: str) -> bytes:
     """Return the content of a data file that is not in a folder."""
-    return __spec__.loader.get_data(_place(path))  # type: ignore[union-attr,attr-defined,no-any-return]
+    return __spec__.loader.get_data(_place(path))  # type: ignore[union-attr,no-any-return]
 
 
 def _resource(path: str) -> Traversable:

@@ -52,7 +52,7 @@ _HEADERS = f"""/*
 _OUR_FILES = ("page.js", "worker.js", "icon.svg")
 _LICENSES = f"""weighbridge {__version__}: Apache License 2.0.
 pylatexenc: MIT License, Copyright (c) 2021 Philippe Faist.
-Pyodide {{pyodide}}: Mozilla Public License 2.0; its source is at https://github.com/pyodide/pyodide.
+Pyodide {{pyodide}}: Mozilla Public License 2.0. Its source: https://github.com/pyodide/pyodide.
 CPython, which Pyodide contains: PSF License Version 2.
 """
 
