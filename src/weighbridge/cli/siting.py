@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _DESCRIPTION = (
     "Write a static site that runs weighbridge in the browser, under Pyodide: any model by name, "
     "checkpoints and articles dropped on the page. Nothing is uploaded. Pyodide's files come from "
-    "the npm package pyodide, which `npm ci` in web/ of a clone installs."
+    "the npm package pyodide, which `npm ci` in web/ of a clone installs"
 )
 
 
