@@ -49,7 +49,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WORDS = {
     "command": (
         *("weigh", "explain", "formula", "tree", "cost", "cache", "serve", "train", "plan"),
-        *("devices", "lora", "quantize", "inspect", "verify"),
+        *("devices", "lora", "quantize", "inspect", "verify", "scan"),
         *(
             "reconcile",
             "conventions",
@@ -68,6 +68,7 @@ WORDS = {
         *("weigh bert-tiny", "explain bert-tiny", "formula bert-tiny", "tree bert-tiny"),
         *("inspect hostile/sound.safetensors", "guess hostile/sound.safetensors"),
         *("verify bert-tiny hostile/sound.safetensors", "reconcile 110M", "conventions"),
+        *("scan", "scan --summary no.parquet", "scan hostile", "scan no -o out.parquet"),
     ),
     "lang": ("en", "zh"),
     "nothing": ("",),
