@@ -60,6 +60,7 @@ COMMANDS = {
         "list what a checkpoint holds, from its header: tensors, dtypes, bytes", "checkpoints"
     ),
     "verify": Listed("check a checkpoint against a model, tensor by tensor", "checkpoints"),
+    "scan": Listed("weigh every checkpoint below folders or in stores, into Parquet", "fleet"),
     "reconcile": Listed("find what a published number counts in a model", "articles"),
     "conventions": Listed(
         "list the ways of counting, each with an example and its source", "articles"
