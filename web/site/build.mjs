@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 const here = fileURLToPath(new URL(".", import.meta.url));
 const folder = process.argv[2] ?? `${here}../../src/weighbridge/data/pages/site`;
 await build({
-  entryPoints: { page: `${here}page.ts`, worker: `${here}worker.ts` },
+  entryPoints: { page: `${here}page.ts`, frame: `${here}frame.ts`, worker: `${here}worker.ts` },
   outdir: folder,
   bundle: true,
   minify: true,
