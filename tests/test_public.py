@@ -27,6 +27,7 @@ SURFACE = {
     "cache",
     "cost",
     "explain",
+    "explore",
     "families",
     "formula",
     "guess",

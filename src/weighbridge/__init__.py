@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from weighbridge.answers.weigh import Weighing, weigh
     from weighbridge.blueprint.schema import families
     from weighbridge.errors import WeighbridgeError
+    from weighbridge.explore.explore import explore
     from weighbridge.ledger.rows import Row
     from weighbridge.models.catalogue import released
 
@@ -44,6 +45,7 @@ _HOMES = {
     "cache": "answers.cache",
     "cost": "answers.cost",
     "explain": "answers.explain",
+    "explore": "explore.explore",
     "families": "blueprint.schema",
     "formula": "answers.formula",
     "guess": "answers.guess",
@@ -69,6 +71,7 @@ __all__ = [
     "cache",
     "cost",
     "explain",
+    "explore",
     "families",
     "formula",
     "guess",
