@@ -22,9 +22,9 @@ from weighbridge.algebra.expr import evaluate
 from weighbridge.answers.weigh import weigh
 from weighbridge.blueprint.schema import families, load
 from weighbridge.errors import WeighbridgeError
-from weighbridge.explore.contract import contract
-from weighbridge.explore.settings import Bench
-from weighbridge.explore.trees import tree_json, value_json
+from weighbridge.explorer.contract import contract
+from weighbridge.explorer.settings import Bench
+from weighbridge.explorer.trees import tree_json, value_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,11 +58,11 @@ def settings_of(family: str, count: int, seed: str) -> Iterator[dict[str, Any]]:
     blueprint = load(family)
     for class_name in dict.fromkeys((blueprint.base_class, blueprint.class_names[-1])):
         weighing = weigh(family, class_name)
-        cases = list(_cases(Bench(weighing), count, Random(f"{seed} {family} {class_name}")))
+        cases = list(_cases_of(Bench(weighing), count, Random(f"{seed} {family} {class_name}")))
         yield {"family": family, "contract": contract(weighing), "cases": cases}
 
 
-def _cases(bench: Bench, count: int, random: Random) -> Iterator[list[Any]]:
+def _cases_of(bench: Bench, count: int, random: Random) -> Iterator[list[Any]]:
     built = refused = 0
     for _ in range(_TRIES * count):
         if built == count:
@@ -87,7 +87,9 @@ NAMES: dict[str, Any] = {
     "a": 7,
     "b": -3,
     "c": 12,
+    "edge": 2**53 - 1,
     "large": 2**53 + 1,
+    "z": -2.5,
     "x": 2.5,
     "y": 0.5,
     "t": True,
@@ -153,17 +155,45 @@ def _leaf(random: Random) -> Any:
 
 
 _LEAVES = 0.18  # the share of leaves above the deepest level
+
+
+def _choice_of(kinds: Sequence[str], operands: int) -> Any:
+    def node(random: Random, inside: Sequence[Any]) -> Any:
+        return (random.choice(kinds), *inside[:operands])
+
+    return node
+
+
+def _a_slice(random: Random, inside: Sequence[Any]) -> Any:
+    return ("[:]", inside[0], _leaf(random), _leaf(random))
+
+
+def _a_list(random: Random, inside: Sequence[Any]) -> Any:
+    return ("list", *inside[: random.randint(0, 3)])
+
+
+def _a_loop(random: Random, inside: Sequence[Any]) -> Any:
+    kind = random.choice(("for", "for", "count"))
+    rounds = random.choice((("value", random.randint(0, 4)), ("value", 3), _leaf(random)))
+    return (kind, "i", rounds, inside[0])
+
+
+def _an_index(random: Random, _: Sequence[Any]) -> Any:
+    return ("[]", ("name", random.choice("slm")), ("value", random.randint(-4, 4)))
+
+
 _SHAPES: dict[str, tuple[int, Any]] = {
-    "binary": (40, lambda random, inside: (random.choice(_BINARY), *inside[:2])),
-    "lazy": (4, lambda random, inside: (random.choice(_LAZY), *inside[:2])),
-    "unary": (14, lambda random, inside: (random.choice(_UNARY), inside[0])),
-    "if": (6, lambda random, inside: ("if", *inside)),
-    "item": (5, lambda random, inside: ("[]", *inside[:2])),
-    "slice": (2, lambda random, inside: ("[:]", inside[0], _leaf(random), _leaf(random))),
-    "list": (5, lambda random, inside: ("list", *inside[: random.randint(0, 3)])),
-    "for": (2, lambda random, inside: ("for", "i", ("value", random.randint(0, 4)), inside[0])),
-    "count": (1, lambda random, inside: ("count", "i", ("value", random.randint(0, 4)), inside[0])),
-    "extreme": (3, lambda random, inside: (random.choice(("max", "min")), *inside[:2])),
+    "binary": (40, _choice_of(_BINARY, 2)),
+    "lazy": (4, _choice_of(_LAZY, 2)),
+    "unary": (14, _choice_of(_UNARY, 1)),
+    "if": (6, _choice_of(("if",), 3)),
+    "item": (5, _choice_of(("[]",), 2)),
+    "slice": (2, _a_slice),
+    "list": (5, _a_list),
+    "loop": (5, _a_loop),
+    "rounded": (5, _choice_of(("int", "round", "floor", "ceil"), 1)),
+    "index": (3, _an_index),
+    "extreme": (3, _choice_of(("max", "min"), 2)),
 }
 
 

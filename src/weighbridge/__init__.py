@@ -15,7 +15,9 @@ TYPE_CHECKING = False  # as `typing` has it, without the import of anything
 if TYPE_CHECKING:
     from weighbridge.answers.audit import audit
     from weighbridge.answers.cache import cache
+    from weighbridge.answers.compare import compare
     from weighbridge.answers.cost import cost
+    from weighbridge.answers.design import design
     from weighbridge.answers.explain import explain
     from weighbridge.answers.formula import formula
     from weighbridge.answers.guess import guess
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from weighbridge.answers.weigh import Weighing, weigh
     from weighbridge.blueprint.schema import families
     from weighbridge.errors import WeighbridgeError
-    from weighbridge.explore.explore import explore
+    from weighbridge.explorer.explore import explore
     from weighbridge.ledger.rows import Row
     from weighbridge.models.catalogue import released
 
@@ -43,9 +45,11 @@ _HOMES = {
     "Weighing": "answers.weigh",
     "audit": "answers.audit",
     "cache": "answers.cache",
+    "compare": "answers.compare",
     "cost": "answers.cost",
+    "design": "answers.design",
     "explain": "answers.explain",
-    "explore": "explore.explore",
+    "explore": "explorer.explore",
     "families": "blueprint.schema",
     "formula": "answers.formula",
     "guess": "answers.guess",
@@ -69,7 +73,9 @@ __all__ = [
     "__version__",
     "audit",
     "cache",
+    "compare",
     "cost",
+    "design",
     "explain",
     "explore",
     "families",

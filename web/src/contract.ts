@@ -1,4 +1,4 @@
-// The contract, as Python writes it (src/weighbridge/explore/contract.py); the trees are in expr.ts.
+// The contract, as Python writes it (src/weighbridge/explorer/contract.py); the trees are in expr.ts.
 
 import type { Tree } from "./expr.ts";
 

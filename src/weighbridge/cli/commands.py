@@ -29,6 +29,15 @@ COMMANDS = {
     "explore": Listed(
         "write a page that shows a model, and lets its sizes be turned; or two models", "exploring"
     ),
+    "compare": Listed(
+        "compare models, configs and checkpoints: by component, and what each field is worth",
+        "comparing",
+    ),
+    "what-if": Listed("say what a change of a config's fields would change", "comparing"),
+    "design": Listed(
+        "find all sizes of a family with a number of parameters, beside published rules",
+        "designing",
+    ),
     "cost": Listed(
         "compute what a run takes without running it: FLOPs, saved tensors, cache", "costing"
     ),

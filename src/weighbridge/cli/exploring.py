@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from weighbridge.cli.options import Addable
-    from weighbridge.explore.explore import Exploration
+    from weighbridge.explorer.explore import ExplorerPage
 
 
 def _explore_options() -> Iterable[Addable]:
@@ -36,8 +36,8 @@ def _explore_options() -> Iterable[Addable]:
     )
 
 
-def _explore(options: argparse.Namespace) -> Exploration:
-    from weighbridge.explore.explore import explore
+def _explore(options: argparse.Namespace) -> ExplorerPage:
+    from weighbridge.explorer.explore import explore
 
     made = explore(
         options.model,
@@ -55,7 +55,7 @@ def _explore(options: argparse.Namespace) -> Exploration:
     return made
 
 
-def _default_name(made: Exploration) -> str:
+def _default_name(made: ExplorerPage) -> str:
     """Return the name of a page: that of the model, without its organisation or its folder."""
     last = made.weighings[0].model.where.replace("\\", "/").rstrip("/").rpartition("/")[2]
     name = "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in last)

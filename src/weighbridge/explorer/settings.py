@@ -56,13 +56,12 @@ def explicit_config(model: Model) -> dict[str, Any]:
     for path, family in blueprint.configs.items():
         stated = model.given.get(f"{path}.model_type") or family
         if stated and not _is_inside(path, absent):
-            _put(config, f"{path}.model_type", stated)
+            _set_field(config, f"{path}.model_type", stated)
     for name, value in model.fields.items():
-        if name in following or _is_inside(name.rpartition(".")[0], absent):
-            continue
-        if value is None and not _is_null(name, blueprint):
-            continue
-        _put(config, name, thawed(value))
+        is_left_out = value is None and not _is_null(name, blueprint)
+        parent = name.rpartition(".")[0]
+        if not (name in following or is_left_out or _is_inside(parent, absent)):
+            _set_field(config, name, thawed(value))
     return config
 
 
@@ -76,7 +75,7 @@ def _is_null(name: str, blueprint: Blueprint) -> bool:
     return name in blueprint.nullable and name not in blueprint.computed
 
 
-def _put(config: dict[str, Any], dotted: str, value: Any) -> None:
+def _set_field(config: dict[str, Any], dotted: str, value: Any) -> None:
     *parents, last = dotted.split(".")
     for parent in parents:
         config = config.setdefault(parent, {})
@@ -98,8 +97,14 @@ class Bench:
             WeighbridgeError: such a model cannot be built.
         """
         own = self.model.blueprint
-        blueprint = None if not own.where else lambda config, where: own
-        found = find(self.config, changes, blueprint=blueprint, class_name=self.class_name)
+        reading = None
+
+        def own_blueprint(_config: Mapping[str, Any], _where: str) -> Blueprint:
+            return own
+
+        if own.where:
+            reading = own_blueprint
+        found = find(self.config, changes, blueprint=reading, class_name=self.class_name)
         return Weighing(found, self.class_name, self._dtype)
 
     def random_changes(self, random: Random) -> dict[str, Any]:
@@ -108,13 +113,13 @@ class Bench:
         chosen = random.sample(names, min(len(names), random.randint(1, 4)))
         changes = {}
         for name in chosen:
-            values = list(_others(name, self.model, random))
+            values = list(_other_values(name, self.model, random))
             if values:
                 changes[name] = random.choice(values)
         return changes
 
 
-def _others(name: str, model: Model, random: Random) -> Iterator[Any]:
+def _other_values(name: str, model: Model, random: Random) -> Iterator[Any]:
     """Yield other values of a field."""
     blueprint, value = model.blueprint, model.fields[name]
     if name in blueprint.nullable:

@@ -9,8 +9,8 @@ from pathlib import Path
 from weighbridge.answers.answer import Answer
 from weighbridge.answers.weigh import weigh
 from weighbridge.errors import ModelError, UsageError
-from weighbridge.explore.contract import contract
-from weighbridge.explore.page import page
+from weighbridge.explorer.contract import contract
+from weighbridge.explorer.page import page
 from weighbridge.files import write_whole
 from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.render.document import Document, Lines
@@ -31,7 +31,7 @@ def explore(
     fields: Mapping[str, Any] | None = None,
     dtype: str | None = None,
     strict: bool = False,
-) -> Exploration:
+) -> ExplorerPage:
     """Make a page in which a model can be seen, and its sizes turned; two are shown side by side.
 
     Args:
@@ -63,10 +63,10 @@ def explore(
                 where=weighing.model.where,
                 hint="`weighbridge weigh` lists its tensors",
             )
-    return Exploration(weighings)
+    return ExplorerPage(weighings)
 
 
-class Exploration(Answer):
+class ExplorerPage(Answer):
     """What `explore` returns: `html_page` is the page, and `to_dict` what it holds."""
 
     def __init__(self, weighings: list[Weighing]) -> None:

@@ -15,8 +15,8 @@ from weighbridge.blueprint.roles import component_of
 from weighbridge.blueprint.schema import LARGEST_SIZE, MOST_LAYERS
 from weighbridge.data import LANGUAGES
 from weighbridge.errors import WeighbridgeError
-from weighbridge.explore.settings import Bench, following_fields
-from weighbridge.explore.trees import TreeTable, value_json
+from weighbridge.explorer.settings import Bench, following_fields
+from weighbridge.explorer.trees import TreeTable, value_json
 from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.symbols import letters_of, meaning_of, size_symbols
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from weighbridge.answers.weigh import Weighing
-    from weighbridge.blueprint.schema import Template
+    from weighbridge.blueprint.schema import Blueprint, Template
     from weighbridge.ledger.ledger import Ledger
     from weighbridge.models.find import Model
 
@@ -60,18 +60,18 @@ def contract(weighing: Weighing) -> dict[str, Any]:
         "dtype": ledger.dtype,
         "bits": DTYPE_BITS[ledger.dtype],
         "config": bench.config,
-        **_fields(weighing, table),
+        **_about_fields(weighing, table),
         "repeat": {name: table.number(tree) for name, tree in _repeats(ledger).items()},
-        "tensors": [_tensor(template, ledger, table) for template in _templates(ledger)],
-        "modules": _modules(ledger),
+        "tensors": [_as_tensor(template, ledger, table) for template in _all_templates(ledger)],
+        "modules": _modules_of_rows(ledger),
         **_words_of_components(ledger),
-        **_formulas(ledger, table),
+        **_about_formulas(ledger, table),
         "held": {
             "parameters": str(weighing.parameters),
             "active": str(ledger.active),
             "components": {group.name: str(group.parameters) for group in ledger.by("component")},
         },
-        "checks": list(_checks(bench)),
+        "checks": list(_checked_settings(bench)),
     }
     return {**made, "trees": table.trees}
 
@@ -83,46 +83,56 @@ def _argument(model: Model) -> str:
     return "config.json"
 
 
-def _templates(ledger: Ledger) -> tuple[Template, ...]:
+def _all_templates(ledger: Ledger) -> tuple[Template, ...]:
     return ledger.blueprint.templates(ledger.class_name)
 
 
 def _repeats(ledger: Ledger) -> dict[str, Any]:
-    used = {index for template in _templates(ledger) for index in template.repeat}
+    used = {index for template in _all_templates(ledger) for index in template.repeat}
     return {index: tree for index, tree in ledger.blueprint.repeat.items() if index in used}
 
 
-def _fields(weighing: Weighing, table: TreeTable) -> dict[str, Any]:
+def _about_fields(weighing: Weighing, table: TreeTable) -> dict[str, Any]:
     """Return the fields, what they may be, and what the family requires of them."""
     model, blueprint = weighing.model, weighing.model.blueprint
     following = following_fields(model)
+    stated = {name: value for name, value in model.fields.items() if name not in following}
     guards = {**blueprint.guards, **blueprint.class_guards(weighing.class_name)}
     rules = {**blueprint.require, **{rule: parse(rule) for rule in guards}}
-    sizes = {}
-    for name in sorted(blueprint.sizes):
-        most = MOST_LAYERS if name in blueprint.counts else LARGEST_SIZE
-        sizes[name] = [0 if name in blueprint.zero else 1, most]
-    letters = letters_of(blueprint)
-    known = [name for name in model.fields if name.rpartition(".")[2] in size_symbols()]
+    sizes = _limits(blueprint)
+    kinds = {name: kind for name, kind in blueprint.kinds.items() if name not in sizes}
     return {
-        "fields": {
-            name: value_json(value) for name, value in model.fields.items() if name not in following
-        },
+        "fields": {name: value_json(value) for name, value in stated.items()},
         "spelled": [name for name in following if model.given.get(name) is not None],
         "computed": {name: table.number(tree) for name, tree in blueprint.computed.items()},
         "sizes": sizes,
-        "kinds": {
-            name: kind.__name__ for name, kind in blueprint.kinds.items() if name not in sizes
-        },
+        "kinds": {name: kind.__name__ for name, kind in kinds.items()},
         "nullable": sorted(blueprint.nullable),
         "values": {name: list(texts) for name, texts in blueprint.values.items()},
         "require": [[text, table.number(tree)] for text, tree in rules.items()],
+        **_words_of_fields(model),
+    }
+
+
+def _limits(blueprint: Blueprint) -> dict[str, list[int]]:
+    """Return the least and the largest value of each size."""
+    limits = {}
+    for name in sorted(blueprint.sizes):
+        most = MOST_LAYERS if name in blueprint.counts else LARGEST_SIZE
+        limits[name] = [0 if name in blueprint.zero else 1, most]
+    return limits
+
+
+def _words_of_fields(model: Model) -> dict[str, Any]:
+    letters, symbols = letters_of(model.blueprint), size_symbols()
+    known = [name for name in model.fields if name.rpartition(".")[2] in symbols]
+    return {
         "letters": {name: letters[name] for name in letters if name in model.fields},
         "meanings": {lang: {name: meaning_of(name, lang) for name in known} for lang in LANGUAGES},
     }
 
 
-def _tensor(template: Template, ledger: Ledger, table: TreeTable) -> dict[str, Any]:
+def _as_tensor(template: Template, ledger: Ledger, table: TreeTable) -> dict[str, Any]:
     """Return a tensor: its name, role and dims, and where, when and as what else it exists."""
     dims = ledger.blueprint.dims
     tensor: dict[str, Any] = {
@@ -144,19 +154,18 @@ def _tensor(template: Template, ledger: Ledger, table: TreeTable) -> dict[str, A
     return tensor
 
 
-def _modules(ledger: Ledger) -> dict[str, str]:
+def _modules_of_rows(ledger: Ledger) -> dict[str, str]:
     """Return the class of each module that a row of the map may be: a layer, or below the base."""
-    modules = ledger.blueprint.modules(ledger.class_name)
     below = ledger.blueprint.prefix(ledger.class_name)
-    rows = {}
-    for path, kind in modules.items():
-        if path.endswith("}") or "." not in path.removeprefix(below):
-            rows[path] = kind
-    return rows
+    return {
+        path: kind
+        for path, kind in ledger.blueprint.modules(ledger.class_name).items()
+        if path.endswith("}") or "." not in path.removeprefix(below)
+    }
 
 
 def _words_of_components(ledger: Ledger) -> dict[str, Any]:
-    roles = dict.fromkeys(template.role for template in _templates(ledger))
+    roles = dict.fromkeys(template.role for template in _all_templates(ledger))
     components = {role: component_of(role) for role in roles}
     known = data.read_toml("facts/roles.toml")["components"]
     return {
@@ -168,7 +177,7 @@ def _words_of_components(ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _formulas(ledger: Ledger, table: TreeTable) -> dict[str, Any]:
+def _about_formulas(ledger: Ledger, table: TreeTable) -> dict[str, Any]:
     """Return the formula of each component in fields, and the names that stand in them."""
     lettering = Lettering(ledger)
     formulas = {
@@ -182,23 +191,23 @@ def _formulas(ledger: Ledger, table: TreeTable) -> dict[str, Any]:
     return {"formulas": formulas, "parts": parts, "partMeanings": meanings}
 
 
-def _checks(bench: Bench) -> Iterator[list[Any]]:
+def _checked_settings(bench: Bench) -> Iterator[list[Any]]:
     """Yield settings with their totals and active parameters, the same on every machine."""
     random = Random(f"{bench.model.blueprint.family} {bench.class_name}")  # noqa: S311
-    yield [{}, *_totals(bench, {})]
+    yield [{}, *_totals_at(bench, {})]
     found = 1
     for _ in range(_MOST_TRIES):
         if found == CHECKS:
             return
         changes = bench.random_changes(random)
         try:
-            totals = _totals(bench, changes)
+            totals = _totals_at(bench, changes)
         except WeighbridgeError:
             continue
         found += 1
         yield [{name: value_json(value) for name, value in changes.items()}, *totals]
 
 
-def _totals(bench: Bench, changes: Mapping[str, Any]) -> tuple[str, str]:
+def _totals_at(bench: Bench, changes: Mapping[str, Any]) -> tuple[str, str]:
     weighing = bench.weigh(changes)
     return str(weighing.parameters), str(weighing.ledger.active)

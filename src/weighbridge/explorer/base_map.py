@@ -25,7 +25,7 @@ _READABLE = 18  # px: the least height of a box with its name
 _LETTER = 7.2  # px: about the width of a letter of a name
 
 
-class Cell(NamedTuple):
+class TensorCell(NamedTuple):
     """A tensor of one layer: its name inside the layer, its entry, and its parameters there."""
 
     tensor: str
@@ -33,13 +33,13 @@ class Cell(NamedTuple):
     each: int
 
 
-class Run(NamedTuple):
+class LayerRun(NamedTuple):
     """Layers that follow on each other and are alike: path, first index, their number, cells."""
 
     path: str
     first: int | None
     many: int
-    cells: tuple[Cell, ...]
+    cells: tuple[TensorCell, ...]
 
     @property
     def each(self) -> int:
@@ -47,18 +47,18 @@ class Run(NamedTuple):
         return sum(cell.each for cell in self.cells)
 
 
-class Box(NamedTuple):
+class MapBox(NamedTuple):
     """A rectangle of the map: one tensor of one run."""
 
-    run: Run
-    cell: Cell
+    run: LayerRun
+    cell: TensorCell
     x: float
     y: float
     width: float
     height: float
 
 
-def runs_of(ledger: Ledger) -> list[Run]:
+def runs_of(ledger: Ledger) -> list[LayerRun]:
     """Return the runs of a ledger, from top to bottom.
 
     Example:
@@ -66,21 +66,21 @@ def runs_of(ledger: Ledger) -> list[Run]:
         >>> [(run.path, run.many, run.each) for run in runs_of(weigh("bert").ledger)]
         [('embeddings', 1, 23837184), ('encoder.layer', 12, 7087872), ('pooler', 1, 590592)]
     """
-    runs: list[Run] = []
-    for path, rows in _rows(ledger).items():
+    runs: list[LayerRun] = []
+    for path, rows in _rows_by_path(ledger).items():
         for index in sorted(rows, key=lambda index: -1 if index is None else index):
             cells = tuple(_by_component(rows[index]))
             last = runs[-1] if runs else None
-            if last and last.path == path and _signature(last.cells) == _signature(cells):
+            if last and last.path == path and _likeness(last.cells) == _likeness(cells):
                 runs[-1] = last._replace(many=last.many + 1)
             else:
-                runs.append(Run(path, index, 1, cells))
+                runs.append(LayerRun(path, index, 1, cells))
     return runs
 
 
-def _rows(ledger: Ledger) -> dict[str, dict[int | None, list[Cell]]]:
+def _rows_by_path(ledger: Ledger) -> dict[str, dict[int | None, list[TensorCell]]]:
     prefix = ledger.blueprint.prefix(ledger.class_name)
-    rows: dict[str, dict[int | None, list[Cell]]] = {}
+    rows: dict[str, dict[int | None, list[TensorCell]]] = {}
     for entry in ledger.entries:
         name, size = entry.template.name, 0 if entry.tied else prod(entry.shape)
         if entry.template.repeat:
@@ -88,28 +88,28 @@ def _rows(ledger: Ledger) -> dict[str, dict[int | None, list[Cell]]]:
             tensor = rest.partition("}.")[2]
             for index, inside in entry.indices.items():
                 layers = rows.setdefault(path, {})
-                layers.setdefault(index, []).append(Cell(tensor, entry, size * len(inside)))
+                layers.setdefault(index, []).append(TensorCell(tensor, entry, size * len(inside)))
             continue
         below = name.removeprefix(prefix)
         path = name.removesuffix(below) + below.partition(".")[0]
         tensor = name[len(path) + 1 :] or name
-        rows.setdefault(path, {}).setdefault(None, []).append(Cell(tensor, entry, size))
+        rows.setdefault(path, {}).setdefault(None, []).append(TensorCell(tensor, entry, size))
     return rows
 
 
-def _by_component(cells: list[Cell]) -> Iterator[Cell]:
-    groups: dict[str, list[Cell]] = {}
+def _by_component(cells: list[TensorCell]) -> Iterator[TensorCell]:
+    groups: dict[str, list[TensorCell]] = {}
     for cell in cells:
         groups.setdefault(component_of(cell.entry.template.role), []).append(cell)
     for group in groups.values():
         yield from group
 
 
-def _signature(cells: tuple[Cell, ...]) -> list[tuple[object, ...]]:
+def _likeness(cells: tuple[TensorCell, ...]) -> list[tuple[object, ...]]:
     return [(cell.tensor, cell.entry.shape, cell.entry.tied, cell.each) for cell in cells]
 
 
-def boxes(runs: list[Run], width: float = WIDTH, height: float = HEIGHT) -> Iterator[Box]:
+def boxes(runs: list[LayerRun], width: float = WIDTH, height: float = HEIGHT) -> Iterator[MapBox]:
     """Yield a box for each tensor of each run."""
     total = sum(run.each * run.many for run in runs) or 1
     y = 0.0
@@ -117,7 +117,7 @@ def boxes(runs: list[Run], width: float = WIDTH, height: float = HEIGHT) -> Iter
         tall, x = run.each * run.many / total * height, 0.0
         for cell in run.cells:
             wide = cell.each / run.each * width if run.each else 0.0
-            yield Box(run, cell, x, y, wide, tall)
+            yield MapBox(run, cell, x, y, wide, tall)
             x += wide
         y += tall
 
@@ -127,8 +127,8 @@ def map_svg(ledger: Ledger, lang: str) -> str:
     runs = runs_of(ledger)
     drawn = list(boxes(runs))
     title = f"{ledger.class_name}: {count(ledger.parameters)}"
-    shapes = [_rect(box) for box in drawn if box.width > 0 and box.height > 0]
-    names = [_name(run, [box for box in drawn if box.run is run], lang) for run in runs]
+    shapes = [_rectangle(box) for box in drawn if box.width > 0 and box.height > 0]
+    names = [_run_labels(run, [box for box in drawn if box.run is run], lang) for run in runs]
     inside = "".join([*shapes, *map("".join, names)])
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
@@ -136,7 +136,7 @@ def map_svg(ledger: Ledger, lang: str) -> str:
     )
 
 
-def _rect(box: Box) -> str:
+def _rectangle(box: MapBox) -> str:
     colour = paint(component_of(box.cell.entry.template.role))
     name = f"{box.run.path} {box.cell.tensor}: {box.cell.each:,} × {box.run.many}"
     return (
@@ -145,9 +145,9 @@ def _rect(box: Box) -> str:
     )
 
 
-def _name(run: Run, drawn: list[Box], lang: str) -> Iterator[str]:
+def _run_labels(run: LayerRun, drawn: list[MapBox], lang: str) -> Iterator[str]:
     """Yield the names of the components of a run, where there is room, and the cuts of layers."""
-    widths: dict[str, list[Box]] = {}
+    widths: dict[str, list[MapBox]] = {}
     for box in drawn:
         widths.setdefault(component_of(box.cell.entry.template.role), []).append(box)
     for component, group in widths.items():

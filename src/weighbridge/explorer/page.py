@@ -9,7 +9,7 @@ from html import escape
 
 from weighbridge import data
 from weighbridge.data import LANGUAGES
-from weighbridge.explore.base_map import map_svg, paint
+from weighbridge.explorer.base_map import map_svg, paint
 from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.render.html import LANGUAGE_TAGS
@@ -33,9 +33,10 @@ def page(weighings: Sequence[Weighing], contracts: Sequence[dict[str, Any]], lan
     )
     title = " · ".join(weighing.model.where for weighing in weighings)
     held = {"contracts": list(contracts), "words": page_words(), "lang": lang}
-    body = "".join("".join(_static(weighing, lang)) for weighing in weighings)
+    body = "".join("".join(_without_script(weighing, lang)) for weighing in weighings)
     return (
-        f'<!DOCTYPE html>\n<html lang="{LANGUAGE_TAGS.get(lang, lang)}">\n<head><meta charset="utf-8">'
+        f'<!DOCTYPE html>\n<html lang="{LANGUAGE_TAGS.get(lang, lang)}">\n'
+        '<head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
@@ -58,7 +59,7 @@ def contract_json(held: Any) -> str:
     return text.replace("<", r"\u003c")
 
 
-def _static(weighing: Weighing, lang: str) -> Iterator[str]:
+def _without_script(weighing: Weighing, lang: str) -> Iterator[str]:
     """Yield what a browser shows without the script: title, total, map and table."""
     words, ledger = page_words()[lang], weighing.ledger
     lettering = Lettering(ledger)
