@@ -182,6 +182,11 @@ def _an_index(random: Random, _: Sequence[Any]) -> Any:
     return ("[]", ("name", random.choice("slm")), ("value", random.randint(-4, 4)))
 
 
+def _an_order(random: Random, inside: Sequence[Any]) -> Any:
+    lists = [("list", *inside[: random.randint(0, 2)]) for _ in range(2)]
+    return (random.choice(("<", "<=", ">", ">=")), *lists)
+
+
 _SHAPES: dict[str, tuple[int, Any]] = {
     "binary": (40, _choice_of(_BINARY, 2)),
     "lazy": (4, _choice_of(_LAZY, 2)),
@@ -193,6 +198,7 @@ _SHAPES: dict[str, tuple[int, Any]] = {
     "loop": (5, _a_loop),
     "rounded": (5, _choice_of(("int", "round", "floor", "ceil"), 1)),
     "index": (3, _an_index),
+    "order": (3, _an_order),
     "extreme": (3, _choice_of(("max", "min"), 2)),
 }
 

@@ -61,7 +61,7 @@ def test_the_page_evaluates_random_expressions_as_python_does_and_notices_faults
     tmp_path: Path,
 ) -> None:
     cases = tmp_path / "trees.json"
-    explored.main(["trees", "--count", "8000", "-o", str(cases)])
+    explored.main(["trees", "--count", "20000", "-o", str(cases)])
     done = run_node("trees.mjs", str(cases))
     assert done.returncode == 0, done.stdout + done.stderr
     done = run_node("mutants.mjs", str(cases))
