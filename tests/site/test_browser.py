@@ -29,6 +29,12 @@ FORMULA = (
     '</semantics></math></span><span class="katex-html">4×7682=2,359,296</span></span></p>'
 )
 CONFIG = {"model_type": "bert", "hidden_size": 128, "num_attention_heads": 2, "vocab_size": 1000}
+_BOXES = """(() => {
+  const frame = document.querySelector("iframe.explorer").contentDocument;
+  const cells = [...frame.querySelectorAll("rect.cell")];
+  const colours = new Set(cells.map((cell) => getComputedStyle(cell).fill));
+  return { cells: cells.length, colours: colours.size };
+})()"""
 CSP = """(async () => {
   const broken = [];
   addEventListener("securitypolicyviolation", (event) => broken.push(event.effectiveDirective));
@@ -66,6 +72,12 @@ def steps() -> list[tuple[str, dict[str, Any]]]:
         ("focus", {"evaluate": "document.getElementById('search').select()"}),
         ("keys", {"press": ["gpt2", "ArrowDown", "Enter"]}),
     ]
+    held = "document.querySelector('iframe.explorer').contentDocument.body.innerText"
+    found += [
+        ("explore", {"tab": "explore"}),
+        ("drawn", {"until": f"{held}.includes('124,439,808') && {held}"}),
+        ("boxes", {"evaluate": _BOXES}),
+    ]
     for lang, theme in VIEWS:
         address = f"{{site}}/#model=bert-base-chinese&lang={lang}&theme={theme}"
         found.append((f"open {lang} {theme}", {"goto": address}))
@@ -81,9 +93,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("site")
     site = built(folder / "site")
     named = steps()
-    found, errors, elsewhere = drive(
-        site, [step for _, step in named], folder / "profile", browser
-    )
+    found, errors, elsewhere = drive(site, [step for _, step in named], folder / "profile", browser)
     assert len(found) == len(named), errors
     results: dict[str, Any] = dict(zip([name for name, _ in named], found, strict=True))
     return results | {"errors": errors, "elsewhere": elsewhere}
@@ -171,6 +181,12 @@ def test_a_worker_that_dies_is_replaced_with_a_word(seen: dict[str, Any]) -> Non
 def test_a_model_is_found_by_keyboard(seen: dict[str, Any]) -> None:
     assert seen["keys"]["line"].startswith("weighbridge weigh ")
     assert "gpt2" in seen["keys"]["line"]
+
+
+def test_the_explorer_draws_the_model_from_what_the_worker_computed(seen: dict[str, Any]) -> None:
+    assert seen["explore"]["line"] == "weighbridge explore gpt2"
+    assert seen["boxes"]["value"]["cells"] > 10
+    assert seen["boxes"]["value"]["colours"] > 4
 
 
 @pytest.mark.parametrize(("lang", "theme"), VIEWS)

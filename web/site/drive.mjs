@@ -84,6 +84,7 @@ const actions = {
   width: async (width) => (await page.setViewportSize({ width, height: 900 }), page.evaluate("({ wide: document.documentElement.scrollWidth })")),
   scheme: async (colorScheme) => (await page.emulateMedia({ colorScheme }), {}),
   shot: async (path) => (await page.screenshot({ path, fullPage: true }), {}),
+  until: async (code) => ({ value: await until(code) }),
   evaluate: async (code) => ({ value: await page.evaluate(code) }),
 };
 try {
