@@ -1,0 +1,85 @@
+"""Partial evaluation: an expression of which some names have values, and the others are letters."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.algebra.expr import evaluate, is_number, names_in
+from weighbridge.errors import ExpressionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from weighbridge.algebra.expr import Tree
+
+_LOOPS = ("for", "count")
+
+
+def conjuncts(tree: Tree) -> Iterator[Tree]:
+    """Yield the conditions that ``and`` joins."""
+    if tree[0] == "and":
+        for operand in tree[1:]:
+            yield from conjuncts(operand)
+    else:
+        yield tree
+
+
+def settled(tree: Tree, constants: Mapping[str, Any]) -> Tree:
+    """Return an expression in which everything that constants decide is worked out.
+
+    Example:
+        >>> from weighbridge.algebra.expr import parse, source
+        >>> rule = parse("width > 3 and (gated or depth == 2) and len(kinds) == depth")
+        >>> source(settled(rule, {"gated": False, "kinds": ("a", "b")}))
+        'width > 3 and depth == 2 and 2 == depth'
+    """
+    kind, *operands = tree
+    if kind == "value":
+        return tree
+    if constants.keys() >= set(names_in(tree)):
+        return _worked_out(tree, constants)
+    if kind == "name":
+        return tree
+    if kind in _LOOPS:
+        index, rounds, body = operands
+        others = {name: value for name, value in constants.items() if name != index}
+        return (kind, index, settled(rounds, constants), settled(body, others))
+    return _simpler(kind, [settled(operand, constants) for operand in operands])
+
+
+def _worked_out(tree: Tree, constants: Mapping[str, Any]) -> Tree:
+    """Return the value of an expression, unless it is a list or has no value."""
+    try:
+        value = evaluate(tree, constants)
+    except ExpressionError:
+        return tree
+    if isinstance(value, tuple | list) or hasattr(value, "keys"):
+        return tree
+    if is_number(value) and value < 0:
+        return ("neg", ("value", -value))
+    return ("value", value)
+
+
+def _simpler(kind: str, operands: list[Tree]) -> Tree:
+    """Return an expression without operands that are decided: true, false or null."""
+    if kind in ("and", "or"):
+        return _joined(kind, operands)
+    if kind == "not" and operands[0][0] == "value":
+        return ("value", not operands[0][1])
+    if kind == "if" and operands[0][0] == "value":
+        return operands[1] if operands[0][1] else operands[2]
+    if kind in ("==", "!=") and ("value", None) in operands and operands[0][0] == "name":
+        return ("value", kind == "!=")  # it is a number or a list, or it would be decided
+    return (kind, *operands)
+
+
+def _joined(kind: str, operands: list[Tree]) -> Tree:
+    """Return operands joined by ``and`` or ``or``, without those that are decided."""
+    decisive: Tree = ("value", kind == "or")
+    if decisive in operands:
+        return decisive
+    rest = [operand for operand in operands if operand[0] != "value"]
+    if not rest:
+        return ("value", kind == "and")
+    return reduce(lambda left, right: (kind, left, right), rest)
