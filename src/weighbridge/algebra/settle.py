@@ -9,7 +9,7 @@ from weighbridge.algebra.expr import evaluate, is_number, names_in
 from weighbridge.errors import ExpressionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     from weighbridge.algebra.expr import Tree
 
@@ -25,8 +25,12 @@ def conjuncts(tree: Tree) -> Iterator[Tree]:
         yield tree
 
 
-def settled(tree: Tree, constants: Mapping[str, Any]) -> Tree:
+def settled(
+    tree: Tree, constants: Mapping[str, Any], nullable: Container[str] = frozenset()
+) -> Tree:
     """Return an expression in which everything that constants decide is worked out.
+
+    Names that are no constants stand for numbers or lists, except those that are ``nullable``.
 
     Example:
         >>> from weighbridge.algebra.expr import parse, source
@@ -44,8 +48,8 @@ def settled(tree: Tree, constants: Mapping[str, Any]) -> Tree:
     if kind in _LOOPS:
         index, rounds, body = operands
         others = {name: value for name, value in constants.items() if name != index}
-        return (kind, index, settled(rounds, constants), settled(body, others))
-    return _simpler(kind, [settled(operand, constants) for operand in operands])
+        return (kind, index, settled(rounds, constants, nullable), settled(body, others, nullable))
+    return _simpler(kind, [settled(operand, constants, nullable) for operand in operands], nullable)
 
 
 def _worked_out(tree: Tree, constants: Mapping[str, Any]) -> Tree:
@@ -61,7 +65,7 @@ def _worked_out(tree: Tree, constants: Mapping[str, Any]) -> Tree:
     return ("value", value)
 
 
-def _simpler(kind: str, operands: list[Tree]) -> Tree:
+def _simpler(kind: str, operands: list[Tree], nullable: Container[str]) -> Tree:
     """Return an expression without operands that are decided: true, false or null."""
     if kind in ("and", "or"):
         return _joined(kind, operands)
@@ -69,8 +73,9 @@ def _simpler(kind: str, operands: list[Tree]) -> Tree:
         return ("value", not operands[0][1])
     if kind == "if" and operands[0][0] == "value":
         return operands[1] if operands[0][1] else operands[2]
-    if kind in ("==", "!=") and ("value", None) in operands and operands[0][0] == "name":
-        return ("value", kind == "!=")  # it is a number or a list, or it would be decided
+    is_about_null = kind in ("==", "!=") and operands[1] == ("value", None)
+    if is_about_null and operands[0][0] == "name" and operands[0][1] not in nullable:
+        return ("value", kind == "!=")
     return (kind, *operands)
 
 
