@@ -38,6 +38,7 @@ SURFACE = {
     "reconcile",
     "released",
     "serve",
+    "sweep",
     "train",
     "tree",
     "verify",

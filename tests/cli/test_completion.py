@@ -20,7 +20,19 @@ if TYPE_CHECKING:
 
 FREE_TEXT = {
     "FIRST-LAST",
-    *("CLASS", "FIELD=VALUE", "DTYPE", "TYPE", "PART", "NAME", "MODULE:NAME", "TEXT", "SECOND"),
+    *(
+        "CLASS",
+        "CONDITION",
+        "FIELD=VALUE",
+        "FIELD=VALUES",
+        "DTYPE",
+        "TYPE",
+        "PART",
+        "NAME",
+        "MODULE:NAME",
+        "TEXT",
+        "SECOND",
+    ),
     *("TEXT [SECOND]", "HOW", "COLUMN", "SHARE", "RATE", "NORM", "N", "SECONDS", "LETTERS"),
     *("NAMES", "PATTERN=N", "LIST", "TASK", "DEVICES", "SIZE", "PRICE", "SETTINGS"),
 }

@@ -40,6 +40,7 @@ GRIDS = {
     "deepseek_v3": {"first_k_dense_replace": (0, 3, 9, 70), "num_hidden_layers": (1, 5, 61)},
     "qwen3_next": {"num_hidden_layers": (3, 8, 9), "full_attention_interval": (1, 3, 50)},
     "bert": {"hidden_size": range(760, 790, 2), "num_attention_heads": (8, 12, 16)},
+    "opt": {"num_attention_heads": (0, 12, 16), "hidden_size": (768, 1024)},
     "llama": {"num_attention_heads": (7, 16, 32), "num_key_value_heads": (1, 8, 16)},
     "mixtral": {"num_local_experts": (1, 8), "num_experts_per_tok": (1, 2, 9)},
     "jamba": {

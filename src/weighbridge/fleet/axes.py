@@ -35,6 +35,11 @@ class Axis(NamedTuple):
         return isinstance(self.values, range) or all(type(value) is int for value in self.values)
 
     @property
+    def has_zero(self) -> bool:
+        """Whether 0 is among the values."""
+        return self.is_size and 0 in self.values
+
+    @property
     def ends(self) -> tuple[Any, ...]:
         """The first and the last value, or the only one."""
         return tuple(dict.fromkeys((self.values[0], self.values[-1])))

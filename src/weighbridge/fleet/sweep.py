@@ -483,7 +483,9 @@ def _written_table(name: str, columns: list[str], rows: list[tuple[int | None, .
 
 
 def _duckdb() -> Any:
-    return _package("duckdb").connect()
+    connection = _package("duckdb").connect()
+    connection.execute("SET enable_progress_bar = false")  # it would be on stdout
+    return connection
 
 
 def _package(name: str) -> Any:
@@ -500,4 +502,4 @@ def _package(name: str) -> Any:
         raise UsageError(
             f"a sweep needs {name}, which is not installed",
             hint="type pip install 'weighbridge[fleet]'",
-        ) from None
+        ) from error

@@ -58,8 +58,10 @@ DIALECTS = {
     ),
     "spark": Dialect(
         quotient="div",
-        numbers="SELECT CAST(explode(sequence({first}, {last}, {step})) AS {type}) AS {name}",
-        listed="SELECT CAST(explode(array({values})) AS {type}) AS {name}",
+        numbers="SELECT CAST(value AS {type}) AS {name} "
+        "FROM (SELECT explode(sequence({first}, {last}, {step})) AS value)",
+        listed="SELECT CAST(value AS {type}) AS {name} "
+        "FROM (SELECT explode(array({values})) AS value)",
         wide="DECIMAL(38, 0)",
     ),
 }
@@ -156,14 +158,22 @@ class SweepQuery:
 
     @property
     def _meaning(self) -> Mapping[str, Callable[..., Any]]:
-        quotient = self.dialect.quotient
+        divided = infix("//", f"{{}} {self.dialect.quotient} {{}}")
         return {
             **meaning_in("sql"),
-            "//": infix("//", f"{{}} {quotient} {{}}"),
+            "//": lambda left, right: divided(left, self._divisor(right)),
+            "%": lambda left, right: SOURCE["%"](left, self._divisor(right)),
+            "/": lambda left, right: SOURCE["/"](_as_double(left), self._divisor(right)),
             "min": written_as_call("LEAST({})"),
             "max": written_as_call("GREATEST({})"),
-            "/": lambda left, right: SOURCE["/"](Shown(f"CAST({left} AS DOUBLE)"), right),
         }
+
+    def _divisor(self, shown: Shown) -> Shown:
+        """Return a divisor; where an axis has 0, one that gives NULL instead of an error."""
+        has_zero = any(axis.has_zero for axis in self.swept.axes)
+        if has_zero and not shown.isdecimal():
+            return Shown(f"NULLIF({shown}, 0)")
+        return shown
 
     def _factor(self, tree: Tree) -> str | int:
         """Return a factor of a formula: as it is, a number, or a column of a table."""
@@ -326,6 +336,10 @@ class SweepQuery:
                 yield int(evaluate(tree, fields))
             except (ExpressionError, TypeError, ValueError):
                 yield None
+
+
+def _as_double(shown: Shown) -> Shown:
+    return Shown(f"CAST({shown} AS DOUBLE)")
 
 
 def _literal(value: Any) -> str:
