@@ -31,6 +31,10 @@ COMMANDS = {
         "comparing",
     ),
     "what-if": Listed("say what a change of a config's fields would change", "comparing"),
+    "design": Listed(
+        "find all sizes of a family with a number of parameters, beside published rules",
+        "designing",
+    ),
     "cost": Listed(
         "compute what a run takes without running it: FLOPs, saved tensors, cache", "costing"
     ),
