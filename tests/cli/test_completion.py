@@ -34,7 +34,19 @@ FREE_TEXT = {
         "SECOND",
     ),
     *("TEXT [SECOND]", "HOW", "COLUMN", "SHARE", "RATE", "NORM", "N", "SECONDS", "LETTERS"),
-    *("NAMES", "PATTERN=N", "LIST", "TASK", "DEVICES", "SIZE", "PRICE", "SETTINGS"),
+    *(
+        "NAMES",
+        "PATTERN=N",
+        "LIST",
+        "TASK",
+        "DEVICES",
+        "SIZE",
+        "SIZES",
+        "RANGE",
+        "PRICE",
+        "SETTINGS",
+        "URL",
+    ),
 }
 """The names of values that are not completed."""
 
