@@ -166,20 +166,24 @@ def test_vllm_tells_its_tokens_in_whole_blocks() -> None:
     assert found.cache_tokens == pytest.approx(42656, rel=0.001)
 
 
-def test_a_plan_is_what_train_says_of_it() -> None:
-    plans = wb.plan("gpt2", on="4xL4", batch=8, sequence=512)
-    for tried in plans.tried[::7]:
+@pytest.mark.parametrize(
+    ("model", "on", "batch"), [("gpt2", "4xL4", 8), ("mixtral", "16xH100", 32)]
+)
+def test_a_plan_is_what_train_says_of_it(model: str, on: str, batch: int) -> None:
+    """A search keeps what plans share; `train` computes one plan alone."""
+    sizes = {"on": on, "batch": batch, "sequence": 512}
+    plans = wb.plan(model, **sizes)
+    for tried in plans.tried[:: len(plans.tried) // 40]:
         ways, setting = tried.setting.plan, tried.setting
         found = wb.train(
-            "gpt2",
-            on="4xL4",
-            batch=8,
-            sequence=512,
+            model,
+            **sizes,
             micro_batch=setting.micro_batch,
             checkpointing=setting.checkpointing,
             zero=ways.zero,
             tp=ways.tensor,
             pp=ways.pipeline,
+            ep=ways.expert,
             sequence_parallel=ways.sequence_parallel,
         )
         assert found.peak_bytes == tried.peak_bytes

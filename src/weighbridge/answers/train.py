@@ -264,7 +264,7 @@ class TrainingBudget(NamedTuple):
 
 
 class Trainer:
-    """The steps of one model in different settings; what they share is computed once."""
+    """The steps of one model on one cluster in different settings; what they share is kept."""
 
     def __init__(self, found: RecordedModel) -> None:
         self.found = found
@@ -273,6 +273,8 @@ class Trainer:
         self._runs: dict[Any, RunCost] = {}
         self._held: dict[Any, tuple[Held, int, Held]] = {}
         self._adapters: dict[tuple[str, bool], Adapting] = {}
+        self.link_seconds: dict[tuple[ParallelPlan, Pass], float] = {}
+        """The least seconds that a rank sends in a step, by what they depend on."""
 
     def run(self, setting: TrainingSetting, sequence: int) -> RunCost:
         """Return the cost of one micro-batch with so many tokens in each sequence."""
@@ -423,7 +425,7 @@ class TrainingFit(TabularAnswer):
         memories = [rank_memory(division, self._step, rank) for rank in ranks]
         return max(memories, key=lambda memory: memory.peak.bytes)
 
-    @property
+    @cached_property
     def _outer_stages(self) -> list[int]:
         """The first stage, that with most parameters, and the last."""
         plan = self.setting.plan
@@ -500,21 +502,28 @@ class TrainingFit(TabularAnswer):
         """
         if self.setting.lora is not None:
             return []
-        setting, plan = self.setting, self.setting.plan
-        part = Pass(
-            setting.micro_batch * ceil(setting.sequence / plan.context),
+        return collectives(self.trainer.division, self.setting.plan, self._pass, stage)
+
+    @cached_property
+    def _pass(self) -> Pass:
+        """What of a step decides its collectives."""
+        setting = self.setting
+        return Pass(
+            setting.micro_batch * ceil(setting.sequence / setting.plan.context),
             setting.micro_batches,
             self._step.precision,
             setting.checkpointing == "full",
         )
-        return collectives(self.trainer.division, plan, part, stage)
 
-    @cached_property
+    @property
     def _link_seconds(self) -> float:
         """Return the least seconds that a rank sends; a link that is not known takes none."""
         if self.setting.lora is not None:  # an adapter's gradients are small
             return 0.0
-        return max(map(self._stage_seconds, self._outer_stages))
+        known, key = self.trainer.link_seconds, (self.setting.plan, self._pass)
+        if key not in known:
+            known[key] = max(map(self._stage_seconds, self._outer_stages))
+        return known[key]
 
     def _stage_seconds(self, stage: int) -> float:
         plan, device = self.setting.plan, self.devices.device
