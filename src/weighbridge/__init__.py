@@ -15,6 +15,7 @@ TYPE_CHECKING = False  # as `typing` has it, without the import of anything
 if TYPE_CHECKING:
     from weighbridge.answers.audit import audit
     from weighbridge.answers.cache import cache
+    from weighbridge.answers.compare import compare
     from weighbridge.answers.cost import cost
     from weighbridge.answers.explain import explain
     from weighbridge.answers.formula import formula
@@ -42,6 +43,7 @@ _HOMES = {
     "Weighing": "answers.weigh",
     "audit": "answers.audit",
     "cache": "answers.cache",
+    "compare": "answers.compare",
     "cost": "answers.cost",
     "explain": "answers.explain",
     "families": "blueprint.schema",
@@ -67,6 +69,7 @@ __all__ = [
     "__version__",
     "audit",
     "cache",
+    "compare",
     "cost",
     "explain",
     "families",

@@ -26,6 +26,11 @@ COMMANDS = {
         "print the count in closed form: letters, fields, LaTeX, Python or SQL", "counting"
     ),
     "tree": Listed("print the module tree, with the shape and count of every tensor", "counting"),
+    "compare": Listed(
+        "compare models, configs and checkpoints: by component, and what each field is worth",
+        "comparing",
+    ),
+    "what-if": Listed("say what a change of a config's fields would change", "comparing"),
     "cost": Listed(
         "compute what a run takes without running it: FLOPs, saved tensors, cache", "costing"
     ),
