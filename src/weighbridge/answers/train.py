@@ -11,6 +11,7 @@ from weighbridge.answers.cost import Run, RunCost, cost, kernels_of_run
 from weighbridge.answers.fitting import (
     Change,
     context_allowance,
+    drawn_as,
     large_number,
     save_svg,
     that_fit,
@@ -656,8 +657,16 @@ class TrainingFit(TabularAnswer):
 
         return train_table.train_document(self, lang)
 
-    def svg(self, lang: str | None = None) -> str:
-        """Return what the worst rank holds at each moment as a picture, an SVG file.
+    def svg(self, lang: str | None = None, picture: str = "memory") -> str:
+        """Return a picture, an SVG file.
+
+        Args:
+            lang: the language of its texts.
+            picture: ``"memory"``, what the worst rank holds at each moment; ``"schedule"``, what
+                each stage of a pipeline does when; or ``"roofline"`` of a pass forward.
+
+        Raises:
+            UsageError: there is no such picture, or no pipeline.
 
         Example:
             >>> train("gpt2", on="L4", batch=8, sequence=1024).svg()[:4]
@@ -665,15 +674,17 @@ class TrainingFit(TabularAnswer):
         """
         from weighbridge.answers import train_table  # noqa: PLC0415  # text does without
 
-        return train_table.train_picture(self, lang or self.lang)
+        return drawn_as(picture, train_table.PICTURES)(self, lang or self.lang)
 
-    def save(self, file: str | os.PathLike[str], lang: str | None = None) -> Path:
-        """Write the picture to a file, and return the path.
+    def save(
+        self, file: str | os.PathLike[str], lang: str | None = None, picture: str = "memory"
+    ) -> Path:
+        """Write a picture to a file, and return the path.
 
         Raises:
             UsageError: the file does not end in .svg, or cannot be written.
         """
-        return save_svg(file, self.svg(lang))
+        return save_svg(file, self.svg(lang, picture))
 
     def _data_table(self, by: str) -> DataTable:
         from weighbridge.answers.data_table import (  # noqa: PLC0415  # a terminal does without
