@@ -27,6 +27,7 @@ SURFACE = {
     "cache",
     "compare",
     "cost",
+    "design",
     "explain",
     "families",
     "formula",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from weighbridge.answers.cache import cache
     from weighbridge.answers.compare import compare
     from weighbridge.answers.cost import cost
+    from weighbridge.answers.design import design
     from weighbridge.answers.explain import explain
     from weighbridge.answers.formula import formula
     from weighbridge.answers.guess import guess
@@ -45,6 +46,7 @@ _HOMES = {
     "cache": "answers.cache",
     "compare": "answers.compare",
     "cost": "answers.cost",
+    "design": "answers.design",
     "explain": "answers.explain",
     "families": "blueprint.schema",
     "formula": "answers.formula",
@@ -71,6 +73,7 @@ __all__ = [
     "cache",
     "compare",
     "cost",
+    "design",
     "explain",
     "families",
     "formula",

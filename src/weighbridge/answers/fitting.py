@@ -99,7 +99,9 @@ def save_svg(file: str | os.PathLike[str], drawn: str) -> Path:
     return path
 
 
-def drawn_as(picture: str, known: Mapping[str, Callable[[Any, str], str]]) -> Any:
+def drawn_as(
+    picture: str, known: Mapping[str, Callable[[Any, str], str]]
+) -> Callable[[Any, str], str]:
     """Return what draws a picture, a function of the answer and the language.
 
     Raises:

@@ -103,16 +103,16 @@ def _frame(scale: _Axes, roof: Roof, axes: tuple[str, str]) -> Iterator[str]:
     for power in range(scale.first_x, scale.last_x + 1):
         x, low = scale.place(10.0**power, 10.0**scale.first_y)
         _, high = scale.place(10.0**power, 10.0**scale.last_y)
-        yield _line([(x, low), (x, high)], faint=True)
+        yield _polyline([(x, low), (x, high)], faint=True)
         yield writing(x, low + 16, f"{10.0**power:g}", "quiet", _FONT, "middle")
     for power in range(scale.first_y, scale.last_y + 1):
         x, y = scale.place(left, 10.0**power)
-        yield _line([(x, y), (scale.place(right, 10.0**power)[0], y)], faint=True)
+        yield _polyline([(x, y), (scale.place(right, 10.0**power)[0], y)], faint=True)
         yield writing(x - 8, y + 4, f"{10.0 ** (power - 12):g}", "quiet", _FONT, "end")
     bend = roof.peak / roof.bandwidth
     start = max(left, 10.0**scale.first_y / roof.bandwidth)
     corners = [(start, roof.at(start)), (bend, roof.peak), (right, roof.peak)]
-    yield _line([scale.place(*corner) for corner in corners])
+    yield _polyline([scale.place(*corner) for corner in corners])
     x, y = scale.place(right, roof.peak)
     yield writing(x - 4, y - 6, roof.peak_text, "ink", _FONT, "end")
     x, y = scale.place(start, roof.at(start))
@@ -123,7 +123,7 @@ def _frame(scale: _Axes, roof: Roof, axes: tuple[str, str]) -> Iterator[str]:
     yield writing(x, low + 34, axes[0], "quiet", _FONT, "end")
 
 
-def _line(corners: Sequence[tuple[float, float]], *, faint: bool = False) -> str:
+def _polyline(corners: Sequence[tuple[float, float]], *, faint: bool = False) -> str:
     path = " ".join(f"{x:.6g},{y:.6g}" for x, y in corners)
     colour, width = ("#8c959f", 0.4) if faint else ("#d55e00", 2)
     return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{width}"/>'

@@ -63,12 +63,12 @@ def timeline_picture(
             drawn.append(_box(left + tick * start, top, length, _BAR, kinds[kind][0]))
             if pixels(text, _SMALL) + 2 <= length:
                 middle = left + tick * (start + end) / 2
-                drawn.append(_number(middle, y + _ROW / 2 + 4, text))
+                drawn.append(_box_number(middle, y + _ROW / 2 + 4, text))
         y += _ROW
     return whole(width, y + MARGIN, drawn, title, f"<style>{STYLE}</style>")
 
 
-def _number(x: float, y: float, text: str) -> str:
+def _box_number(x: float, y: float, text: str) -> str:
     # Black on both grounds: the colours of boxes are the same there.
     style = f'fill="#000000" font-size="{_SMALL}" text-anchor="middle"'
     return f'<text x="{x:.6g}" y="{y:.6g}" {style}>{text}</text>'
