@@ -166,9 +166,7 @@ def test_vllm_tells_its_tokens_in_whole_blocks() -> None:
     assert found.cache_tokens == pytest.approx(42656, rel=0.001)
 
 
-@pytest.mark.parametrize(
-    ("model", "on", "batch"), [("gpt2", "4xL4", 8), ("mixtral", "16xL4", 32)]
-)
+@pytest.mark.parametrize(("model", "on", "batch"), [("gpt2", "4xL4", 8), ("mixtral", "16xL4", 32)])
 def test_a_plan_is_what_train_says_of_it(model: str, on: str, batch: int) -> None:
     """A search keeps what plans share; `train` computes one plan alone."""
     sizes = {"on": on, "batch": batch, "sequence": 512}
