@@ -18,14 +18,43 @@ from weighbridge.cli.completion import completed_commands, metavar
 if TYPE_CHECKING:
     from pathlib import Path
 
-FREE_TEXT = {
-    "TEXT [SECOND]",
-    *"""
-    CLASS COLUMN CONDITION DEVICES DTYPE FIELD FIELD=VALUE FIELD=VALUES FIRST-LAST HOW LETTERS
-    LIST MODULE:NAME N NAME NAMES NORM PART PATTERN=N PRICE RANGE RATE SECOND SECONDS SETTINGS
-    SHARE SIZE SIZES TASK TEXT TYPE URL
-    """.split(),
-}
+FREE_TEXT = frozenset(
+    (
+        "CLASS",
+        "COLUMN",
+        "CONDITION",
+        "DEVICES",
+        "DTYPE",
+        "FIELD",
+        "FIELD=VALUE",
+        "FIELD=VALUES",
+        "FIRST-LAST",
+        "HOW",
+        "LETTERS",
+        "LIST",
+        "MODULE:NAME",
+        "N",
+        "NAME",
+        "NAMES",
+        "NORM",
+        "PART",
+        "PATTERN=N",
+        "PRICE",
+        "RANGE",
+        "RATE",
+        "SECOND",
+        "SECONDS",
+        "SETTINGS",
+        "SHARE",
+        "SIZE",
+        "SIZES",
+        "TASK",
+        "TEXT",
+        "TEXT [SECOND]",
+        "TYPE",
+        "URL",
+    )
+)
 """The names of values that are not completed."""
 
 # Code that calls the script's function as the shell does when Tab is pressed after the last word,
