@@ -86,7 +86,9 @@ def test_an_explicit_config_describes_the_same_model(family: str) -> None:
 
 def test_a_spelled_list_follows_where_it_is_what_it_would_follow_to() -> None:
     kinds = list(wb.weigh("qwen3_next").model.fields["layer_types"])
-    assert "layer_types" in following_fields(find({"model_type": "qwen3_next", "layer_types": kinds}))
+    assert "layer_types" in following_fields(
+        find({"model_type": "qwen3_next", "layer_types": kinds})
+    )
     other = {"model_type": "qwen3_next", "layer_types": kinds[::-1]}
     assert "layer_types" not in following_fields(find(other))
 
