@@ -70,7 +70,7 @@ def absent_configs(model: Model) -> list[str]:
     return [path for path in model.blueprint.configs if model.fields.get(path, path) is None]
 
 
-def fixed_fields(model: Model) -> list[str]:
+def fields_without_dial(model: Model) -> list[str]:
     """Return the fields without a dial: sub-configs, and what would be in one that is absent."""
     absent, configs = absent_configs(model), model.blueprint.configs
     parents = {name: name.rpartition(".")[0] for name in model.fields}
@@ -121,7 +121,7 @@ class Bench:
 
     def random_changes(self, random: Random) -> dict[str, Any]:
         """Return other values for one to four fields, of which some cannot be built."""
-        names = sorted(set(self.model.fields).difference(fixed_fields(self.model)))
+        names = sorted(set(self.model.fields).difference(fields_without_dial(self.model)))
         chosen = random.sample(names, min(len(names), random.randint(1, 4)))
         changes = {}
         for name in chosen:
