@@ -81,9 +81,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("site")
     site = built(folder / "site")
     named = steps()
-    found, errors, elsewhere = drive(
-        site, [step for _, step in named], folder / "profile", browser
-    )
+    found, errors, elsewhere = drive(site, [step for _, step in named], folder / "profile", browser)
     assert len(found) == len(named), errors
     results: dict[str, Any] = dict(zip([name for name, _ in named], found, strict=True))
     return results | {"errors": errors, "elsewhere": elsewhere}
