@@ -15,7 +15,9 @@ TYPE_CHECKING = False  # as `typing` has it, without the import of anything
 if TYPE_CHECKING:
     from weighbridge.answers.audit import audit
     from weighbridge.answers.cache import cache
+    from weighbridge.answers.compare import compare
     from weighbridge.answers.cost import cost
+    from weighbridge.answers.design import design
     from weighbridge.answers.explain import explain
     from weighbridge.answers.formula import formula
     from weighbridge.answers.guess import guess
@@ -42,7 +44,9 @@ _HOMES = {
     "Weighing": "answers.weigh",
     "audit": "answers.audit",
     "cache": "answers.cache",
+    "compare": "answers.compare",
     "cost": "answers.cost",
+    "design": "answers.design",
     "explain": "answers.explain",
     "families": "blueprint.schema",
     "formula": "answers.formula",
@@ -67,7 +71,9 @@ __all__ = [
     "__version__",
     "audit",
     "cache",
+    "compare",
     "cost",
+    "design",
     "explain",
     "families",
     "formula",

@@ -176,6 +176,16 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def signed(number: int) -> str:
+    """Write a difference in full, with its sign.
+
+    Example:
+        >>> signed(1234), signed(-1234), signed(0)
+        ('+1,234', '-1,234', '0')
+    """
+    return f"{number:+,}" if number else "0"
+
+
 def number(value: float) -> str:
     """Write a number from a config: an integer as a count, a fraction unchanged.
 

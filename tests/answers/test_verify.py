@@ -13,7 +13,7 @@ from weighbridge.data import LANGUAGES
 from weighbridge.errors import CheckpointError, ConfigError, ModelError, UsageError
 from weighbridge.ledger.ledger import bind
 from weighbridge.ledger.rows import Row
-from weighbridge.matching.comparison import KINDS, Difference, ExpectedDtype, compare, group
+from weighbridge.matching.comparison import KINDS, Difference, ExpectedDtype, compare_tensors, group
 from weighbridge.models.find import find
 from weighbridge.readers import StoredCheckpoint
 from weighbridge.render.table import width
@@ -620,7 +620,7 @@ def as_found(stored):
 def test_any_single_fault_is_reported_and_nothing_else(mutation):
     class_name, config, stored, expected = mutation
     model = find(config)
-    compared = compare(bind(model.blueprint, class_name, model.fields), as_found(stored))
+    compared = compare_tensors(bind(model.blueprint, class_name, model.fields), as_found(stored))
     assert [(difference.kind, difference.name) for difference in compared.differences] == expected
     assert bool(compared.failures) == any(KINDS[kind].matters for kind, _ in expected)
 
@@ -635,7 +635,7 @@ def test_the_order_of_a_file_changes_nothing(class_name, random):
     model = find(CONFIG)
     ledger = bind(model.blueprint, class_name, model.fields)
     one, other = (
-        compare(ledger, as_found({name: stored[name] for name in order}))
+        compare_tensors(ledger, as_found({name: stored[name] for name in order}))
         for order in (stored, names)
     )
     assert sorted(one.differences) == sorted(other.differences)
@@ -655,7 +655,7 @@ def test_groups_hold_every_difference_once():
     for dtype in (None, ExpectedDtype("F16", asked=True)):
         for kept in (1, 2, 7):
             stored = dict(list(tensors("BertForPreTraining").items())[::kept])
-            differences = compare(ledger, as_found(stored), dtype).differences
+            differences = compare_tensors(ledger, as_found(stored), dtype).differences
             assert sorted(
                 difference for line in group(differences) for difference in line.differences
             ) == sorted(differences)

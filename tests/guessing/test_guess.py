@@ -23,7 +23,7 @@ from weighbridge.guessing import candidates
 from weighbridge.guessing import guess as guessing
 from weighbridge.ledger import ledger
 from weighbridge.ledger.rows import Row
-from weighbridge.matching.comparison import compare
+from weighbridge.matching.comparison import compare_tensors
 from weighbridge.matching.pairing import translated
 from weighbridge.models import find as models
 from weighbridge.readers import StoredCheckpoint
@@ -126,7 +126,9 @@ def best(rows: Iterable[Row], **metadata: str) -> guessing.Candidate:
 def failures(candidate: guessing.Candidate, of: StoredCheckpoint, **fields: Any) -> int:
     """Compare a checkpoint with a candidate's config again, with other values of some fields."""
     model = models.find({**candidate.config, **fields})
-    return compare(ledger.bind(model.blueprint, candidate.class_name, model.fields), of).failures
+    return compare_tensors(
+        ledger.bind(model.blueprint, candidate.class_name, model.fields), of
+    ).failures
 
 
 # If a rounded expression has four fields or more, the search may end before it reaches values that

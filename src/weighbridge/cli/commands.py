@@ -26,6 +26,15 @@ COMMANDS = {
         "print the count in closed form: letters, fields, LaTeX, Python or SQL", "counting"
     ),
     "tree": Listed("print the module tree, with the shape and count of every tensor", "counting"),
+    "compare": Listed(
+        "compare models, configs and checkpoints: by component, and what each field is worth",
+        "comparing",
+    ),
+    "what-if": Listed("say what a change of a config's fields would change", "comparing"),
+    "design": Listed(
+        "find all sizes of a family with a number of parameters, beside published rules",
+        "designing",
+    ),
     "cost": Listed(
         "compute what a run takes without running it: FLOPs, saved tensors, cache", "costing"
     ),

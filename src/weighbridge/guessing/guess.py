@@ -2,7 +2,7 @@
 
 Each tensor of a class gives equations: the value of each of its dims is a size in the header. The
 number of layers and the presence or absence of a tensor give equations too. `solver` solves them,
-and `comparison.compare` decides: a candidate is exact if no difference matters.
+and `comparison.compare_tensors` decides: a candidate is exact if no difference matters.
 
 Some fields occur only together, such as the number of heads and the size of each head. No header
 determines them. Such fields get their usual values and are listed as free.
@@ -22,7 +22,7 @@ from weighbridge.guessing.candidates import closest
 from weighbridge.guessing.solver import Constraint, Problem, majority, solve
 from weighbridge.guessing.unknowns import HOLDS, LENGTH, Impossible, is_open, partly
 from weighbridge.ledger.ledger import bind
-from weighbridge.matching.comparison import compare
+from weighbridge.matching.comparison import compare_tensors
 from weighbridge.matching.pairing import stated_families
 from weighbridge.models import find as models
 from weighbridge.models.catalogue import releases_by_family
@@ -543,7 +543,7 @@ def _compared(
     expected = bind(fit.blueprint, fit.class_name, model.fields)
     if expected.stored.tensors > _MOST_LACKING + 2 * len(found.rows):
         return None
-    comparison = compare(expected, found)
+    comparison = compare_tensors(expected, found)
     sure, free = _sure_and_free(solution, values, model)
     unusual = sum(value != fit.blueprint.at_defaults[name] for name, value in sure.items())
     return Candidate(model, fit.class_name, config, sure, free, comparison, unusual)

@@ -70,7 +70,7 @@ class Letters:
         Return None if it cannot be written: an expression is too long, or has too many rounds.
         """
         repeat, dims = self._expressions(template, active=active)
-        varies, conditions = template.varies, _conditions(template)
+        varies, conditions = template.varies, conditions_of(template)
         if active:
             varies = indices_used(repeat, [*conditions, *dims, *repeat.values()])
         loops, factors = product_of(repeat, dims, varies)
@@ -86,7 +86,7 @@ class Letters:
     def freeze(self, template: Template, *, active: bool) -> None:
         """Note that a template is written layer by layer: what repeats it has a fixed value."""
         repeat, dims = self._expressions(template, active=active)
-        fixed = [*_conditions(template), *repeat.values()]
+        fixed = [*conditions_of(template), *repeat.values()]
         if active:
             fixed += dims
         for tree in fixed:
@@ -116,7 +116,7 @@ class Letters:
         self, loops: Mapping[str, Tree], conditions: Sequence[Tree], factors: Sequence[Tree]
     ) -> Polynomial | None:
         """Return the number of places where conditions hold, or the sum of a product over them."""
-        tree = _over(loops, conditions, factors)
+        tree = over(loops, conditions, factors)
         if tree not in self._numbers:
             try:
                 evaluate(tree, self.fields)
@@ -165,14 +165,14 @@ _COUNTED: dict[str, Callable[[Polynomial, Polynomial], Polynomial]] = {
 """The number of indices for which a comparison with one of them holds."""
 
 
-def _conditions(template: Template) -> Sequence[Tree]:
+def conditions_of(template: Template) -> Sequence[Tree]:
     """Return the conditions under which a tensor exists and is not tied."""
     if template.tie and template.tie.when:
         return (*template.when, ("not", template.tie.when))
     return template.when
 
 
-def _over(loops: Mapping[str, Tree], conditions: Sequence[Tree], factors: Sequence[Tree]) -> Tree:
+def over(loops: Mapping[str, Tree], conditions: Sequence[Tree], factors: Sequence[Tree]) -> Tree:
     """Return ``count(condition for i in range(n))``, or the ``sum([…])`` of varying factors."""
     *outer, index = loops
     holds: Tree | None = None

@@ -194,7 +194,7 @@ class Comparison(NamedTuple):
         return sum(row.parameters for row in self.stored)
 
 
-def compare(
+def compare_tensors(
     ledger: Ledger, found: StoredCheckpoint, dtype: ExpectedDtype | None = None
 ) -> Comparison:
     """Compare a checkpoint with a ledger, tensor by tensor.
@@ -208,7 +208,7 @@ def compare(
         >>> ledger = bind(bert, "BertModel", {**bert.defaults, "num_labels": 2})
         >>> rows = tuple(row for row in ledger.rows if row.name != "pooler.dense.bias")
         >>> found = StoredCheckpoint("a.pt", "PyTorch", rows, {}, ("a.pt",), 0, {}, {}, (), None)
-        >>> [difference] = compare(ledger, found).differences
+        >>> [difference] = compare_tensors(ledger, found).differences
         >>> difference.kind, difference.name
         ('missing', 'pooler.dense.bias')
     """
@@ -291,7 +291,7 @@ def choose(
     base, named = model.blueprint.base_class, named_class(model)
 
     def compare_with(name: str) -> Comparison:
-        return compare(bind(model.blueprint, name, model.fields), found, dtype)
+        return compare_tensors(bind(model.blueprint, name, model.fields), found, dtype)
 
     if class_name:
         comparison = compare_with(class_name)

@@ -26,7 +26,7 @@ from weighbridge.derive.saved.saved_tensors import SavedTensor
 from weighbridge.derive.toml_text import blueprint_text
 from weighbridge.errors import BlueprintError
 from weighbridge.ledger.ledger import Ledger, bind
-from weighbridge.matching.comparison import compare
+from weighbridge.matching.comparison import compare_tensors
 from weighbridge.readers import StoredCheckpoint
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def untied(stored: Iterable[Row]) -> list[Row]:
 def differences(held: Ledger, stored: Iterable[Row]) -> list[tuple[str, str]]:
     return [
         (difference.kind, difference.name)
-        for difference in compare(held, found(stored)).differences
+        for difference in compare_tensors(held, found(stored)).differences
     ]
 
 
@@ -398,7 +398,7 @@ def test_older_paths_are_known() -> None:
         row._replace(name=row.name.replace("h.", "tower.h.", 1)) for row in untied(held.stored_rows)
     ]
     stored = [row._replace(name=row.name.replace("emtower.h.", "emh.")) for row in stored]
-    found_differences = compare(held, found(stored)).differences
+    found_differences = compare_tensors(held, found(stored)).differences
     assert {difference.kind for difference in found_differences} == {"old_name"}
     assert {difference.about for difference in found_differences} == {("tower.h", "h")}
 
