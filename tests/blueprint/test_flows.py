@@ -82,11 +82,16 @@ def test_a_flow_names_the_modules_of_the_blueprint_and_no_others(family: str) ->
     called, read = called_and_read(flow)
     assert called - modules.keys() <= flow.bare.keys()
     assert flow.bare.keys() <= called
-    for template in known.templates(known.base_class):
+    seen = set()
+    templates = known.templates(known.base_class)
+    for template in templates:
         module = template.name.rpartition(".")[0]
         runs = any(is_under(module, path) for path in called) or module == ""
         is_read = any(is_under(template.name, path) for path in read)
-        assert runs or is_read or module in flow.unused, template.name
+        if runs or is_read or module in flow.unused:
+            seen.add(template.name)
+    tied = {one.tie.to for one in templates if one.tie is not None and one.name in seen}
+    assert {template.name for template in templates} - seen <= tied
 
 
 def called_and_read(flow: flows.FamilyFlow) -> tuple[set[str], set[str]]:

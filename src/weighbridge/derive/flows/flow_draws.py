@@ -32,10 +32,11 @@ FACTORS = (16, 8, 32, 4, 2)
 """What sizes are divided by; the first that gives a config of the family is the usual one."""
 LAYERS = (2, 5)
 _USUAL_LAYERS = 4
+_TURNS = 4  # of layers that share their weights
 _FEW_LAYERS = 2  # of each stage, where a field lists them
 _LEAST = 32  # smaller numbers are no widths, and stay
 _MOST_PARAMETERS = 60_000_000
-_MOST_HEADS = 64  # that stay as they are
+_MOST_HEADS = 128  # that stay as they are
 _LARGE_PICTURE = 256
 _KEPT = (
     "patch_size",
@@ -67,7 +68,8 @@ class FlowDraws:
         flags: dict[str, list[Any]] = {}
         for path, value in self._knobs.items():
             values = [value, *self._other_values(path, value)]
-            if len(values) > 1 and not path.rpartition(".")[2].startswith(_NEVER):
+            is_never = path.rpartition(".")[2].startswith(_NEVER) or path in self._set
+            if len(values) > 1 and not is_never:
                 flags[path] = values
         return flags
 
@@ -148,7 +150,18 @@ class FlowDraws:
                 changes[path] = self._list(path, value, factor)
         for name, types in self._draws.layer_types.items():
             changes[name] = [types[at % len(types)] for at in range(layers)]
-        return changes
+        changes |= dict.fromkeys(self._draws.loops, layers * _TURNS)
+        return changes | self._set
+
+    @cached_property
+    def _set(self) -> Changes:
+        """The flags that must be set so that a config may have every type of layer."""
+        rules = self._draws.rules.items()
+        return {
+            path: tree[1]
+            for path, tree in rules
+            if tree[0] == "value" and isinstance(tree[1], bool)
+        }
 
     def _number(self, path: str, value: int, factor: int, tokens: Iterator[int]) -> int:
         name = path.rpartition(".")[2]
@@ -168,7 +181,7 @@ class FlowDraws:
 
     def _list(self, path: str, value: Any, factor: int) -> list[int]:
         counted = {name for tree in self.blueprint.repeat.values() for name in names_in(tree)}
-        if path in counted:
+        if path in counted and max(value) < _LEAST:
             return [min(number, _FEW_LAYERS) for number in value]
         if min(value) >= _LEAST and not any(part in path for part in _KEPT):
             return [number // factor for number in value]

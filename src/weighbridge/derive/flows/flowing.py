@@ -256,8 +256,7 @@ class FlowDeriver:
 
 def _lines_of(raw: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     for path, lines in raw["flow"].items():
-        if isinstance(lines, list):
-            yield path, lines
+        yield path, raw["flow"][lines] if isinstance(lines, str) else lines
     for variant in raw["variant"]:
         yield variant["of"], variant["steps"]
 

@@ -28,6 +28,7 @@ _COST_OF_KNOWN = 1.0  # the blueprint asks it
 _COST_OF_FLAG = 2.0
 _COST_OF_TYPE = 2.0
 _COST_OF_CALL = 2.5
+_COST_OF_PRESENCE = 3.0
 _COST_OF_EDGE = 4.0
 _COST_OF_BOUND = 5.0
 _COST_OF_MULTIPLE = 6.0
@@ -78,6 +79,9 @@ class FlowLearner:
         for path in self._draws.structure:
             for number in range(2):
                 yield (">", ("name", path), ("value", number)), _COST_OF_BOUND
+        for field, types in self._layer_types.items():
+            for kind in types:
+                yield ("in", ("value", kind), ("name", field)), _COST_OF_PRESENCE
         yield from self._of_indices(letters & self._blueprint.repeat.keys())
 
     def _of_flags(self) -> Iterator[tuple[Tree, float]]:
@@ -180,4 +184,4 @@ def shown(lines: Iterable[Line]) -> str:
 
 def names_at(observation: FlowObservation, here: Mapping[str, int]) -> Names:
     """Return the values that a condition at a place may name."""
-    return {**observation.fields, **here}
+    return {CALL: 0, **observation.fields, **here}

@@ -145,6 +145,9 @@ class FlowRecorder(TorchFunctionMode):
             for holder, name, function in _helpers(self._model):
                 setattr(holder, name, self._wrapped(name, function))
                 stack.callback(setattr, holder, name, function)
+            for holder in _holders(self._model):
+                vars(holder)["set"] = _SortedSet
+                stack.callback(vars(holder).pop, "set")
             stack.enter_context(self)
             yield
 
@@ -472,11 +475,22 @@ def _below(above: str, path: str) -> str:
 
 def _helpers(model: nn.Module) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     """Yield the functions that the model's code calls by a global name, with their holder."""
-    for name in sorted({type(module).__module__ for module in model.modules()}):
-        holder = sys.modules.get(name)
-        if holder is None or name.startswith("torch."):
-            continue
+    for holder in _holders(model):
         for key, value in list(vars(holder).items()):
             is_own = isinstance(value, types.FunctionType)
             if is_own and not value.__module__.startswith("torch."):
                 yield holder, key, value
+
+
+def _holders(model: nn.Module) -> Iterator[Any]:
+    """Yield the modules of Python that hold the model's code."""
+    for name in sorted({type(module).__module__ for module in model.modules()}):
+        if name in sys.modules and not name.startswith("torch."):
+            yield sys.modules[name]
+
+
+class _SortedSet(set[Any]):
+    """A set whose order does not differ from one process to the next."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(sorted(super().__iter__(), key=str))
