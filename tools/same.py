@@ -48,8 +48,9 @@ ROOT = Path(__file__).resolve().parent.parent
 # The values of the placeholders in the command lines, apart from files, quoted as for a shell.
 WORDS = {
     "command": (
-        *("weigh", "explain", "formula", "tree", "cost", "cache", "serve", "train", "plan"),
-        *("devices", "lora", "quantize", "inspect", "verify"),
+        *("weigh", "explain", "formula", "tree", "compare", "what-if", "design"),
+        *("cost", "cache", "serve", "train", "plan"),
+        *("devices", "lora", "quantize", "inspect", "verify", "scan"),
         *(
             "reconcile",
             "conventions",
@@ -68,6 +69,9 @@ WORDS = {
         *("weigh bert-tiny", "explain bert-tiny", "formula bert-tiny", "tree bert-tiny"),
         *("inspect hostile/sound.safetensors", "guess hostile/sound.safetensors"),
         *("verify bert-tiny hostile/sound.safetensors", "reconcile 110M", "conventions"),
+        *("compare bert gpt2", "what-if bert --set num_hidden_layers=-2", "design"),
+        *("compare bert bert --json", "what-if bert", "design --like bert", "design --like no"),
+        *("scan", "scan --summary no.parquet", "scan hostile", "scan no -o out.parquet"),
     ),
     "lang": ("en", "zh"),
     "nothing": ("",),

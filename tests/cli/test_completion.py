@@ -22,7 +22,7 @@ FREE_TEXT = {
     "FIRST-LAST",
     *("CLASS", "FIELD=VALUE", "DTYPE", "TYPE", "PART", "NAME", "MODULE:NAME", "TEXT", "SECOND"),
     *("TEXT [SECOND]", "HOW", "COLUMN", "SHARE", "RATE", "NORM", "N", "SECONDS", "LETTERS"),
-    *("NAMES", "PATTERN=N", "LIST", "TASK", "DEVICES", "SIZE", "PRICE", "SETTINGS"),
+    *("NAMES", "PATTERN=N", "LIST", "TASK", "DEVICES", "SIZE", "PRICE", "SETTINGS", "URL"),
 }
 """The names of values that are not completed."""
 

@@ -60,7 +60,7 @@ def test_every_command_of_the_help_occurs(
 ) -> None:
     with pytest.raises(SystemExit):
         weighbridge(["--help"])
-    commands = re.findall(r"^    ([a-z]+)(?:  |$)", capsys.readouterr().out, re.MULTILINE)
+    commands = re.findall(r"^    ([a-z-]+)(?:  |$)", capsys.readouterr().out, re.MULTILINE)
     assert "weigh" in commands
     assert tuple(commands) == same.WORDS["command"]
     for command in commands:

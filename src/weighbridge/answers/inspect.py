@@ -15,7 +15,7 @@ from weighbridge.blueprint.roles import component_of, role_of
 from weighbridge.errors import UsageError, printable, shorten
 from weighbridge.readers.adapter import adapter_in
 from weighbridge.readers.packing import unexplained
-from weighbridge.readers.paths import paths_in_brief
+from weighbridge.readers.paths import are_slices, left_out_of, paths_in_brief
 from weighbridge.readers.severity import INNOCUOUS
 from weighbridge.readers.wrappers import named_wrappers
 from weighbridge.render.document import Aside, Document, Notes, Title, Together
@@ -91,10 +91,12 @@ def inspect_all(
         [3, 3]
     """
     checkpoints = readers.read_all(path, watch)
+    files = [file for checkpoint in checkpoints for file in checkpoint.files]
+    left_out = left_out_of(path, files)
     if len(checkpoints) == 1:
-        return Inspection(checkpoints[0])
+        return Inspection(checkpoints[0], left_out)
     inspections = [Inspection(checkpoint) for checkpoint in checkpoints]
-    return Inspections(printable(os.fspath(path)), inspections)
+    return Inspections(printable(os.fspath(path)), inspections, left_out)
 
 
 class Weight(NamedTuple):
@@ -121,8 +123,8 @@ class Inspection(TabularAnswer):
 
     groupings = GROUPINGS
 
-    def __init__(self, checkpoint: StoredCheckpoint) -> None:
-        self.checkpoint = checkpoint
+    def __init__(self, checkpoint: StoredCheckpoint, left_out: Sequence[str] = ()) -> None:
+        self.checkpoint, self.left_out = checkpoint, left_out
         self.rows: tuple[Row, ...] = _with_roles(checkpoint)
         self.total = _sum_of(self.rows)
         self.unexplained = unexplained(self.rows, checkpoint.packed)
@@ -147,6 +149,11 @@ class Inspection(TabularAnswer):
                 name = self.checkpoint.own_name(name)
             groups.setdefault(_KEYS[grouping](row._replace(name=name)), []).append(row)
         return {name: _sum_of(rows) for name, rows in groups.items()}
+
+    @property
+    def notes(self) -> list[str]:
+        """The other checkpoints in the folder, which were not read."""
+        return _notes_on(self.left_out)
 
     @property
     def evidence(self) -> dict[str, Any]:
@@ -338,11 +345,19 @@ class Inspections(TabularAnswer):
 
     groupings = GROUPINGS
 
-    def __init__(self, path: str, inspections: Sequence[Inspection]) -> None:
-        self.path = path
+    def __init__(
+        self, path: str, inspections: Sequence[Inspection], left_out: Sequence[str] = ()
+    ) -> None:
+        self.path, self.left_out = path, left_out
         self.inspections = tuple(inspections)
         paths = [inspection.checkpoint.path for inspection in inspections]
         self.names = [printable(name) for name in paths_in_brief(paths)]
+        self.is_sliced = are_slices(paths)
+
+    @property
+    def notes(self) -> list[str]:
+        """The other checkpoints in the folder, which were not read."""
+        return _notes_on(self.left_out)
 
     def to_dict(self, by: str = "component") -> dict[str, Any]:
         """Return everything about each checkpoint, ready for JSON."""
@@ -376,8 +391,17 @@ class Inspections(TabularAnswer):
         if by != GROUPINGS[0]:
             for name, inspection in zip(self.names, self.inspections, strict=True):
                 blocks.append(Together((Title(name), inspection.table(by, lang))))
-        blocks.append(Notes((texts["choose"].format(**values),)))
+        blocks.append(Notes((texts["sliced" if self.is_sliced else "choose"].format(**values),)))
         return Document(tuple(blocks), lang)
+
+
+def _notes_on(left_out: Sequence[str]) -> list[str]:
+    if not left_out:
+        return []
+    names = ", ".join(map(printable, left_out[:_FIRST]))
+    if len(left_out) > _FIRST:
+        names += ", …"
+    return [f"the folder also holds {len(left_out)} checkpoints that were not read: {names}"]
 
 
 def _with_roles(checkpoint: StoredCheckpoint) -> tuple[Row, ...]:

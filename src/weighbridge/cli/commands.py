@@ -60,12 +60,14 @@ COMMANDS = {
         "list what a checkpoint holds, from its header: tensors, dtypes, bytes", "checkpoints"
     ),
     "verify": Listed("check a checkpoint against a model, tensor by tensor", "checkpoints"),
+    "scan": Listed("weigh every checkpoint below folders or in stores, into Parquet", "fleet"),
     "reconcile": Listed("find what a published number counts in a model", "articles"),
     "conventions": Listed(
         "list the ways of counting, each with an example and its source", "articles"
     ),
     "guess": Listed("recover the family, class and config of a checkpoint", "checkpoints"),
     "audit": Listed("check the arithmetic of a published derivation, step by step", "articles"),
+    "site": Listed("build a static site that answers in the browser, without a server", "siting"),
     "run": Listed("run a BERT on texts: fill [MASK], classify, answer, embed", "running"),
     "trace": Listed(
         "follow a text through a BERT: shapes, parameters, FLOPs and values", "running"

@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard, TypeVar
 
 from weighbridge.errors import CheckpointError, UsageError
+from weighbridge.readers import distributed, module, packing, tensorflow, wrappers
 from weighbridge.readers import index as indexes
-from weighbridge.readers import module, packing, tensorflow, wrappers
 from weighbridge.readers.formats import FORMATS, FileFormat, format_of, format_of_index
 from weighbridge.readers.header import Header, collecting_later
 from weighbridge.readers.paths import candidates_at, looks_like_checkpoint, paths_in_brief
@@ -33,7 +33,15 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-__all__ = ["FORMATS", "FileFormat", "StoredCheckpoint", "is_checkpoint", "read", "read_all"]
+__all__ = [
+    "FORMATS",
+    "FileFormat",
+    "StoredCheckpoint",
+    "is_checkpoint",
+    "read",
+    "read_all",
+    "read_group",
+]
 
 MIXED = Rule(
     "mixed-formats",
@@ -145,7 +153,7 @@ def read(path: str | os.PathLike[str] | Module, watch: Watch | None = None) -> S
     candidates = _candidates(path)
     if len(candidates) > 1:
         raise _several(path, [candidate.path for candidate in candidates])
-    found = _checkpoints(candidates[0], watch)
+    found = read_group(candidates[0], watch)
     if len(found) > 1:
         raise _several(path, [checkpoint.path for checkpoint in found])
     return found[0]
@@ -173,7 +181,7 @@ def read_all(
         return [_of_module(path)]
     found = []
     for candidate in _candidates(path):
-        found += _checkpoints(candidate, watch)
+        found += read_group(candidate, watch)
     return found
 
 
@@ -199,12 +207,17 @@ def _several(path: object, paths: list[str]) -> CheckpointError:
 
 
 @collecting_later
-def _checkpoints(candidate: FileGroup, watch: Watch | None) -> list[StoredCheckpoint]:
+def read_group(candidate: FileGroup, watch: Watch | None = None) -> list[StoredCheckpoint]:
     """Return the checkpoint in some files or, if they have tensors of the same name, each file's.
 
     An index and a numbering say what belongs together, so there the names may occur twice.
+
+    Raises:
+        CheckpointError: a file breaks a rule of its format.
     """
-    path, files, is_whole = candidate
+    path, files, is_whole, _ = candidate
+    if os.path.basename(files[0]) == distributed.SUFFIX:
+        files = files[:1]  # it describes what the data files beside it hold
     of_shards = format_of_index(files[0])
     if of_shards:
         index = indexes.read(files[0])

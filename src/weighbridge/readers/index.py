@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
+from weighbridge.errors import CheckpointError
 from weighbridge.readers.rules import FETCH, REWRITE, Rule, check_text, is_size, parse_object
 from weighbridge.readers.stores import open_file, size_of
 from weighbridge.readers.stores.disk import inside
@@ -67,19 +68,35 @@ def read(path: str) -> Index:
         >>> index.total_bytes, index.weight_map, list(index.shards)
         (8, {'pooler.bias': 'a.safetensors'}, ['a.safetensors'])
     """
-    with open_file(path) as file:
-        index_bytes = size_of(file)
-        if index_bytes > LONGEST_INDEX_BYTES:
-            raise INDEX_LIMIT.broken(path, index_bytes=index_bytes)
-        raw = file.read(index_bytes)
-    content = parse_object(raw, path)
+    content, index_bytes = _content(path)
     weight_map = _weight_map(content.get("weight_map"), path)
     folder = os.path.dirname(path)
     shards = {
         shard: inside(folder, shard, path, SHARD_PATH, SHARD_MISSING)
         for shard in sorted(set(weight_map.values()))
     }
-    return Index(_total(content.get("metadata"), path), weight_map, shards, len(raw))
+    return Index(_total(content.get("metadata"), path), weight_map, shards, index_bytes)
+
+
+def names_in_index(path: str) -> set[str]:
+    """Return the names of the files in an index, whether they exist or not; none if it is broken.
+
+    What is wrong with a broken index, `read` says.
+    """
+    try:
+        return set(_weight_map(_content(path)[0].get("weight_map"), path).values())
+    except CheckpointError:
+        return set()
+
+
+def _content(path: str) -> tuple[dict[str, Any], int]:
+    """Return the JSON object in an index, and its bytes."""
+    with open_file(path) as file:
+        index_bytes = size_of(file)
+        if index_bytes > LONGEST_INDEX_BYTES:
+            raise INDEX_LIMIT.broken(path, index_bytes=index_bytes)
+        raw = file.read(index_bytes)
+    return parse_object(raw, path), len(raw)
 
 
 def _weight_map(found: Any, path: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from weighbridge.readers.distributed import SUFFIX as METADATA_NAME
 from weighbridge.readers.folders import explained_folder, transformer_in
 from weighbridge.readers.foreign import SUFFIXES, check_readable
 from weighbridge.readers.formats import FORMATS, INDEX_SUFFIX, READ_SUFFIXES, format_of_index
+from weighbridge.readers.index import names_in_index
 from weighbridge.readers.rules import UNREADABLE, Rule, is_remote, without_secrets
 from weighbridge.readers.stores import store_of
 
@@ -44,11 +45,16 @@ class FileGroup(NamedTuple):
     ``is_whole`` is true if their names leave no doubt: one file, an index, or a numbering such as
     ``model-00001-of-00002``. Other files are one checkpoint only if no two of them have a tensor of
     the same name.
+
+    ``kind`` is what the names say: a ``file``, an ``index`` with its shards, a ``split`` into
+    several files, the slices of ``parallel`` devices, an ``adapter``, or the ``state`` of a
+    training.
     """
 
     path: str
     files: list[str]
     is_whole: bool
+    kind: str = "file"
 
 
 def candidates_at(path: str) -> list[FileGroup]:
@@ -82,8 +88,106 @@ def candidates_at(path: str) -> list[FileGroup]:
     return candidates
 
 
+def groups_in(folder: str, names: Sequence[str]) -> list[FileGroup]:
+    """Return every checkpoint in a folder, given the names of its files, in the order of names.
+
+    `candidates_at` chooses one format of a folder and groups its files by the same rules. This
+    includes all formats, the state of a training, and files of formats without a reader. The
+    shards of an index belong to it, even if one of them is missing; a file that the index leaves
+    out is a checkpoint of its own.
+
+    Example:
+        >>> names = ["a-1-of-2.bin", "a-2-of-2.bin", "model.gguf", "optimizer.pt", "README.md"]
+        >>> [(group.kind, len(group.files)) for group in groups_in("runs", names)]
+        [('split', 2), ('file', 1), ('state', 1)]
+    """
+    prefix = os.path.join(folder, "")
+    groups, shards = [], set[str]()
+    for name in sorted(filter(format_of_index, names)):
+        listed = names_in_index(prefix + name)
+        shards |= listed
+        files = [prefix + file for file in (name, *sorted(listed))]
+        groups.append(FileGroup(prefix + name, files, is_whole=True, kind="index"))
+    if METADATA_NAME in names:
+        of_ranks = [name for name in sorted(names) if name.endswith(DATA_SUFFIX)]
+        files = [prefix + name for name in (METADATA_NAME, *of_ranks)]
+        groups.append(_file_group(files[0], files))
+    weights = [name for name in sorted(names) if _is_weights(name) and name not in shards]
+    return sorted([*groups, *_groups_by_name(prefix, weights)])
+
+
+def _groups_by_name(prefix: str, weights: list[str]) -> list[FileGroup]:
+    """Return the checkpoints in the files of a folder as far as their names alone show."""
+    states = set(_files_beside(weights))
+    members: dict[str, list[str]] = {}
+    for name in weights:
+        pattern = prefix + name
+        if name not in states:
+            pattern = _siblings(pattern, in_folder=True)
+        members.setdefault(pattern, []).append(prefix + name)
+    groups = []
+    for pattern, files in members.items():
+        groups.append(_file_group(files[0] if len(files) == 1 else pattern, files))
+    return groups
+
+
+def left_out_of(path: object, files: Sequence[str]) -> list[str]:
+    """Return the names of the checkpoints in a local folder that have none of these files.
+
+    The state of a training is not a checkpoint of its own here.
+    """
+    if not isinstance(path, str | os.PathLike) or not os.path.isdir(path):
+        return []
+    folder = os.fspath(path)
+    read = {os.path.basename(file) for file in files}
+    left_out = []
+    for group in groups_in(folder, os.listdir(folder)):
+        names = {os.path.basename(file) for file in group.files}
+        if group.kind != "state" and read.isdisjoint(names):
+            left_out.append(os.path.basename(group.path))
+    return left_out
+
+
+def _is_weights(name: str) -> bool:
+    # The Hub's client writes model.safetensors.metadata; of torch.distributed it is the whole name.
+    return name.endswith((*FORMATS, *SUFFIXES)) and not name.endswith(METADATA_NAME)
+
+
 def _file_group(path: str, files: list[str]) -> FileGroup:
-    return FileGroup(path, files, len(files) == 1 or bool(_NUMBERING.search(files[0])))
+    is_whole = len(files) == 1 or bool(_NUMBERING.search(files[0]))
+    return FileGroup(path, files, is_whole, _kind_of(files))
+
+
+def _kind_of(files: Sequence[str]) -> str:
+    """Return the kind of a checkpoint in these files, according to their names."""
+    name = os.path.basename(files[0])
+    if format_of_index(name):
+        return "index"
+    if are_slices(files):
+        return "parallel"
+    if len(files) > 1 or _NUMBERING.search(name):
+        return "split"
+    if _files_beside([name]):
+        return "state"
+    return "adapter" if name.startswith("adapter_model.") else "file"
+
+
+def are_slices(files: Sequence[str]) -> bool:
+    """Return whether the files are slices of one model for several devices, by their names.
+
+    Example:
+        >>> are_slices(["consolidated.00.pth", "consolidated.01.pth"])
+        True
+        >>> are_slices(["consolidated.00.pth"]), are_slices(["a.1.pth", "a.2.pth"])
+        (False, False)
+    """
+    names = [os.path.basename(file) for file in files]
+    if names[0] == METADATA_NAME:
+        return True
+    patterns = data.read_toml("facts/wrappers.toml")["slices"]
+    return len(names) > 1 and any(
+        all(fnmatchcase(name, pattern) for name in names) for pattern in patterns
+    )
 
 
 def _siblings(file: str, *, in_folder: bool) -> str:

@@ -195,7 +195,7 @@ class FlowRecorder(TorchFunctionMode):
             return [arguments[0][1]] * len(returned)
         if frame.is_quiet:
             return []
-        return _moved(frame, arguments, returned)
+        return _only_moved(frame, arguments, returned)
 
     def _path_in_frame(self, module: nn.Module) -> str:
         """Return the path of a module: of several, the one below the module that calls it."""
@@ -235,7 +235,7 @@ class FlowRecorder(TorchFunctionMode):
         if not outs:
             return out
         returned = tuple(self._ref_in(frame, tensor) or Ref(UNKNOWN) for _, tensor in outs)
-        if sources := _moved(frame, arguments, returned):
+        if sources := _only_moved(frame, arguments, returned):
             self._alias(above, outs, sources)
             return out
         if any(step.kind == MODULE for step in frame.steps):
@@ -396,7 +396,7 @@ def _bind_step(frame: _CallFrame, number: int, outs: list[tuple[str, torch.Tenso
         frame.bind(tensor, Ref(number, part if len(outs) > 1 else ""))
 
 
-def _moved(
+def _only_moved(
     frame: _CallFrame, arguments: list[tuple[str, torch.Tensor]], returned: tuple[Ref, ...]
 ) -> list[torch.Tensor]:
     """Return the inputs that are what a frame returns; empty if it does more than move them."""

@@ -9,7 +9,7 @@ from weighbridge.readers.stores.remote import Remote, RemoteFolder, Store, impor
 from weighbridge.readers.stores.web import NO_RANGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _Of = TypeVar("_Of")
 
@@ -77,3 +77,24 @@ def _store_matching(path: str) -> list[str]:
 
 
 STORE = Store(_open_store, _store_folder, _store_matching)
+
+
+def folders_below(address: str) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
+    """Yield the address of each folder below one, in order, with what the store says of each file.
+
+    Raises:
+        CheckpointError: the store cannot be reached, or is of an unknown kind.
+    """
+
+    def ask(store: Any, name: str) -> Any:
+        if store.isfile(name):
+            folder = name.rpartition("/")[0]
+            return store, [(folder, {}, {name.rpartition("/")[2]: store.info(name)})]
+        return store, store.walk(name, detail=True)
+
+    store, walked = _with_fsspec(address, ask)
+    for folder, folders, files in walked:
+        if isinstance(folders, dict):
+            for name in sorted(folders):
+                folders[name] = folders.pop(name)  # walk goes on in this order
+        yield store.unstrip_protocol(folder), {name: files[name] for name in sorted(files)}

@@ -1,0 +1,1 @@
+"""Scans many checkpoints: a row each, in Parquet, on one machine or on Spark."""
