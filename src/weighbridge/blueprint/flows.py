@@ -357,7 +357,7 @@ _PROOF = {"by", "against", "configs", "varied", "holes"}
 _VARIANT = {"of", "when", "steps"}
 
 
-def _keys(raw: Raw) -> Iterator[str]:
+def _flow_keys(raw: Raw) -> Iterator[str]:
     """Every required key is present, and no key is unknown."""
     yield from (f"{key} is missing" for key in sorted(_REQUIRED - set(raw)))
     yield from (f"{key} is unknown" for key in sorted(set(raw) - _KNOWN))
@@ -481,7 +481,7 @@ def _broken(condition: str, indices: set[str], where: str) -> Iterator[str]:
 
 
 LAW: dict[str, Callable[[Raw], Iterator[str]]] = {
-    "keys": _keys,
+    "keys": _flow_keys,
     "format": _format,
     "types": _types,
     "lines": _lines,
