@@ -406,7 +406,7 @@ def _programs(raw: Raw) -> Iterator[tuple[str, list[str]]]:
         yield f"functions.{name}", lines
 
 
-def _lines(raw: Raw) -> Iterator[str]:
+def _flow_lines(raw: Raw) -> Iterator[str]:
     """Every line is a step, a loop or the last line, which says what is returned."""
     for place, lines in _programs(raw):
         try:
@@ -484,7 +484,7 @@ LAW: dict[str, Callable[[Raw], Iterator[str]]] = {
     "keys": _flow_keys,
     "format": _format,
     "types": _types,
-    "lines": _lines,
+    "lines": _flow_lines,
     "values": _values,
     "conditions": _flow_conditions,
 }

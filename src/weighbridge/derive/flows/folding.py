@@ -100,7 +100,7 @@ class Folder:
         items: list[Item] = [self._step(step, path) for step in steps]
         places = _Places(len(program.steps))
         items, places = _without_turns(items, places)
-        for letter in dict.fromkeys(_letters(items)):
+        for letter in dict.fromkeys(_loop_letters(items)):
             items = _over_letter(items, letter, places)
         returned = [places.moved(ref) for ref in program.returned if ref.source != UNKNOWN]
         return Folded(tuple(items), tuple(dict.fromkeys(returned)))
@@ -144,10 +144,10 @@ def _used(program: Program) -> list[RecordedStep]:
     return kept[::-1]
 
 
-def _letters(items: Iterable[Item]) -> Iterator[str]:
+def _loop_letters(items: Iterable[Item]) -> Iterator[str]:
     for item in items:
         if isinstance(item, FoldedLoop):
-            yield from _letters(item.steps)
+            yield from _loop_letters(item.steps)
         elif item.at is not None:
             yield from list(indices_in(item.called))[-1:]
 
