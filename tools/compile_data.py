@@ -25,21 +25,11 @@ class CompiledData(BuildHookInterface[Any]):
             return
         sys.path.insert(0, str(Path(self.root, "src")))
         from weighbridge import data  # noqa: PLC0415  # not installed yet
-        from weighbridge.blueprint import roles, schema  # noqa: PLC0415
-        from weighbridge.models import catalogue  # noqa: PLC0415
-
-        expressions = schema.parsed_expressions
+        from weighbridge.models.compiled import compiled_tables  # noqa: PLC0415
 
         self.folder = Path(tempfile.mkdtemp())
-        for path in data.toml_paths():
-            if path == catalogue.PATH:  # compiled entry by entry below
-                continue
-            self.write(path, data.marshalled(data.read_toml(path)))
-        for family in schema.families():
-            self.write(f"{data.PREPARED}/{family}.trees", data.marshalled(expressions(family)))
-        for name, content in catalogue.compiled_files().items():
-            self.write(f"{data.PREPARED}/{name}", content)
-        self.write(f"{data.PREPARED}/roles", data.marshalled(roles.patterns_by_piece()))
+        for path, content in compiled_tables():
+            self.write(path, content)
         build_data["force_include"][str(self.folder)] = f"weighbridge/data/{data.COMPILED}"
 
     def write(self, path: str, content: bytes) -> None:

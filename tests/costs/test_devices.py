@@ -491,6 +491,7 @@ def test_a_wrong_file_is_refused_with_the_file_and_the_key(
         (b"", "names no device"),
         (b"\xff", "is not UTF-8 text"),
         (b"a = " + b"[" * 20_000, "is nested too deeply|is not TOML"),
+        (b".".join([b"a"] * 70) + b" = 1", "is nested too deeply"),
         (b"#" * 1_000_001, "is too long"),
     ],
 )

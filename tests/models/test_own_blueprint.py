@@ -120,6 +120,7 @@ BAD: dict[str, tuple[Callable[[], None], str]] = {
     "no TOML": (written("family = "), "is not TOML: Invalid value"),
     "JSON": (written('{"family": "mine"}'), "is not TOML: "),
     "not UTF-8": (written(b"family = '\xff'"), "is not UTF-8 text"),
+    "deep keys": (written(".".join(["x"] * 70) + " = 1"), "is nested too deeply"),
     "deep": (written(f"x = {'[' * 100_000}"), "is nested too deeply"),
     "a long integer": (written(f"x = {'9' * 5000}"), "is not TOML: "),
     "too long": (written(BERT + "#" * 2 * 2**20), "is longer than 2097152 bytes"),

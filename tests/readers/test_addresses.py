@@ -155,3 +155,31 @@ def test_a_split_gguf_on_a_server_is_read_whole(tmp_path: Path, server: Server, 
     (tmp_path / "m-00001-of-00002.gguf").unlink()
     with pytest.raises(CheckpointError, match=r"m-00001-of-00002\.gguf: 404-not-found: "):
         read(f"{server.url}/m-00002-of-00002.gguf{query}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "inspect https://example.org/a.safetensors",
+        "verify hf://org/name bert",
+        "guess s3://bucket/a.safetensors",
+        "weigh https://example.org/config.json",
+        "audit https://example.org/page.html",
+    ],
+)
+def test_under_pyodide_an_address_is_refused_with_a_word(
+    line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.platform", "emscripten")
+    assert main(line.split()) == 2
+    message = capsys.readouterr().err
+    assert "browser: a page in a browser does not read addresses. Download" in message
+    assert message.count("\n") == 1
+
+
+def test_under_pyodide_the_page_of_a_released_model_still_is_its_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.platform", "emscripten")
+    assert main(["weigh", "https://huggingface.co/google-bert/bert-base-chinese"]) == 0
+    assert "102,267,648" in capsys.readouterr().out

@@ -38,6 +38,7 @@ from weighbridge.blueprint.schema import (
     tie_expressions,
 )
 from weighbridge.errors import BlueprintError, ExpressionError, printable, shorten
+from weighbridge.nesting import parse_toml
 from weighbridge.units import DTYPE_BITS
 
 if TYPE_CHECKING:
@@ -61,12 +62,10 @@ def read_blueprint(path: str | os.PathLike[str]) -> Blueprint:
         >>> read_blueprint(os.path.join(data.ROOT, "blueprints", "bert.toml")).base_class
         'BertModel'
     """
-    import tomllib  # noqa: PLC0415
-
     path = os.fspath(path)
     where = printable(path)
     try:
-        raw = tomllib.loads(_text_of(path))
+        raw = parse_toml(_text_of(path))
         unshown = next((text for text in _all_texts(raw) if not text.isprintable()), None)
         if unshown is not None:
             raise BlueprintError("contains unprintable text", values={"found": unshown})

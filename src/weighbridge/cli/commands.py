@@ -67,6 +67,7 @@ COMMANDS = {
     ),
     "guess": Listed("recover the family, class and config of a checkpoint", "checkpoints"),
     "audit": Listed("check the arithmetic of a published derivation, step by step", "articles"),
+    "site": Listed("build a static site that answers in the browser, without a server", "siting"),
     "run": Listed("run a BERT on texts: fill [MASK], classify, answer, embed", "running"),
     "trace": Listed(
         "follow a text through a BERT: shapes, parameters, FLOPs and values", "running"

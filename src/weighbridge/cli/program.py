@@ -14,15 +14,20 @@ from weighbridge.errors import WeighbridgeError
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from argparse import Namespace
+    from collections.abc import Callable, Sequence
     from typing import Any
+
+    from weighbridge.answers.answer import Answer
+
+    Write = Callable[[Answer, Namespace], int]
 
 _NOT_ANSWERED = 2
 _STOPPED = 130  # the shell's status for a program that the user stops
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status."""
+def main(arguments: Sequence[str] | None = None, write: Write = write_answer) -> int:
+    """Run one command and return its exit status; ``write`` gets the answer and the options."""
     if arguments is None:
         arguments = sys.argv[1:]
     typed = list(arguments)
@@ -35,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _plain(words, lang) or _parsed(words, lang)
         if is_data(options) and hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(encoding="utf-8")
-        return write_answer(options.command.answer(options), options)
+        return write(options.command.answer(options), options)
     except WeighbridgeError as error:
         say(_message(error, typed, lang))
         return _NOT_ANSWERED

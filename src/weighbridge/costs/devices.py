@@ -13,6 +13,7 @@ from functools import cache
 from weighbridge import data
 from weighbridge.errors import UsageError, either, nearest, printable, shorten
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
+from weighbridge.nesting import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -218,11 +219,9 @@ def read_device_file(path: str | os.PathLike[str]) -> dict[str, Device]:
     Raises:
         UsageError: the file cannot be read, or breaks the format.
     """
-    import tomllib  # noqa: PLC0415  # few commands read such a file
-
     where = printable(str(path))
     try:
-        table = tomllib.loads(_text_of(path, where))
+        table = parse_toml(_text_of(path, where))
     except UnicodeDecodeError:
         raise UsageError("is not UTF-8 text", where=where) from None
     except RecursionError:

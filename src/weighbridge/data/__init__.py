@@ -2,6 +2,10 @@
 
 TOML is the only source. A wheel also holds each table compiled, in ``compiled/``, because parsing
 TOML takes longer than weighing a model. A checkout has no such folder and parses the TOML.
+
+The package may be inside a zip file, as on Spark's workers. Its files are then read by the loader
+of the package, and its folders listed by `importlib.resources`, which takes longer to import than
+weighing a model. Files in a folder are opened directly.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
     from typing import Any
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
@@ -26,12 +31,16 @@ LANGUAGES = ("en", "zh")
 @cache
 def is_compiled() -> bool:
     """Whether this is a wheel's copy of the data, which holds every table compiled."""
-    return os.path.isdir(_place(COMPILED))
+    if _is_in_folder():
+        return os.path.isdir(_place(COMPILED))
+    return bool(_resource(COMPILED).is_dir())
 
 
 @cache
 def read_text(path: str) -> str:
     """Return the text of a data file; ``path`` is relative to this folder, with ``/``."""
+    if not _is_in_folder():
+        return _loaded_bytes(path).decode()
     with open(_place(path), encoding="utf-8") as file:
         return file.read()
 
@@ -66,22 +75,47 @@ def read_prepared(name: str, start: int = 0, length: int = -1) -> Any:
 
 def has(folder: str, file: str) -> bool:
     """Whether a data folder directly holds a file with this name."""
-    return os.path.basename(file) == file and os.path.isfile(_place(f"{folder}/{file}"))
+    if os.path.basename(file) != file:
+        return False
+    if not _is_in_folder():
+        return bool(_resource(f"{folder}/{file}").is_file())
+    return os.path.isfile(_place(f"{folder}/{file}"))
 
 
 @cache
 def names(folder: str, suffix: str) -> tuple[str, ...]:
     """Return the sorted names of the files in a data folder, without their suffix."""
-    files = os.listdir(_place(folder))
+    if _is_in_folder():
+        files = os.listdir(_place(folder))
+    else:
+        files = [file.name for file in _resource(folder).iterdir()]
     return tuple(sorted(file.removesuffix(suffix) for file in files if file.endswith(suffix)))
+
+
+@cache
+def _is_in_folder() -> bool:
+    """Whether the data lies in a folder, not inside a zip file."""
+    return os.path.isdir(ROOT)
 
 
 def _place(path: str) -> str:
     return os.path.join(ROOT, *path.split("/"))
 
 
+def _loaded_bytes(path: str) -> bytes:
+    """Return the content of a data file that is not in a folder."""
+    return __spec__.loader.get_data(_place(path))  # type: ignore[union-attr,no-any-return]
+
+
+def _resource(path: str) -> Traversable:
+    """Return a data file or folder wherever the package is."""
+    from importlib.resources import files  # noqa: PLC0415  # only needed inside a zip file
+
+    return files(__name__).joinpath(*path.split("/"))
+
+
 def toml_paths() -> Iterator[str]:
-    """Yield the path of every TOML data file."""
+    """Yield the path of every TOML data file; they must lie in a folder."""
     for folder, _, files in os.walk(ROOT):
         inside = os.path.relpath(folder, ROOT).replace(os.sep, "/")
         if not inside.startswith(COMPILED):
@@ -102,9 +136,14 @@ def loaded(path: str, start: int = 0, length: int = -1) -> Any:
     """Return one of the package's own compiled tables: all of a file, or a part of it."""
     import marshal  # noqa: PLC0415  # built in
 
-    with open(_place(path), "rb") as file:
-        file.seek(start)
-        return marshal.loads(file.read(length))  # noqa: S302  # our own file
+    if _is_in_folder():
+        with open(_place(path), "rb") as file:
+            file.seek(start)
+            raw = file.read(length)
+    else:
+        content = _loaded_bytes(path)
+        raw = content[start:] if length < 0 else content[start : start + length]
+    return marshal.loads(raw)  # noqa: S302  # our own file
 
 
 _MARSHAL = 4  # the version of the format, readable since Python 3.4

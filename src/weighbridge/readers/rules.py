@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from weighbridge.errors import CheckpointError
+from weighbridge.nesting import MOST_NESTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +27,6 @@ _MOST_DIGITS = 20
 # and texts between the marks are short and ASCII.
 MOST_ITEMS = 1_250_000
 LONGEST_CONFIG_BYTES = 2 * 2**20
-MOST_NESTED = 64  # lists and objects in each other; no header or config needs ten
 # A string with a single character beyond Latin-1 takes four times its bytes in memory.
 LONGEST_WIDE_BYTES = 10_000_000
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

@@ -34,9 +34,15 @@ def open_file(path: str) -> BinaryIO:
 
 
 def store_of(address: str) -> Store:
-    """Return the store for addresses of this kind; fsspec if there is no other."""
-    from weighbridge.readers.stores import cloud, hub, web  # noqa: PLC0415  # most files are here
+    """Return the store for addresses of this kind; fsspec if there is no other.
 
+    Raises:
+        CheckpointError: this Python runs in a browser.
+    """
+    from weighbridge.readers.stores import cloud, hub, web  # noqa: PLC0415  # most files are here
+    from weighbridge.readers.stores.remote import refuse_in_browser  # noqa: PLC0415
+
+    refuse_in_browser(address)
     stores = {"http": web.STORE, "https": web.STORE, "hf": hub.STORE}
     return stores.get(address.partition("://")[0].lower(), cloud.STORE)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib import import_module
@@ -27,6 +28,11 @@ EXTRA = Rule(
     "extra",
     "reading from this address needs an optional package",
     "run pip install 'weighbridge[remote]'",
+)
+BROWSER = Rule(
+    "browser",
+    "a page in a browser does not read addresses",
+    "download the file and drop it on the page, or run weighbridge on your computer",
 )
 
 
@@ -136,8 +142,19 @@ def read_at_once(
         return [future.result() for future in waiting]
 
 
+def refuse_in_browser(path: str) -> None:
+    """Refuse an address under Pyodide, which has neither threads nor sockets.
+
+    Raises:
+        CheckpointError: this Python runs in a browser.
+    """
+    if sys.platform == "emscripten":
+        raise BROWSER.broken(path)
+
+
 def imported(module: str, path: str) -> Any:
     """Import a module of a package that only the extra ``remote`` installs."""
+    refuse_in_browser(path)
     try:
         return import_module(module)
     except ImportError as error:

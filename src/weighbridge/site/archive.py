@@ -1,0 +1,82 @@
+"""Packs this package, and what it needs, into one zip file from which Python imports it."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from typing import TYPE_CHECKING
+
+import weighbridge
+from weighbridge import data
+from weighbridge.errors import WeighbridgeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+NAME = "weighbridge"
+NOT_IN_BROWSERS = ("derive", "torch")
+"""Rooms that need PyTorch, which does not run in a browser."""
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same files make the same archive, whenever it is made
+
+
+def package_zip(without: Iterable[str] = (), *, deflated: bool = True) -> bytes:
+    """Return a zip file of this package and of pylatexenc, with compiled tables.
+
+    The files are sorted by suffix, because similar files that are neighbours compress better.
+
+    Args:
+        without: rooms to leave out, but for their ``__init__.py``.
+        deflated: whether each file is compressed by itself.
+
+    Raises:
+        WeighbridgeError: the package itself is inside a zip file.
+    """
+    files = package_files(without)
+    content = io.BytesIO()
+    method = zipfile.ZIP_DEFLATED if deflated else zipfile.ZIP_STORED
+    with zipfile.ZipFile(content, "w", method) as archive:
+        for name in sorted(files, key=_by_suffix):
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            archive.writestr(entry, files[name], method)
+    return content.getvalue()
+
+
+def _by_suffix(name: str) -> tuple[str, str]:
+    return os.path.splitext(name)[1], name
+
+
+def package_files(without: Iterable[str] = ()) -> Mapping[str, bytes]:
+    """Return the files of this package and of pylatexenc by their names in the archive."""
+    import pylatexenc  # noqa: PLC0415  # only to pack it
+
+    if not os.path.isdir(data.ROOT):
+        what = "the package is inside a zip file, from which no site can be built"
+        raise WeighbridgeError(what, hint="install weighbridge with pip")
+    rooms = tuple(f"{NAME}/{room}/" for room in without)
+    files = {
+        name: content
+        for name, content in _files_under(_folder_of(weighbridge), NAME)
+        if not name.startswith(rooms) or name in {f"{room}__init__.py" for room in rooms}
+    }
+    files |= dict(_files_under(_folder_of(pylatexenc), "pylatexenc"))
+    if not data.is_compiled():
+        from weighbridge.models.compiled import compiled_tables  # noqa: PLC0415
+
+        inside = f"{NAME}/data/{data.COMPILED}"
+        files |= {f"{inside}/{path}": content for path, content in compiled_tables()}
+    return files
+
+
+def _folder_of(package: object) -> str:
+    return os.path.dirname(os.path.abspath(str(vars(package)["__file__"])))
+
+
+def _files_under(folder: str, name: str) -> Iterator[tuple[str, bytes]]:
+    for inside, folders, files in os.walk(folder):
+        folders[:] = [folder for folder in folders if folder != "__pycache__"]
+        relative = os.path.relpath(inside, folder).replace(os.sep, "/")
+        prefix = name if relative == "." else f"{name}/{relative}"
+        for file in files:
+            with open(os.path.join(inside, file), "rb") as opened:
+                yield f"{prefix}/{file}", opened.read()
