@@ -65,7 +65,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     processes = [start(f"{CLASSES}.master.Master", *where, "-p", str(PORT), "--webui-port", "0")]
     for number in range(2):
         folder = str(tmp_path / f"worker{number}")
-        limits = ("-c", "1", "-m", "700M", "-d", folder, "--webui-port", "0")
+        limits = ("-c", "1", "-m", "1200M", "-d", folder, "--webui-port", "0")
         processes.append(start(f"{CLASSES}.worker.Worker", *where, *limits, MASTER))
     deadline = time.monotonic() + START
     registered = 0
