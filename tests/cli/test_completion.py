@@ -20,9 +20,33 @@ if TYPE_CHECKING:
 
 FREE_TEXT = {
     "FIRST-LAST",
-    *("CLASS", "FIELD=VALUE", "DTYPE", "TYPE", "PART", "NAME", "MODULE:NAME", "TEXT", "SECOND"),
+    *(
+        "CLASS",
+        "CONDITION",
+        "FIELD=VALUE",
+        "FIELD=VALUES",
+        "DTYPE",
+        "TYPE",
+        "PART",
+        "NAME",
+        "MODULE:NAME",
+        "TEXT",
+        "SECOND",
+    ),
     *("TEXT [SECOND]", "HOW", "COLUMN", "SHARE", "RATE", "NORM", "N", "SECONDS", "LETTERS"),
-    *("NAMES", "PATTERN=N", "LIST", "TASK", "DEVICES", "SIZE", "PRICE", "SETTINGS", "URL"),
+    *(
+        "NAMES",
+        "PATTERN=N",
+        "LIST",
+        "TASK",
+        "DEVICES",
+        "SIZE",
+        "SIZES",
+        "RANGE",
+        "PRICE",
+        "SETTINGS",
+        "URL",
+    ),
 }
 """The names of values that are not completed."""
 
