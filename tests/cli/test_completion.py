@@ -19,34 +19,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FREE_TEXT = {
-    "FIRST-LAST",
-    *(
-        "CLASS",
-        "CONDITION",
-        "FIELD=VALUE",
-        "FIELD=VALUES",
-        "DTYPE",
-        "TYPE",
-        "PART",
-        "NAME",
-        "MODULE:NAME",
-        "TEXT",
-        "SECOND",
-    ),
-    *("TEXT [SECOND]", "HOW", "COLUMN", "SHARE", "RATE", "NORM", "N", "SECONDS", "LETTERS"),
-    *(
-        "NAMES",
-        "PATTERN=N",
-        "LIST",
-        "TASK",
-        "DEVICES",
-        "SIZE",
-        "SIZES",
-        "RANGE",
-        "PRICE",
-        "SETTINGS",
-        "URL",
-    ),
+    "TEXT [SECOND]",
+    *"""
+    CLASS COLUMN CONDITION DEVICES DTYPE FIELD FIELD=VALUE FIELD=VALUES FIRST-LAST HOW LETTERS
+    LIST MODULE:NAME N NAME NAMES NORM PART PATTERN=N PRICE RANGE RATE SECOND SECONDS SETTINGS
+    SHARE SIZE SIZES TASK TEXT TYPE URL
+    """.split(),
 }
 """The names of values that are not completed."""
 
