@@ -39,6 +39,7 @@ SURFACE = {
     "reconcile",
     "released",
     "serve",
+    "sweep",
     "train",
     "tree",
     "verify",

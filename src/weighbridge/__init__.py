@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from weighbridge.answers.weigh import Weighing, weigh
     from weighbridge.blueprint.schema import families
     from weighbridge.errors import WeighbridgeError
+    from weighbridge.fleet.sweep import sweep
     from weighbridge.ledger.rows import Row
     from weighbridge.models.catalogue import released
 
@@ -58,6 +59,7 @@ _HOMES = {
     "reconcile": "answers.reconcile",
     "released": "models.catalogue",
     "serve": "answers.serve",
+    "sweep": "fleet.sweep",
     "train": "answers.train",
     "tree": "answers.tree",
     "verify": "answers.verify",
@@ -85,6 +87,7 @@ __all__ = [
     "reconcile",
     "released",
     "serve",
+    "sweep",
     "train",
     "tree",
     "verify",
