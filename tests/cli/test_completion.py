@@ -20,11 +20,40 @@ if TYPE_CHECKING:
 
 FREE_TEXT = {
     "TEXT [SECOND]",
-    *"""
-    CLASS COLUMN CONDITION DEVICES DTYPE FIELD FIELD=VALUE FIELD=VALUES FIRST-LAST HOW LETTERS
-    LIST MODULE:NAME N NAME NAMES NORM PART PATTERN=N PRICE RANGE RATE SECOND SECONDS SETTINGS
-    SHARE SIZE SIZES TASK TEXT TYPE URL
-    """.split(),
+    *[
+        "CLASS",
+        "COLUMN",
+        "CONDITION",
+        "DEVICES",
+        "DTYPE",
+        "FIELD",
+        "FIELD=VALUE",
+        "FIELD=VALUES",
+        "FIRST-LAST",
+        "HOW",
+        "LETTERS",
+        "LIST",
+        "MODULE:NAME",
+        "N",
+        "NAME",
+        "NAMES",
+        "NORM",
+        "PART",
+        "PATTERN=N",
+        "PRICE",
+        "RANGE",
+        "RATE",
+        "SECOND",
+        "SECONDS",
+        "SETTINGS",
+        "SHARE",
+        "SIZE",
+        "SIZES",
+        "TASK",
+        "TEXT",
+        "TYPE",
+        "URL",
+    ],
 }
 """The names of values that are not completed."""
 
