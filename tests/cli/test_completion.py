@@ -18,8 +18,9 @@ from weighbridge.cli.completion import completed_commands, metavar
 if TYPE_CHECKING:
     from pathlib import Path
 
-FREE_TEXT = frozenset(
-    (
+FREE_TEXT = {
+    "TEXT [SECOND]",
+    *[
         "CLASS",
         "COLUMN",
         "CONDITION",
@@ -50,11 +51,10 @@ FREE_TEXT = frozenset(
         "SIZES",
         "TASK",
         "TEXT",
-        "TEXT [SECOND]",
         "TYPE",
         "URL",
-    )
-)
+    ],
+}
 """The names of values that are not completed."""
 
 # Code that calls the script's function as the shell does when Tab is pressed after the last word,
@@ -154,7 +154,7 @@ def test_every_command_is_completed(shell: Shell) -> None:
     replies = shell.replies("weighbridge", "")
     assert set(COMMANDS) <= set(replies)
     assert "bert-base-chinese" in replies
-    assert shell.replies("weighbridge", "expl") == ["explain"]
+    assert shell.replies("weighbridge", "expla") == ["explain"]
 
 
 def test_every_option_of_every_command_is_completed(shell: Shell) -> None:
