@@ -159,6 +159,8 @@ def _skipping() -> Generator[None, None, None]:
         yield
     except (ModuleNotFoundError, doctest.UnexpectedException) as error:
         reason = error.exc_info[1] if isinstance(error, doctest.UnexpectedException) else error
+        while reason.__cause__ is not None:
+            reason = reason.__cause__
         package = (getattr(reason, "name", "") or "").partition(".")[0]
         if not package or package == "weighbridge" or is_installed(package):
             raise

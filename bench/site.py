@@ -50,7 +50,7 @@ class Memory:
         self._is_done = threading.Event()
         self._thread = threading.Thread(target=self._watch)
 
-    def __enter__(self) -> Memory:
+    def __enter__(self) -> Memory:  # noqa: PYI034
         self._thread.start()
         return self
 

@@ -40,6 +40,7 @@ SURFACE = {
     "reconcile",
     "released",
     "serve",
+    "sweep",
     "train",
     "tree",
     "verify",

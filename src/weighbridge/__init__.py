@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from weighbridge.blueprint.schema import families
     from weighbridge.errors import WeighbridgeError
     from weighbridge.explorer.explore import explore
+    from weighbridge.fleet.sweep import sweep
     from weighbridge.ledger.rows import Row
     from weighbridge.models.catalogue import released
 
@@ -60,6 +61,7 @@ _HOMES = {
     "reconcile": "answers.reconcile",
     "released": "models.catalogue",
     "serve": "answers.serve",
+    "sweep": "fleet.sweep",
     "train": "answers.train",
     "tree": "answers.tree",
     "verify": "answers.verify",
@@ -88,6 +90,7 @@ __all__ = [
     "reconcile",
     "released",
     "serve",
+    "sweep",
     "train",
     "tree",
     "verify",

@@ -166,20 +166,23 @@ def test_vllm_tells_its_tokens_in_whole_blocks() -> None:
     assert found.cache_tokens == pytest.approx(42656, rel=0.001)
 
 
-def test_a_plan_is_what_train_says_of_it() -> None:
-    plans = wb.plan("gpt2", on="4xL4", batch=8, sequence=512)
-    for tried in plans.tried[::7]:
+@pytest.mark.parametrize(("model", "on", "batch"), [("gpt2", "4xL4", 8), ("mixtral", "16xL4", 32)])
+def test_a_plan_is_what_train_says_of_it(model: str, on: str, batch: int) -> None:
+    """A search keeps what plans share; `train` computes one plan alone."""
+    sizes = {"on": on, "batch": batch, "sequence": 512}
+    plans = wb.plan(model, **sizes)
+    assert any(tried.limit == "links" for tried in plans.tried)  # what a search keeps counts
+    for tried in plans.tried[:: len(plans.tried) // 40]:
         ways, setting = tried.setting.plan, tried.setting
         found = wb.train(
-            "gpt2",
-            on="4xL4",
-            batch=8,
-            sequence=512,
+            model,
+            **sizes,
             micro_batch=setting.micro_batch,
             checkpointing=setting.checkpointing,
             zero=ways.zero,
             tp=ways.tensor,
             pp=ways.pipeline,
+            ep=ways.expert,
             sequence_parallel=ways.sequence_parallel,
         )
         assert found.peak_bytes == tried.peak_bytes
@@ -329,3 +332,63 @@ def test_the_command_writes_the_picture(tmp_path: Path, capsys: pytest.CaptureFi
         assert capsys.readouterr().out.strip() == str(file)
         assert file.read_text(encoding="utf-8").startswith("<svg")
         file.unlink()
+
+
+def rects(drawing: ET.Element, height: str) -> list[ET.Element]:
+    every = drawing.iter("{http://www.w3.org/2000/svg}rect")
+    return [one for one in every if one.get("height") == height]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_schedule_has_a_box_for_each_pass(lang: str) -> None:
+    sizes = {"on": "8xH100", "batch": 8, "sequence": 512, "pp": 4, "tp": 2}
+    found = wb.train(LLAMA, **sizes, schedule="interleaved", chunks=2)
+    boxes = rects(ET.fromstring(found.svg(lang, "schedule")), "24")  # noqa: S314  # ours
+    assert len(boxes) == 4 * 8 * 2 * 2  # stages, micro-batches, chunks, directions
+    widths = {box.get("fill"): float(box.get("width", "0")) for box in boxes}
+    forward, later, backward = (widths[colour] for colour in ("#56b4e9", "#9ad0f0", "#e69f00"))
+    assert backward == pytest.approx(2 * forward, rel=1e-4) == pytest.approx(2 * later, rel=1e-4)
+
+
+def test_a_roofline_has_a_point_for_each_component() -> None:
+    """The points of a step are at the same heights as its FLOPs and bytes say."""
+    found = wb.serve(LLAMA, on="H100", context=4096, batch=4)
+    texts = found.svg("en", "roofline")
+    step = wb.cost(LLAMA, batch=4, past=4095, decode=True)
+    for name in ("attention", "ffn"):
+        group = next(one for one in step.groups("component") if one.name == name)
+        intensity = group.figures["step_matmul_flops"] / group.figures["step_moved_bytes"]
+        assert f"{intensity:.1f} FLOPs per byte" in texts
+    assert texts.count("limited by reading memory") == 4  # a prompt's attention, and the step
+    drawn = trained(micro_batch=1).svg("zh", "roofline")
+    assert drawn.count("<circle") == 2 * 3
+    ET.fromstring(drawn)  # noqa: S314  # ours
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("train gpt2 --on L4 --batch 1 --seq 64 --picture schedule -o x.svg", "no pipeline"),
+        ("train gpt2 --on L4 --batch 1 --seq 64 --picture roofline", "needs -o"),
+        ("serve gpt2 --on L4 --context 64 --picture schedule -o x.svg", "invalid choice"),
+    ],
+)
+def test_pictures_that_are_refused(
+    words: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+    assert message in capsys.readouterr().err
+    with pytest.raises(UsageError, match="no such picture"):
+        wb.serve("gpt2", on="L4", context=64).svg("en", "schedule")
+
+
+def test_tokens_may_share_experts_so_a_bound_reads_those_of_one() -> None:
+    """All sequences of a batch may choose the same experts; a step then reads no others."""
+    fields = {"on": "H200", "context": 1024}
+    one, many = (wb.serve("mixtral", **fields, batch=batch).step_bound for batch in (1, 4))
+    model = wb.weigh("mixtral", "MixtralForCausalLM")
+    embedding = next(row.count for row in model.rows if row.role == "embedding.token")
+    read = 4 * (model.active - embedding) / 4.8e12  # F32, and the bytes/s of an H200
+    caches = [wb.cache("mixtral", context=1024, batch=batch).cache_bytes for batch in (1, 4)]
+    assert one.memory == pytest.approx(read + caches[0] / 4.8e12)
+    assert many.memory == pytest.approx(read + caches[1] / 4.8e12)

@@ -12,11 +12,12 @@ import pytest
 from made_up import blueprint
 
 from weighbridge.algebra.expr import parse, source
+from weighbridge.algebra.settle import settled
 from weighbridge.answers.formula import ClosedForm
 from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.blueprint.schema import Blueprint, families
 from weighbridge.errors import WeighbridgeError
-from weighbridge.ledger.region import region_of, settled
+from weighbridge.ledger.region import region_of
 from weighbridge.models.find import bound, thawed
 
 if TYPE_CHECKING:

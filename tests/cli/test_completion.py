@@ -19,10 +19,41 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FREE_TEXT = {
-    "FIRST-LAST",
-    *("CLASS", "FIELD=VALUE", "DTYPE", "TYPE", "PART", "NAME", "MODULE:NAME", "TEXT", "SECOND"),
-    *("TEXT [SECOND]", "HOW", "COLUMN", "SHARE", "RATE", "NORM", "N", "SECONDS", "LETTERS"),
-    *("NAMES", "PATTERN=N", "LIST", "TASK", "DEVICES", "SIZE", "PRICE", "SETTINGS", "URL"),
+    "TEXT [SECOND]",
+    *[
+        "CLASS",
+        "COLUMN",
+        "CONDITION",
+        "DEVICES",
+        "DTYPE",
+        "FIELD",
+        "FIELD=VALUE",
+        "FIELD=VALUES",
+        "FIRST-LAST",
+        "HOW",
+        "LETTERS",
+        "LIST",
+        "MODULE:NAME",
+        "N",
+        "NAME",
+        "NAMES",
+        "NORM",
+        "PART",
+        "PATTERN=N",
+        "PRICE",
+        "RANGE",
+        "RATE",
+        "SECOND",
+        "SECONDS",
+        "SETTINGS",
+        "SHARE",
+        "SIZE",
+        "SIZES",
+        "TASK",
+        "TEXT",
+        "TYPE",
+        "URL",
+    ],
 }
 """The names of values that are not completed."""
 
@@ -123,7 +154,7 @@ def test_every_command_is_completed(shell: Shell) -> None:
     replies = shell.replies("weighbridge", "")
     assert set(COMMANDS) <= set(replies)
     assert "bert-base-chinese" in replies
-    assert shell.replies("weighbridge", "expl") == ["explain"]
+    assert shell.replies("weighbridge", "expla") == ["explain"]
 
 
 def test_every_option_of_every_command_is_completed(shell: Shell) -> None:

@@ -72,5 +72,5 @@ def test_two_models_and_a_language(tmp_path: Path) -> None:
 
 
 def test_a_page_is_html(tmp_path: Path) -> None:
-    with pytest.raises(wb.WeighbridgeError, match="ends in .html"):
+    with pytest.raises(wb.WeighbridgeError, match=r"ends in \.html"):
         wb.explore("bert").save(tmp_path / "bert.pdf")

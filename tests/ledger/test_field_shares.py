@@ -185,6 +185,15 @@ def test_a_list_that_is_too_short_changes_with_the_layers() -> None:
     ]
 
 
+def test_a_size_that_is_null_changes_with_the_flag_that_needs_it() -> None:
+    experts = {"enable_moe_block": True, "num_experts": 8, "moe_intermediate_size": 64}
+    experts |= {"top_k_experts": 2}
+    before, after = weigh("gemma4_text").ledger, weigh("gemma4_text", fields=experts).ledger
+    assert before.fields["num_experts"] is None
+    shares = check_sums(before, after)
+    assert any({"enable_moe_block", "num_experts"} <= {*player} for player in shares.by_player)
+
+
 def _as_lfm2(fields: dict[str, Any]) -> dict[str, Any]:
     """Return fields with the types of layers that lfm2 has."""
     types = ["conv" if kind == "sliding_attention" else kind for kind in fields["layer_types"]]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 WEB = Path(__file__).parents[2] / "web"
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _SECONDS = 600
+_BROWSERS_OWN = ("googleapis.com", "google.com", "gstatic.com", "gvt1.com")
+"""Hosts that Chromium itself asks, whatever page is open."""
 
 
 def needs_browser() -> str:
@@ -95,7 +97,9 @@ def drive(
             env={**os.environ, "NODE_OPTIONS": ""},
         )
     found = json.loads(ran.stdout)
-    return found["seen"], found["errors"], elsewhere
+    foreign = [url for url in found["requests"] if not url.startswith((address, "about:"))]
+    asked = [line for line in elsewhere if not any(host in line for host in _BROWSERS_OWN)]
+    return found["seen"], found["errors"], foreign + asked
 
 
 def built(folder: Path) -> Path:

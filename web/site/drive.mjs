@@ -14,6 +14,8 @@ const context = await chromium.launchPersistentContext(profile, {
 const page = await context.newPage();
 const errors = [];
 const seen = [];
+const requests = [];
+context.on("request", (request) => requests.push(request.url()));
 page.on("pageerror", (error) => errors.push(String(error)));
 page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
 
@@ -96,4 +98,4 @@ try {
   errors.push(`step ${seen.length}: ${String(error).slice(0, 600)}`);
 }
 await context.close();
-console.log(JSON.stringify({ seen, errors }));
+console.log(JSON.stringify({ seen, errors, requests }));

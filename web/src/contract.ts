@@ -27,6 +27,8 @@ export interface Contract {
   bits: number;
   config: Record<string, unknown>;
   fields: Record<string, Tree>;
+  /** Fields without a dial: sub-configs, and what would be in one that is absent. */
+  fixed: string[];
   computed: Record<string, number>;
   sizes: Record<string, [number, number]>;
   kinds: Record<string, string>;

@@ -24,7 +24,7 @@ export function dialsOf(model: Model): string[] {
   Object.values(data.repeat).forEach(reach);
   const letters = Object.keys(data.letters), rank = (name: string) => (letters.indexOf(name) + 999) % 999;
   const isFlag = (name: string) => +(typeof env[name] === "boolean");
-  return [...used].filter((name) => typeof env[name] === "number" || typeof env[name] === "boolean")
+  return [...used].filter((name) => !data.fixed.includes(name)).filter((name) => typeof env[name] === "number" || typeof env[name] === "boolean")
     .sort((a, b) => isFlag(a) - isFlag(b) || rank(a) - rank(b));
 }
 

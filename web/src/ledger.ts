@@ -53,6 +53,7 @@ export class Model {
   fields(changes: Changes = {}): Env {
     const { data } = this, env: Env = { ...this.base };
     for (const name in changes) {
+      if (data.fixed.includes(name)) no(name);
       if (changes[name] === null && name in data.computed) delete env[name];
       else env[name] = this.checked(name, changes[name]);
     }

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.algebra.expr import names_in, parse
 from weighbridge.algebra.polynomial import Monomial, Polynomial
+from weighbridge.algebra.settle import settled
 from weighbridge.blueprint.bind import uses
 from weighbridge.blueprint.paths import indices_in
 from weighbridge.errors import WeighbridgeError
 from weighbridge.ledger.lettering import is_indicator
-from weighbridge.ledger.region import settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

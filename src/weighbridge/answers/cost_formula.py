@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from weighbridge.algebra.expr import names_in, parse, source, substitute
 from weighbridge.algebra.polynomial import Polynomial
+from weighbridge.algebra.settle import settled
 from weighbridge.answers.conditions import PlaceCounter, with_minima
 from weighbridge.answers.recorded import learned_positions
 from weighbridge.answers.run_totals import RunTotals
@@ -13,7 +14,6 @@ from weighbridge.blueprint.operations import RUN_NAMES
 from weighbridge.errors import WeighbridgeError
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.letters import Letters
-from weighbridge.ledger.region import settled
 from weighbridge.units import number
 
 if TYPE_CHECKING:

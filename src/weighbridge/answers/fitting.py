@@ -6,13 +6,14 @@ import re
 from pathlib import Path
 
 from weighbridge import data
-from weighbridge.errors import UsageError
+from weighbridge.errors import UsageError, either
 from weighbridge.files import write_whole
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
     from weighbridge.costs.devices import Device
 
@@ -89,13 +90,30 @@ def save_svg(file: str | os.PathLike[str], drawn: str) -> Path:
     path = Path(file)
     if path.suffix.lower() != ".svg":
         raise UsageError(
-            "a picture of memory is an SVG file",
+            "a picture is an SVG file",
             where=str(path),
             values={"ending": path.suffix},
             hint="give a name that ends in .svg",
         )
     write_whole(path, drawn)
     return path
+
+
+def drawn_as(
+    picture: str, known: Mapping[str, Callable[[Any, str], str]]
+) -> Callable[[Any, str], str]:
+    """Return what draws a picture, a function of the answer and the language.
+
+    Raises:
+        UsageError: the answer has no such picture.
+    """
+    if picture not in known:
+        raise UsageError(
+            "there is no such picture",
+            values={"picture": picture},
+            hint=f"use --picture with {either(known)}",
+        )
+    return known[picture]
 
 
 def that_fit(changes: Iterable[Change], most: int) -> list[Change]:

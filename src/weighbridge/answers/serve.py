@@ -8,10 +8,12 @@ from math import ceil, floor
 from weighbridge import units
 from weighbridge.answers.answer import TabularAnswer
 from weighbridge.answers.cache import Cache, dtype_of_cache, with_cache
+from weighbridge.answers.cost import Run, RunCost, kernels_of_run
 from weighbridge.answers.fitting import (
     Change,
     bytes_of,
     context_allowance,
+    drawn_as,
     save_svg,
     that_fit,
     usable_bytes,
@@ -421,37 +423,30 @@ class Serving(TabularAnswer):
         flops = costs.matmul_flops(self.found.bind("step", names))
         # A token passes one stage after the other, or each stage reads its weights for every part
         # of the batch: either takes as long as reading all stages once.
-        weights = self._read_weights(service.batch_of_copy)
         return Bound(
-            flops / (plan.tensor * plan.pipeline * self._peak),
-            (plan.pipeline * weights + self.memory.cache) / device.bandwidth,
+            flops / (plan.tensor * plan.pipeline * self.peak),
+            (plan.pipeline * self._least_weights + self.memory.cache) / device.bandwidth,
         )
 
     def _names(self, batch: int, past: int) -> dict[str, Any]:
         whole = Cache(self.found, max(past, 1) + 1, batch, self.service.cache)
         return whole.names(max(past, 1) + 1, batch)
 
-    def _read_weights(self, tokens: int) -> float:
-        """Return the bytes of weights that a step reads on a device.
+    @cached_property
+    def _least_weights(self) -> float:
+        """The bytes of weights that a pass reads on a device at least.
 
-        A token reads its own experts; several read at most as many as there are.
+        A token reads its own experts. Several may have the same ones, so that no more are read. Of
+        an embedding a pass reads a few rows.
         """
-        weighing, weights = self.found.weighing, self.memory.weights
-        active = weighing.active
-        if active is None:
-            return self._without_embedding(weights)
-        share_of_one = active / weighing.parameters
-        return weights * min(1.0, share_of_one * tokens) if tokens > 1 else weights * share_of_one
-
-    def _without_embedding(self, weights: int) -> float:
-        """Return the bytes without those of the embedding, of which a step reads a few rows."""
-        ledger = self.found.weighing.ledger
+        weighing, ledger = self.found.weighing, self.found.weighing.ledger
         lookups = sum(
             entry.parameters
             for entry in ledger.entries
             if entry.template.role.startswith("embedding") and not self._is_shared(entry)
         )
-        return weights * (1 - lookups / ledger.parameters)
+        active = weighing.parameters if weighing.active is None else weighing.active
+        return self.memory.weights * (active - lookups) / weighing.parameters
 
     def _is_shared(self, entry: Any) -> bool:
         """Whether a head uses the weights of an embedding too."""
@@ -474,11 +469,23 @@ class Serving(TabularAnswer):
         # Of a prompt only the last token needs logits.
         outside = self.server.modules.is_in_layers
         flops = costs.matmul_flops(product for product in products if outside(product.path))
-        compute = (flops - halved) / (plan.tensor * plan.pipeline * self._peak)
-        return Bound(compute, self._read_weights(service.context) / device.bandwidth)
+        compute = (flops - halved) / (plan.tensor * plan.pipeline * self.peak)
+        return Bound(compute, self._least_weights / device.bandwidth)
+
+    def run_cost(self, *, is_step: bool) -> RunCost:
+        """Return the cost of a step of the batch, or of the prompt of one sequence."""
+        service = self.service
+        dtype, profile, notes = kernels_of_run(self.found, None)
+        past = max(service.context - 1, 1)
+        if is_step:
+            run = Run(service.batch_of_copy, None, None, past, profile, dtype, training=False)
+        else:
+            run = Run(1, past, None, None, profile, dtype, training=False)
+        return RunCost(self.found, run, notes)
 
     @cached_property
-    def _peak(self) -> float:
+    def peak(self) -> float:
+        """The FLOP/s at which a device multiplies at most, in the dtype of the products."""
         dtype, form = self.server.compute_dtype, self.service.weights
         form = _PRODUCTS.get(form or "", form)
         if form is not None and units.is_dtype(form):
@@ -534,8 +541,11 @@ class Serving(TabularAnswer):
 
         return serve_table.serve_document(self, lang)
 
-    def svg(self, lang: str | None = None) -> str:
-        """Return what a device holds as a picture, an SVG file.
+    def svg(self, lang: str | None = None, picture: str = "memory") -> str:
+        """Return a picture, an SVG file: ``"memory"`` of a device, or the ``"roofline"`` of a pass.
+
+        Raises:
+            UsageError: there is no such picture.
 
         Example:
             >>> serve("gpt2", on="L4", context=1024).svg()[:4]
@@ -543,15 +553,17 @@ class Serving(TabularAnswer):
         """
         from weighbridge.answers import serve_table  # noqa: PLC0415  # text does without
 
-        return serve_table.serve_picture(self, lang or self.lang)
+        return drawn_as(picture, serve_table.PICTURES)(self, lang or self.lang)
 
-    def save(self, file: str | os.PathLike[str], lang: str | None = None) -> Path:
-        """Write the picture to a file, and return the path.
+    def save(
+        self, file: str | os.PathLike[str], lang: str | None = None, picture: str = "memory"
+    ) -> Path:
+        """Write a picture to a file, and return the path.
 
         Raises:
             UsageError: the file does not end in .svg, or cannot be written.
         """
-        return save_svg(file, self.svg(lang))
+        return save_svg(file, self.svg(lang, picture))
 
     def _data_table(self, _: str) -> DataTable:
         from weighbridge.answers.data_table import (  # noqa: PLC0415  # a terminal does without

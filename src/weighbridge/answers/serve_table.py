@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weighbridge import data, units
+from weighbridge.answers.roofline import device_roofline, roofline_points
 from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.render.document import Aside, Document, Notes, Title, Together
 from weighbridge.render.table import Table
@@ -124,6 +125,21 @@ def serve_picture(serving: Serving, lang: str) -> str:
     caption = texts["picture_of_device"]
     return stacks_picture(_serve_heading(serving, texts), caption, [(name, named, label)], limit)
 
+
+def serve_roofline(serving: Serving, lang: str) -> str:
+    """Return the products of a prompt and of a step, by component, under the roof of a device."""
+    texts = {**words(lang), **data.read_toml(f"words/fitting.{lang}.toml")}
+    points = []
+    for kind, name in (("forward", "roofline_prompt"), ("step", "roofline_step")):
+        cost = serving.run_cost(is_step=kind == "step")
+        points += roofline_points(cost, kind, texts[name], lang)
+    peak = (serving.server.compute_dtype, serving.peak)
+    heading = _serve_heading(serving, texts)
+    caption = texts["roofline_of_service"]
+    return device_roofline(heading, [caption], points, serving.devices.device, peak, lang)
+
+
+PICTURES = {"memory": serve_picture, "roofline": serve_roofline}
 
 _MOST_PLANS = 12
 

@@ -11,6 +11,7 @@ from weighbridge.answers.cost import Run, RunCost, cost, kernels_of_run
 from weighbridge.answers.fitting import (
     Change,
     context_allowance,
+    drawn_as,
     large_number,
     save_svg,
     that_fit,
@@ -264,7 +265,7 @@ class TrainingBudget(NamedTuple):
 
 
 class Trainer:
-    """The steps of one model in different settings; what they share is computed once."""
+    """The steps of one model on one cluster in different settings; what they share is kept."""
 
     def __init__(self, found: RecordedModel) -> None:
         self.found = found
@@ -273,6 +274,8 @@ class Trainer:
         self._runs: dict[Any, RunCost] = {}
         self._held: dict[Any, tuple[Held, int, Held]] = {}
         self._adapters: dict[tuple[str, bool], Adapting] = {}
+        self.link_seconds: dict[tuple[ParallelPlan, Pass], float] = {}
+        """The least seconds that a rank sends in a step, by what they depend on."""
 
     def run(self, setting: TrainingSetting, sequence: int) -> RunCost:
         """Return the cost of one micro-batch with so many tokens in each sequence."""
@@ -423,7 +426,7 @@ class TrainingFit(TabularAnswer):
         memories = [rank_memory(division, self._step, rank) for rank in ranks]
         return max(memories, key=lambda memory: memory.peak.bytes)
 
-    @property
+    @cached_property
     def _outer_stages(self) -> list[int]:
         """The first stage, that with most parameters, and the last."""
         plan = self.setting.plan
@@ -500,21 +503,28 @@ class TrainingFit(TabularAnswer):
         """
         if self.setting.lora is not None:
             return []
-        setting, plan = self.setting, self.setting.plan
-        part = Pass(
-            setting.micro_batch * ceil(setting.sequence / plan.context),
+        return collectives(self.trainer.division, self.setting.plan, self._pass, stage)
+
+    @cached_property
+    def _pass(self) -> Pass:
+        """What of a step decides its collectives."""
+        setting = self.setting
+        return Pass(
+            setting.micro_batch * ceil(setting.sequence / setting.plan.context),
             setting.micro_batches,
             self._step.precision,
             setting.checkpointing == "full",
         )
-        return collectives(self.trainer.division, plan, part, stage)
 
-    @cached_property
+    @property
     def _link_seconds(self) -> float:
         """Return the least seconds that a rank sends; a link that is not known takes none."""
         if self.setting.lora is not None:  # an adapter's gradients are small
             return 0.0
-        return max(map(self._stage_seconds, self._outer_stages))
+        known, key = self.trainer.link_seconds, (self.setting.plan, self._pass)
+        if key not in known:
+            known[key] = max(map(self._stage_seconds, self._outer_stages))
+        return known[key]
 
     def _stage_seconds(self, stage: int) -> float:
         plan, device = self.setting.plan, self.devices.device
@@ -647,8 +657,16 @@ class TrainingFit(TabularAnswer):
 
         return train_table.train_document(self, lang)
 
-    def svg(self, lang: str | None = None) -> str:
-        """Return what the worst rank holds at each moment as a picture, an SVG file.
+    def svg(self, lang: str | None = None, picture: str = "memory") -> str:
+        """Return a picture, an SVG file.
+
+        Args:
+            lang: the language of its texts.
+            picture: ``"memory"``, what the worst rank holds at each moment; ``"schedule"``, what
+                each stage of a pipeline does when; or ``"roofline"`` of a pass forward.
+
+        Raises:
+            UsageError: there is no such picture, or no pipeline.
 
         Example:
             >>> train("gpt2", on="L4", batch=8, sequence=1024).svg()[:4]
@@ -656,15 +674,17 @@ class TrainingFit(TabularAnswer):
         """
         from weighbridge.answers import train_table  # noqa: PLC0415  # text does without
 
-        return train_table.train_picture(self, lang or self.lang)
+        return drawn_as(picture, train_table.PICTURES)(self, lang or self.lang)
 
-    def save(self, file: str | os.PathLike[str], lang: str | None = None) -> Path:
-        """Write the picture to a file, and return the path.
+    def save(
+        self, file: str | os.PathLike[str], lang: str | None = None, picture: str = "memory"
+    ) -> Path:
+        """Write a picture to a file, and return the path.
 
         Raises:
             UsageError: the file does not end in .svg, or cannot be written.
         """
-        return save_svg(file, self.svg(lang))
+        return save_svg(file, self.svg(lang, picture))
 
     def _data_table(self, by: str) -> DataTable:
         from weighbridge.answers.data_table import (  # noqa: PLC0415  # a terminal does without

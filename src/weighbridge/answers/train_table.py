@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from weighbridge import data, units
+from weighbridge.answers.roofline import device_roofline, roofline_points
 from weighbridge.costs.bounds import peak_of
 from weighbridge.costs.optimizers import precision_called
+from weighbridge.costs.parallel import bubble
+from weighbridge.costs.schedule import BACKWARD_TICKS, timeline
 from weighbridge.costs.training import KINDS
+from weighbridge.errors import UsageError
 from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.render.document import Aside, Document, Notes, Title, Together
 from weighbridge.render.table import Table
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from weighbridge.answers.train import TrainingFit
+    from weighbridge.costs.schedule import StagePass
     from weighbridge.costs.training import RankMemory
     from weighbridge.render.document import Block
 
@@ -159,3 +164,75 @@ def train_picture(training: TrainingFit, lang: str) -> str:
     limit = (usable, f"{training.devices.device.name} {units.size(usable)}")
     caption = texts["picture_of_rank"].format(rank=training.worst.number)
     return stacks_picture(_train_heading(training, texts), caption, stacks, limit)
+
+
+_DRAWN = 16
+"""Micro-batches of a schedule that are drawn if there are more; at least two for each stage."""
+
+
+def schedule_picture(training: TrainingFit, lang: str) -> str:
+    """Return what each stage of the pipeline does when, as rows of boxes.
+
+    Raises:
+        UsageError: there is no pipeline.
+    """
+    from weighbridge.render.timelines import timeline_picture  # noqa: PLC0415  # text does without
+
+    setting, plan = training.setting, training.setting.plan
+    if plan.pipeline == 1:
+        raise UsageError("there is no pipeline to draw", hint="add --pp with 2 stages or more")
+    texts = {**words(lang), **data.read_toml(f"words/fitting.{lang}.toml")}
+    drawn = min(setting.micro_batches, max(_DRAWN // plan.pipeline, 2) * plan.pipeline)
+    repeats = setting.checkpointing == "full"
+    stages = timeline(plan, drawn, BACKWARD_TICKS + repeats)
+    rows = []
+    for number, passes in enumerate(stages):
+        boxes = [(one.start, one.end, _kind_of(one.work), _box_text(one.work)) for one in passes]
+        rows.append((texts["stage_number"].format(number=number), boxes))
+    kinds = {
+        name: (colour, texts[f"pass_{name}"])
+        for name, colour in _PASS_COLOURS.items()
+        if name != "forward_later" or plan.chunks > 1
+    }
+    busy = units.percent(1 / bubble(plan, setting.micro_batches))
+    captions = [
+        texts["picture_of_schedule"].format(
+            schedule=plan.schedule,
+            stages=units.count(plan.pipeline),
+            number=units.count(drawn),
+            all=units.count(setting.micro_batches),
+        ),
+        texts["schedule_again" if repeats else "schedule_ticks"].format(busy=busy),
+    ]
+    return timeline_picture(_train_heading(training, texts), captions, rows, kinds)
+
+
+_PASS_COLOURS = {"forward": "#56b4e9", "forward_later": "#9ad0f0", "backward": "#e69f00"}
+
+
+def _kind_of(work: StagePass) -> str:
+    if work.is_backward:
+        return "backward"
+    return "forward_later" if work.chunk else "forward"
+
+
+def _box_text(work: StagePass) -> str:
+    return str(work.micro_batch)
+
+
+def train_roofline(training: TrainingFit, lang: str) -> str:
+    """Return the products of a pass forward of each component, under the roof of a device."""
+    texts = {**words(lang), **data.read_toml(f"words/fitting.{lang}.toml")}
+    dtype, peak = peak_of(
+        training.devices.device, precision_called(training.setting.precision).compute
+    )
+    points = roofline_points(training.whole, "forward", "", lang)
+    caption = texts["roofline_of_pass"].format(
+        size=units.count(training.setting.micro_batch),
+        sequence=units.count(training.setting.sequence),
+    )
+    heading = _train_heading(training, texts)
+    return device_roofline(heading, [caption], points, training.devices.device, (dtype, peak), lang)
+
+
+PICTURES = {"memory": train_picture, "schedule": schedule_picture, "roofline": train_roofline}

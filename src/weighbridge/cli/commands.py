@@ -78,6 +78,9 @@ COMMANDS = {
     "attention": Listed("draw the attention of every layer and head", "running"),
     "measure": Listed("predict and measure what a run takes: FLOPs, bytes, seconds", "running"),
     "finetune": Listed("train a BERT to classify the texts of a CSV file", "finetuning"),
+    "sweep": Listed(
+        "compute a model at every point of a grid of configs, by SQL, to Parquet", "sweeping"
+    ),
     "models": Listed("list the released models that weighbridge knows by name", "catalogue"),
     "families": Listed(
         "list the families that have a blueprint, with the evidence for each", "catalogue"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weighbridge.cli.commands import Command
 from weighbridge.cli.options import BATCH, CLASS, FORMS, MODEL, PROFILE, SET, OneOf, Option, fields
+from weighbridge.errors import UsageError
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,8 +43,19 @@ _PICTURE = Option(
     "-o",
     "--output",
     metavar="FILE",
-    help="write a picture of the memory to a file (.svg)",
+    help="write a picture to a file (.svg)",
 )
+
+
+def _pictures(*names: str) -> Option:
+    return Option(
+        "--picture",
+        choices=names,
+        default=names[0],
+        help="what the picture shows; by default the memory",
+    )
+
+
 _WEIGHTS = Option(
     "--weights",
     metavar="DTYPE",
@@ -140,6 +152,7 @@ def _serve_options() -> Iterable[Addable]:
         _RESERVE,
         _OWN_DEVICES,
         _PICTURE,
+        _pictures("memory", "roofline"),
         FORMS,
     )
 
@@ -172,11 +185,13 @@ def _serve(options: argparse.Namespace) -> Answer:
 def _drawn(found: Serving | TrainingFit, options: argparse.Namespace) -> Answer:
     """Return an answer, or the path of its picture, which has the same exit status."""
     if not options.output:
+        if options.picture != "memory":
+            raise UsageError("--picture needs -o", hint="add -o with the name of a file (.svg)")
         return found
     from weighbridge.answers.answer import Message
 
     options.form = "text"  # what is written is the picture
-    path = found.save(options.output, options.lang)
+    path = found.save(options.output, options.lang, options.picture)
     return Message(str(path), notes=found.notes, status=found.status)
 
 
@@ -227,6 +242,7 @@ def _train_options() -> Iterable[Addable]:
         _RESERVE,
         _OWN_DEVICES,
         _PICTURE,
+        _pictures("memory", "schedule", "roofline"),
         FORMS,
     )
 

@@ -17,16 +17,16 @@ from math import ceil
 
 from weighbridge import data
 from weighbridge.costs.bounds import ring_bytes
-from weighbridge.costs.parallel import EVERYTHING, Rank, stage_layers
+from weighbridge.costs.parallel import EVERYTHING, ParallelPlan, Rank, stage_layers
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     from weighbridge.costs.optimizers import Precision
-    from weighbridge.costs.parallel import ParallelDivision, ParallelPlan
+    from weighbridge.costs.parallel import ParallelDivision
     from weighbridge.ledger.rows import Entry
 
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
@@ -110,12 +110,33 @@ def collectives(
     """
     found: list[Collective] = []
     if plan.tensor > 1:
-        found += _of_tensor(division, plan, step, stage)
+        # Of the experts it only matters here whether they are divided.
+        ways = ParallelPlan(
+            plan.tensor, plan.pipeline, expert=min(plan.expert, 2), chunks=plan.chunks
+        )
+        found += _remembered(_of_tensor, division, ways, step, stage)
     if plan.expert > 1:
-        found += _of_experts(division, plan, step, stage)
+        ways = ParallelPlan(pipeline=plan.pipeline, expert=plan.expert, chunks=plan.chunks)
+        found += _remembered(_of_experts, division, ways, step, stage)
     if plan.copies > 1:
-        found += _of_copies(division, plan, step, stage)
+        of_copies = Pass(0, step.micro_batches, step.precision)  # weights, whatever the tokens are
+        found += _remembered(_of_copies, division, plan, of_copies, stage)
     return found
+
+
+def _remembered(
+    of: Callable[[ParallelDivision, ParallelPlan, Pass, int], Iterable[Collective]],
+    division: ParallelDivision,
+    ways: ParallelPlan,
+    step: Pass,
+    stage: int,
+) -> list[Collective]:
+    """Return the collectives of one kind; plans of a search share most of them."""
+    known: dict[Any, list[Collective]] = division.remembered.setdefault(of.__name__, {})
+    key = (ways, step, stage)
+    if key not in known:
+        known[key] = list(of(division, ways, step, stage))
+    return known[key]
 
 
 # --- copies of the model ----------------------------------------------------------------------
@@ -147,6 +168,14 @@ class _Groups(NamedTuple):
 
 def _groups(division: ParallelDivision, plan: ParallelPlan, stage: int) -> dict[int, _Groups]:
     """Return the groups by the number of ranks that hold the same part."""
+    known: dict[Any, dict[int, _Groups]] = division.remembered.setdefault("groups", {})
+    key = (plan.ways, stage)
+    if key not in known:
+        known[key] = _groups_of(division, plan, stage)
+    return known[key]
+
+
+def _groups_of(division: ParallelDivision, plan: ParallelPlan, stage: int) -> dict[int, _Groups]:
     layers = stage_layers(division.layers, plan.pipeline, plan.chunks)[stage]
     found: dict[int, Counter[int]] = {}
     for part in division.parts(plan, Rank(stage=stage)):
@@ -265,8 +294,16 @@ class _Matrix(NamedTuple):
         return self.entry.template.role
 
 
-def _matrices(division: ParallelDivision, plan: ParallelPlan, stage: int) -> Iterator[_Matrix]:
-    """Yield the tensors of the layers that a pipeline divides, the embedding and the head."""
+def _matrices(division: ParallelDivision, plan: ParallelPlan, stage: int) -> list[_Matrix]:
+    """Return the tensors of the layers that a pipeline divides, the embedding and the head."""
+    known: dict[Any, list[_Matrix]] = division.remembered.setdefault("matrices", {})
+    key = (plan.pipeline, plan.chunks, stage)
+    if key not in known:
+        known[key] = list(_matrices_of(division, plan, stage))
+    return known[key]
+
+
+def _matrices_of(division: ParallelDivision, plan: ParallelPlan, stage: int) -> Iterator[_Matrix]:
     layers = frozenset(stage_layers(division.layers, plan.pipeline, plan.chunks)[stage])
     for entry in division.ledger.entries:
         if division.is_in_stack(entry):

@@ -248,6 +248,8 @@ class ParallelDivision:
         self._parts = cache(self._parts_of)
         self.states: dict[Any, dict[str, int]] = {}
         """The bytes of states that were computed, by what they depend on."""
+        self.remembered: dict[str, dict[Any, Any]] = {}
+        """What else was computed, by what it is of and what it depends on."""
         # A search asks for the same parts of many plans.
         self.shard_elements = cache(self._shard_elements)
         self.whole_elements = cache(self._whole_elements)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 860, 620
 _READABLE = 18  # px: the least height of a box with its name
+_LEAST_GAP = 2  # px: between two layers that are drawn apart
 _LETTER = 7.2  # px: about the width of a letter of a name
 
 
@@ -127,43 +128,56 @@ def map_svg(ledger: Ledger, lang: str) -> str:
     runs = runs_of(ledger)
     drawn = list(boxes(runs))
     title = f"{ledger.class_name}: {count(ledger.parameters)}"
-    shapes = [_rectangle(box) for box in drawn if box.width > 0 and box.height > 0]
-    names = [_run_labels(run, [box for box in drawn if box.run is run], lang) for run in runs]
-    inside = "".join([*shapes, *map("".join, names)])
+    labels = [text for run in runs for text in _labels_of_run(run, drawn, lang)]
+    inside = "".join([*_areas(drawn), _cuts(runs, drawn), *labels])
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
         f"<title>{escape(title)}</title>{inside}</svg>"
     )
 
 
-def _rectangle(box: MapBox) -> str:
-    colour = paint(component_of(box.cell.entry.template.role))
-    name = f"{box.run.path} {box.cell.tensor}: {box.cell.each:,} × {box.run.many}"
-    return (
-        f'<rect class="cell" style="{colour}" x="{box.x:.3f}" y="{box.y:.3f}" '
-        f'width="{box.width:.3f}" height="{box.height:.3f}"><title>{escape(name)}</title></rect>'
-    )
+def _component(box: MapBox) -> str:
+    return component_of(box.cell.entry.template.role)
 
 
-def _run_labels(run: LayerRun, drawn: list[MapBox], lang: str) -> Iterator[str]:
-    """Yield the names of the components of a run, where there is room, and the cuts of layers."""
-    widths: dict[str, list[MapBox]] = {}
+def _areas(drawn: list[MapBox]) -> Iterator[str]:
+    """Yield one path for each component: its boxes in all runs."""
+    paths: dict[str, list[str]] = {}
     for box in drawn:
-        widths.setdefault(component_of(box.cell.entry.template.role), []).append(box)
-    for component, group in widths.items():
+        if box.width > 0 and box.height > 0:
+            path = f"M{box.x:.2f} {box.y:.2f}h{box.width:.2f}v{box.height:.2f}h-{box.width:.2f}z"
+            paths.setdefault(_component(box), []).append(path)
+    for component, shapes in paths.items():
+        yield f'<path class="cell" style="{paint(component)}" d="{"".join(shapes)}"/>'
+
+
+def _cuts(runs: list[LayerRun], drawn: list[MapBox]) -> str:
+    """Return a line above each run, and fine ones between its layers where there is room."""
+    tops = {id(box.run): (box.y, box.height) for box in drawn}
+    cuts, fine = [], []
+    for run in runs:
+        top, tall = tops[id(run)]
+        cuts.append(f"M0 {top:.2f}h{WIDTH}")
+        if tall / run.many > _LEAST_GAP:
+            fine += [f"M0 {top + at * tall / run.many:.2f}h{WIDTH}" for at in range(1, run.many)]
+    lines = (("cut", cuts), ("gap fine", fine))
+    return "".join(f'<path class="{kind}" d="{"".join(paths)}"/>' for kind, paths in lines)
+
+
+def _labels_of_run(run: LayerRun, drawn: list[MapBox], lang: str) -> Iterator[str]:
+    """Yield the names of the components of a run, where there is room."""
+    groups: dict[str, list[MapBox]] = {}
+    for box in drawn:
+        if box.run is run:
+            groups.setdefault(_component(box), []).append(box)
+    for component, group in groups.items():
         first, width = group[0], sum(box.width for box in group)
         text = label(component, lang)
-        yield f'<path class="gap" d="M{first.x:.2f} {first.y:.2f}v{first.height:.2f}"/>'
         if first.height >= _READABLE and width > len(text) * _LETTER + 14:
             yield (
                 f'<g class="name" style="{paint(component)}"><text x="{first.x + 9:.1f}" '
                 f'y="{first.y + 16:.1f}" font-size="13" font-weight="600">{escape(text)}</text></g>'
             )
-    top, tall = drawn[0].y, drawn[0].height
-    yield f'<path class="cut" d="M0 {top:.2f}h{WIDTH}"/>'
-    if tall / run.many > 2:
-        lines = [f"M0 {top + at * tall / run.many:.2f}h{WIDTH}" for at in range(1, run.many)]
-        yield f'<path class="gap fine" d="{"".join(lines)}"/>'
 
 
 _HUES = {

@@ -15,7 +15,7 @@ from weighbridge.blueprint.roles import component_of
 from weighbridge.blueprint.schema import LARGEST_SIZE, MOST_LAYERS
 from weighbridge.data import LANGUAGES
 from weighbridge.errors import WeighbridgeError
-from weighbridge.explorer.settings import Bench, following_fields
+from weighbridge.explorer.settings import Bench, fields_without_dial, following_fields
 from weighbridge.explorer.trees import TreeTable, value_json
 from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.ledger.lettering import Lettering
@@ -105,6 +105,7 @@ def _about_fields(weighing: Weighing, table: TreeTable) -> dict[str, Any]:
         "fields": {name: value_json(value) for name, value in stated.items()},
         "spelled": [name for name in following if model.given.get(name) is not None],
         "computed": {name: table.number(tree) for name, tree in blueprint.computed.items()},
+        "fixed": fields_without_dial(model),
         "sizes": sizes,
         "kinds": {name: kind.__name__ for name, kind in kinds.items()},
         "nullable": sorted(blueprint.nullable),

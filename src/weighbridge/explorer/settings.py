@@ -29,7 +29,7 @@ def following_fields(model: Model) -> list[str]:
     Example:
         >>> from weighbridge.models.find import find
         >>> following_fields(find("gpt2"))
-        ['n_inner']
+        ['n_inner', 'num_labels']
     """
     following = dict.fromkeys(model.computed)
     for name, tree in model.blueprint.computed.items():
@@ -52,7 +52,7 @@ def explicit_config(model: Model) -> dict[str, Any]:
     blueprint, following = model.blueprint, frozenset(following_fields(model))
     config: dict[str, Any] = {"model_type": blueprint.family}
     config |= {name: model.config[name] for name in _KEPT if name in model.config}
-    absent = [path for path in blueprint.configs if model.fields.get(path, path) is None]
+    absent = absent_configs(model)
     for path, family in blueprint.configs.items():
         stated = model.given.get(f"{path}.model_type") or family
         if stated and not _is_inside(path, absent):
@@ -63,6 +63,18 @@ def explicit_config(model: Model) -> dict[str, Any]:
         if not (name in following or is_left_out or _is_inside(parent, absent)):
             _set_field(config, name, thawed(value))
     return config
+
+
+def absent_configs(model: Model) -> list[str]:
+    """Return the paths of the sub-configs that a model lacks."""
+    return [path for path in model.blueprint.configs if model.fields.get(path, path) is None]
+
+
+def fields_without_dial(model: Model) -> list[str]:
+    """Return the fields without a dial: sub-configs, and what would be in one that is absent."""
+    absent, configs = absent_configs(model), model.blueprint.configs
+    parents = {name: name.rpartition(".")[0] for name in model.fields}
+    return [name for name in parents if name in configs or _is_inside(parents[name], absent)]
 
 
 def _is_inside(path: str, absent: Iterable[str]) -> bool:
@@ -109,7 +121,7 @@ class Bench:
 
     def random_changes(self, random: Random) -> dict[str, Any]:
         """Return other values for one to four fields, of which some cannot be built."""
-        names = sorted(self.model.fields)
+        names = sorted(set(self.model.fields).difference(fields_without_dial(self.model)))
         chosen = random.sample(names, min(len(names), random.randint(1, 4)))
         changes = {}
         for name in chosen:

@@ -1,1 +1,1 @@
-"""Scans many checkpoints: a row each, in Parquet, on one machine or on Spark."""
+"""Many models at once: sweeps over sizes, and scans of folders full of checkpoints."""

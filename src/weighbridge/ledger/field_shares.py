@@ -224,9 +224,21 @@ class _Game:
         product: Fraction | int = term.coefficient
         for (tree, power), value in zip(term.factors, values, strict=True):
             if value is None or (power < 0 and not value):
-                raise _NoValueError(self._fields_in(tree))
+                raise _NoValueError(self._fields_of_factor(tree, term))
             product *= value**power if power > 0 else Fraction(value) ** power
         return product
+
+    def _fields_of_factor(self, tree: Tree, term: Summand) -> set[str]:
+        """Return the fields of a factor without a value.
+
+        A size that is null in one config, such as a number of experts, has a value only where the
+        term's conditions hold. So a single such field changes together with those of them.
+        """
+        fields = self._fields_in(tree)
+        if len(self.players_in(tree)) == 1:
+            for condition in term.conditions:
+                fields |= self._fields_in(condition)
+        return fields
 
     def _of(self, tree: Tree, changed: frozenset[Player]) -> Any:
         """Return the value of an expression, or None if it has none."""

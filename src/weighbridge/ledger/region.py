@@ -8,15 +8,14 @@ config, and where what became a number on the way has the same value.
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.algebra.expr import evaluate, is_number, names_in, parse
 from weighbridge.algebra.rewrite import negated
+from weighbridge.algebra.settle import conjuncts, settled
 from weighbridge.blueprint.bind import uses
-from weighbridge.blueprint.classify import size_names
-from weighbridge.errors import ExpressionError
 from weighbridge.ledger.bind import product_of
+from weighbridge.ledger.size_rules import SizeRules, nowhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 _ZERO: Tree = ("value", 0)
 _TRUE: Tree = ("value", True)
-_LOOPS = ("for", "count")
 
 
 class FormulaRegion(NamedTuple):
@@ -67,7 +65,7 @@ def region_of(ledger: Ledger, computed: Mapping[str, Tree] | None = None) -> For
     constants = {name: value for name, value in conditions.constants.items() if name not in anew}
     rules: dict[Tree, None] = {}
     for tree in trees:
-        for rule in _conjuncts(settled(tree, constants)):
+        for rule in conjuncts(settled(tree, constants)):
             if rule != _TRUE:
                 rules.update(dict.fromkeys([*_divisible(rule, ledger), rule]))
     return FormulaRegion(tuple(rules), tuple(sorted(fixed & constants.keys())))
@@ -141,6 +139,7 @@ class _Conditions:
         self.constants = {
             name: value for name, value in self.fields.items() if not is_number(value)
         }
+        self.sizes = SizeRules(self.blueprint, self.fields, self.constants)
         self.folded: set[str] = set(ledger.letters.frozen)
         for tree in ledger.letters.assumed:
             self._fold(tree)
@@ -193,178 +192,19 @@ class _Conditions:
             if not uses(tree, loops):
                 self._fold(tree)
         for count in repeat.values():
-            if not self._is_positive(count) and not uses(count, template.repeat):
+            if not self.sizes.is_positive(count) and not uses(count, template.repeat):
                 yield (">=", count, _ZERO)
         for tree in dims:
-            yield from self._at_least(tree, loops, inside)
-        yield from self._long_enough([*inside, *dims, *repeat.values()], loops)
+            yield from self.sizes.at_least(tree, loops, inside)
+        yield from self.sizes.long_enough([*inside, *dims, *repeat.values()], loops)
 
     def _of_absence(
         self, loops: Mapping[str, Tree], inside: list[Tree], counts: Iterable[Tree]
     ) -> Iterator[Tree]:
         """Yield the conditions under which a tensor exists in no layer."""
         if inside:
-            yield _nowhere(loops, inside)
+            yield nowhere(loops, inside)
             return
         for count in counts:
             self._fold(count)
             yield from frozen_rules(count, self.fields)
-
-    def _at_least(
-        self, tree: Tree, loops: Mapping[str, Tree], inside: list[Tree]
-    ) -> Iterator[Tree]:
-        """Yield the condition that a dim is a size, unless the sizes in it ensure that."""
-        if self._is_positive(settled(tree, self.constants)):
-            return
-        least: Tree = ("value", 1)
-        if not self.blueprint.zero.isdisjoint(size_names(tree)):
-            least = _ZERO
-        if uses(tree, loops):
-            yield _nowhere(loops, [*inside, ("<", tree, least)])
-        else:
-            yield (">=", tree, least)
-
-    def _long_enough(self, trees: Iterable[Tree], loops: Mapping[str, Tree]) -> Iterator[Tree]:
-        """Yield the conditions under which the lists of layers have an item for each layer."""
-        for tree in trees:
-            for name, index in _items(tree):
-                if index not in loops or uses(loops[index], loops):
-                    continue
-                is_enough: Tree = ("<=", loops[index], ("len", ("name", name)))
-                is_list = isinstance(self.fields.get(name), tuple)
-                if is_list and evaluate(is_enough, self.fields):  # or it is used for some layers
-                    yield is_enough
-
-    def _is_positive(self, tree: Tree) -> bool:
-        """Whether an expression is a size that the reader has checked, or made of such."""
-        kind, *operands = tree
-        if kind == "name":
-            value = self.fields.get(operands[0])
-            if isinstance(value, tuple):
-                return all(is_number(item) and item > 0 for item in value)
-            return operands[0] in self.blueprint.sizes
-        if kind == "value":
-            return is_number(operands[0]) and operands[0] > 0
-        if kind == "//":
-            remainder = ("==", ("%", *operands), _ZERO)
-            if operands[0] != operands[1] and remainder not in self._rules:
-                return False
-        return kind in _POSITIVE_IF and all(map(self._is_positive, operands[_POSITIVE_IF[kind]]))
-
-    @property
-    def _rules(self) -> list[Tree]:
-        return list(self.blueprint.require.values())
-
-
-_POSITIVE_IF = {
-    **dict.fromkeys(("+", "*", "max", "//", "ceil"), slice(None)),
-    "**": slice(1),  # an exponent is an index or a number of layers
-    "[]": slice(1),
-    "if": slice(1, None),
-}
-"""The operands of an operator that must be positive for its value to be positive."""
-
-
-def _items(tree: Tree) -> Iterator[tuple[str, str]]:
-    """Yield each list that an expression takes an item of, with the index, if that is a name."""
-    kind, *operands = tree
-    if kind == "[]" and operands[0][0] == operands[1][0] == "name":
-        yield operands[0][1], operands[1][1]
-    for operand in operands:
-        if isinstance(operand, tuple) and kind != "value":
-            yield from _items(operand)
-
-
-def _nowhere(loops: Mapping[str, Tree], conditions: Iterable[Tree]) -> Tree:
-    """Return the condition that some conditions together hold for no values of the indices."""
-    holds = reduce(lambda left, right: ("and", left, right), conditions)
-    *outer, index = loops
-    tree: Tree = ("count", index, loops[index], holds)
-    for name in reversed(outer):
-        tree = ("sum", ("for", name, loops[name], tree))
-    return _first_count(tree) or ("==", tree, _ZERO)
-
-
-def _first_count(tree: Tree) -> Tree | None:
-    """Return the condition that a count over the first or last layers is zero, without a loop."""
-    if tree[0] != "count":
-        return None
-    _, index, rounds, (kind, *operands) = tree
-    if kind not in _NONE_OF or operands[0] != ("name", index) or index in names_in(operands[1]):
-        return None
-    relation, is_of_all = _NONE_OF[kind]
-    if is_of_all:
-        return (relation, operands[1], rounds)
-    return (relation, operands[1], _ZERO)
-
-
-_NONE_OF = {"<": ("<=", False), "<=": ("<", False), ">=": (">=", True)}
-"""No index is below a number if it is at most 0, and so on; whether all layers are the limit."""
-
-
-def _conjuncts(tree: Tree) -> Iterator[Tree]:
-    if tree[0] == "and":
-        for operand in tree[1:]:
-            yield from _conjuncts(operand)
-    else:
-        yield tree
-
-
-def settled(tree: Tree, constants: Mapping[str, Any]) -> Tree:
-    """Return an expression in which everything that constants decide is worked out.
-
-    Example:
-        >>> from weighbridge.algebra.expr import parse, source
-        >>> rule = parse("width > 3 and (gated or depth == 2) and len(kinds) == depth")
-        >>> source(settled(rule, {"gated": False, "kinds": ("a", "b")}))
-        'width > 3 and depth == 2 and 2 == depth'
-    """
-    kind, *operands = tree
-    if kind == "value":
-        return tree
-    if constants.keys() >= set(names_in(tree)):
-        return _worked_out(tree, constants)
-    if kind == "name":
-        return tree
-    if kind in _LOOPS:
-        index, rounds, body = operands
-        others = {name: value for name, value in constants.items() if name != index}
-        return (kind, index, settled(rounds, constants), settled(body, others))
-    return _simpler(kind, [settled(operand, constants) for operand in operands])
-
-
-def _worked_out(tree: Tree, constants: Mapping[str, Any]) -> Tree:
-    """Return the value of an expression, unless it is a list or has no value."""
-    try:
-        value = evaluate(tree, constants)
-    except ExpressionError:
-        return tree
-    if isinstance(value, tuple | list) or hasattr(value, "keys"):
-        return tree
-    if is_number(value) and value < 0:
-        return ("neg", ("value", -value))
-    return ("value", value)
-
-
-def _simpler(kind: str, operands: list[Tree]) -> Tree:
-    """Return an expression without operands that are decided: true, false or null."""
-    if kind in ("and", "or"):
-        return _joined(kind, operands)
-    if kind == "not" and operands[0][0] == "value":
-        return ("value", not operands[0][1])
-    if kind == "if" and operands[0][0] == "value":
-        return operands[1] if operands[0][1] else operands[2]
-    if kind in ("==", "!=") and ("value", None) in operands and operands[0][0] == "name":
-        return ("value", kind == "!=")  # it is a number or a list, or it would be decided
-    return (kind, *operands)
-
-
-def _joined(kind: str, operands: list[Tree]) -> Tree:
-    """Return operands joined by ``and`` or ``or``, without those that are decided."""
-    decisive: Tree = ("value", kind == "or")
-    if decisive in operands:
-        return decisive
-    rest = [operand for operand in operands if operand[0] != "value"]
-    if not rest:
-        return ("value", kind == "and")
-    return reduce(lambda left, right: (kind, left, right), rest)

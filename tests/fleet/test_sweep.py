@@ -1,0 +1,208 @@
+"""Sweeps: every row is what weighing gives, or what weighing refuses has no row."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sqlite3
+from typing import TYPE_CHECKING
+
+import pytest
+import sweeps
+
+import weighbridge as wb
+from weighbridge.blueprint.schema import families, load
+from weighbridge.fleet import sweep_columns
+from weighbridge.fleet.axes import axes_of, axis, parse_axis
+from weighbridge.fleet.sweep import sweep
+
+duckdb = pytest.importorskip("duckdb")
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SAMPLE = 30
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "drawn_family" in metafunc.fixturenames:
+        drawn = random.Random(metafunc.config.option.seed)  # noqa: S311
+        metafunc.parametrize("drawn_family", drawn.sample(families(), SAMPLE))
+
+
+def test_drawn_rows_of_a_family_are_what_weighing_gives(drawn_family: str, seed: str) -> None:
+    outcome = sweeps.held(drawn_family, seed, rows=12)
+    assert outcome.kind != "wrong", outcome.reason
+    if outcome.kind == "refused":
+        assert " needs " in outcome.reason or "no integer" in outcome.reason
+
+
+GRIDS = {
+    "deepseek_v3": {"first_k_dense_replace": (0, 3, 9, 70), "num_hidden_layers": (1, 5, 61)},
+    "qwen3_next": {"num_hidden_layers": (3, 8, 9), "full_attention_interval": (1, 3, 50)},
+    "bert": {"hidden_size": range(760, 790, 2), "num_attention_heads": (8, 12, 16)},
+    "opt": {"num_attention_heads": (0, 12, 16), "hidden_size": (768, 1024)},
+    "llama": {"num_attention_heads": (7, 16, 32), "num_key_value_heads": (1, 8, 16)},
+    "mixtral": {"num_local_experts": (1, 8), "num_experts_per_tok": (1, 2, 9)},
+    "jamba": {
+        "attn_layer_period": (2, 8),
+        "attn_layer_offset": (1, 4),
+        "num_hidden_layers": (4, 9),
+    },
+}
+
+
+@pytest.mark.parametrize("family", GRIDS)
+def test_every_row_of_a_grid_is_weighed(family: str) -> None:
+    grid = GRIDS[family]
+    swept = sweep(family, grid, limit=1000)
+    rows = {tuple(row[name] for name in grid): row for row in swept.records()}
+    configs = 0
+    for values in itertools.product(*grid.values()):
+        fields = dict(zip(grid, values, strict=True))
+        try:
+            weighing = wb.weigh(family, fields=fields)
+        except wb.WeighbridgeError:
+            assert values not in rows
+            continue
+        configs += 1
+        assert rows[values]["parameters"] == weighing.parameters
+        assert rows[values].get("active", weighing.ledger.active) == weighing.ledger.active
+    assert swept.configs == configs
+    assert swept.points == len(list(itertools.product(*grid.values())))
+
+
+def test_a_wrong_formula_is_refused_before_anything_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def one_more(weighing: wb.Weighing) -> int:
+        return weighing.parameters + (weighing.ledger.fields["num_hidden_layers"] > 11)
+
+    monkeypatch.setitem(sweep_columns._VALUES, "parameters", one_more)
+    with pytest.raises(wb.WeighbridgeError, match="differ from what `weighbridge weigh` gives"):
+        sweep("bert", {"num_hidden_layers": range(1, 13)})
+    sweep("bert", {"num_hidden_layers": range(1, 12)})
+
+
+def test_flags_texts_and_nulls_are_variants() -> None:
+    grid = {"hidden_size": [512, 1024], "tie_word_embeddings": [True, False]}
+    swept = sweep("llama", grid, "LlamaForCausalLM")
+    for row in swept.records():
+        fields = {**row, "tie_word_embeddings": row["tie_word_embeddings"] == "true"}
+        chosen = {name: fields[name] for name in grid}
+        expected = wb.weigh("llama", "LlamaForCausalLM", fields=chosen).parameters
+        assert row["parameters"] == expected
+    assert swept.configs == 4
+
+
+def test_conditions_choose_rows_and_orders_sort_them() -> None:
+    grid = {"hidden_size": range(512, 4097, 512), "num_hidden_layers": range(4, 33, 4)}
+    swept = sweep("llama", grid, where="parameters < 1000000000 and hidden_size % 1024 == 0")
+    expected = sum(
+        wb.weigh("llama", fields={"hidden_size": width, "num_hidden_layers": depth}).parameters
+        < 1_000_000_000
+        for width in range(1024, 4097, 1024)
+        for depth in grid["num_hidden_layers"]
+    )
+    assert swept.configs == expected > 0
+    largest = sweep("llama", grid, order="parameters:desc", limit=3).records()
+    assert largest[0]["hidden_size"] == 4096
+    totals = [row["parameters"] for row in largest]
+    assert totals == sorted(totals, reverse=True)
+
+
+def test_no_row_left_is_status_1() -> None:
+    swept = sweep("bert", {"num_hidden_layers": [1, 2]}, where="parameters < 5")
+    assert (swept.configs, swept.status, swept.records()) == (0, 1, [])
+    assert "0 of them" in swept.text()
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_all_rows_are_written(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"it's{suffix}"
+    swept = sweep("bert", {"num_hidden_layers": range(1, 100)}, order="num_hidden_layers")
+    swept.write(path)
+    rows = duckdb.execute(
+        "SELECT * FROM read_parquet(?)" if suffix == ".parquet" else "SELECT * FROM read_csv(?)",
+        [str(path)],
+    ).fetchall()
+    assert len(rows) == 99
+    assert rows[11][:2] == (12, wb.weigh("bert").parameters)
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_query_is_complete() -> None:
+    swept = sweep("qwen3_next", {"num_hidden_layers": [4, 9], "full_attention_interval": [2, 4]})
+    text = swept.sql()
+    rows = duckdb.execute(text).fetchall()
+    found = {row[:2]: row[2] for row in rows}
+    assert len(found) == 4
+    for (layers, interval), parameters in found.items():
+        fields = {"num_hidden_layers": layers, "full_attention_interval": interval}
+        assert wb.weigh("qwen3_next", fields=fields).parameters == parameters
+
+
+def test_totals_beyond_64_bits_are_exact() -> None:
+    fields = {"hidden_size": 2**30, "intermediate_size": 2**31 - 8, "num_attention_heads": 1}
+    swept = sweep("bert", {"vocab_size": [2**31 - 9, 2**31 - 1]}, fields=fields)
+    (first, _) = swept.records()
+    expected = wb.weigh("bert", fields={**fields, "vocab_size": 2**31 - 9}).parameters
+    assert first["parameters"] == expected > 2**63
+
+
+REFUSED = {
+    "an axis that decides nothing": (["hidden_act=1..2"], "is no integer|decides nothing"),
+    "an unknown axis": (["hiden_size=1..2"], "Did you mean hidden_size"),
+    "a word": (["hidden_size"], "--grid takes FIELD=VALUES"),
+    "an empty range": (["hidden_size=9..8"], "has no values"),
+    "a step of zero": (["hidden_size=8..9:0"], "has no values"),
+    "twice": (["hidden_size=8..9", "hidden_size=3"], "given twice"),
+    "too large": (["hidden_size=1..99999999999"], "out of range"),
+    "no config": (["hidden_size=769,770"], "hidden_size % num_attention_heads == 0"),
+    "nothing": ([], "at least one axis"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_grid_is_refused_with_the_reason(case: str) -> None:
+    grid, reason = REFUSED[case]
+    with pytest.raises(wb.WeighbridgeError, match=reason):
+        sweep("bert", grid)
+
+
+@pytest.mark.parametrize(
+    ("choice", "reason"),
+    [
+        ({"where": "parameters <"}, "cannot be read"),
+        ({"where": "layers < 3"}, "no column layers"),
+        ({"where": "len(parameters) < 3"}, "operator that SQL lacks"),
+        ({"order": "parameters:down"}, "unknown order"),
+        ({"order": "size"}, "no column size"),
+        ({"columns": ["params"]}, "Use parameters"),
+        ({"limit": 0}, "at least one row"),
+    ],
+)
+def test_a_choice_is_refused_with_the_reason(choice: dict[str, object], reason: str) -> None:
+    with pytest.raises(wb.WeighbridgeError, match=reason):
+        sweep("bert", {"num_hidden_layers": [1, 2]}, **choice)
+
+
+def test_a_query_runs_elsewhere_where_it_is_plain() -> None:
+    """SQLite knows neither ranges nor LEAST, but it computes the same formula."""
+    swept = sweep("bert", {"num_hidden_layers": [3, 4]})
+    (variant,) = swept.variants
+    text = variant.query.text(points="SELECT 3 AS num_hidden_layers UNION ALL SELECT 4")
+    rows = sqlite3.connect(":memory:").execute(text).fetchall()
+    assert [row[:2] for row in rows] == [
+        (layers, wb.weigh("bert", fields={"num_hidden_layers": layers}).parameters)
+        for layers in (3, 4)
+    ]
+
+
+def test_axes_are_read_as_typed() -> None:
+    assert parse_axis("a=8..96").values == range(8, 97)
+    assert parse_axis("a=1024..8191:1024").values[-1] == 7168
+    assert parse_axis("a=1,null,true,gelu").values == (1, None, True, "gelu")
+    assert axis("a", [1, 1, 2]).values == (1, 2)
+    assert str(parse_axis("a=8..96:8")) == "8..96:8"
+    assert [one.field for one in axes_of({"a": [1], "b": [2]})] == ["a", "b"]
+    assert load("bert").family == "bert"
