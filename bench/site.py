@@ -1,6 +1,7 @@
-"""What the site takes: bytes to fetch, the first answer cold and warm, memory, and bytes read of a large file.
+"""What the site takes: bytes to fetch, the first answers, memory, and bytes read of a large file.
 
-Run it on a machine that does nothing else: python bench/site.py. It needs Chromium, node, and `npm ci` in web/.
+Run it on a machine that does nothing else: python bench/site.py. It needs Chromium, node, and
+`npm ci` in web/.
 """
 
 from __future__ import annotations
