@@ -29,6 +29,7 @@ SURFACE = {
     "cost",
     "design",
     "explain",
+    "explore",
     "families",
     "formula",
     "guess",

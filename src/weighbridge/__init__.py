@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from weighbridge.answers.weigh import Weighing, weigh
     from weighbridge.blueprint.schema import families
     from weighbridge.errors import WeighbridgeError
+    from weighbridge.explorer.explore import explore
     from weighbridge.fleet.sweep import sweep
     from weighbridge.ledger.rows import Row
     from weighbridge.models.catalogue import released
@@ -49,6 +50,7 @@ _HOMES = {
     "cost": "answers.cost",
     "design": "answers.design",
     "explain": "answers.explain",
+    "explore": "explorer.explore",
     "families": "blueprint.schema",
     "formula": "answers.formula",
     "guess": "answers.guess",
@@ -77,6 +79,7 @@ __all__ = [
     "cost",
     "design",
     "explain",
+    "explore",
     "families",
     "formula",
     "guess",

@@ -159,6 +159,18 @@ def _searched_names(_: Request) -> dict[str, Any]:
     return {"models": list(full_names()), "families": families()}
 
 
+def _explore(wanted: Request) -> dict[str, Any]:
+    """Return what the explorer's page holds for a model, as JSON in JSON."""
+    from weighbridge.answers.weigh import weigh  # noqa: PLC0415
+    from weighbridge.explorer.contract import contract  # noqa: PLC0415
+    from weighbridge.explorer.page import contract_json, page_words  # noqa: PLC0415
+
+    with _inside(wanted.get("folder", "")):
+        held = [contract(weigh(str(wanted["model"])))]
+    page = {"contracts": held, "words": page_words(), "lang": wanted.get("lang", "en")}
+    return {"status": 0, "page": contract_json(page)}
+
+
 def _drop(wanted: Request) -> dict[str, Any]:
     """Return what a drop of files is: a checkpoint, a config or an article, and its main file."""
     return kind_of_drop(wanted["names"])
@@ -210,6 +222,7 @@ def _what_text(wanted: Request) -> dict[str, Any]:
 _ANSWERS: dict[str, Callable[[Request], dict[str, Any]]] = {
     "command": _command,
     "names": _searched_names,
+    "explore": _explore,
     "drop": _drop,
     "what": _what_text,
 }

@@ -154,7 +154,7 @@ def test_every_command_is_completed(shell: Shell) -> None:
     replies = shell.replies("weighbridge", "")
     assert set(COMMANDS) <= set(replies)
     assert "bert-base-chinese" in replies
-    assert shell.replies("weighbridge", "expl") == ["explain"]
+    assert shell.replies("weighbridge", "expla") == ["explain"]
 
 
 def test_every_option_of_every_command_is_completed(shell: Shell) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from weighbridge.derive.probing.explore import explore
+from weighbridge.derive.probing.explore import explore_configs
 from weighbridge.derive.probing.own import OwnSubject
 from weighbridge.derive.probing.probe import quick_building
 from weighbridge.derive.probing.state import begin
@@ -190,7 +190,7 @@ def subject(name: str) -> OwnSubject:
 def explored(name: str, seed: int = 0) -> Exploration:
     exploration = begin(subject(name), name, seed)
     with quick_building():
-        explore(exploration)
+        explore_configs(exploration)
     return exploration
 
 

@@ -208,7 +208,7 @@ get<HTMLInputElement>("files").addEventListener("change", async (event) => {
 
 async function openFiles(files: Files): Promise<void> {
   if (!files.length) return;
-  remember({ model: null, config: null, class: null });
+  remember({ model: null, config: null, view: null });
   const drop = await asked<Drop>({ do: "drop", names: files.map(({ name }) => name) });
   if (!drop) return;
   await openSource({ files, text: null, drop, target: drop.targets[0] ?? files[0]!.name });
@@ -241,7 +241,7 @@ get<HTMLFormElement>("paste-form").addEventListener("submit", async (event) => {
 async function openText(text: string, html: string): Promise<void> {
   const kind = html ? "article" : text.trim().startsWith("{") ? "config" : "article";
   const name = kind === "config" ? "config.json" : html ? "article.html" : "article.txt";
-  remember({ model: null, class: null, config: kind === "config" ? await packed(text) : null });
+  remember({ model: null, config: kind === "config" ? await packed(text) : null });
   const drop = { kind, targets: [name], config: kind === "config" ? name : "" };
   await openSource({ files: [], text: { name, content: html ? asPage(html) : text }, drop, target: name });
 }
@@ -253,6 +253,7 @@ function asPage(html: string): string {
 
 type Tab = { key: string; line: string[] };
 function openModel(name: string): void {
+  if (state.get("model") !== name) remember({ view: null });
   remember({ model: name, config: null });
   void openSource({ files: [], text: null, drop: { kind: "model", targets: [name], config: "" }, target: name });
 }
@@ -270,6 +271,7 @@ function tabsOf({ drop, target }: Source): Tab[] {
     default:
       return [
         { key: "weigh", line: ["weigh", target] },
+        { key: "explore", line: ["explore", target] },
         { key: "explain", line: ["explain", target] },
         { key: "cost", line: ["cost", target] },
         { key: "tree", line: ["tree", target] },
@@ -286,7 +288,8 @@ async function openSource(given: Source): Promise<void> {
   chooser.replaceChildren(...given.drop.targets.map((name) => element("option", { value: name }, name === "." ? word("all_files", { n: given.files.length }) : name)));
   get("targets").hidden = given.drop.targets.length < 2;
   get("verify-form").hidden = given.drop.kind !== "checkpoint";
-  await chooseTab(tabsOf(given)[0]!.key);
+  const first = given.drop.kind !== "checkpoint" && state.has("view") ? "explore" : tabsOf(given)[0]!.key;
+  await chooseTab(tabsOf(given).some((tab) => tab.key === first) ? first : tabsOf(given)[0]!.key);
 }
 get("target").addEventListener("change", () => {
   if (source) void openSource({ ...source, target: get<HTMLSelectElement>("target").value, drop: source.drop });
@@ -318,7 +321,8 @@ async function chooseTab(key: string): Promise<void> {
     get("against").focus();
     return;
   }
-  await run(tab.line);
+  if (key === "explore") await explore(tab.line);
+  else await run(tab.line);
 }
 get("tabs").addEventListener("keydown", (event) => {
   const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -348,6 +352,46 @@ async function run(line: string[]): Promise<void> {
   panel.replaceChildren(...(reply ? shown(reply.answer) : []));
   if (reply) showReading(reply);
   panel.dataset.done = String(reply?.answer.status ?? "failed");
+}
+// The explorer is a page of its own in a frame, because its areas and colours need inline styles, which this page forbids.
+async function explore(line: string[]): Promise<void> {
+  const mine = ++turn;
+  const panel = get("panel");
+  get("line").textContent = `weighbridge ${line.map(quoted).join(" ")}`;
+  alertUser("");
+  delete panel.dataset.done;
+  panel.replaceChildren(element("p", { class: "faint" }, word("working")));
+  const reply = await reached({ do: "explore", model: line[1]!, lang: chosenLanguage() });
+  if (mine !== turn) return;
+  if (!reply?.answer.page) {
+    panel.replaceChildren(...(reply ? shown(reply.answer) : []));
+    panel.dataset.done = String(reply?.answer.status ?? "failed");
+    return;
+  }
+  showReading(reply);
+  const view = new URLSearchParams(state.get("view") ?? "");
+  view.set("lang", chosenLanguage());
+  if (state.get("theme")) view.set("theme", state.get("theme")!.replace("auto", ""));
+  const frame = element("iframe", { src: `explore.html#${view}`, title: word("tab_explore"), class: "explorer" }) as HTMLIFrameElement;
+  const listens = ({ source, data }: MessageEvent) => {
+    if (source !== frame.contentWindow) return;
+    if (data.height === 0) {
+      frame.contentWindow!.postMessage(reply.answer.page, location.origin);
+      panel.dataset.done = "0";
+    } else frame.height = String(Math.ceil(data.height) + 2);
+  };
+  addEventListener("message", listens);
+  panel.replaceChildren(frame);
+  // The explorer keeps its state in its own address; the link of this page holds it too.
+  const timer = setInterval(() => {
+    if (!frame.isConnected) {
+      clearInterval(timer);
+      removeEventListener("message", listens);
+      return;
+    }
+    const now = frame.contentWindow?.location.hash.slice(1) ?? "";
+    if (now && now !== state.get("view")) remember({ view: now });
+  }, 500);
 }
 function shown({ out = "", err = "", html = "", failed = "", status = 0 }: Answer): Node[] {
   const nodes: Node[] = [];

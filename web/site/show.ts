@@ -31,7 +31,8 @@ function copyInto(target: Node, source: Node): void {
   let made: Node = target;
   if (TAGS.has(source.tagName)) {
     // The page has a title of its own, so that headings in it are one level down.
-    const tag = /^H[1-3]$/.test(source.tagName) ? `h${Number(source.tagName[1]) + 2}` : source.tagName;
+    const isEmptyHead = source.tagName === "TH" && !source.textContent?.trim();
+    const tag = isEmptyHead ? "td" : /^H[1-3]$/.test(source.tagName) ? `h${Number(source.tagName[1]) + 2}` : source.tagName;
     const copy = document.createElement(tag);
     for (const { name, value } of source.attributes) {
       if (ATTRIBUTES.has(name)) copy.setAttribute(name, value);

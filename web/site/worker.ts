@@ -1,6 +1,9 @@
 // weighbridge itself, under Pyodide, off the page's thread. Dropped files are mounted where they lie and read by slices,
 // with the synchronous reader that only workers have. A message is one JSON request; the answer is one JSON text.
 
+// Only workers have it, and the types here are those of pages.
+declare const FileReaderSync: { prototype: { readAsArrayBuffer(blob: Blob): ArrayBuffer } };
+
 type Pyodide = {
   FS: {
     mkdir(path: string): void;

@@ -26,6 +26,9 @@ COMMANDS = {
         "print the count in closed form: letters, fields, LaTeX, Python or SQL", "counting"
     ),
     "tree": Listed("print the module tree, with the shape and count of every tensor", "counting"),
+    "explore": Listed(
+        "write a page that shows a model, and lets its sizes be turned; or two models", "exploring"
+    ),
     "compare": Listed(
         "compare models, configs and checkpoints: by component, and what each field is worth",
         "comparing",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 KINDS = {
     "MODEL": ("model", "file"),
+    "OTHER": ("model", "file"),
     "[MODEL] NUMBER": ("model",),
     "CHECKPOINT": ("file",),
     "ARTICLE": ("file",),

@@ -25,6 +25,23 @@ _DESCRIPTION = (
 )
 
 
+_INSTEAD = (
+    Option(
+        "--operations",
+        action="store_true",
+        help="instead of the blueprint, derive what its classes do when they run: matrix "
+        "products, forward and backward, and the tensors saved for backward",
+    ),
+    Option(
+        "--flow",
+        action="store_true",
+        help="instead of the blueprint, record in which order the modules of the base class "
+        "run, and what flows between them",
+    ),
+)
+"""The options for what is derived instead of a blueprint."""
+
+
 def _derive_options() -> Iterable[Addable]:
     from weighbridge.derive.running.runs import LIMIT_SECONDS
 
@@ -47,12 +64,7 @@ def _derive_options() -> Iterable[Addable]:
         CLASS.but(
             dest="classes", action="append", help="derive this task class too, and no others"
         ),
-        Option(
-            "--operations",
-            action="store_true",
-            help="instead of the blueprint, derive what its classes do when they run: matrix "
-            "products, forward and backward, and the tensors saved for backward",
-        ),
+        *_INSTEAD,
         OUTPUT.but(
             help="the file to write, or for several families the folder. By default, one family "
             "goes to stdout, a class of your own to FAMILY.toml, and several families to the "
@@ -91,6 +103,7 @@ def _derive(options: argparse.Namespace) -> Answer:
         limit_seconds=options.limit,
         again=options.again,
         operations=options.operations,
+        flow=options.flow,
         lang=options.lang,
     )
     status, text = run_request(request, partial(say, lang=options.lang))

@@ -8,7 +8,7 @@ from weighbridge.derive.generalize.generalize import generalize
 from weighbridge.derive.generalize.truths import Truths
 from weighbridge.derive.probing.aiming import aim
 from weighbridge.derive.probing.chance import sample
-from weighbridge.derive.probing.explore import explore
+from weighbridge.derive.probing.explore import explore_configs
 from weighbridge.derive.probing.probe import quick_building
 from weighbridge.derive.probing.state import begin
 from weighbridge.derive.probing.unreached import Runs, UnreachedLine
@@ -132,10 +132,10 @@ def _explored(exploration: Exploration, runs: Runs, like: Learned | None = None)
     """Explore and generalize a class; pin fields if the draft is incomplete without it."""
     if like is None:
         wanted_in_a_row, most_small = IN_A_ROW, None
-        explore(exploration)
+        explore_configs(exploration)
     else:
         wanted_in_a_row, most_small = IN_A_ROW_AFTER, _SMALL_AFTER
-        explore(exploration, like.exploration)
+        explore_configs(exploration, like.exploration)
     missed = _run_missed_lines(exploration, runs, most_small)
     draft, in_a_row = _believed_draft(exploration, wanted_in_a_row)
     while draft.unknown and like is None and (path := _most_helpful_pin(exploration, draft)):

@@ -84,6 +84,15 @@ _NOTES_OF_OPERATIONS = {
     "stepped": "what it holds after one more token",
 }
 
+_NOTES_OF_FLOWS = {
+    "fields": "fields in conditions that the blueprint leaves out, with their defaults",
+    "held": "fields that must keep these values",
+    "flow": "the steps of each module, or the module that has the same",
+    "functions": "the steps of functions of the code",
+    "bare": "modules that run and hold no tensors: their class, or the field that names it",
+    "unused": "modules that do not run, and when",
+}
+
 
 def blueprint_text(raw: Mapping[str, Any], config: str) -> str:
     """Return the text of a blueprint's file; ``config`` names the class that has the defaults."""
@@ -130,6 +139,26 @@ def operations_text(raw: Mapping[str, Any]) -> str:
         for key in ALL_KINDS:
             if part.get(key):
                 lines += ["", *_operations_lines(f"classes.{class_name}.{key}", part[key])]
+    return "\n".join(lines) + "\n"
+
+
+def flow_text(raw: Mapping[str, Any]) -> str:
+    """Return the text of a file of a flow."""
+    proved = f"recorded, and proved on {raw['proof']['configs']} unseen configs."
+    lines = [
+        f"# The flow of {raw['class']}: {raw['source']}, {proved}",
+        f"# `{raw['proof']['by']}` writes this file; do not edit it.",
+    ]
+    lines += _entry_lines(raw, ("format", "family", "source", "class"))
+    if raw["opaque"]:
+        lines.append(f"opaque = {_value_text(raw['opaque'])}")
+    lines += ["", *_table_lines("proof", raw["proof"])]
+    for key, note in _NOTES_OF_FLOWS.items():
+        if raw[key] or key == "flow":
+            lines += ["", *_operations_lines(key, raw[key], note)]
+    for variant in raw["variant"]:
+        lines += ["", "[[variant]]", *_entry_lines(variant, ("of", "when"))]
+        lines += _list_lines("steps", variant["steps"])
     return "\n".join(lines) + "\n"
 
 

@@ -39,17 +39,29 @@ POLICY = "; ".join(
         "style-src 'self'",
         "font-src 'self'",
         "img-src 'self'",
+        "frame-src 'self'",
         "base-uri 'none'",
         "form-action 'none'",
     ]
 )
 """What the page may load: its own files. A meta element cannot say `frame-ancestors`."""
-_HEADERS = f"""/*
-  Content-Security-Policy: {POLICY}; frame-ancestors 'none'
+FRAME_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'"
+)
+"""What the explorer in its frame may load; its areas and colours are inline styles."""
+_STRICT = "".join(
+    f"{path}\n  Content-Security-Policy: {POLICY}; frame-ancestors 'none'\n"
+    for path in ("/", "/index.html", "/worker.js")
+)
+_HEADERS = f"""{_STRICT}/explore.html
+  Content-Security-Policy: {FRAME_POLICY}; frame-ancestors 'self'
+/*
   X-Content-Type-Options: nosniff
   Referrer-Policy: no-referrer
 """
-_OUR_FILES = ("page.js", "worker.js", "icon.svg")
+_OUR_FILES = ("page.js", "worker.js", "frame.js", "icon.svg")
+_EXPLORER = ("explore.js", "explore.css")
 _LICENSES = f"""weighbridge {__version__}: Apache License 2.0.
 pylatexenc: MIT License, Copyright (c) 2021 Philippe Faist.
 Pyodide {{pyodide}}: Mozilla Public License 2.0. Its source: https://github.com/pyodide/pyodide.
@@ -121,6 +133,10 @@ def _own_files(pyodide: str) -> Iterator[tuple[str, bytes]]:
     yield "index.html", page.format(policy=POLICY, words=in_page).encode()
     style = data.read_text("pages/site/site.css") + _without_colours(STYLE)
     yield "site.css", style.encode()
+    frame = data.read_text("pages/site/explore.html")
+    yield "explore.html", frame.format(frame_policy=FRAME_POLICY).encode()
+    for name in _EXPLORER:
+        yield name, data.read_text(f"pages/{name}").encode()
     for name in _OUR_FILES:
         yield name, data.read_text(f"pages/site/{name}").encode()
     yield "weighbridge.zip.xz", _packed_package()

@@ -15,7 +15,7 @@ from torch import nn
 import weighbridge
 from weighbridge.derive.derivation import Derived, derive
 from weighbridge.derive.learning import learn_class
-from weighbridge.derive.probing.explore import explore
+from weighbridge.derive.probing.explore import explore_configs
 from weighbridge.derive.probing.probe import quick_building
 from weighbridge.derive.probing.state import begin
 from weighbridge.errors import WeighbridgeError
@@ -184,7 +184,7 @@ def test_a_class_learned_after_another_begins_with_its_findings() -> None:
     before.pin("buckets")
     after = begin(subject("Primes"), "Primes")
     with quick_building():
-        explore(after, before)
+        explore_configs(after, before)
     assert (list(after.findings.pinned), after.findings.base, after.findings.turns) == (
         ["buckets"],
         before.findings.base,

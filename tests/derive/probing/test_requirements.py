@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hard_to_explore import explored
 
-from weighbridge.derive.probing.explore import explore
+from weighbridge.derive.probing.explore import explore_configs
 from weighbridge.derive.probing.own import OwnSubject
 from weighbridge.derive.probing.probe import quick_building
 from weighbridge.derive.probing.requirements import requirements
@@ -30,7 +30,7 @@ def test_a_list_whose_length_is_the_number_of_dims_keeps_its_length() -> None:
     subject = OwnSubject("own_models.kernels:Kernels", "own_models.kernels:KernelsConfig")
     exploration = begin(subject, "Kernels", 0)
     with quick_building():
-        explore(exploration)
+        explore_configs(exploration)
         rules = requirements(exploration, {"width", "kernel", "stages"})
         unneeded = requirements(exploration, {"width", "stages"})
     assert [expression(tree) for tree in rules] == ["len(kernel) == 2"]

@@ -25,7 +25,7 @@ RANDOM_CONFIGS = 8  # a first look at how fields interact; more are drawn to tes
 RANDOM_CONFIGS_AFTER = 3  # fewer for a class that shares its config with an explored class
 
 
-def explore(exploration: Exploration, earlier: Exploration | None = None) -> None:
+def explore_configs(exploration: Exploration, earlier: Exploration | None = None) -> None:
     """Learn about a class; after another class with the same config, only what is new."""
     if earlier is None:
         _explore_all(exploration)

@@ -43,11 +43,14 @@ class DeriveRequest(NamedTuple):
     limit_seconds: float = 240
     again: bool = False
     operations: bool = False
+    flow: bool = False
     lang: str = LANGUAGES[0]
 
     @property
     def part(self) -> str:
         """A table that the written file must have."""
+        if self.flow:
+            return "flow"
         return "saved" if self.operations else "tensors"
 
 
@@ -91,9 +94,18 @@ def _check_request(request: DeriveRequest) -> None:
         )
     is_many = len(request.subjects) > 1 or ALL in request.subjects
     _check_own(request)
+    if request.operations and request.flow:
+        hint = "derive one after the other"
+        raise UsageError("--operations and --flow write separate files", hint=hint)
     if is_many and request.operations:
         hint = "name one family, or leave out --operations"
         raise UsageError("--operations works with one family only", hint=hint)
+    if is_many and request.flow:
+        hint = "name one family, or leave out --flow"
+        raise UsageError("--flow works with one family only", hint=hint)
+    if request.flow and request.classes:
+        hint = "leave out --class"
+        raise UsageError("--flow records the base class only", hint=hint)
     if is_many and request.classes:
         hint = "name one family, or leave out --class"
         raise UsageError("--class works with one family only", hint=hint)
@@ -130,7 +142,13 @@ def _one(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int, str]:
     family = request.subjects[0]
     path = _path(request.output, family, request.part)
     done = _done(
-        Task(family, classes=_classes(request), seed=request.seed, operations=request.operations),
+        Task(
+            family,
+            classes=_classes(request),
+            seed=request.seed,
+            operations=request.operations,
+            flow=request.flow,
+        ),
         request,
         say,
     )
@@ -144,7 +162,9 @@ def _one(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int, str]:
 def _own(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int, str]:
     """Derive a user's class to a file, and return its total with its formula."""
     family = family_of(request.subjects[0], request.family)
-    name = f"{family}.operations.toml" if request.operations else f"{family}.toml"
+    name = f"{family}.toml"
+    if request.operations or request.flow:
+        name = f"{family}.{'operations' if request.operations else 'flow'}.toml"
     path = _path(request.output or name, family, request.part) or Path(name)
     task = Task(
         request.subjects[0],
@@ -154,11 +174,12 @@ def _own(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int, str]:
         _classes(request),
         request.seed,
         request.operations,
+        request.flow,
     )
     done = _done(task, request, say)
     if not _write_if_exact(path, done, say):
         return 1, ""
-    if request.operations:
+    if request.operations or request.flow:
         return 0, in_language(f"{path}: {_state(done)}", request.lang)
     return 0, _summary(path, request.lang)
 
@@ -203,6 +224,8 @@ def _write_if_exact(path: Path, done: Done, say: Callable[[str], None]) -> bool:
         return True
     if done.task.operations:
         say(f"{path} was not written: the operations differ from what the code does")
+    elif done.task.flow:
+        say(f"{path} was not written: the flow differs from what the code does")
     else:
         say(f"{path} was not written: the blueprint differs from what the code builds")
     return False

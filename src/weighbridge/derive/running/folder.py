@@ -34,8 +34,10 @@ def check_replaceable(path: Path, family: str, part: str = "tensors") -> None:
         there = tomllib.loads(_text_of(path))
     if there.get("family") != family or part not in there:
         what = f"exists, and is not a blueprint of {family}"
-        if part != "tensors":
+        if part == "saved":
             what = f"exists, and does not hold operations of {family}"
+        elif part == "flow":
+            what = f"exists, and does not hold a flow of {family}"
         hint = "name another file with --output, or move this one"
         raise UsageError(what, where=str(path), hint=hint)
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
+    from weighbridge.blueprint.schema import Blueprint
     from weighbridge.derive.probing.subject import Subject
 
 LIMIT_SECONDS = 240  # time limit for one subject
@@ -52,6 +53,7 @@ class Task(NamedTuple):
     classes: tuple[str, ...] | None = None
     seed: int = 0
     operations: bool = False  # derive operations instead of the blueprint
+    flow: bool = False  # derive the flow instead of the blueprint
 
     @property
     def is_own(self) -> bool:
@@ -189,6 +191,8 @@ def _derived(task: Task) -> dict[str, Any]:
         subject.check_class(class_name)
     if task.operations:
         return _operated(task, subject)
+    if task.flow:
+        return _flowed(task, subject)
     derived = derive(subject, classes=task.classes, seed=task.seed)
     return {"text": derived.text, "exact": derived.exact, "holes": list(derived.holes)}
 
@@ -204,25 +208,39 @@ def _collect_rarely() -> None:
 
 def _operated(task: Task, subject: Subject) -> dict[str, Any]:
     """Derive the operations of a subject; derive its blueprint first if none is shipped."""
-    import tomllib  # noqa: PLC0415
-
-    from weighbridge.blueprint import schema as blueprint  # noqa: PLC0415
-    from weighbridge.derive.derivation import derive  # noqa: PLC0415
     from weighbridge.derive.operations.costing import cost_operations  # noqa: PLC0415
     from weighbridge.derive.operations.operate import operate  # noqa: PLC0415
     from weighbridge.derive.toml_text import operations_text  # noqa: PLC0415
 
-    if subject.family not in blueprint.families():
-        derived = derive(subject, classes=task.classes, seed=task.seed)
-        known = blueprint.Blueprint(tomllib.loads(derived.text))
-    else:
-        known = blueprint.load(subject.family)
+    known = _blueprint(task, subject)
     if not task.is_own and subject.family not in _FIRST_FORMAT:
         raw, differences = cost_operations(subject, known, task.seed)
         holes = [*raw["proof"]["holes"], *differences]
         return {"text": operations_text(raw), "exact": not differences, "holes": holes}
     operated = operate(subject, known, task.classes, task.seed)
     return {"text": operated.text, "exact": operated.exact, "holes": list(operated.holes)}
+
+
+def _flowed(task: Task, subject: Subject) -> dict[str, Any]:
+    """Derive the flow of a subject; derive its blueprint first if none is shipped."""
+    from weighbridge.derive.flows.flowing import FlowDeriver  # noqa: PLC0415
+    from weighbridge.derive.toml_text import flow_text  # noqa: PLC0415
+
+    flowed = FlowDeriver(subject, _blueprint(task, subject), task.seed).derived()
+    return {"text": flow_text(flowed.raw), "exact": flowed.exact, "holes": list(flowed.wrong)}
+
+
+def _blueprint(task: Task, subject: Subject) -> Blueprint:
+    """Return the blueprint of a subject; derive it if none is shipped."""
+    import tomllib  # noqa: PLC0415
+
+    from weighbridge.blueprint import schema  # noqa: PLC0415
+    from weighbridge.derive.derivation import derive  # noqa: PLC0415
+
+    if subject.family in schema.families():
+        return schema.load(subject.family)
+    derived = derive(subject, classes=task.classes, seed=task.seed)
+    return schema.Blueprint(tomllib.loads(derived.text))
 
 
 def subject_of(task: Task) -> Subject:

@@ -1,0 +1,101 @@
+"""What the site takes: bytes to fetch, the first answers, memory, and bytes read of a large file.
+
+Run it on a machine that does nothing else: python bench/site.py. It needs Chromium, node, and
+`npm ci` in web/.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from sites import built, drive, needs_browser
+
+SPARSE_BYTES = 100_000_000_000
+MEGABYTE = 1_000_000
+
+
+def sparse_checkpoint(path: Path) -> Path:
+    """Write a checkpoint of 100 GB of which only the header takes room on the disk."""
+    tensors = {}
+    each = SPARSE_BYTES // 400
+    each -= each % 4
+    for number in range(400):
+        span = [number * each, (number + 1) * each]
+        tensors[f"layers.{number}.weight"] = {
+            "dtype": "F32",
+            "shape": [each // 4],
+            "data_offsets": span,
+        }
+    header = json.dumps(tensors).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.truncate(8 + len(header) + 400 * each)
+    return path
+
+
+class Memory:
+    """The largest memory of the browser's processes together, and of its largest one."""
+
+    def __init__(self) -> None:
+        self.largest_bytes = 0
+        self._is_done = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Memory:  # noqa: PYI034
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._is_done.wait(0.2):
+            table = subprocess.run(
+                ["ps", "-eo", "rss=,args="], capture_output=True, text=True, check=True
+            ).stdout
+            for line in table.splitlines():
+                kilobytes, _, command = line.strip().partition(" ")
+                if "--type=renderer" in command and "weighbridge-bench" in command:
+                    self.largest_bytes = max(self.largest_bytes, 1024 * int(kilobytes))
+
+
+def main() -> None:
+    """Print the figures."""
+    browser = needs_browser()
+    with tempfile.TemporaryDirectory(prefix="weighbridge-bench-") as scratch:
+        folder = Path(scratch)
+        site = built(folder / "site")
+        files = [path for path in site.rglob("*") if path.is_file() and path.name[0] != "_"]
+        packed = [len(gzip.compress(path.read_bytes(), 9)) for path in files]
+        sizes = [min(a, path.stat().st_size) for a, path in zip(packed, files, strict=True)]
+        print(f"to fetch, compressed: {sum(sizes) / MEGABYTE:.2f} MB")
+        large = sparse_checkpoint(folder / "large.safetensors")
+        open_page = {"goto": "{site}/#model=bert-base-chinese"}
+        steps = [open_page, open_page, {"files": [str(large)]}]
+        began = time.monotonic()
+        with Memory() as memory:
+            seen, errors, _ = drive(site, steps, folder / "profile", browser)
+        if errors:
+            print(errors)
+        cold, warm, dropped = seen
+        print(f"first answer, cold: {cold['ms'] / 1000:.1f} s")
+        print(f"first answer, warm: {warm['ms'] / 1000:.1f} s")
+        print(f"largest memory of a page: {memory.largest_bytes / MEGABYTE:.0f} MB")
+        size = large.stat().st_size
+        print(f"of a file of {size:,} bytes: {dropped['bytes']:,} bytes read")
+        print(f"in all: {time.monotonic() - began:.0f} s; load {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The page of the explorer: complete without its script, which takes over where there is one."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from html import escape
+
+from weighbridge import data
+from weighbridge.data import LANGUAGES
+from weighbridge.explorer.base_map import map_svg, paint
+from weighbridge.lean_typing import TYPE_CHECKING
+from weighbridge.ledger.lettering import Lettering
+from weighbridge.render.html import LANGUAGE_TAGS
+from weighbridge.render.words import label
+from weighbridge.units import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from weighbridge.answers.weigh import Weighing
+
+
+def page(weighings: Sequence[Weighing], contracts: Sequence[dict[str, Any]], lang: str) -> str:
+    """Return a page for one weighing, or for two side by side, with their contracts."""
+    script = data.read_text("pages/explore.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    title = " · ".join(weighing.model.where for weighing in weighings)
+    held = {"contracts": list(contracts), "words": page_words(), "lang": lang}
+    body = "".join("".join(_without_script(weighing, lang)) for weighing in weighings)
+    return (
+        f'<!DOCTYPE html>\n<html lang="{LANGUAGE_TAGS.get(lang, lang)}">\n'
+        '<head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
+        f"<title>{escape(title)} · weighbridge explore</title>"
+        f"<style>{data.read_text('pages/explore.css')}</style></head>\n"
+        f'<body><main id="explorer">{body}</main>\n'
+        f'<script type="application/json" id="contract">{contract_json(held)}</script>\n'
+        f"<script>{script}</script></body></html>\n"
+    )
+
+
+def page_words() -> dict[str, Any]:
+    """Return the words of the page in every language."""
+    return {lang: data.read_toml(f"words/explore.{lang}.toml") for lang in LANGUAGES}
+
+
+def contract_json(held: Any) -> str:
+    """Return what a page holds as JSON that cannot end the element that it stands in."""
+    text = json.dumps(held, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", r"\u003c")
+
+
+def _without_script(weighing: Weighing, lang: str) -> Iterator[str]:
+    """Yield what a browser shows without the script: title, total, map and table."""
+    words, ledger = page_words()[lang], weighing.ledger
+    lettering = Lettering(ledger)
+    yield f"<h1>{escape(weighing.model.where)} <small>{escape(weighing.class_name)}</small></h1>"
+    yield f'<div class="big">{count(weighing.parameters)}</div>'
+    yield f'<p class="under">{escape(lettering.text(ledger.formula()))}</p>'
+    yield f'<section class="card">{map_svg(ledger, lang)}</section><section class="card"><table>'
+    heads = (words["component"], words["formula"], words["parameters"])
+    yield f"<tr>{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr>"
+    for group in ledger.by("component"):
+        formula = lettering.text(ledger.formula_of([group]))
+        swatch = f'<span class="swatch" style="{paint(group.name)}"></span>'
+        yield (
+            f"<tr><th>{swatch}{escape(label(group.name, lang))}</th><td>{escape(formula)}</td>"
+            f'<td class="n">{count(group.parameters)}</td></tr>'
+        )
+    yield f"</table></section><footer>{escape(weighing.model.blueprint.source)}</footer>"

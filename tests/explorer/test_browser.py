@@ -1,0 +1,36 @@
+"""Pages of the explorer in a real browser: dials, links, saving, accessibility, no request."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import weighbridge as wb
+
+WEB = Path(__file__).parents[2] / "web"
+FAMILIES = ("bert", "llama", "mixtral", "deepseek_v3", "qwen3_next", "t5", "vit", "llava")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        CHROMIUM is None
+        or shutil.which("node") is None
+        or not (WEB / "node_modules/playwright-core").is_dir(),
+        reason="needs Chromium, node, and `npm ci` in web/",
+    ),
+]
+
+
+def test_a_browser_drives_every_page(tmp_path: Path) -> None:
+    pages = [wb.explore(family).save(tmp_path / f"{family}.html") for family in FAMILIES]
+    pages.append(wb.explore("bert", "roberta").save(tmp_path / "both.html"))
+    command = ["node", str(WEB / "tests" / "explore.mjs"), str(CHROMIUM), *map(str, pages)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [page["problems"] for page in found] == [[] for _ in pages], done.stdout + done.stderr
+    assert done.returncode == 0, done.stderr

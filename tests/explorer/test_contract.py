@@ -1,0 +1,116 @@
+"""The contract: what a page computes with gives what weighbridge says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import explored
+import pytest
+
+import weighbridge as wb
+from weighbridge.errors import WeighbridgeError
+from weighbridge.explorer.contract import CHECKS, contract
+from weighbridge.explorer.settings import explicit_config, following_fields
+from weighbridge.explorer.trees import TreeTable
+from weighbridge.models.find import find
+
+if TYPE_CHECKING:
+    from typing import Any
+
+WEB = Path(__file__).parents[2] / "web"
+FAMILIES = ("bert", "llama", "mixtral", "deepseek_v3", "qwen3_next", "t5", "vit", "llava", "blip-2")
+needs_node = pytest.mark.skipif(
+    shutil.which("node") is None or not (WEB / "node_modules/esbuild").is_dir(),
+    reason="the page's script needs node, and `npm ci` in web/",
+)
+
+
+def run_node(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ["node", str(WEB / "tests" / script), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+@needs_node
+def test_the_page_gives_the_totals_of_python_at_random_settings(tmp_path: Path) -> None:
+    cases = tmp_path / "cases.jsonl"
+    explored.main(["settings", *FAMILIES, "--count", "8", "-o", str(cases)])
+    done = run_node("equal.mjs", str(cases))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout.splitlines()[0])
+    assert found["families"] == len(FAMILIES)
+    assert found["same"] > 8 * len(FAMILIES)
+
+
+@needs_node
+def test_a_page_that_counts_otherwise_is_noticed(tmp_path: Path) -> None:
+    (case, *_) = explored.settings_of("bert", 2, "7")
+    case["contract"]["checks"][1][1] += "0"
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text(json.dumps(case))
+    done = run_node("equal.mjs", str(cases))
+    assert done.returncode == 1
+    assert json.loads(done.stdout.splitlines()[0])["unchecked"] == 1
+
+
+@needs_node
+def test_the_page_evaluates_random_expressions_as_python_does_and_notices_faults(
+    tmp_path: Path,
+) -> None:
+    cases = tmp_path / "trees.json"
+    explored.main(["trees", "--count", "20000", "-o", str(cases)])
+    done = run_node("trees.mjs", str(cases))
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_node("mutants.mjs", str(cases))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_node
+def test_the_built_script_is_what_its_sources_give() -> None:
+    done = subprocess.run(
+        ["node", str(WEB / "build.mjs"), "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "nemotron_h_omni", "gpt2"])
+def test_an_explicit_config_describes_the_same_model(family: str) -> None:
+    model = find(family)
+    explicit = find(explicit_config(model))
+    assert explicit.fields == model.fields
+    assert following_fields(explicit) == following_fields(model)
+
+
+def test_a_spelled_list_follows_where_it_is_what_it_would_follow_to() -> None:
+    kinds = list(wb.weigh("qwen3_next").model.fields["layer_types"])
+    assert "layer_types" in following_fields(
+        find({"model_type": "qwen3_next", "layer_types": kinds})
+    )
+    other = {"model_type": "qwen3_next", "layer_types": kinds[::-1]}
+    assert "layer_types" not in following_fields(find(other))
+
+
+def test_a_tree_of_true_is_not_one_of_1() -> None:
+    table = TreeTable()
+    assert table.number(("value", 1)) != table.number(("value", True))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_contract_holds_what_weigh_says(family: str) -> None:
+    weighing = wb.weigh(family)
+    made: dict[str, Any] = contract(weighing)
+    assert made["held"]["parameters"] == str(weighing.parameters)
+    assert len(made["checks"]) == CHECKS
+    assert json.loads(json.dumps(made)) == made
+    assert {tensor["name"] for tensor in made["tensors"]} == {
+        template.name for template in weighing.ledger.blueprint.templates(weighing.class_name)
+    }
+
+
+def test_a_module_without_a_blueprint_is_refused_with_a_way_out() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(WeighbridgeError, match="no sizes to turn"):
+        wb.explore(torch.nn.Linear(2, 3))

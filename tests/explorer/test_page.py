@@ -1,0 +1,76 @@
+"""The page that `explore` writes: what is in it without its script, and what it may do."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+import weighbridge as wb
+from weighbridge.explorer.base_map import HEIGHT, WIDTH, boxes, runs_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LARGEST = 100_000  # bytes of a page
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return wb.explore("bert-base-chinese").html_page()
+
+
+def test_the_page_may_run_its_own_script_and_ask_for_nothing(page: str) -> None:
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)"', page)
+    script = page.rpartition("<script>")[2].partition("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"sha256-{digest}" in policy
+    assert "default-src &#x27;none&#x27;" in policy
+    assert "eval" not in policy
+    assert not re.search(r'(src|href)="?(https?:)?//', page)
+
+
+def test_the_page_is_complete_without_its_script(page: str) -> None:
+    shown = page.partition("<script")[0]
+    assert "102,267,648" in shown
+    assert "<svg" in shown
+    assert "V·H + P·H + T·H + 3H" in shown
+
+
+@pytest.mark.parametrize("family", ["bert", "deepseek_v3", "qwen3_next", "llava"])
+def test_every_area_is_true_to_its_parameters(family: str) -> None:
+    ledger = wb.weigh(family).ledger
+    whole = ledger.parameters
+    for box in boxes(runs_of(ledger)):
+        share = box.cell.each * box.run.many / whole
+        assert box.width * box.height / (WIDTH * HEIGHT) == pytest.approx(share, abs=1e-6)
+    assert sum(run.each * run.many for run in runs_of(ledger)) == whole
+
+
+def test_names_from_a_file_are_text(tmp_path: Path) -> None:
+    path = tmp_path / '"><img src=x onerror=alert(1)>.json'
+    path.write_text(json.dumps({"model_type": "bert"}))
+    page = wb.explore(path).html_page()
+    assert "<img" not in page
+
+
+@pytest.mark.parametrize("family", ["bert", "llama", "deepseek_v3", "qwen3_next", "t5", "llava"])
+def test_a_page_is_small(family: str) -> None:
+    assert len(wb.explore(family).html_page().encode()) < LARGEST
+
+
+def test_two_models_and_a_language(tmp_path: Path) -> None:
+    made = wb.explore("bert", "roberta")
+    path = made.save(tmp_path / "both.html", "zh")
+    text = path.read_text(encoding="utf-8")
+    assert 'lang="zh' in text
+    assert len(made.to_dict()["contracts"]) == 2
+
+
+def test_a_page_is_html(tmp_path: Path) -> None:
+    with pytest.raises(wb.WeighbridgeError, match=r"ends in \.html"):
+        wb.explore("bert").save(tmp_path / "bert.pdf")

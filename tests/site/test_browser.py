@@ -1,0 +1,201 @@
+"""The site in a real browser: what a command says there, and what the page never does."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sites import built, drive, needs_browser
+
+from weighbridge.cli import main
+
+HOSTILE = Path(__file__).parents[1] / "hostile"
+ARTICLES = sorted((Path(__file__).parents[3] / "shared" / "articles").glob("*.txt"))
+SAMPLE = (
+    "nesting.safetensors",
+    "nesting.safetensors.index.json",
+    "npz-header~nested.npz",
+    "torch-deep.pt",
+    "flax-deep~maps.msgpack",
+    "gguf-value~nesting.gguf",
+    "sound.safetensors",
+)
+FORMULA = (
+    '<p>BERT has H = 768. <span class="katex"><span class="katex-mathml"><math><semantics>'
+    '<annotation encoding="application/x-tex">4 \\times 768^2 = 2,359,296</annotation>'
+    '</semantics></math></span><span class="katex-html">4×7682=2,359,296</span></span></p>'
+)
+CONFIG = {"model_type": "bert", "hidden_size": 128, "num_attention_heads": 2, "vocab_size": 1000}
+_BOXES = """(() => {
+  const frame = document.querySelector("iframe.explorer").contentDocument;
+  const cells = [...frame.querySelectorAll("rect.cell")];
+  const colours = new Set(cells.map((cell) => getComputedStyle(cell).fill));
+  return { cells: cells.length, colours: colours.size };
+})()"""
+CSP = """(async () => {
+  const broken = [];
+  addEventListener("securitypolicyviolation", (event) => broken.push(event.effectiveDirective));
+  const fetched = await fetch("https://example.org/").then(() => "sent", () => "refused");
+  const script = document.createElement("script");
+  script.textContent = "globalThis.ran = true";
+  document.body.append(script);
+  const evaluated = await new Promise((resolve) => setTimeout(() => {
+    try { new Function("return 1")(); resolve("yes"); } catch { resolve("no"); }
+  }));
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  return { fetched, ran: globalThis.ran ?? false, evaluated, broken: [...new Set(broken)].sort() };
+})()"""
+VIEWS = [*itertools.product(("en", "zh"), ("light", "dark"))]
+
+
+def steps() -> list[tuple[str, dict[str, Any]]]:
+    """Return the steps with a name each."""
+    found: list[tuple[str, dict[str, Any]]] = [
+        ("cold", {"goto": "{site}/#model=bert-base-chinese&lang=en"}),
+        ("address", {"type": "https://example.org/config.json"}),
+    ]
+    found += [(name, {"files": [str(HOSTILE / name)]}) for name in SAMPLE]
+    found += [(article.name, {"files": [str(article)]}) for article in ARTICLES]
+    found += [
+        ("html", {"paste": {"text/plain": "4×7682=2,359,2964 × ...", "text/html": FORMULA}}),
+        ("config", {"paste": {"text/plain": json.dumps(CONFIG)}}),
+        ("reload", {"evaluate": "location.href"}),
+        ("guess", {"files": [str(HOSTILE / "sound.safetensors")]}),
+        ("guessed", {"tab": "guess"}),
+        ("verified", {"verify": "bert"}),
+        ("csp", {"evaluate": CSP}),
+        ("kill", {"kill": True}),
+        ("after", {"type": "bert-base-chinese"}),
+        ("focus", {"evaluate": "document.getElementById('search').select()"}),
+        ("keys", {"press": ["gpt2", "ArrowDown", "Enter"]}),
+    ]
+    held = "document.querySelector('iframe.explorer').contentDocument.body.innerText"
+    found += [
+        ("explore", {"tab": "explore"}),
+        ("drawn", {"until": f"{held}.includes('124,439,808') && {held}"}),
+        ("boxes", {"evaluate": _BOXES}),
+    ]
+    for lang, theme in VIEWS:
+        address = f"{{site}}/#model=bert-base-chinese&lang={lang}&theme={theme}"
+        found.append((f"open {lang} {theme}", {"goto": address}))
+        found.append((f"axe {lang} {theme}", {"axe": True}))
+        found += [(f"{lang} {theme} {width}", {"width": width}) for width in (1440, 768, 375)]
+        found.append(("", {"width": 1280}))
+    return found
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    browser = needs_browser()
+    folder = tmp_path_factory.mktemp("site")
+    site = built(folder / "site")
+    named = steps()
+    found, errors, elsewhere = drive(site, [step for _, step in named], folder / "profile", browser)
+    assert len(found) == len(named), errors
+    results: dict[str, Any] = dict(zip([name for name, _ in named], found, strict=True))
+    return results | {"errors": errors, "elsewhere": elsewhere}
+
+
+pytestmark = pytest.mark.slow
+
+
+def said(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str, str]:
+    """Return the status, stdout and messages of a command line."""
+    status = main([*words, "--lang", "en"])
+    out, err = capsys.readouterr()
+    return str(status), out, err.rstrip("\n")
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_a_dropped_file_gets_the_commands_own_message(
+    name: str,
+    seen: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(HOSTILE)
+    shown = seen[name]
+    status, out, messages = said(["inspect", name], capsys)
+    assert (shown["status"], shown["out"], shown["messages"]) == (status, out, messages)
+    assert shown["restarts"] == 0
+    assert shown["line"].endswith(name) or shown["line"].endswith(f"{name}'")
+
+
+@pytest.mark.parametrize("article", ARTICLES, ids=lambda path: path.name)
+def test_an_article_is_audited_as_the_command_does(
+    article: Path,
+    seen: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(article.parent)
+    shown = seen[article.name]
+    status, out, messages = said(["audit", article.name], capsys)
+    assert (shown["status"], shown["out"], shown["messages"]) == (status, out, messages)
+    assert shown["restarts"] == 0
+
+
+def test_an_address_is_refused_with_a_word(seen: dict[str, Any]) -> None:
+    assert seen["address"]["status"] == "2"
+    assert "a page in a browser does not read addresses" in seen["address"]["messages"]
+
+
+def test_the_clipboards_html_keeps_the_source_of_a_formula(seen: dict[str, Any]) -> None:
+    assert seen["html"]["line"] == "weighbridge audit article.html"
+    assert (seen["html"]["status"], seen["html"]["slips"]) == ("0", 0)
+
+
+def test_a_pasted_config_is_weighed_and_stands_in_the_link(seen: dict[str, Any]) -> None:
+    assert seen["config"]["line"] == "weighbridge weigh config.json"
+    assert "BertModel" in seen["config"]["out"]
+    assert "config=" in seen["reload"]["value"]
+
+
+def test_the_other_commands_of_a_checkpoint(seen: dict[str, Any]) -> None:
+    assert seen["guessed"]["line"] == "weighbridge guess sound.safetensors"
+    assert seen["verified"]["line"] == "weighbridge verify bert sound.safetensors"
+    assert seen["verified"]["status"] == "1"
+
+
+def test_the_policy_holds_and_nothing_is_asked_of_elsewhere(seen: dict[str, Any]) -> None:
+    assert seen["csp"]["value"] == {
+        "fetched": "refused",
+        "ran": False,
+        "evaluated": "no",
+        "broken": ["connect-src", "script-src", "script-src-elem"],
+    }
+    assert seen["elsewhere"] == []
+    assert all("Content Security Policy" in error or "fatal" in error for error in seen["errors"])
+
+
+def test_a_worker_that_dies_is_replaced_with_a_word(seen: dict[str, Any]) -> None:
+    assert seen["kill"]["killed"] == "died"
+    assert "stopped Python" in seen["kill"]["alert"]
+    assert (seen["after"]["status"], seen["after"]["restarts"]) == ("0", 1)
+    assert "102,267,648" in seen["after"]["out"]
+
+
+def test_a_model_is_found_by_keyboard(seen: dict[str, Any]) -> None:
+    assert seen["keys"]["line"].startswith("weighbridge weigh ")
+    assert "gpt2" in seen["keys"]["line"]
+
+
+def test_the_explorer_draws_the_model_from_what_the_worker_computed(seen: dict[str, Any]) -> None:
+    assert seen["explore"]["line"] == "weighbridge explore gpt2"
+    assert seen["boxes"]["value"]["cells"] > 10
+    assert seen["boxes"]["value"]["colours"] > 4
+
+
+@pytest.mark.parametrize(("lang", "theme"), VIEWS)
+def test_axe_finds_nothing_and_no_width_overflows(
+    lang: str, theme: str, seen: dict[str, Any]
+) -> None:
+    found = seen[f"axe {lang} {theme}"]
+    assert found["violations"] == []
+    assert found["passes"] > 15
+    for width in (1440, 768, 375):
+        assert seen[f"{lang} {theme} {width}"]["wide"] <= width
+    assert seen[f"open {lang} {theme}"]["lang"] == {"en": "en", "zh": "zh-CN"}[lang]

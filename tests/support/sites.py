@@ -1,0 +1,108 @@
+"""The site, built and served on this machine, and a browser that is driven through it."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from weighbridge.errors import UsageError
+from weighbridge.site.build import build_site, find_pyodide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+WEB = Path(__file__).parents[2] / "web"
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+_SECONDS = 600
+_BROWSERS_OWN = ("googleapis.com", "google.com", "gstatic.com", "gvt1.com")
+"""Hosts that Chromium itself asks, whatever page is open."""
+
+
+def needs_browser() -> str:
+    """Return the path of a browser; skip the test where something for it is missing."""
+    browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if browser is None or shutil.which("node") is None:
+        pytest.skip("there is no browser, or no node")
+    if not (WEB / "node_modules" / "playwright-core").exists():
+        pytest.skip("run npm ci in web/")
+    try:
+        find_pyodide()
+    except UsageError:
+        pytest.skip("Pyodide is not installed: run npm ci in web/")
+    return browser
+
+
+class _Recording(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder, or as a proxy nothing, and keeps what is asked for."""
+
+    extensions_map = {  # noqa: RUF012  # as its base has it
+        **http.server.SimpleHTTPRequestHandler.extensions_map,
+        ".mjs": "text/javascript",
+        ".wasm": "application/wasm",
+    }
+
+    def __init__(self, *given: Any, asked: list[str], **named: Any) -> None:
+        self.asked = asked
+        super().__init__(*given, **named)
+
+    def log_message(self, *_: Any) -> None:
+        self.asked.append(f"{self.command} {self.path}")
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Serve a folder; yield its address and the list of requests."""
+    asked: list[str] = []
+    handler = functools.partial(_Recording, directory=str(folder), asked=asked)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def drive(
+    site: Path, steps: Sequence[dict[str, Any]], profile: Path, browser: str
+) -> tuple[list[dict[str, Any]], list[str], list[str]]:
+    """Do the steps in a browser; return what was seen, the errors, and requests for elsewhere.
+
+    The browser's proxy answers nothing and keeps each request that is not for the site itself.
+    ``{site}`` in a step stands for the site's address.
+    """
+    empty = profile / "nothing"
+    empty.mkdir(parents=True)
+    with serving(site) as (address, _), serving(empty) as (proxy, elsewhere):
+        script = {"browser": browser, "proxy": proxy, "profile": str(profile), "steps": steps}
+        ran = subprocess.run(
+            ["node", str(WEB / "site" / "drive.mjs")],
+            input=json.dumps(script).replace("{site}", address),
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=True,
+            env={**os.environ, "NODE_OPTIONS": ""},
+        )
+    found = json.loads(ran.stdout)
+    foreign = [url for url in found["requests"] if not url.startswith((address, "about:"))]
+    asked = [line for line in elsewhere if not any(host in line for host in _BROWSERS_OWN)]
+    return found["seen"], found["errors"], foreign + asked
+
+
+def built(folder: Path) -> Path:
+    """Build the site into a folder."""
+    build_site(str(folder))
+    return folder

@@ -1,0 +1,37 @@
+// Numbers, colours and widths of texts.
+
+import type { Int } from "./expr.ts";
+
+export const count = (n: Int): string => (typeof n === "bigint" || Number.isInteger(n) ? n.toLocaleString("en-US") : String(n));
+
+function scaled(n: number, base: number, units: string[]): string {
+  let at = 0;
+  while (n >= base - 0.5 && at < units.length - 1) { n /= base; at++; }
+  return `${at ? n.toFixed(n >= 99.95 ? 0 : n >= 9.995 ? 1 : 2) : Math.round(n)}${units[at]}`;
+}
+
+export const short = (n: Int): string => scaled(Number(n), 1000, ["", "K", "M", "B", "T"]);
+export const storedBytes = (n: Int, bits: number): string => scaled((Number(n) * bits) / 8, 1024, [" B", " KiB", " MiB", " GiB", " TiB"]);
+
+export function share(part: Int, whole: Int): string {
+  const of = Number(whole) ? Number(part) / Number(whole) : 0;
+  return of > 0 && of < 0.0005 ? "<0.1%" : `${(100 * of).toFixed(1)}%`;
+}
+
+// A hue for what a component is for; what normalises is grey.
+const HUES: Record<string, number> = {
+  embedding: 255, "embedding.position": 232, "embedding.segment": 280, attention: 160, cross_attention: 135, linear_attention: 195,
+  ssm: 205, conv: 280, ffn: 62, expert: 40, shared_expert: 88, router: 20, pooler: 315, projector: 345, head: 300,
+};
+
+export function paint(component: string): string {
+  if (component.includes("norm")) return "--h:250;--c:.012";
+  return `--h:${HUES[component] ?? HUES[component.split(".")[0]] ?? 230};--c:.095`;
+}
+
+/** Whether a text fits; a Chinese letter is as wide as it is high. */
+export function fitted(text: string, room: number, size: number): boolean {
+  let width = 0;
+  for (const letter of text) width += letter > "⺀" ? size : size * 0.56;
+  return width <= room;
+}

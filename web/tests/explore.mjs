@@ -1,0 +1,83 @@
+// Drive pages of the explorer in Chromium: node tests/explore.mjs CHROMIUM PAGE.html … ; a JSON line for each, exit 1 if one fails.
+import { readFileSync } from "node:fs";
+import { chromium } from "playwright-core";
+
+const axe = readFileSync(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+const browser = await chromium.launch({ executablePath: process.argv[2], args: ["--no-sandbox"] });
+
+/** Return how far the areas are from the parameters, as a share of the map. */
+function areas() {
+  const { explorer } = window, total = Number(explorer.state.total), cells = [...document.querySelectorAll(".cell")];
+  const [, , width, height] = explorer.el("map").getAttribute("viewBox").split(" ").map(Number), drawn = Math.max(...cells.map((c) => +c.getAttribute("x") + +c.getAttribute("width")));
+  let worst = 0;
+  for (const run of explorer.state.runs) {
+    const own = cells.filter((cell) => cell.dataset.k === run.key), area = own.reduce((n, c) => n + c.getAttribute("width") * c.getAttribute("height"), 0);
+    worst = Math.max(worst, Math.abs(area / (drawn * height) - (run.each * run.many) / total));
+  }
+  return worst * (width > 0 ? 1 : NaN);
+}
+
+async function drive(file) {
+  const page = await browser.newPage({ viewport: { width: 1440, height: 900 } }), errors = [], requests = [];
+  page.on("pageerror", (error) => errors.push(error.message));
+  page.on("request", (request) => { if (!/^(file|data|blob):/.test(request.url())) requests.push(request.url()); });
+  await page.goto(`file://${file}`);
+  const found = { file: file.split("/").at(-1), total: await page.textContent("[data-at=total]"), problems: [] };
+  const hold = (what, truth) => { if (!truth) found.problems.push(what); };
+  hold("the page counts otherwise", !(await page.evaluate(() => document.querySelector("[data-at=checked]").classList.contains("wrong"))));
+  found.areas = await page.evaluate(areas);
+  hold("an area is not true", found.areas < 1e-4);
+  for (const dial of await page.$$("input[type=range]")) {
+    await dial.focus();
+    await page.keyboard.press("ArrowRight");
+  }
+  hold("no dial turned the total", (await page.textContent("[data-at=total]")) !== found.total);
+  hold("the link does not hold the state", await page.evaluate(() => location.hash.includes("set=")));
+  const turned = await page.textContent("[data-at=total]"), link = page.url();
+  const other = await browser.newPage();
+  await other.goto(link);
+  hold("the link gives another total", (await other.textContent("[data-at=total]")) === turned);
+  await other.close();
+  await page.click("[data-do=reset]");
+  hold("reset gives another total", (await page.textContent("[data-at=total]")) === found.total);
+  await page.locator("tbody [data-do^='why ']").first().click();
+  hold("why is hidden", await page.isVisible("[data-at=why]"));
+  await page.locator("[data-do^='leave ']").first().click();
+  hold("leaving a component out is not said", (await page.textContent("[data-at=where]")).includes(found.total));
+  await page.focus(".hit");
+  await page.keyboard.press("Enter");
+  hold("no way out of a layer", await page.isVisible("[data-at=out]"));
+  await page.keyboard.press("Escape");
+  for (const format of ["svg", "png", "csv", "json"]) {
+    const [download] = await Promise.all([page.waitForEvent("download"), page.click(`[data-do='save ${format}']`)]);
+    hold(`${format} is empty`, readFileSync(await download.path()).length > 20);
+  }
+  found.axe = [];
+  for (const scheme of ["light", "dark"])
+    for (const width of [375, 768, 1440]) {
+      await page.emulateMedia({ colorScheme: scheme });
+      await page.setViewportSize({ width, height: 900 });
+      hold(`sideways at ${width}`, await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+      if (width === 768) continue;
+      const session = await page.context().newCDPSession(page);
+      await session.send("Runtime.evaluate", { expression: axe });
+      const { result } = await session.send("Runtime.evaluate", { expression: "axe.run().then(r => r.violations.map(v => v.id + ' ' + v.nodes[0].html.slice(0, 90)))", awaitPromise: true, returnByValue: true });
+      found.axe.push(...result.value);
+    }
+  hold("axe", !found.axe.length);
+  await page.click("[data-do=lang]");
+  hold("no Chinese", (await page.getAttribute("html", "lang")) === "zh-Hans");
+  hold("an error", !errors.length);
+  hold("a request", !requests.length);
+  await page.close();
+  return { ...found, errors, requests };
+}
+
+let failed = false;
+for (const file of process.argv.slice(3)) {
+  const found = await drive(file);
+  failed ||= found.problems.length > 0;
+  console.log(JSON.stringify(found));
+}
+await browser.close();
+process.exitCode = failed ? 1 : 0;
