@@ -17,7 +17,7 @@ const seen = [];
 const requests = [];
 context.on("request", (request) => requests.push(request.url()));
 page.on("pageerror", (error) => errors.push(String(error)));
-page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+page.on("console", (message) => message.type() === "error" && errors.push(`console: ${message.text()}`));
 
 const LIMIT_MS = 120_000;
 // Playwright's wait_for_function is eval, which the page's policy forbids: poll.
