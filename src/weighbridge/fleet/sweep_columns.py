@@ -22,9 +22,9 @@ from weighbridge.fleet.sweep_runs import (
     RunAtPoint,
     SweptRun,
     computed_in_runs,
-    fields_in,
+    fields_of_run,
+    formula_of_runs,
     run_at,
-    run_formula,
 )
 from weighbridge.ledger.family_formula import family_formula
 
@@ -150,7 +150,7 @@ class SweptModel:
             values, computed = dict(weighing.ledger.fields), dict(weighing.model.computed)
             for runs in self.runs.values():
                 run = runs[place]
-                values |= fields_in(run)
+                values |= fields_of_run(run)
                 computed |= computed_in_runs(runs)
             yield Corner(point, weighing, values, computed)
 
@@ -201,7 +201,7 @@ class SweptModel:
 
     def _cases_of(self, column: str) -> Cases:
         if column in RUN_COLUMNS:
-            of_run: Cases = {(): run_formula(self.runs[column], column)}
+            of_run: Cases = {(): formula_of_runs(self.runs[column], column)}
             if column == MEMORY:
                 for conditions, count in self._cases_of("weight_bytes").items():
                     of_run[conditions] = of_run.get(conditions, Polynomial({})) + count

@@ -86,7 +86,7 @@ def run_at(
     return RunAtPoint(held.found, names, held.dtype, figures)
 
 
-def run_formula(points: Sequence[RunAtPoint], column: str) -> Polynomial:
+def formula_of_runs(points: Sequence[RunAtPoint], column: str) -> Polynomial:
     """Return the formula of a column, which must hold at all these points.
 
     Raises:
@@ -124,7 +124,7 @@ def _of_run_alone(points: Sequence[RunAtPoint]) -> dict[str, Any]:
     return {name: value for name, value in points[0].names.items() if name in _NOT_FIELDS}
 
 
-def fields_in(point: RunAtPoint) -> dict[str, Any]:
+def fields_of_run(point: RunAtPoint) -> dict[str, Any]:
     """Return the fields that the operations of a run depend on, with tuples for lists."""
     return {
         name: tuple(value) if isinstance(value, list) else value
