@@ -162,6 +162,7 @@ def test_a_sum_of_embeddings_is_no_residual() -> None:
 def test_the_steps_of_a_norm_are_printed_once() -> None:
     text = flow_of("llama").text()
     assert text.count("= rsqrt(") == 1
+    assert text.count("v4 = self.weight * v3") == 1
     assert text.count("# LlamaRMSNorm weight [4096]") == 3
 
 

@@ -15,7 +15,6 @@ from weighbridge.blueprint.flows import (
     CALL,
     FUNCTION,
     MODULE,
-    RETURN,
     SELF,
     FlowLoop,
     holds,
@@ -123,7 +122,7 @@ class FlowTree(Answer):
         """
         _check_depth(depth)
         texts = {**words(lang), **data.read_toml(f"words/flow_tree.{lang}.toml")}
-        lines = [self.flow.class_name, *_Writer(texts, depth, set()).lines(self.rows, 1)]
+        lines = [self.flow.class_name, *_StepLines(texts, depth, set()).lines(self.rows, 1)]
         notes = [texts["reading"], texts["once"], texts["proved"].format(**self.flow.proof)]
         if any(_is_open(row) for row in self.rows):
             notes.insert(0, texts["open"])
@@ -157,15 +156,15 @@ def _refuse_other(flow: FamilyFlow, weighing: Weighing) -> None:
 
 def _config_of(weighing: Weighing) -> dict[str, Any]:
     """Return the fields of the config as it was given, with those of sub-configs by their paths."""
-    return {**dict(_flat(weighing.model.given, "")), **weighing.model.fields}
+    return {**dict(_by_path(weighing.model.given, "")), **weighing.model.fields}
 
 
-def _flat(config: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+def _by_path(config: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
     for name, value in config.items():
         here = joined_path(path, name)
         yield here, value
         if hasattr(value, "keys"):
-            yield from _flat(value, here)
+            yield from _by_path(value, here)
 
 
 # From the flow and the config to steps that run
@@ -347,7 +346,7 @@ def _to_dict(row: FlowRow | FlowRun, depth: int | None) -> dict[str, Any]:
     return described
 
 
-class _Writer(NamedTuple):
+class _StepLines(NamedTuple):
     """Writes steps as lines, given the words and the most levels of modules.
 
     ``written`` has what was written already: the steps of norms and functions are written once.
@@ -389,9 +388,9 @@ class _Writer(NamedTuple):
 
     def line(self, row: FlowRow) -> str:
         """Return a step, with the class and the shapes of a module, or what a sum is."""
-        parts = [row.step.text.replace(f"= {SELF}", "= ", 1)]
-        if row.step.kind == RETURN:
-            parts = [row.step.text]
+        parts = [row.step.text]
+        if row.step.kind == MODULE:
+            parts = [row.step.text.replace(f"= {SELF}", "= ", 1)]
         if row.when:
             parts.append(f"if {row.when}")
         if row.meets:
