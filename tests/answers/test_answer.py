@@ -48,6 +48,7 @@ COMMAND_LINES = {
     "Weighing": "weigh {config}",
     "Weighing by tensor": "weigh bert-base-chinese --class BertForMaskedLM --by tensor",
     "Article": "explain bert-base-chinese --class BertForMaskedLM",
+    "WholeFormula": "formula deepseek_v3 --whole",
     "ClosedForm": "formula bert-base-chinese --by component",
     "ClosedForm in LaTeX": "formula bert-base-chinese --format latex --names letters",
     "ClosedForm in Python": "formula bert-base-chinese --format python",

@@ -30,8 +30,8 @@ _MOST_TEXT = 60  # characters of a rule on a line, beside its indent and quotes
 
 # Python
 
-_CHECK, _NEED = "_check", "_need"
-_NEED_SOURCE = '''\
+_CHECK, NEED = "_check", "_need"
+NEED_SOURCE = '''\
 def _need(holds, rule):
     """Refuse sizes at which the formula does not hold; of arrays, all elements must."""
     if not getattr(holds, "all", lambda: holds)():
@@ -105,7 +105,7 @@ class _Python:
         needed = _names_of(self.rules)
         for formula in formulas:
             needed |= formula.fields()
-        self.computed = _computed_for(
+        self.computed = computed_for(
             needed, {name: computed[name] for name in computed if name in anew}
         )
         for tree in self.computed.values():
@@ -114,7 +114,7 @@ class _Python:
         loops = [*written.parts.values(), *self.rules, *self.computed.values()]
         indices = {name for tree in loops for name in re.findall(r" for (\w+) in ", source(tree))}
         taken = {*keyword.kwlist, *SOURCE, *indices, *written.parts, *reserved}
-        taken |= {"range", "math", "getattr", _CHECK, _NEED}
+        taken |= {"range", "math", "getattr", _CHECK, NEED}
         self.own = identifiers(sorted(needed), taken)
         letters = [name for name in written.letters if name in needed]
         ordered = dict.fromkeys([*letters, *sorted(needed)])
@@ -139,7 +139,7 @@ class _Python:
         if len(head) > COLUMNS:
             arguments = [f"{_INDENT}{name}," for name in self._checked()]
             head = "\n".join([f"def {_CHECK}(", *arguments, "):"])
-        return [_NEED_SOURCE, "\n".join([head, *lines])]
+        return [NEED_SOURCE, "\n".join([head, *lines])]
 
     def _checked(self) -> list[str]:
         """Return the identifiers of the fields that the region is about."""
@@ -156,13 +156,13 @@ class _Python:
                 yield from self._need(rule, rule)
 
     def _need(self, shown: str, rule: str) -> list[str]:
-        line = f"{_INDENT}{_NEED}({shown}, {python_literal(rule)})"
+        line = f"{_INDENT}{NEED}({shown}, {python_literal(rule)})"
         if len(line) <= COLUMNS:
             return [line]
         pieces = textwrap.wrap(rule, _MOST_TEXT, drop_whitespace=False, break_on_hyphens=False)
         texts = [f"{_INDENT * 2}{python_literal(piece)}" for piece in pieces]
-        holds = f"{_INDENT * 2}{_bracketed(shown, len(_INDENT) * 2)},"
-        return [f"{_INDENT}{_NEED}(", holds, *texts, f"{_INDENT})"]
+        holds = f"{_INDENT * 2}{bracketed(shown, len(_INDENT) * 2)},"
+        return [f"{_INDENT}{NEED}(", holds, *texts, f"{_INDENT})"]
 
     def function(self, name: str, named: Formulas) -> str:
         """Write a function of the sizes that returns a formula, or a dict of several."""
@@ -170,12 +170,12 @@ class _Python:
         parts = []
         for part, tree in self.written.parts.items():
             if part in used:
-                parts.append(f"{_INDENT}{part} = {_bracketed(self.shown(tree), len(_INDENT))}")
+                parts.append(f"{_INDENT}{part} = {bracketed(self.shown(tree), len(_INDENT))}")
         if [*named] == [name]:
-            returned = _bracketed(self.expression(named[name]), len(_INDENT))
+            returned = bracketed(self.expression(named[name]), len(_INDENT))
         else:
             lines = [
-                f"{_INDENT * 2}{key!r}: {_bracketed(self.expression(formula), len(_INDENT) * 2)},"
+                f"{_INDENT * 2}{key!r}: {bracketed(self.expression(formula), len(_INDENT) * 2)},"
                 for key, formula in named.items()
             ]
             returned = "\n".join(["{", *lines, f"{_INDENT}}}"])
@@ -204,7 +204,7 @@ class _Python:
             if name in self.sizes:
                 yield f"{_INDENT}if {self.own[name]} is None:"
                 indent = _INDENT * 2
-            yield f"{indent}{self.own[name]} = {_bracketed(self.shown(tree), len(indent))}"
+            yield f"{indent}{self.own[name]} = {bracketed(self.shown(tree), len(indent))}"
         checked = self._checked()
         if checked:
             call = f"{_CHECK}({', '.join(checked)})"
@@ -234,7 +234,7 @@ def _divisors(tree: Tree) -> set[str]:
     return names.union(*[_divisors(operand) for operand in operands if isinstance(operand, tuple)])
 
 
-def _computed_for(names: Iterable[str], computed: Mapping[str, Tree]) -> dict[str, Tree]:
+def computed_for(names: Iterable[str], computed: Mapping[str, Tree]) -> dict[str, Tree]:
     """Return the computed fields that these names depend on, in their order."""
     needed, pending = set[str](), [*names]
     while pending:
@@ -252,7 +252,7 @@ def _listed(value: Any) -> str:
     return "[\n" + "".join(f"{_INDENT}{python_literal(item)},\n" for item in value) + "]"
 
 
-def _bracketed(expression: str, indent: int) -> str:
+def bracketed(expression: str, indent: int) -> str:
     """Return an expression as lines that break before additions, in brackets if several."""
     lines = lines_of(expression, COLUMNS - indent - 4, CODE)
     if len(lines) == 1:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.algebra.polynomial import Polynomial
+    from weighbridge.answers.whole_formula import WholeFormula
     from weighbridge.ledger.lettering import Size
     from weighbridge.models.find import Described
     from weighbridge.render.document import Block
@@ -59,7 +60,8 @@ def formula(  # noqa: PLR0913  # each is a word of its own for the user
     of: str = "parameters",
     profile: str | None = None,
     train: bool = False,
-) -> ClosedForm:
+    whole: bool = False,
+) -> ClosedForm | WholeFormula:
     r"""Return a model's parameter count in closed form, as a function of the config.
 
     It may also be what a run takes, as a function of the config and of the sizes of the run.
@@ -76,6 +78,8 @@ def formula(  # noqa: PLR0913  # each is a word of its own for the user
             ``"saved"`` bytes for a backward pass, or ``"cache"`` bytes; see `cost` and `cache`.
         profile: the kernels of a run, as for `cost`.
         train: the FLOPs are those of training, with the backward pass.
+        whole: the formula holds for every config of the family, not for this one only: with cases
+            for flags and layers. As text, Python or JSON.
 
     Raises:
         ModelError, ConfigError, BlueprintError: as for `weigh`; or no operations are recorded.
@@ -94,6 +98,12 @@ def formula(  # noqa: PLR0913  # each is a word of its own for the user
         \end{align*}
     """
     _check_choice("quantity", of, QUANTITIES)
+    if whole and of != "parameters":
+        raise UsageError(
+            "the formula of a whole family counts parameters",
+            values={"of": of},
+            hint="drop --whole or --of",
+        )
     if of != "parameters":
         from weighbridge.answers.run_formula import run_formula  # noqa: PLC0415  # few ask for it
 
@@ -114,10 +124,14 @@ def formula(  # noqa: PLR0913  # each is a word of its own for the user
             values={"of": of},
             hint="add --of flops or --of saved, or drop --profile and --train",
         )
-    return ClosedForm(
-        weigh(model, class_name, fields=fields, dtype=dtype, strict=strict, blueprint=blueprint),
-        lang,
+    weighing = weigh(
+        model, class_name, fields=fields, dtype=dtype, strict=strict, blueprint=blueprint
     )
+    if whole:
+        from weighbridge.answers.whole_formula import WholeFormula  # noqa: PLC0415  # few ask for it
+
+        return WholeFormula(weighing, lang)
+    return ClosedForm(weighing, lang)
 
 
 class RunAsked(NamedTuple):

@@ -163,6 +163,12 @@ def _formula_options() -> Iterable[Addable]:
             action="store_true",
             help="with --of flops: those of the backward pass, too",
         ),
+        Option(
+            "--whole",
+            action="store_true",
+            help="the formula of the whole family, with cases for flags and layers, not of this "
+            "config; as text, python or json",
+        ),
         BY.but(choices=GROUPINGS, default="total", help="what each formula counts"),
         FORMAT.but(dest="code", choices=CODE_FORMS, help="the form of the formula"),
         Option(
@@ -185,6 +191,7 @@ def _formula(options: argparse.Namespace) -> Answer:
         of=options.of,
         profile=options.profile,
         train=options.train,
+        whole=options.whole,
         **asked_of_model(options),
     )
 
