@@ -51,7 +51,7 @@ def answer(request: str) -> str:
 
     Example:
         >>> request = {"do": "command", "line": ["weigh", "bert-base-chinese", "--json"]}
-        >>> json.loads(json.loads(answer(json.dumps(request)))["out"])["parameters"]["total"]
+        >>> json.loads(json.loads(answer(json.dumps(request)))["out"])["parameters"]
         102267648
     """
     wanted = json.loads(request)

@@ -65,6 +65,7 @@ COMMAND_LINES = {
     "Lora by tensor": "lora gpt2 --targets q,v --method dora --by tensor",
     "QuantizedGguf": "quantize gemma-2-2b --to q4_k_m",
     "QuantizedFiles": "quantize llama --to nf4 --by component",
+    "FlowTree": "tree bert-base-uncased --flow",
     "Tree": "tree bert-base-chinese --class BertForMaskedLM --depth 2",
     "Inspection": "inspect {hostile} --by tensor",
     "Inspections": "inspect {several}",
@@ -79,6 +80,7 @@ COMMAND_LINES = {
     "SideBySide of a change": "what-if bert-base-uncased --set num_hidden_layers=-2",
     "DesignSearch": "design --like llama --parameters 1.3B --depth 16..20 --top 3",
     "Sweep": "sweep bert --grid num_hidden_layers=1..3 --order parameters:desc",
+    "Checked": "scan --check {several}",
     "Scanned": "scan {several} --output {folder}/{lang}.parquet",
     "Summary": "scan --summary {scanned}",
     "ExplorerPage": "explore bert-base-uncased --output {folder}/{lang}.html --no-open",
@@ -289,7 +291,9 @@ def test_an_answer_in_python_equals_the_output_of_the_command(
     "name", [name for name in COMMAND_LINES if name.isalpha() and name not in WITHOUT_JSON]
 )
 def test_the_json_of_a_command_is_the_dict(name: str, ask: Callable[..., Asked]) -> None:
-    json_words = ["--format", "json"] if name.endswith("ClosedForm") else ["--json"]
+    json_words = (
+        ["--format", "json"] if name.endswith(("ClosedForm", "WholeFormula")) else ["--json"]
+    )
     asked = ask(COMMAND_LINES[name], "en", *json_words)
     assert json.loads(asked.out) == json.loads(json.dumps(asked.answer.to_dict(**asked.choices)))
 

@@ -161,7 +161,7 @@ class _Python:
             return [line]
         pieces = textwrap.wrap(rule, _MOST_TEXT, drop_whitespace=False, break_on_hyphens=False)
         texts = [f"{_INDENT * 2}{python_literal(piece)}" for piece in pieces]
-        holds = f"{_INDENT * 2}{bracketed(shown, len(_INDENT) * 2)},"
+        holds = f"{_INDENT * 2}{in_brackets(shown, len(_INDENT) * 2)},"
         return [f"{_INDENT}{NEED}(", holds, *texts, f"{_INDENT})"]
 
     def function(self, name: str, named: Formulas) -> str:
@@ -170,12 +170,12 @@ class _Python:
         parts = []
         for part, tree in self.written.parts.items():
             if part in used:
-                parts.append(f"{_INDENT}{part} = {bracketed(self.shown(tree), len(_INDENT))}")
+                parts.append(f"{_INDENT}{part} = {in_brackets(self.shown(tree), len(_INDENT))}")
         if [*named] == [name]:
-            returned = bracketed(self.expression(named[name]), len(_INDENT))
+            returned = in_brackets(self.expression(named[name]), len(_INDENT))
         else:
             lines = [
-                f"{_INDENT * 2}{key!r}: {bracketed(self.expression(formula), len(_INDENT) * 2)},"
+                f"{_INDENT * 2}{key!r}: {in_brackets(self.expression(formula), len(_INDENT) * 2)},"
                 for key, formula in named.items()
             ]
             returned = "\n".join(["{", *lines, f"{_INDENT}}}"])
@@ -204,7 +204,7 @@ class _Python:
             if name in self.sizes:
                 yield f"{_INDENT}if {self.own[name]} is None:"
                 indent = _INDENT * 2
-            yield f"{indent}{self.own[name]} = {bracketed(self.shown(tree), len(indent))}"
+            yield f"{indent}{self.own[name]} = {in_brackets(self.shown(tree), len(indent))}"
         checked = self._checked()
         if checked:
             call = f"{_CHECK}({', '.join(checked)})"
@@ -252,7 +252,7 @@ def _listed(value: Any) -> str:
     return "[\n" + "".join(f"{_INDENT}{python_literal(item)},\n" for item in value) + "]"
 
 
-def bracketed(expression: str, indent: int) -> str:
+def in_brackets(expression: str, indent: int) -> str:
     """Return an expression as lines that break before additions, in brackets if several."""
     lines = lines_of(expression, COLUMNS - indent - 4, CODE)
     if len(lines) == 1:

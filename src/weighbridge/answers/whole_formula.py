@@ -10,7 +10,7 @@ from weighbridge.algebra.codegen import code as written_in
 from weighbridge.algebra.codegen import identifiers, python_literal
 from weighbridge.algebra.expr import SOURCE, names_in, source
 from weighbridge.answers.answer import Answer
-from weighbridge.answers.code import NEED, NEED_SOURCE, bracketed, computed_for
+from weighbridge.answers.code import NEED, NEED_SOURCE, computed_for, in_brackets
 from weighbridge.errors import UsageError
 from weighbridge.ledger.family_formula import FamilyFormula, family_formula
 from weighbridge.render.document import Comment, Document, Equalities, Lines, Notes, Title
@@ -40,7 +40,7 @@ class WholeFormula(Answer):
         >>> found: dict[str, object] = {}
         >>> exec(formula("deepseek_v3", whole=True).text(code="python"), found)
         >>> found["parameters"](num_hidden_layers=4, first_k_dense_replace=9)
-        4264069120
+        3260619776
     """
 
     def __init__(self, weighing: Weighing, lang: str | None = None) -> None:
@@ -184,7 +184,7 @@ class _Function:
         for name, tree in self.computed.items():
             if name in self.own:
                 yield f"{_INDENT}if {self.own[name]} is None:"
-                value = bracketed(self._shown(tree), 2 * len(_INDENT))
+                value = in_brackets(self._shown(tree), 2 * len(_INDENT))
                 yield f"{_INDENT * 2}{self.own[name]} = {value}"
 
     def _checks(self) -> Iterator[str]:
@@ -196,7 +196,7 @@ class _Function:
                     holds = f"{own} is None or {size}"
                 yield f"{_INDENT}{NEED}({holds}, {python_literal(size)})"
         for rule in self.rules:
-            holds = bracketed(self._shown(rule), 2 * len(_INDENT))
+            holds = in_brackets(self._shown(rule), 2 * len(_INDENT))
             yield f"{_INDENT}{NEED}("
             yield f"{_INDENT * 2}{holds},"
             yield f"{_INDENT * 2}{python_literal(source(rule))},"
@@ -211,7 +211,7 @@ class _Function:
                 conditions = " and ".join(f"({self._shown(condition)})" for condition in case)
                 yield f"{indent}if {conditions}:"
                 indent += _INDENT
-            yield f"{indent}{_TOTAL} += {bracketed(self._shown(tree), len(indent))}"
+            yield f"{indent}{_TOTAL} += {in_brackets(self._shown(tree), len(indent))}"
         yield f"{_INDENT}return {_TOTAL}"
 
     def _shown(self, tree: Tree) -> str:

@@ -80,7 +80,13 @@ def _limit_options() -> Iterable[Addable]:
             metavar="N",
             help="tokens of a sequence for --fits and --serve-on; 4096 by default",
         ),
-        Option("--order", choices=ORDERS, default=ORDERS[0], help="what to order the designs by"),
+        Option(
+            "--order",
+            choices=ORDERS,
+            default=ORDERS[0],
+            metavar="NAME",
+            help=f"what to order the designs by: {', '.join(ORDERS)}",
+        ),
         Option(
             "--top", type=int, default=12, metavar="N", help="how many; 12 by default, 0 for all"
         ),

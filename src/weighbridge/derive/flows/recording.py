@@ -377,7 +377,7 @@ def record_flow(model: nn.Module, inputs: Mapping[str, Any]) -> RecordedFlow:
         >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
         >>> flow = record_flow(model, {"input": torch.ones(2, 3)})
         >>> [step.called for step in flow.modules[""][0].steps]
-        ['0', '1']
+        ['self.0', 'self.1']
     """
     recorder = FlowRecorder(model.eval())
     with recorder.running():
