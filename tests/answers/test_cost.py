@@ -15,13 +15,14 @@ from weighbridge import data
 from weighbridge.algebra.expr import evaluate, parse
 from weighbridge.answers.cost import GROUPINGS, cost
 from weighbridge.answers.recorded import recorded
-from weighbridge.blueprint import operations
+from weighbridge.blueprint import operations, schema
 from weighbridge.blueprint.operations import Operation, Operations, available, check_operations
 from weighbridge.cli import main
 from weighbridge.costs import costs
 from weighbridge.costs.attribution import Attribution
 from weighbridge.costs.profiles import PROFILES
 from weighbridge.errors import ModelError, UsageError
+from weighbridge.render.messages import error_message
 from weighbridge.render.table import COLUMNS, width
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -292,6 +293,25 @@ def test_what_was_not_recorded_is_refused() -> None:
         cost(LLAMA, fields={"hidden_act": "relu"})
     with pytest.raises(ModelError, match="BertModel has no step with a cache"):
         cost("bert", past=9, decode=True)
+
+
+UNRECORDED = data.read_toml("facts/unrecorded.toml")
+
+
+@pytest.mark.parametrize("reason", UNRECORDED)
+def test_the_reason_is_in_the_message(reason: str) -> None:
+    for family in UNRECORDED[reason]:
+        assert family not in available()
+    with pytest.raises(ModelError) as error:
+        recorded(UNRECORDED[reason][0])
+    assert error.value.hint == f"{reason}; `weighbridge measure` runs the class itself"
+    assert not english_in(error_message(error.value, "zh"))
+
+
+def test_a_reason_is_stated_once() -> None:
+    families = [family for unrecorded in UNRECORDED.values() for family in unrecorded]
+    assert len(families) == len(set(families))
+    assert set(families) <= set(schema.families())
 
 
 def test_a_config_that_names_a_class_does_not_get_another() -> None:
