@@ -16,7 +16,7 @@ TEXT, INTEGER, TRUTH, NUMBER = "string", "int64", "bool", "float64"
 
 
 class Column(NamedTuple):
-    """A column: its name and the type of its values; only texts and ``NUMBER`` may be missing.
+    """A column: its name and the type of its values; truth values may not be missing.
 
     If ``joined_by`` is not empty, a value is a list of that type. CSV has no lists and joins the
     items with this.
@@ -71,7 +71,10 @@ class DataTable(NamedTuple):
         pandas = _package("pandas")
         frame = {}
         for column, values in self._values():
-            frame[column.name] = pandas.Series(values, dtype=column.pandas_dtype)
+            dtype = column.pandas_dtype
+            if dtype == INTEGER and None in values:
+                dtype = "Int64"  # pandas' integers that may be missing
+            frame[column.name] = pandas.Series(values, dtype=dtype)
         return pandas.DataFrame(frame)
 
     def to_arrow(self) -> Any:
