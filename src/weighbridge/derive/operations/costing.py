@@ -200,14 +200,12 @@ def _raw(drafts: Mapping[str, ClassDraft]) -> dict[str, Any]:
     (class_name, *others), (first, *_) = drafts, drafts.values()
     draws, texts = first.draws, first.texts
     blueprint, subject = draws.blueprint, draws.subject
-    letters: dict[str, None] = {}
+    entries = [entry for draft in drafts.values() for entry in _entries(draft.texts)]
+    letters: set[str] = set()
     used: set[str] = set()
-    for draft in drafts.values():
-        for by_path in draft.texts.values():
-            for path, of_path in by_path.items():
-                letters.update(dict.fromkeys(indices_in(path)))
-                for text in of_path:
-                    used |= _names_in(text)
+    for path, text in entries:
+        letters.update(indices_in(path))
+        used |= _names_in(text)
     repeat = {letter: expression(blueprint.repeat[letter]) for letter in sorted(letters)}
     for count in repeat.values():
         used |= set(names_in(parse(count)))
@@ -233,6 +231,13 @@ def _raw(drafts: Mapping[str, ClassDraft]) -> dict[str, Any]:
             for name in others
         }
     return raw
+
+
+def _entries(texts: Texts) -> Iterator[tuple[str, str]]:
+    """Yield each text with its path."""
+    for by_path in texts.values():
+        for path, of_path in by_path.items():
+            yield from ((path, text) for text in of_path)
 
 
 def _settle(raw: dict[str, Any]) -> None:

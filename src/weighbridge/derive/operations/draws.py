@@ -59,7 +59,7 @@ class RunDraw(NamedTuple):
 
 
 class Draws:
-    """The draws of a family; the ``fixed`` fields have one value, without which a class won't run."""
+    """The draws of a family; ``fixed`` fields have a value that a class cannot run without."""
 
     def __init__(
         self, subject: Subject, blueprint: Blueprint, fixed: Mapping[str, int] | None = None

@@ -134,8 +134,9 @@ def _nonzero(known: KnownValues, function: Any, args: Any, _: Any) -> torch.Tens
 def _selected(known: KnownValues, _: Any, args: Any, __: Any) -> torch.Tensor:
     """As many elements as a mask selects, whatever their values are."""
     given, mask = args
-    selected = int(known.value(mask).expand(torch.broadcast_shapes(given.shape, mask.shape)).sum())
-    return given.new_empty((selected,))
+    chosen = torch.ones(given.shape, dtype=torch.bool) & known.value(mask)
+    selected: torch.Tensor = given.new_empty((int(chosen.sum()),))
+    return selected
 
 
 _ANSWERS: dict[Any, Callable[..., Any]] = {
