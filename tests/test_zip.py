@@ -52,7 +52,7 @@ def archive(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return path
 
 
-def run(place: Path, lines: tuple[str, ...] = LINES) -> tuple[str, str]:
+def run(place: Path | str, lines: tuple[str, ...] = LINES) -> tuple[str, str]:
     """Return what the command lines print with the package at a place, on stdout and stderr."""
     command = [sys.executable, "-I", "-c", SCRIPT, str(place), *lines]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -70,3 +70,9 @@ def test_the_answers_are_the_same_from_a_zip_file(archive: Path, expected: tuple
     assert messages == expected[1]
     assert messages.startswith("True\n")
     assert out == expected[0]
+
+
+def test_the_path_of_the_zip_file_may_have_a_dot_in_it(archive: Path) -> None:
+    """Spark's workers have the folder of the files that they were sent as `FOLDER/.`."""
+    lines = (f"inspect {TINY}",)
+    assert run(f"{archive.parent}/./{archive.name}", lines) == run(archive, lines)

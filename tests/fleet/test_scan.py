@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from lakes import make_lake, rows_in
+from lakes import HOSTILE, make_lake, rows_in
 from pyarrow import dataset
 from safetensors.numpy import save_file
 
@@ -99,7 +99,7 @@ def test_a_layout_is_guessed_and_compared_once(
 
 def test_what_is_known_is_not_read_again_and_what_has_changed_is(tmp_path: Path) -> None:
     copy, output = tmp_path / "lake", tmp_path / "fleet.parquet"
-    make_lake(copy, COUNT, layers=LAYERS)
+    make_lake(copy, COUNT // 2, layers=LAYERS)
     count = scan([str(copy)], output).new
     again = scan([str(copy)], output)
     assert (again.new, again.layouts) == (0, 0)
@@ -254,6 +254,20 @@ def test_a_wrong_question_gets_one_message(
     assert out == ""
     assert len(err.splitlines()) == 1
     assert WRONG[line] in err
+
+
+def test_no_hostile_file_ends_a_scan(tmp_path: Path) -> None:
+    """Each is refused by a rule, and one that is sound is read; none is an error of the program."""
+    files = [str(file) for file in HOSTILE.iterdir() if file.suffix != ".py"]
+    scan([str(HOSTILE), *files], tmp_path / "fleet.parquet")
+    rows = {row["path"]: row for row in rows_in(tmp_path / "fleet.parquet")}
+    unread = [file for file in files if file not in rows and ".data-" not in file]
+    assert not unread, "each has a row; .data files are parts of the TensorFlow index beside them"
+    statuses = {row["status"] for row in rows.values()}
+    assert statuses <= {"ok", "refused", "unread"}
+    assert all(row["rule"] for row in rows.values() if row["status"] != "ok")
+    assert rows[str(HOSTILE / "sound.safetensors")]["status"] == "ok"
+    assert sum(row["status"] == "refused" for row in rows.values()) > len(files) / 2
 
 
 def test_two_scans_do_not_write_to_one_folder(lake: Path, tmp_path: Path) -> None:

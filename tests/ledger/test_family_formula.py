@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from fractions import Fraction
+from math import prod
 
 import pytest
 
 import weighbridge as wb
-from weighbridge.algebra.expr import evaluate, is_number
+from weighbridge.algebra.expr import evaluate, is_number, source
 from weighbridge.blueprint.schema import families, load
 from weighbridge.ledger.family_formula import family_formula
+from weighbridge.ledger.whole import terms_by_component
 
 SAMPLE = 60
 TOO_LONG = {
@@ -62,3 +65,21 @@ def test_it_counts_the_first_layers_at_any_number(first: int) -> None:
         fields = {"first_k_dense_replace": first, "num_hidden_layers": layers}
         weighed = wb.weigh("deepseek_v3", "DeepseekV3Model", fields=fields)
         assert value(found.cases, weighed.ledger.fields) == weighed.parameters
+
+
+@pytest.mark.parametrize("first", [0, 3, 70])
+def test_the_terms_of_components_come_from_the_same_writer(first: int) -> None:
+    """Other numbers of layers need no other terms, and no term has a loop."""
+    blueprint = load("deepseek_v3")
+    known = wb.weigh("deepseek_v3", "DeepseekV3Model").ledger
+    terms = terms_by_component(blueprint, "DeepseekV3Model", known.fields)
+    trees = [tree for of_one in terms.values() for term in of_one for tree, _ in term.factors]
+    assert not any("for i in" in source(tree) for tree in trees)
+    fields = {"first_k_dense_replace": first, "num_hidden_layers": 9}
+    weighed = wb.weigh("deepseek_v3", "DeepseekV3Model", fields=fields).ledger
+    total = Fraction(0)
+    for term in (term for of_one in terms.values() for term in of_one):
+        if all(evaluate(condition, weighed.fields) for condition in term.conditions):
+            factors = [Fraction(evaluate(tree, weighed.fields)) ** n for tree, n in term.factors]
+            total += term.coefficient * prod(factors)
+    assert total == weighed.parameters

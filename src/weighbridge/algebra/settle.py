@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, Any
 
 from weighbridge.algebra.expr import evaluate, is_number, names_in
 from weighbridge.errors import ExpressionError
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
+    from typing import Any
 
     from weighbridge.algebra.expr import Tree
 

@@ -103,8 +103,13 @@ def _place(path: str) -> str:
 
 
 def _loaded_bytes(path: str) -> bytes:
-    """Return the content of a data file that is not in a folder."""
-    return __spec__.loader.get_data(_place(path))  # type: ignore[union-attr,no-any-return]
+    """Return the content of a data file that is not in a folder.
+
+    The loader knows its zip file by the path in `sys.path`, as it stands there: Spark's workers
+    have one with a dot in it.
+    """
+    place = os.path.join(os.path.dirname(__file__), *path.split("/"))
+    return __spec__.loader.get_data(place)  # type: ignore[union-attr,no-any-return]
 
 
 def _resource(path: str) -> Traversable:

@@ -106,6 +106,7 @@ def from_batch(batch: Any) -> Iterator[ListedCheckpoint]:
 
 
 def _session(master: str) -> Any:
+    from py4j.protocol import Py4JError  # noqa: PLC0415
     from pyspark.errors.exceptions.base import PySparkException  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
@@ -114,7 +115,7 @@ def _session(master: str) -> Any:
         builder = builder.master(master)
     try:
         session = builder.getOrCreate()
-    except (PySparkException, OSError) as error:
+    except (PySparkException, Py4JError, OSError) as error:
         reason = str(error).partition("\n")[0]
         raise UsageError(
             "Spark does not start",

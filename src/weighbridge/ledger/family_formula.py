@@ -8,12 +8,12 @@ given as constants, which decide what they can; all other fields are letters.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.algebra.expr import parse
 from weighbridge.algebra.polynomial import Opaque, Polynomial, in_letters, symbols
 from weighbridge.algebra.settle import conjuncts, settled
 from weighbridge.blueprint.bind import indices_used, uses
+from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.ledger.bind import product_of
 from weighbridge.ledger.letters import conditions_of, over, variables
 from weighbridge.ledger.size_rules import SizeRules
@@ -71,15 +71,24 @@ def family_formula(
         >>> family_formula(bert, "BertModel", of_config).cases
         {(): Polynomial('768 * vocab_size + 86041344')}
     """
-    writer = _CaseWriter(blueprint, constants or {}, active=active)
+    writer = CaseWriter(blueprint, constants or {}, active=active)
+    sizes = SizeRules(blueprint, writer.constants, writer.constants)
+    cases: Cases = {}
+    on_tensors: list[Tree] = []
     for template in blueprint.templates(class_name):
-        writer.add(template)
+        presence = writer.presence(template)
+        if presence is None:
+            continue
+        elements = writer.elements(template, presence)
+        cases[presence.case] = cases.get(presence.case, Polynomial({})) + elements
+        rules_on_sizes = _rules_on_sizes(writer, sizes, template, presence)
+        on_tensors += [_implied(presence.case, rule) for rule in rules_on_sizes]
     guards = map(parse, (*blueprint.guards, *blueprint.class_guards(class_name)))
-    rules = [*blueprint.require.values(), *guards, *writer.rules]
-    return FamilyFormula(writer.cases, tuple(_distinct(rules, writer)))
+    rules = [*blueprint.require.values(), *guards, *on_tensors]
+    return FamilyFormula(cases, tuple(_distinct(rules, writer)))
 
 
-def _distinct(rules: Iterable[Tree], writer: _CaseWriter) -> Iterator[Tree]:
+def _distinct(rules: Iterable[Tree], writer: CaseWriter) -> Iterator[Tree]:
     """Yield each rule that is not sure to hold once, without what constants decide."""
     seen = {_TRUE}
     for rule in rules:
@@ -89,41 +98,69 @@ def _distinct(rules: Iterable[Tree], writer: _CaseWriter) -> Iterator[Tree]:
                 yield part
 
 
-class _CaseWriter:
-    """Adds up the templates of a class, by the conditions under which they exist."""
+class Presence(NamedTuple):
+    """Where a tensor exists: the conditions of its case, and those on the layer."""
 
-    def __init__(self, blueprint: Blueprint, constants: Mapping[str, Any], *, active: bool) -> None:
+    case: Conditions
+    inside: list[Tree]
+
+
+class CaseWriter:
+    """Writes the elements of a class's tensors, by the conditions under which they exist.
+
+    Args:
+        blueprint: the family.
+        constants: the values of fields that decide what they can.
+        letters: what each other field is in a formula; by default a letter.
+        active: count only the parameters that one token uses.
+    """
+
+    def __init__(
+        self,
+        blueprint: Blueprint,
+        constants: Mapping[str, Any],
+        letters: Mapping[str, Any] | None = None,
+        *,
+        active: bool = False,
+    ) -> None:
         self.blueprint, self.constants, self.active = blueprint, dict(constants), active
-        self.cases: Cases = {}
-        self.rules: list[Tree] = []
-        self._bound = {**_letters(blueprint), **self.constants}
+        self._bound = {**(letters or _letters(blueprint)), **self.constants}
         self._meaning = symbols(blueprint.require.values())
-        self._sizes = SizeRules(blueprint, self.constants, self.constants)
-        self.opaque = {name for name, letter in self._bound.items() if isinstance(letter, Opaque)}
+        self._values: dict[Tree, Polynomial] = {}
+        self._nullable = {
+            name
+            for name, letter in self._bound.items()
+            if name not in self.constants and not isinstance(letter, Polynomial)
+        }
 
-    def add(self, template: Template) -> None:
-        """Add the elements of a template's untied tensors, in all its places."""
+    def presence(self, template: Template) -> Presence | None:
+        """Return where a tensor exists and is not tied; None if nowhere."""
         if template.tie and template.tie.when is None:
-            return
-        repeat, dims = self._expressions(template)
+            return None
         outside: list[Tree] = []
         inside: list[Tree] = []
         for condition in map(self.settled, conditions_of(template)):
             for part in conjuncts(condition):
                 (inside if uses(part, template.repeat) else outside).append(part)
+        if _FALSE in (*outside, *inside):
+            return None
         case = tuple(dict.fromkeys(tree for tree in outside if tree != _TRUE))
-        if _FALSE in (*case, *inside):
-            return
-        inside = [tree for tree in inside if tree != _TRUE]
-        self.rules += [_implied(case, rule) for rule in self._rules(template, dims, inside)]
+        return Presence(case, [tree for tree in inside if tree != _TRUE])
+
+    def elements(self, template: Template, presence: Presence) -> Polynomial:
+        """Return the elements of a tensor in all its places.
+
+        Raises:
+            ExpressionError: a sum over layers is too long to be written as text.
+        """
+        repeat, dims = self.expressions(template)
         varies = template.varies
         if self.active:
-            varies = indices_used(repeat, [*inside, *dims, *repeat.values()])
+            varies = indices_used(repeat, [*presence.inside, *dims, *repeat.values()])
         loops, factors = product_of(repeat, dims, varies)
-        elements = self._elements(loops, factors, inside)
-        self.cases[case] = self.cases.get(case, Polynomial({})) + elements
+        return self._elements(loops, factors, presence.inside)
 
-    def _expressions(self, template: Template) -> tuple[dict[str, Tree], list[Tree]]:
+    def expressions(self, template: Template) -> tuple[dict[str, Tree], list[Tree]]:
         """Return the repetitions of each index, and the dims; of experts, those that are active."""
         repeat = {index: self.blueprint.repeat[index] for index in template.repeat}
         dims = [self.blueprint.dims[dim] for dim in template.dims]
@@ -194,23 +231,31 @@ class _CaseWriter:
 
     def settled(self, tree: Tree) -> Tree:
         """Return an expression without what the constants decide."""
-        return settled(tree, self.constants, self.opaque)
+        return settled(tree, self.constants, self._nullable)
 
     def _in_letters(self, tree: Tree) -> Polynomial:
-        return in_letters(self.settled(tree), self._bound, self._meaning, {})
+        if tree not in self._values:
+            plain = self.settled(tree)
+            self._values[tree] = in_letters(plain, self._bound, self._meaning, {})
+        return self._values[tree]
 
-    def _rules(self, template: Template, dims: list[Tree], inside: list[Tree]) -> Iterator[Tree]:
-        """Yield the rules under which a tensor has a size in each of its places."""
-        repeat = {index: self.blueprint.repeat[index] for index in template.repeat}
-        own_dims = [self.blueprint.dims[dim] for dim in template.dims]
-        loops = product_of(repeat, own_dims, template.varies).loops
-        for count in repeat.values():
-            if not uses(count, template.repeat) and not self._sizes.is_positive(count):
-                yield (">=", count, _ZERO)
-        for tree in own_dims:
-            yield from self._sizes.at_least(tree, loops, inside)
-        if dims != own_dims and dims[0] != own_dims[0]:
-            yield (">=", dims[0], _ZERO)
+
+def _rules_on_sizes(
+    writer: CaseWriter, sizes: SizeRules, template: Template, presence: Presence
+) -> Iterator[Tree]:
+    """Yield the rules under which a tensor has a size in each of its places."""
+    blueprint = writer.blueprint
+    repeat = {index: blueprint.repeat[index] for index in template.repeat}
+    own_dims = [blueprint.dims[dim] for dim in template.dims]
+    loops = product_of(repeat, own_dims, template.varies).loops
+    for count in repeat.values():
+        if not uses(count, template.repeat) and not sizes.is_positive(count):
+            yield (">=", count, _ZERO)
+    for tree in own_dims:
+        yield from sizes.at_least(tree, loops, presence.inside)
+    _, dims = writer.expressions(template)
+    if dims != own_dims and dims[0] != own_dims[0]:
+        yield (">=", dims[0], _ZERO)
 
 
 _COMPARED = frozenset(("<", "<=", ">", ">=", "==", "!="))

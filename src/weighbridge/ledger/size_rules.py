@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, Any
 
 from weighbridge.algebra.expr import evaluate, is_number, names_in
 from weighbridge.algebra.settle import settled
 from weighbridge.blueprint.bind import uses
 from weighbridge.blueprint.classify import size_names
+from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Blueprint

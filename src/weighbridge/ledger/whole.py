@@ -1,20 +1,21 @@
-"""The parameters of a class in closed form for all its configs, not for one of them.
+"""The parameters of a class in closed form, by component, for other configs than the one at hand.
 
 `ledger.letters` writes the formula of one config: its flags decide which tensors are in it, and
-loops over layers may be closed where that config allows it. Here every tensor of the class is a
-term, with the conditions under which it exists as factors of 0 or 1, and loops stay loops.
+loops over layers may be closed where that config allows it. Here the writer of a family's formula
+is used, which decides nothing that another config could change.
 """
 
 from __future__ import annotations
 
-from weighbridge.algebra.expr import evaluate, names_in, parse
+from weighbridge.algebra.expr import evaluate, is_number, names_in, parse
 from weighbridge.algebra.polynomial import Opaque, Polynomial
 from weighbridge.blueprint.bind import uses
 from weighbridge.blueprint.roles import component_of
 from weighbridge.errors import ExpressionError
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.ledger.bind import product_of
-from weighbridge.ledger.letters import Letters, conditions_of, over
+from weighbridge.ledger.family_formula import CaseWriter
+from weighbridge.ledger.letters import over, variables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Blueprint, Template
+    from weighbridge.ledger.family_formula import Cases, Presence
 
 
 class Summand(NamedTuple):
@@ -34,28 +36,6 @@ class Summand(NamedTuple):
     conditions: tuple[Tree, ...]
     coefficient: int
     factors: tuple[tuple[Tree, int], ...]
-
-
-class _WholeLetters(Letters):
-    """Letters that hold for other configs too: nothing is taken from this config's lists."""
-
-    def __init__(
-        self, blueprint: Blueprint, fields: Mapping[str, Any], open_fields: Collection[str]
-    ) -> None:
-        super().__init__(blueprint, fields)
-        self.bound |= {name: Opaque(("name", name)) for name in open_fields}
-
-    def number(
-        self,
-        loops: Mapping[str, Tree],
-        conditions: Any,
-        factors: Any,
-    ) -> Polynomial | None:
-        """Return a loop as a single factor; None if it is too long for that."""
-        try:
-            return Polynomial.whole(over(loops, conditions, factors))
-        except ExpressionError:
-            return None
 
 
 def terms_by_component(
@@ -76,45 +56,63 @@ def terms_by_component(
         >>> terms["pooler"][0].factors
         ((('name', 'hidden_size'), 2),)
     """
-    letters = _WholeLetters(blueprint, fields, open_fields)
-    sums: dict[str, dict[tuple[Tree, ...], Polynomial]] = {}
+    writer = _writer(blueprint, fields, open_fields)
+    sums: dict[str, Cases] = {}
     long_terms: dict[str, list[Summand]] = {}
     for template in blueprint.templates(class_name):
-        if template.tie and template.tie.when is None:
+        presence = writer.presence(template)
+        if presence is None:
             continue
         component = component_of(template.role)
-        conditions = tuple(
-            tree for tree in conditions_of(template) if not uses(tree, template.repeat)
-        )
-        elements = letters.every(template)
-        if elements is None:
-            term = _long_term(blueprint, template, conditions)
-            long_terms.setdefault(component, []).append(term)
+        try:
+            elements = writer.elements(template, presence)
+        except ExpressionError:
+            long_terms.setdefault(component, []).append(_long_term(blueprint, template, presence))
             continue
-        of_component = sums.setdefault(component, {})
-        of_component[conditions] = of_component.get(conditions, Polynomial({})) + elements
-    terms = {name: list(_terms(polynomials)) for name, polynomials in sums.items()}
+        cases = sums.setdefault(component, {})
+        cases[presence.case] = cases.get(presence.case, Polynomial({})) + elements
+    terms = {name: list(_terms(cases)) for name, cases in sums.items()}
     for name, others in long_terms.items():
         terms.setdefault(name, []).extend(others)
     return terms
 
 
-def _terms(polynomials: Mapping[tuple[Tree, ...], Polynomial]) -> Iterator[Summand]:
-    for conditions, polynomial in polynomials.items():
+def _writer(
+    blueprint: Blueprint, fields: Mapping[str, Any], open_fields: Collection[str]
+) -> CaseWriter:
+    """Return a writer to which all is a constant but numbers, and what follows from other fields.
+
+    Flags and texts that follow decide no condition, yet have their values in the sizes.
+    """
+    letters: dict[str, Any] = variables(fields)
+    constants = {}
+    for name, value in fields.items():
+        is_list = isinstance(value, tuple)
+        if name in open_fields or (is_list and name in blueprint.computed):
+            letters[name] = Opaque(("name", name))
+        elif not is_number(value) and name not in blueprint.computed:
+            constants[name] = value
+    return CaseWriter(blueprint, constants, letters)
+
+
+def _terms(cases: Cases) -> Iterator[Summand]:
+    for conditions, polynomial in cases.items():
         for monomial, coefficient in polynomial.terms.items():
             factors = tuple((parse(factor), power) for factor, power in monomial)
             yield Summand(conditions, coefficient, factors)
 
 
-def _long_term(blueprint: Blueprint, template: Template, plain: tuple[Tree, ...]) -> Summand:
+def _long_term(blueprint: Blueprint, template: Template, presence: Presence) -> Summand:
     """Return the term of a tensor whose sum over layers is too long to be written as text."""
     repeat = {index: blueprint.repeat[index] for index in template.repeat}
     dims = [blueprint.dims[dim] for dim in template.dims]
     loops, factors = product_of(repeat, dims, template.varies)
     looped = [tree for tree in factors if uses(tree, loops)]
-    decided = [tree for tree in conditions_of(template) if uses(tree, loops)]
-    whole = [over(loops, decided, looped), *(tree for tree in factors if tree not in looped)]
-    return Summand(plain, 1, tuple((tree, 1) for tree in whole))
+    whole = [
+        over(loops, presence.inside, looped),
+        *(tree for tree in factors if tree not in looped),
+    ]
+    return Summand(presence.case, 1, tuple((tree, 1) for tree in whole))
 
 
 class Following:
