@@ -165,7 +165,7 @@ def test_roberta_has_checkpointing_and_the_kernels_of_cuda() -> None:
         for profile in ("cuda-eager", "cuda-math", "cuda-flash")
     ]
     eager, math, flash = (of_profile.saved_for_backward_bytes or 0 for of_profile in found)
-    assert eager >= math > flash > 0
+    assert min(eager, math) > flash > 0
     for of_profile in found:
         assert of_profile.notes == []
         assert (of_profile.recomputed_flops or 0) < (of_profile.forward_matmul_flops or 0)
