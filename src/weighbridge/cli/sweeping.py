@@ -14,6 +14,25 @@ if TYPE_CHECKING:
     from weighbridge.cli.options import Addable
 
 
+_OF_A_RUN = (
+    BATCH.but(default=1, help="sequences in a batch, for columns about a run; 1 by default"),
+    Option(
+        "--seq",
+        type=int,
+        default=128,
+        metavar="N",
+        help="tokens of each sequence, for forward_matmul_flops; 128 by default",
+    ),
+    Option(
+        "--context",
+        type=int,
+        default=128,
+        metavar="N",
+        help="tokens in the cache, for cache_bytes and memory_bytes; 128 by default",
+    ),
+)
+
+
 def _sweep_options() -> Iterable[Addable]:
     return (
         MODEL,
@@ -44,21 +63,7 @@ def _sweep_options() -> Iterable[Addable]:
             help="list rows by a column, the least first; NAME:desc for the largest first",
         ),
         Option("--limit", type=int, default=10, metavar="N", help="rows to list; 10 by default"),
-        BATCH.but(default=1, help="sequences in a batch, for columns about a run; 1 by default"),
-        Option(
-            "--seq",
-            type=int,
-            default=128,
-            metavar="N",
-            help="tokens of each sequence, for forward_matmul_flops; 128 by default",
-        ),
-        Option(
-            "--context",
-            type=int,
-            default=128,
-            metavar="N",
-            help="tokens in the cache, for cache_bytes and memory_bytes; 128 by default",
-        ),
+        *_OF_A_RUN,
         DTYPE.but(help="the dtype of weight_bytes: float32, bf16, fp8…; by default the config's"),
         Option(
             "-o",
