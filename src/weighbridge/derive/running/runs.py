@@ -61,7 +61,7 @@ class Task(NamedTuple):
         return ":" in self.subject
 
 
-_FIRST_FORMAT = ("bert", "distilbert")
+_FIRST_FORMAT = ("bert",)
 """Families whose operations are still of format 1: all their classes, on the CPU."""
 
 
