@@ -15,13 +15,14 @@ from weighbridge import data
 from weighbridge.algebra.expr import evaluate, parse
 from weighbridge.answers.cost import GROUPINGS, cost
 from weighbridge.answers.recorded import recorded
-from weighbridge.blueprint import operations
+from weighbridge.blueprint import operations, schema
 from weighbridge.blueprint.operations import Operation, Operations, available, check_operations
 from weighbridge.cli import main
 from weighbridge.costs import costs
 from weighbridge.costs.attribution import Attribution
 from weighbridge.costs.profiles import PROFILES
 from weighbridge.errors import ModelError, UsageError
+from weighbridge.render.messages import error_message
 from weighbridge.render.table import COLUMNS, width
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -158,6 +159,19 @@ def test_the_first_format_has_no_checkpointing_and_no_cache() -> None:
     assert cost("bert", profile="cpu").notes == []
 
 
+def test_roberta_has_checkpointing_and_the_kernels_of_cuda() -> None:
+    found = [
+        cost("roberta-base", train=True, batch=4, profile=profile, dtype="bf16")
+        for profile in ("cuda-eager", "cuda-math", "cuda-flash")
+    ]
+    eager, math, flash = (of_profile.saved_for_backward_bytes or 0 for of_profile in found)
+    assert min(eager, math) > flash > 0
+    for of_profile in found:
+        assert of_profile.notes == []
+        assert (of_profile.recomputed_flops or 0) < (of_profile.forward_matmul_flops or 0)
+        assert 0 < (of_profile.checkpointed_bytes or 0) < flash
+
+
 def test_flash_attention_needs_a_short_dtype() -> None:
     found = cost("llama", dtype="f32", class_name="LlamaForCausalLM")
     assert found.run.profile == "cuda-math"
@@ -279,6 +293,25 @@ def test_what_was_not_recorded_is_refused() -> None:
         cost(LLAMA, fields={"hidden_act": "relu"})
     with pytest.raises(ModelError, match="BertModel has no step with a cache"):
         cost("bert", past=9, decode=True)
+
+
+UNRECORDED = data.read_toml("facts/unrecorded.toml")
+
+
+@pytest.mark.parametrize("reason", UNRECORDED)
+def test_the_reason_is_in_the_message(reason: str) -> None:
+    for family in UNRECORDED[reason]:
+        assert family not in available()
+    with pytest.raises(ModelError) as error:
+        recorded(UNRECORDED[reason][0])
+    assert error.value.hint == f"{reason}; `weighbridge measure` runs the class itself"
+    assert not english_in(error_message(error.value, "zh"))
+
+
+def test_a_reason_is_stated_once() -> None:
+    families = [family for unrecorded in UNRECORDED.values() for family in unrecorded]
+    assert len(families) == len(set(families))
+    assert set(families) <= set(schema.families())
 
 
 def test_a_config_that_names_a_class_does_not_get_another() -> None:

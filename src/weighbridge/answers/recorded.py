@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
+from weighbridge import data
 from weighbridge.algebra.expr import names_in
 from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.blueprint import operations
@@ -97,8 +98,8 @@ def recorded(
         ConfigError: the config cannot be read, or describes no buildable model.
 
     Example:
-        >>> recorded("llama").class_name, recorded("bert").profiles
-        ('LlamaForCausalLM', ['cpu', 'cpu-eager'])
+        >>> recorded("llama").class_name, recorded("albert").profiles
+        ('LlamaForCausalLM', ['cuda-eager', 'cpu', 'cpu-eager', 'cuda-math', 'cuda-flash'])
     """
     weighing = weigh(model, class_name, fields=fields, dtype=dtype, strict=strict)
     family, choice = weighing.model.blueprint.family, tuple[str, ...]()
@@ -123,6 +124,10 @@ def recorded(
 
 
 def _hint(family: str) -> str:
+    """Return why a family has no operations, or how to record them."""
+    for reason, unrecorded in data.read_toml("facts/unrecorded.toml").items():
+        if family in unrecorded:
+            return f"{reason}; `weighbridge measure` runs the class itself"
     families = [name for name in operations.available() if "." not in name]
     return (
         f"`weighbridge derive {family} --operations` records them; "

@@ -39,7 +39,7 @@ RUN_NAMES = (
     *("attention", "device", "dtype", "training"),
 )
 """The names besides fields and indices that an expression may use: how the class is run."""
-_CACHE = "cache."  # begins the path of a tensor of a cache, which is in no module
+CACHE_START = "cache."  # begins the path of a tensor of a cache, which is in no module
 COMPUTE = "compute"  # the dtype of a tensor that has the dtype of the model
 _USUAL_RUN = {
     "batch": 1,
@@ -186,7 +186,7 @@ class Operations:
             own = self._raw["classes"][class_name]
             prefix = own.get("prefix", "")
             below = {
-                path if path.startswith(_CACHE) else joined_path(prefix, path): texts
+                path if path.startswith(CACHE_START) else joined_path(prefix, path): texts
                 for path, texts in texts_by_path.items()
             }
             texts_by_path = {**below, **own.get(kind, {})}

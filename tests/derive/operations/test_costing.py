@@ -13,10 +13,13 @@ import pytest
 from weighbridge import data
 from weighbridge.blueprint import operations, schema
 from weighbridge.costs import costs
+from weighbridge.costs.profiles import PROFILES
 from weighbridge.derive.operations.costing import Proof
+from weighbridge.derive.operations.drafting import Drafting
 from weighbridge.derive.operations.draws import Draws
 from weighbridge.derive.operations.numbers import Numbers
 from weighbridge.derive.operations.runs import RunMode, SameAs
+from weighbridge.derive.operations.workload import fixed_fields
 from weighbridge.derive.probing.reference import FamilySubject
 from weighbridge.errors import ModelError
 from weighbridge.models import find as models
@@ -26,22 +29,76 @@ RECORDED = [
     for name in operations.available()
     if data.read_toml(f"operations/{name}.toml")["format"] == 2
 ]
+CLASSES = [
+    (family, class_name)
+    for family in RECORDED
+    for class_name in operations.load_operations(family).class_names
+]
 RUNS = 2
 
 
-def proof_of(family: str, raw: Any) -> Proof:
+def proof_of(family: str, raw: Any, class_name: str | None = None) -> Proof:
     subject = FamilySubject(family)
     subject.task_classes()
-    return Proof(Draws(subject, schema.load(family)), raw["class"], raw)
+    class_name = class_name or raw["class"]
+    if class_name != subject.base_class:
+        subject.check_class(class_name)
+    return Proof(Draws(subject, schema.load(family), fixed_fields(class_name)), class_name, raw)
 
 
-@pytest.mark.parametrize("family", RECORDED)
-def test_fresh_runs_are_as_the_file_says(family: str, seed: str) -> None:
+@pytest.mark.parametrize(("family", "class_name"), CLASSES)
+def test_fresh_runs_are_as_the_file_says(family: str, class_name: str, seed: str) -> None:
     raw = data.read_toml(f"operations/{family}.toml")
-    proof = proof_of(family, raw)
+    proof = proof_of(family, raw, class_name)
     proof.dice = random.Random(f"{seed} {family}")  # noqa: S311
     for profile in raw["proof"]["profiles"]:
         assert proof.of_profile(profile, runs=RUNS) is None
+
+
+@pytest.mark.parametrize("class_name", ["RobertaForQuestionAnswering", "RobertaForMultipleChoice"])
+def test_fresh_runs_find_what_is_wrong_with_a_head(class_name: str) -> None:
+    raw = copy.deepcopy(data.read_toml("operations/roberta.toml"))
+    of_class = raw["classes"][class_name]
+    path = next(path for path, texts in of_class["checkpointed"].items() if texts)
+    of_class["checkpointed"][path] = []
+    difference = proof_of("roberta", raw, class_name).of_profile("cuda-math")
+    assert difference is not None
+    assert difference.startswith(f"checkpointed of {path}")
+
+
+@pytest.mark.parametrize("family", ["distilbert", "roberta"])
+def test_every_class_of_an_encoder_is_recorded(family: str) -> None:
+    known = operations.load_operations(family)
+    assert known.class_names == tuple(schema.load(family).class_names)
+    assert set(known.proof["profiles"]) == set(PROFILES)
+    assert known.proof["holes"] == []
+    for class_name in known.class_names:
+        assert list(known.entries(class_name, "checkpointed"))
+        assert list(known.entries(class_name, "recomputed"))
+
+
+def test_dropouts_are_run_with_equal_heads_too() -> None:
+    draws = draws_of("cohere")
+    draws.subject.task_classes()
+    draws.subject.check_class("CohereForCausalLM")
+    drafting = Drafting(draws, "CohereForCausalLM", random.Random(0))  # noqa: S311
+    equal = ("num_key_value_heads", SameAs("num_attention_heads"))
+    for mode in ("train", "checkpoint"):
+        settings = [of for of in drafting.settings("cpu") if of.mode == mode and of.training]
+        ways = {of.changes for of in settings}
+        assert {(("attention_dropout", share), equal) for share in (0.0, 0.1)} <= ways
+        telling = [of.changes for of in drafting._telling(settings)]
+        assert {changes for changes in ways if equal in changes} <= set(telling)
+
+
+def test_a_fixed_field_has_one_value_in_every_draw(seed: str) -> None:
+    subject = FamilySubject("bert")
+    fixed = Draws(subject, schema.load("bert"), {"num_labels": 2})
+    assert fixed.constants["num_labels"] == 2
+    drawn = fixed.alike(random.Random(seed), 2)  # noqa: S311
+    assert [draw.fields["num_labels"] for draw in drawn] == [2, 2]
+    free = draws_of("bert").alike(random.Random(seed), 2)  # noqa: S311
+    assert len({draw.fields["num_labels"] for draw in free}) == 2
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
 import torch
 
@@ -30,6 +30,7 @@ from weighbridge.costs.profiles import PROFILES
 from weighbridge.derive.generalize.config_defaults import fill
 from weighbridge.derive.operations.drafting import Drafting, is_dropout
 from weighbridge.derive.operations.draws import Draws, RunDraw
+from weighbridge.derive.operations.operate import difference_from
 from weighbridge.derive.operations.profiles import recorded_dtypes
 from weighbridge.derive.operations.reading import PROFILE_OF_PRODUCTS
 from weighbridge.derive.operations.runs import (
@@ -40,8 +41,9 @@ from weighbridge.derive.operations.runs import (
     SameAs,
     recorded_run,
 )
+from weighbridge.derive.operations.workload import fixed_fields
 from weighbridge.derive.write import expression
-from weighbridge.errors import WeighbridgeError
+from weighbridge.errors import ModelError, WeighbridgeError
 from weighbridge.units import DTYPE_BITS
 
 if TYPE_CHECKING:
@@ -97,55 +99,113 @@ def main_class(blueprint: Blueprint) -> str:
     return blueprint.base_class
 
 
+def recorded_classes(blueprint: Blueprint, classes: Iterable[str] | None = None) -> list[str]:
+    """Return the classes whose operations are derived: the main one, or every class of a family.
+
+    ``classes`` are those besides the first, where a family has them all.
+
+    Example:
+        >>> from weighbridge.blueprint.schema import load
+        >>> recorded_classes(load("gpt2")), len(recorded_classes(load("bert")))
+        (['GPT2LMHeadModel'], 9)
+    """
+    if blueprint.family not in data.read_toml("facts/running.toml")["every_class"]:
+        return [main_class(blueprint)]
+    others = blueprint.class_names[1:]
+    return [blueprint.base_class, *(name for name in others if classes is None or name in classes)]
+
+
 def cost_operations(
-    subject: Subject, blueprint: Blueprint, seed: int = 0
+    subject: Subject, blueprint: Blueprint, seed: int = 0, classes: Iterable[str] | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Derive the operations of a family's main class.
+    """Derive the operations of a family's main class, or of every class.
 
     Returns:
         The data of a file, and what differs between it and runs that it was not derived from. A
         profile that differs is left out of the proof, and is a hole; products must not differ.
 
     Raises:
-        ModelError: an operation cannot be expressed.
+        ModelError: an operation of the first class cannot be expressed.
     """
-    draws = Draws(subject, blueprint)
-    class_name = main_class(blueprint)
-    if class_name != blueprint.base_class:
-        subject.check_class(class_name)
-    dice = random.Random(f"{class_name} {seed}")  # noqa: S311
-    drafting = Drafting(draws, class_name, dice)
-    texts = drafting.texts()
-    raw = _raw(draws, class_name, texts)
-    proof = Proof(draws, class_name, raw)
-    raw["held"] = dict(proof.held())
+    drafts: dict[str, ClassDraft] = {}
+    holes: list[str] = []
+    for class_name in recorded_classes(blueprint, classes):
+        try:
+            drafts[class_name] = _drafted(subject, blueprint, class_name, seed)
+        except ModelError as error:
+            if not drafts:
+                raise
+            holes.append(f"{class_name}: {error.what}")
+    raw = _raw(drafts)
+    for class_name, draft in drafts.items():
+        raw["held"].update(Proof(draft.draws, class_name, raw).held())
     _settle(raw)
-    proved, differences = [], []
-    for profile in drafting.profiles:
-        difference = proof.of_profile(profile, drafting.nullable)
-        if difference is None:
-            proved.append(profile)
-        else:
-            differences.append(f"{profile}: {difference}")
+    proved, differences = _proved(drafts, raw)
     raw["proof"] = {
         "by": f"{subject.command} --operations",
         "against": subject.reference,
         "runs": RUNS,
         "profiles": proved,
-        "holes": [*drafting.holes, *differences],
+        "holes": [*holes, *_holes_of(drafts), *differences],
     }
     return raw, differences if PROFILE_OF_PRODUCTS not in proved else []
 
 
-def _raw(draws: Draws, class_name: str, texts: Texts) -> dict[str, Any]:
+class ClassDraft(NamedTuple):
+    """The operations of one class, with the draws that they were found from."""
+
+    draws: Draws
+    drafting: Drafting
+    texts: Texts
+
+
+def _drafted(subject: Subject, blueprint: Blueprint, class_name: str, seed: int) -> ClassDraft:
+    draws = Draws(subject, blueprint, fixed_fields(class_name))
+    if class_name != blueprint.base_class:
+        subject.check_class(class_name)
+    dice = random.Random(f"{class_name} {seed}")  # noqa: S311
+    drafting = Drafting(draws, class_name, dice)
+    return ClassDraft(draws, drafting, drafting.texts())
+
+
+def _holes_of(drafts: Mapping[str, ClassDraft]) -> list[str]:
+    """Return the profiles that a class was not recorded with, each with the reason."""
+    holes: list[str] = []
+    for class_name, draft in drafts.items():
+        owner = f"{class_name}: " if len(drafts) > 1 else ""
+        holes += [f"{owner}{hole}" for hole in draft.drafting.holes]
+    return holes
+
+
+def _proved(
+    drafts: Mapping[str, ClassDraft], raw: Mapping[str, Any]
+) -> tuple[list[str], list[str]]:
+    """Return the profiles with which every class agrees with fresh runs, and the differences."""
+    unproved: dict[str, None] = {}
+    differences = []
+    for class_name, (draws, drafting, _) in drafts.items():
+        proof = Proof(draws, class_name, raw)
+        owner = f"{class_name}: " if len(drafts) > 1 else ""
+        unproved |= dict.fromkeys(set(PROFILES) - set(drafting.profiles))
+        for profile in drafting.profiles:
+            difference = proof.of_profile(profile, drafting.nullable)
+            if difference is not None:
+                unproved[profile] = None
+                differences.append(f"{owner}{profile}: {difference}")
+    (first, *_) = drafts.values()
+    return [name for name in first.drafting.profiles if name not in unproved], differences
+
+
+def _raw(drafts: Mapping[str, ClassDraft]) -> dict[str, Any]:
+    (class_name, *others), (first, *_) = drafts, drafts.values()
+    draws, texts = first.draws, first.texts
     blueprint, subject = draws.blueprint, draws.subject
-    letters: dict[str, None] = {}
+    entries = [entry for draft in drafts.values() for entry in _entries(draft.texts)]
+    letters: set[str] = set()
     used: set[str] = set()
-    for by_path in texts.values():
-        for path, of_path in by_path.items():
-            letters.update(dict.fromkeys(indices_in(path)))
-            for text in of_path:
-                used |= _names_in(text)
+    for path, text in entries:
+        letters.update(indices_in(path))
+        used |= _names_in(text)
     repeat = {letter: expression(blueprint.repeat[letter]) for letter in sorted(letters)}
     for count in repeat.values():
         used |= set(names_in(parse(count)))
@@ -164,7 +224,20 @@ def _raw(draws: Draws, class_name: str, texts: Texts) -> dict[str, Any]:
     }
     if computed:
         raw["computed"] = computed
-    return raw | {kind: texts[kind] for kind in ALL_KINDS if texts[kind] or kind in _ALWAYS}
+    raw |= {kind: texts[kind] for kind in ALL_KINDS if texts[kind] or kind in _ALWAYS}
+    if others:
+        raw["classes"] = {
+            name: difference_from(texts, drafts[name].texts, blueprint.prefix(name), ALL_KINDS)
+            for name in others
+        }
+    return raw
+
+
+def _entries(texts: Texts) -> Iterator[tuple[str, str]]:
+    """Yield each text with its path."""
+    for by_path in texts.values():
+        for path, of_path in by_path.items():
+            yield from ((path, text) for text in of_path)
 
 
 def _settle(raw: dict[str, Any]) -> None:
@@ -340,7 +413,7 @@ class Proof:
         constants = self._draws.constants
         deciding = self._draws.blueprint.at_defaults.keys() - self._draws.blueprint.inert
         for name, usual in self._draws.usual.items():
-            if name == ROTATED:
+            if name == ROTATED or name in self._draws.fixed:
                 continue
             value = constants.get(name, usual)
             if name in varied - constants.keys() or not isinstance(value, bool | int | float | str):

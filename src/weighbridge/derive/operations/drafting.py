@@ -151,11 +151,9 @@ class Drafting:
 
     def settings(self, profile: str) -> Iterator[RunMode]:
         """Yield the ways to run draws with the kernels of a profile, without edges."""
-        on, off = self._all_at(_ON), self._all_at(_OFF)
+        off, on, *apart = self._ways
         nearly_on, nearly_off = self._turned(on), self._turned(off)
-        ways = [off, on, *nearly_off, *nearly_on]
-        apart = [(*off, *others) for others in self.others]
-        ways += apart
+        ways = [off, on, *nearly_off, *nearly_on, *apart]
         for dtype in reversed(
             recorded_dtypes(PROFILES[profile])
         ):  # BF16 first, which shows what stays F32
@@ -169,6 +167,12 @@ class Drafting:
                 for others in ((), *self.others):
                     changes = (*off, *others)
                     yield RunMode(CACHE, profile, dtype, training=False, changes=changes)
+
+    @cached_property
+    def _ways(self) -> list[Changes]:
+        """Without dropouts, with all of them, and each other way to run the draws, so and so."""
+        off, on = self._all_at(_OFF), self._all_at(_ON)
+        return [off, on, *((*start, *others) for others in self.others for start in (off, on))]
 
     def _all_at(self, value: float) -> Changes:
         dropouts = self.dropouts.items()
@@ -215,7 +219,7 @@ class Drafting:
         for mode in dict.fromkeys(setting.mode for setting in plain):
             of_mode = [setting for setting in plain if setting.mode == mode]
             for edge in self._edges_of(mode):
-                is_different = self._is_different(edge, of_mode[0], counts)
+                is_different = self._is_different(edge, self._telling(of_mode), counts)
                 for setting in of_mode:
                     at = setting._replace(edge=edge)
                     counts[at] = self._texts_of(at, counts) if is_different else counts[setting]
@@ -231,15 +235,26 @@ class Drafting:
                 edges[sizes] = None
         return edges
 
+    def _telling(self, settings: Sequence[RunMode]) -> list[RunMode]:
+        """Return the settings that show whether an edge matters.
+
+        They have every dropout or none, and each other way to run the draws.
+        """
+        alike = {settings[0]._replace(changes=changes) for changes in self._ways}
+        return [setting for setting in settings if setting in alike]
+
     def _is_different(
-        self, edge: tuple[tuple[str, int], ...], setting: RunMode, counts: Counts
+        self, edge: tuple[tuple[str, int], ...], settings: Iterable[RunMode], counts: Counts
     ) -> bool:
         """Whether operations at an edge differ from those that the usual texts predict."""
-        try:
-            found = self._texts_of(setting._replace(edge=edge), counts, learns=False)
-        except ModelError:
-            return True
-        return found != counts[setting]
+        for setting in settings:
+            try:
+                found = self._texts_of(setting._replace(edge=edge), counts, learns=False)
+            except ModelError:
+                return True
+            if found != counts[setting]:
+                return True
+        return False
 
     def _teaches(self, setting: RunMode) -> bool:
         """Whether numbers of a run can be expressed: none of its sizes may be taken for another."""

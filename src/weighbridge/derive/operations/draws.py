@@ -59,10 +59,12 @@ class RunDraw(NamedTuple):
 
 
 class Draws:
-    """The draws of a family."""
+    """The draws of a family; ``fixed`` fields have a value that a class cannot run without."""
 
-    def __init__(self, subject: Subject, blueprint: Blueprint) -> None:
-        self.subject, self.blueprint = subject, blueprint
+    def __init__(
+        self, subject: Subject, blueprint: Blueprint, fixed: Mapping[str, int] | None = None
+    ) -> None:
+        self.subject, self.blueprint, self.fixed = subject, blueprint, fixed or {}
         self.usual = {knob.path: knob.value for knob in subject.knobs({})}
         self._facts = data.read_toml("facts/running.toml")
 
@@ -166,7 +168,8 @@ class Draws:
 
     @property
     def _rules_by_name(self) -> dict[str, list[str]]:
-        return {**self._facts["fields"], **self._facts["families"].get(self._family, {})}
+        fixed = {name: [str(value)] for name, value in self.fixed.items()}
+        return {**self._facts["fields"], **self._facts["families"].get(self._family, {}), **fixed}
 
     def _layers(self, layers: int) -> dict[str, int]:
         """Return numbers of layers; where several are independent, each is another number."""

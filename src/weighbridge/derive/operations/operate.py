@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from weighbridge.algebra.expr import names_in, parse
-from weighbridge.blueprint.operations import KINDS, NULL, RUN_NAMES, Operations
+from weighbridge.blueprint.operations import CACHE_START, KINDS, NULL, RUN_NAMES, Operations
 from weighbridge.blueprint.paths import indices_in
 from weighbridge.derive.operations.class_operations import ClassOperations
 from weighbridge.derive.operations.holding import deciding_fields, held_out
@@ -121,7 +121,7 @@ def _raw(region: Region, texts: Mapping[str, Texts]) -> dict[str, Any]:
         "repeat": repeat,
         **base,
         "classes": {
-            name: _difference_from(base, texts[name], blueprint.prefix(name))
+            name: difference_from(base, texts[name], blueprint.prefix(name))
             for name in other_classes
         },
     }
@@ -151,15 +151,21 @@ def _expressions_in(kind: str, text: str) -> Iterator[str]:
         yield condition
 
 
-def _difference_from(base: Texts, texts: Texts, prefix: str) -> dict[str, Any]:
-    """Return how a class differs from the base class that it holds under a prefix."""
+def difference_from(
+    base: Texts, texts: Texts, prefix: str, kinds: Iterable[str] = KINDS
+) -> dict[str, Any]:
+    """Return how a class differs from the base class that it holds under a prefix.
+
+    The paths of a cache are in no module, and have no prefix.
+    """
     section: dict[str, Any] = {}
     if prefix:
         section["prefix"] = prefix[:-1]
-    for kind in KINDS:
+    for kind in kinds:
         inherited = {}
         for path, texts_at_path in base[kind].items():
-            inherited[f"{prefix}{path}" if path else prefix[:-1]] = texts_at_path
+            below = path if path.startswith(CACHE_START) else f"{prefix}{path}".removesuffix(".")
+            inherited[below] = texts_at_path
         own = texts[kind].items()
         changes = {path: entries for path, entries in own if inherited.get(path) != entries}
         changes |= {path: [] for path in inherited if path not in texts[kind]}

@@ -6,7 +6,7 @@ so it needs no accelerator, but it keeps for the backward pass what the kernels 
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,6 +14,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel, masking_utils
 from transformers.integrations import moe
 
+from weighbridge.derive.operations.known_values import KnownValues
 from weighbridge.derive.operations.workload import RECORDED_DTYPES
 
 if TYPE_CHECKING:
@@ -41,14 +42,20 @@ def recorded_dtypes(profile: KernelProfile) -> list[str]:
 
 
 @contextmanager
-def kernels_of(profile: KernelProfile) -> Iterator[None]:
-    """Run with the kernels of a profile, of which the meta device has no other than these."""
-    replaced: list[_Replacement] = []
-    if profile.device == "cuda":
-        replaced += [(functional, "dropout", _fused_dropout), *_VALUELESS]
+def kernels_of(profile: KernelProfile, *, asks_for_values: bool = False) -> Iterator[None]:
+    """Run with the kernels of a profile, of which the meta device has no other than these.
+
+    Code that asks for values of tensors gets those that are known there, too.
+    """
+    if profile.device != "cuda":
+        yield
+        return
+    replaced: list[_Replacement] = [(functional, "dropout", _fused_dropout), *_VALUELESS]
     if profile.attention == "flash":
         replaced.append((functional, "scaled_dot_product_attention", _fused_attention))
-    with _replacing(replaced):
+    if asks_for_values:
+        replaced.append((PreTrainedModel, "warn_if_padding_and_no_attention_mask", _no_warning))
+    with _replacing(replaced), KnownValues() if asks_for_values else nullcontext():
         yield
 
 
@@ -79,6 +86,10 @@ def _one_sequence(_: torch.Tensor) -> None:
 def _has_grouped_kernel(given: torch.Tensor, *_: Any) -> bool:
     """The meta device multiplies groups in BF16 only; the other implementation saves the same."""
     return given.dtype == torch.bfloat16
+
+
+def _no_warning(*_: Any) -> None:
+    """It warns of padding tokens only, and would look at values by a list of indices."""
 
 
 def _as_they_are(_: PreTrainedModel) -> None:

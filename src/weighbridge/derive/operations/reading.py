@@ -280,5 +280,5 @@ def _names_of_heads(names: Iterable[str]) -> list[str]:
     return [
         name
         for name in names
-        if "head" in name or name.endswith(("hidden_size", "_embd", "d_model"))
+        if "head" in name or name.endswith(("hidden_size", "_embd", "d_model")) or name == "dim"
     ]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import warnings
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from weighbridge import data
 from weighbridge.costs.profiles import PROFILES
 from weighbridge.derive.operations.profiles import implementation, kernels_of, recorded_on
 from weighbridge.derive.operations.recording import Recorder, loss_of
@@ -96,7 +98,8 @@ def recorded_run(
     run: dict[str, Any] = {name: size for name, size in sizes.items() if name in Workload._fields}
     run |= {"attention": implementation(profile), "dtype": setting.dtype}
     workload = Workload(class_name, changes, training=setting.training, **run)
-    with warnings.catch_warnings(), kernels_of(profile):
+    asks = subject.family in asking_for_values()
+    with warnings.catch_warnings(), kernels_of(profile, asks_for_values=asks):
         warnings.simplefilter("ignore")
         module = built_on(subject, workload, profile)
         device = recorded_on(profile)
@@ -118,6 +121,13 @@ def recorded_run(
         if setting.mode == TRAIN:
             found["forward"] = _products(recording.forward)
     return found
+
+
+@cache
+def asking_for_values() -> list[str]:
+    """Return the families whose code asks for the values of tensors."""
+    families: list[str] = data.read_toml("facts/running.toml")["asks_for_values"]
+    return families
 
 
 def shows_products(profile: KernelProfile) -> bool:
