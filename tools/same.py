@@ -48,7 +48,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # The values of the placeholders in the command lines, apart from files, quoted as for a shell.
 WORDS = {
     "command": (
-        *("weigh", "explain", "formula", "tree", "compare", "what-if", "design"),
+        *("weigh", "explain", "formula", "tree", "explore", "compare", "what-if", "design"),
         *("cost", "cache", "serve", "train", "plan"),
         *("devices", "lora", "quantize", "inspect", "verify", "scan"),
         *(
@@ -56,11 +56,13 @@ WORDS = {
             "conventions",
             "guess",
             "audit",
+            "site",
             "run",
             "trace",
             "attention",
             "measure",
             "finetune",
+            "sweep",
             "models",
         ),
         *("families", "derive", "completion"),
@@ -71,6 +73,8 @@ WORDS = {
         *("verify bert-tiny hostile/sound.safetensors", "reconcile 110M", "conventions"),
         *("compare bert gpt2", "what-if bert --set num_hidden_layers=-2", "design"),
         *("compare bert bert --json", "what-if bert", "design --like bert", "design --like no"),
+        *("sweep", "sweep bert", "sweep bert --grid hidden_size=9..8", "sweep no --grid a=1"),
+        *("explore", "explore no", "explore bert gpt2 llama", "site", "site -o", "site --json"),
         *("scan", "scan --summary no.parquet", "scan hostile", "scan no -o out.parquet"),
     ),
     "lang": ("en", "zh"),

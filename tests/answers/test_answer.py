@@ -80,7 +80,7 @@ COMMAND_LINES = {
     "SideBySide of a change": "what-if bert-base-uncased --set num_hidden_layers=-2",
     "DesignSearch": "design --like llama --parameters 1.3B --depth 16..20 --top 3",
     "Sweep": "sweep bert --grid num_hidden_layers=1..3 --order parameters:desc",
-    "Checked": "scan --check {several}",
+    "Checked": "scan --check {repository}",
     "Scanned": "scan {several} --output {folder}/{lang}.parquet",
     "Summary": "scan --summary {scanned}",
     "ExplorerPage": "explore bert-base-uncased --output {folder}/{lang}.html --no-open",
@@ -178,6 +178,11 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]
         berts.write(folder, "BertForSequenceClassification", id2label={0: HOSTILE, 1: "good"})
         return folder
 
+    def repository() -> Path:
+        folder = several(tmp_path / "repository")
+        (folder / "config.json").write_text('{"model_type": "bert"}')
+        return folder
+
     def scanned() -> Path:
         from weighbridge.fleet.scan import scan
 
@@ -195,6 +200,7 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]
         "second": lambda: safetensors(tmp_path, "weight"),
         "several": lambda: several(tmp_path / "several"),
         "scanned": scanned,
+        "repository": repository,
         "adapter": lambda: adapter(tmp_path / "adapter"),
         "folder": lambda: tmp_path,
         "bert": bert,

@@ -128,7 +128,7 @@ def formula(  # noqa: PLR0913  # each is a word of its own for the user
         model, class_name, fields=fields, dtype=dtype, strict=strict, blueprint=blueprint
     )
     if whole:
-        from weighbridge.answers.whole_formula import WholeFormula  # noqa: PLC0415  # few ask for it
+        from weighbridge.answers.whole_formula import WholeFormula  # noqa: PLC0415  # few ask
 
         return WholeFormula(weighing, lang)
     return ClosedForm(weighing, lang)
