@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -27,26 +28,42 @@ pytestmark = [
 
 KILLS = 20
 WAIT = 120  # seconds, on a busy machine
-# Parts of one checkpoint, so that a small lake has many. With a delay, the scan is killed that many
-# seconds after its first part, and so while it reads or writes the next ones.
+# Parts of one checkpoint, so that a small lake has many.
 SCAN = """
-import os, signal, sys, time
-from threading import Thread
+import sys
 from weighbridge.fleet import scan, rows, workers
 
+if __name__ == "__main__":
+    scan.BATCH_ROWS = workers._AT_ONCE = 1
+    scan.scan([sys.argv[1]], sys.argv[2], scan.ScanSettings(workers=2))
+"""
+# Each scan is a process of its own, which has what is imported here, and is killed some seconds
+# after its first part: while it reads or writes the next ones.
+KILLED_SCANS = """
+import json, os, signal, sys, time
+from pathlib import Path
+from threading import Thread
+import duckdb, pyarrow.parquet
+from weighbridge.answers import weigh
+from weighbridge.fleet import comparing, scan, workers
+
+scan.BATCH_ROWS = workers._AT_ONCE = 1
+
 def kill_later(read):
-    if delay is not None and read == 1:
+    if read == 1:
         Thread(target=kill, daemon=True).start()
 
 def kill():
     time.sleep(delay)
     os.kill(os.getpid(), signal.SIGKILL)
 
-if __name__ == "__main__":
-    scan.BATCH_ROWS = workers._AT_ONCE = 1
-    delay = float(sys.argv[4]) if sys.argv[4] else None
-    settings = scan.ScanSettings(workers=int(sys.argv[3]))
-    scan.scan([sys.argv[1]], sys.argv[2], settings, kill_later)
+for delay in json.loads(sys.argv[3]):
+    child = os.fork()
+    if not child:
+        scan.scan([sys.argv[1]], sys.argv[2], watch=kill_later)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(status, len(list(Path(sys.argv[2]).glob("part-*"))))
 """
 
 
@@ -64,12 +81,10 @@ def undisturbed(lake: Path) -> list[dict[str, Any]]:
     return rows_in(lake.parent / "undisturbed.parquet", compared=True)
 
 
-def start(
-    lake: Path, output: Path, folder: Path, workers: int, delay: str = ""
-) -> subprocess.Popen[bytes]:
+def start(lake: Path, output: Path, folder: Path) -> subprocess.Popen[bytes]:
     script = folder / "run.py"
     script.write_text(SCAN)
-    command = [sys.executable, str(script), str(lake), str(output), str(workers), delay]
+    command = [sys.executable, str(script), str(lake), str(output)]
     return subprocess.Popen(command, stderr=subprocess.PIPE)
 
 
@@ -77,13 +92,18 @@ def test_killed_twenty_times_and_resumed_it_equals_an_undisturbed_run(
     lake: Path, undisturbed: list[dict[str, Any]], tmp_path: Path, seed: int
 ) -> None:
     output = tmp_path / "fleet.parquet"
-    draw, parts = random.Random(seed), 0  # noqa: S311
-    for _ in range(KILLS):
-        process = start(lake, output, tmp_path, 1, str(draw.random() * 0.03))
-        _, err = process.communicate(timeout=WAIT)
-        assert process.returncode == -signal.SIGKILL, err
-        assert len(list(output.glob("part-*"))) > parts, "it was killed after its first part"
-        parts = len(list(output.glob("part-*")))
+    draw = random.Random(seed)  # noqa: S311
+    delays = json.dumps([draw.random() * 0.03 for _ in range(KILLS)])
+    command = [sys.executable, "-c", KILLED_SCANS, str(lake), str(output), delays]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT, check=False)
+    assert ran.returncode == 0, ran.stderr
+    parts, kills = 0, 0
+    for line in ran.stdout.splitlines():
+        status, count = map(int, line.split())
+        assert status == -signal.SIGKILL, ran.stderr
+        assert count > parts, "it was killed after its first part"
+        parts, kills = count, kills + 1
+    assert kills == KILLS
     assert parts < len(undisturbed), "every kill fell while something was left to read"
     scan([str(lake)], output)
     assert rows_in(output, compared=True) == undisturbed
@@ -93,7 +113,7 @@ def test_killed_twenty_times_and_resumed_it_equals_an_undisturbed_run(
 
 
 def test_no_worker_outlives_a_killed_scan_by_two_seconds(lake: Path, tmp_path: Path) -> None:
-    process = start(lake, tmp_path / "fleet.parquet", tmp_path, 2)
+    process = start(lake, tmp_path / "fleet.parquet", tmp_path)
     watched = psutil.Process(process.pid)
     deadline = time.monotonic() + WAIT
     while len(watched.children(recursive=True)) < 3 and time.monotonic() < deadline:
@@ -113,7 +133,7 @@ def test_a_worker_that_dies_costs_nothing_but_time(
     lake: Path, undisturbed: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     output = tmp_path / "fleet.parquet"
-    process = start(lake, output, tmp_path, 2)
+    process = start(lake, output, tmp_path)
     watched = psutil.Process(process.pid)
     deadline = time.monotonic() + WAIT
     while not list(output.glob("part-*")):

@@ -71,6 +71,47 @@ def test_every_row_of_a_grid_is_weighed(family: str) -> None:
     assert swept.points == len(list(itertools.product(*grid.values())))
 
 
+RUNS = {
+    "LlamaForCausalLM": {
+        "num_attention_heads": (8, 16),
+        "num_key_value_heads": (4, 8),
+        "num_hidden_layers": (1, 3),
+    },
+    "MixtralForCausalLM": {"num_experts_per_tok": (1, 2), "num_hidden_layers": (1, 2)},
+    "Gemma3ForCausalLM": {"num_hidden_layers": (1, 7, 13), "sliding_window": (64, 100, 512)},
+    "DeepseekV3ForCausalLM": {"num_hidden_layers": (4, 6), "first_k_dense_replace": (1, 3)},
+}
+FAMILY_OF = {
+    "LlamaForCausalLM": "llama",
+    "MixtralForCausalLM": "mixtral",
+    "Gemma3ForCausalLM": "gemma3_text",
+    "DeepseekV3ForCausalLM": "deepseek_v3",
+}
+
+
+@pytest.mark.parametrize("class_name", RUNS)
+def test_flops_cache_and_memory_are_those_of_cost_and_cache(class_name: str) -> None:
+    family, grid = FAMILY_OF[class_name], RUNS[class_name]
+    columns = ("forward_matmul_flops", "cache_bytes", "memory_bytes")
+    swept = sweep(
+        family, grid, class_name, columns=columns, batch=2, sequence=90, context=300, limit=100
+    )
+    for row in swept.records():
+        fields = {name: row[name] for name in grid}
+        cost = wb.cost(family, class_name, fields=fields, batch=2, sequence=90)
+        cache = wb.cache(family, class_name, fields=fields, batch=2, context=300)
+        weights = wb.weigh(family, class_name, fields=fields).parameters * 4
+        assert row["forward_matmul_flops"] == cost.figures["forward_matmul_flops"]
+        assert row["cache_bytes"] == cache.cache_bytes
+        assert row["memory_bytes"] == weights + cache.cache_bytes
+    assert swept.configs == swept.points > 3
+
+
+def test_a_family_without_operations_has_no_columns_about_runs() -> None:
+    with pytest.raises(wb.WeighbridgeError, match="a run of this config is not known"):
+        sweep("resnet", {"embedding_size": [32, 64]}, columns=["cache_bytes"])
+
+
 def test_a_wrong_formula_is_refused_before_anything_is_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

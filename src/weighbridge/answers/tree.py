@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from weighbridge.answers.flow_tree import FlowTree
     from weighbridge.answers.weigh import Weighing
     from weighbridge.ledger.rows import Entry
 
@@ -125,6 +126,20 @@ class Tree(TabularAnswer):
     def notes(self) -> list[str]:
         """Notes on how the config was read."""
         return self.weighing.notes
+
+    def flow(self) -> FlowTree:
+        """Return the modules in the order in which they run, with the values between them.
+
+        Raises:
+            ModelError: the flow of the family is not recorded, or not for this config.
+
+        Example:
+            >>> tree("bert").flow().to_dict(depth=0)["steps"][0]["called"]
+            'embeddings'
+        """
+        from weighbridge.answers.flow_tree import FlowTree  # noqa: PLC0415  # most do without
+
+        return FlowTree(self.weighing)
 
     def named_modules(self) -> Iterator[tuple[str, str, int]]:
         """Yield each module's path, class and unique parameters, in PyTorch's order.

@@ -150,7 +150,7 @@ class FamilyFlow:
             ExpressionError: a name in a condition has no value.
         """
         for variant in self.variants.get(path, ()):
-            if not variant.when or evaluate(_condition_tree(variant.when), {CALL: 0, **names}):
+            if holds(variant.when, names):
                 return variant.steps
         return None
 
@@ -201,7 +201,12 @@ class FamilyFlow:
 
 def runs(step: FlowStep, names: Mapping[str, Any]) -> bool:
     """Whether a step is done, given a value for every name in its condition."""
-    return not step.when or bool(evaluate(_condition_tree(step.when), names))
+    return holds(step.when, names)
+
+
+def holds(when: str, names: Mapping[str, Any]) -> bool:
+    """Whether a condition holds, given a value for every name in it; an empty one always does."""
+    return not when or bool(evaluate(_condition_tree(when), {CALL: 0, **names}))
 
 
 @cache
@@ -231,7 +236,8 @@ def load_flow(family: str) -> FamilyFlow:
         ModelError: there is none for this family.
     """
     if family not in flow_families():
-        hint = f"`weighbridge derive {family} --flow` records it"
+        known = ", ".join(flow_families())
+        hint = f"these families have one: {known}"
         raise ModelError(f"there is no flow for the family {shorten(family, str)}", hint=hint)
     return FamilyFlow(data.read_toml(f"flows/{family}.toml"))
 

@@ -9,8 +9,10 @@ from weighbridge.cli.options import (
     FORMAT,
     FORMS,
     JSON,
+    MARKDOWN,
     OF_A_MODEL,
     PROFILE,
+    OneOf,
     Option,
     asked_of_model,
 )
@@ -189,13 +191,19 @@ def _formula(options: argparse.Namespace) -> Answer:
 
 def _tree_options() -> Iterable[Addable]:
     depth = Option("--depth", type=int, metavar="N", help="show at most N levels of modules")
-    return (*OF_A_MODEL, depth, JSON)
+    flow = Option(
+        "--flow",
+        action="store_true",
+        help="print the modules in the order in which they run, with residual sums and joins",
+    )
+    return (*OF_A_MODEL, depth, flow, OneOf((JSON, MARKDOWN)))
 
 
 def _tree(options: argparse.Namespace) -> Answer:
     from weighbridge.answers.tree import Tree
 
-    return Tree(_weigh(options))
+    answer = Tree(_weigh(options))
+    return answer.flow() if options.flow else answer
 
 
 COMMANDS = {

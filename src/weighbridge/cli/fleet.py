@@ -16,6 +16,21 @@ if TYPE_CHECKING:
     from weighbridge.cli.options import Addable
 
 
+_CHECK = (
+    Option(
+        "--check",
+        action="store_true",
+        help="write no table: say of each checkpoint whether it is what the config.json beside "
+        "it says; exit status 1 if one is not",
+    ),
+    Option(
+        "--badge",
+        metavar="FILE",
+        help="with --check, write a badge: .svg, or .json for a shields.io endpoint",
+    ),
+)
+
+
 def _scan_options() -> Iterable[Addable]:
     from weighbridge.fleet.scan import ENGINES
 
@@ -63,6 +78,7 @@ def _scan_options() -> Iterable[Addable]:
             help="drop the rows of files that are gone, and old rows",
         ),
         Option("--summary", metavar="FOLDER", help="summarize the result of a scan"),
+        *_CHECK,
         OneOf((JSON, MARKDOWN)),
     )
 
@@ -71,7 +87,7 @@ def _scan(options: argparse.Namespace) -> Answer:
     if options.summary:
         from weighbridge.fleet.summary import summarize
 
-        if options.paths or options.list or options.output:
+        if options.paths or options.list or options.output or options.check or options.badge:
             raise UsageError(
                 "--summary reads a result, and scans nothing", hint="drop the paths, or --summary"
             )
@@ -82,6 +98,8 @@ def _scan(options: argparse.Namespace) -> Answer:
     paths = [*options.paths, *_paths_in_list(options.list)]
     if not paths:
         raise UsageError("there is nothing to scan", hint="give a folder, or --list FILE")
+    if options.check or options.badge:
+        return _check(paths, options)
     if not options.output:
         raise UsageError("scan needs the folder to write", hint="give -o fleet.parquet")
     settings = ScanSettings(
@@ -93,6 +111,19 @@ def _scan(options: argparse.Namespace) -> Answer:
         settings,
         lambda read: progress(f"{read:,} checkpoints", options.lang),
     )
+
+
+def _check(paths: list[str], options: argparse.Namespace) -> Answer:
+    from weighbridge.fleet.checking import check_checkpoints
+
+    if options.output or not options.check:
+        raise UsageError(
+            "--check writes no table, and --badge needs --check", hint="drop -o, or add --check"
+        )
+    checked = check_checkpoints(paths)
+    if options.badge:
+        checked.write_badge(options.badge)
+    return checked
 
 
 def _paths_in_list(file: str | None) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weighbridge.cli.commands import Command
-from weighbridge.cli.options import CLASS, DTYPE, FORMS, MODEL, SET, Option, fields
+from weighbridge.cli.options import BATCH, CLASS, DTYPE, FORMS, MODEL, SET, Option, fields
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,6 +12,25 @@ if TYPE_CHECKING:
 
     from weighbridge.answers.answer import Answer
     from weighbridge.cli.options import Addable
+
+
+_OF_A_RUN = (
+    BATCH.but(default=1, help="sequences in a batch, for columns about a run; 1 by default"),
+    Option(
+        "--seq",
+        type=int,
+        default=128,
+        metavar="N",
+        help="tokens of each sequence, for forward_matmul_flops; 128 by default",
+    ),
+    Option(
+        "--context",
+        type=int,
+        default=128,
+        metavar="N",
+        help="tokens in the cache, for cache_bytes and memory_bytes; 128 by default",
+    ),
+)
 
 
 def _sweep_options() -> Iterable[Addable]:
@@ -30,8 +49,8 @@ def _sweep_options() -> Iterable[Addable]:
         Option(
             "--columns",
             metavar="NAMES",
-            help="what to compute, with commas: parameters, active, weight_bytes; by default all "
-            "that the model has",
+            help="what to compute, with commas: parameters, active, weight_bytes, which are the "
+            "default; forward_matmul_flops, cache_bytes, memory_bytes",
         ),
         Option(
             "--where",
@@ -44,6 +63,7 @@ def _sweep_options() -> Iterable[Addable]:
             help="list rows by a column, the least first; NAME:desc for the largest first",
         ),
         Option("--limit", type=int, default=10, metavar="N", help="rows to list; 10 by default"),
+        *_OF_A_RUN,
         DTYPE.but(help="the dtype of weight_bytes: float32, bf16, fp8…; by default the config's"),
         Option(
             "-o",
@@ -74,6 +94,9 @@ def _sweep(options: argparse.Namespace) -> Answer:
         where=options.where,
         order=options.order,
         limit=options.limit,
+        batch=options.batch,
+        sequence=options.seq,
+        context=options.context,
         fields=fields(options.fields),
         dtype=options.dtype,
     )

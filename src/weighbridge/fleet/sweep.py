@@ -18,6 +18,7 @@ from weighbridge.errors import ExpressionError, UsageError, either, nearest
 from weighbridge.fleet.axes import MOST_CORNERS, axes_of, corners, points_in, variants
 from weighbridge.fleet.sweep_columns import COLUMNS, Asked, SweptModel
 from weighbridge.fleet.sweep_query import DIALECTS, SweepQuery
+from weighbridge.fleet.sweep_runs import SweptRun
 from weighbridge.render.document import Aside, Document, Notes, Title, Together, WideTable
 from weighbridge.render.table import COLUMNS as COLUMNS_OF_TEXT
 from weighbridge.render.table import Table
@@ -49,6 +50,9 @@ def sweep(  # noqa: PLR0913  # each is a word of its own for the user
     where: str | None = None,
     order: str | None = None,
     limit: int = ROWS_LISTED,
+    batch: int = 1,
+    sequence: int = 128,
+    context: int = 128,
     fields: Mapping[str, Any] | None = None,
     dtype: str | None = None,
 ) -> Sweep:
@@ -62,11 +66,15 @@ def sweep(  # noqa: PLR0913  # each is a word of its own for the user
         grid: the values that each field takes: a mapping from fields to ranges or lists, or texts
             such as ``"hidden_size=1024..8192:128"``. Flags, texts and null make variants.
         class_name: as for `weigh`.
-        columns: what to compute, of ``"parameters"``, ``"active"`` and ``"weight_bytes"``; by
-            default what the model has.
+        columns: what to compute: ``"parameters"``, ``"active"`` and ``"weight_bytes"``, by default
+            those that the model has; ``"forward_matmul_flops"``, ``"cache_bytes"``, and
+            ``"memory_bytes"``, which is weights and cache, where operations are recorded.
         where: a condition on fields and columns, such as ``"parameters < 8000000000"``.
         order: a column or field by which rows are listed, with ``:desc`` for the largest first.
         limit: how many rows `records` and `text` list.
+        batch: the sequences in a batch, for the columns about a run.
+        sequence: the tokens of each, for ``"forward_matmul_flops"``.
+        context: the tokens in the cache of each, for ``"cache_bytes"`` and ``"memory_bytes"``.
         fields: config fields to replace at all points.
         dtype: the dtype of ``weight_bytes``; by default the config's.
 
@@ -96,7 +104,8 @@ def sweep(  # noqa: PLR0913  # each is a word of its own for the user
         if column not in COLUMNS:
             near = nearest(COLUMNS, column) or COLUMNS
             raise UsageError(f"there is no column {column}", hint=f"use {either(near)}")
-    asked = Asked(model, class_name, dict(fields or {}), dtype, tuple(columns))
+    run = SweptRun(batch, sequence, context)
+    asked = Asked(model, class_name, dict(fields or {}), dtype, tuple(columns), run)
     if limit < 1:
         raise UsageError("a sweep lists at least one row", values={"limit": limit}, hint="give 1")
     swept = Sweep(asked, sizes, others, limit)
@@ -448,8 +457,12 @@ def _is_news(rule: Tree) -> bool:
 
 def _at_corners(variant: FixedModel) -> Iterator[int]:
     """Yield the largest values of the columns at the corners."""
-    for weighing in variant.query.swept.bound:
+    swept = variant.query.swept
+    for weighing in swept.bound:
         yield weighing.parameters * units.stored_bytes(1, weighing.ledger.dtype)
+    for runs in swept.runs.values():
+        for run in runs:
+            yield from run.figures.values()
 
 
 def _variant_column(field: str) -> str:

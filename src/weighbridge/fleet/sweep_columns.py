@@ -11,10 +11,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import units
 from weighbridge.algebra.expr import evaluate, names_in
+from weighbridge.algebra.polynomial import Polynomial
 from weighbridge.answers.weigh import weigh
 from weighbridge.blueprint.schema import MOST_LAYERS
 from weighbridge.errors import UsageError, WeighbridgeError, either, nearest
 from weighbridge.fleet.axes import Axis, corners
+from weighbridge.fleet.sweep_runs import (
+    MEMORY,
+    RUN_COLUMNS,
+    RunAtPoint,
+    SweptRun,
+    computed_in_runs,
+    fields_of_run,
+    formula_of_runs,
+    run_at,
+)
 from weighbridge.ledger.family_formula import family_formula
 
 if TYPE_CHECKING:
@@ -27,7 +38,7 @@ if TYPE_CHECKING:
 
 _DRAWN, _SEED = 256, 20261125
 """The points that are tried if no corner of a grid is a config."""
-COLUMNS = ("parameters", "active", "weight_bytes")
+COLUMNS = ("parameters", "active", "weight_bytes", *RUN_COLUMNS)
 """The columns of a sweep."""
 
 
@@ -39,6 +50,7 @@ class Asked(NamedTuple):
     fields: Mapping[str, Any]
     dtype: str | None
     columns: tuple[str, ...]
+    run: SweptRun = SweptRun()
 
     def weigh(self, point: Mapping[str, Any]) -> Weighing:
         """Weigh the model at a point.
@@ -55,7 +67,22 @@ class Asked(NamedTuple):
             weighing = self.weigh(point)
         except WeighbridgeError:
             return None
-        return tuple(_VALUES[column](weighing) for column in self.columns)
+        return tuple(self._value(column, point, weighing) for column in self.columns)
+
+    def _value(self, column: str, point: Mapping[str, Any], weighing: Weighing) -> int:
+        if column in RUN_COLUMNS:
+            return self.run_at(column, point, weighing.class_name).figures[column]
+        value: int = _VALUES[column](weighing)
+        return value
+
+    def run_at(self, column: str, point: Mapping[str, Any], class_name: str) -> RunAtPoint:
+        """Return the run of a config, for a column about runs.
+
+        Raises:
+            UsageError: `cost` or `cache` refuses it.
+        """
+        fields = {**self.fields, **point}
+        return run_at(self.model, class_name, fields, self.dtype, self.run, column)
 
 
 def _weight_bytes(weighing: Weighing) -> int:
@@ -67,6 +94,15 @@ _VALUES = {
     "active": lambda weighing: weighing.ledger.active,
     "weight_bytes": _weight_bytes,
 }
+
+
+class Corner(NamedTuple):
+    """A point at which the model is bound: the values of its fields, and what was computed."""
+
+    point: Point
+    weighing: Weighing
+    values: dict[str, Any]
+    computed: dict[str, Tree]
 
 
 class SweptModel:
@@ -83,16 +119,24 @@ class SweptModel:
 
     def __init__(self, asked: Asked, axes: Sequence[Axis]) -> None:
         self.asked, self.axes = asked, axes
-        self.bound = _bound_corners(asked, axes)
+        corners_found = _bound_corners(asked, axes)
+        self.bound = [weighing for _, weighing in corners_found]
         reference = self.bound[0]
         self.blueprint, self.class_name = reference.model.blueprint, reference.class_name
         self.columns = asked.columns or _usual_columns(self.bound)
         self.asked = asked._replace(columns=self.columns)
+        self.runs = {
+            column: [asked.run_at(column, point, self.class_name) for point, _ in corners_found]
+            for column in RUN_COLUMNS
+            if column in self.columns
+        }
+        """The run at each corner, for each column about runs."""
+        self._corners = list(self._with_values(corners_found))
         self.names = {axis.field: self._field_of(axis.field) for axis in axes}
         """The field of each axis, which may be typed under another name."""
         self.following = self._following()
         """The expressions of the fields that follow from an axis, in order."""
-        self.values: dict[str, Any] = dict(reference.ledger.fields)
+        self.values: dict[str, Any] = self._corners[0].values
         moving = {*self.names.values(), *self.following}
         self.constants = {name: v for name, v in self.values.items() if name not in moving}
         self._check_constants()
@@ -100,16 +144,26 @@ class SweptModel:
         of_parameters = family_formula(self.blueprint, self.class_name, self.constants)
         self.rules = (*of_parameters.rules, *self._rules_on_sizes())
 
+    def _with_values(self, found: Sequence[tuple[Point, Weighing]]) -> Iterator[Corner]:
+        """Yield the corners with the values of all fields, those that only runs read included."""
+        for place, (point, weighing) in enumerate(found):
+            values, computed = dict(weighing.ledger.fields), dict(weighing.model.computed)
+            for runs in self.runs.values():
+                run = runs[place]
+                values |= fields_of_run(run)
+                computed |= computed_in_runs(runs)
+            yield Corner(point, weighing, values, computed)
+
     def _field_of(self, name: str) -> str:
-        blueprint = self.blueprint
+        blueprint, values = self.blueprint, self._corners[0].values
         field = blueprint.aliases.get(name, name)
-        if field not in blueprint.fields:
+        if field not in values:
             near = nearest(blueprint.sizes, name) or sorted(blueprint.sizes)
             raise UsageError(
                 f"{name} decides nothing in {blueprint.family}",
                 hint=f"sweep {either(near)}",
             )
-        if type(self.bound[0].ledger.fields[field]) is not int:
+        if type(values[field]) is not int:
             raise UsageError(f"{name} is no integer", hint="give it with --set instead")
         return field
 
@@ -117,19 +171,19 @@ class SweptModel:
         """Return the fields that every corner computes, and that depend on an axis."""
         moving = set(self.names.values())
         following: dict[str, Tree] = {}
-        for name, tree in self.bound[0].model.computed.items():
+        for name, tree in self._corners[0].computed.items():
             if name not in moving and not moving.isdisjoint(names_in(tree)):
                 following[name] = tree
                 moving.add(name)
-        for corner in self.bound[1:]:
-            for name in following.keys() - corner.model.computed.keys():
+        for corner in self._corners[1:]:
+            for name in following.keys() - corner.computed.keys():
                 self._refuse(name, corner)
         return following
 
     def _check_constants(self) -> None:
         """Refuse a field that changes with an axis, although no expression says so."""
-        for corner in self.bound:
-            fields = corner.ledger.fields
+        for corner in self._corners:
+            fields = corner.values
             for name, value in self.constants.items():
                 if fields.get(name) != value:
                     self._refuse(name, corner)
@@ -137,8 +191,8 @@ class SweptModel:
                 if not _is_equal(evaluate(tree, fields), fields[name]):
                     self._refuse(name, corner)
 
-    def _refuse(self, name: str, corner: Weighing) -> None:
-        values = {axis: corner.ledger.fields[field] for axis, field in self.names.items()}
+    def _refuse(self, name: str, corner: Corner) -> None:
+        values = {axis: corner.values[field] for axis, field in self.names.items()}
         raise UsageError(
             f"{name} changes with the axes, but no expression says how",
             values=values,
@@ -146,6 +200,12 @@ class SweptModel:
         )
 
     def _cases_of(self, column: str) -> Cases:
+        if column in RUN_COLUMNS:
+            of_run: Cases = {(): formula_of_runs(self.runs[column], column)}
+            if column == MEMORY:
+                for conditions, count in self._cases_of("weight_bytes").items():
+                    of_run[conditions] = of_run.get(conditions, Polynomial({})) + count
+            return of_run
         cases = family_formula(
             self.blueprint, self.class_name, self.constants, active=column == "active"
         ).cases
@@ -183,7 +243,7 @@ class SweptModel:
         return frozenset(found)
 
 
-def _bound_corners(asked: Asked, axes: Sequence[Axis]) -> list[Weighing]:
+def _bound_corners(asked: Asked, axes: Sequence[Axis]) -> list[tuple[Point, Weighing]]:
     """Return the model at each corner that is a config, or else at points that are.
 
     Raises:
@@ -194,7 +254,7 @@ def _bound_corners(asked: Asked, axes: Sequence[Axis]) -> list[Weighing]:
         bound = []
         for point in points:
             try:
-                bound.append(asked.weigh(point))
+                bound.append((point, asked.weigh(point)))
             except WeighbridgeError as error:
                 refused = refused or error
         if bound:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.subject import Subject
 
     Names = dict[str, Any]
+    TurnsOfStep = tuple[str, frozenset[int]]
 
 PROVED_ON = 4  # unseen configs
 _LEARNED_FROM = 5  # random configs besides those with one flag turned
@@ -321,7 +322,33 @@ def _difference_of_program(flow: FamilyFlow, template: str, names: Names, lines:
     expected = [*_at_turns(items, names, turns)]
     found = [(line.text.strip(), line.places) for line in lines]
     found = [(text, places) for text, places in found if not _is_head(text)]
-    return "" if expected == found else _first(expected, found)
+    return _difference_in_turns(expected, found)
+
+
+def _difference_in_turns(expected: Sequence[TurnsOfStep], found: Sequence[TurnsOfStep]) -> str:
+    """Return how the steps of a turn differ; in what order steps of other turns stand is no matter.
+
+    A run shows each step of a loop once, where its first turn is, and a flow does so in an order of
+    its own. What is done is the same if every turn does the same steps in the same order.
+    """
+    turns: set[int | None] = {None}
+    for _, places in (*expected, *found):
+        turns |= places
+    for turn in sorted(turns, key=_none_first):
+        steps, done = _in_turn(expected, turn), _in_turn(found, turn)
+        if steps != done:
+            where = "" if turn is None else f" in turn {turn}"
+            return f"{_first(steps, done)}{where}"
+    return ""
+
+
+def _none_first(turn: int | None) -> int:
+    return -1 if turn is None else turn
+
+
+def _in_turn(steps: Iterable[TurnsOfStep], turn: int | None) -> list[str]:
+    """Return the steps of a turn of the loops, with those outside of loops; None is no turn."""
+    return [text for text, places in steps if not places or turn in places]
 
 
 def _difference_in_use(flow: FamilyFlow, observation: FlowObservation) -> str:

@@ -1,0 +1,148 @@
+"""`scan --check`: is each checkpoint of a repository what its config.json says?"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+import weighbridge as wb
+from weighbridge.cli import main
+
+ROOT = Path(__file__).parents[2]
+CONFIG = {
+    "model_type": "bert",
+    "architectures": ["BertModel"],
+    "num_hidden_layers": 1,
+    "hidden_size": 4,
+    "vocab_size": 9,
+    "num_attention_heads": 1,
+    "intermediate_size": 8,
+    "max_position_embeddings": 3,
+}
+
+
+def save(folder: Path, layers: int = 1) -> int:
+    """Write a checkpoint with some layers beside a config of one; return its parameters."""
+    folder.mkdir()
+    weighed = wb.weigh({**CONFIG, "num_hidden_layers": layers}, "BertModel")
+    tensors = {row.name: np.zeros(row.shape, "f4") for row in weighed.stored_rows}
+    save_file(tensors, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    return sum(tensor.size for tensor in tensors.values())
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_checkpoint_that_agrees(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    count = save(here / "good")
+    (here / "bare").mkdir()
+    shutil.copy(here / "good" / "model.safetensors", here / "bare")
+    assert main(["scan", "--check", ".", "--badge", "badge.svg"]) == 0
+    out, err = capsys.readouterr()
+    place = os.path.join("good", "model.safetensors")
+    assert f"{place}: agrees with its config.json ({count} parameters)\n" in out
+    assert "not compared: no config.json beside it" in out
+    assert "1 agree, 0 differ, 0 cannot be read, 1 were not compared." in out
+    assert err == ""
+    badge = ET.fromstring((here / "badge.svg").read_text())  # noqa: S314  # our own file
+    assert badge.get("aria-label") == f"weights: {count} parameters"
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_one_that_differs_and_one_that_is_cut_short(
+    lang: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = {
+        "good": save(here / "good"),
+        "other": save(here / "other", 2),
+        "cut": save(here / "cut"),
+    }
+    weights = here / "cut" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4])
+    assert main(["scan", "--check", ".", "--badge", "badge.json", "--lang", lang]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    (differs,) = [line for line in lines if line.startswith("other")]
+    assert f"{sizes['other']:,}" in differs
+    assert f"{sizes['good']:,}" in differs
+    assert len([line for line in lines if "model.safetensors" in line]) == 3
+    badge = json.loads((here / "badge.json").read_text())
+    assert badge["schemaVersion"] == 1
+    assert (badge["message"], badge["color"]) == ("2 of 3 not as stated", "red")
+    assert main(["scan", "--check", ".", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    results = [Path(one["path"]).parent.name for one in found["checkpoints"]]
+    assert dict(zip(results, [one["result"] for one in found["checkpoints"]], strict=True)) == {
+        "good": "agrees",
+        "other": "differs",
+        "cut": "broken",
+    }
+
+
+WRONG = {
+    "scan --check": "there is nothing to scan",
+    "scan --check no/such": "there is nothing to scan (path = 'no/such')",
+    "scan --check empty": "no checkpoint there can be compared with a config",
+    "scan --check good -o out": "--check writes no table",
+    "scan good --badge badge.svg": "--badge needs --check",
+    "scan --check good --badge badge.png": "a badge is SVG or JSON",
+    "scan --check good --badge no/such/badge.svg": "cannot be written",
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_wrong_question_gets_one_message(
+    line: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(here / "good")
+    (here / "empty").mkdir()
+    assert main(line.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert WRONG[line] in err
+
+
+def commands_of_action() -> list[str]:
+    lines = (ROOT / "action.yml").read_text().splitlines()
+    return [line.strip()[5:] for line in lines if line.strip().startswith("run: ")]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize(("layers", "status"), [(1, 0), (2, 1)])
+def test_the_command_of_the_action(here: Path, layers: int, status: int) -> None:
+    """The action's own line, run as its runner does; `weighbridge` is this checkout."""
+    save(here / "a model", layers)
+    program = here / "weighbridge"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m weighbridge "$@"\n')
+    program.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{here}:{os.environ['PATH']}"}
+    environment |= {"CHECKED": "a model", "BADGE": "the badge.svg"}
+    environment["PYTHONPATH"] = str(ROOT / "src")
+    command = ["bash", "-eo", "pipefail", "-c", commands_of_action()[-1]]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == status, ran.stderr
+    assert (here / "the badge.svg").exists()
+
+
+def test_the_hook_has_a_command_that_exists() -> None:
+    text = (ROOT / ".pre-commit-hooks.yaml").read_text()
+    fields = dict(line.strip("- ").split(": ", 1) for line in text.splitlines())
+    name, *words = fields["entry"].split()
+    assert name == "weighbridge"
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--help"])
+    assert ended.value.code == 0
+    assert fields["pass_filenames"] == "false"
