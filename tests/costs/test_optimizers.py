@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -78,6 +81,21 @@ def test_eight_bits_keep_small_parameters_whole() -> None:
     assert eight.state_bytes((63, 65), "F32") == 2 * 4 * 63 * 65
     maps, blocks = 2 * 256 * 4, 2 * 4 * (4096 // 256)
     assert eight.state_bytes((64, 64), "F32") == 2 * 64 * 64 + blocks + maps
+
+
+STATES = json.loads(
+    (Path(__file__).parents[1] / "data" / "optimizer_states.json").read_text(encoding="utf-8")
+)
+WIDTHS = {"uint8": 1, "float32": 4}
+
+
+@pytest.mark.parametrize("name", STATES["optimizers"])
+def test_states_in_eight_bits_are_those_of_bitsandbytes(name: str) -> None:
+    for parameter in STATES["optimizers"][name]:
+        shape = tuple(parameter["shape"])
+        states = parameter["states"].values()
+        theirs = sum(WIDTHS[state["dtype"]] * prod(state["shape"]) for state in states)
+        assert optimizer_called(name).state_bytes(shape, "F32") == theirs, shape
 
 
 def test_sixteen_and_eighteen_bytes_a_parameter() -> None:

@@ -109,6 +109,24 @@ def test_tensor_parallel_ranks_hold_what_transformers_plans_give_them(family: st
 
 
 @pytest.mark.torch
+@pytest.mark.parametrize("family", ["mixtral", "qwen3_moe"])
+def test_expert_parallel_ranks_hold_what_transformers_plans_give_them(family: str) -> None:
+    pytest.importorskip("torch")
+    from fake_ranks import expert_parallel
+
+    class_name, fields, layers = FAMILIES[family]
+    fields = {**fields, "num_local_experts" if family == "mixtral" else "num_experts": 12}
+    division = ParallelDivision(weigh({"model_type": family, **fields}, class_name).ledger)
+    for copies, experts in ((1, 2), (3, 3), (1, 6), (5, 2), (16, 4)):
+        plan = ParallelPlan(data=copies * experts, expert=experts, zero=3)
+        division.check(plan)
+        for rank in some_ranks(plan.world):
+            ours = held(division, plan, Rank(copy=rank))
+            theirs = expert_parallel(family, class_name, fields, layers, rank, (copies, experts))
+            assert ours == theirs, (copies, experts, rank)
+
+
+@pytest.mark.torch
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_fsdp2_gathers_at_once_is_padded(family: str) -> None:
     pytest.importorskip("torch")

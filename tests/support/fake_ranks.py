@@ -115,3 +115,34 @@ def gathered_by_group(
             sizes = (entry.padded_sharded_param_size.numel() for entry in group.fsdp_params)
             found[name] = world * sum(sizes)
         return found
+
+
+def expert_parallel(
+    model_type: str,
+    class_name: str,
+    fields: dict[str, Any],
+    layers: str,
+    rank: int,
+    sizes: tuple[int, int],
+) -> dict[str, int]:
+    """Return what a rank holds by transformers' own plans, and FSDP2 over the ranks that are left.
+
+    ``sizes`` are the copies of an expert and the ways of expert parallelism. Experts are divided
+    over the copies that hold the same ones, all else over all copies.
+    """
+    from transformers.distributed import DistributedConfig
+    from transformers.distributed.expert_parallel import apply_expert_parallelism
+
+    copies, experts = sizes
+    with rank_of(rank, copies * experts):
+        mesh = init_device_mesh("cpu", (*sizes, 1), mesh_dim_names=("copies", "ep", "tp"))
+        dense = mesh["copies", "ep"]._flatten("dense")
+        model = model_on_meta(model_type, class_name, fields)
+        config = DistributedConfig(ep_size=experts, fsdp_size=copies * experts)
+        _, plan, _ = model._resolve_parallel_plans(config)
+        apply_expert_parallelism(model, mesh["ep"], mesh["tp"], plan)
+        for layer in model.get_submodule(layers):
+            fully_shard(layer.mlp.experts, mesh=mesh["copies"])
+            fully_shard(layer, mesh=dense)
+        fully_shard(model, mesh=dense)
+        return held_elements(model)
