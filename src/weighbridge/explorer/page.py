@@ -67,8 +67,8 @@ def packed(held: Any) -> str:
     not a file of its own.
 
     Example:
-        >>> packed({"lang": "en"})
-        'eNqrVspJzEtXslJKzVOqBQAjZASF'
+        >>> zlib.decompress(base64.b64decode(packed({"lang": "en"})))
+        b'{"lang":"en"}'
     """
     text = json.dumps(held, ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
