@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import torch
 
 from weighbridge import data
-from weighbridge.algebra.expr import names_in, parse, substitute
+from weighbridge.algebra.expr import evaluate, names_in, parse, substitute
 from weighbridge.blueprint.operations import (
     ALL_KINDS,
     COMPUTE,
@@ -302,6 +302,9 @@ class Proof:
         """Return a draw of which every second sequence is about as long as a window."""
         windows = [draw.fields.get(name) for name in self._draws.windows]
         sizes = [size for size in windows if type(size) is int]
+        for chunk in self._draws.chunks:
+            piece = evaluate(chunk, draw.fields)
+            sizes += [piece, 2 * piece, 3 * piece]
         if not sizes or self.dice.random() < _SHARE_FAR_FROM_WINDOWS:
             return draw
         length = max(2, self.dice.choice(sizes) + self.dice.choice((-2, -1, 0, 1)))

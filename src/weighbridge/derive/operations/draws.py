@@ -35,6 +35,8 @@ _SIZES = {"small": 2, "medium": 13, "large": 130}
 """The least value of every other kind of size. Small ones are drawn first, to remain small."""
 _KINDS = {*_WINDOWS, *_SIZES}
 _LEAST_SEQUENCE = 2  # of which one token is predicted
+_PIECES = 11  # the least number of chunks of a long sequence: more than code repeats by hand
+_MOST_PIECES = 4  # the most chunks of a random sequence
 _MOST_BATCHES = 11  # a sequence one longer or shorter is no multiple of a batch of at most this
 _CHOICES = 3  # a number is drawn from so many that are free,
 _PRIMES = 2  # and a prime number from so many
@@ -71,16 +73,31 @@ class Draws:
         """The fields that give each layer a type, with the types they may have."""
         fields = self.subject.fields(self.subject.config({}))
         stated: list[str] = self._facts["types"].get(self._family, [])
+        named = {name for name in fields if name.endswith(_LAYER_TYPES)} | {*self._named_types}
         return {
             name: sorted({*value, *stated})
             for name, value in fields.items()
-            if name.endswith(_LAYER_TYPES) and _is_list_of_texts(value)
+            if name in named and _is_list_of_texts(value)
         }
+
+    @property
+    def index_lists(self) -> list[str]:
+        """The fields that list the indices of the layers that have another type."""
+        lists: list[str] = self._facts["indices"].get(self._family, [])
+        return lists
 
     @cached_property
     def windows(self) -> list[str]:
         """The fields that are windows or chunks, at which operations change."""
         return [path for path, tree in self.rules.items() if tree[-1] in _WINDOWS]
+
+    @cached_property
+    def chunks(self) -> list[Tree]:
+        """The lengths of the pieces into which code cuts a sequence: fields, or a number."""
+        chunks: list[Tree] = [
+            ("name", path) for path, tree in self.rules.items() if tree == ("name", "chunk")
+        ]
+        return chunks + ([("value", self.chunk)] if self.chunk else [])
 
     @cached_property
     def equal(self) -> dict[str, str]:
@@ -136,7 +153,7 @@ class Draws:
         for path, value in self.usual.items():
             name = path.rpartition(".")[2]
             is_lacking = value is None and name.endswith(_TOKEN)
-            if not isinstance(value, int | None) or path in self.layer_counts or is_lacking:
+            if path in self.index_lists or not isinstance(value, int | None) or path in self.layer_counts or is_lacking:
                 continue
             is_shape = path in self.blueprint.sizes and name not in _NO_SHAPES
             by_name = self._rules_by_name
@@ -151,6 +168,12 @@ class Draws:
     def constants(self) -> dict[str, int]:
         """The fields that have one value in every draw, with it."""
         return {path: tree[1] for path, tree in self.rules.items() if tree[0] == "value"}
+
+    @property
+    def _named_types(self) -> list[str]:
+        """The lists of texts that decide which tensors exist, if the reference has their length."""
+        repeated = set(itertools.chain.from_iterable(map(names_in, self.blueprint.repeat.values())))
+        return [name for name in self.blueprint._raw.get("values", {}) if name in repeated]
 
     @property
     def loops(self) -> list[str]:
@@ -192,6 +215,8 @@ class Draws:
         over = max(shared.values())
         windows = {kind: numbers.prime(max(least, over)) for kind, least in _WINDOWS.items()}
         over = max(windows.values())
+        if self.chunks:
+            over = (numbers.prime(_PIECES) - 1) * (self.chunk or windows["chunk"]) + 1
         shared |= {name: numbers.prime(max(least, over)) for name, least in _LONG.items()}
         layers = self._facts["layers"].get(self._family, self._facts["layers"][""])
         types = self._types(dice, layers)
@@ -270,14 +295,18 @@ class Draws:
             run = {name: dice.randint(1, 2 * least) for name, least in sizes.items()}
             run["sequence"] = max(run["sequence"], _LEAST_SEQUENCE)
             windows = {kind: dice.randint(2, 2 * least) for kind, least in _WINDOWS.items()}
+            if self.chunk:
+                run["sequence"] = dice.randint(_LEAST_SEQUENCE, _MOST_PIECES * self.chunk)
             yield next(self._draw(numbers, layers, self._types(dice, layers), run, windows))
 
-    def _types(self, dice: random.Random, layers: int) -> dict[str, list[str]]:
-        """Return the types of layers: each occurs, if there are enough layers."""
-        drawn = {}
+    def _types(self, dice: random.Random, layers: int) -> dict[str, list[Any]]:
+        """Return the types of layers, or the indices of some: each occurs, if there are enough."""
+        drawn: dict[str, list[Any]] = {}
         for name, types in self.layer_types.items():
             drawn[name] = [*types, *dice.choices(types, k=layers)][:layers]
             dice.shuffle(drawn[name])
+        for name in self.index_lists:
+            drawn[name] = sorted(dice.sample(range(layers), dice.randint(1, max(1, layers - 1))))
         return drawn
 
     def _draw(
