@@ -115,7 +115,7 @@ class Drafting:
         null.
         """
         without = tuple((name, None) for name in self.nullable)
-        types = tuple(
+        types: tuple[tuple[str, tuple[Any, ...]], ...] = tuple(
             (name, _rotated(self.draws[0].changes[name])) for name in self.family.layer_types
         )
         types += tuple((name, self._other_layers(name)) for name in self.family.index_lists)
@@ -200,11 +200,15 @@ class Drafting:
             edges += [{"sequence": window + more, "past": window + more} for more in (-2, -1, 0, 1)]
             edges += [{"sequence": 2 * window}]
         chunks = [evaluate(chunk, draw.fields) for chunk in self.family.chunks]
-        around = [chunk + more for chunk in chunks for more in (*(-2, -1, 0, 1), *(chunk, chunk + 1))]
+        around: list[int] = []
+        for chunk in chunks:
+            around += [chunk - 2, chunk - 1, chunk, chunk + 1, 2 * chunk, 2 * chunk + 1]
         edges += [{"sequence": size, "past": size} for size in around]
         # A sequence of 1 has nothing to predict, and is not recorded.
         edges += [{"batch": 1}, {"past": 1}, {"batch": 1, "past": 1}]
-        edges += [{"batch": 1, "sequence": size, "past": size} for size in (short, *around) if chunks]
+        if chunks:
+            alone = (short, *around)
+            edges += [{"batch": 1, "sequence": size, "past": size} for size in alone]
         edges += [{"target": 1}, {"batch": 1, "target": 1}]
         return edges
 

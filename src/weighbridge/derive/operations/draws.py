@@ -153,7 +153,8 @@ class Draws:
         for path, value in self.usual.items():
             name = path.rpartition(".")[2]
             is_lacking = value is None and name.endswith(_TOKEN)
-            if path in self.index_lists or not isinstance(value, int | None) or path in self.layer_counts or is_lacking:
+            is_list = path in self.index_lists or not isinstance(value, int | None)
+            if is_list or path in self.layer_counts or is_lacking:
                 continue
             is_shape = path in self.blueprint.sizes and name not in _NO_SHAPES
             by_name = self._rules_by_name

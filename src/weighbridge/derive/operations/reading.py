@@ -273,9 +273,8 @@ def _factors(
 def _of_length(length: Tree, draws: Draws, windows: Iterable[str]) -> list[Tree]:
     """Return the sizes that follow from the length of a sequence."""
     atoms: list[Tree] = [(sign, length, ("value", 1)) for sign in "-+"]
-    for name in windows:
-        if ("name", name) not in draws.chunks:
-            atoms.append(("-", ("name", name), ("value", 1)))
+    plain = (name for name in windows if ("name", name) not in draws.chunks)
+    atoms += [("-", ("name", name), ("value", 1)) for name in plain]
     for chunk in draws.chunks:
         atoms += [chunk] if chunk[0] == "value" else []
         pieces = pieces_of(length, chunk)
