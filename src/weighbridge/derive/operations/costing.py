@@ -7,14 +7,16 @@ without checkpointing, and with a cache. What is found is proved on runs of othe
 from __future__ import annotations
 
 import random
+import tomllib
 from collections import Counter
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
 import torch
 
 from weighbridge import data
-from weighbridge.algebra.expr import names_in, parse, substitute
+from weighbridge.algebra.expr import evaluate, names_in, parse, substitute
 from weighbridge.blueprint.operations import (
     ALL_KINDS,
     COMPUTE,
@@ -42,6 +44,7 @@ from weighbridge.derive.operations.runs import (
     recorded_run,
 )
 from weighbridge.derive.operations.workload import fixed_fields
+from weighbridge.derive.toml_text import operations_text
 from weighbridge.derive.write import expression
 from weighbridge.errors import ModelError, WeighbridgeError
 from weighbridge.units import DTYPE_BITS
@@ -140,9 +143,9 @@ def cost_operations(
     for class_name, draft in drafts.items():
         raw["held"].update(Proof(draft.draws, class_name, raw).held())
     _settle(raw)
+    raw["proof"] = {"by": f"{subject.command} --operations"}
     proved, differences = _proved(drafts, raw)
-    raw["proof"] = {
-        "by": f"{subject.command} --operations",
+    raw["proof"] |= {
         "against": subject.reference,
         "runs": RUNS,
         "profiles": proved,
@@ -180,11 +183,15 @@ def _holes_of(drafts: Mapping[str, ClassDraft]) -> list[str]:
 def _proved(
     drafts: Mapping[str, ClassDraft], raw: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
-    """Return the profiles with which every class agrees with fresh runs, and the differences."""
+    """Return the profiles with which every class agrees with fresh runs, and the differences.
+
+    What is proved is the file as it will be read.
+    """
+    written = tomllib.loads(operations_text(raw))
     unproved: dict[str, None] = {}
     differences = []
     for class_name, (draws, drafting, _) in drafts.items():
-        proof = Proof(draws, class_name, raw)
+        proof = Proof(draws, class_name, written)
         owner = f"{class_name}: " if len(drafts) > 1 else ""
         unproved |= dict.fromkeys(set(PROFILES) - set(drafting.profiles))
         for profile in drafting.profiles:
@@ -241,7 +248,10 @@ def _entries(texts: Texts) -> Iterator[tuple[str, str]]:
 
 
 def _settle(raw: dict[str, Any]) -> None:
-    """Write the numbers of modules with the values of held fields, in place of their names."""
+    """Write the numbers of modules with the values of held fields, in place of their names.
+
+    A held field stays among the fields only if an operation names it.
+    """
     held = {name: value for name, value in raw["held"].items() if not isinstance(value, list)}
 
     def value(name: str) -> Tree:
@@ -251,7 +261,21 @@ def _settle(raw: dict[str, Any]) -> None:
     raw["repeat"] = {
         letter: expression(substitute(parse(count), value)) for letter, count in counts
     }
-    raw["fields"] = {name: default for name, default in raw["fields"].items() if name not in held}
+    named = set(chain.from_iterable(_names_in(text) for text in _texts_of(raw)))
+    for rule in raw.get("computed", {}).values():
+        named |= set(names_in(parse(rule)))
+    raw["fields"] = {
+        name: default
+        for name, default in raw["fields"].items()
+        if name not in held or name in named
+    }
+
+
+def _texts_of(raw: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts of every class in the data of a file."""
+    for section in (raw, *raw.get("classes", {}).values()):
+        for kind in ALL_KINDS:
+            yield from chain.from_iterable(section.get(kind, {}).values())
 
 
 _ALWAYS = ("forward", "backward", "saved")
@@ -375,6 +399,9 @@ class Proof:
         """Return a draw of which every second sequence is about as long as a window."""
         windows = [draw.fields.get(name) for name in self._draws.windows]
         sizes = [size for size in windows if type(size) is int]
+        for chunk in self._draws.chunks:
+            piece = evaluate(chunk, draw.fields)
+            sizes += [piece, 2 * piece, 3 * piece]
         if not sizes or self.dice.random() < _SHARE_FAR_FROM_WINDOWS:
             return draw
         length = max(2, self.dice.choice(sizes) + self.dice.choice((-2, -1, 0, 1)))

@@ -115,9 +115,10 @@ class Drafting:
         null.
         """
         without = tuple((name, None) for name in self.nullable)
-        types = tuple(
+        types: tuple[tuple[str, tuple[Any, ...]], ...] = tuple(
             (name, _rotated(self.draws[0].changes[name])) for name in self.family.layer_types
         )
+        types += tuple((name, self._other_layers(name)) for name in self.family.index_lists)
         equal = [((name, SameAs(other)),) for name, other in self.family.equal.items()]
         null = [((name, None),) for name in self.family.nullable]
         turned = tuple(self.family.turned.items())
@@ -130,6 +131,12 @@ class Drafting:
             *(without + same for same in equal if without),
         )
         return [changes for changes in ways if changes and self._runs_with(changes)]
+
+    def _other_layers(self, name: str) -> tuple[int, ...]:
+        """Return the indices of the layers that a list does not have."""
+        draw = self.draws[0]
+        layers = max(draw.changes[count] for count in self.family.layer_counts)
+        return tuple(at for at in range(layers) if at not in draw.changes[name])
 
     @cached_property
     def is_checkpointable(self) -> bool:
@@ -196,11 +203,16 @@ class Drafting:
             window = draw.fields[name]
             edges += [{"sequence": window + more, "past": window + more} for more in (-2, -1, 0, 1)]
             edges += [{"sequence": 2 * window}]
-        if self.family.chunk:
-            chunk = self.family.chunk
-            edges += [{"sequence": 2 * chunk + 3}, {"sequence": 2 * chunk}, {"sequence": chunk}]
+        chunks = [evaluate(chunk, draw.fields) for chunk in self.family.chunks]
+        around: list[int] = []
+        for chunk in chunks:
+            around += [chunk - 2, chunk - 1, chunk, chunk + 1, 2 * chunk, 2 * chunk + 1]
+        edges += [{"sequence": size, "past": size} for size in around]
         # A sequence of 1 has nothing to predict, and is not recorded.
         edges += [{"batch": 1}, {"past": 1}, {"batch": 1, "past": 1}]
+        if chunks:
+            alone = (short, *around)
+            edges += [{"batch": 1, "sequence": size, "past": size} for size in alone]
         edges += [{"target": 1}, {"batch": 1, "target": 1}]
         return edges
 
