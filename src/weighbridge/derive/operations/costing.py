@@ -9,14 +9,13 @@ from __future__ import annotations
 import random
 import tomllib
 from collections import Counter
-from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
 import torch
 
 from weighbridge import data
-from weighbridge.algebra.expr import evaluate, names_in, parse, substitute
+from weighbridge.algebra.expr import evaluate, names_in, parse
 from weighbridge.blueprint.operations import (
     ALL_KINDS,
     COMPUTE,
@@ -24,10 +23,8 @@ from weighbridge.blueprint.operations import (
     ROTATED,
     RUN_NAMES,
     Operations,
-    split_condition,
 )
 from weighbridge.blueprint.paths import indices_in
-from weighbridge.blueprint.schema import split_dims
 from weighbridge.costs.profiles import PROFILES
 from weighbridge.derive.generalize.config_defaults import fill
 from weighbridge.derive.operations.drafting import Drafting, is_dropout
@@ -43,16 +40,15 @@ from weighbridge.derive.operations.runs import (
     SameAs,
     recorded_run,
 )
+from weighbridge.derive.operations.settling import names_of, settle
 from weighbridge.derive.operations.workload import fixed_fields
 from weighbridge.derive.toml_text import operations_text
 from weighbridge.derive.write import expression
 from weighbridge.errors import ModelError, WeighbridgeError
-from weighbridge.units import DTYPE_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.operations import Operation
     from weighbridge.blueprint.schema import Blueprint
     from weighbridge.derive.operations.drafting import Texts
@@ -142,7 +138,7 @@ def cost_operations(
     raw = _raw(drafts)
     for class_name, draft in drafts.items():
         raw["held"].update(Proof(draft.draws, class_name, raw).held())
-    _settle(raw)
+    settle(raw)
     raw["proof"] = {"by": f"{subject.command} --operations"}
     proved, differences = _proved(drafts, raw)
     raw["proof"] |= {
@@ -212,7 +208,7 @@ def _raw(drafts: Mapping[str, ClassDraft]) -> dict[str, Any]:
     used: set[str] = set()
     for path, text in entries:
         letters.update(indices_in(path))
-        used |= _names_in(text)
+        used |= names_of(text)
     repeat = {letter: expression(blueprint.repeat[letter]) for letter in sorted(letters)}
     for count in repeat.values():
         used |= set(names_in(parse(count)))
@@ -247,50 +243,7 @@ def _entries(texts: Texts) -> Iterator[tuple[str, str]]:
             yield from ((path, text) for text in of_path)
 
 
-def _settle(raw: dict[str, Any]) -> None:
-    """Write the numbers of modules with the values of held fields, in place of their names.
-
-    A held field stays among the fields only if an operation names it.
-    """
-    held = {name: value for name, value in raw["held"].items() if not isinstance(value, list)}
-
-    def value(name: str) -> Tree:
-        return ("value", held[name]) if name in held else ("name", name)
-
-    counts = raw["repeat"].items()
-    raw["repeat"] = {
-        letter: expression(substitute(parse(count), value)) for letter, count in counts
-    }
-    named = set(chain.from_iterable(_names_in(text) for text in _texts_of(raw)))
-    for rule in raw.get("computed", {}).values():
-        named |= set(names_in(parse(rule)))
-    raw["fields"] = {
-        name: default
-        for name, default in raw["fields"].items()
-        if name not in held or name in named
-    }
-
-
-def _texts_of(raw: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the texts of every class in the data of a file."""
-    for section in (raw, *raw.get("classes", {}).values()):
-        for kind in ALL_KINDS:
-            yield from chain.from_iterable(section.get(kind, {}).values())
-
-
 _ALWAYS = ("forward", "backward", "saved")
-
-
-def _names_in(text: str) -> set[str]:
-    """Return the names in a text of a file."""
-    shape, condition = split_condition(text)
-    names: set[str] = set()
-    for word in split_dims(shape):
-        if word not in ("x", COMPUTE, *DTYPE_BITS):
-            names.update(names_in(parse(word)))
-    if condition:
-        names.update(names_in(parse(condition)))
-    return names
 
 
 def _origins(draws: Draws, used: set[str]) -> tuple[dict[str, Any], dict[str, str]]:
