@@ -40,7 +40,7 @@ from weighbridge.derive.operations.runs import (
     SameAs,
     recorded_run,
 )
-from weighbridge.derive.operations.settling import names_of, settle
+from weighbridge.derive.operations.settling import names_in_text, settle_held
 from weighbridge.derive.operations.workload import fixed_fields
 from weighbridge.derive.toml_text import operations_text
 from weighbridge.derive.write import expression
@@ -138,7 +138,7 @@ def cost_operations(
     raw = _raw(drafts)
     for class_name, draft in drafts.items():
         raw["held"].update(Proof(draft.draws, class_name, raw).held())
-    settle(raw)
+    settle_held(raw)
     raw["proof"] = {"by": f"{subject.command} --operations"}
     proved, differences = _proved(drafts, raw)
     raw["proof"] |= {
@@ -208,7 +208,7 @@ def _raw(drafts: Mapping[str, ClassDraft]) -> dict[str, Any]:
     used: set[str] = set()
     for path, text in entries:
         letters.update(indices_in(path))
-        used |= names_of(text)
+        used |= names_in_text(text)
     repeat = {letter: expression(blueprint.repeat[letter]) for letter in sorted(letters)}
     for count in repeat.values():
         used |= set(names_in(parse(count)))

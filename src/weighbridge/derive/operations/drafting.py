@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
-    from weighbridge.derive.operations.draws import Draws
-from weighbridge.derive.operations.runs import RecordedByKind
+    from weighbridge.derive.operations.draws import Draws, RunDraw
+    from weighbridge.derive.operations.runs import RecordedByKind
 
 Texts = dict[str, dict[str, list[str]]]
 """The operations of a class as the texts of a file, by kind and by path."""
@@ -54,6 +54,7 @@ Texts = dict[str, dict[str, list[str]]]
 _ON, _OFF = 0.1, 0.0  # values of a dropout
 _DRAWS = 3  # from which numbers are expressed
 _DRAWS_TO_RECOGNISE = 2  # are enough for a number that is known at its path
+_MOST_RECENT = 16  # runs that are kept
 _LONGEST_REASON = 200  # characters of the reason why code did not run
 
 Place = tuple[RunMode, tuple[int, ...]]
@@ -78,6 +79,7 @@ class Drafting:
         if PROFILE_OF_PRODUCTS not in self.profiles:
             raise ModelError(self._reason)
         self._memory = Memory(draws, class_name, self.draws, self.windows)
+        self._recent: dict[tuple[int, RunMode], RecordedByKind] = {}
 
     def _has(self, profile: str) -> bool:
         setting = RunMode(TRAIN, profile, "BF16")
@@ -290,7 +292,7 @@ class Drafting:
         learns = learns and self._teaches(setting)
         for draw in self.draws:
             try:
-                runs.append(recorded_run(self.subject, self.class_name, draw, setting))
+                runs.append(self._run(draw, setting))
             except ModelError:
                 raise
             except Exception as error:  # whatever the code raises
@@ -308,6 +310,15 @@ class Drafting:
         if setting.dtype != WIDE:
             return found
         return labelled(found, counts.get(setting._replace(dtype="BF16")))
+
+    def _run(self, draw: RunDraw, setting: RunMode) -> RecordedByKind:
+        """Run a draw, unless it ran lately: what shows that an edge matters is then read again."""
+        key = (self.draws.index(draw), setting)
+        if key not in self._recent:
+            if len(self._recent) == _MOST_RECENT:
+                del self._recent[next(iter(self._recent))]
+            self._recent[key] = recorded_run(self.subject, self.class_name, draw, setting)
+        return self._recent[key]
 
     # Conditions
 

@@ -19,7 +19,7 @@ _NO_NAMES = {"x", COMPUTE, *DTYPE_BITS}
 """The words of a text that are no expressions: a dtype, and what stands after rounds."""
 
 
-def settle(raw: dict[str, Any]) -> None:
+def settle_held(raw: dict[str, Any]) -> None:
     """Put the values of held fields in place of their names, and drop these from the fields.
 
     A field that may have one of several values stays.
@@ -34,11 +34,11 @@ def settle(raw: dict[str, Any]) -> None:
             section[kind] = {path: [*map(settling.text, texts)] for path, texts in by_path}
 
 
-def names_of(text: str) -> set[str]:
+def names_in_text(text: str) -> set[str]:
     """Return the names in a text of a file.
 
     Example:
-        >>> sorted(names_of("past x F32 batch*width if training"))
+        >>> sorted(names_in_text("past x F32 batch*width if training"))
         ['batch', 'past', 'training', 'width']
     """
     shape, condition = split_condition(text)
@@ -64,7 +64,7 @@ class _Settling:
             >>> _Settling({"expand": 2}).text("F32 batch*(expand*width+1) if batch > expand")
             'F32 batch*(2*width+1) if batch > 2'
         """
-        if self._values.keys().isdisjoint(names_of(text)):
+        if self._values.keys().isdisjoint(names_in_text(text)):
             return text
         shape, condition = split_condition(text)
         words = [word if word in _NO_NAMES else dim(self._tree(word)) for word in split_dims(shape)]
