@@ -1,12 +1,16 @@
 """Writes what weighbridge says of random settings, for the page's arithmetic to be held against.
 
     python tools/explored.py settings --count 20 -o cases.jsonl [FAMILY …]
+    python tools/explored.py runs -o runs.jsonl [FAMILY …]
     python tools/explored.py trees --count 20000 -o trees.json
     node web/tests/equal.mjs cases.jsonl
+    node web/tests/runs.mjs runs.jsonl
     node web/tests/trees.mjs trees.json
 
-`settings` takes all families, each with its base class and its last one. `trees` writes random
-expressions with what Python makes of each, so that operators are tried that no blueprint uses yet.
+`settings` takes all families, each with its base class and its last one. `runs` takes every
+recorded class of every family, whose contract holds runs with what `cost`, `train`, `cache` and
+`serve` answer. `trees` writes random expressions with what Python makes of each, so that operators
+are tried that no blueprint uses yet.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from weighbridge.algebra.expr import evaluate
 from weighbridge.answers.weigh import weigh
+from weighbridge.blueprint import operations
 from weighbridge.blueprint.schema import families, load
 from weighbridge.errors import WeighbridgeError
 from weighbridge.explorer.contract import contract
@@ -37,7 +42,7 @@ _REFUSED = 4  # one refused setting is kept for each so many that can be built
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the cases of a command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=("settings", "trees"))
+    parser.add_argument("kind", choices=("settings", "runs", "trees"))
     parser.add_argument("families", nargs="*")
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", default="7")
@@ -47,10 +52,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.kind == "trees":
             json.dump(random_cases(Random(options.seed), options.count), file)
             return 0
+        if options.kind == "runs":
+            for made in contracts_of_runs(options.families or operations.available()):
+                file.write(json.dumps(made, separators=(",", ":")) + "\n")
+            return 0
         for family in options.families or families():
             for case in settings_of(family, options.count, options.seed):
                 file.write(json.dumps(case, separators=(",", ":")) + "\n")
     return 0
+
+
+def contracts_of_runs(names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the contract of every class of some families whose operations are recorded."""
+    for family in names:
+        if "." in family:  # of our own BERT, which has no blueprint
+            continue
+        for class_name in operations.load_operations(family).class_names:
+            yield contract(weigh(family, class_name))
 
 
 def settings_of(family: str, count: int, seed: str) -> Iterator[dict[str, Any]]:

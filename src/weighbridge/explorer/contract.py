@@ -15,8 +15,10 @@ from weighbridge.blueprint.roles import component_of
 from weighbridge.blueprint.schema import LARGEST_SIZE, MOST_LAYERS
 from weighbridge.data import LANGUAGES
 from weighbridge.errors import WeighbridgeError
+from weighbridge.explorer.running import run_of_page
 from weighbridge.explorer.settings import Bench, fields_without_dial, following_fields
 from weighbridge.explorer.trees import TreeTable, value_json
+from weighbridge.explorer.why import derivation
 from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.symbols import letters_of, meaning_of, size_symbols
@@ -66,6 +68,8 @@ def contract(weighing: Weighing) -> dict[str, Any]:
         "modules": _modules_of_rows(ledger),
         **_words_of_components(ledger),
         **_about_formulas(ledger, table),
+        "why": derivation(weighing, letters_of(blueprint), table),
+        **run_of_page(weighing, bench, table),
         "held": {
             "parameters": str(weighing.parameters),
             "active": str(ledger.active),
