@@ -1,6 +1,7 @@
 // The contract, as Python writes it (src/weighbridge/explorer/contract.py); the trees are in expr.ts.
 
 import type { Tree } from "./expr.ts";
+import type { Flow } from "./steps.ts";
 
 export type Lang = "en" | "zh";
 export type Two<T> = Record<Lang, T>;
@@ -53,5 +54,6 @@ export interface Contract {
   /** The lists that the config spells out and that follow all the same. */
   spelled: string[];
   why?: Two<Record<string, string[]>>;
-  flow?: Record<string, unknown>;
+  /** The order in which the modules of the base class run; null if it is not recorded. */
+  flow: Flow | null;
 }

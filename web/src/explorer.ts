@@ -10,7 +10,7 @@ import { runsOf, strata, without } from "./strata.ts";
 import type { Band, Run } from "./strata.ts";
 import { dialsOf, fits, ladder } from "./dials.ts";
 import { count, fitted, paint, share, short, storedBytes } from "./figures.ts";
-import { drawFlow } from "./flow.ts";
+import { drawFlow, foldFrame, forgetPicked, markFlow, pickBox } from "./flow.ts";
 import { save } from "./exports.ts";
 
 export type Words = Record<string, string>;
@@ -40,7 +40,7 @@ export class Explorer {
     this.readLink();
     this.build();
     window.addEventListener("hashchange", () => { if (location.hash.slice(1) !== this.link()) { this.readLink(); this.build(); } });
-    new ResizeObserver(() => this.drawMap()).observe(this.el("map").parentElement!);
+    new ResizeObserver(() => { this.drawMap(); drawFlow(this); }).observe(this.el("map").parentElement!);
   }
 
   get model(): Model { return this.models[this.at]; }
@@ -176,7 +176,9 @@ export class Explorer {
     if (what === "zoom") this.zoomed = this.zoomed ? "" : value;
     else if (what === "out") this.zoomed = "";
     else if (what === "leave") { if (!this.left.delete(value)) this.left.add(value); }
-    else if (what === "why") this.chosen = this.chosen === value ? "" : value;
+    else if (what === "why") { this.chosen = this.chosen === value ? "" : value; forgetPicked(this); }
+    else if (what === "pick") pickBox(this, value);
+    else if (what === "fold") foldFrame(this, value);
     else if (what === "save") return void save(this, value);
     else if (what === "embed") return void this.embed();
     else {
@@ -274,6 +276,7 @@ export class Explorer {
     this.el("where").textContent = this.zoomed ? this.word("zoomed", { kind: runs[0].kind || runs[0].path, many: this.state.runs.find((run) => run.key === this.zoomed)!.many, count: count(total) })
       : this.left.size ? this.word("without", { names: [...this.left].map((one) => this.name(one)).join(this.word("comma")), count: count(total), all: count(this.state.total) }) : this.word("areas");
     this.el("thin").textContent = thin.length ? this.word("thin", { names: thin.slice(0, 6).join(this.word("comma")), more: thin.length > 6 ? ` + ${thin.length - 6}` : "" }) : "";
+    markFlow(this);
   }
 
   private drawBand({ run, y, h, parts }: Band, { width, all, slim }: { width: number; all: number; slim: boolean }, out: string[], labels: string[], thin: string[]): void {
