@@ -6,6 +6,9 @@ import type { Flow } from "./steps.ts";
 export type Lang = "en" | "zh";
 export type Two<T> = Record<Lang, T>;
 
+/** A text, or what stands in it: a formula (the number of its tree), code or strong text. */
+export type Piece = string | ["math", number] | ["code" | "strong", string];
+
 export interface TensorOf {
   name: string;
   role: string;
@@ -53,7 +56,7 @@ export interface Contract {
   argument: string;
   /** The lists that the config spells out and that follow all the same. */
   spelled: string[];
-  why?: Two<Record<string, string[]>>;
+  why: Two<Record<string, Piece[][]>>;
   /** The order in which the modules of the base class run; null if it is not recorded. */
   flow: Flow | null;
 }

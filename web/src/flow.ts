@@ -119,12 +119,12 @@ class Drawing implements Measure {
 
   isFolded(node: Node): boolean { return this.view.folded.has(node.key); }
 
-  size(node: Node, room: number): Size {
+  size(node: Node, room: number, isTight = false): Size {
     if (!node.name && (node.kind === "out" || node.kind === "port")) return { w: 8, h: 0 };
     if (node.kind === "strip") return { w: Math.min(room, Math.max(120, node.of!.length * 12)), h: STRIP };
     if (node.kind === "port" || node.kind === "out") return { w: Math.min(room, width(this.portName(node)) + 18), h: 20 };
     if (node.kind === "sign") return { w: Math.max(SIGN, Math.min(room, node.name.length > 1 ? width(node.name) + 18 : SIGN)), h: SIGN };
-    const lines = this.lines(node);
+    const lines = this.lines(node, isTight);
     return { w: Math.min(room, Math.max(54, ...lines.map(width)) + 18), h: lines.length > 1 ? HIGH : LOW };
   }
 
@@ -133,14 +133,14 @@ class Drawing implements Measure {
   title(node: Node): Size { return { w: Math.min(width(this.titleOf(node)) + 40, 300), h: TITLE }; }
 
   /** Return the lines of a box: its name, and what it holds or does. */
-  private lines(node: Node): string[] {
+  private lines(node: Node, isTight = false): string[] {
     if (node.kind === "frame") return [this.titleOf(node)];
     if (node.kind === "tensor") { const [, shape] = this.held(node); return [node.name, shape].filter(Boolean); }
     const { row } = node;
     if (!row) return [node.name];
-    if (row.kind === "f") return /attention_forward|attention_interface/.test(row.called) ? [this.explorer.word("flow_attention"), this.heads(row)].filter(Boolean) : [row.called.replace(/^(apply|torch)_/, "").replace(/_/g, " ").trim()];
+    if (row.kind === "f") return /attention_forward|attention_interface/.test(row.called) ? [this.explorer.word("flow_attention")] : [row.called.replace(/^(apply|torch)_/, "").replace(/_/g, " ").trim()];
     const name = row.called.replace(/^root\./, "");
-    return [name, this.second(row)].filter(Boolean);
+    return [name, this.second(row).replace(isTight ? /^[\d,]+ (?=→)/ : "", "")].filter(Boolean);
   }
 
   private held(node: Node): [Held["of"] | undefined, string] {
@@ -164,11 +164,6 @@ class Drawing implements Measure {
     if (!held) return "";
     const { model, data } = this.explorer, [tree, over] = held.of.active!, many = over ? Number(model.size(data.repeat[over], model.env, 0)) : held.shape[0];
     try { return this.explorer.word("flow_experts", { met: Number(model.trees[tree](model.env)), many }); } catch { return ""; }
-  }
-
-  private heads(row: Row): string {
-    void row;
-    return "";
   }
 
   /** Return the name of a frame: of what it is, and how often it runs. */
@@ -205,7 +200,7 @@ class Drawing implements Measure {
     return into ? count(into) : "";
   }
 
-  private box({ node, x, y, w, h, inside }: Placed): string {
+  private box({ node, x, y, w, h, inside, isTight }: Placed): string {
     const at = `x="${n(x)}" y="${n(y)}" width="${n(w)}" height="${n(h)}"`, title = (text: string) => `<title>${escape(text)}</title>`;
     if (node.kind === "strip") return this.strip(node, x, y, w);
     if (node.kind === "port" || node.kind === "out") return h ? `<g class="port"><rect ${at} rx="10"/>${line(this.portName(node), x + w / 2, y + 14, w - 8, 11)}</g>` : "";
@@ -218,7 +213,7 @@ class Drawing implements Measure {
       const text = `<text x="${n(x + 10)}" y="${n(y + 17)}" font-size="12" font-weight="600">${escape(cut(`${isFolded ? "▸" : "▾"} ${this.titleOf(node)}`, w - 20 - (mark ? 16 : 0), 12))}</text>`;
       return `<g class="frame${open}">${deck}<rect ${at} rx="9"/><g class="head" ${press}><rect class="press" x="${n(x)}" y="${n(y)}" width="${n(w)}" height="${TITLE}" rx="9"/>${text}</g>${mark}${inside ? this.svg(inside, x + (w - inside.w) / 2, y + TITLE) : ""}</g>`;
     }
-    const lines = this.lines(node), middle = y + h / 2 + 4, press = component ? `data-do="pick ${escape(node.key)}" data-component="${escape(component)}" role="button" tabindex="-1" aria-pressed="false" aria-label="${label}"` : "";
+    const lines = this.lines(node, isTight), middle = y + h / 2 + 4, press = component ? `data-do="pick ${escape(node.key)}" data-component="${escape(component)}" role="button" tabindex="-1" aria-pressed="false" aria-label="${label}"` : "";
     const texts = lines.map((text, k) => line(text, x + w / 2, middle + (k - (lines.length - 1) / 2) * 15, w - 8, k ? 11 : 12, k ? 400 : 600));
     const experts = node.row && this.experts(node.row) ? `<rect class="under" x="${n(x + 4)}" y="${n(y + 4)}" width="${n(w)}" height="${n(h)}" rx="7"/>` : "";
     return `<g class="node${component ? "" : " plain"}${open}" style="${paint(component || "norm")}" data-box="${escape(node.key)}" ${press}>${title(this.said(node))}${experts}<rect ${at} rx="7"/>${texts.join("")}</g>`;

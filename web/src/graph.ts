@@ -73,6 +73,7 @@ class Builder {
     const sources = [...new Set(given.flatMap((one) => this.sources(one)))];
     const key = isModule ? row.path : `${this.key}/${row.value}`;
     if (!isModule && !sources.length) { this.values.set(row.value, null); return; }
+    if (row.kind === "f" && /mask/.test(row.called)) { this.values.set(row.value, sources[0]); return; }
     if (row.kind === "o" && (PASSED.has(row.called) || (sources.length < 2 && row.called in SIGNS))) { this.values.set(row.value, sources[0]); return; }
     const at = row.kind === "o" ? this.add({ kind: "sign", name: SIGNS[row.called] ?? row.called, key, row, when: row.when, residual: row.meets === "residual" })
       : isFrame ? this.add({ kind: "frame", name: row.called, key, row, when: row.when, graph: graphOf(row.rows, row.path, key, false, this.tensors) })

@@ -3,11 +3,11 @@
 import type { Graph, Node } from "./graph.ts";
 
 export interface Size { w: number; h: number }
-export interface Placed { node: Node; x: number; y: number; w: number; h: number; inside?: Layout }
+export interface Placed { node: Node; x: number; y: number; w: number; h: number; inside?: Layout; isTight?: boolean }
 export interface Wire { d: string; from: Node; to: Node; residual: boolean; x: number; y: number; tip: [number, number, number] | null }
 export interface Layout extends Size { boxes: Placed[]; wires: Wire[]; in: number; out: number }
 /** Says how large a node is in a room; a frame says how much is around its graph. */
-export interface Measure { size(node: Node, room: number): Size; title(node: Node): Size; isFolded(node: Node): boolean }
+export interface Measure { size(node: Node, room: number, isTight?: boolean): Size; title(node: Node): Size; isFolded(node: Node): boolean }
 
 const GAP = 14, LANE = 11, PAD = 10, TRACK = 7, LABEL = 15, ARROW = 9;
 
@@ -20,11 +20,23 @@ export function layout(graph: Graph, room: number, measure: Measure): Layout {
   for (let trial = 0; trial < 3; trial++) {
     const inside = Math.max(60, room - (plan.left + plan.right) * LANE);
     sizes = graph.nodes.map((node) => sized(node, inside, measure));
+    tighten(graph, sizes, inside, measure);
     const next = planOf(graph, sizes.map((one) => one.w), inside), isSame = next.left + next.right <= plan.left + plan.right;
     plan = next;
     if (isSame) break;
   }
   return placed(graph, plan, sizes);
+}
+
+/** Make the boxes of a row smaller where that makes them fit beside one another. */
+function tighten(graph: Graph, sizes: Placed[], room: number, measure: Measure): void {
+  const rank = ranks(graph);
+  for (let at = 0; at <= Math.max(0, ...rank); at++) {
+    const row = sizes.filter((one) => rank[one.node.id] === at), wide = (all: Size[]) => all.reduce((sum, one) => sum + one.w + GAP, -GAP);
+    if (row.length < 2 || wide(row) <= room) continue;
+    const tight = row.map((one) => (one.node.kind === "leaf" || one.node.kind === "tensor" ? { ...one, ...measure.size(one.node, room, true), isTight: true } : one));
+    if (wide(tight) <= room) for (const one of tight) sizes[one.node.id] = one;
+  }
 }
 
 function sized(node: Node, room: number, measure: Measure): Placed {
@@ -97,7 +109,7 @@ function placed(graph: Graph, plan: Plan, sizes: Placed[]): Layout {
   rows.forEach((ids, at) => {
     const tall = Math.max(...ids.map((id) => sizes[id].h));
     tops.push(y);
-    for (const id of ids) sizes[id].y = y + (sizes[id].node.kind === "frame" ? 0 : (tall - sizes[id].h) / 2);
+    for (const id of ids) sizes[id].y = y + (sizes[id].node.kind === "frame" || !sizes[id].h ? 0 : (tall - sizes[id].h) / 2);
     y += tall;
     bottoms.push(y);
     if (at < rows.length - 1) y += LABEL + Math.max(0, tracks[at] - 1) * TRACK + ARROW + 2;
@@ -105,7 +117,7 @@ function placed(graph: Graph, plan: Plan, sizes: Placed[]): Layout {
   const yOf = (net: Net) => bottoms[net.gap] + LABEL + net.track * TRACK;
   const wires = graph.edges.map((edge, at): Wire => {
     const source = sizes[edge.from], target = sizes[edge.to], own = nets.filter((net) => net.edge === at), x1 = spine(edge.from), y1 = source.y + source.h, x2 = ends[at].x;
-    const points: [number, number][] = [[x1, y1]], lane = laneOf.get(at), y2 = ends[at].side ? target.y + target.h / 2 : target.y;
+    const points: [number, number][] = [[x1, y1]], lane = laneOf.get(at), y2 = ends[at].side ? target.y + (target.inside ? 12 : target.h / 2) : target.y;
     if (lane) {
       points.push([x1, yOf(own[0])], [xOf(lane), yOf(own[0])]);
       if (ends[at].side) points.push([xOf(lane), y2], [lane.left ? target.x : target.x + target.w, y2]);
@@ -121,7 +133,7 @@ function placed(graph: Graph, plan: Plan, sizes: Placed[]): Layout {
 
 interface End { x: number; side: boolean }
 
-/** Return where each edge meets its target: beside a small node that is outermost in its row, else on its top, spread. */
+/** Return where each edge meets its target: beside a node that is outermost in its row, else on its top, spread. */
 function portsOf(graph: Graph, sizes: Placed[], laneOf: Map<number, Lane>, rows: number[][], row: number[], xOf: (lane: Lane) => number): End[] {
   const ends: End[] = graph.edges.map(() => ({ x: 0, side: false }));
   graph.nodes.forEach((node) => {
@@ -129,7 +141,7 @@ function portsOf(graph: Graph, sizes: Placed[], laneOf: Map<number, Lane>, rows:
     const sided = new Set<boolean>(), top: { at: number; x: number }[] = [];
     for (const { at, from } of into) {
       const lane = laneOf.get(at), isOuter = lane && (lane.left ? ids[0] : ids.at(-1)) === node.id;
-      if (lane && isOuter && node.kind !== "frame" && node.kind !== "out" && into.length > 1 && !sided.has(lane.left)) { sided.add(lane.left); ends[at] = { x: 0, side: true }; continue; }
+      if (lane && isOuter && box.h && !sided.has(lane.left)) { sided.add(lane.left); ends[at] = { x: 0, side: true }; continue; }
       top.push({ at, x: lane ? xOf(lane) : sizes[from].x + sizes[from].w / 2 });
     }
     const spread = node.kind === "sign" || node.kind === "out" ? 0 : box.w / (top.length + 1), middle = box.x + box.w / 2;

@@ -60,9 +60,7 @@ class _FlowWriter:
             ]
             for path, variants in described["modules"].items()
         }
-        functions = {
-            name: self._program(steps) for name, steps in described["functions"].items()
-        }
+        functions = {name: self._program(steps) for name, steps in described["functions"].items()}
         repeat = self.weighing.model.blueprint.repeat
         return {
             "class": self.flow.class_name,
