@@ -40,7 +40,7 @@ export class Explorer {
     this.readLink();
     this.build();
     window.addEventListener("hashchange", () => { if (location.hash.slice(1) !== this.link()) { this.readLink(); this.build(); } });
-    new ResizeObserver(() => { this.drawMap(); drawFlow(this); }).observe(this.el("map").parentElement!);
+    new ResizeObserver(() => { this.drawMap(); drawFlow(this); }).observe(root);
   }
 
   get model(): Model { return this.models[this.at]; }
@@ -119,7 +119,7 @@ export class Explorer {
 <section class="card"><h2>${this.html("where_parameters")}</h2><div class="wide" tabindex="0" role="region" aria-label="${this.html("where_parameters")}"><table><thead><tr><th scope="col">${this.html("component")}</th><th scope="col" class="math">${this.html("formula")}</th><th scope="col" class="n">${this.html("parameters")}</th><th scope="col" class="n">${this.html("share")}</th></tr></thead><tbody data-at="table"></tbody></table></div></section>
 <section class="card" data-at="why" aria-live="polite" hidden></section></div>
 <section class="card dials" aria-label="${this.html("dials")}"><div class="bar"><h2>${this.html("dials")}</h2>${button("reset", this.html("reset"), 'data-at="reset" hidden')}</div><div data-at="dials"></div><p class="said" data-at="refused" aria-live="polite"></p><p class="said"><code data-at="command"></code></p></section></div>
-<section class="card" data-at="flowcard" hidden><h2>${this.html("flow")}</h2><div data-at="flow"></div></section>
+<section class="card" data-at="flowcard" hidden><div class="bar"><h2>${this.html("flow")}</h2>${button("save flow", "SVG", `data-at="saveflow" title="${this.html("save_flow")}"`)}</div><div data-at="flow"></div></section>
 <section class="card" data-at="compare" hidden></section>
 <footer><span data-at="checked"></span> ${escape(data.source)}</footer>`;
   }

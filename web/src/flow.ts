@@ -1,7 +1,7 @@
 // The flow: the modules of the base class in the order in which they run, as a picture and as a list of steps.
 
 import type { Explorer } from "./explorer.ts";
-import { count, fitted, paint } from "./figures.ts";
+import { count, paint } from "./figures.ts";
 import { graphOf } from "./graph.ts";
 import type { Node } from "./graph.ts";
 import { layout } from "./layout.ts";
@@ -13,10 +13,10 @@ import type { Held, Item, Row, Turns } from "./steps.ts";
 const SMALL = 11.5, HIGH = 40, LOW = 26, TITLE = 24, SIGN = 22, STRIP = 16, WIDE = 900, LIST = 320;
 
 /** What is kept of a page's flow between two draws. */
-interface View { drawn: string; folded: Set<string>; picked: string; at: string; isOpen: boolean | null }
+interface View { drawn: string; folded: Set<string>; picked: string; module: string; at: string; isOpen: boolean | null }
 const views = new WeakMap<Explorer, View>();
 const viewOf = (explorer: Explorer): View => {
-  if (!views.has(explorer)) views.set(explorer, { drawn: "", folded: new Set(), picked: "", at: "", isOpen: null });
+  if (!views.has(explorer)) views.set(explorer, { drawn: "", folded: new Set(), picked: "", module: "", at: "", isOpen: null });
   return views.get(explorer)!;
 };
 
@@ -25,6 +25,7 @@ export function drawFlow(explorer: Explorer): void {
   explorer.el("flowcard").hidden = false;
   const walker = data.flow && new Walker(data.flow, model), unheld = walker?.unheld();
   const why = !walker ? explorer.word("flow_none", { family: data.family }) : unheld ? explorer.word("flow_unheld", { value: unheld }) : "";
+  explorer.el("saveflow").hidden = why !== "";
   if (why) { card.innerHTML = `<p class="said">${escape(why)}</p>`; viewOf(explorer).drawn = ""; return; }
   const rows = walker!.module(""), view = viewOf(explorer), wide = card.clientWidth || 860;
   const key = [wide, explorer.lang, data.model, data.class, [...view.folded], JSON.stringify(rows, (name, value) => (name === "of" ? undefined : value))].join("|");
@@ -37,7 +38,7 @@ export function drawFlow(explorer: Explorer): void {
 
 /** Show which boxes are of what is chosen, here and on the map. */
 export function markFlow(explorer: Explorer): void {
-  const { picked } = viewOf(explorer), { chosen, data } = explorer;
+  const { picked, module } = viewOf(explorer), { chosen } = explorer;
   for (const box of explorer.root.querySelectorAll<SVGElement>("[data-box]")) {
     const isChosen = Boolean(chosen) && (picked ? box.dataset.box === picked : box.dataset.component === chosen);
     box.classList.toggle("chosen", isChosen);
@@ -47,8 +48,8 @@ export function markFlow(explorer: Explorer): void {
   const cells = new Map<string, string>();
   if (chosen) for (const run of explorer.state.runs) for (const part of run.parts) if (part.component === chosen) for (const cell of part.cells) cells.set(`${run.key}|${cell.tensor}`, moduleOf(cell.entry.of.name));
   for (const cell of explorer.root.querySelectorAll<SVGElement>(".cell")) {
-    const module = cells.get(`${cell.dataset.k}|${cell.dataset.t}`);
-    cell.classList.toggle("chosen", module !== undefined && (!picked || module === data.prefix + picked));
+    const of = cells.get(`${cell.dataset.k}|${cell.dataset.t}`);
+    cell.classList.toggle("chosen", of !== undefined && (!picked || of === module));
   }
   for (const term of explorer.root.querySelectorAll<HTMLElement>(".term")) term.classList.toggle("chosen", term.dataset.do === `why ${chosen}`);
 }
@@ -58,6 +59,7 @@ const moduleOf = (name: string): string => name.slice(0, Math.max(0, name.lastIn
 /** Choose a box: its module on the map, its component in the formula and the table. A frame is folded or unfolded. */
 export function pickBox(explorer: Explorer, path: string): void {
   const view = viewOf(explorer), box = explorer.root.querySelector<SVGElement>(`[data-box="${CSS.escape(path)}"]`), component = box?.dataset.component ?? "";
+  view.module = box?.dataset.module ?? "";
   view.at = path;
   const isSame = view.picked === path && explorer.chosen === component;
   view.picked = isSame ? "" : path;
@@ -86,7 +88,7 @@ class Drawing implements Measure {
     const label = explorer.word("flow_label", { class: flow!.class });
     const notes = [noteOfTask(explorer), explorer.word("flow_left_out"), explorer.word("flow_proved", { against: flow!.against, configs: flow!.configs })].filter(Boolean);
     const isOpen = view.isOpen ?? wide >= WIDE;
-    card.innerHTML = `<div class="flowing ${wide >= WIDE ? "beside" : ""}"><svg data-at="flowsvg" role="group" aria-label="${escape(label)}" viewBox="0 0 ${found.w.toFixed(0)} ${(found.h + 4).toFixed(0)}" style="max-width:${found.w.toFixed(0)}px">${this.svg(found, 0, 2)}</svg>
+    card.innerHTML = `<p class="said" data-at="flowsaid">${escape(explorer.word("flow_hint"))}</p><div class="flowing ${wide >= WIDE ? "beside" : ""}"><svg data-at="flowsvg" role="group" aria-label="${escape(label)}" viewBox="0 0 ${found.w.toFixed(0)} ${(found.h + 4).toFixed(0)}" style="max-width:${found.w.toFixed(0)}px">${this.svg(found, 0, 2)}</svg>
 <details ${isOpen ? "open" : ""}><summary>${escape(explorer.word("flow_list"))}</summary><div class="steps" tabindex="0" role="region" aria-label="${escape(explorer.word("flow_list"))}">${this.list(this.rows)}</div></details></div>${notes.map((note) => `<p class="said">${escape(note)}</p>`).join("")}`;
     card.querySelector("details")!.ontoggle = (event) => { view.isOpen = (event.target as HTMLDetailsElement).open; };
     card.querySelector(".steps")!.scrollTop = scrolled;
@@ -105,7 +107,9 @@ class Drawing implements Measure {
     stop(again ?? boxes[0], Boolean(again && this.view.at));
     this.view.at = "";
     const svg = card.querySelector<SVGElement>("svg")!;
-    svg.onfocus = null;
+    const say = (event: Event) => { const text = (event.target as Element).closest<SVGElement>("[data-said]")?.dataset.said; if (text) this.explorer.el("flowsaid").textContent = text; };
+    svg.onpointerover = say;
+    svg.addEventListener("focusin", say);
     svg.onkeydown = (event) => {
       const at = boxes.indexOf(event.target as SVGElement), step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
       const to = event.key === "Home" ? 0 : event.key === "End" ? boxes.length - 1 : step === undefined || at < 0 ? -1 : at + step;
@@ -122,10 +126,10 @@ class Drawing implements Measure {
   size(node: Node, room: number, isTight = false): Size {
     if (!node.name && (node.kind === "out" || node.kind === "port")) return { w: 8, h: 0 };
     if (node.kind === "strip") return { w: Math.min(room, Math.max(120, node.of!.length * 12)), h: STRIP };
-    if (node.kind === "port" || node.kind === "out") return { w: Math.min(room, width(this.portName(node)) + 18), h: 20 };
-    if (node.kind === "sign") return { w: Math.max(SIGN, Math.min(room, node.name.length > 1 ? width(node.name) + 18 : SIGN)), h: SIGN };
+    if (node.kind === "port" || node.kind === "out") return { w: Math.min(room, width(this.portName(node), 11) + 16), h: 20 };
+    if (node.kind === "sign") return { w: Math.max(SIGN, Math.min(room, node.name.length > 1 ? width(node.name, SMALL) + 14 : SIGN)), h: SIGN };
     const lines = this.lines(node, isTight);
-    return { w: Math.min(room, Math.max(54, ...lines.map(width)) + 18), h: lines.length > 1 ? HIGH : LOW };
+    return { w: Math.min(room, Math.max(40, ...lines.map((text, at) => width(text, at ? 11 : 12))) + 12), h: lines.length > 1 ? HIGH : LOW };
   }
 
   private portName(node: Node): string { return node.kind === "out" ? this.explorer.word("flow_output") : node.name; }
@@ -151,6 +155,7 @@ class Drawing implements Measure {
   private second(row: Row): string {
     const weight = row.tensors.find((one) => one.name === "weight"), experts = this.experts(row), text = (shape: number[]) => shape.map((n) => count(n)).join(" × ");
     if (experts) return experts;
+    if (weight?.tied) return `= ${moduleOf(weight.of.tie![0]) || weight.of.tie![0]}`;
     if (!row.tensors.length) return row.class.includes("|") ? "" : row.class;
     if (/Linear/.test(row.class) && weight) return `${count(weight.shape[1])} → ${count(weight.shape[0])}`;
     if (/Conv1D/.test(row.class) && weight) return `${count(weight.shape[0])} → ${count(weight.shape[1])}`;
@@ -201,10 +206,10 @@ class Drawing implements Measure {
   }
 
   private box({ node, x, y, w, h, inside, isTight }: Placed): string {
-    const at = `x="${n(x)}" y="${n(y)}" width="${n(w)}" height="${n(h)}"`, title = (text: string) => `<title>${escape(text)}</title>`;
+    const at = `x="${n(x)}" y="${n(y)}" width="${n(w)}" height="${n(h)}"`;
     if (node.kind === "strip") return this.strip(node, x, y, w);
     if (node.kind === "port" || node.kind === "out") return h ? `<g class="port"><rect ${at} rx="10"/>${line(this.portName(node), x + w / 2, y + 14, w - 8, 11)}</g>` : "";
-    if (node.kind === "sign") return `<g class="joint">${title(this.said(node))}<rect ${at} rx="11"/>${line(node.name, x + w / 2, y + 15.5, w, node.name.length > 1 ? SMALL : 15)}</g>`;
+    if (node.kind === "sign") return `<g class="joint" data-said="${escape(this.said(node))}"><rect ${at} rx="11"/>${line(node.name, x + w / 2, y + 15.5, w, node.name.length > 1 ? SMALL : 15)}</g>`;
     const component = this.component(node), open = node.when ? " open" : "", label = escape(this.said(node));
     if (node.kind === "frame") {
       const isFolded = this.isFolded(node), press = `data-do="fold ${escape(node.key)}" data-box="${escape(node.key)}" role="button" tabindex="-1" aria-expanded="${!isFolded}" aria-label="${label}"`;
@@ -213,10 +218,10 @@ class Drawing implements Measure {
       const text = `<text x="${n(x + 10)}" y="${n(y + 17)}" font-size="12" font-weight="600">${escape(cut(`${isFolded ? "▸" : "▾"} ${this.titleOf(node)}`, w - 20 - (mark ? 16 : 0), 12))}</text>`;
       return `<g class="frame${open}">${deck}<rect ${at} rx="9"/><g class="head" ${press}><rect class="press" x="${n(x)}" y="${n(y)}" width="${n(w)}" height="${TITLE}" rx="9"/>${text}</g>${mark}${inside ? this.svg(inside, x + (w - inside.w) / 2, y + TITLE) : ""}</g>`;
     }
-    const lines = this.lines(node, isTight), middle = y + h / 2 + 4, press = component ? `data-do="pick ${escape(node.key)}" data-component="${escape(component)}" role="button" tabindex="-1" aria-pressed="false" aria-label="${label}"` : "";
-    const texts = lines.map((text, k) => line(text, x + w / 2, middle + (k - (lines.length - 1) / 2) * 15, w - 8, k ? 11 : 12, k ? 400 : 600));
+    const lines = this.lines(node, isTight), shown = lines.map((text, k) => cut(text, w - 8, k ? 11 : 12)), middle = y + h / 2 + 4, press = component ? `data-do="pick ${escape(node.key)}" data-component="${escape(component)}" role="button" tabindex="-1" data-module="${escape(this.module(node))}" aria-pressed="false" aria-label="${escape(shown.join(" "))} · ${label}"` : "";
+    const texts = shown.map((text, k) => line(text, x + w / 2, middle + (k - (lines.length - 1) / 2) * 15, w - 8, k ? 11 : 12, k ? 400 : 600));
     const experts = node.row && this.experts(node.row) ? `<rect class="under" x="${n(x + 4)}" y="${n(y + 4)}" width="${n(w)}" height="${n(h)}" rx="7"/>` : "";
-    return `<g class="node${component ? "" : " plain"}${open}" style="${paint(component || "norm")}" data-box="${escape(node.key)}" ${press}>${title(this.said(node))}${experts}<rect ${at} rx="7"/>${texts.join("")}</g>`;
+    return `<g class="node${component ? "" : " plain"}${open}" style="${paint(component || "norm")}" data-box="${escape(node.key)}" data-said="${label}" ${press}>${experts}<rect ${at} rx="7"/>${texts.join(" ")}</g>`;
   }
 
   private strip(node: Node, x: number, y: number, w: number): string {
@@ -225,8 +230,16 @@ class Drawing implements Measure {
   }
 
   private component(node: Node): string {
-    const { data } = this.explorer, of = node.kind === "tensor" ? this.held(node)[0] : node.row?.tensors[0]?.of;
+    const { data } = this.explorer, of = this.tensor(node);
     return of ? data.components[of.role] : "";
+  }
+
+  private tensor(node: Node): Held["of"] | undefined { return node.kind === "tensor" ? this.held(node)[0] : node.row?.tensors[0]?.of; }
+
+  /** Return the module whose tensors are on the map for a box: of a tied tensor that of its target. */
+  private module(node: Node): string {
+    const tied = node.row?.tensors[0]?.tied ? node.row.tensors[0].of.tie![0] : this.tensor(node)?.name ?? "";
+    return moduleOf(tied);
   }
 
   private said(node: Node): string {
@@ -264,14 +277,14 @@ class Drawing implements Measure {
 const noteOfTask = (explorer: Explorer): string => (explorer.data.flow!.class === explorer.data.class ? "" : explorer.word("flow_base", { base: explorer.data.flow!.class, task: explorer.data.class }));
 
 const n = (x: number): string => String(Math.round(x * 10) / 10);
-const width = (text: string): number => [...text].reduce((sum, letter) => sum + (letter > "⺀" ? 12 : 6.9), 0);
+const width = (text: string, size = 12): number => [...text].reduce((sum, letter) => sum + (letter > "⺀" ? size : size * 0.62), 0);
 const line = (text: string, x: number, y: number, room: number, size: number, weight = 400): string => `<text x="${n(x)}" y="${n(y)}" font-size="${size}" font-weight="${weight}" text-anchor="middle">${escape(cut(text, room, size))}</text>`;
 
 /** Return a text that fits, with … where it was cut. */
 function cut(text: string, room: number, size: number): string {
-  if (fitted(text, room, size)) return text;
+  if (width(text, size) <= room) return text;
   let left = text;
-  while (left.length > 1 && !fitted(`${left}…`, room, size)) left = left.slice(0, -1);
+  while (left.length > 1 && width(`${left}…`, size) > room) left = left.slice(0, -1);
   return `${left}…`;
 }
 

@@ -16,6 +16,8 @@ export interface Flow {
   held: Record<string, Tree>; fields: Record<string, Tree>;
   modules: Record<string, [number, number][]>; functions: Record<string, number>;
   programs: Line[][]; conditions: [string, number][]; repeat: Record<string, number>; classes: Record<string, string>;
+  /** Modules with tensors that do not run, each with the condition as text; the empty one always holds. */
+  unused: Record<string, string>;
 }
 
 export interface Held { name: string; of: TensorOf; shape: number[]; tied: boolean }

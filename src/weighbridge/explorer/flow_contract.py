@@ -77,6 +77,7 @@ class _FlowWriter:
                 for index in sorted(self.indices.intersection(repeat))
             },
             "classes": self._classes(),
+            "unused": self.flow.unused,
         }
 
     def _program(self, steps: Sequence[dict[str, Any]]) -> int:
