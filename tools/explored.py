@@ -2,14 +2,18 @@
 
     python tools/explored.py settings --count 20 -o cases.jsonl [FAMILY …]
     python tools/explored.py flows --count 5 -o flows.jsonl [FAMILY …]
+    python tools/explored.py runs -o runs.jsonl [FAMILY …]
     python tools/explored.py trees --count 20000 -o trees.json
     node web/tests/equal.mjs cases.jsonl
     node web/tests/flows.mjs flows.jsonl
+    node web/tests/runs.mjs runs.jsonl
     node web/tests/trees.mjs trees.json
 
 `settings` takes all families, each with its base class and its last one. `flows` takes the families
-with a flow, and writes the steps of `tree --flow`. `trees` writes random expressions with what
-Python makes of each, so that operators are tried that no blueprint uses yet.
+with a flow, and writes the steps of `tree --flow`. `runs` takes every recorded class of every
+family, whose contract holds runs with what `cost`, `train`, `cache` and `serve` answer. `trees`
+writes random expressions with what Python makes of each, so that operators are tried that no
+blueprint uses yet.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from typing import TYPE_CHECKING
 from weighbridge.algebra.expr import evaluate
 from weighbridge.answers.flow_tree import FlowTree
 from weighbridge.answers.weigh import weigh
+from weighbridge.blueprint import operations
 from weighbridge.blueprint.flows import flow_families
 from weighbridge.blueprint.schema import families, load
 from weighbridge.errors import WeighbridgeError
@@ -44,7 +49,7 @@ _REFUSED = 4  # one refused setting is kept for each so many that can be built
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the cases of a command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=("settings", "flows", "trees"))
+    parser.add_argument("kind", choices=("settings", "flows", "runs", "trees"))
     parser.add_argument("families", nargs="*")
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", default="7")
@@ -54,6 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.kind == "trees":
             json.dump(random_cases(Random(options.seed), options.count), file)
             return 0
+        if options.kind == "runs":
+            for made in contracts_of_runs(options.families or operations.available()):
+                file.write(json.dumps(made, separators=(",", ":")) + "\n")
+            return 0
         every, cases_of = (families, settings_of)
         if options.kind == "flows":
             every, cases_of = (flow_families, flows_of)
@@ -61,6 +70,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for case in cases_of(family, options.count, options.seed):
                 file.write(json.dumps(case, separators=(",", ":")) + "\n")
     return 0
+
+
+def contracts_of_runs(names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the contract of every class of some families whose operations are recorded."""
+    for family in names:
+        if "." in family:  # of our own BERT, which has no blueprint
+            continue
+        for class_name in operations.load_operations(family).class_names:
+            yield contract(weigh(family, class_name))
 
 
 def settings_of(family: str, count: int, seed: str) -> Iterator[dict[str, Any]]:

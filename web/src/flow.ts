@@ -46,7 +46,7 @@ export function markFlow(explorer: Explorer): void {
   }
   for (const item of explorer.root.querySelectorAll<HTMLElement>("[data-step]")) item.classList.toggle("chosen", Boolean(chosen) && item.dataset.step === picked);
   const cells = new Map<string, string>();
-  if (chosen) for (const run of explorer.state.runs) for (const part of run.parts) if (part.component === chosen) for (const cell of part.cells) cells.set(`${run.key}|${cell.tensor}`, moduleOf(cell.entry.of.name));
+  if (chosen) for (const run of explorer.state.runs) for (const part of run.parts) if (part.component === chosen) for (const cell of part.cells) cells.set(`${run.key}|${cell.tensor}`, moduleOf(cell.entry?.of.name ?? ""));
   for (const cell of explorer.root.querySelectorAll<SVGElement>(".cell")) {
     const of = cells.get(`${cell.dataset.k}|${cell.dataset.t}`);
     cell.classList.toggle("chosen", of !== undefined && (!picked || of === module));

@@ -16,6 +16,7 @@ from weighbridge.blueprint.schema import LARGEST_SIZE, MOST_LAYERS
 from weighbridge.data import LANGUAGES
 from weighbridge.errors import WeighbridgeError
 from weighbridge.explorer.flow_contract import flow_contract
+from weighbridge.explorer.running import run_of_page
 from weighbridge.explorer.settings import Bench, fields_without_dial, following_fields
 from weighbridge.explorer.trees import TreeTable, value_json
 from weighbridge.explorer.why import derivation
@@ -69,6 +70,7 @@ def contract(weighing: Weighing) -> dict[str, Any]:
         **_words_of_components(ledger),
         **_about_formulas(ledger, table),
         "why": derivation(weighing, letters_of(blueprint), table),
+        **run_of_page(weighing, bench, table),
         "held": {
             "parameters": str(weighing.parameters),
             "active": str(ledger.active),
