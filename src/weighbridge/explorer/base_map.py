@@ -178,13 +178,18 @@ def _labels(runs: list[LayerRun], drawn: list[MapBox], lang: str) -> Iterator[st
             if box.run is run:
                 groups.setdefault(_component(box), []).append(box)
         for component, group in groups.items():
-            text, width = label(component, lang), sum(box.width for box in group)
-            if group[0].height >= _READABLE and width > len(text) * _LETTER + 14:
-                at = f'x="{group[0].x + 9:.0f}" y="{group[0].y + 16:.0f}"'
-                texts.setdefault(component, []).append(f"<text {at}>{escape(text)}</text>")
+            texts.setdefault(component, []).append(_label(group, label(component, lang)))
     for component, inside in texts.items():
         font = 'font-size="13" font-weight="600"'
         yield f'<g class="name" style="{paint(component)}" {font}>{"".join(inside)}</g>'
+
+
+def _label(group: list[MapBox], name: str) -> str:
+    """Return the name on the boxes of a component, or nothing if there is no room."""
+    first, width = group[0], sum(box.width for box in group)
+    if first.height < _READABLE or width <= len(name) * _LETTER + 14:
+        return ""
+    return f'<text x="{first.x + 9:.0f}" y="{first.y + 16:.0f}">{escape(name)}</text>'
 
 
 _HUES = {

@@ -44,7 +44,7 @@ def page(weighings: Sequence[Weighing], contracts: Sequence[dict[str, Any]], lan
         f"<style>{data.read_text('pages/explore.css')}</style></head>\n"
         f'<body><main id="explorer">{body}</main>\n'
         f'<script type="application/octet-stream" id="contract">{packed(held)}</script>\n'
-        f'<script type="application/octet-stream" id="packed">{_packed(script)}</script>\n'
+        f'<script type="application/octet-stream" id="packed">{_compressed(script)}</script>\n'
         f"<script>{unpack}</script></body></html>\n"
     )
 
@@ -70,10 +70,10 @@ def packed(held: Any) -> str:
         >>> zlib.decompress(base64.b64decode(packed({"lang": "en"})))
         b'{"lang":"en"}'
     """
-    return _packed(json.dumps(held, ensure_ascii=False, separators=(",", ":")))
+    return _compressed(json.dumps(held, ensure_ascii=False, separators=(",", ":")))
 
 
-def _packed(text: str) -> str:
+def _compressed(text: str) -> str:
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
