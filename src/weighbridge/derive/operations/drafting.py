@@ -235,19 +235,21 @@ class Drafting:
         for setting in plain:
             counts[setting] = self._texts_of(setting, counts)
         for mode in dict.fromkeys(setting.mode for setting in plain):
-            of_mode = [setting for setting in plain if setting.mode == mode]
-            known: list[Edge] = [()]
-            for edge in self._edges_of(mode):
-                alike = self._alike(edge, known, self._telling(of_mode), counts)
-                for setting in of_mode:
-                    at = setting._replace(edge=edge)
-                    if alike is None:
-                        counts[at] = self._texts_of(at, counts)
-                    else:
-                        counts[at] = counts[setting._replace(edge=alike)]
-                if alike is None:
-                    known.append(edge)
+            self._count_at_edges([setting for setting in plain if setting.mode == mode], counts)
         return counts
+
+    def _count_at_edges(self, settings: Sequence[RunMode], counts: Counts) -> None:
+        """Add the texts at each edge to those of settings of one mode."""
+        known: list[Edge] = [()]
+        for edge in self._edges_of(settings[0].mode):
+            alike = self._alike(edge, known, self._telling(settings), counts)
+            for setting in settings:
+                at = setting._replace(edge=edge)
+                if alike is None:
+                    counts[at] = self._texts_of(at, counts)
+                else:
+                    counts[at] = counts[setting._replace(edge=alike)]
+            known += [edge] if alike is None else []
 
     def _edges_of(self, mode: str) -> Iterable[Edge]:
         """Return the edges of the sizes that a run of this mode has."""
