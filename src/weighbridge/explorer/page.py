@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import zlib
+from hashlib import sha256
 from html import escape
 
 from weighbridge import data
@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
 def page(weighings: Sequence[Weighing], contracts: Sequence[dict[str, Any]], lang: str) -> str:
     """Return a page for one weighing, or for two side by side, with their contracts."""
-    script = data.read_text("pages/explore.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    script, loader = data.read_text("pages/explore.js"), data.read_text("pages/loader.js")
+    hashes = " ".join(
+        f"'sha256-{_base64(sha256(text.encode()).digest())}'" for text in (loader, script)
+    )
     policy = (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'"
     )
     title = " · ".join(weighing.model.where for weighing in weighings)
     held = {"contracts": list(contracts), "words": page_words(), "lang": lang}
@@ -42,11 +44,22 @@ def page(weighings: Sequence[Weighing], contracts: Sequence[dict[str, Any]], lan
         '<meta name="color-scheme" content="light dark">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
         f"<title>{escape(title)} · weighbridge explore</title>"
-        f"<style>{data.read_text('pages/explore.css')}</style></head>\n"
+        f"<style>{page_style()}</style></head>\n"
         f'<body><main id="explorer">{body}</main>\n'
-        f'<script type="application/octet-stream" id="contract">{packed(held)}</script>\n'
-        f"<script>{script}</script></body></html>\n"
+        f'<script type="application/octet-stream" id="packed">{packed(held, script)}</script>\n'
+        f"<script>{loader}</script></body></html>\n"
     )
+
+
+def page_style() -> str:
+    """Return the style of the page, with its math font, which NOTICE describes."""
+    address = f"data:font/woff2;base64,{_base64(data.read_bytes('pages/math.woff2'))}"
+    font = f'@font-face{{font-family:"Weighbridge Math";src:url({address}) format("woff2")}}\n'
+    return font + data.read_text("pages/explore.css")
+
+
+def _base64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
 
 
 def page_words() -> dict[str, Any]:
@@ -60,18 +73,18 @@ def contract_json(held: Any) -> str:
     return text.replace("<", r"\u003c")
 
 
-def packed(held: Any) -> str:
-    """Return what a page holds as JSON that is compressed, and written in letters.
+def packed(held: Any, script: str) -> str:
+    """Return what a page holds, and its script, as JSON that is compressed and written in letters.
 
-    The JSON of a family is three to four times as long; `contract_json` is for a page that is
-    not a file of its own.
+    Both are about three times as long. The page's own loader unpacks them.
 
     Example:
-        >>> zlib.decompress(base64.b64decode(packed({"lang": "en"})))
-        b'{"lang":"en"}'
+        >>> list(json.loads(zlib.decompress(base64.b64decode(packed({}, "start()")))).values())
+        ['{}', 'start()']
     """
-    text = json.dumps(held, ensure_ascii=False, separators=(",", ":"))
-    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+    both = {"page": contract_json(held), "script": script}
+    text = json.dumps(both, ensure_ascii=False, separators=(",", ":"))
+    return _base64(zlib.compress(text.encode(), 9))
 
 
 def _without_script(weighing: Weighing, lang: str) -> Iterator[str]:
