@@ -13,7 +13,7 @@ import { count, fitted, paint, share, short, storedBytes } from "./figures.ts";
 import { amounts, drawCosts, stepsOf } from "./costs.ts";
 import { checkRuns, Running } from "./running.ts";
 import type { Run as RunSizes } from "./running.ts";
-import { drawFlow } from "./flow.ts";
+import { drawFlow, foldFrame, forgetPicked, markFlow, pickBox } from "./flow.ts";
 import { save } from "./exports.ts";
 
 export type Words = Record<string, string>;
@@ -53,7 +53,7 @@ export class Explorer {
     this.readLink();
     this.build();
     window.addEventListener("hashchange", () => { if (location.hash.slice(1) !== this.link()) { this.readLink(); this.build(); } });
-    new ResizeObserver(() => this.drawMap()).observe(this.el("map").parentElement!);
+    new ResizeObserver(() => { this.drawMap(); drawFlow(this); }).observe(root);
   }
 
   get model(): Model { return this.models[this.at]; }
@@ -157,7 +157,7 @@ export class Explorer {
 <section class="card"><h2>${this.html("where_parameters")}</h2><div class="wide" tabindex="0" role="region" aria-label="${this.html("where_parameters")}"><table><thead><tr><th scope="col">${this.html("component")}</th><th scope="col" class="math">${this.html("formula")}</th><th scope="col" class="n">${this.html("parameters")}</th><th scope="col" class="n">${this.html("share")}</th></tr></thead><tbody data-at="table"></tbody></table></div></section>
 <section class="card" data-at="why" aria-live="polite" hidden></section><section class="card" data-at="costs"></section></div>
 <section class="card dials" aria-label="${this.html("dials")}"><div class="bar"><h2>${this.html("dials")}</h2>${button("reset", this.html("reset"), 'data-at="reset" hidden')}</div><div data-at="dials"></div><p class="said" data-at="refused" aria-live="polite"></p><p class="said"><code data-at="command"></code></p></section></div>
-<section class="card" data-at="flowcard" hidden><h2>${this.html("flow")}</h2><div data-at="flow"></div></section>
+<section class="card" data-at="flowcard" hidden><div class="bar"><h2>${this.html("flow")}</h2>${button("save flow", "SVG", `data-at="saveflow" title="${this.html("save_flow")}"`)}</div><div data-at="flow"></div></section>
 <section class="card" data-at="compare" hidden></section>
 <footer><span data-at="checked"></span> ${escape(data.source)}</footer>`;
   }
@@ -226,7 +226,9 @@ export class Explorer {
     if (what === "zoom") this.zoomed = this.zoomed ? "" : value;
     else if (what === "out") this.zoomed = "";
     else if (what === "leave") { if (!this.left.delete(value)) this.left.add(value); }
-    else if (what === "why") this.chosen = this.chosen === value ? "" : value;
+    else if (what === "why") { this.chosen = this.chosen === value ? "" : value; forgetPicked(this); }
+    else if (what === "pick") pickBox(this, value);
+    else if (what === "fold") foldFrame(this, value);
     else if (what === "by") { this.measure = value as Measure; this.zoomed = ""; this.root.querySelectorAll<HTMLElement>("[data-do^='by ']").forEach((one) => one.setAttribute("aria-pressed", String(one.dataset.do === action))); }
     else if (what === "save") return void save(this, value);
     else if (what === "embed") return void this.embed();
@@ -351,6 +353,7 @@ export class Explorer {
       : this.left.size ? this.word("without", { names: [...this.left].map((one) => this.name(one)).join(this.word("comma")), amount: this.amount(total), all: this.amount(this.drawnRuns.reduce((n, run) => n + run.each * run.many, 0)) })
       : this.word(this.noRun && this.measure !== "parameters" ? "run_refused" : `areas_${this.measure}`, { rule: this.noRun, amount: this.amount(total), batch: count(this.run.batch), sequence: count(this.run.sequence), context: count(this.run.context) });
     this.el("thin").textContent = thin.length ? this.word("thin", { names: thin.slice(0, 6).join(this.word("comma")), more: thin.length > 6 ? ` + ${thin.length - 6}` : "" }) : "";
+    markFlow(this);
   }
 
   /** Return an amount of what the areas stand for. */
