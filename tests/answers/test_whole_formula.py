@@ -149,5 +149,5 @@ def test_only_parameters_have_a_whole_formula() -> None:
 
 
 def test_a_formula_that_is_too_long_is_refused() -> None:
-    with pytest.raises(wb.WeighbridgeError, match="AlignModel is too long to write.*sweep"):
+    with pytest.raises(wb.WeighbridgeError, match=r"AlignModel is too long to write.*sweep"):
         wb.formula("align", whole=True)
