@@ -29,7 +29,8 @@ def page(weighings: Sequence[Weighing], contracts: Sequence[dict[str, Any]], lan
     script, unpack = data.read_text("pages/explore.js"), data.read_text("pages/unpack.js")
     policy = (
         f"default-src 'none'; script-src {_hashed(unpack)} {_hashed(script)}; "
-        "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+        "style-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
+        "base-uri 'none'; form-action 'none'"
     )
     title = " · ".join(weighing.model.where for weighing in weighings)
     held = {"contracts": list(contracts), "words": page_words(), "lang": lang}
@@ -41,12 +42,20 @@ def page(weighings: Sequence[Weighing], contracts: Sequence[dict[str, Any]], lan
         '<meta name="color-scheme" content="light dark">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
         f"<title>{escape(title)} · weighbridge explore</title>"
-        f"<style>{data.read_text('pages/explore.css')}</style></head>\n"
+        f"<style>{page_style()}</style></head>\n"
         f'<body><main id="explorer">{body}</main>\n'
         f'<script type="application/octet-stream" id="contract">{packed(held)}</script>\n'
         f'<script type="application/octet-stream" id="packed">{_compressed(script)}</script>\n'
         f"<script>{unpack}</script></body></html>\n"
     )
+
+
+def page_style() -> str:
+    """Return the style of the page, with its math font, which NOTICE describes."""
+    font = base64.b64encode(data.read_bytes("pages/math.woff2")).decode()
+    address = f"data:font/woff2;base64,{font}"
+    face = f'@font-face{{font-family:"Weighbridge Math";src:url({address}) format("woff2")}}\n'
+    return face + data.read_text("pages/explore.css")
 
 
 def page_words() -> dict[str, Any]:
