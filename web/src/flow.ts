@@ -5,7 +5,7 @@ import { count, paint } from "./figures.ts";
 import { addBelow, graphOf } from "./graph.ts";
 import type { Node } from "./graph.ts";
 import { layout } from "./layout.ts";
-import type { Layout, Measure, Placed, Size } from "./layout.ts";
+import type { Layout, Measure, Placed, Size, Wire } from "./layout.ts";
 import { escape } from "./math.ts";
 import { isTurns, Walker } from "./steps.ts";
 import type { Held, Item, Row, Turns } from "./steps.ts";
@@ -223,11 +223,20 @@ export class Drawing implements Measure {
     const shown = new Set<number>(), labels = found.wires.map((wire) => {
       if (shown.has(wire.from.id)) return "";
       shown.add(wire.from.id);
-      const size = this.widthAfter(wire.from, wire.to), field = size && this.explorer.data.trees[size[1]], sign = typeof field === "string" ? this.explorer.data.letters[field] : undefined;
-      const mark = sign ? ` data-field="${escape(field)}"` : "";
-      return size && `<text class="shape" x="${n(wire.x + 5)}" y="${n(wire.y + 11)}" font-size="10.5"${mark}>${sign ? `<tspan font-style="italic">${escape(sign)}</tspan> ` : ""}${count(size[0])}</text>`;
+      return this.label(wire, found.boxes);
     });
     return `<g transform="translate(${n(x)} ${n(y)})">${wires.join("")}${found.boxes.map((box) => this.box(box)).join("")}<g aria-hidden="true">${labels.join("")}</g></g>`;
+  }
+
+  /** Return the width of what flows in a wire, where there is room: its letter and its number. */
+  private label({ from, to, x, y }: Wire, boxes: Placed[]): string {
+    const size = this.widthAfter(from, to), { trees, letters } = this.explorer.data;
+    if (!size) return "";
+    const field = trees[size[1]], [letter, index] = typeof field === "string" ? (letters[field] ?? "").split(/_(.*)/) : [""], text = count(size[0]);
+    const wide = 10 + width(`${letter}${index ?? ""} ${text}`, 10.5);
+    if (boxes.some((box) => box.x < x + wide && x < box.x + box.w && box.y < y + 13 && y < box.y + box.h)) return "";
+    const sign = letter && `<tspan font-style="italic">${escape(letter)}</tspan>${index ? `<tspan dy="2" font-size="8">${escape(index)}</tspan><tspan dy="-2"> </tspan>` : " "}`;
+    return `<text class="shape" x="${n(x + 5)}" y="${n(y + 11)}" font-size="10.5"${sign ? ` data-field="${escape(field)}"` : ""}>${sign}${text}</text>`;
   }
 
   /** Return the width of what comes out of a box, or of what a linear module after it takes, and its expression. */
