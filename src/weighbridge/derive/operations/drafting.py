@@ -189,6 +189,8 @@ class Drafting:
 
     def edges(self) -> list[dict[str, int]]:
         """Return the sizes of a run at which operations may change, other than the usual ones."""
+        if self.family.image_tokens:
+            return self._edges_with_images()
         sizes, (draw, *_) = self.draws[0].run, self.draws
         short = sizes["short"]
         edges: list[dict[str, int]] = [{"sequence": short, "past": short}, {"target": short}]
@@ -203,6 +205,13 @@ class Drafting:
         edges += [{"batch": 1}, {"past": 1}, {"batch": 1, "past": 1}]
         edges += [{"target": 1}, {"batch": 1, "target": 1}]
         return edges
+
+    def _edges_with_images(self) -> list[dict[str, int]]:
+        """Return the edges of a run with images, which have no room in a short sequence."""
+        short = self.draws[0].run["short"]
+        edges = [{"images": 0}, {"images": 1}, {"images": 0, "sequence": short, "past": short}]
+        edges += [{"batch": 1}, {"images": 0, "batch": 1}, {"images": 1, "batch": 1}]
+        return [*edges, {"images": 0, "past": 1}, {"images": 0, "past": 1, "batch": 1}]
 
     # Runs
 
@@ -259,7 +268,7 @@ class Drafting:
     def _teaches(self, setting: RunMode) -> bool:
         """Whether numbers of a run can be expressed: none of its sizes may be taken for another."""
         sizes = self.draws[0].run
-        return all(size in (1, sizes["short"]) for _, size in setting.edge)
+        return all(size in (0, 1, sizes["short"]) for _, size in setting.edge)
 
     def _texts_of(self, setting: RunMode, counts: Counts, *, learns: bool = True) -> Found:
         """Run draws in a setting, and return the texts that occur.

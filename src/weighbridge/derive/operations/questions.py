@@ -69,6 +69,8 @@ class RunQuestions:
         yield from self._of_layers(letters)
         for name in sorted(edges):
             yield (">", ("name", name), ("value", 1)), _COST_OF_ONE
+            if name == "images":
+                yield (">", ("name", name), ("value", 0)), _COST_OF_SETTING
         length = "past" if kind in CACHED else "sequence"
         if length in edges:
             yield from self._of_windows(("name", length))
