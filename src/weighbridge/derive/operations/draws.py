@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.subject import Subject
 
 _SHORT = {"batch": 5, "choices": 5, "short": 7}
+_SHORT_IN_PIECES = {"batch": 5, "pieces": 11, "short": 7}
+"""The same if code cuts a sequence: there are more ``pieces`` than code repeats by hand."""
 _WINDOWS = {"chunk": 13, "window": 19}
 _LONG = {"target": 29, "sequence": 41, "past": 53}
 """The least values, in ascending order: ``short`` is a sequence shorter than any chunk or window,
@@ -41,6 +43,7 @@ is no size itself, and may be equal to one; it remains so small that images fit 
 _GRID = "grid"
 _KINDS = {*_WINDOWS, *_SIZES}
 _LEAST_SEQUENCE = 2  # of which one token is predicted
+_MOST_PIECES = 4  # the most chunks of a random sequence
 _MOST_BATCHES = 11  # a sequence one longer or shorter is no multiple of a batch of at most this
 _CHOICES = 3  # a number is drawn from so many that are free,
 _PRIMES = 2  # and a prime number from so many
@@ -85,16 +88,31 @@ class Draws:
         """The fields that give each layer a type, with the types they may have."""
         fields = self.subject.fields(self.subject.config({}))
         stated: list[str] = self._facts["types"].get(self._family, [])
+        named = {name for name in fields if name.endswith(_LAYER_TYPES)} | {*self._named_types}
         return {
             name: sorted({*value, *stated})
             for name, value in fields.items()
-            if name.endswith(_LAYER_TYPES) and _is_list_of_texts(value)
+            if name in named and _is_list_of_texts(value)
         }
+
+    @property
+    def index_lists(self) -> list[str]:
+        """The fields that list the indices of the layers that have another type."""
+        lists: list[str] = self._facts["indices"].get(self._family, [])
+        return lists
 
     @cached_property
     def windows(self) -> list[str]:
         """The fields that are windows or chunks, at which operations change."""
         return [path for path, tree in self.rules.items() if tree[-1] in _WINDOWS]
+
+    @cached_property
+    def chunks(self) -> list[Tree]:
+        """The lengths of the pieces into which code cuts a sequence: fields, or a number."""
+        chunks: list[Tree] = [
+            ("name", path) for path, tree in self.rules.items() if tree == ("name", "chunk")
+        ]
+        return chunks + ([("value", self.chunk)] if self.chunk else [])
 
     @cached_property
     def equal(self) -> dict[str, str]:
@@ -150,7 +168,8 @@ class Draws:
         for path, value in self.usual.items():
             name = path.rpartition(".")[2]
             is_lacking = value is None and name.endswith(_TOKEN)
-            if not isinstance(value, int | None) or path in self.layer_counts or is_lacking:
+            is_list = path in self.index_lists or not isinstance(value, int | None)
+            if is_list or path in self.layer_counts or is_lacking:
                 continue
             is_shape = path in self.blueprint.sizes and name not in _NO_SHAPES
             by_name = self._rules_by_name
@@ -165,6 +184,12 @@ class Draws:
     def constants(self) -> dict[str, int]:
         """The fields that have one value in every draw, with it."""
         return {path: tree[1] for path, tree in self.rules.items() if tree[0] == "value"}
+
+    @property
+    def _named_types(self) -> list[str]:
+        """The lists of texts that decide which tensors exist, if the reference has their length."""
+        repeated = set(itertools.chain.from_iterable(map(names_in, self.blueprint.repeat.values())))
+        return [name for name in self.blueprint._raw.get("values", {}) if name in repeated]
 
     @property
     def loops(self) -> list[str]:
@@ -203,15 +228,7 @@ class Draws:
             ModelError: no config could be drawn.
         """
         numbers = _Numbers(dice)
-        shared = {name: numbers.prime(least) for name, least in _SHORT.items()}
-        if self.image_tokens:
-            shared = dict(_SHORT_WITH_IMAGES)
-            numbers = _Numbers(dice, primes=shared.values())
-        over = max(shared.values())
-        windows = {kind: numbers.prime(max(least, over)) for kind, least in _WINDOWS.items()}
-        over = max(windows.values())
-        over = max(over, shared.get("images", 0) * _MOST_TOKENS_OF_IMAGE + 1)
-        shared |= {name: numbers.prime(max(least, over)) for name, least in _LONG.items()}
+        shared, windows = self._lengths(numbers)
         layers = self._facts["layers"].get(self._family, self._facts["layers"][""])
         types = self._types(dice, layers)
         draws: list[RunDraw] = []
@@ -231,6 +248,28 @@ class Draws:
             return 0
         tokens: int = evaluate(self.image_tokens, draw.names)
         return tokens
+
+    def _lengths(self, numbers: _Numbers) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the sizes of a run and the windows, as prime numbers.
+
+        If sequences are cut into chunks, a long one has a prime number of them, too.
+        """
+        if self.image_tokens:
+            shared = numbers.reserved(_SHORT_WITH_IMAGES)
+        else:
+            least_sizes = _SHORT_IN_PIECES if self.chunks else _SHORT
+            shared = {name: numbers.prime(least) for name, least in least_sizes.items()}
+        over = max(shared.values())
+        windows = {kind: numbers.prime(max(least, over)) for kind, least in _WINDOWS.items()}
+        over = max(windows.values())
+        if self.chunks:
+            whole = shared.pop("pieces") - 1
+            over = max(over, whole * (self.chunk or windows["chunk"]) + 1)
+            names = ("sequence", "past", "target", "choices")
+            return shared | {name: numbers.prime(over) for name in names}, windows
+        over = max(over, shared.get("images", 0) * _MOST_TOKENS_OF_IMAGE + 1)
+        shared |= {name: numbers.prime(max(least, over)) for name, least in _LONG.items()}
+        return shared, windows
 
     def _hides_a_product(self, draw: RunDraw, other: RunDraw) -> bool:
         """Whether the product of two sizes is the same in two draws, as if it were a constant."""
@@ -302,6 +341,8 @@ class Draws:
             run = {name: dice.randint(1, 2 * least) for name, least in sizes.items()}
             run["sequence"] = max(run["sequence"], _LEAST_SEQUENCE)
             windows = {kind: dice.randint(2, 2 * least) for kind, least in _WINDOWS.items()}
+            if self.chunk:
+                run["sequence"] = dice.randint(_LEAST_SEQUENCE, _MOST_PIECES * self.chunk)
             draw = next(self._draw(numbers, layers, self._types(dice, layers), run, windows))
             yield self._with_images(draw, dice) if self.image_tokens else draw
 
@@ -313,12 +354,14 @@ class Draws:
         lengths = {name: draw.run[name] + taken for name in ("sequence", "past")}
         return draw._replace(run={**draw.run, **lengths})
 
-    def _types(self, dice: random.Random, layers: int) -> dict[str, list[str]]:
-        """Return the types of layers: each occurs, if there are enough layers."""
-        drawn = {}
+    def _types(self, dice: random.Random, layers: int) -> dict[str, list[Any]]:
+        """Return the types of layers, or the indices of some: each occurs, if there are enough."""
+        drawn: dict[str, list[Any]] = {}
         for name, types in self.layer_types.items():
             drawn[name] = [*types, *dice.choices(types, k=layers)][:layers]
             dice.shuffle(drawn[name])
+        for name in self.index_lists:
+            drawn[name] = sorted(dice.sample(range(layers), dice.randint(1, max(1, layers - 1))))
         return drawn
 
     def _draw(
@@ -415,11 +458,9 @@ def _in_order(rules: Mapping[str, Tree]) -> Iterator[tuple[str, Tree]]:
 class _Numbers:
     """Numbers that no other size of a draw has, nor the same size of an earlier draw."""
 
-    def __init__(
-        self, dice: random.Random, *, is_distinct: bool = True, primes: Iterable[int] = ()
-    ) -> None:
+    def __init__(self, dice: random.Random, *, is_distinct: bool = True) -> None:
         self._dice, self.is_distinct = dice, is_distinct
-        self._primes = {*primes}
+        self._primes = set[int]()
         self._drawn: dict[int, str] = {}
         self._grids: dict[str, int] = {}
         self._earlier: dict[str, set[int]] = {}
@@ -445,6 +486,11 @@ class _Numbers:
         number = self._dice.choice(list(itertools.islice(primes, _PRIMES)))
         self._primes.add(number)
         return number
+
+    def reserved(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Return sizes that are prime numbers, which will divide no other number."""
+        self._primes.update(sizes.values())
+        return dict(sizes)
 
     def _is_new_prime(self, number: int) -> bool:
         """Whether a number is a prime, new, and beside no multiple of a small one."""
