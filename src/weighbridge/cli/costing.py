@@ -30,6 +30,13 @@ _CLASS = CLASS.but(
 )
 _BATCH = BATCH.but(default=1, help="sequences in a batch; 1 by default")
 
+_IMAGES = Option(
+    "--images",
+    type=int,
+    metavar="N",
+    help="images in each sequence, if a model reads them among its tokens",
+)
+
 
 def _cost_options() -> Iterable[Addable]:
     from weighbridge.answers.cost import GROUPINGS
@@ -64,12 +71,7 @@ def _cost_options() -> Iterable[Addable]:
             help="with a step: one more token for each sequence; needs --past",
         ),
         Option("--past", type=int, metavar="N", help="tokens in the cache before the step"),
-        Option(
-            "--images",
-            type=int,
-            metavar="N",
-            help="images in each sequence, if a model reads them among its tokens",
-        ),
+        _IMAGES,
         PROFILE.but(
             help="the kernels, which decide what is saved: "
             f"{', '.join(PROFILES)}; by default cuda-flash",

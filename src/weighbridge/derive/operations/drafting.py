@@ -200,8 +200,6 @@ class Drafting:
 
     def edges(self) -> list[dict[str, int]]:
         """Return the sizes of a run at which operations may change, other than the usual ones."""
-        if self.family.image_tokens:
-            return self._edges_with_images()
         sizes, (draw, *_) = self.draws[0].run, self.draws
         short = sizes["short"]
         edges: list[dict[str, int]] = [{"sequence": short, "past": short}, {"target": short}]
@@ -264,7 +262,7 @@ class Drafting:
         """Return the edges of the sizes that a run of this mode has."""
         known = sizes_of(self.class_name, "prefill" if mode == CACHE else "tasks")
         edges: dict[Edge, None] = {}
-        for edge in self.edges():
+        for edge in self._edges_with_images() if self.family.image_tokens else self.edges():
             sizes = tuple((name, size) for name, size in edge.items() if name in known)
             if sizes:
                 edges[sizes] = None
