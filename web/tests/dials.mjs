@@ -1,53 +1,66 @@
-// Turn every dial of a page by its steps, there and back: node tests/dials.mjs CHROMIUM PAGE.html; prints JSON with the milliseconds of
-// evaluating and of painting each step, and how far the centre of a cell of the map moved in one step.
+// Turn every dial of a page by its steps: node tests/dials.mjs CHROMIUM PAGE.html; prints JSON with a row for each step: the milliseconds
+// of evaluating it, those of the page's main thread until it is painted (both CPU time), those on the clock, and how far the centre of a cell of
+// the map moved. A cell is a tensor of a run of layers with the same tensors before and after.
 import { chromium } from "playwright-core";
 
 const [, , executablePath, file] = process.argv;
+const STEPS = 4;  // to each side
+const MANY = 20;  // times that a setting is evaluated
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
 const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
 await page.goto(`file://${file}`);
 await page.waitForFunction(() => window.explorer);
 
-const found = await page.evaluate(async () => {
-  const { explorer } = window, steps = [], frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
-  const centres = () => new Map([...document.querySelectorAll("[data-at=map] .cell")].map((cell) => {
-    const [x, y, w, h] = ["x", "y", "width", "height"].map((name) => Number(cell.getAttribute(name)));
-    return [`${cell.dataset.k}|${cell.dataset.t}`, [x + w / 2, y + h / 2]];
-  }));
-  const evaluated = () => {
-    const before = performance.now(), { running, model, changes } = explorer, state = explorer.evaluate(model, changes);
-    if (running?.renew(state.entries) && !running.refused(state.entries)) {
-      running.flops("forward", explorer.run); running.flops("backward", explorer.run); running.moments(explorer.run, state.entries, state.total, false);
-      if (running.has("stepped")) running.serving(explorer.run, state.total);
+const session = await page.context().newCDPSession(page);
+await session.send("Performance.enable", { timeDomain: "threadTicks" });
+const spent = async () => 1000 * (await session.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value;
+
+/** Return the centres of the cells, by run with its tensors, and by tensor. */
+function centres() {
+  const found = {};
+  for (const run of window.explorer.shown()) {
+    const inside = run.parts.flatMap((part) => part.cells.map((cell) => cell.tensor)).join(" ");
+    for (const cell of document.querySelectorAll(`[data-at=map] .cell[data-k="${CSS.escape(run.key)}"]`)) {
+      const [x, y, w, h] = ["x", "y", "width", "height"].map((name) => Number(cell.getAttribute(name)));
+      found[`${run.key}|${inside}|${cell.dataset.t}`] = [x + w / 2, y + h / 2];
     }
-    return performance.now() - before;
-  };
-  for (const input of document.querySelectorAll("input[type=range]")) {
-    const start = Number(input.value), dial = input.dataset.dial ?? input.dataset.run;
-    const walk = [];
-    for (const way of [1, -1]) for (let k = 1; k <= 6; k++) walk.push(start + way * k);
-    let last = start;
-    for (const to of walk) {
-      if (to < 0 || to > Number(input.max)) continue;
-      if (Math.abs(to - last) > 1) { input.value = String(start); input.dispatchEvent(new Event("input", { bubbles: true })); await frame(); }
-      const was = centres(), from = Number(input.value);
-      input.value = String(to);
-      const before = performance.now();
-      input.dispatchEvent(new Event("input", { bubbles: true }));
-      const script = performance.now() - before;
-      await frame();
-      const painted = performance.now() - before, now = centres();
-      let moved = 0, cell = "";
-      for (const [key, [x, y]] of now) if (was.has(key)) { const far = Math.hypot(x - was.get(key)[0], y - was.get(key)[1]); if (far > moved) { moved = far; cell = key; } }
-      steps.push({ dial, from: explorer.at, evaluated: evaluated(), script, painted, moved, cell });
-      last = Number(input.value);
-    }
-    input.value = String(start);
-    input.dispatchEvent(new Event("input", { bubbles: true }));
-    document.querySelector("[data-do=reset]").hidden || document.querySelector("[data-do=reset]").click();
-    await frame();
   }
-  return steps;
-});
-console.log(JSON.stringify(found));
+  return found;
+}
+
+/** Evaluate what a step of a dial evaluates, some times. */
+function evaluate(many) {
+  const { explorer } = window, { running, model, changes, run } = explorer;
+  for (let k = 0; k < many; k++) {
+    const state = explorer.evaluate(model, changes);
+    if (!running || running.renew(state.entries).refused(state.entries)) continue;
+    running.flops("forward", run); running.flops("backward", run); running.moments(run, state.entries, state.total, false);
+    if (running.has("stepped")) running.serving(run, state.total);
+  }
+}
+
+/** Turn a dial to a place, and return the milliseconds until the frame after it. */
+function turn([id, place]) {
+  const input = document.getElementById(id), before = performance.now();
+  input.value = String(place);
+  input.dispatchEvent(new Event("input", { bubbles: true }));
+  return new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now() - before), 0)));
+}
+
+const rows = [], rest = () => page.waitForTimeout(150);
+for (const dial of await page.$$eval("input[type=range]", (inputs) => inputs.map(({ id, value, max }) => ({ id, start: Number(value), most: Number(max) }))))
+  for (const way of [1, -1]) {
+    for (let at = dial.start + way; at >= 0 && at <= dial.most && Math.abs(at - dial.start) <= STEPS; at += way) {
+      const before = await page.evaluate(centres), began = await spent();
+      const painted = await page.evaluate(turn, [dial.id, at]), cpu = (await spent()) - began, after = await page.evaluate(centres);
+      const far = Object.keys(after).filter((key) => key in before).map((key) => Math.hypot(after[key][0] - before[key][0], after[key][1] - before[key][1]));
+      const ready = await spent();
+      await page.evaluate(evaluate, MANY);
+      rows.push({ dial: dial.id, evaluated: ((await spent()) - ready) / MANY, cpu, painted, moved: Math.max(0, ...far) });
+    }
+    await page.evaluate(turn, [dial.id, dial.start]);
+    await page.evaluate(() => document.querySelector("[data-do=reset]").hidden || document.querySelector("[data-do=reset]").click());
+    await rest();
+  }
+console.log(JSON.stringify(rows));
 await browser.close();
