@@ -45,6 +45,7 @@ def page_sizes() -> dict[str, int]:
 
 
 def print_sizes() -> None:
+    """Print the bytes of the pages of all families."""
     sizes = page_sizes()
     values = list(sizes.values())
     over = sorted((size, family) for family, size in sizes.items() if size > BUDGET)
@@ -56,6 +57,7 @@ def print_sizes() -> None:
 
 
 def print_dials(model: str, browser: str, folder: Path) -> None:
+    """Print what the steps of the dials of a page take."""
     page = wb.explore(model).save(folder / "page.html")
     command = ["node", str(WEB / "tests" / "dials.mjs"), browser, str(page)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -291,7 +291,7 @@ export class Explorer {
 
   draw(isTurning = false): void {
     this.state = this.evaluate(this.model, this.changes);
-    this.noRun = this.running?.renew(this.state.entries).refused(this.state.entries) ?? "";
+    this.noRun = this.running?.renew(this.state.entries).refused(this.state.entries, this.run) ?? "";
     this.drawnRuns = this.measured();
     this.drawTotal(); this.drawMap(); this.drawTable(); this.drawWhy(); this.drawDials(); this.drawCompare();
     drawFlow(this);

@@ -33,7 +33,7 @@ function evaluate(many) {
   const { explorer } = window, { running, model, changes, run } = explorer;
   for (let k = 0; k < many; k++) {
     const state = explorer.evaluate(model, changes);
-    if (!running || running.renew(state.entries).refused(state.entries)) continue;
+    if (!running || running.renew(state.entries).refused(state.entries, run)) continue;
     running.flops("forward", run); running.flops("backward", run); running.moments(run, state.entries, state.total, false);
     if (running.has("stepped")) running.serving(run, state.total);
   }
