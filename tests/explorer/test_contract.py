@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 WEB = Path(__file__).parents[2] / "web"
 FAMILIES = ("bert", "llama", "mixtral", "deepseek_v3", "qwen3_next", "t5", "vit", "llava", "blip-2")
+FLOWS = (*FAMILIES[:-1], "bloom", "deberta-v2", "esm", "lfm2", "resnet", "sew", "swin", "whisper")
 RECORDED = ("bert", "llama", "deepseek_v3", "gpt_oss", "t5", "mamba")
 needs_node = pytest.mark.skipif(
     shutil.which("node") is None or not (WEB / "node_modules/esbuild").is_dir(),
@@ -95,6 +96,52 @@ def test_a_page_that_counts_otherwise_is_noticed(tmp_path: Path) -> None:
     done = run_node("equal.mjs", str(cases))
     assert done.returncode == 1
     assert json.loads(done.stdout.splitlines()[0])["unchecked"] == 1
+
+
+@needs_node
+def test_the_page_selects_the_steps_that_tree_prints(tmp_path: Path) -> None:
+    cases = tmp_path / "flows.jsonl"
+    explored.main(["flows", *FLOWS, "--count", "3", "-o", str(cases)])
+    done = run_node("flows.mjs", str(cases))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout.splitlines()[0])
+    assert found["families"] == len(FLOWS)
+    assert found["same"] > 2 * len(FLOWS)
+
+
+FAULTS = [
+    ("GAP = 14", "GAP = -14"),  # boxes beside one another overlap
+    ("y += tall;", "y += tall / 2;"),  # rows overlap
+    ("- (plan.left + plan.right) * LANE", ""),  # no room for lanes
+    ("one.low < high && low < one.high)) lane++", "false)) lane++"),
+    ('row.kind === "f" && /mask/', 'row.kind === "m" && /norm/'),  # norms have no box
+]
+
+
+@needs_node
+def test_no_box_overlaps_and_every_module_has_one(tmp_path: Path) -> None:
+    cases = tmp_path / "flows.jsonl"
+    explored.main(["flows", *FLOWS, "--count", "1", "-o", str(cases)])
+    done = run_node("drawn.mjs", str(cases))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout.splitlines()[0])["pictures"] == 3 * len(FLOWS)
+    noticed = [run_node("drawn.mjs", str(cases), *fault).returncode for fault in FAULTS]
+    assert noticed == [1] * len(FAULTS)
+
+
+@needs_node
+def test_a_step_that_differs_is_noticed(tmp_path: Path) -> None:
+    (case,) = explored.flows_of("mixtral", 1, "7")
+    case["cases"][0][1][0]["tensors"][0]["shape"][0] += 1
+    cases = tmp_path / "flows.jsonl"
+    cases.write_text(json.dumps(case))
+    done = run_node("flows.mjs", str(cases))
+    assert done.returncode == 1
+    assert json.loads(done.stdout.splitlines()[0])["differ"] == 1
+
+
+def test_a_family_without_a_flow_has_none() -> None:
+    assert contract(wb.weigh("blip-2"))["flow"] is None
 
 
 @needs_node

@@ -1,6 +1,7 @@
 // The contract, as Python writes it (src/weighbridge/explorer/contract.py); the trees are in expr.ts.
 
 import type { Tree } from "./expr.ts";
+import type { Flow } from "./steps.ts";
 
 export type Lang = "en" | "zh";
 export type Two<T> = Record<Lang, T>;
@@ -85,5 +86,6 @@ export interface Contract {
   run?: RunOf;
   /** Why nothing is known of a run. */
   unrecorded?: Two<string>;
-  flow?: Record<string, unknown>;
+  /** The order in which the modules of the base class run; null if it is not recorded. */
+  flow: Flow | null;
 }

@@ -31,8 +31,8 @@ export function drawCosts(explorer: Explorer): void {
 
 function work(explorer: Explorer, running: Running, run: Run): string {
   const rows = (["forward", "backward"] as const).map((kind) => [kind, sum(running.flops(kind, run).values())] as const), tokens = run.batch * run.sequence;
-  const cells = rows.map(([kind, all]) => `<tr><th scope="row">${escape(explorer.word(kind))}</th><td class="n">${count(all)}</td><td class="n">${flops(all)}</td><td class="n">${escape(explorer.word("each_token", { amount: flops(Number(all) / tokens) }))}</td></tr>`);
-  return `<h3>${escape(explorer.word("flops_of", { tokens: `${count(run.batch)} × ${count(run.sequence)}` }))}</h3><div class="wide" tabindex="0" role="region" aria-label="FLOPs"><table><tbody>${cells.join("")}</tbody></table></div>`;
+  const cells = rows.map(([kind, all]) => `<tr><th scope="row">${escape(explorer.word(kind))}</th><td class="n">${count(all)}</td><td class="n">${flops(all)}</td><td class="n">${flops(Number(all) / tokens)}</td></tr>`);
+  return `<h3>${escape(explorer.word("flops_of", { tokens: `${count(run.batch)} × ${count(run.sequence)}` }))}</h3><div class="wide" tabindex="0" role="region" aria-label="FLOPs"><table><thead><tr><td></td><th scope="col" class="n" colspan="2">FLOPs</th><th scope="col" class="n">${escape(explorer.word("each_token"))}</th></tr></thead><tbody>${cells.join("")}</tbody></table></div>`;
 }
 
 function memory(explorer: Explorer, running: Running, moments: Moment[]): string {
