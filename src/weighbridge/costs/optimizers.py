@@ -11,6 +11,7 @@ from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 _MATRIX = 2  # dims
@@ -34,7 +35,7 @@ class Optimizer(NamedTuple):
     def state_bytes(
         self, shape: tuple[int, ...], dtype: str, *, size: int | None = None, in_layer: bool = True
     ) -> int:
-        """Return the bytes that it keeps for one parameter.
+        """Return the bytes that it keeps for one parameter alone; `shared_bytes` are for all.
 
         Args:
             shape: the shape of the parameter.
@@ -60,9 +61,29 @@ class Optimizer(NamedTuple):
             )
         )
 
+    def shared_bytes(self, sizes: Iterable[int]) -> int:
+        """Return the bytes that parameters of some sizes, in elements, share.
+
+        They are kept once, if any of the parameters is large enough to be kept in 8 bits.
+
+        Example:
+            >>> optimizer_called("adamw-8bit").shared_bytes([4096, 4096])
+            2048
+            >>> optimizer_called("adamw-8bit").shared_bytes([4095])
+            0
+        """
+        shared = self.rule.get("shared", ())
+        if not shared or all(not size or self._is_small(size) for size in sizes):
+            return 0
+        pairs = (state.split() for state in shared)
+        return sum(stored_bytes(self._elements(form, (), 0), kept) for kept, form in pairs)
+
+    def _is_small(self, elements: int) -> bool:
+        return elements < int(self.rule.get("least", 0))
+
     def _states(self, shape: tuple[int, ...], elements: int, *, in_layer: bool) -> list[str]:
         rule = self.rule
-        if elements < rule.get("least", 0):
+        if self._is_small(elements):
             return list(rule["small"])
         if "states" in rule:
             return list(rule["states"])
