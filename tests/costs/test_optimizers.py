@@ -95,9 +95,7 @@ WIDTHS = {"uint8": 1, "float32": 4}
 
 def stored(states: Iterable[dict[str, Any]]) -> int:
     """Return the bytes of some tensors; a storage that several have counts once."""
-    storages = {
-        state["storage"]: WIDTHS[state["dtype"]] * prod(state["shape"]) for state in states
-    }
+    storages = {state["storage"]: WIDTHS[state["dtype"]] * prod(state["shape"]) for state in states}
     return sum(storages.values())
 
 
