@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _MATRIX = 2  # dims
 _WEIGHT = "weight"
+_ONE = "one"
 
 
 class Optimizer(NamedTuple):
@@ -51,15 +52,15 @@ class Optimizer(NamedTuple):
         """
         whole = prod(shape)
         elements = whole if size is None else size
-        if not elements:
-            return 0
         shape = (ceil(shape[0] * elements / whole), *shape[1:]) if shape else shape
-        return sum(
-            stored_bytes(self._elements(form, shape, elements), dtype if kept == _WEIGHT else kept)
-            for kept, form in (
-                state.split() for state in self._states(shape, elements, in_layer=in_layer)
-            )
-        )
+        total = 0
+        for state in self._states(shape, elements, in_layer=in_layer):
+            kept, form = state.split()
+            # torch counts the steps of a parameter even where a rank has nothing of it.
+            if elements or form == _ONE:
+                kept = dtype if kept == _WEIGHT else kept
+                total += stored_bytes(self._elements(form, shape, elements), kept)
+        return total
 
     def shared_bytes(self, sizes: Iterable[int]) -> int:
         """Return the bytes that parameters of some sizes, in elements, share.
@@ -96,7 +97,7 @@ class Optimizer(NamedTuple):
             "same": elements,
             "blocks": ceil(elements / block),
             "map": self.rule.get("map", 0),
-            "one": 1,
+            _ONE: 1,
             "rows": prod(shape[:-1]),
             "columns": prod(shape[:-2]) * (shape[-1] if shape else 1),
         }
