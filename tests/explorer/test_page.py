@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,9 +27,14 @@ def page() -> str:
 
 def test_the_page_may_run_its_own_script_and_ask_for_nothing(page: str) -> None:
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)"', page)
-    script = page.rpartition("<script>")[2].partition("</script>")[0]
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    assert f"sha256-{digest}" in policy
+    unpack = page.rpartition("<script>")[2].partition("</script>")[0]
+    (packed,) = re.findall(r'id="packed">([^<]+)<', page)
+    allowed = re.findall(r"sha256-([^&]+)&", policy)
+    scripts = (unpack, zlib.decompress(base64.b64decode(packed)).decode())
+    assert allowed == [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts
+    ]
+    assert "explorer" in scripts[1]
     assert "default-src &#x27;none&#x27;" in policy
     assert "eval" not in policy
     assert not re.search(r'(src|href)="?(https?:)?//', page)
@@ -61,6 +67,13 @@ def test_names_from_a_file_are_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("family", ["bert", "llama", "deepseek_v3", "qwen3_next", "t5", "llava"])
 def test_a_page_is_small(family: str) -> None:
     assert len(wb.explore(family).html_page().encode()) < LARGEST
+
+
+def test_what_a_page_holds_is_the_contract(page: str) -> None:
+    (packed,) = re.findall(r'id="contract">([^<]+)<', page)
+    held = json.loads(zlib.decompress(base64.b64decode(packed)))
+    assert held["contracts"] == wb.explore("bert-base-chinese").to_dict()["contracts"]
+    assert held["lang"] == "en"
 
 
 def test_two_models_and_a_language(tmp_path: Path) -> None:
