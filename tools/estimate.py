@@ -197,7 +197,7 @@ def starts() -> np.ndarray[Any, Any]:
 
 def rates_of(place: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the rates: of least times 1 and more, of counts more than 0."""
-    rates = np.exp(place)
+    rates: np.ndarray[Any, Any] = np.exp(place)
     rates[: len(LEAST)] += 1
     return rates
 
@@ -275,7 +275,7 @@ FOLDS: dict[str, Callable[[Row], str]] = {
 # What others measured with other engines
 
 
-def other_engines() -> list[tuple[str, float, float]]:
+def other_engines() -> list[tuple[str, tuple[float, ...], float]]:
     """Return the settings of steps of other sources, with the terms summed, and their seconds."""
     found = []
     for row in measured.table("costs_measured.tsv"):
