@@ -251,6 +251,7 @@ def _kept_of(row: dict[str, str]) -> float:
         _device(row),
         engine=row["transformer-impl"] != "local",
         deterministic=bool(row["cublas"]),
+        image=row["image"],
     )
 
 
@@ -371,13 +372,12 @@ def _of_service(row: dict[str, str]) -> Held:
     name = f"{row['model']}, {row['input_tokens']} in, {row['output_tokens']} out"
     where = f"{row['devices']}x{row['device']}, {row['dtype']}"
     value = float(row["value"])
-    if row["model"].startswith("EleutherAI"):
-        return Held(name, where, row["unit"], 0, value, "no operations recorded")
-    if row["model"].startswith("tiiuae") and row["dtype"] == "F8":
-        return Held(name, where, row["unit"], 0, value, "its matrices are not packed in FP8")
+    reason = not_served(row)
+    if reason:
+        return Held(name, where, row["unit"], 0, value, reason)
     on, inputs, dtype = f"{row['devices']}x{row['device']}", int(row["input_tokens"]), row["dtype"]
     if row["unit"] == "ms":
-        fit = _service(row["model"], on, inputs, 1, dtype)
+        fit = service(row["model"], on, inputs, 1, dtype)
         return Held(name, where, "s", fit.prefill_bound.seconds, value / 1000)
     rate = value * (int(row["devices"]) if "for each" in row["unit"] else 1)
     batch = int(row["batch"]) if row["batch"] else None
@@ -385,15 +385,29 @@ def _of_service(row: dict[str, str]) -> Held:
     return Held(name, where, "s for each token", seconds, 1 / rate)
 
 
+def not_served(row: dict[str, str]) -> str:
+    """Return why `serve` says nothing about a row of `serving_latency.tsv`, or nothing."""
+    if row["model"].startswith("EleutherAI"):
+        return "no operations recorded"
+    if row["model"].startswith("tiiuae") and row["dtype"] == "F8":
+        return "its matrices are not packed in FP8"
+    return ""
+
+
 @cache
-def _service(model: str, on: str, context: int, batch: int, dtype: str) -> Serving:
+def service(model: str, on: str, context: int, batch: int, dtype: str) -> Serving:
+    """Return a service as engines measure it: a cache in FP8 where products are in 8 bits or less."""
+    return _first_service(model, on, dtype).at(context, batch)
+
+
+@cache
+def _first_service(model: str, on: str, dtype: str) -> Serving:
     eight_or_less = dtype in ("F8", "F4")
     words = {"F8": "fp8", "F4": "nvfp4", "F16": "f16", "BF16": "bf16"}
     return serve(
         model,
         on=on,
-        context=context,
-        batch=batch,
+        context=2,
         weights=words[dtype],
         cache="fp8" if eight_or_less else "bf16",
     )
@@ -407,9 +421,9 @@ def _least_seconds(
     Prompts and tokens of other sequences may be computed at once, so compute and memory are each
     summed, and the larger counts. Every token is as cheap as the first.
     """
-    number = batch or max(1, _service(model, on, inputs, 1, dtype).largest_batch)
-    step = _service(model, on, inputs, number, dtype).step_bound
-    prompt = _service(model, on, inputs, 1, dtype).prefill_bound
+    number = batch or max(1, service(model, on, inputs, 1, dtype).largest_batch)
+    step = service(model, on, inputs, number, dtype).step_bound
+    prompt = service(model, on, inputs, 1, dtype).prefill_bound
     compute = step.compute / number + prompt.compute / outputs
     return max(compute, (step.memory or 0) / number)
 
@@ -427,11 +441,11 @@ def _of_full_load(row: dict[str, str]) -> Held:
 
 
 def _of_latency(row: dict[str, str]) -> Held:
-    given = re.search(r"(fp\d)?\s+ISL(\d+) OSL(\d+) batch(\d+) TP(\d)", row["setup"])
+    given = re.search(r"ISL(\d+) OSL(\d+) batch(\d+) TP(\d)", row["setup"])
     if given is None:
         raise ValueError(row["setup"])
-    bits, inputs, _, batch, devices = given.groups()
-    dtype = {"fp8": "F8", "fp4": "F4"}.get(bits or "", "BF16")
+    inputs, _, batch, devices = given.groups()
+    dtype = dtype_of(row["setup"])
     device = row["device"].partition("_")[0].upper()
     on = f"{devices}x{device}"
     name = f"{row['model']}, {row['setup']}"
@@ -440,9 +454,9 @@ def _of_latency(row: dict[str, str]) -> Held:
         return Held(name, on, "s", 0, seconds, "its products are in another dtype than its weights")
     model = row["model"].removesuffix("-Instruct")
     if row["quantity"] == "TTFT":
-        bound = _service(model, on, int(inputs), 1, dtype).prefill_bound
+        bound = service(model, on, int(inputs), 1, dtype).prefill_bound
     else:
-        bound = _service(model, on, int(inputs), int(batch), dtype).step_bound
+        bound = service(model, on, int(inputs), int(batch), dtype).step_bound
     return Held(name, f"{on}, {dtype}, {row['quantity']}", "s", bound.seconds, seconds)
 
 
@@ -469,6 +483,12 @@ def _of_share(row: dict[str, str]) -> Held:
     peak = fit.devices.device.peaks["BF16"]
     bound = fit.model_flops_utilisation * peak
     return Held(name, row["device"], "s for each FLOP", 1 / bound, 1e-12 / value)
+
+
+def dtype_of(setup: str) -> str:
+    """Return the dtype of the weights in a setting such as "trtllm  fp8 ISL1024 …"."""
+    bits = re.search(r"\b(fp\d)\b", setup)
+    return {"fp8": "F8", "fp4": "F4"}[bits[1]] if bits else "BF16"
 
 
 _GPT = {"22B": (48, 6144, 64), "530B": (105, 20480, 128)}
@@ -563,7 +583,8 @@ one (`megatron/training/global_vars.py`), so on a pipeline it is the last stage.
 Between steps a device holds
 
 - the parameters, gradients and states, as `weighbridge train --precision megatron` (or `megatron-fp16`) has them;
-- the workspaces of Transformer Engine and of cuBLAS, the latter for two threads;
+- the workspaces of Transformer Engine and of cuBLAS, the latter for two threads; torch's default for Blackwell grew from 8.125 to 32 MiB, so
+  it depends on the image that a file was measured in, which Megatron-LM's history tells;
 - on a later stage of a pipeline, the last input of each piece of layers, and its gradient;
 - without Transformer Engine, a buffer for the scores of attention.
 
@@ -574,10 +595,10 @@ the nearer of two predictions, with the scores of attention and without; this is
 
 _REASONS_MEGATRON = """Known reasons of what is off by more than 5%:
 
-- GB200 without a setting for cuBLAS: some files have about 52 MiB more than others of nearly the same test. Workspaces of 32 MiB in place of
-  torch's 8.125 would be 48 MiB of it; perhaps they were made with versions that have another default. We did not find out.
-- `defer_embedding_wgrad_compute` keeps about 30 MiB more between steps. We have no reason for it.
-- The other rows that are off have 15 to 35 MiB more in some files than in others of the same test. We have no reason for them.
+- `defer_embedding_wgrad_compute` keeps 32 MiB more between steps in images from 25.09 on: as much as one more of cuBLAS's workspaces. We did
+  not find which handle has it.
+- `uninstall_te` takes 116 MiB more at most than the closed form of attention without Transformer Engine. We have no reason for it.
+- Rows that are off by 2% to 5% have 15 to 35 MiB more in some files than in others of the same test. We have no reason for them.
 """
 
 
@@ -633,7 +654,7 @@ def _summary_table(lines: Iterable[tuple[str, Iterable[Held]]]) -> str:
         offs = (f"{off:.1%}" for off in (told.median, told.p90, told.most))
         rows.append((name, str(told.number), *shares, *offs))
     head = ("", "rows", "within 2%", "within 5%", "within 12%", "median", "p90", "largest")
-    return _markdown(head, rows)
+    return markdown(head, rows)
 
 
 def _grouped(rows: Iterable[Held], above: float = -1.0) -> str:
@@ -649,7 +670,7 @@ def _grouped(rows: Iterable[Held], above: float = -1.0) -> str:
         sizes = (f"{size / 2**20:,.1f}" for size in (middle.predicted, middle.measured))
         lines.append((name, quantity, str(len(held)), *sizes, spread))
     head = ("test", "", "files", "predicted, MiB", "measured, MiB", "ratio")
-    return _markdown(head, lines)
+    return markdown(head, lines)
 
 
 def _rows(rows: Iterable[Held]) -> str:
@@ -659,7 +680,7 @@ def _rows(rows: Iterable[Held]) -> str:
         if row.reason:
             told = [row.reason, f"{row.measured:,.0f}", ""]
         lines.append((row.name, row.where, *told))
-    return _markdown(("setting", "device", "predicted", "measured", "ratio"), lines)
+    return markdown(("setting", "device", "predicted", "measured", "ratio"), lines)
 
 
 def _bound_table(rows: Iterable[Held]) -> str:
@@ -672,7 +693,7 @@ def _bound_table(rows: Iterable[Held]) -> str:
         (model, quantity, str(len(ratios)), f"{median(ratios):.2f}", f"{max(ratios):.2f}")
         for (model, quantity), ratios in groups.items()
     ]
-    return _markdown(("model", "", "rows", "median", "largest"), lines)
+    return markdown(("model", "", "rows", "median", "largest"), lines)
 
 
 def _left_out(rows: Iterable[Held]) -> str:
@@ -682,10 +703,11 @@ def _left_out(rows: Iterable[Held]) -> str:
             key = (row.reason, row.quantity if row.quantity in ("kept", "most") else "")
             counts[key] = counts.get(key, 0) + 1
     lines = [(*key, str(number)) for key, number in counts.items()]
-    return _markdown(("reason", "", "rows"), lines)
+    return markdown(("reason", "", "rows"), lines)
 
 
-def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 

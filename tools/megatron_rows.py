@@ -8,6 +8,7 @@ REPOSITORY a clone of https://github.com/NVIDIA/Megatron-LM, whose HEAD is read.
 from __future__ import annotations
 
 import csv
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -64,7 +65,7 @@ _WORLDS = {True: 4, False: 8}  # recipes/gb200/*-1node.yaml has 4 devices, all o
 def main(golden: str, repository: str) -> None:
     """Write the table."""
     writer = csv.writer(sys.stdout, delimiter="\t", lineterminator="\n")
-    writer.writerow(("case", "golden", "kept", "most", "world", "cublas", *ARGUMENTS))
+    writer.writerow(("case", "golden", "kept", "most", "world", "image", "cublas", *ARGUMENTS))
     with Path(golden).open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file, delimiter="\t"):
             config = _config(repository, row["case"])
@@ -73,7 +74,40 @@ def main(golden: str, repository: str) -> None:
             cublas = (config.get("ENV_VARS") or {}).get("CUBLAS_WORKSPACE_CONFIG", "")
             world = _WORLDS["1node" in row["case"]]
             memory = (row["mem_allocated_bytes_last"], row["mem_max_allocated_bytes"])
-            writer.writerow((row["case"], row["golden"], *memory, world, cublas, *given))
+            image = image_of(repository, row["case"], row["golden"])
+            writer.writerow((row["case"], row["golden"], *memory, world, image, cublas, *given))
+
+
+def image_of(repository: str, case: str, golden: str) -> str:
+    """Return the image of PyTorch that a file of golden values was measured in, such as "26.04".
+
+    It is that of the commit since which the file has the same memory.
+    """
+    path = f"{CASES}/{case}/golden_values_{golden}.json"
+    commits = _git(repository, "log", "--format=%H", "HEAD", "--", path).split()
+    measured = commits[0]
+    for commit in commits[1:]:
+        if _memory(repository, commit, path) != _memory(repository, measured, path):
+            break
+        measured = commit
+    kind = "lts" if golden.startswith("lts") else "dev"
+    name = _git(repository, "show", f"{measured}:docker/.ngc_version.{kind}")
+    return name.strip().rpartition(":")[2].removesuffix("-py3")
+
+
+def _memory(repository: str, commit: str, path: str) -> dict[str, Any]:
+    golden = json.loads(_git(repository, "show", f"{commit}:{path}") or "{}")
+    return {name: _steps(value) for name, value in golden.items() if name.startswith("mem-")}
+
+
+def _steps(value: dict[str, Any]) -> Any:
+    """Return what was measured at each step, without the limits of the test."""
+    return value.get("values", value)
+
+
+def _git(repository: str, *words: str) -> str:
+    run = ["git", "-C", repository, *words]
+    return subprocess.run(run, capture_output=True, check=False, text=True).stdout
 
 
 def _config(repository: str, case: str) -> dict[str, Any]:

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from weighbridge import weigh
+from weighbridge.answers.train import train
+from weighbridge.costs.activations import Held
 from weighbridge.costs.optimizers import optimizer_called, precision_called
+from weighbridge.costs.parallel import ParallelDivision, ParallelPlan, Rank
+from weighbridge.costs.training import TrainingStep, rank_memory
 from weighbridge.data import read_toml
 from weighbridge.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 SHAPES = [(64, 32), (32,), (7, 5, 3), (100, 64), (1, 9)]
 
@@ -73,14 +78,14 @@ def test_muon_keeps_one_momentum_of_matrices_and_adamw_the_rest() -> None:
 def test_a_divided_parameter_keeps_the_states_of_its_rest() -> None:
     adamw = optimizer_called("adamw")
     assert adamw.state_bytes((64, 32), "F32", size=16 * 32) == 2 * 4 * 16 * 32 + 4
-    assert adamw.state_bytes((64, 32), "F32", size=0) == 0
+    assert adamw.state_bytes((64, 32), "F32", size=0) == 4  # the number of its step
+    assert optimizer_called("sgd-momentum").state_bytes((64, 32), "F32", size=0) == 0
 
 
 def test_eight_bits_keep_small_parameters_whole() -> None:
     eight = optimizer_called("adamw-8bit")
     assert eight.state_bytes((63, 65), "F32") == 2 * 4 * 63 * 65
-    maps, blocks = 2 * 256 * 4, 2 * 4 * (4096 // 256)
-    assert eight.state_bytes((64, 64), "F32") == 2 * 64 * 64 + blocks + maps
+    assert eight.state_bytes((64, 64), "F32") == 2 * 64 * 64 + 2 * 4 * (4096 // 256)
 
 
 STATES = json.loads(
@@ -89,13 +94,50 @@ STATES = json.loads(
 WIDTHS = {"uint8": 1, "float32": 4}
 
 
+def stored(states: Iterable[dict[str, Any]]) -> int:
+    """Return the bytes of some tensors; a storage that several have counts once."""
+    storages = {state["storage"]: WIDTHS[state["dtype"]] * prod(state["shape"]) for state in states}
+    return sum(storages.values())
+
+
 @pytest.mark.parametrize("name", STATES["optimizers"])
 def test_states_in_eight_bits_are_those_of_bitsandbytes(name: str) -> None:
-    for parameter in STATES["optimizers"][name]:
-        shape = tuple(parameter["shape"])
-        states = parameter["states"].values()
-        theirs = sum(WIDTHS[state["dtype"]] * prod(state["shape"]) for state in states)
-        assert optimizer_called(name).state_bytes(shape, "F32") == theirs, shape
+    optimizer, parameters = optimizer_called(name), STATES["optimizers"][name]
+    for first in range(len(parameters)):
+        some = parameters[first:]
+        shapes = [tuple(parameter["shape"]) for parameter in some]
+        ours = sum(optimizer.state_bytes(shape, "F32") for shape in shapes)
+        ours += optimizer.shared_bytes(prod(shape) for shape in shapes)
+        assert ours == stored(
+            state for parameter in some for state in parameter["states"].values()
+        ), shapes
+
+
+@pytest.mark.parametrize("zero", [0, 1, 3])
+def test_a_rank_keeps_the_maps_of_eight_bits_once(zero: int) -> None:
+    division = ParallelDivision(weigh("gpt2").ledger)
+    plan = ParallelPlan(data=2, zero=zero)
+    nothing = Held({0: 0}, 0, 0)
+    optimizer = optimizer_called("adamw-8bit")
+    step = TrainingStep(plan, precision_called("fp32"), optimizer, 1, nothing, 0, nothing)
+    rank = Rank()
+    elements = [part.shard(0) if zero else part.elements for part in division.parts(plan, rank)]
+    counts = [part.times for part in division.parts(plan, rank)]
+    alone = [
+        times * optimizer.state_bytes((size // times,), "F32")
+        for size, times in zip(elements, counts, strict=True)
+    ]
+    assert rank_memory(division, step, rank).states["optimizer"] == sum(alone) + 2 * 256 * 4
+
+
+@pytest.mark.parametrize(("rank", "shared"), [(8, 2 * 256 * 4), (1, 0)])
+def test_an_adapter_shares_its_maps_too(rank: int, shared: int) -> None:
+    """Of rank 1, no matrix of GPT-2's adapter has the 4,096 elements of 8 bits."""
+    setting = f"r={rank},targets=c_attn"
+    fit = train("gpt2", on="H100", batch=1, sequence=8, lora=setting, optimizer="adamw-8bit")
+    optimizer, shapes = optimizer_called("adamw-8bit"), [(rank, 768), (2304, rank)]
+    alone = 12 * sum(optimizer.state_bytes(shape, "F32") for shape in shapes)
+    assert fit.worst.states["optimizer"] == alone + shared
 
 
 def test_sixteen_and_eighteen_bytes_a_parameter() -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from weighbridge.answers.weigh import weigh
+from weighbridge.costs.activations import Held
+from weighbridge.costs.optimizers import optimizer_called, precision_called
 from weighbridge.costs.parallel import (
     ParallelDivision,
     ParallelPlan,
@@ -21,6 +23,7 @@ from weighbridge.costs.parallel import (
     piece,
     stage_layers,
 )
+from weighbridge.costs.training import TrainingStep, rank_memory
 from weighbridge.errors import UsageError
 
 LLAMA = {
@@ -126,6 +129,59 @@ def test_expert_parallel_ranks_hold_what_transformers_plans_give_them(family: st
             assert ours == theirs, (copies, experts, rank)
 
 
+def with_twelve_experts(family: str) -> dict[str, Any]:
+    _, fields, _ = FAMILIES[family]
+    return {**fields, "num_local_experts" if family == "mixtral" else "num_experts": 12}
+
+
+def states_of(division: ParallelDivision, plan: ParallelPlan, rank: Rank) -> dict[str, int]:
+    """Return the bytes of parameters, gradients and AdamW's states on a rank, all in F32."""
+    nothing = Held({0: 0}, 0, 0)
+    optimizer = optimizer_called("adamw")
+    step = TrainingStep(plan, precision_called("fp32"), optimizer, 1, nothing, 0, nothing)
+    return rank_memory(division, step, rank).states
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("family", ["mixtral", "qwen3_moe"])
+def test_experts_and_tensors_are_divided_as_torch_divides_them(family: str) -> None:
+    pytest.importorskip("torch")
+    from fake_ranks import expert_and_tensor_parallel
+
+    class_name, _, layers = FAMILIES[family]
+    fields = with_twelve_experts(family)
+    division = ParallelDivision(weigh({"model_type": family, **fields}, class_name).ledger)
+    for sizes in ((1, 2, 2), (3, 2, 4), (5, 4, 2)):
+        copies, experts, tensors = sizes
+        plan = ParallelPlan(tensor=tensors, data=copies * experts, expert=experts, zero=3)
+        division.check(plan)
+        for ranks in ((0, 0, 0), (copies - 1, experts - 1, tensors - 1)):
+            copy, expert, at = ranks
+            rank = Rank(tensor=at, copy=copy * experts + expert)
+            theirs, states = expert_and_tensor_parallel(
+                (family, class_name, fields), layers, ranks, sizes
+            )
+            assert held(division, plan, rank) == theirs, (sizes, ranks)
+            assert states_of(division, plan, rank)["optimizer"] == states, (sizes, ranks)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("family", ["mixtral", "qwen3_moe"])
+def test_a_step_with_experts_leaves_what_torch_leaves(family: str) -> None:
+    pytest.importorskip("torch")
+    from fake_ranks import trained_with_experts
+
+    class_name, _, layers = FAMILIES[family]
+    fields = with_twelve_experts(family)
+    division = ParallelDivision(weigh({"model_type": family, **fields}, class_name).ledger)
+    for copies, experts in ((1, 2), (3, 3), (16, 4)):
+        plan = ParallelPlan(data=copies * experts, expert=experts, zero=3)
+        for rank in (0, plan.world - 1):
+            described = (family, class_name, fields)
+            theirs = trained_with_experts(described, layers, rank, (copies, experts))
+            assert states_of(division, plan, Rank(copy=rank)) == theirs, (copies, experts, rank)
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_fsdp2_gathers_at_once_is_padded(family: str) -> None:
@@ -141,24 +197,27 @@ def test_what_fsdp2_gathers_at_once_is_padded(family: str) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_stages_hold_as_many_micro_batches_as_torch_s_schedules(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sizes", [(4, 8, 2), (3, 7, 0)])
+def test_stages_hold_as_many_micro_batches_as_torch_s_schedules(
+    tmp_path: Path, sizes: tuple[int, int, int]
+) -> None:
     pytest.importorskip("torch")
     import pipeline_ranks
 
-    program = Path(pipeline_ranks.__file__)
+    program, of_torch = Path(pipeline_ranks.__file__), pipeline_ranks.Sizes(*sizes)
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", program, tmp_path / "store"],
+        [sys.executable, "-W", "ignore", program, tmp_path / "store", *map(str, sizes)],
         capture_output=True,
         text=True,
         check=True,
         timeout=600,
     )
     counted = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("[")]
-    assert len(counted) == 3 * pipeline_ranks.WORLD
+    assert len(counted) == len(of_torch.schedules) * of_torch.stages
     for schedule, rank, pieces in counted:
-        chunks = pipeline_ranks.CHUNKS if schedule == "interleaved" else 1
-        plan = ParallelPlan(pipeline=pipeline_ranks.WORLD, schedule=schedule, chunks=chunks)
-        assert in_flight(plan, rank, pipeline_ranks.MICRO_BATCHES) * chunks == pieces
+        chunks = of_torch.chunks if schedule == "interleaved" else 1
+        plan = ParallelPlan(pipeline=of_torch.stages, schedule=schedule, chunks=chunks)
+        assert in_flight(plan, rank, of_torch.micro_batches) * chunks == pieces
 
 
 def test_the_ranks_of_a_plan_together_hold_each_parameter_once() -> None:

@@ -7,6 +7,7 @@ which collectives are called, and the bytes of their tensors, are those of a rea
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +18,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.utils._python_dispatch import TorchDispatchMode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 Described = tuple[str, str, dict[str, Any]]
 """The type of a model, its class, and the fields of its config."""
@@ -152,12 +153,24 @@ def expert_parallel_calls(
     *,
     checkpointing: bool = False,
 ) -> tuple[Counter[Any], Counter[Any]]:
-    """Return the collectives of a step with transformers' own plan of expert parallelism.
-
-    How many tokens the others send is in a message that a fake group does not bring; here each
-    rank is sent as many as it sends.
-    """
+    """Return the collectives of a step with transformers' own plan of expert parallelism."""
     from transformers.distributed import DistributedConfig, expert_parallel
+
+    with rank_of(0, world), returning_what_was_sent():
+        mesh = init_device_mesh("cpu", (world, 1), mesh_dim_names=("ep", "tp"))
+        model = model_on_cpu(described, checkpointing=checkpointing)
+        plans = model._resolve_parallel_plans(DistributedConfig(ep_size=world, fsdp_size=world))
+        expert_parallel.apply_expert_parallelism(model, mesh["ep"], mesh["tp"], plans[1])
+        return counted(model, *sizes)
+
+
+@contextmanager
+def returning_what_was_sent() -> Iterator[None]:
+    """Let each rank be sent as many tokens as it sends.
+
+    How many the others send is in a message that a fake group does not bring.
+    """
+    from transformers.distributed import expert_parallel
 
     really_sent = expert_parallel.all_to_all_single
 
@@ -167,11 +180,6 @@ def expert_parallel_calls(
 
     expert_parallel.all_to_all_single = sent_and_returned
     try:
-        with rank_of(0, world):
-            mesh = init_device_mesh("cpu", (world, 1), mesh_dim_names=("ep", "tp"))
-            model = model_on_cpu(described, checkpointing=checkpointing)
-            plans = model._resolve_parallel_plans(DistributedConfig(ep_size=world, fsdp_size=world))
-            expert_parallel.apply_expert_parallelism(model, mesh["ep"], mesh["tp"], plans[1])
-            return counted(model, *sizes)
+        yield
     finally:
         expert_parallel.all_to_all_single = really_sent

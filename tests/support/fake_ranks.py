@@ -6,6 +6,7 @@ A fake group computes nothing and sends nothing, so one process can be any rank 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +14,7 @@ import torch.distributed as dist
 import transformers
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Shard, distribute_tensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 if TYPE_CHECKING:
@@ -146,3 +148,102 @@ def expert_parallel(
             fully_shard(layer, mesh=dense)
         fully_shard(model, mesh=dense)
         return held_elements(model)
+
+
+def expert_and_tensor_parallel(
+    described: tuple[str, str, dict[str, Any]],
+    layers: str,
+    ranks: tuple[int, int, int],
+    sizes: tuple[int, int, int],
+) -> tuple[dict[str, int], int]:
+    """Return what a rank holds of a model divided both ways inside FSDP2, and bytes of states.
+
+    ``ranks`` and ``sizes`` are those of the copies of an expert, of expert and of tensor
+    parallelism. Transformers' plan divides all but the experts; experts are divided as torchtitan's
+    ExpertTensorParallel does it: by number, then by the outputs or inputs of each. The states are
+    those of AdamW after a step.
+    """
+    from transformers.distributed import DistributedConfig
+    from transformers.distributed.tensor_parallel import apply_tensor_parallelism
+
+    (copy, expert, at), (_, experts, tensors) = ranks, sizes
+    with rank_of((copy * experts + expert) * tensors + at, prod(sizes)):
+        mesh = init_device_mesh("cpu", sizes, mesh_dim_names=("copies", "ep", "tp"))
+        dense = mesh["copies", "ep"]._flatten("dense")
+        model = model_with_zeros(described)
+        plan = model._resolve_parallel_plans(DistributedConfig(tp_size=tensors))[0]
+        is_dense = {name: how for name, how in plan.items() if ".experts" not in name}
+        apply_tensor_parallelism(model, mesh["tp"], is_dense)
+        for layer in model.get_submodule(layers):
+            divide_experts(layer.mlp.experts, mesh["ep", "tp"])
+            fully_shard(layer.mlp.experts, mesh=mesh["copies"])
+            fully_shard(layer, mesh=dense)
+        fully_shard(model, mesh=dense)
+        return held_elements(model), adamw_bytes(model)
+
+
+def model_with_zeros(described: tuple[str, str, dict[str, Any]]) -> Any:
+    """Return a small model of transformers with memory."""
+    model_type, class_name, fields = described
+    return model_on_meta(model_type, class_name, fields).to_empty(device="cpu")
+
+
+def divide_experts(experts: Any, mesh: Any) -> None:
+    """Divide the matrices of experts over a mesh of expert and tensor parallelism."""
+    for name, inputs_or_outputs in (("gate_up_proj", 1), ("down_proj", 2)):
+        places = [Shard(0), Shard(inputs_or_outputs)]
+        weight = distribute_tensor(getattr(experts, name).data, mesh, places, src_data_rank=None)
+        setattr(experts, name, torch.nn.Parameter(weight))
+
+
+def adamw_bytes(model: Any) -> int:
+    """Return the bytes of AdamW's states on this rank after a step."""
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+    for weight in model.parameters():
+        if weight.grad is None:
+            weight.grad = torch.zeros_like(weight)
+    optimizer.step()
+    states = [value for state in optimizer.state.values() for value in state.values()]
+    return sum(local_bytes(state) for state in states)
+
+
+def local_bytes(tensor: Any) -> int:
+    """Return the bytes of a tensor that this rank holds."""
+    local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return int(local.numel() * local.element_size())
+
+
+def trained_with_experts(
+    described: tuple[str, str, dict[str, Any]], layers: str, rank: int, sizes: tuple[int, int]
+) -> dict[str, int]:
+    """Return the bytes of parameters, gradients and AdamW's states after a step on a rank.
+
+    Experts are divided by transformers' own plan, and what is left by FSDP2, as `expert_parallel`
+    does it; ``sizes`` are the same.
+    """
+    from counted_collectives import model_on_cpu, returning_what_was_sent
+    from transformers.distributed import DistributedConfig
+    from transformers.distributed.expert_parallel import apply_expert_parallelism
+
+    copies, experts = sizes
+    with rank_of(rank, copies * experts), returning_what_was_sent():
+        mesh = init_device_mesh("cpu", (*sizes, 1), mesh_dim_names=("copies", "ep", "tp"))
+        dense = mesh["copies", "ep"]._flatten("dense")
+        model = model_on_cpu(described)
+        config = DistributedConfig(ep_size=experts, fsdp_size=copies * experts)
+        plan = model._resolve_parallel_plans(config)[1]
+        apply_expert_parallelism(model, mesh["ep"], mesh["tp"], plan)
+        for layer in model.get_submodule(layers):
+            fully_shard(layer.mlp.experts, mesh=mesh["copies"])
+            fully_shard(layer, mesh=dense)
+        fully_shard(model, mesh=dense)
+        ids = torch.zeros((1, 5), dtype=torch.long)
+        model(input_ids=ids, labels=ids).loss.backward()
+        weights = list(model.parameters())
+        gradients = [weight.grad for weight in weights]
+        assert all(gradient is not None for gradient in gradients)
+        return {
+            "parameters": sum(local_bytes(weight) for weight in weights),
+            "gradients": sum(local_bytes(gradient) for gradient in gradients),
+            "optimizer": adamw_bytes(model),
+        }

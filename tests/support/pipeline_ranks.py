@@ -1,6 +1,7 @@
-"""How many micro-batches a stage of a pipeline holds: torch's schedules, in four processes on gloo.
+"""How many micro-batches a stage of a pipeline holds: torch's schedules, in processes on gloo.
 
-Run as a program it prints a JSON line for each schedule and rank.
+Run as a program with a file, the stages, micro-batches and chunks, it prints a JSON line for each
+schedule and rank.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -21,10 +22,20 @@ from torch.distributed.pipelining import (
     ScheduleInterleaved1F1B,
 )
 
-WORLD = 4
-MICRO_BATCHES = 8
-CHUNKS = 2
 _ROWS, _WIDTH = 2, 16  # of one micro-batch
+
+
+class Sizes(NamedTuple):
+    """The sizes of a pipeline. Without ``chunks`` nothing is interleaved."""
+
+    stages: int
+    micro_batches: int
+    chunks: int
+
+    @property
+    def schedules(self) -> tuple[str, ...]:
+        """The schedules that are run."""
+        return ("1f1b", "gpipe", *(("interleaved",) if self.chunks else ()))
 
 
 class _Kept:
@@ -57,32 +68,33 @@ class Counter:
         self.now -= size
 
 
-def _schedule(name: str, rank: int) -> tuple[Any, list[nn.Module]]:
+def _schedule(name: str, rank: int, sizes: Sizes) -> tuple[Any, list[nn.Module]]:
     def loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         return (outputs - targets).sum()  # saves nothing
 
     # An activation saves its output once, so that one stage of a micro-batch is one tensor.
-    chunks = CHUNKS if name == "interleaved" else 1
+    chunks = sizes.chunks if name == "interleaved" else 1
     modules: list[nn.Module] = [nn.Linear(_WIDTH, _WIDTH, bias=False) for _ in range(chunks)]
     stages = [
-        PipelineStage(module, rank + WORLD * at, WORLD * chunks, torch.device("cpu"))
+        PipelineStage(module, rank + sizes.stages * at, sizes.stages * chunks, torch.device("cpu"))
         for at, module in enumerate(modules)
     ]
     if name == "interleaved":
-        return ScheduleInterleaved1F1B(stages, MICRO_BATCHES, loss_fn=loss), modules
+        return ScheduleInterleaved1F1B(stages, sizes.micro_batches, loss_fn=loss), modules
     kind = {"1f1b": Schedule1F1B, "gpipe": ScheduleGPipe}[name]
-    return kind(stages[0], MICRO_BATCHES, loss_fn=loss), modules
+    return kind(stages[0], sizes.micro_batches, loss_fn=loss), modules
 
 
-def _work(rank: int, file: str) -> None:
+def _work(rank: int, file: str, sizes: Sizes) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=WORLD, store=dist.FileStore(file, WORLD))
-    inputs = torch.randn(_ROWS * MICRO_BATCHES, _WIDTH)
-    for name in ("1f1b", "gpipe", "interleaved"):
-        schedule, modules = _schedule(name, rank)
+    store = dist.FileStore(file, sizes.stages)
+    dist.init_process_group("gloo", rank=rank, world_size=sizes.stages, store=store)
+    inputs = torch.randn(_ROWS * sizes.micro_batches, _WIDTH)
+    for name in sizes.schedules:
+        schedule, modules = _schedule(name, rank, sizes)
         counter = Counter(modules)
         given = [inputs] if rank == 0 else []
-        target = {"target": inputs} if rank == WORLD - 1 else {}
+        target = {"target": inputs} if rank == sizes.stages - 1 else {}
         with torch.autograd.graph.saved_tensors_hooks(
             counter.keep, lambda kept: kept.tensor if isinstance(kept, _Kept) else kept
         ):
@@ -94,4 +106,5 @@ def _work(rank: int, file: str) -> None:
 
 
 if __name__ == "__main__":
-    torch.multiprocessing.spawn(_work, args=(sys.argv[1],), nprocs=WORLD)
+    given = Sizes(*map(int, sys.argv[2:]))
+    torch.multiprocessing.spawn(_work, args=(sys.argv[1], given), nprocs=given.stages)

@@ -35,16 +35,16 @@ def of(outcomes: Any, quantity: str) -> list[Any]:
 def test_what_megatron_keeps_between_steps(measured: ModuleType, outcomes: Any) -> None:
     told = measured.summary(of(outcomes, "kept"))
     assert told.number >= 270
-    assert told.near >= 0.91
-    assert told.close >= 0.937
+    assert told.near >= 0.944
+    assert told.close >= 0.97
     assert told.median <= 0.0055
-    assert told.most <= 0.109
+    assert told.most <= 0.066
 
 
 def test_the_most_that_megatron_holds(measured: ModuleType, outcomes: Any) -> None:
     told = measured.summary(of(outcomes, "most"))
     assert told.number >= 155
-    assert told.close >= 0.92
+    assert told.close >= 0.987
     assert told.rough == 1
     assert told.median <= 0.019
     nearest = measured.summary(of(outcomes, "most, nearest kernel"))
@@ -57,6 +57,18 @@ def test_a_run_without_a_pipeline_is_exact_to_a_few_kilobytes(outcomes: Any) -> 
     rows = [row for row in of(outcomes, "kept") if row.name == name and "a100" in row.where]
     assert len(rows) >= 2
     assert all(abs(row.predicted - row.measured) < 2**17 for row in rows)
+
+
+def test_workspaces_on_blackwell_depend_on_the_image(measured: ModuleType, outcomes: Any) -> None:
+    """Without a setting, files of 26.02 and older have 8.125 MiB for each handle, newer 32 MiB."""
+    settings = {(row["case"], row["golden"]): row for row in measured.table("megatron.tsv")}
+    near: dict[bool, list[float]] = {False: [], True: []}
+    for row in of(outcomes, "kept"):
+        setting = settings[row.name, row.where]
+        if "gb200" in row.where and not setting["cublas"] and not row.reason:
+            near[setting["image"] >= "26.04"].append(row.off)
+    assert {is_new: len(some) for is_new, some in near.items()} == {False: 8, True: 9}
+    assert max(near[True] + near[False]) <= 0.02
 
 
 def test_peaks_of_adapters_are_near(outcomes: Any) -> None:
@@ -77,7 +89,7 @@ def test_tokens_in_a_cache(outcomes: Any) -> None:
 def test_nothing_is_faster_than_a_bound(outcomes: Any) -> None:
     _, others = outcomes
     bounds = [row for row in others["bounds"] if not row.reason]
-    assert len(bounds) >= 212
+    assert len(bounds) >= 366
     assert max(row.ratio for row in bounds) <= 1
     assert max(row.ratio for row in bounds) > 0.6  # else the test could not tell a wrong peak
 

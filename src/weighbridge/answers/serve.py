@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from weighbridge.answers.data_table import DataTable
+    from weighbridge.answers.estimating import Estimates
     from weighbridge.answers.recorded import RecordedModel
     from weighbridge.costs.devices import Devices
     from weighbridge.costs.serving import Engine
@@ -292,6 +293,26 @@ class Serving(TabularAnswer):
         self.server = Server(found)
         self.server.division.check(service.plan)
 
+    def at(self, context: int, batch: int) -> Serving:
+        """Return the same service with another context and batch; what both share is kept.
+
+        Raises:
+            UsageError: a size makes no sense.
+
+        Example:
+            >>> one = serve("gpt2", on="L4", context=1024)
+            >>> one.at(512, 2).cache_bytes == one.cache_bytes
+            True
+        """
+        check_size("context", context)
+        check_size("batch", batch)
+        check_positions(self.found, "context", context)
+        prefill = min(context, self.service.engine.prefill)
+        service = self.service._replace(context=context, batch=batch, prefill=prefill)
+        other = Serving(self.found, self.devices, service, self.allowance, self.cache_memory)
+        other.server = self.server
+        return other
+
     @property
     def status(self) -> int:
         """0 if it fits on the devices, 1 if not."""
@@ -312,6 +333,11 @@ class Serving(TabularAnswer):
         """The bytes of the weights of the model, however many devices divide or copy them."""
         bits = self.server.bits(self.service.weights)
         return ceil(self.found.weighing.parameters * bits / 8)
+
+    @property
+    def weight_bits(self) -> float:
+        """The bits of a parameter, on average."""
+        return self.server.bits(self.service.weights)
 
     @property
     def cache_bytes(self) -> int:
@@ -419,21 +445,38 @@ class Serving(TabularAnswer):
         """The least seconds of a step that gives each sequence one more token."""
         service = self.service
         plan, device = service.plan, self.devices.device
-        names = self._names(service.batch_of_copy, service.context - 1)
-        flops = costs.matmul_flops(self.found.bind("step", names))
         # A token passes one stage after the other, or each stage reads its weights for every part
         # of the batch: either takes as long as reading all stages once.
         return Bound(
-            flops / (plan.tensor * plan.pipeline * self.peak),
-            (plan.pipeline * self._least_weights + self.memory.cache) / device.bandwidth,
+            sum(self._step_flops) / (plan.tensor * plan.pipeline * self.peak),
+            (plan.pipeline * self.read_weight_bytes + self.memory.cache) / device.bandwidth,
         )
+
+    @cached_property
+    def _step_flops(self) -> tuple[float, float]:
+        """The FLOPs of a step of the whole batch: of its matrices, and of attention."""
+        service = self.service
+        names = self._names(service.batch_of_copy, service.context - 1)
+        products, is_core = self.found.bind("step", names), self.server.modules.is_core
+        of_attention = costs.matmul_flops(one for one in products if is_core(one.path))
+        return costs.matmul_flops(products) - of_attention, of_attention
+
+    @property
+    def step_flops(self) -> float:
+        """The FLOPs of the matrices in a step of the whole batch, without attention."""
+        return self._step_flops[0]
+
+    def cache_names(self) -> dict[str, Any]:
+        """Return the values of the letters for the cache of one sequence."""
+        context = self.service.context
+        return Cache(self.found, context, 1, self.service.cache).names(context, 1)
 
     def _names(self, batch: int, past: int) -> dict[str, Any]:
         whole = Cache(self.found, max(past, 1) + 1, batch, self.service.cache)
         return whole.names(max(past, 1) + 1, batch)
 
     @cached_property
-    def _least_weights(self) -> float:
+    def read_weight_bytes(self) -> float:
         """The bytes of weights that a pass reads on a device at least.
 
         A token reads its own experts. Several may have the same ones, so that no more are read. Of
@@ -459,18 +502,33 @@ class Serving(TabularAnswer):
     @cached_property
     def prefill_bound(self) -> Bound:
         """The least seconds until the first token of one sequence that has the whole context."""
-        service = self.service
-        plan, device = service.plan, self.devices.device
-        names = self._names(1, service.context - 1)
-        names = {**names, "sequence": service.context}
-        products = self.found.bind("forward", names)
-        is_core = self.server.modules.is_core
-        halved = costs.matmul_flops(product for product in products if is_core(product.path)) / 2
-        # Of a prompt only the last token needs logits.
-        outside = self.server.modules.is_in_layers
-        flops = costs.matmul_flops(product for product in products if outside(product.path))
-        compute = (flops - halved) / (plan.tensor * plan.pipeline * self.peak)
-        return Bound(compute, self._least_weights / device.bandwidth)
+        plan = self.service.plan
+        flops, of_attention = self.prompt_flops
+        compute = (flops + of_attention) / (plan.tensor * plan.pipeline * self.peak)
+        return Bound(compute, self.read_weight_bytes / self.devices.device.bandwidth)
+
+    @cached_property
+    def prompt_flops(self) -> tuple[float, float]:
+        """The FLOPs of one prompt of the whole context: of its matrices, and of attention.
+
+        Of a prompt only the last token needs logits, and a causal mask needs half of attention.
+        """
+        context = self.service.context
+        names = {**self._names(1, context - 1), "sequence": context}
+        modules, matrices, attention = self.server.modules, [], []
+        for product in self.found.bind("forward", names):
+            if modules.is_core(product.path):
+                attention.append(product)
+            elif modules.is_in_layers(product.path):
+                matrices.append(product)
+        return costs.matmul_flops(matrices), costs.matmul_flops(attention) / 2
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        """The calibrated estimates of time, or why there are none."""
+        from weighbridge.answers import estimating  # noqa: PLC0415  # a bound does without
+
+        return estimating.estimates_of(self)
 
     def run_cost(self, *, is_step: bool) -> RunCost:
         """Return the cost of a step of the batch, or of the prompt of one sequence."""
@@ -484,13 +542,22 @@ class Serving(TabularAnswer):
         return RunCost(self.found, run, notes)
 
     @cached_property
-    def peak(self) -> float:
-        """The FLOP/s at which a device multiplies at most, in the dtype of the products."""
+    def _peak(self) -> tuple[str, float]:
         dtype, form = self.server.compute_dtype, self.service.weights
         form = _PRODUCTS.get(form or "", form)
         if form is not None and units.is_dtype(form):
             dtype = units.dtype(form)
-        return peak_of(self.devices.device, dtype)[1]
+        return peak_of(self.devices.device, dtype)
+
+    @property
+    def peak(self) -> float:
+        """The FLOP/s at which a device multiplies at most, in the dtype of the products."""
+        return self._peak[1]
+
+    @property
+    def peak_dtype(self) -> str:
+        """The dtype whose peak this is."""
+        return self._peak[0]
 
     @property
     def tokens_per_second(self) -> float:
@@ -530,6 +597,7 @@ class Serving(TabularAnswer):
             "step_seconds": self.step_bound.seconds,
             "prefill_seconds": self.prefill_bound.seconds,
             "tokens_per_second": self.tokens_per_second,
+            "estimate": self.estimates.to_dict(),
             "changes": [change._asdict() for change in self.changes],
             "notes": self.notes,
             "evidence": self.found.evidence,

@@ -12,6 +12,7 @@ from weighbridge.render.words import words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from weighbridge.answers.estimating import Estimates
     from weighbridge.answers.serve import Serving
     from weighbridge.answers.serve_plan import ServiceSearch
 
@@ -22,7 +23,8 @@ def serve_document(serving: Serving, lang: str) -> Document:
     """Return what a device holds, the verdict, what to change, and the bounds on time."""
     texts = {**words(lang), **data.read_toml(f"words/fitting.{lang}.toml")}
     title = Title(_serve_heading(serving, texts), wraps=True)
-    notes = (texts["counted"], Aside(texts["evidence"].format(**serving.found.evidence)))
+    evidence = Aside(texts["evidence"].format(**serving.found.evidence))
+    notes = (texts["counted"], *_about_estimate(serving, texts), evidence)
     return Document(
         (
             Together((title, _held(serving, texts))),
@@ -92,22 +94,62 @@ def _verdict(serving: Serving, texts: Mapping[str, str]) -> Iterator[str]:
 
 
 def _time(serving: Serving, texts: Mapping[str, str]) -> Table:
-    at_least, step, prefill = texts["at_least"], serving.step_bound, serving.prefill_bound
+    """Return the bounds on time, with the estimates beside them where there are any."""
+    found = serving.estimates
+    has_estimate = found.prefill_seconds is not None
+    bounds = {"prefill": serving.prefill_bound, "step": serving.step_bound}
+    at_least, rows = texts["at_least"], []
+    for name, bound in bounds.items():
+        label = texts[f"{name}_short" if has_estimate else f"{name}_seconds"]
+        value = f"{at_least} {units.measured(bound.seconds)} s"
+        rows.append((label, value, texts[f"limit_{bound.limit}"]))
+    label = texts["tokens_short" if has_estimate else "decode_tokens"]
     tokens = units.count(round(serving.tokens_per_second))
-    rows = (
-        (
-            texts["prefill_seconds"],
-            f"{at_least} {units.measured(prefill.seconds)} s",
-            texts[f"limit_{prefill.limit}"],
-        ),
-        (
-            texts["step_seconds"],
-            f"{at_least} {units.measured(step.seconds)} s",
-            texts[f"limit_{step.limit}"],
-        ),
-        (texts["decode_tokens"], f"{texts['at_most']} {tokens}", ""),
+    rows.append((label, f"{texts['at_most']} {tokens}", ""))
+    header: tuple[str, ...] = (texts["bound"], texts["value"], texts["limit"])
+    if not has_estimate:
+        return Table(header, tuple(rows), "<><", 0)
+    estimates = (_seconds(found.prefill_seconds), _seconds(found.step_seconds), _rate(found))
+    wider = (
+        (label, value, estimate, limit)
+        for (label, value, limit), estimate in zip(rows, estimates, strict=True)
     )
-    return Table((texts["bound"], texts["value"], texts["limit"]), rows, "<><", 0)
+    header = (texts["bound"], texts["value"], texts["estimate"], texts["limit"])
+    return Table(header, tuple(wider), "<>><", 0)
+
+
+def _seconds(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{units.measured(seconds)} s"
+
+
+def _rate(found: Estimates) -> str:
+    rate = found.tokens_per_second
+    return "-" if rate is None else units.count(round(rate))
+
+
+def _about_estimate(serving: Serving, texts: Mapping[str, str]) -> Iterator[str]:
+    """Yield what the estimate is from and how far it is off, and why something has none."""
+    found = serving.estimates
+    rates = found.calibration
+    if found.prefill_seconds is not None:
+        of_model, of_generation = rates.left_out["model"], rates.left_out["generation"]
+        yield texts["estimated"].format(
+            date=rates.date,
+            rows=rates.rows,
+            source=rates.source,
+            median=units.percent(of_model.median),
+            p90=units.percent(of_model.p90),
+            generation_median=units.percent(of_generation.median),
+            generation_p90=units.percent(of_generation.p90),
+        )
+    if found.reason:
+        yield texts[f"no_estimate_{found.reason}"].format(
+            device=serving.devices.device.name,
+            dtype=serving.peak_dtype,
+            most_context=units.count(rates.most_context),
+            least_batch=units.count(rates.least_batch),
+            most_batch=units.count(rates.most_batch),
+        )
 
 
 def serve_picture(serving: Serving, lang: str) -> str:

@@ -139,7 +139,7 @@ def activations(  # noqa: PLR0913  # each is a setting of its own
     return ceil(held)
 
 
-def kept_bytes(
+def kept_bytes(  # noqa: PLR0913  # each is a setting of its own
     shape: MegatronShape,
     plan: ParallelPlan,
     stage: int,
@@ -147,6 +147,7 @@ def kept_bytes(
     *,
     engine: bool = True,
     deterministic: bool = False,
+    image: str = "",
 ) -> int:
     """Return what stays on a device between steps, besides the states.
 
@@ -157,6 +158,7 @@ def kept_bytes(
         device: the device, such as ``"H100"``.
         engine: whether Transformer Engine computes the layers.
         deterministic: whether cuBLAS has the workspaces with which runs repeat.
+        image: the version of NVIDIA's image of PyTorch, such as ``"26.04"``; by default an old one.
 
     Example:
         >>> from weighbridge.costs.parallel import ParallelPlan
@@ -166,7 +168,7 @@ def kept_bytes(
     """
     facts = data.read_toml("facts/megatron.toml")
     cublas = facts["cublas_workspace"]
-    one = cublas["deterministic_bytes"] if deterministic else _workspace(cublas, device)
+    one = cublas["deterministic_bytes"] if deterministic else _workspace(cublas, device, image)
     kept: int = one * cublas["threads"]
     if engine:
         kept += _workspace(facts["engine_workspace"], device)
@@ -178,5 +180,7 @@ def kept_bytes(
     return kept + pieces * tensors * boundary_bytes(shape, plan)
 
 
-def _workspace(fact: dict[str, Any], device: str) -> int:
-    return int(fact["newer_bytes" if device in fact["newer"] else "bytes"])
+def _workspace(fact: dict[str, Any], device: str, image: str = "") -> int:
+    since = fact.get("newer_since", {}).get(device)
+    is_newer = device in fact["newer"] or (since is not None and image >= since)
+    return int(fact["newer_bytes" if is_newer else "bytes"])

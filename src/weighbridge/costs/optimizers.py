@@ -11,10 +11,12 @@ from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.units import stored_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 _MATRIX = 2  # dims
 _WEIGHT = "weight"
+_ONE = "one"
 
 
 class Optimizer(NamedTuple):
@@ -34,7 +36,7 @@ class Optimizer(NamedTuple):
     def state_bytes(
         self, shape: tuple[int, ...], dtype: str, *, size: int | None = None, in_layer: bool = True
     ) -> int:
-        """Return the bytes that it keeps for one parameter.
+        """Return the bytes that it keeps for one parameter alone; `shared_bytes` are for all.
 
         Args:
             shape: the shape of the parameter.
@@ -50,19 +52,39 @@ class Optimizer(NamedTuple):
         """
         whole = prod(shape)
         elements = whole if size is None else size
-        if not elements:
-            return 0
         shape = (ceil(shape[0] * elements / whole), *shape[1:]) if shape else shape
-        return sum(
-            stored_bytes(self._elements(form, shape, elements), dtype if kept == _WEIGHT else kept)
-            for kept, form in (
-                state.split() for state in self._states(shape, elements, in_layer=in_layer)
-            )
-        )
+        total = 0
+        for state in self._states(shape, elements, in_layer=in_layer):
+            kept, form = state.split()
+            # torch counts the steps of a parameter even where a rank has nothing of it.
+            if elements or form == _ONE:
+                kept = dtype if kept == _WEIGHT else kept
+                total += stored_bytes(self._elements(form, shape, elements), kept)
+        return total
+
+    def shared_bytes(self, sizes: Iterable[int]) -> int:
+        """Return the bytes that parameters of some sizes, in elements, share.
+
+        They are kept once, if any of the parameters is large enough to be kept in 8 bits.
+
+        Example:
+            >>> optimizer_called("adamw-8bit").shared_bytes([4096, 4096])
+            2048
+            >>> optimizer_called("adamw-8bit").shared_bytes([4095])
+            0
+        """
+        shared = self.rule.get("shared", ())
+        if not shared or all(not size or self._is_small(size) for size in sizes):
+            return 0
+        pairs = (state.split() for state in shared)
+        return sum(stored_bytes(self._elements(form, (), 0), kept) for kept, form in pairs)
+
+    def _is_small(self, elements: int) -> bool:
+        return elements < int(self.rule.get("least", 0))
 
     def _states(self, shape: tuple[int, ...], elements: int, *, in_layer: bool) -> list[str]:
         rule = self.rule
-        if elements < rule.get("least", 0):
+        if self._is_small(elements):
             return list(rule["small"])
         if "states" in rule:
             return list(rule["states"])
@@ -75,7 +97,7 @@ class Optimizer(NamedTuple):
             "same": elements,
             "blocks": ceil(elements / block),
             "map": self.rule.get("map", 0),
-            "one": 1,
+            _ONE: 1,
             "rows": prod(shape[:-1]),
             "columns": prod(shape[:-2]) * (shape[-1] if shape else 1),
         }

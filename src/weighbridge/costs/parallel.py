@@ -315,6 +315,11 @@ class ParallelDivision:
         }
         return [path for path in stacks if path != self.stack]
 
+    @property
+    def has_other_stacks(self) -> bool:
+        """Whether there are lists of layers that a pipeline does not divide."""
+        return bool(self._other_stacks())
+
     def parts(self, plan: ParallelPlan, rank: Rank) -> tuple[TensorPart, ...]:
         """Return the parts of tensors on a rank, before ZeRO."""
         return self._parts(plan.ways, rank.tensor, rank.copy % plan.expert, rank.stage)

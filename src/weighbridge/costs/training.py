@@ -7,7 +7,7 @@ the allocator, CUDA and NCCL take is not in it.
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, prod
 
 from weighbridge.costs.parallel import EVERYTHING, Rank, in_flight, stage_layers
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
@@ -167,24 +167,26 @@ def _states_of_adapter(
     )
     share = updated / stored_bytes(whole, adapter.dtype)
     states = sum(step.optimizer.state_bytes(shape, adapter.dtype) for shape in adapter.shapes)
+    shared = step.optimizer.shared_bytes(prod(shape) for shape in adapter.shapes)
     return {
         "parameters": base + parameters,
         "gradients": gradients,
-        "optimizer": ceil(states * share),
+        "optimizer": ceil(states * share) + shared,
     }
 
 
 def _state_bytes(division: ParallelDivision, step: TrainingStep, rank: Rank) -> int:
-    plan, total = step.plan, 0
+    plan, total, sizes = step.plan, 0, set()
     for part in division.parts(plan, rank):
-        size = None
+        size = prod(part.shape)
         if plan.zero >= _OPTIMIZER:
             size = part.shard(plan.copy_of(part, rank)) // part.times
+        sizes.add(size)
         one = step.optimizer.state_bytes(
             part.shape, step.precision.updated, size=size, in_layer=bool(part.layers)
         )
         total += one * part.times
-    return total
+    return total + step.optimizer.shared_bytes(sizes)
 
 
 def _gathered(division: ParallelDivision, step: TrainingStep, rank: Rank) -> int:
