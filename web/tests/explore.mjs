@@ -21,8 +21,8 @@ function flowProblems() {
     }
   });
   const shown = new Set(boxes.map((box) => box.dataset.box)), { data } = window.explorer;
-  const modules = Object.keys(data.flow.classes).filter((path) => !data.flow.modules[path] && data.tensors.some((one) => one.name.startsWith(`${data.prefix}${path}.`) && one.name.split(".").length === (data.prefix + path).split(".").length + 1));
-  const held = new Set(window.explorer.state.entries.map((entry) => entry.of.name.slice(data.prefix.length).split(".").slice(0, -1).join(".")));
+  const modules = Object.keys(data.flow.classes).filter((path) => !data.flow.modules[path] && data.tensors.some((one) => one.name.startsWith(`${data.flow.prefix}${path}.`) && one.name.split(".").length === (data.flow.prefix + path).split(".").length + 1));
+  const held = new Set(window.explorer.state.entries.map((entry) => entry.of.name.slice(data.flow.prefix.length).split(".").slice(0, -1).join(".")));
   for (const path of modules) if (held.has(path) && !(path in data.flow.unused) && ![...shown].some((one) => one === path || one?.startsWith(`${path}.`))) found.push(`no box: ${path}`);
   return found;
 }
