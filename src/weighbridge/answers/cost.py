@@ -164,7 +164,7 @@ def _check_room(lengths: Mapping[str, int | None], images: int | None, of_images
         if tokens is not None and tokens < of_images:
             raise UsageError(
                 "the sequence is shorter than its images",
-                values={option: tokens, "images": images, "tokens of images": of_images},
+                values={option: tokens, "images": images, "image_tokens": of_images},
                 hint=f"give --{option} {of_images} or more",
             )
 

@@ -104,6 +104,12 @@ def recorded(
         raise ModelError(
             f"there are no operations for the family {shorten(family, str)}", hint=_hint(family)
         )
+    if parts := found.blueprint.composed:
+        raise ModelError(
+            f"the operations of {family} were recorded only with its usual parts",
+            values=parts,
+            hint="`weighbridge measure` runs the class itself",
+        )
     known = operations.load_operations(family)
     chosen = found.class_called(class_name or found.default_class)
     if chosen in found.blueprint.class_names and chosen not in known.class_names:
