@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from weighbridge import data
+from weighbridge.algebra.expr import evaluate, parse
 from weighbridge.blueprint import operations, schema
 from weighbridge.costs import costs
 from weighbridge.costs.profiles import PROFILES
@@ -18,10 +19,12 @@ from weighbridge.derive.operations.costing import Proof
 from weighbridge.derive.operations.drafting import Drafting
 from weighbridge.derive.operations.draws import Draws
 from weighbridge.derive.operations.numbers import Numbers
+from weighbridge.derive.operations.questions import _first_of
 from weighbridge.derive.operations.reading import Memory, Reading
 from weighbridge.derive.operations.runs import RecordedItem, RunMode, SameAs
 from weighbridge.derive.operations.workload import fixed_fields, images_in
 from weighbridge.derive.probing.reference import FamilySubject
+from weighbridge.derive.write import expression
 from weighbridge.errors import ModelError
 from weighbridge.models import find as models
 
@@ -174,6 +177,35 @@ def test_a_list_of_layers_is_drawn_and_so_are_the_others(seed: str) -> None:
         listed = draw.changes["attn_layer_indices"]
         assert 0 < len(set(listed)) == len(listed)
         assert set(listed) <= set(range(draw.changes["num_hidden_layers"]))
+
+
+@pytest.mark.parametrize(
+    ("listed", "first"), [([2, 4], [0, 1, 2]), ([4, 2], [0, 1, 2]), ([0], [0]), (None, [])]
+)
+def test_a_first_layer_of_a_list_has_none_before_it(listed: Any, first: list[int]) -> None:
+    question = parse(expression(_first_of("layers", "i")))
+    layers = [i for i in range(6) if evaluate(question, {"layers": listed, "i": i})]
+    assert layers == first
+
+
+def test_an_edge_is_alike_only_if_every_setting_is(monkeypatch: Any) -> None:
+    off, on = RunMode("train", "cpu", "BF16"), RunMode("train", "cpu", "F32")
+    below, at, above = ((("sequence", size),) for size in (7, 19, 20))
+    texts = {(off, below): "few", (on, below): "few", (off, at): "many", (on, at): "few"}
+    texts |= {(off, above): "many", (on, above): "many"}
+    counts = {setting: texts[setting, above] for setting in (off, on)}
+    counts |= {setting._replace(edge=below): texts[setting, below] for setting in (off, on)}
+
+    def found(_: Any, setting: RunMode, __: Any, *, learns: bool) -> str:
+        assert not learns
+        return texts[setting._replace(edge=()), setting.edge]
+
+    monkeypatch.setattr(Drafting, "_texts_of", found)
+    drafting = Drafting.__new__(Drafting)
+    edges = {
+        edge: drafting._alike(edge, [(), below], [off, on], counts) for edge in (below, at, above)
+    }
+    assert edges == {below: below, at: None, above: ()}
 
 
 def test_a_text_in_loops_over_chunks_has_their_number_as_rounds(seed: str) -> None:

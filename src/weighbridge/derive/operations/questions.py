@@ -102,6 +102,8 @@ class RunQuestions:
                 earlier_types = ("for", "earlier", ("name", letter), earlier_type)
                 item = ("[]", ("name", name), ("name", letter))
                 yield ("not in", item, earlier_types), _COST_OF_LAYER  # the first of its type
+        for name, letter in itertools.product(self._draws.index_lists, known):
+            yield _first_of(name, letter), _COST_OF_LAYER
         for part in self._asked_by_the_blueprint(set(known)):
             yield part, _COST_OF_KNOWN
             if part[0] in (">=", "<"):  # the first layer of these
@@ -150,6 +152,14 @@ def cheapest(
             answers.append(row)
     table = np.array(answers, dtype=bool).reshape(len(answers), len(environments))
     return condition_of(trees, costs, table, wanted)
+
+
+def _first_of(name: str, letter: str) -> Tree:
+    """Return the condition that no earlier layer is in a list of indices, which may be null."""
+    is_listed: Tree = ("in", ("name", "earlier"), ("name", name))
+    earlier: Tree = ("for", "earlier", ("name", letter), is_listed)
+    is_given: Tree = ("!=", ("name", name), ("value", None))
+    return ("and", is_given, ("not in", ("value", True), earlier))
 
 
 def _at_window(length: Tree, window: Tree) -> Iterator[Question]:
