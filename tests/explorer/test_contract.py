@@ -114,3 +114,19 @@ def test_a_module_without_a_blueprint_is_refused_with_a_way_out() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(WeighbridgeError, match="no sizes to turn"):
         wb.explore(torch.nn.Linear(2, 3))
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("model", ["bert-base-chinese", "deepseek_v3", "llava"])
+def test_the_paragraphs_are_those_of_the_derivation(model: str, lang: str) -> None:
+    made = contract(wb.weigh(model))
+    article = "".join(wb.explain(model).text(lang).split())
+    spoken = made["why"][lang]
+    assert set(spoken) <= set(made["formulas"])
+    assert {"attention", "ffn"} <= set(spoken)
+    for paragraphs in spoken.values():
+        for piece in (piece for paragraph in paragraphs for piece in paragraph):
+            if isinstance(piece, str):
+                assert "".join(piece.split()) in article
+            elif piece[0] == "math":
+                assert made["trees"][piece[1]] is not None

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -61,6 +62,13 @@ def test_names_from_a_file_are_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("family", ["bert", "llama", "deepseek_v3", "qwen3_next", "t5", "llava"])
 def test_a_page_is_small(family: str) -> None:
     assert len(wb.explore(family).html_page().encode()) < LARGEST
+
+
+def test_what_a_page_holds_is_the_contract(page: str) -> None:
+    (packed,) = re.findall(r'id="contract">([^<]+)<', page)
+    held = json.loads(zlib.decompress(base64.b64decode(packed)))
+    assert held["contracts"] == wb.explore("bert-base-chinese").to_dict()["contracts"]
+    assert held["lang"] == "en"
 
 
 def test_two_models_and_a_language(tmp_path: Path) -> None:

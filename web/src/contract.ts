@@ -5,6 +5,9 @@ import type { Tree } from "./expr.ts";
 export type Lang = "en" | "zh";
 export type Two<T> = Record<Lang, T>;
 
+/** A text, or what stands in it: a formula (the number of its tree), code or strong text. */
+export type Piece = string | ["math", number] | ["code" | "strong", string];
+
 export interface TensorOf {
   name: string;
   role: string;
@@ -52,6 +55,6 @@ export interface Contract {
   argument: string;
   /** The lists that the config spells out and that follow all the same. */
   spelled: string[];
-  why?: Two<Record<string, string[]>>;
+  why: Two<Record<string, Piece[][]>>;
   flow?: Record<string, unknown>;
 }

@@ -2,7 +2,7 @@
 
 import { Float } from "./expr.ts";
 import type { Int, Value } from "./expr.ts";
-import type { Contract, Lang, Two } from "./contract.ts";
+import type { Contract, Lang, Piece, Two } from "./contract.ts";
 import { byComponent, check, Model, sum } from "./ledger.ts";
 import type { Changes, Entry } from "./ledger.ts";
 import { escape, letter, Writer } from "./math.ts";
@@ -355,8 +355,14 @@ export class Explorer {
     const tensors = this.state.entries.filter((entry) => data.components[entry.of.role] === component);
     const lines = tensors.map((entry) => `<tr><th scope="row">${escape(entry.of.name)}</th><td><math><mrow>${entry.of.dims.map((dim) => writer.write(data.trees[dim], 8)).join("<mo>×</mo>")}</mrow></math></td><td class="n">${entry.shape.map(count).join(" × ")}${entry.all > 1 ? ` × ${count(entry.all)}` : ""}</td><td class="n">${entry.tied ? `→ ${escape(entry.of.tie![0])}` : count(entry.parameters)}</td></tr>`);
     const numbers = tree === undefined || this.stale(component) ? "" : `<p class="sum">${writer.pieces(data.trees[tree])} <span>=</span> ${new Writer(data.letters, count, this.numbers()).pieces(data.trees[tree])} <span>=</span> <b>${count(this.state.by.get(component) ?? 0)}</b></p>`;
-    const text = (data.why?.[this.lang]?.[component] ?? []).map((one) => `<p>${escape(one)}</p>`).join("");
+    const text = (data.why[this.lang][component] ?? []).map((pieces) => `<p class="prose">${pieces.map((piece) => this.piece(piece, writer)).join("")}</p>`).join("");
     card.innerHTML = `<div class="bar"><h2>${this.html("why", { name: this.name(component) })}</h2><button data-do="why ${escape(component)}">${this.html("close")}</button></div>${Object.keys(this.changes).length ? "" : text}${numbers}<div class="wide" tabindex="0" role="region" aria-label="${this.html("tensors")}"><table><tbody>${lines.join("")}</tbody></table></div>`;
+  }
+
+  private piece(piece: Piece, writer: Writer): string {
+    if (typeof piece === "string") return escape(piece);
+    if (piece[0] === "math") return writer.math(this.data.trees[piece[1]]);
+    return piece[0] === "code" ? `<code>${escape(piece[1])}</code>` : `<b>${escape(piece[1])}</b>`;
   }
 
   private numbers(): Record<string, unknown> {

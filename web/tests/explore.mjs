@@ -22,6 +22,7 @@ async function drive(file) {
   page.on("pageerror", (error) => errors.push(error.message));
   page.on("request", (request) => { if (!/^(file|data|blob):/.test(request.url())) requests.push(request.url()); });
   await page.goto(`file://${file}`);
+  await page.waitForSelector("[data-at=total]");
   const found = { file: file.split("/").at(-1), total: await page.textContent("[data-at=total]"), problems: [] };
   const hold = (what, truth) => { if (!truth) found.problems.push(what); };
   hold("the page counts otherwise", !(await page.evaluate(() => document.querySelector("[data-at=checked]").classList.contains("wrong"))));
@@ -36,6 +37,7 @@ async function drive(file) {
   const turned = await page.textContent("[data-at=total]"), link = page.url();
   const other = await browser.newPage();
   await other.goto(link);
+  await other.waitForSelector("[data-at=total]");
   hold("the link gives another total", (await other.textContent("[data-at=total]")) === turned);
   await other.close();
   await page.click("[data-do=reset]");

@@ -17,6 +17,7 @@ from weighbridge.data import LANGUAGES
 from weighbridge.errors import WeighbridgeError
 from weighbridge.explorer.settings import Bench, fields_without_dial, following_fields
 from weighbridge.explorer.trees import TreeTable, value_json
+from weighbridge.explorer.why import derivation
 from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.symbols import letters_of, meaning_of, size_symbols
@@ -66,6 +67,7 @@ def contract(weighing: Weighing) -> dict[str, Any]:
         "modules": _modules_of_rows(ledger),
         **_words_of_components(ledger),
         **_about_formulas(ledger, table),
+        "why": derivation(weighing, letters_of(blueprint), table),
         "held": {
             "parameters": str(weighing.parameters),
             "active": str(ledger.active),

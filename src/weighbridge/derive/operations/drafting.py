@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
-    from weighbridge.derive.operations.draws import Draws
-from weighbridge.derive.operations.runs import RecordedByKind
+    from weighbridge.derive.operations.draws import Draws, RunDraw
+    from weighbridge.derive.operations.runs import RecordedByKind
 
 Texts = dict[str, dict[str, list[str]]]
 """The operations of a class as the texts of a file, by kind and by path."""
@@ -54,6 +54,7 @@ Texts = dict[str, dict[str, list[str]]]
 _ON, _OFF = 0.1, 0.0  # values of a dropout
 _DRAWS = 3  # from which numbers are expressed
 _DRAWS_TO_RECOGNISE = 2  # are enough for a number that is known at its path
+_MOST_RECENT = 16  # runs that are kept
 _LONGEST_REASON = 200  # characters of the reason why code did not run
 
 Place = tuple[RunMode, tuple[int, ...]]
@@ -78,6 +79,7 @@ class Drafting:
         if PROFILE_OF_PRODUCTS not in self.profiles:
             raise ModelError(self._reason)
         self._memory = Memory(draws, class_name, self.draws, self.windows)
+        self._recent: dict[tuple[int, RunMode], RecordedByKind] = {}
 
     def _has(self, profile: str) -> bool:
         setting = RunMode(TRAIN, profile, "BF16")
@@ -115,9 +117,10 @@ class Drafting:
         null.
         """
         without = tuple((name, None) for name in self.nullable)
-        types = tuple(
+        types: tuple[tuple[str, tuple[Any, ...]], ...] = tuple(
             (name, _rotated(self.draws[0].changes[name])) for name in self.family.layer_types
         )
+        types += tuple((name, self._other_layers(name)) for name in self.family.index_lists)
         equal = [((name, SameAs(other)),) for name, other in self.family.equal.items()]
         null = [((name, None),) for name in self.family.nullable]
         turned = tuple(self.family.turned.items())
@@ -130,6 +133,12 @@ class Drafting:
             *(without + same for same in equal if without),
         )
         return [changes for changes in ways if changes and self._runs_with(changes)]
+
+    def _other_layers(self, name: str) -> tuple[int, ...]:
+        """Return the indices of the layers that a list does not have."""
+        draw = self.draws[0]
+        layers = max(draw.changes[count] for count in self.family.layer_counts)
+        return tuple(at for at in range(layers) if at not in draw.changes[name])
 
     @cached_property
     def is_checkpointable(self) -> bool:
@@ -196,11 +205,16 @@ class Drafting:
             window = draw.fields[name]
             edges += [{"sequence": window + more, "past": window + more} for more in (-2, -1, 0, 1)]
             edges += [{"sequence": 2 * window}]
-        if self.family.chunk:
-            chunk = self.family.chunk
-            edges += [{"sequence": 2 * chunk + 3}, {"sequence": 2 * chunk}, {"sequence": chunk}]
+        chunks = [evaluate(chunk, draw.fields) for chunk in self.family.chunks]
+        around: list[int] = []
+        for chunk in chunks:
+            around += [chunk - 2, chunk - 1, chunk, chunk + 1, 2 * chunk, 2 * chunk + 1]
+        edges += [{"sequence": size, "past": size} for size in around]
         # A sequence of 1 has nothing to predict, and is not recorded.
         edges += [{"batch": 1}, {"past": 1}, {"batch": 1, "past": 1}]
+        if chunks:
+            alone = (short, *around)
+            edges += [{"batch": 1, "sequence": size, "past": size} for size in alone]
         edges += [{"target": 1}, {"batch": 1, "target": 1}]
         return edges
 
@@ -278,7 +292,7 @@ class Drafting:
         learns = learns and self._teaches(setting)
         for draw in self.draws:
             try:
-                runs.append(recorded_run(self.subject, self.class_name, draw, setting))
+                runs.append(self._run(draw, setting))
             except ModelError:
                 raise
             except Exception as error:  # whatever the code raises
@@ -296,6 +310,15 @@ class Drafting:
         if setting.dtype != WIDE:
             return found
         return labelled(found, counts.get(setting._replace(dtype="BF16")))
+
+    def _run(self, draw: RunDraw, setting: RunMode) -> RecordedByKind:
+        """Run a draw, unless it ran lately: what shows that an edge matters is then read again."""
+        key = (self.draws.index(draw), setting)
+        if key not in self._recent:
+            if len(self._recent) == _MOST_RECENT:
+                del self._recent[next(iter(self._recent))]
+            self._recent[key] = recorded_run(self.subject, self.class_name, draw, setting)
+        return self._recent[key]
 
     # Conditions
 

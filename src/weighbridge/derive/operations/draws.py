@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.subject import Subject
 
 _SHORT = {"batch": 5, "choices": 5, "short": 7}
+_SHORT_IN_PIECES = {"batch": 5, "pieces": 11, "short": 7}
+"""The same if code cuts a sequence: there are more ``pieces`` than code repeats by hand."""
 _WINDOWS = {"chunk": 13, "window": 19}
 _LONG = {"target": 29, "sequence": 41, "past": 53}
 """The least values, in ascending order: ``short`` is a sequence shorter than any chunk or window,
@@ -35,6 +37,7 @@ _SIZES = {"small": 2, "medium": 13, "large": 130}
 """The least value of every other kind of size. Small ones are drawn first, to remain small."""
 _KINDS = {*_WINDOWS, *_SIZES}
 _LEAST_SEQUENCE = 2  # of which one token is predicted
+_MOST_PIECES = 4  # the most chunks of a random sequence
 _MOST_BATCHES = 11  # a sequence one longer or shorter is no multiple of a batch of at most this
 _CHOICES = 3  # a number is drawn from so many that are free,
 _PRIMES = 2  # and a prime number from so many
@@ -73,16 +76,31 @@ class Draws:
         """The fields that give each layer a type, with the types they may have."""
         fields = self.subject.fields(self.subject.config({}))
         stated: list[str] = self._facts["types"].get(self._family, [])
+        named = {name for name in fields if name.endswith(_LAYER_TYPES)} | {*self._named_types}
         return {
             name: sorted({*value, *stated})
             for name, value in fields.items()
-            if name.endswith(_LAYER_TYPES) and _is_list_of_texts(value)
+            if name in named and _is_list_of_texts(value)
         }
+
+    @property
+    def index_lists(self) -> list[str]:
+        """The fields that list the indices of the layers that have another type."""
+        lists: list[str] = self._facts["indices"].get(self._family, [])
+        return lists
 
     @cached_property
     def windows(self) -> list[str]:
         """The fields that are windows or chunks, at which operations change."""
         return [path for path, tree in self.rules.items() if tree[-1] in _WINDOWS]
+
+    @cached_property
+    def chunks(self) -> list[Tree]:
+        """The lengths of the pieces into which code cuts a sequence: fields, or a number."""
+        chunks: list[Tree] = [
+            ("name", path) for path, tree in self.rules.items() if tree == ("name", "chunk")
+        ]
+        return chunks + ([("value", self.chunk)] if self.chunk else [])
 
     @cached_property
     def equal(self) -> dict[str, str]:
@@ -144,7 +162,8 @@ class Draws:
         for path, value in self.usual.items():
             name = path.rpartition(".")[2]
             is_lacking = value is None and name.endswith(_TOKEN)
-            if not isinstance(value, int | None) or path in self.layer_counts or is_lacking:
+            is_list = path in self.index_lists or not isinstance(value, int | None)
+            if is_list or path in self.layer_counts or is_lacking:
                 continue
             is_shape = path in self.blueprint.sizes and name not in _NO_SHAPES
             by_name = self._rules_by_name
@@ -160,6 +179,12 @@ class Draws:
         """The fields that have one value in every draw, with it."""
         values = {path: tree[1] for path, tree in self.rules.items() if tree[0] == "value"}
         return {**values, **self.released}
+
+    @property
+    def _named_types(self) -> list[str]:
+        """The lists of texts that decide which tensors exist, if the reference has their length."""
+        repeated = set(itertools.chain.from_iterable(map(names_in, self.blueprint.repeat.values())))
+        return [name for name in self.blueprint._raw.get("values", {}) if name in repeated]
 
     @property
     def loops(self) -> list[str]:
@@ -207,11 +232,7 @@ class Draws:
         numbers = _Numbers(dice)
         if self.counts_in_dims:
             numbers.reserve(layers)
-        shared = {name: numbers.prime(least) for name, least in _SHORT.items()}
-        over = max(shared.values())
-        windows = {kind: numbers.prime(max(least, over)) for kind, least in _WINDOWS.items()}
-        over = max(windows.values())
-        shared |= {name: numbers.prime(max(least, over)) for name, least in _LONG.items()}
+        shared, windows = self._lengths(numbers)
         types = self._types(dice, layers)
         draws: list[RunDraw] = []
         for draw in self._draw(numbers, layers, types, shared, windows):
@@ -222,6 +243,26 @@ class Draws:
             if len(draws) == count:
                 break
         return draws
+
+    def _lengths(self, numbers: _Numbers) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the sizes of a run and the windows, as prime numbers.
+
+        If sequences are cut into chunks, a long one has a prime number of them, too.
+        """
+        shared = {
+            name: numbers.prime(least)
+            for name, least in (_SHORT_IN_PIECES if self.chunks else _SHORT).items()
+        }
+        over = max(shared.values())
+        windows = {kind: numbers.prime(max(least, over)) for kind, least in _WINDOWS.items()}
+        over = max(windows.values())
+        if self.chunks:
+            whole = shared.pop("pieces") - 1
+            over = max(over, whole * (self.chunk or windows["chunk"]) + 1)
+            names = ("sequence", "past", "target", "choices")
+            return shared | {name: numbers.prime(over) for name in names}, windows
+        shared |= {name: numbers.prime(max(least, over)) for name, least in _LONG.items()}
+        return shared, windows
 
     def _hides_a_product(self, draw: RunDraw, other: RunDraw) -> bool:
         """Whether the product of two sizes is the same in two draws, as if it were a constant."""
@@ -288,14 +329,18 @@ class Draws:
             run = {name: dice.randint(1, 2 * least) for name, least in sizes.items()}
             run["sequence"] = max(run["sequence"], _LEAST_SEQUENCE)
             windows = {kind: dice.randint(2, 2 * least) for kind, least in _WINDOWS.items()}
+            if self.chunk:
+                run["sequence"] = dice.randint(_LEAST_SEQUENCE, _MOST_PIECES * self.chunk)
             yield next(self._draw(numbers, layers, self._types(dice, layers), run, windows))
 
-    def _types(self, dice: random.Random, layers: int) -> dict[str, list[str]]:
-        """Return the types of layers: each occurs, if there are enough layers."""
-        drawn = {}
+    def _types(self, dice: random.Random, layers: int) -> dict[str, list[Any]]:
+        """Return the types of layers, or the indices of some: each occurs, if there are enough."""
+        drawn: dict[str, list[Any]] = {}
         for name, types in self.layer_types.items():
             drawn[name] = [*types, *dice.choices(types, k=layers)][:layers]
             dice.shuffle(drawn[name])
+        for name in self.index_lists:
+            drawn[name] = sorted(dice.sample(range(layers), dice.randint(1, max(1, layers - 1))))
         return drawn
 
     def _draw(

@@ -88,8 +88,9 @@ class RunQuestions:
                     yield ("and", ("!=", ("name", name), ("value", None)), tree), cost
                 else:
                     yield tree, cost
-        if self._draws.chunk:
-            yield from _at_window(length, ("value", self._draws.chunk))
+        for chunk in self._draws.chunks:
+            if chunk[0] == "value":
+                yield from _at_window(length, chunk)
 
     def _of_layers(self, letters: Iterable[str]) -> Iterator[Question]:
         known = dict.fromkeys(letters)
@@ -116,8 +117,14 @@ class RunQuestions:
         """Yield the conditions on these indices under which tensors exist."""
         for part in asked_by(self._draws.blueprint):
             used = set(names_in(part)) & set(self._draws.blueprint.repeat)
-            if used and used <= letters:
+            if used and used <= letters and not self._asks_a_lacking_list(part):
                 yield part
+
+    def _asks_a_lacking_list(self, part: Tree) -> bool:
+        """Whether a condition cannot be asked where a list is null, which it does not check."""
+        return part[0] in ("in", "not in") and part[2][1:] in [
+            (name,) for name in self._draws.index_lists
+        ]
 
 
 def cheapest(
