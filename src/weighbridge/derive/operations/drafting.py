@@ -60,6 +60,8 @@ _LONGEST_REASON = 200  # characters of the reason why code did not run
 Place = tuple[RunMode, tuple[int, ...]]
 """Where an operation may happen: in a setting, in the layers with these indices."""
 Counts = dict[RunMode, Found]
+Edge = tuple[tuple[str, int], ...]
+"""Sizes of a run that differ from the usual ones; none if it is empty."""
 Changes = tuple[tuple[str, Any], ...]
 """The values of some fields in a run."""
 
@@ -201,14 +203,16 @@ class Drafting:
         sizes, (draw, *_) = self.draws[0].run, self.draws
         short = sizes["short"]
         edges: list[dict[str, int]] = [{"sequence": short, "past": short}, {"target": short}]
+        chunks = [evaluate(chunk, draw.fields) for chunk in self.family.chunks]
         for name in self.windows:
             window = draw.fields[name]
-            edges += [{"sequence": window + more, "past": window + more} for more in (-2, -1, 0, 1)]
-            edges += [{"sequence": 2 * window}]
-        chunks = [evaluate(chunk, draw.fields) for chunk in self.family.chunks]
+            if window not in chunks:
+                below = [window + more for more in (-2, -1, 0, 1)]
+                edges += [{"sequence": size, "past": size} for size in below]
+                edges += [{"sequence": 2 * window}]
         around: list[int] = []
         for chunk in chunks:
-            around += [chunk - 2, chunk - 1, chunk, chunk + 1, 2 * chunk, 2 * chunk + 1]
+            around += [chunk - 1, chunk, chunk + 1, 2 * chunk, 2 * chunk + 1]
         edges += [{"sequence": size, "past": size} for size in around]
         # A sequence of 1 has nothing to predict, and is not recorded.
         edges += [{"batch": 1}, {"past": 1}, {"batch": 1, "past": 1}]
@@ -231,18 +235,26 @@ class Drafting:
         for setting in plain:
             counts[setting] = self._texts_of(setting, counts)
         for mode in dict.fromkeys(setting.mode for setting in plain):
-            of_mode = [setting for setting in plain if setting.mode == mode]
-            for edge in self._edges_of(mode):
-                is_different = self._is_different(edge, self._telling(of_mode), counts)
-                for setting in of_mode:
-                    at = setting._replace(edge=edge)
-                    counts[at] = self._texts_of(at, counts) if is_different else counts[setting]
+            self._count_at_edges([setting for setting in plain if setting.mode == mode], counts)
         return counts
 
-    def _edges_of(self, mode: str) -> Iterable[tuple[tuple[str, int], ...]]:
+    def _count_at_edges(self, settings: Sequence[RunMode], counts: Counts) -> None:
+        """Add the texts at each edge to those of settings of one mode."""
+        known: list[Edge] = [()]
+        for edge in self._edges_of(settings[0].mode):
+            alike = self._alike(edge, known, self._telling(settings), counts)
+            for setting in settings:
+                at = setting._replace(edge=edge)
+                if alike is None:
+                    counts[at] = self._texts_of(at, counts)
+                else:
+                    counts[at] = counts[setting._replace(edge=alike)]
+            known += [edge] if alike is None else []
+
+    def _edges_of(self, mode: str) -> Iterable[Edge]:
         """Return the edges of the sizes that a run of this mode has."""
         known = sizes_of(self.class_name, "prefill" if mode == CACHE else "tasks")
-        edges: dict[tuple[tuple[str, int], ...], None] = {}
+        edges: dict[Edge, None] = {}
         for edge in self.edges():
             sizes = tuple((name, size) for name, size in edge.items() if name in known)
             if sizes:
@@ -252,23 +264,24 @@ class Drafting:
     def _telling(self, settings: Sequence[RunMode]) -> list[RunMode]:
         """Return the settings that show whether an edge matters.
 
-        They have every dropout or none, and each other way to run the draws.
+        They have every dropout or none, and each other way to run the draws; one has another dtype.
         """
         alike = {settings[0]._replace(changes=changes) for changes in self._ways}
-        return [setting for setting in settings if setting in alike]
+        others = [setting for setting in settings if setting.dtype != settings[0].dtype]
+        return [setting for setting in settings if setting in alike] + others[:1]
 
-    def _is_different(
-        self, edge: tuple[tuple[str, int], ...], settings: Iterable[RunMode], counts: Counts
-    ) -> bool:
-        """Whether operations at an edge differ from those that the usual texts predict."""
+    def _alike(
+        self, edge: Edge, known: Iterable[Edge], settings: Iterable[RunMode], counts: Counts
+    ) -> Edge | None:
+        """Return an edge that has the same operations, such as none; None if all have others."""
+        candidates = list(known)
         for setting in settings:
             try:
                 found = self._texts_of(setting._replace(edge=edge), counts, learns=False)
             except ModelError:
-                return True
-            if found != counts[setting]:
-                return True
-        return False
+                return None
+            candidates = [at for at in candidates if counts[setting._replace(edge=at)] == found]
+        return candidates[0] if candidates else None
 
     def _teaches(self, setting: RunMode) -> bool:
         """Whether numbers of a run can be expressed: none of its sizes may be taken for another."""
